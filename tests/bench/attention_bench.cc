@@ -1,12 +1,11 @@
-// Speed of attention and linear recurrence on this processor, compared to its limits (yardstick.h):
-// decode to the read probe, prefill to the peak of f32.
+// Speed of attention and linear recurrence on this processor, compared to its limits (yardstick.h).
+// The limit of decode is the read probe, that of prefill the peak of f32.
 //
 // Heads as in Qwen3-0.6B (16 / 8 of 128), caches in bf16, pages in int8 as well. LONGSTREAM_ISA
 // chooses the instruction set.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <random>
 #include <vector>
 
 #include "kernels/ops/op_table.h"
@@ -19,33 +18,14 @@ namespace {
 constexpr int32_t kHeads = 16;
 constexpr int32_t kKvHeads = 8;
 constexpr int32_t kDim = 128;
+constexpr int64_t kKvWidth = int64_t{kKvHeads} * kDim;
 constexpr int32_t kPageTokens = Step::kPageTokens;
 constexpr int32_t kGrid = 64;
 // Decode reads this much cache memory before it returns to the same bytes, like a model with many
 // layers.
 constexpr int64_t kCacheBytes = int64_t{512} << 20;
 
-std::vector<float> Numbers(int64_t count) {
-  static std::mt19937 engine(1);
-  std::normal_distribution<float> normal;
-  // A short period saves time; the values hardly matter.
-  std::vector<float> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = i < 4099 ? normal(engine) : values[i - 4099];
-  }
-  return values;
-}
-
-// bf16 N(0, 1).
-Memory Cache(int64_t elements) {
-  Memory memory = Allocate(static_cast<size_t>(elements) * sizeof(BF16));
-  const std::vector<float> values = Numbers(4099);
-  auto* to = reinterpret_cast<BF16*>(memory.get());
-  for (int64_t i = 0; i < elements; ++i) to[i] = ToBF16(values[static_cast<size_t>(i % 4099)]);
-  return memory;
-}
-
-// N(0, 1) as int8 with a step of 1/42; scales behind each head.
+// N(0, 1) as int8, in steps of 1/42. The scales of a head follow its numbers.
 Memory Int8Pages(int64_t heads) {
   constexpr int64_t kNumbers = int64_t{kPageTokens} * kDim;
   const int64_t head_bytes = PagedHeadBytes(DType::kI8, kPageTokens, kDim);
@@ -78,36 +58,50 @@ Work AttentionWork(double scores, int64_t bytes) {
   return {.bytes = static_cast<double>(bytes), .flops = 4.0 * kHeads * kDim * scores};
 }
 
+// Rows of one sequence that end at `context`: queries, and where the results go.
+struct Queries {
+  Queries(int64_t context, int64_t rows)
+      : step(context, rows), q(Numbers(rows * kHeads * kDim)), out(q.size()) {}
+
+  AttentionArgs Args(int64_t context) {
+    const int64_t rows = step.sequence.num_rows;
+    return {.batch = step.layout(),
+            .num_heads = kHeads,
+            .scale = 0.088f,
+            .q = Rows(q, rows, kHeads * kDim),
+            .keys = {},
+            .max_position = context,
+            .out = Rows(out, rows, kHeads * kDim)};
+  }
+
+  const Step step;
+  std::vector<float> q, out;
+};
+
 // Arguments: context, rows (1: decode), threads.
 void Paged(benchmark::State& state, DType type) {
   const int64_t context = state.range(0), rows = state.range(1);
-  const Step step(context, rows);
-  const int64_t heads = static_cast<int64_t>(step.pages.size()) * kKvHeads;
+  Queries queries(context, rows);
+  const int64_t heads = queries.step.num_pages() * kKvHeads;
   const int64_t layer_bytes = heads * PagedHeadBytes(type, kPageTokens, kDim);
   const int64_t layers = std::max<int64_t>(1, kCacheBytes / (layer_bytes * 2));
   const auto make = [&] {
     return type == DType::kI8 ? Int8Pages(layers * heads)
-                              : Cache(layers * heads * kPageTokens * kDim);
+                              : BF16Numbers(layers * heads * kPageTokens * kDim);
   };
   const Memory keys = make(), values = make();
-  std::vector<float> q = Numbers(rows * kHeads * kDim), out(q.size());
-  BenchStream bench(state.range(2), AttentionWorkspace(1, kHeads, kDim, context));
-  AttentionArgs args;
-  args.batch = step.layout();
-  args.num_heads = kHeads;
-  args.scale = 0.088f;
-  args.q = {q.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
-  args.max_position = context;
-  args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
+  AttentionArgs args = queries.Args(context);
   int64_t layer = 0;
   const Work work = AttentionWork(Scores(context, rows, context),
                                   context * kKvHeads * PagedHeadBytes(type, 1, kDim) * 2);
-  MeasureOp(state, state.range(2), work, [&] {
-    args.keys = PagedKeys{{keys.get() + layer * layer_bytes, values.get() + layer * layer_bytes,
-                           type, kPageTokens, kKvHeads, kDim}};
-    DeviceOps().attention(bench.stream, args);
-    layer = (layer + 1) % layers;
-  });
+  MeasureOp(state, state.range(2), AttentionWorkspace(1, kHeads, kDim, context), work,
+            [&](Stream& stream) {
+              const int64_t offset = layer * layer_bytes;
+              args.keys = PagedKeys{
+                  {keys.get() + offset, values.get() + offset, type, kPageTokens, kKvHeads, kDim}};
+              DeviceOps().attention(stream, args);
+              layer = (layer + 1) % layers;
+            });
 }
 void PagedSizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"context", "rows", "threads"})
@@ -122,26 +116,18 @@ BENCHMARK_CAPTURE(Paged, int8, DType::kI8)->Apply(PagedSizes);
 void Window(benchmark::State& state) {
   const int64_t context = state.range(0), rows = state.range(1);
   const int32_t window = static_cast<int32_t>(state.range(2));
-  const Step step(context, rows);
+  Queries queries(context, rows);
   const int32_t slots = window + kGrid;
-  const int64_t ring = int64_t{slots} * kKvHeads * kDim;
-  const Memory keys = Cache(ring), values = Cache(ring);
-  const Memory k = Cache(rows * kKvHeads * kDim), v = Cache(rows * kKvHeads * kDim);
-  std::vector<float> q = Numbers(rows * kHeads * kDim), out(q.size());
-  BenchStream bench(state.range(3), 0);
-  AttentionArgs args;
-  args.batch = step.layout();
-  args.num_heads = kHeads;
+  const Memory keys = BF16Numbers(slots * kKvWidth), values = BF16Numbers(slots * kKvWidth);
+  const Memory k = BF16Numbers(rows * kKvWidth), v = BF16Numbers(rows * kKvWidth);
+  AttentionArgs args = queries.Args(context);
   args.window = window;
-  args.scale = 0.088f;
-  args.q = {q.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
   args.keys = RingKeys{{keys.get(), values.get(), 0, DType::kBF16, slots, kKvHeads, kDim},
-                       {k.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim},
-                       {v.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim}};
-  args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
-  const Work work =
-      AttentionWork(Scores(context, rows, window), int64_t{window} * kKvHeads * kDim * 4);
-  MeasureOp(state, state.range(3), work, [&] { DeviceOps().attention(bench.stream, args); });
+                       BF16Rows(k, rows, kKvWidth),
+                       BF16Rows(v, rows, kKvWidth)};
+  const Work work = AttentionWork(Scores(context, rows, window), window * kKvWidth * 4);
+  MeasureOp(state, state.range(3), 0, work,
+            [&](Stream& stream) { DeviceOps().attention(stream, args); });
 }
 BENCHMARK(Window)
     ->ArgNames({"context", "rows", "window", "threads"})
@@ -152,28 +138,20 @@ BENCHMARK(Window)
 void Rerope(benchmark::State& state) {
   const int64_t context = state.range(0), rows = state.range(1);
   const int32_t window = static_cast<int32_t>(state.range(2));
-  const Step step(context, rows);
-  const int64_t elements = static_cast<int64_t>(step.pages.size()) * kPageTokens * kKvHeads * kDim;
+  Queries queries(context, rows);
+  const int64_t elements = queries.step.num_pages() * kPageTokens * kKvWidth;
   const int32_t slots = window + kGrid;
-  const Memory keys = Cache(elements), values = Cache(elements);
-  const Memory near = Cache(int64_t{slots} * kKvHeads * kDim);
-  const Memory near_rows = Cache(rows * kKvHeads * kDim);
-  std::vector<float> q = Numbers(rows * kHeads * kDim), out(q.size());
-  BenchStream bench(state.range(3), AttentionWorkspace(1, kHeads, kDim, context));
-  AttentionArgs args;
-  args.batch = step.layout();
-  args.num_heads = kHeads;
-  args.scale = 0.088f;
-  args.q = {q.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
+  const Memory keys = BF16Numbers(elements), values = BF16Numbers(elements);
+  const Memory near = BF16Numbers(slots * kKvWidth), near_rows = BF16Numbers(rows * kKvWidth);
+  AttentionArgs args = queries.Args(context);
   args.keys = FarNearKeys{window,
                           args.q,
                           {keys.get(), values.get(), DType::kBF16, kPageTokens, kKvHeads, kDim},
                           {near.get(), nullptr, 0, DType::kBF16, slots, kKvHeads, kDim},
-                          {near_rows.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim}};
-  args.max_position = context;
-  args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
-  const Work work = AttentionWork(Scores(context, rows, context), context * kKvHeads * kDim * 4);
-  MeasureOp(state, state.range(3), work, [&] { DeviceOps().attention(bench.stream, args); });
+                          BF16Rows(near_rows, rows, kKvWidth)};
+  const Work work = AttentionWork(Scores(context, rows, context), context * kKvWidth * 4);
+  MeasureOp(state, state.range(3), AttentionWorkspace(1, kHeads, kDim, context), work,
+            [&](Stream& stream) { DeviceOps().attention(stream, args); });
 }
 BENCHMARK(Rerope)
     ->ArgNames({"context", "rows", "window", "threads"})
@@ -187,8 +165,8 @@ struct RecurrentShape {
   bool gated;
 };
 
-// Reads and updates the state, whose bytes count once. In blocks, half of the scores and weighted
-// values are added.
+// Every row reads and updates the state, whose bytes count once per call. It also has scores and
+// weighted values within its block of kGrid rows, half a block on average.
 Work RecurrenceWork(const RecurrentShape& shape, int64_t rows) {
   const double per_head =
       4.0 * shape.key_dim * shape.value_dim + 1.0 * kGrid * (shape.key_dim + shape.value_dim);
@@ -210,15 +188,13 @@ void Recurrence(benchmark::State& state, const RecurrentShape& shape) {
   std::vector<float> v = Numbers(rows * v_width), gate = Numbers(rows * q_width);
   std::vector<float> out(v.size());
   const std::vector<float> log_decay(static_cast<size_t>(shape.num_heads), -0.1f);
-  BenchStream bench(state.range(1),
-                    LinearRecurrenceWorkspace(rows, shape.num_heads, kGrid, shape.key_dim));
   Step step(kGrid * 100 + (rows == 1 ? kGrid / 2 : rows), rows);
   LinearRecurrenceArgs args;
-  args.q = {q.data(), DType::kF32, rows, q_width, q_width};
-  args.k = {k.data(), DType::kF32, rows, q_width, q_width};
-  args.v = {v.data(), DType::kF32, rows, v_width, v_width};
+  args.q = Rows(q, rows, q_width);
+  args.k = Rows(k, rows, q_width);
+  args.v = Rows(v, rows, v_width);
   if (shape.gated) {
-    args.gate = {gate.data(), DType::kF32, rows, q_width, q_width};
+    args.gate = Rows(gate, rows, q_width);
   } else {
     args.log_decay = log_decay.data();
   }
@@ -232,20 +208,19 @@ void Recurrence(benchmark::State& state, const RecurrentShape& shape) {
   args.cache.num_heads = args.cache.num_kv_heads = shape.num_heads;
   args.cache.key_dim = shape.key_dim;
   args.cache.value_dim = shape.value_dim;
-  args.out = {out.data(), DType::kF32, rows, v_width, v_width};
-  MeasureOp(state, state.range(1), RecurrenceWork(shape, rows), [&] {
-    args.batch = step.layout();
-    DeviceOps().linear_recurrence(bench.stream, args);
-    step.sequence.slot = static_cast<int32_t>((step.sequence.slot + 1) % slots);
-  });
-}
-void RecurrenceSizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 512}, BenchThreads()})->UseRealTime();
+  args.out = Rows(out, rows, v_width);
+  MeasureOp(state, state.range(1),
+            LinearRecurrenceWorkspace(rows, shape.num_heads, kGrid, shape.key_dim),
+            RecurrenceWork(shape, rows), [&](Stream& stream) {
+              args.batch = step.layout();
+              DeviceOps().linear_recurrence(stream, args);
+              step.sequence.slot = static_cast<int32_t>((step.sequence.slot + 1) % slots);
+            });
 }
 BENCHMARK_CAPTURE(Recurrence, lightning_16x128x128, RecurrentShape{16, 128, 128, false})
-    ->Apply(RecurrenceSizes);
+    ->Apply(ForRowsAndThreads);
 BENCHMARK_CAPTURE(Recurrence, gated_1x512x1024, RecurrentShape{1, 512, 1024, true})
-    ->Apply(RecurrenceSizes);
+    ->Apply(ForRowsAndThreads);
 
 }  // namespace
 }  // namespace longstream

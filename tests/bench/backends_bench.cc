@@ -1,13 +1,12 @@
 // How time per token grows with the context: prefill and decode at 1K and 16K tokens, for models
 // with one kind of layer. Window-only and RNN-only models should be flat; full attention is there
-// for comparison. Random weights of a mid-size model. Exits with 1 if such a model is not flat;
-// usage: backends_bench [--threads N] [--rounds 5] [--json FILE].
+// for comparison. Random weights of a mid-size model. Exits with 1 if a window-only or RNN-only
+// model is not flat.
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,6 +20,7 @@
 #include "kernels/core/thread_pool.h"
 #include "kernels/ops/op_table.h"
 #include "tests/backends/model/random_model.h"
+#include "tests/bench/timing.h"
 
 namespace longstream {
 namespace {
@@ -56,10 +56,6 @@ std::string Repeat(const std::string& layer, int count) {
   return plan;
 }
 
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 double Step(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens, bool is_decode) {
   ls_batch_entry entry{};
   entry.sequence = &sequence;
@@ -68,13 +64,13 @@ double Step(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens
   entry.is_decode = is_decode ? 1 : 0;
   entry.log_prob_rows = is_decode ? LS_ROWS_LAST : LS_ROWS_NONE;  // runs the head
   const ls_batch batch = {sizeof(ls_batch), &entry, 1};
-  const double begin = Seconds();
-  const ls_results results = model.Wait(model.Submit(batch));
+  ls_results results{};
+  const double seconds = SecondsOf([&] { results = model.Wait(model.Submit(batch)); });
   if (results.results[0].code != LS_OK) {
     std::fprintf(stderr, "a step failed: %s\n", results.results[0].message);
     std::exit(1);
   }
-  return Seconds() - begin;
+  return seconds;
 }
 
 // Seconds of each step, the least of several rounds, because other programs disturb the machine.
@@ -156,26 +152,10 @@ bool Run(const Row& row, int rounds, const Executor& executor, nlohmann::ordered
 }
 
 struct Flags {
-  uint32_t threads = 0;  // 0: one per logical processor
-  int rounds = 5;        // two for a row that is only a comparison
-  const char* json = nullptr;
+  uint32_t threads = 0;
+  int rounds = 5;
+  std::string json;
 };
-
-bool Parse(int argc, char** argv, Flags* flags) {
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 == argc) return false;
-    if (std::strcmp(argv[i], "--threads") == 0) {
-      flags->threads = static_cast<uint32_t>(std::atoi(argv[i + 1]));
-    } else if (std::strcmp(argv[i], "--rounds") == 0) {
-      flags->rounds = std::atoi(argv[i + 1]);
-    } else if (std::strcmp(argv[i], "--json") == 0) {
-      flags->json = argv[i + 1];
-    } else {
-      return false;
-    }
-  }
-  return true;
-}
 
 int Main(const Flags& flags) {
   ThreadPool pool(flags.threads);
@@ -195,8 +175,8 @@ int Main(const Flags& flags) {
   for (const Row& row : rows) {
     if (!Run(row, flags.rounds, pool.AsExecutor(), &json["rows"])) within_limits = false;
   }
-  if (flags.json != nullptr && !(std::ofstream(flags.json) << json.dump(1) << '\n')) {
-    std::fprintf(stderr, "backends_bench: %s cannot be written\n", flags.json);
+  if (!flags.json.empty() && !(std::ofstream(flags.json) << json.dump(1) << '\n')) {
+    std::fprintf(stderr, "backends_bench: %s cannot be written\n", flags.json.c_str());
     return 1;
   }
   return within_limits ? 0 : 1;
@@ -207,9 +187,15 @@ int Main(const Flags& flags) {
 
 int main(int argc, char** argv) {
   longstream::Flags flags;
-  if (!longstream::Parse(argc, argv, &flags)) {
-    std::fputs("usage: backends_bench [--threads N] [--rounds 5] [--json FILE]\n", stderr);
-    return 2;
+  CLI::App app("How time per token grows with the context, for models with one kind of layer.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--threads", flags.threads, "0: one per logical processor");
+  app.add_option("--rounds", flags.rounds, "at most 2 of a row that is only a comparison");
+  app.add_option("--json", flags.json, "file for the figures");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
   }
   return longstream::Main(flags);
 }

@@ -10,8 +10,8 @@
 
 namespace longstream {
 
-// Weights [n, k] of N(0, 1) / sqrt(k). Together they are as large as a large head ([151936, 1024]),
-// so no cache holds them: a benchmark that takes another weight for every call reads memory, as the
+// Weights [n, k] of N(0, 1) / sqrt(k), together as large as a head [151936, 1024]. No processor
+// cache holds them: a benchmark that takes another weight for every call reads memory, as the
 // layers of a model do.
 class BenchWeights {
  public:
@@ -19,7 +19,6 @@ class BenchWeights {
   // of that head.
   static const BenchWeights& Of(DType type, int64_t n, int64_t k);
 
-  int64_t count() const { return count_; }
   // The weight of call i = 0, 1, ...
   PackedWeight operator[](int64_t i) const;
   // Bytes that a product reads of one weight, on average.

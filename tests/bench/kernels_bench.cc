@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kInputs = 1024;
 constexpr int64_t kVocabulary = 151936;
 
-// The work of `rows` rows times so many weights, which are read once.
+// A product of `rows` rows and a matrix of `weights` numbers, whose `bytes` are read once.
 Work ProductWork(int64_t rows, int64_t weights, size_t bytes) {
   return {.bytes = static_cast<double>(bytes), .flops = 2.0 * static_cast<double>(rows * weights)};
 }
@@ -29,16 +29,15 @@ void Project(benchmark::State& state, DType type) {
   std::vector<float> x(static_cast<size_t>(rows * kInputs), 0.5f);
   std::vector<float> out(static_cast<size_t>(rows * outputs));
   std::vector<float> norm_weight(kInputs, 1.0f);
-  BenchStream bench(state.range(2), LinearWorkspace(rows, kInputs));
-  const LinearRows in = {.x = {x.data(), DType::kF32, rows, kInputs, kInputs},
-                         .norm = {norm_weight.data(), kInputs, 1e-6f}};
+  const LinearRows in = {.x = Rows(x, rows, kInputs), .norm = {norm_weight.data(), kInputs, 1e-6f}};
   LinearArgs args;
-  args.out = Matrix{out.data(), DType::kF32, rows, outputs, outputs};
+  args.out = Rows(out, rows, outputs);
   int64_t call = 0;
-  MeasureOp(state, state.range(2), ProductWork(rows, outputs * kInputs, weights.bytes()), [&] {
-    args.in = {in, weights[call++]};
-    DeviceOps().linear(bench.stream, args);
-  });
+  MeasureOp(state, state.range(2), LinearWorkspace(rows, kInputs),
+            ProductWork(rows, outputs * kInputs, weights.bytes()), [&](Stream& stream) {
+              args.in = {in, weights[call++]};
+              DeviceOps().linear(stream, args);
+            });
 }
 void ProjectionSizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"rows", "outputs", "threads"})->UseRealTime();
@@ -67,20 +66,19 @@ void GatedMlp(benchmark::State& state, DType type) {
   std::vector<float> x(static_cast<size_t>(rows * kInputs), 0.5f);
   std::vector<float> out(PreparedBytes(rows, kHidden) / sizeof(float));
   std::vector<float> norm_weight(kInputs, 1.0f);
-  BenchStream bench(state.range(1), LinearWorkspace(rows, kInputs, kHidden));
-  const LinearRows in = {.x = {x.data(), DType::kF32, rows, kInputs, kInputs},
-                         .norm = {norm_weight.data(), kInputs, 1e-6f}};
+  const LinearRows in = {.x = Rows(x, rows, kInputs), .norm = {norm_weight.data(), kInputs, 1e-6f}};
   LinearArgs args;
   args.activation = Activation::kSilu;
   // To prepare rows, the op reads the type and the shape of this weight.
   const PackedWeight reader = {weights[0].data, type, kInputs, kHidden};
   int64_t call = 0;
   const Work work = ProductWork(rows, 2 * kHidden * kInputs, 2 * weights.bytes());
-  MeasureOp(state, state.range(1), work, [&] {
-    args.in = {in, weights[call++]};
-    args.up = weights[call++];
-    LinearFor(reader, rows, out.data(), DeviceOps().linear, bench.stream, args);
-  });
+  MeasureOp(state, state.range(1), LinearWorkspace(rows, kInputs, kHidden), work,
+            [&](Stream& stream) {
+              args.in = {in, weights[call++]};
+              args.up = weights[call++];
+              LinearFor(reader, rows, out.data(), DeviceOps().linear, stream, args);
+            });
 }
 BENCHMARK_CAPTURE(GatedMlp, bf16, DType::kBF16)->Apply(BlockSizes);
 BENCHMARK_CAPTURE(GatedMlp, int8, DType::kI8)->Apply(BlockSizes);
@@ -93,19 +91,19 @@ void ProjectBack(benchmark::State& state, DType type) {
   const BenchWeights& weights = BenchWeights::Of(type, kInputs, kHidden);
   std::vector<float> in(PreparedBytes(rows, kHidden) / sizeof(float), 0.5f);
   std::vector<float> x(static_cast<size_t>(rows * kInputs));
-  BenchStream bench(state.range(1), LinearWorkspace(rows, kHidden));
   // Stands for the first half: it prepares nothing, and the rows stay as they are.
   const LinearFunction prepares_nothing = [](Stream&, const LinearArgs&) {};
   LinearArgs args;
   args.scale = 1e-6f;
   args.accumulate = true;
-  args.out = Matrix{x.data(), DType::kF32, rows, kInputs, kInputs};
+  args.out = Rows(x, rows, kInputs);
   int64_t call = 0;
-  MeasureOp(state, state.range(1), ProductWork(rows, kHidden * kInputs, weights.bytes()), [&] {
-    args.in =
-        LinearFor(weights[call++], rows, in.data(), prepares_nothing, bench.stream, LinearArgs());
-    DeviceOps().linear(bench.stream, args);
-  });
+  MeasureOp(state, state.range(1), LinearWorkspace(rows, kHidden),
+            ProductWork(rows, kHidden * kInputs, weights.bytes()), [&](Stream& stream) {
+              args.in = LinearFor(weights[call++], rows, in.data(), prepares_nothing, stream,
+                                  LinearArgs());
+              DeviceOps().linear(stream, args);
+            });
 }
 BENCHMARK_CAPTURE(ProjectBack, bf16, DType::kBF16)->Name("ProjectResidual/bf16")->Apply(BlockSizes);
 BENCHMARK_CAPTURE(ProjectBack, int8, DType::kI8)->Name("ProjectResidual/int8")->Apply(BlockSizes);
@@ -117,16 +115,14 @@ void Sample(benchmark::State& state, const SamplingRow& parameters) {
   std::normal_distribution<float> normal(0.0f, 3.0f);
   std::vector<float> logits(kVocabulary);
   for (float& logit : logits) logit = normal(engine);
-  BenchStream bench(1, SampleWorkspace(1, kVocabulary));
   SamplingRow row = parameters;
   int32_t sampled = 0;
-  MeasureOp(state, 1, {.bytes = kVocabulary * sizeof(float)}, [&] {
-    ++row.position;
-    DeviceOps().sample(
-        bench.stream,
-        {{logits.data(), DType::kF32, 1, kVocabulary, kVocabulary}, &row, 1, &sampled});
-    benchmark::DoNotOptimize(sampled);
-  });
+  MeasureOp(state, 1, SampleWorkspace(1, kVocabulary), {.bytes = kVocabulary * sizeof(float)},
+            [&](Stream& stream) {
+              ++row.position;
+              DeviceOps().sample(stream, {Rows(logits, 1, kVocabulary), &row, 1, &sampled});
+              benchmark::DoNotOptimize(sampled);
+            });
 }
 BENCHMARK_CAPTURE(Sample, greedy, SamplingRow{});
 BENCHMARK_CAPTURE(Sample, temperature, SamplingRow{.temperature = 1.0f});

@@ -3,14 +3,14 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "kernels/ops/op_table.h"
+#include "tests/bench/timing.h"
 
 namespace longstream {
 
@@ -42,14 +42,9 @@ void ReadBandwidth::Read() const {
 }
 
 double ReadBandwidth::Measure() const {
-  std::array<double, 3> seconds;
-  for (double& pass : seconds) {
-    const auto begin = std::chrono::steady_clock::now();
-    Read();
-    pass = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  }
-  std::sort(seconds.begin(), seconds.end());
-  return static_cast<double>(bytes_) / seconds[1];
+  std::vector<double> passes(3);
+  for (double& seconds : passes) seconds = SecondsOf([this] { Read(); });
+  return static_cast<double>(bytes_) / Median(std::move(passes));
 }
 
 }  // namespace longstream

@@ -28,86 +28,68 @@ constexpr int64_t kContext = 4096;  // positions before the rows
 // Caches and tables are as large as a model's, so that an op finds nothing in a processor cache.
 constexpr int64_t kLayers = 16;
 
-std::vector<float> Numbers(int64_t count) {
-  std::mt19937 engine(1);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = normal(engine);
-  return values;
-}
-
-Matrix Rows(std::vector<float>& values, int64_t rows, int64_t cols) {
-  return {values.data(), DType::kF32, rows, cols, cols};
-}
-
 Work Bytes(int64_t bytes) { return {.bytes = static_cast<double>(bytes)}; }
 
-void OfRows(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 512}, BenchThreads()})->UseRealTime();
-}
-void OfThreads(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgName("threads")->ArgsProduct({BenchThreads()})->UseRealTime();
+// Zeroed memory for caches of all layers.
+Memory Caches(int64_t layer_bytes) {
+  const auto bytes = static_cast<size_t>(layer_bytes * kLayers);
+  Memory memory = Allocate(bytes);
+  std::memset(memory.get(), 0, bytes);
+  return memory;
 }
 
 void Norms(benchmark::State& state) {
   const int64_t rows = state.range(0);
   std::vector<float> in = Numbers(rows * kWidth), out(in.size()), weight(kWidth, 1.0f);
-  BenchStream bench(state.range(1), 0);
   NormRowsArgs args;
   args.in = Rows(in, rows, kWidth);
   args.norm = {weight.data(), kWidth, 1e-6f};
   args.accumulate = true;
   args.out = Rows(out, rows, kWidth);
-  MeasureOp(state, state.range(1), Bytes(rows * kWidth * 12),
-            [&] { DeviceOps().norm_rows(bench.stream, args); });
+  MeasureOp(state, state.range(1), 0, Bytes(rows * kWidth * 12),
+            [&](Stream& stream) { DeviceOps().norm_rows(stream, args); });
 }
-BENCHMARK(Norms)->Name("NormRows")->Apply(OfRows);
+BENCHMARK(Norms)->Name("NormRows")->Apply(ForRowsAndThreads);
 
 void Rotations(benchmark::State& state) {
   const int64_t rows = state.range(0);
   const Step step(kContext + rows, rows);
   std::vector<double> inv_freq(kDim / 2, 0.37);
   std::vector<float> table(static_cast<size_t>(rows * kDim));
-  BenchStream bench(state.range(1), 0);
   RopeTableArgs args;
   args.positions = step.positions.data();
   args.num_rows = rows;
   args.inv_freq = inv_freq.data();
   args.head_dim = kDim;
   args.table = table.data();
-  MeasureOp(state, state.range(1), Bytes(rows * kDim * 4),
-            [&] { DeviceOps().rope_table(bench.stream, args); });
+  MeasureOp(state, state.range(1), 0, Bytes(rows * kDim * 4),
+            [&](Stream& stream) { DeviceOps().rope_table(stream, args); });
 }
-BENCHMARK(Rotations)->Name("RopeTable")->Apply(OfRows);
+BENCHMARK(Rotations)->Name("RopeTable")->Apply(ForRowsAndThreads);
 
 void LogN(benchmark::State& state) {
   const int64_t rows = state.range(0);
   const Step step(kContext + rows, rows);
   std::vector<float> out(static_cast<size_t>(rows));
-  BenchStream bench(state.range(1), 0);
   LogitScaleArgs args;
   args.positions = step.positions.data();
   args.num_rows = rows;
   args.base = 512.0;
   args.out = out.data();
-  MeasureOp(state, state.range(1), Bytes(rows * 12),
-            [&] { DeviceOps().logit_scale(bench.stream, args); });
+  MeasureOp(state, state.range(1), 0, Bytes(rows * 12),
+            [&](Stream& stream) { DeviceOps().logit_scale(stream, args); });
 }
-BENCHMARK(LogN)->Name("LogitScale")->Apply(OfRows);
+BENCHMARK(LogN)->Name("LogitScale")->Apply(ForRowsAndThreads);
 
 // Norm of each head, rotation, and the write into pages; each call writes another layer's pages.
 void WriteCache(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   const Step step(kContext + rows, rows);
   const int64_t store = step.num_pages() * kKvHeads * PagedHeadBytes(type, kPageTokens, kDim);
-  const Memory keys = Allocate(static_cast<size_t>(store * kLayers));
-  const Memory values = Allocate(static_cast<size_t>(store * kLayers));
-  std::memset(keys.get(), 0, static_cast<size_t>(store * kLayers));
-  std::memset(values.get(), 0, static_cast<size_t>(store * kLayers));
+  const Memory keys = Caches(store), values = Caches(store);
   std::vector<float> q = Numbers(rows * kHeads * kDim);
   std::vector<float> k = Numbers(rows * kKvHeads * kDim), v = k, out(q.size());
   std::vector<float> rope = Numbers(rows * kDim), weight(kDim, 1.0f);
-  BenchStream bench(state.range(1), 0);
   RopeCacheWriteArgs args;
   args.batch = step.layout();
   args.num_heads = kHeads;
@@ -122,36 +104,37 @@ void WriteCache(benchmark::State& state, DType type) {
   int64_t layer = 0;
   const Work work = Bytes(rows * ((2 * kHeads + 2 * kKvHeads) * kDim * 4 +
                                   2 * kKvHeads * PagedHeadBytes(type, 1, kDim)));
-  MeasureOp(state, state.range(1), work, [&] {
+  MeasureOp(state, state.range(1), 0, work, [&](Stream& stream) {
     args.paged = {keys.get() + layer * store,
                   values.get() + layer * store,
                   type,
                   kPageTokens,
                   kKvHeads,
                   kDim};
-    DeviceOps().rope_cache_write(bench.stream, args);
+    DeviceOps().rope_cache_write(stream, args);
     layer = (layer + 1) % kLayers;
   });
 }
-BENCHMARK_CAPTURE(WriteCache, bf16, DType::kBF16)->Name("RopeCacheWrite/bf16")->Apply(OfRows);
-BENCHMARK_CAPTURE(WriteCache, int8, DType::kI8)->Name("RopeCacheWrite/int8")->Apply(OfRows);
+BENCHMARK_CAPTURE(WriteCache, bf16, DType::kBF16)
+    ->Name("RopeCacheWrite/bf16")
+    ->Apply(ForRowsAndThreads);
+BENCHMARK_CAPTURE(WriteCache, int8, DType::kI8)
+    ->Name("RopeCacheWrite/int8")
+    ->Apply(ForRowsAndThreads);
 
 void WriteRing(benchmark::State& state) {
   const int64_t rows = state.range(0);
   const Step step(kContext + rows, rows);
   constexpr int32_t kSlots = 512 + 64;
   constexpr int64_t kStore = int64_t{kSlots} * kKvHeads * kDim * 2;
-  const Memory keys = Allocate(kStore * kLayers), values = Allocate(kStore * kLayers);
-  std::memset(keys.get(), 0, kStore * kLayers);
-  std::memset(values.get(), 0, kStore * kLayers);
-  std::vector<BF16> k(static_cast<size_t>(rows * kKvHeads * kDim)), v = k;
-  BenchStream bench(state.range(1), 0);
+  const Memory keys = Caches(kStore), values = Caches(kStore);
+  const Memory k = BF16Numbers(rows * kKvHeads * kDim), v = BF16Numbers(rows * kKvHeads * kDim);
   RingWriteArgs args;
   args.batch = step.layout();
-  args.k = {k.data(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
-  args.v = {v.data(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
+  args.k = BF16Rows(k, rows, kKvHeads * kDim);
+  args.v = BF16Rows(v, rows, kKvHeads * kDim);
   int64_t layer = 0;
-  MeasureOp(state, state.range(1), Bytes(rows * 2 * kKvHeads * kDim * 4), [&] {
+  MeasureOp(state, state.range(1), 0, Bytes(rows * 2 * kKvHeads * kDim * 4), [&](Stream& stream) {
     args.ring = {keys.get() + layer * kStore,
                  values.get() + layer * kStore,
                  0,
@@ -159,11 +142,11 @@ void WriteRing(benchmark::State& state) {
                  kSlots,
                  kKvHeads,
                  kDim};
-    DeviceOps().ring_write(bench.stream, args);
+    DeviceOps().ring_write(stream, args);
     layer = (layer + 1) % kLayers;
   });
 }
-BENCHMARK(WriteRing)->Name("RingWrite")->Apply(OfRows);
+BENCHMARK(WriteRing)->Name("RingWrite")->Apply(ForRowsAndThreads);
 
 // The near keys of a ReRoPE window, as after a fork or a deep rollback.
 void RebuildRing(benchmark::State& state) {
@@ -171,11 +154,9 @@ void RebuildRing(benchmark::State& state) {
   const Step step(kContext + 1, 1);
   const int64_t store =
       step.num_pages() * kKvHeads * PagedHeadBytes(DType::kBF16, kPageTokens, kDim);
-  const Memory keys = Allocate(static_cast<size_t>(store * kLayers));
-  std::memset(keys.get(), 0, static_cast<size_t>(store * kLayers));
+  const Memory keys = Caches(store);
   std::vector<BF16> ring(static_cast<size_t>(kWindow + 64) * kKvHeads * kDim);
   std::vector<float> rope = Numbers(kWindow * kDim);
-  BenchStream bench(state.range(0), 0);
   RingRebuildArgs args;
   args.page_table = step.pages.data();
   args.ring = {reinterpret_cast<std::byte*>(ring.data()),
@@ -189,13 +170,15 @@ void RebuildRing(benchmark::State& state) {
   args.end = kContext;
   args.rope = rope.data();
   int64_t layer = 0;
-  MeasureOp(state, state.range(0), Bytes(int64_t{kWindow} * kKvHeads * kDim * 4), [&] {
-    args.cache = {keys.get() + layer * store, nullptr, DType::kBF16, kPageTokens, kKvHeads, kDim};
-    DeviceOps().ring_rebuild(bench.stream, args);
-    layer = (layer + 1) % kLayers;
-  });
+  MeasureOp(state, state.range(0), 0, Bytes(int64_t{kWindow} * kKvHeads * kDim * 4),
+            [&](Stream& stream) {
+              args.cache = {
+                  keys.get() + layer * store, nullptr, DType::kBF16, kPageTokens, kKvHeads, kDim};
+              DeviceOps().ring_rebuild(stream, args);
+              layer = (layer + 1) % kLayers;
+            });
 }
-BENCHMARK(RebuildRing)->Name("RingRebuild")->Apply(OfThreads);
+BENCHMARK(RebuildRing)->Name("RingRebuild")->Apply(ForThreads);
 
 // Every step looks up other tokens.
 void Lookup(benchmark::State& state, DType type) {
@@ -204,19 +187,18 @@ void Lookup(benchmark::State& state, DType type) {
   std::mt19937 engine(1);
   for (int32_t& id : ids) id = static_cast<int32_t>(engine() % kVocabulary);
   std::vector<float> out(static_cast<size_t>(rows * kWidth));
-  BenchStream bench(state.range(1), 0);
   EmbedArgs args;
   args.table = BenchWeights::Of(type, kVocabulary, kWidth)[0];
   args.out = Rows(out, rows, kWidth);
   int64_t first = 0;
-  MeasureOp(state, state.range(1), Bytes(rows * kWidth * 4), [&] {
+  MeasureOp(state, state.range(1), 0, Bytes(rows * kWidth * 4), [&](Stream& stream) {
     args.ids = ids.data() + first;
-    DeviceOps().embed(bench.stream, args);
+    DeviceOps().embed(stream, args);
     first = (first + rows) % kVocabulary;
   });
 }
-BENCHMARK_CAPTURE(Lookup, bf16, DType::kBF16)->Name("Embed/bf16")->Apply(OfRows);
-BENCHMARK_CAPTURE(Lookup, int4, DType::kI4)->Name("Embed/int4")->Apply(OfRows);
+BENCHMARK_CAPTURE(Lookup, bf16, DType::kBF16)->Name("Embed/bf16")->Apply(ForRowsAndThreads);
+BENCHMARK_CAPTURE(Lookup, int4, DType::kI4)->Name("Embed/int4")->Apply(ForRowsAndThreads);
 
 // The last row of each of 16 prompts of 32 tokens. In place, so only the first pass moves different
 // rows; every pass costs the same.
@@ -225,57 +207,52 @@ void Gather(benchmark::State& state) {
   std::vector<float> x = Numbers(kPrompts * kTokens * kWidth);
   std::vector<int32_t> rows;
   for (int32_t i = 1; i <= kPrompts; ++i) rows.push_back(i * int32_t{kTokens} - 1);
-  BenchStream bench(state.range(0), 0);
   const GatherRowsArgs args = {
       .x = Rows(x, kPrompts * kTokens, kWidth), .rows = rows.data(), .num_rows = kPrompts};
-  MeasureOp(state, state.range(0), Bytes(kPrompts * kWidth * 8),
-            [&] { DeviceOps().gather_rows(bench.stream, args); });
+  MeasureOp(state, state.range(0), 0, Bytes(kPrompts * kWidth * 8),
+            [&](Stream& stream) { DeviceOps().gather_rows(stream, args); });
 }
-BENCHMARK(Gather)->Name("GatherRows")->Apply(OfThreads);
+BENCHMARK(Gather)->Name("GatherRows")->Apply(ForThreads);
 
 void Activate(benchmark::State& state) {
   const int64_t rows = state.range(0);
   constexpr int64_t kValues = 2 * kWidth;
   std::vector<float> v = Numbers(rows * kValues), z = Numbers(rows * kDim), q(z.size()), k = q;
   const std::vector<float> ones(kDim, 1.0f);
-  BenchStream bench(state.range(1), 0);
   GauActivateArgs args;
   args.v = Rows(v, rows, kValues);
   args.z = Rows(z, rows, kDim);
   args.q_scale = args.q_offset = args.k_scale = args.k_offset = ones.data();
   args.q = Rows(q, rows, kDim);
   args.k = Rows(k, rows, kDim);
-  MeasureOp(state, state.range(1), Bytes(rows * (2 * kValues + 3 * kDim) * 4),
-            [&] { DeviceOps().gau_activate(bench.stream, args); });
+  MeasureOp(state, state.range(1), 0, Bytes(rows * (2 * kValues + 3 * kDim) * 4),
+            [&](Stream& stream) { DeviceOps().gau_activate(stream, args); });
 }
-BENCHMARK(Activate)->Name("GauActivate")->Apply(OfRows);
+BENCHMARK(Activate)->Name("GauActivate")->Apply(ForRowsAndThreads);
 
 // One row of logits, which the head has just written.
 void Cap(benchmark::State& state) {
   std::vector<float> logits = Numbers(kVocabulary);
-  BenchStream bench(state.range(0), 0);
   const SoftCapArgs args = {.x = Rows(logits, 1, kVocabulary), .cap = 30.0f};
-  MeasureOp(state, state.range(0), Bytes(kVocabulary * 8),
-            [&] { DeviceOps().soft_cap(bench.stream, args); });
+  MeasureOp(state, state.range(0), 0, Bytes(kVocabulary * 8),
+            [&](Stream& stream) { DeviceOps().soft_cap(stream, args); });
 }
-BENCHMARK(Cap)->Name("SoftCap")->Apply(OfThreads);
+BENCHMARK(Cap)->Name("SoftCap")->Apply(ForThreads);
 
 void Finite(benchmark::State& state) {
   std::vector<float> logits = Numbers(kVocabulary);
   int32_t finite = 0;
-  BenchStream bench(state.range(0), 0);
-  MeasureOp(state, state.range(0), Bytes(kVocabulary * 4), [&] {
-    DeviceOps().finite_rows(bench.stream, {Rows(logits, 1, kVocabulary), &finite});
+  MeasureOp(state, state.range(0), 0, Bytes(kVocabulary * 4), [&](Stream& stream) {
+    DeviceOps().finite_rows(stream, {Rows(logits, 1, kVocabulary), &finite});
   });
 }
-BENCHMARK(Finite)->Name("FiniteRows")->Apply(OfThreads);
+BENCHMARK(Finite)->Name("FiniteRows")->Apply(ForThreads);
 
 void Likelihood(benchmark::State& state, int32_t num_top) {
   std::vector<float> logits = Numbers(kVocabulary);
   const LogProbsRow row = {.row = 0, .target = 7, .num_top = num_top};
   float log_prob = 0.0f;
   std::vector<TopToken> top(static_cast<size_t>(num_top) + 1);
-  BenchStream bench(state.range(0), 0);
   LogProbsArgs args;
   args.logits = Rows(logits, 1, kVocabulary);
   args.rows = &row;
@@ -283,11 +260,11 @@ void Likelihood(benchmark::State& state, int32_t num_top) {
   args.log_probs = &log_prob;
   args.top = top.data();
   args.top_stride = num_top;
-  MeasureOp(state, state.range(0), Bytes(kVocabulary * 4),
-            [&] { DeviceOps().log_probs(bench.stream, args); });
+  MeasureOp(state, state.range(0), 0, Bytes(kVocabulary * 4),
+            [&](Stream& stream) { DeviceOps().log_probs(stream, args); });
 }
-BENCHMARK_CAPTURE(Likelihood, target, 0)->Name("LogProbs/target")->Apply(OfThreads);
-BENCHMARK_CAPTURE(Likelihood, top_20, 20)->Name("LogProbs/top_20")->Apply(OfThreads);
+BENCHMARK_CAPTURE(Likelihood, target, 0)->Name("LogProbs/target")->Apply(ForThreads);
+BENCHMARK_CAPTURE(Likelihood, top_20, 20)->Name("LogProbs/top_20")->Apply(ForThreads);
 
 }  // namespace
 }  // namespace longstream

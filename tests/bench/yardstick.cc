@@ -1,19 +1,20 @@
 // Pools, memory, and the benchmarks of the processor itself.
 #include "tests/bench/yardstick.h"
 
-#include <algorithm>
-#include <array>
 #include <map>
 #include <memory>
+#include <random>
 #include <thread>
+#include <utility>
 
 #include "kernels/core/thread_pool.h"
 #include "tests/bench/probe.h"
+#include "tests/bench/timing.h"
 
 namespace longstream {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr size_t kPeriod = 1048583;  // of Numbers
 using MultiplyAddLoop = double (*)(int64_t iterations, float* result);
 
 // Operations of the loop on all threads.
@@ -41,23 +42,19 @@ void Peak(benchmark::State& state, MultiplyAddLoop loop) {
   state.counters["FLOP/s"] = benchmark::Counter(operations, benchmark::Counter::kIsRate);
 }
 
-void OfThreads(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgName("threads")->ArgsProduct({BenchThreads()})->UseRealTime();
-}
-
-// A probe that the instruction set lacks has no row.
+// An instruction set without a probe has no row for it.
 bool RegisterProbes() noexcept {
   const Probe probe = DeviceProbe();
-  OfThreads(benchmark::RegisterBenchmark("ReadBandwidth", ReadBandwidthOf));
-  OfThreads(benchmark::RegisterBenchmark("PeakF32", Peak, probe.multiply_add_f32));
+  ForThreads(benchmark::RegisterBenchmark("ReadBandwidth", ReadBandwidthOf));
+  ForThreads(benchmark::RegisterBenchmark("PeakF32", Peak, probe.multiply_add_f32));
   if (probe.multiply_add_bf16 != nullptr) {
-    OfThreads(benchmark::RegisterBenchmark("PeakBF16", Peak, probe.multiply_add_bf16));
+    ForThreads(benchmark::RegisterBenchmark("PeakBF16", Peak, probe.multiply_add_bf16));
   }
   return true;
 }
 [[maybe_unused]] const bool registered = RegisterProbes();
 
-// The most that a number of threads reaches, per second.
+// What some number of threads reaches at most, per second.
 struct Limits {
   double bytes = 0;
   double f32 = 0;
@@ -67,36 +64,36 @@ struct Limits {
 double MultiplyAddsPerSecond(int64_t threads, MultiplyAddLoop loop) {
   if (loop == nullptr) return 0;
   constexpr int kLoops = 4;  // some 10 ms
-  std::array<double, 3> rates;
+  std::vector<double> rates(3);
   for (double& rate : rates) {
-    const auto begin = Clock::now();
     double operations = 0;
-    for (int i = 0; i < kLoops; ++i) operations += MultiplyAdds(threads, loop);
-    rate = operations / std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = SecondsOf([&] {
+      for (int i = 0; i < kLoops; ++i) operations += MultiplyAdds(threads, loop);
+    });
+    rate = operations / seconds;
   }
-  std::sort(rates.begin(), rates.end());
-  return rates[1];
+  return Median(std::move(rates));
 }
 
-// The current limits. While a row searches for its number of iterations, its calls follow each
-// other at once and share one measurement.
+// The current limits. Google Benchmark calls a row several times to find its number of iterations;
+// these calls follow each other at once and share one measurement.
 const Limits& LimitsNow(int64_t threads) {
   struct Measured {
     explicit Measured(int64_t threads) : bandwidth(ExecutorOf(threads)) {}
     ReadBandwidth bandwidth;
     Limits limits;
-    Clock::time_point at;
+    double at = 0;
   };
-  constexpr std::chrono::milliseconds kFresh{100};
+  constexpr double kFresh = 0.1;  // seconds
   static std::map<int64_t, std::unique_ptr<Measured>> of_threads;
   std::unique_ptr<Measured>& measured = of_threads[threads];
   if (measured == nullptr) measured = std::make_unique<Measured>(threads);
-  if (Clock::now() - measured->at > kFresh) {
+  if (Seconds() - measured->at > kFresh) {
     const Probe probe = DeviceProbe();
     measured->limits = {.bytes = measured->bandwidth.Measure(),
                         .f32 = MultiplyAddsPerSecond(threads, probe.multiply_add_f32),
                         .bf16 = MultiplyAddsPerSecond(threads, probe.multiply_add_bf16)};
-    measured->at = Clock::now();
+    measured->at = Seconds();
   }
   return measured->limits;
 }
@@ -118,11 +115,30 @@ Executor ExecutorOf(int64_t threads) {
   return pool->AsExecutor();
 }
 
-BenchStream::BenchStream(int64_t threads, size_t workspace_bytes)
-    : workspace(Allocate(workspace_bytes)) {
-  stream.executor = ExecutorOf(threads);
-  stream.workspace = workspace.get();
-  stream.workspace_bytes = workspace_bytes;
+void ForThreads(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgName("threads")->ArgsProduct({BenchThreads()})->UseRealTime();
+}
+
+void ForRowsAndThreads(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 512}, BenchThreads()})->UseRealTime();
+}
+
+std::vector<float> Numbers(int64_t count) {
+  static std::mt19937 engine(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = i < kPeriod ? normal(engine) : values[i - kPeriod];
+  }
+  return values;
+}
+
+Memory BF16Numbers(int64_t count) {
+  Memory memory = Allocate(static_cast<size_t>(count) * sizeof(BF16));
+  const std::vector<float> values = Numbers(kPeriod);
+  auto* to = reinterpret_cast<BF16*>(memory.get());
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) to[i] = ToBF16(values[i % kPeriod]);
+  return memory;
 }
 
 void ReportSpeed(benchmark::State& state, int64_t threads, const Work& work, double seconds) {

@@ -6,14 +6,15 @@
 
 #include <benchmark/benchmark.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "kernels/core/executor.h"
+#include "kernels/core/matrix.h"
 #include "kernels/core/stream.h"
 #include "tests/bench/read_bandwidth.h"
+#include "tests/bench/timing.h"
 
 namespace longstream {
 
@@ -23,13 +24,21 @@ const std::vector<int64_t>& BenchThreads();
 // An executor over a pool of `threads` threads, which lives as long as the process.
 Executor ExecutorOf(int64_t threads);
 
-// A stream on `threads` threads with its own workspace.
-struct BenchStream {
-  BenchStream(int64_t threads, size_t workspace_bytes);
+// Arguments of a benchmark: each number of threads; 1 and 512 rows with each number of threads.
+void ForThreads(benchmark::internal::Benchmark* benchmark);
+void ForRowsAndThreads(benchmark::internal::Benchmark* benchmark);
 
-  Memory workspace;
-  Stream stream;
-};
+// Random numbers, N(0, 1). They repeat after about a million, which saves time.
+std::vector<float> Numbers(int64_t count);
+// The same in bf16, in memory like that of caches.
+Memory BF16Numbers(int64_t count);
+
+inline Matrix Rows(std::vector<float>& values, int64_t rows, int64_t cols) {
+  return {values.data(), DType::kF32, rows, cols, cols};
+}
+inline Matrix BF16Rows(const Memory& memory, int64_t rows, int64_t cols) {
+  return {memory.get(), DType::kBF16, rows, cols, cols};
+}
 
 // The least work of one call of an op.
 struct Work {
@@ -46,13 +55,20 @@ struct Work {
 //   of_peak_bf16  of the FLOP/s of bf16 dot products, if the instruction set has them
 void ReportSpeed(benchmark::State& state, int64_t threads, const Work& work, double seconds);
 
-// Calls `op` as often as the benchmark asks for, and reports its speed.
+// Calls `op` with a stream on `threads` threads as often as the benchmark asks for, and reports its
+// speed.
 template <typename Op>
-void MeasureOp(benchmark::State& state, int64_t threads, const Work& work, const Op& op) {
-  const auto begin = std::chrono::steady_clock::now();
-  for (auto _ : state) op();
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  ReportSpeed(state, threads, work, time.count());
+void MeasureOp(benchmark::State& state, int64_t threads, size_t workspace_bytes, const Work& work,
+               const Op& op) {
+  const Memory workspace = Allocate(workspace_bytes);
+  Stream stream;
+  stream.executor = ExecutorOf(threads);
+  stream.workspace = workspace.get();
+  stream.workspace_bytes = workspace_bytes;
+  const double seconds = SecondsOf([&] {
+    for (auto _ : state) op(stream);
+  });
+  ReportSpeed(state, threads, work, seconds);
 }
 
 }  // namespace longstream

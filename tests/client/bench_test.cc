@@ -53,16 +53,14 @@ TEST_F(BenchTest, TimesAreOfEveryToken) {
 }
 
 TEST_F(BenchTest, TextNamesTheRequests) {
-  const ClientRun run = Run({"bench", "-m", "quick", "--requests", "5", "--output-tokens", "4"});
-  EXPECT_EQ(run.exit_code, 0);
+  const ClientRun run = RunOk({"bench", "-m", "quick", "--requests", "5", "--output-tokens", "4"});
   EXPECT_THAT(run.out, HasSubstr("5 requests of 64 + 4 tokens over 4 streams"));
   EXPECT_THAT(run.out, HasSubstr("inter-token latency"));
 }
 
 TEST_F(BenchTest, OneTokenHasNoGapToItsNext) {
   const Strings command = {"bench", "-m", "quick", "--requests", "2", "--output-tokens", "1"};
-  const ClientRun run = Run(command);
-  EXPECT_EQ(run.exit_code, 0);
+  const ClientRun run = RunOk(command);
   EXPECT_THAT(run.out, testing::Not(HasSubstr("nan")));
   EXPECT_TRUE(RunJson(command)["inter_token_latency_ms"]["p50"].is_null());
 }
@@ -85,16 +83,12 @@ TEST_F(BenchTest, AnInterruptReportsWhatWasFinishedAndIsNoSuccess) {
 }
 
 TEST_F(BenchTest, AModelThatIsNotThereIsAnError) {
-  const ClientRun run = Run({"bench", "-m", "broken"});
-  EXPECT_EQ(run.exit_code, 3);
-  EXPECT_THAT(run.err, HasSubstr("model broken could not be loaded: "));
+  ExpectFailure(3, {"bench", "-m", "broken"}, "model broken could not be loaded: ");
   EXPECT_EQ(Run({"bench", "-m", "nobody"}).exit_code, 1);
 }
 
 TEST_F(BenchTest, AFailedRequestIsAnError) {
-  const ClientRun run = Run({"bench", "-m", "quick", "--prompt-tokens", "70000"});
-  EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.err, HasSubstr("INVALID_ARGUMENT"));
+  ExpectFailure(1, {"bench", "-m", "quick", "--prompt-tokens", "70000"}, "INVALID_ARGUMENT");
   EXPECT_EQ(Run({"bench", "--streams", "0"}).exit_code, 2);
 }
 

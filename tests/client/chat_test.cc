@@ -18,22 +18,19 @@ using ChatTest = ClientTest;
 constexpr auto kTerminal = ClientProcess::Terminal::kYes;
 
 TEST_F(ChatTest, AnswersEveryLineUntilTheInputEnds) {
-  const ClientRun run = Run({"chat", "-m", "quick", "-n", "4", "--ignore-eos"}, "abc\nde");
-  EXPECT_EQ(run.exit_code, 0);
+  const ClientRun run = RunOk({"chat", "-m", "quick", "-n", "4", "--ignore-eos"}, "abc\nde");
   EXPECT_THAT(run.err, HasSubstr("[max_tokens, 4 + 4 tokens"));
   EXPECT_THAT(run.err, HasSubstr("[max_tokens, 3 + 4 tokens"));
 }
 
 TEST_F(ChatTest, AnEmptyLineEnds) {
-  const ClientRun run = Run({"chat", "-m", "quick", "-n", "4", "--ignore-eos"}, "abc\n\nde\n");
-  EXPECT_EQ(run.exit_code, 0);
+  const ClientRun run = RunOk({"chat", "-m", "quick", "-n", "4", "--ignore-eos"}, "abc\n\nde\n");
   EXPECT_THAT(run.err, testing::Not(HasSubstr("3 + 4 tokens")));
 }
 
 TEST_F(ChatTest, AnswersAreLinesOfJson) {
   const ClientRun run =
-      Run({"--json", "chat", "-m", "quick", "-n", "4", "--ignore-eos"}, "abc\nde\n");
-  EXPECT_EQ(run.exit_code, 0) << run.err;
+      RunOk({"--json", "chat", "-m", "quick", "-n", "4", "--ignore-eos"}, "abc\nde\n");
   std::istringstream lines(run.out);
   int answers = 0;
   for (std::string line; std::getline(lines, line); ++answers) {
@@ -46,18 +43,16 @@ TEST_F(ChatTest, AnswersAreLinesOfJson) {
 // The session holds "[system]s.[user]abc.[assistant]", the answer "AAAA", then
 // ".[user]de.[assistant]".
 TEST_F(ChatTest, SendsMessagesWhereTheModelHasATemplate) {
-  const ClientRun run = Run(
+  const ClientRun run = RunOk(
       {"chat", "-m", "talk", "-n", "4", "--ignore-eos", "--logit-bias", "65=100", "--system", "s"},
       "abc\nde\n");
-  EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("AAAA"));
   EXPECT_THAT(run.err, HasSubstr("[max_tokens, 31 + 4 tokens"));
   EXPECT_THAT(run.err, HasSubstr("[max_tokens, 21 + 4 tokens"));
 }
 
 TEST_F(ChatTest, RawLinesAreText) {
-  const ClientRun run = Run({"chat", "-m", "talk", "-n", "4", "--ignore-eos", "--raw"}, "abc\n");
-  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const ClientRun run = RunOk({"chat", "-m", "talk", "-n", "4", "--ignore-eos", "--raw"}, "abc\n");
   EXPECT_THAT(run.err, HasSubstr("[max_tokens, 4 + 4 tokens"));
 }
 
@@ -65,23 +60,20 @@ TEST_F(ChatTest, ToolsAndTemplateArguments) {
   const TemporaryDirectory directory;
   directory.Write("tools.json", R"([{"type": "function"}, {}])");
   const ClientRun run =
-      Run({"chat", "-m", "talk", "-n", "4", "--ignore-eos", "--tools",
-           directory.string() + "/tools.json", "--template-args", R"({"mood": "glad"})"},
-          "abc\n");
-  EXPECT_EQ(run.exit_code, 0) << run.err;
+      RunOk({"chat", "-m", "talk", "-n", "4", "--ignore-eos", "--tools",
+             directory.string() + "/tools.json", "--template-args", R"({"mood": "glad"})"},
+            "abc\n");
   // The prompt is "2glad[user]abc.[assistant]", which has 26 characters.
   EXPECT_THAT(run.err, HasSubstr("[max_tokens, 26 + 4 tokens"));
 }
 
 TEST_F(ChatTest, ASystemMessageNeedsATemplateAndTheBeginning) {
-  const ClientRun without = Run({"chat", "-m", "quick", "--system", "s"}, "abc\n");
-  EXPECT_NE(without.exit_code, 0);
-  EXPECT_THAT(without.err, HasSubstr("the model has no chat template"));
+  ExpectFailure(1, {"chat", "-m", "quick", "--system", "s"}, "the model has no chat template",
+                "abc\n");
   const std::string session = connection_.Open("talk").session_id();
   EXPECT_EQ(Run({"chat", "-s", session, "-n", "4", "--ignore-eos"}, "abc\n").exit_code, 0);
-  const ClientRun late = Run({"chat", "-s", session, "--system", "s"}, "abc\n");
-  EXPECT_NE(late.exit_code, 0);
-  EXPECT_THAT(late.err, HasSubstr("the session already has tokens"));
+  ExpectFailure(1, {"chat", "-s", session, "--system", "s"}, "the session has begun already",
+                "abc\n");
   connection_.Close(session);
 }
 
@@ -182,9 +174,7 @@ TEST_F(ChatTest, CtrlCAtAnAnswerIsNoFailure) {
 }
 
 TEST_F(ChatTest, AnUnknownSessionIsAnError) {
-  const ClientRun run = Run({"chat", "-s", std::string(32, '0')}, "abc\n");
-  EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.err, HasSubstr("NOT_FOUND"));
+  ExpectFailure(1, {"chat", "-s", std::string(32, '0')}, "NOT_FOUND", "abc\n");
 }
 
 }  // namespace

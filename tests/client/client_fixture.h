@@ -78,13 +78,26 @@ class ClientTest : public testing::Test {
     return RunClient(Arguments(command), input);
   }
 
+  // Runs a command that must succeed.
+  static ClientRun RunOk(const Strings& command, const std::string& input = "") {
+    ClientRun run = Run(command, input);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run;
+  }
+
+  // Runs a command that must end with this exit code and write `sentence` to its standard error.
+  static void ExpectFailure(int exit_code, const Strings& command, const std::string& sentence,
+                            const std::string& input = "") {
+    const ClientRun run = Run(command, input);
+    EXPECT_EQ(run.exit_code, exit_code) << testing::PrintToString(command) << run.err;
+    EXPECT_THAT(run.err, testing::HasSubstr(sentence));
+  }
+
   // Runs a command that must succeed. Returns its standard output, parsed as JSON.
   static nlohmann::json RunJson(const Strings& command, const std::string& input = "") {
     Strings arguments = {"--json"};
     arguments.insert(arguments.end(), command.begin(), command.end());
-    const ClientRun run = Run(arguments, input);
-    EXPECT_EQ(run.exit_code, 0) << run.err;
-    return nlohmann::json::parse(run.out);
+    return nlohmann::json::parse(RunOk(arguments, input).out);
   }
 
   // Waits up to a minute until `expected` sessions are open. Returns how many are open then.

@@ -62,9 +62,8 @@ TEST_F(EvalTest, TextAgreesWithScore) {
 
 TEST_F(EvalTest, TextAsTableAndPlot) {
   const std::string svg = Path("plot.svg");
-  const ClientRun run = Run({"eval", "text", "-m", "dense", "--lengths", "256", "--max-bytes",
-                             "1000", "--svg", svg, Path("text")});
-  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const ClientRun run = RunOk({"eval", "text", "-m", "dense", "--lengths", "256", "--max-bytes",
+                               "1000", "--svg", svg, Path("text")});
   EXPECT_THAT(run.out, HasSubstr("Next token by position: accuracy, %"));
   EXPECT_THAT(run.out, HasSubstr("\n128-255 "));
   // The text has three windows of 1000 bytes.
@@ -133,34 +132,30 @@ TEST_F(EvalTest, BytesThatAreNoText) {
 }
 
 TEST_F(EvalTest, WrongUsage) {
-  const auto refused = [](const Strings& command, const std::string& sentence) {
-    const ClientRun run = Run(command);
-    EXPECT_EQ(run.exit_code, 2) << run.err;
-    EXPECT_THAT(run.err, HasSubstr(sentence));
-  };
-  refused({"eval"}, "subcommand");
-  refused({"eval", "text", "-m", "dense", "-m", "dense", Path("text")}, "dense is named twice");
-  refused({"eval", "text", "-m", "dense", Path("none")}, "cannot be read");
-  refused({"eval", "text", "-m", "dense", Path("empty")}, "is empty");
-  refused({"eval", "text", "-m", "dense", Path("text")},
-          "4096 tokens of dense are about 4096 bytes, and the text has 3000");
-  refused({"eval", "text", "-m", "dense", "--lengths", "1", Path("text")}, "1 not in range");
-  refused({"eval", "passkey", "-m", "dense", "--needle", "none"},
-          "expected {}, which stands for the number");
-  refused({"eval", "passkey", "-m", "dense", "--filler", Path("empty")}, "is empty");
-  refused({"eval", "passkey", "-m", "dense", "--lengths", "50"},
-          "50 tokens of dense are about 50 bytes, and a question needs 9");
-  refused({"eval", "listops", "-m", "dense", "--lengths", "128", "--samples", "1", "--svg",
-           Path("no/plot.svg")},
-          "cannot be written");
+  ExpectFailure(2, {"eval"}, "subcommand");
+  ExpectFailure(2, {"eval", "text", "-m", "dense", "-m", "dense", Path("text")},
+                "dense is named twice");
+  ExpectFailure(2, {"eval", "text", "-m", "dense", Path("none")}, "cannot be read");
+  ExpectFailure(2, {"eval", "text", "-m", "dense", Path("empty")}, "is empty");
+  ExpectFailure(2, {"eval", "text", "-m", "dense", Path("text")},
+                "4096 tokens of dense are about 4096 bytes, and the text has 3000");
+  ExpectFailure(2, {"eval", "text", "-m", "dense", "--lengths", "1", Path("text")},
+                "1 not in range");
+  ExpectFailure(2, {"eval", "passkey", "-m", "dense", "--needle", "none"},
+                "expected {}, which stands for the number");
+  ExpectFailure(2, {"eval", "passkey", "-m", "dense", "--filler", Path("empty")}, "is empty");
+  ExpectFailure(2, {"eval", "passkey", "-m", "dense", "--lengths", "50"},
+                "50 tokens of dense are about 50 bytes, and a question needs 9");
+  ExpectFailure(2,
+                {"eval", "listops", "-m", "dense", "--lengths", "128", "--samples", "1", "--svg",
+                 Path("no/plot.svg")},
+                "cannot be written");
 }
 
 TEST_F(EvalTest, WhatTheServerRefuses) {
   EXPECT_EQ(Run({"eval", "recall", "-m", "none"}).exit_code, 1);
-  const ClientRun run =
-      Run({"eval", "recall", "-m", "dense", "--lengths", "40000", "--samples", "1"});
-  EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.err, HasSubstr("32768"));
+  ExpectFailure(1, {"eval", "recall", "-m", "dense", "--lengths", "40000", "--samples", "1"},
+                "32768");
 }
 
 TEST_F(EvalTest, AnInterruptLeavesNoSession) {

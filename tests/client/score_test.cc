@@ -42,8 +42,7 @@ TEST_F(ScoreTest, FiguresBelongTogether) {
 }
 
 TEST_F(ScoreTest, OneTokenHasNothingToScore) {
-  const ClientRun run = Run({"score", "-m", "quick", Path("one")});
-  EXPECT_EQ(run.exit_code, 0);
+  const ClientRun run = RunOk({"score", "-m", "quick", Path("one")});
   EXPECT_THAT(run.out, HasSubstr("nothing to score"));
   EXPECT_THAT(run.out, testing::Not(HasSubstr("nan")));
   EXPECT_TRUE(RunJson({"score", "-m", "quick", Path("one")})["perplexity"].is_null());
@@ -64,9 +63,8 @@ TEST_F(ScoreTest, WindowsShorterThanACharacter) {
 }
 
 TEST_F(ScoreTest, WindowsLongerThanAnyText) {
-  const ClientRun run = Run({"score", "-m", "dense", "-w", "18446744073709551615", Path("text")});
-  EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("shorter than one window"));
+  ExpectFailure(2, {"score", "-m", "dense", "-w", "18446744073709551615", Path("text")},
+                "shorter than one window");
 }
 
 TEST_F(ScoreTest, AnInterruptStopsIt) {

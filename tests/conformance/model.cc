@@ -6,8 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "tests/conformance/report.h"
-
 namespace longstream::conformance {
 namespace {
 
@@ -107,6 +105,11 @@ std::string NameOf(ls_code code) {
   return found != names.end() ? found->second : "code " + std::to_string(code);
 }
 
+void ExpectCode(Check& check, const std::string& what, ls_code expected, ls_code found) {
+  check.Expect(expected == found,
+               what + ": expected " + NameOf(expected) + ", found " + NameOf(found));
+}
+
 ls_code TryOpen(const ls_backend& backend, const std::string& directory, const OpenOptions& options,
                 const TestHost& host, ls_model** model, std::string* error) {
   const char* device = !options.device.empty()                    ? options.device.c_str()
@@ -156,6 +159,12 @@ Sequence Model::Create() {
   Sequence sequence;
   std::string error;
   RequireOk(TryCreate(&sequence, &error), "sequence_create", error);
+  return sequence;
+}
+
+Sequence Model::Create(uint64_t tokens) {
+  Sequence sequence = Create();
+  sequence.Reserve(tokens);
   return sequence;
 }
 
@@ -212,11 +221,15 @@ std::vector<Output> Model::Wait(uint64_t ticket, const std::vector<Entry>& entri
   return outputs;
 }
 
-std::vector<Output> Model::Step(const std::vector<Entry>& entries) {
+uint64_t Model::Submit(const std::vector<Entry>& entries) {
   uint64_t ticket = 0;
   std::string error;
   RequireOk(TrySubmit(entries, &ticket, &error), "submit", error);
-  return Wait(ticket, entries);
+  return ticket;
+}
+
+std::vector<Output> Model::Step(const std::vector<Entry>& entries) {
+  return Wait(Submit(entries), entries);
 }
 
 Output Model::Step(const Entry& entry) {
@@ -323,6 +336,11 @@ std::string Sequence::Export() {
   std::string error;
   RequireOk(TryExport(&snapshot, &error), "sequence_export", error);
   return snapshot;
+}
+
+std::vector<int32_t> Part(const std::vector<int32_t>& tokens, size_t begin, size_t end) {
+  return {tokens.begin() + static_cast<std::ptrdiff_t>(begin),
+          tokens.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
 Entry Prefill(Sequence& sequence, std::vector<int32_t> tokens) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/api/backend.h"
+#include "tests/conformance/report.h"
 #include "tests/conformance/test_host.h"
 
 namespace longstream::conformance {
@@ -27,6 +28,9 @@ class ErrorText {
 
 // "LS_OK", "LS_INVALID_ARGUMENT", ...
 std::string NameOf(ls_code code);
+
+// Notes a failure, with both names, if a call gave another code than expected.
+void ExpectCode(Check& check, const std::string& what, ls_code expected, ls_code found);
 
 struct OpenOptions {
   std::string options = "{}";
@@ -60,9 +64,11 @@ class Model {
   ls_memory Memory() const;
 
   Sequence Create();
+  // Creates a sequence with a reservation for `tokens` tokens.
+  Sequence Create(uint64_t tokens);
   // Create or import a sequence and return the code. On a failure *sequence does not change.
   ls_code TryCreate(Sequence* sequence, std::string* error);
-  ls_code TryImport(const std::string& snapshot, Sequence* sequence, std::string* error,
+  ls_code TryImport(const std::string& snapshot, Sequence* sequence, std::string* error = nullptr,
                     size_t* consumed = nullptr);
   Sequence Import(const std::string& snapshot);
 
@@ -71,7 +77,10 @@ class Model {
   std::vector<Output> Step(const std::vector<Entry>& entries);
   // Submits one entry and waits for it. Throws CheckFailed unless its code is LS_OK.
   Output Step(const Entry& entry);
-  ls_code TrySubmit(const std::vector<Entry>& entries, uint64_t* ticket, std::string* error);
+  // Submits a batch and returns its ticket. Throws CheckFailed if the plugin refuses the batch.
+  uint64_t Submit(const std::vector<Entry>& entries);
+  ls_code TrySubmit(const std::vector<Entry>& entries, uint64_t* ticket,
+                    std::string* error = nullptr);
   std::vector<Output> Wait(uint64_t ticket, const std::vector<Entry>& entries);
 
  private:
@@ -101,12 +110,12 @@ class Sequence {
   uint64_t Truncate(uint64_t position);
   std::string Export();
 
-  ls_code TryFork(Sequence* fork, std::string* error);
+  ls_code TryFork(Sequence* fork, std::string* error = nullptr);
   ls_code TryReserve(uint64_t tokens, std::string* error = nullptr);
   ls_code TryCheckpoint(std::string* error = nullptr);
   ls_code TryTruncate(uint64_t position, uint64_t* restored, std::string* error = nullptr);
   // The writer that the plugin is given fails after `limit` bytes.
-  ls_code TryExport(std::string* snapshot, std::string* error, size_t limit = SIZE_MAX);
+  ls_code TryExport(std::string* snapshot, std::string* error = nullptr, size_t limit = SIZE_MAX);
 
  private:
   Model* model_ = nullptr;
@@ -124,6 +133,9 @@ struct Entry {
   std::vector<int32_t> targets;           // empty: the plugin gets NULL
   const ls_sampling* sampling = nullptr;  // nullptr: nothing is sampled
 };
+
+// tokens[begin, end)
+std::vector<int32_t> Part(const std::vector<int32_t>& tokens, size_t begin, size_t end);
 
 Entry Prefill(Sequence& sequence, std::vector<int32_t> tokens);
 Entry Decode(Sequence& sequence, int32_t token);

@@ -8,8 +8,6 @@
 #include <limits>
 #include <numeric>
 
-#include "tests/conformance/report.h"
-
 namespace longstream::conformance {
 namespace {
 
@@ -33,6 +31,32 @@ Entry EntryFor(Sequence& sequence, const Piece& piece, const ls_sampling& sampli
   return entry;
 }
 
+// "" if all bits are equal; else the place and size of the first difference.
+std::string Difference(const Output& expected, const Output& found) {
+  if (expected.code != found.code) return NameOf(found.code) + " " + found.message;
+  if (expected.logits.size() != found.logits.size()) return "another number of logits";
+  for (size_t i = 0; i < expected.logits.size(); ++i) {
+    if (!SameBits(&expected.logits[i], &found.logits[i], sizeof(float))) {
+      return "logit " + std::to_string(i) + " is " + std::to_string(found.logits[i]) + ", off by " +
+             std::to_string(found.logits[i] - expected.logits[i]);
+    }
+  }
+  if (expected.sampled != found.sampled) {
+    return "sampled " + std::to_string(found.sampled) + ", not " + std::to_string(expected.sampled);
+  }
+  if (expected.log_probs.size() != found.log_probs.size() ||
+      !SameBits(expected.log_probs.data(), found.log_probs.data(),
+                expected.log_probs.size() * sizeof(float))) {
+    return "log-probabilities differ";
+  }
+  if (expected.top.size() != found.top.size() ||
+      !SameBits(expected.top.data(), found.top.data(),
+                expected.top.size() * sizeof(ls_top_token))) {
+    return "the most probable tokens differ";
+  }
+  return "";
+}
+
 }  // namespace
 
 uint64_t Script::num_tokens() const {
@@ -47,9 +71,7 @@ void AddPrefill(Script& script, const std::vector<int32_t>& tokens, size_t begin
   for (size_t i = 0; i <= cuts.size() && from < end; ++i) {
     const size_t to = i < cuts.size() ? std::min(cuts[i], end) : end;
     if (to <= from) continue;
-    script.pieces.push_back({{tokens.begin() + static_cast<std::ptrdiff_t>(from),
-                              tokens.begin() + static_cast<std::ptrdiff_t>(to)},
-                             false});
+    script.pieces.push_back({Part(tokens, from, to), false});
     from = to;
   }
 }
@@ -77,9 +99,26 @@ Trace Run(Sequence& sequence, const Script& script, size_t first, size_t last) {
 }
 
 Trace RunAlone(Model& model, const Script& script) {
-  Sequence sequence = model.Create();
-  sequence.Reserve(script.num_tokens());
+  Sequence sequence = model.Create(script.num_tokens());
   return Run(sequence, script);
+}
+
+Trace RunInFlight(Model& model, const std::vector<Entry>& entries,
+                  const std::function<void(size_t i)>& after_submit) {
+  Trace trace;
+  uint64_t ticket_before = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const uint64_t ticket = model.Submit({entries[i]});
+    if (after_submit) after_submit(i);
+    if (i > 0) trace.push_back(model.Wait(ticket_before, {entries[i - 1]}).front());
+    ticket_before = ticket;
+  }
+  trace.push_back(model.Wait(ticket_before, {entries.back()}).front());
+  return trace;
+}
+
+Trace Tail(const Trace& trace, size_t first) {
+  return {trace.begin() + static_cast<std::ptrdiff_t>(first), trace.end()};
 }
 
 std::vector<Trace> RunTogether(Model& model, const std::vector<Script>& scripts,
@@ -87,8 +126,7 @@ std::vector<Trace> RunTogether(Model& model, const std::vector<Script>& scripts,
   std::vector<Sequence> sequences;
   std::vector<ls_sampling> sampling;
   for (const Script& script : scripts) {
-    sequences.push_back(model.Create());
-    sequences.back().Reserve(script.num_tokens());
+    sequences.push_back(model.Create(script.num_tokens()));
     sampling.push_back(Sampled(script.seed));
   }
   std::vector<Trace> traces(scripts.size());
@@ -118,38 +156,19 @@ std::string Text(double number) {
   return text;
 }
 
-std::string Difference(const Output& expected, const Output& found) {
-  if (expected.code != found.code) return NameOf(found.code) + " " + found.message;
-  if (expected.logits.size() != found.logits.size()) return "another number of logits";
-  for (size_t i = 0; i < expected.logits.size(); ++i) {
-    if (!SameBits(&expected.logits[i], &found.logits[i], sizeof(float))) {
-      return "logit " + std::to_string(i) + " is " + std::to_string(found.logits[i]) + ", off by " +
-             std::to_string(found.logits[i] - expected.logits[i]);
-    }
-  }
-  if (expected.sampled != found.sampled) {
-    return "sampled " + std::to_string(found.sampled) + ", not " + std::to_string(expected.sampled);
-  }
-  if (expected.log_probs.size() != found.log_probs.size() ||
-      !SameBits(expected.log_probs.data(), found.log_probs.data(),
-                expected.log_probs.size() * sizeof(float))) {
-    return "log-probabilities differ";
-  }
-  if (expected.top.size() != found.top.size() ||
-      !SameBits(expected.top.data(), found.top.data(),
-                expected.top.size() * sizeof(ls_top_token))) {
-    return "the most probable tokens differ";
-  }
-  return "";
+void ExpectSame(Check& check, const std::string& where, const Output& expected,
+                const Output& found) {
+  const std::string difference = Difference(expected, found);
+  check.Expect(difference.empty(), where + ": " + difference);
 }
 
-std::string Difference(const Trace& expected, const Trace& found) {
-  if (expected.size() != found.size()) return "another number of steps";
+void ExpectSame(Check& check, const std::string& where, const Trace& expected, const Trace& found) {
+  if (!check.Expect(expected.size() == found.size(), where + ": another number of steps")) return;
   for (size_t i = 0; i < expected.size(); ++i) {
     const std::string difference = Difference(expected[i], found[i]);
-    if (!difference.empty()) return "step " + std::to_string(i) + ": " + difference;
+    const std::string step = where + ": step " + std::to_string(i) + ": ";
+    if (!check.Expect(difference.empty(), step + difference)) return;
   }
-  return "";
 }
 
 double RelativeDifference(const std::vector<float>& a, const std::vector<float>& b, size_t row) {

@@ -52,9 +52,19 @@ using Choose = std::function<std::vector<size_t>(const std::vector<size_t>& read
 std::vector<Trace> RunTogether(Model& model, const std::vector<Script>& scripts,
                                const Choose& choose);
 
-// Returns "" if all bits are equal, otherwise the place and the size of the first difference.
-std::string Difference(const Output& expected, const Output& found);
-std::string Difference(const Trace& expected, const Trace& found);
+// Submits each entry before it waits for the previous entry, so that two tickets are in flight.
+// Calls after_submit(i) after it has submitted entry i.
+Trace RunInFlight(Model& model, const std::vector<Entry>& entries,
+                  const std::function<void(size_t i)>& after_submit = {});
+
+// The outputs from `first` on.
+Trace Tail(const Trace& trace, size_t first);
+
+// Report a failure if any bit differs. The message has `where`, and the place and the size of the
+// first difference.
+void ExpectSame(Check& check, const std::string& where, const Output& expected,
+                const Output& found);
+void ExpectSame(Check& check, const std::string& where, const Trace& expected, const Trace& found);
 
 // A number as text for people, even if it is very small.
 std::string Text(double number);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/caches/device_memory.h"
@@ -60,62 +61,49 @@ TEST_F(CudaDeviceTest, IsFoundByNumber) {
   }
 }
 
-TEST_F(CudaDeviceTest, NoDriver) {
-  TheMachine().driver_version = 0;
-  ExpectMissing("cuda",
-                "no CUDA device: the NVIDIA driver is not installed; install it, or use device cpu",
-                true);
-}
-
-TEST_F(CudaDeviceTest, AnOldDriver) {
-  TheMachine().driver_version = 12040;
-  ExpectMissing("cuda",
-                "no CUDA device: the NVIDIA driver serves CUDA 12.4, expected at least 13.0; "
-                "update the driver",
-                true);
-}
-
-TEST_F(CudaDeviceTest, NoDevice) {
+TEST_F(CudaDeviceTest, NoDriverOrDevice) {
   TheMachine().devices.clear();
-  ExpectMissing("cuda:0", "no CUDA device: the NVIDIA driver finds none; use device cpu", true);
-  setenv("CUDA_VISIBLE_DEVICES", "7", 1);
-  ExpectMissing("cuda:0", "no CUDA device: CUDA_VISIBLE_DEVICES is '7', which names none", true);
-}
-
-TEST_F(CudaDeviceTest, OnlyWhatTheKernelsWereCompiledFor) {
-  struct Capability {
-    int major, minor;
-    bool serves;
+  const struct {
+    int driver_version;
+    const char* visible_devices;
+    std::string why;
+  } machines[] = {
+      {0, "", "the NVIDIA driver is not installed; install it, or use device cpu"},
+      {12040, "", "the NVIDIA driver serves CUDA 12.4, expected at least 13.0; update the driver"},
+      {13000, "", "the NVIDIA driver finds none; use device cpu"},
+      {13000, "7", "CUDA_VISIBLE_DEVICES is '7', which names none"},
   };
-  for (const Capability& capability : std::vector<Capability>{{7, 5, false},
-                                                              {8, 0, true},
-                                                              {8, 7, true},
-                                                              {9, 0, true},
-                                                              {9, 1, false},
-                                                              {10, 0, false}}) {
-    TheMachine().devices[0].major = capability.major;
-    TheMachine().devices[0].minor = capability.minor;
-    const std::string number =
-        std::to_string(capability.major) + "." + std::to_string(capability.minor);
-    if (capability.serves) {
-      EXPECT_NE(OpenDevice("cuda").device, nullptr) << number;
-    } else {
-      ExpectMissing("cuda",
-                    "cuda:0: SIMT harness has compute capability " + number +
-                        ", expected 8.x or 9.0; use device cpu",
-                    false);
-    }
+  for (const auto& machine : machines) {
+    TheMachine().driver_version = machine.driver_version;
+    if (*machine.visible_devices != 0) setenv("CUDA_VISIBLE_DEVICES", machine.visible_devices, 1);
+    ExpectMissing("cuda:0", "no CUDA device: " + machine.why, true);
   }
 }
 
-TEST_F(CudaDeviceTest, TooLittleSharedMemory) {
-  TheMachine().devices[0].sharedMemPerBlockOptin = 166912;  // as of compute capability 8.0 and 8.7
-  EXPECT_NE(OpenDevice("cuda").device, nullptr);
-  TheMachine().devices[0].sharedMemPerBlockOptin = 101376;  // as of 8.6 and 8.9
-  ExpectMissing("cuda",
-                "cuda:0: SIMT harness has 101376 bytes of shared memory for a block, expected at "
-                "least 166912; use device cpu",
-                false);
+TEST_F(CudaDeviceTest, OnlyWhatTheKernelsWereCompiledFor) {
+  const struct {
+    int major, minor;
+    size_t shared_bytes;
+    std::string why;  // why the device is refused; "": it serves
+  } devices[] = {
+      {7, 5, 232448, "compute capability 7.5, expected 8.x or 9.0"},
+      {8, 0, 166912, ""},
+      {8, 6, 101376, "101376 bytes of shared memory for a block, expected at least 166912"},
+      {8, 7, 166912, ""},
+      {9, 0, 232448, ""},
+      {9, 1, 232448, "compute capability 9.1, expected 8.x or 9.0"},
+      {10, 0, 232448, "compute capability 10.0, expected 8.x or 9.0"},
+  };
+  for (const auto& device : devices) {
+    TheMachine().devices[0].major = device.major;
+    TheMachine().devices[0].minor = device.minor;
+    TheMachine().devices[0].sharedMemPerBlockOptin = device.shared_bytes;
+    if (device.why.empty()) {
+      EXPECT_NE(OpenDevice("cuda").device, nullptr) << device.major << '.' << device.minor;
+    } else {
+      ExpectMissing("cuda", "cuda:0: SIMT harness has " + device.why + "; use device cpu", false);
+    }
+  }
 }
 
 // The device that ChooseDevice chooses for "cuda".
@@ -193,26 +181,21 @@ TEST_F(CudaDeviceTest, NoCublasLt) {
 
 // --- overlap
 
-TEST_F(CudaDeviceTest, KernelsOverlapWhereTheDeviceCan) {
-  const auto overlaps = [] {
-    return OpenDevice("cuda").device->MakeStream({}, nullptr, 0).overlaps;
-  };
-  EXPECT_TRUE(overlaps());
-  setenv("LONGSTREAM_CUDA_OVERLAP", "0", 1);
-  EXPECT_FALSE(overlaps());
-  unsetenv("LONGSTREAM_CUDA_OVERLAP");
-  TheMachine().devices[0].major = 8;
-  EXPECT_FALSE(overlaps());
-}
-
-TEST_F(CudaDeviceTest, StreamsHaveWgmmaWhereTheDeviceHas) {
-  const auto has_wgmma = [] { return OpenDevice("cuda").device->MakeStream({}, nullptr, 0).wgmma; };
-  EXPECT_TRUE(has_wgmma());
-  setenv("LONGSTREAM_CUDA_WGMMA", "0", 1);
-  EXPECT_FALSE(has_wgmma());
-  unsetenv("LONGSTREAM_CUDA_WGMMA");
-  TheMachine().devices[0].major = 8;
-  EXPECT_FALSE(has_wgmma());
+// A stream has overlap and wgmma if its device has them and no variable turns them off.
+TEST_F(CudaDeviceTest, StreamsHaveWhatTheDeviceHas) {
+  for (const auto& [variable, member] : {std::pair("LONGSTREAM_CUDA_OVERLAP", &Stream::overlaps),
+                                         {"LONGSTREAM_CUDA_WGMMA", &Stream::wgmma}}) {
+    const auto has = [member = member] {
+      return OpenDevice("cuda").device->MakeStream({}, nullptr, 0).*member;
+    };
+    TheMachine().devices[0].major = 9;
+    EXPECT_TRUE(has()) << variable;
+    setenv(variable, "0", 1);
+    EXPECT_FALSE(has()) << variable;
+    unsetenv(variable);
+    TheMachine().devices[0].major = 8;
+    EXPECT_FALSE(has()) << variable;
+  }
 }
 
 __global__ void TellOverlapKernel(int* overlaps, const int* before) {
@@ -320,6 +303,10 @@ TEST_F(CudaDeviceTest, AFailureThatStaysIsTheLossOfTheDevice) {
 
 class CudaGraphsTest : public CudaDeviceTest {
  protected:
+  CudaGraphsTest() {
+    device_->OnWarning([this](const std::string& sentence) { warnings_.push_back(sentence); });
+  }
+
   // Adds from_ to to_ as work with the given key, which becomes a graph when it is repeated.
   OpStatus Add(uint64_t key) {
     return device_->Repeat(key, [this] {
@@ -330,7 +317,19 @@ class CudaGraphsTest : public CudaDeviceTest {
     });
   }
 
+  // Adds five times, with keys of which some repeat. Expects five additions and one warning.
+  void ExpectFiveWithWarning(const std::string& warning) {
+    for (uint64_t key : {7, 7, 8, 8, 7}) EXPECT_EQ(Add(key), OpStatus::kOk);
+    EXPECT_EQ(device_->Synchronize(), OpStatus::kOk);
+    EXPECT_EQ(to_, 5);
+    EXPECT_THAT(warnings_, testing::ElementsAre(
+                               "cuda:0: " + warning +
+                               ", decoding will be slower: recording failed: operation failed due "
+                               "to a previous error during capture"));
+  }
+
   const std::unique_ptr<Device> device_ = OpenDevice("cuda").device;
+  std::vector<std::string> warnings_;
   int from_ = 1;
   int to_ = 0;
   int calls_ = 0;
@@ -371,42 +370,26 @@ TEST_F(CudaGraphsTest, TheOneUnusedForLongestMakesRoom) {
 
 TEST_F(CudaGraphsTest, WithoutGraphsWorkIsDoneAllTheSame) {
   TheMachine().can_record = false;
-  std::vector<std::string> warnings;
-  device_->OnWarning([&](const std::string& sentence) { warnings.push_back(sentence); });
-  for (uint64_t key : {7, 7, 8, 8, 7}) EXPECT_EQ(Add(key), OpStatus::kOk);
-  EXPECT_EQ(device_->Synchronize(), OpStatus::kOk);
-  EXPECT_EQ(to_, 5);
-  EXPECT_THAT(warnings, testing::ElementsAre(
-                            "cuda:0: CUDA graphs are not used, decoding will be slower: recording "
-                            "failed: operation failed due to a previous error during capture"));
+  ExpectFiveWithWarning("CUDA graphs are not used");
 }
 
 TEST_F(CudaGraphsTest, WithoutOverlapTheyAreRecordedAllTheSame) {
   TheMachine().can_record_overlaps = false;
-  std::vector<std::string> warnings;
-  device_->OnWarning([&](const std::string& sentence) { warnings.push_back(sentence); });
   EXPECT_TRUE(device_->MakeStream({}, nullptr, 0).overlaps);
-  for (uint64_t key : {7, 7, 8, 8, 7}) EXPECT_EQ(Add(key), OpStatus::kOk);
+  ExpectFiveWithWarning("kernels do not overlap");
   EXPECT_FALSE(device_->MakeStream({}, nullptr, 0).overlaps);
-  EXPECT_EQ(device_->Synchronize(), OpStatus::kOk);
-  EXPECT_EQ(to_, 5);
   EXPECT_EQ(TheMachine().num_graphs, 2u);
-  EXPECT_THAT(warnings, testing::ElementsAre(
-                            "cuda:0: kernels do not overlap, decoding will be slower: recording "
-                            "failed: operation failed due to a previous error during capture"));
 }
 
 // Work that waits for the device cannot be recorded.
 TEST_F(CudaGraphsTest, AnOpThatDoesMoreThanLaunchIsNotRecorded) {
-  std::vector<std::string> warnings;
-  device_->OnWarning([&](const std::string& sentence) { warnings.push_back(sentence); });
   const auto work = [] {
     void* memory = nullptr;
     const bool ok = cudaMalloc(&memory, 8) == cudaSuccess && cudaFree(memory) == cudaSuccess;
     return ok ? OpStatus::kOk : OpStatus::kDeviceError;
   };
   for (int time = 0; time < 3; ++time) EXPECT_EQ(device_->Repeat(1, work), OpStatus::kOk);
-  EXPECT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings_.size(), 1u);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <memory>
@@ -15,21 +14,23 @@
 #include <vector>
 
 #include "kernels/core/device.h"
+#include "tests/bench/timing.h"
 #include "tests/simt/harness/runtime.h"
 
 namespace longstream {
 
 // Calls run() twice and times the second call.
-double GpuBench::MedianSeconds(Stream& stream, int count,
+double GpuBench::MedianSeconds(size_t workspace_bytes, int count,
                                const std::function<void(Stream& stream, int i)>& run) {
+  const DeviceMemory workspace = Memory(workspace_bytes);
+  Stream stream = device_.MakeStream(executor_, workspace.data(), workspace.size());
   EXPECT_GT(count, 0);
   run(stream, 0);
-  const auto begin = std::chrono::steady_clock::now();
-  run(stream, 1);
-  EXPECT_TRUE(stream.ok()) << "status " << static_cast<int>(stream.status);
-  EXPECT_EQ(device_.Synchronize(), OpStatus::kOk);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  return elapsed.count();
+  return SecondsOf([&] {
+    run(stream, 1);
+    EXPECT_TRUE(stream.ok()) << "status " << static_cast<int>(stream.status);
+    EXPECT_EQ(device_.Synchronize(), OpStatus::kOk);
+  });
 }
 
 void GpuBench::MeasureYardsticks() { copy_bandwidth_ = product_rate_ = 1e9; }

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -13,7 +15,7 @@
 #include "kernels/cuda/gemm/split_product.cuh"
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/shared.cuh"
-#include "tests/simt/random_bf16.h"
+#include "tests/simt/products.h"
 
 namespace longstream::cuda {
 namespace {
@@ -75,6 +77,16 @@ TEST(Mma, LoadsMatricesAndTheirTransposes) {
   }
 }
 
+// Calls multiply(sums) with this thread's elements of d [16, 8].
+template <typename T, typename Multiply>
+__device__ void AddTo(T* d, const Multiply& multiply) {
+  const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
+  T sums[4];
+  for (int i = 0; i < 4; ++i) sums[i] = d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2];
+  multiply(sums);
+  for (int i = 0; i < 4; ++i) d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2] = sums[i];
+}
+
 // d [16, 8] += a [16, 16] b [16, 8]. The fragments are filled element by element, as mma.cuh says.
 __global__ void MultiplyKernel(const BF16* a, const BF16* b, float* d) {
   const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
@@ -87,32 +99,19 @@ __global__ void MultiplyKernel(const BF16* a, const BF16* b, float* d) {
   const uint32_t row_fragment[4] = {row_pair(g, 2 * t), row_pair(g + 8, 2 * t),
                                     row_pair(g, 2 * t + 8), row_pair(g + 8, 2 * t + 8)};
   const uint32_t column_fragment[2] = {column_pair(2 * t), column_pair(2 * t + 8)};
-  float sums[4];
-  for (int i = 0; i < 4; ++i) sums[i] = d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2];
-  MultiplyAdd(sums, row_fragment, column_fragment);
-  for (int i = 0; i < 4; ++i) d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2] = sums[i];
+  AddTo(d, [&](float(&sums)[4]) { MultiplyAdd(sums, row_fragment, column_fragment); });
 }
 
 TEST(Mma, MultipliesAndAdds) {
   const std::vector<BF16> a = RandomBF16(kRows * kDepth), b = RandomBF16(kDepth * kColumns);
-  std::vector<float> d(kRows * kColumns);
-  for (size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>(i);
+  std::vector<float> start(kRows * kColumns);
+  std::iota(start.begin(), start.end(), 0.0f);
+  std::vector<float> d = start;
   Stream stream;
   Launch(stream, {1, kWarp}, MultiplyKernel, a.data(), b.data(), d.data());
   ASSERT_TRUE(stream.ok());
-  for (size_t row = 0; row < kRows; ++row) {
-    for (size_t column = 0; column < kColumns; ++column) {
-      const size_t index = row * kColumns + column;
-      double sum = static_cast<double>(index), magnitude = sum;
-      for (size_t k = 0; k < kDepth; ++k) {
-        const double product =
-            double{ToF32(a[row * kDepth + k])} * double{ToF32(b[k * kColumns + column])};
-        sum += product;
-        magnitude += std::abs(product);
-      }
-      EXPECT_NEAR(d[index], sum, SumTolerance(kDepth) * magnitude) << row << ", " << column;
-    }
-  }
+  EXPECT_TRUE(IsProduct({kRows, kColumns, kDepth}, Elements(d, kColumns), Elements(a, kDepth),
+                        Elements(b, kColumns), SumTolerance(kDepth), Elements(start, kColumns)));
 }
 
 // d [16, 8] += a [16, 32] b [32, 8] in int8, with fragments that are filled element by element.
@@ -130,10 +129,7 @@ __global__ void MultiplyBytesKernel(const int8_t* a, const int8_t* b, int32_t* d
   const uint32_t row_fragment[4] = {row_four(g, 4 * t), row_four(g + 8, 4 * t),
                                     row_four(g, 4 * t + 16), row_four(g + 8, 4 * t + 16)};
   const uint32_t column_fragment[2] = {column_four(4 * t), column_four(4 * t + 16)};
-  int32_t sums[4];
-  for (int i = 0; i < 4; ++i) sums[i] = d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2];
-  MultiplyAdd(sums, row_fragment, column_fragment);
-  for (int i = 0; i < 4; ++i) d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2] = sums[i];
+  AddTo(d, [&](int32_t(&sums)[4]) { MultiplyAdd(sums, row_fragment, column_fragment); });
 }
 
 TEST(Mma, MultipliesBytesExactly) {
@@ -143,19 +139,14 @@ TEST(Mma, MultipliesBytesExactly) {
   for (auto* bytes : {&a, &b}) {
     for (int8_t& value : *bytes) value = static_cast<int8_t>(byte(engine));
   }
-  std::vector<int32_t> d(kRows * kColumns);
-  for (size_t i = 0; i < d.size(); ++i) d[i] = static_cast<int32_t>(i);
+  std::vector<int32_t> start(kRows * kColumns);
+  std::iota(start.begin(), start.end(), 0);
+  std::vector<int32_t> d = start;
   Stream stream;
   Launch(stream, {1, kWarp}, MultiplyBytesKernel, a.data(), b.data(), d.data());
   ASSERT_TRUE(stream.ok());
-  for (size_t row = 0; row < kRows; ++row) {
-    for (size_t column = 0; column < kColumns; ++column) {
-      const size_t index = row * kColumns + column;
-      auto sum = static_cast<int32_t>(index);
-      for (size_t k = 0; k < 32; ++k) sum += a[row * 32 + k] * b[k * kColumns + column];
-      EXPECT_EQ(d[index], sum) << row << ", " << column;
-    }
-  }
+  EXPECT_TRUE(IsProduct({kRows, kColumns, 32}, Elements(d, kColumns), Elements(a, 32),
+                        Elements(b, kColumns), 0, Elements(start, kColumns)));
 }
 
 float RandomTF32(std::mt19937& engine) {
@@ -170,10 +161,7 @@ __global__ void MultiplyTF32Kernel(const float* a, const float* b, float* d) {
   const uint32_t row_fragment[4] = {bits(a[g * 8 + t]), bits(a[(g + 8) * 8 + t]),
                                     bits(a[g * 8 + t + 4]), bits(a[(g + 8) * 8 + t + 4])};
   const uint32_t column_fragment[2] = {bits(b[t * kColumns + g]), bits(b[(t + 4) * kColumns + g])};
-  float sums[4];
-  for (int i = 0; i < 4; ++i) sums[i] = d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2];
-  MultiplyAddTF32(sums, row_fragment, column_fragment);
-  for (int i = 0; i < 4; ++i) d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2] = sums[i];
+  AddTo(d, [&](float(&sums)[4]) { MultiplyAddTF32(sums, row_fragment, column_fragment); });
 }
 
 // d [16, 8] += a [16, 8] b [8, 8] in f32. Each factor is the sum of two TF32 numbers.
@@ -194,21 +182,6 @@ __global__ void MultiplySplitKernel(const float* a, const float* b, float* d) {
   }
 }
 
-void ExpectProduct(const std::vector<float>& a, const std::vector<float>& b,
-                   const std::vector<float>& d, double relative) {
-  for (size_t row = 0; row < kRows; ++row) {
-    for (size_t column = 0; column < kColumns; ++column) {
-      double sum = 0, magnitude = 0;
-      for (size_t k = 0; k < 8; ++k) {
-        const double product = double{a[row * 8 + k]} * double{b[k * kColumns + column]};
-        sum += product;
-        magnitude += std::abs(product);
-      }
-      EXPECT_NEAR(d[row * kColumns + column], sum, relative * magnitude) << row << ", " << column;
-    }
-  }
-}
-
 TEST(Mma, MultipliesAndAddsTF32) {
   std::mt19937 engine(1);
   std::vector<float> a(kRows * 8), b(8 * kColumns), d(kRows * kColumns, 0.0f);
@@ -217,7 +190,8 @@ TEST(Mma, MultipliesAndAddsTF32) {
   Stream stream;
   Launch(stream, {1, kWarp}, MultiplyTF32Kernel, a.data(), b.data(), d.data());
   ASSERT_TRUE(stream.ok());
-  ExpectProduct(a, b, d, SumTolerance(8));
+  EXPECT_TRUE(IsProduct({kRows, kColumns, 8}, Elements(d, kColumns), Elements(a, 8),
+                        Elements(b, kColumns), SumTolerance(8)));
 }
 
 TEST(Mma, SplitsF32) {
@@ -231,7 +205,8 @@ TEST(Mma, SplitsF32) {
          d.data());
   ASSERT_TRUE(stream.ok());
   // 8 eps for each product (split_product.cuh), and the errors of three sums.
-  ExpectProduct(a, b, d, 8 * 0x1p-24 + 3 * SumTolerance(8));
+  EXPECT_TRUE(IsProduct({kRows, kColumns, 8}, Elements(d, kColumns), Elements(a, 8),
+                        Elements(b, kColumns), 8 * 0x1p-24 + 3 * SumTolerance(8)));
 }
 
 // The operations in the order of attention: the scores of 16 rows and 16 keys, then their products
@@ -272,21 +247,12 @@ TEST(Mma, ChainsTheProductsOfAttention) {
   Launch(stream, {1, kWarp, 512 * sizeof(BF16)}, ChainKernel, q.data(), keys.data(), scores.data(),
          sums.data());
   ASSERT_TRUE(stream.ok());
-  for (size_t row = 0; row < 16; ++row) {
-    for (size_t column = 0; column < 16; ++column) {
-      double score = 0, score_magnitude = 0, sum = 0, sum_magnitude = 0;
-      for (size_t k = 0; k < 16; ++k) {
-        const double x = ToF32(q[row * 16 + k]), y = ToF32(keys[column * 16 + k]);
-        score += x * y;
-        score_magnitude += std::abs(x * y);
-        const double weight = ToF32(ToBF16(scores[row * 16 + k]));
-        sum += weight * ToF32(keys[k * 16 + column]);
-        sum_magnitude += std::abs(weight * ToF32(keys[k * 16 + column]));
-      }
-      EXPECT_NEAR(scores[row * 16 + column], score, SumTolerance(16) * score_magnitude);
-      EXPECT_NEAR(sums[row * 16 + column], sum, SumTolerance(16) * sum_magnitude);
-    }
-  }
+  EXPECT_TRUE(IsProduct({16, 16, 16}, Elements(scores, 16), Elements(q, 16), Transposed(keys, 16),
+                        SumTolerance(16)));
+  std::vector<BF16> weights(scores.size());
+  std::transform(scores.begin(), scores.end(), weights.begin(), ToBF16);
+  EXPECT_TRUE(IsProduct({16, 16, 16}, Elements(sums, 16), Elements(weights, 16), Elements(keys, 16),
+                        SumTolerance(16)));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
@@ -14,7 +13,7 @@
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/shared.cuh"
 #include "kernels/cuda/primitives/warp.cuh"
-#include "tests/simt/random_bf16.h"
+#include "tests/simt/products.h"
 
 namespace longstream::cuda {
 namespace {
@@ -78,21 +77,9 @@ TEST(Wgmma, MultipliesRowsByRows) {
     Launch(stream, {1, kGroups * kWarpgroupThreads, (a.size() + keys.size()) * sizeof(BF16)},
            ScoreKernel, a.data(), keys.data(), depth, scores.data());
     ASSERT_TRUE(stream.ok());
-    const auto at = [depth](const std::vector<BF16>& matrix, int row, int k) {
-      return double{ToF32(matrix[static_cast<size_t>(row * depth + k)])};
-    };
-    for (int row = 0; row < kRows; ++row) {
-      for (int key = 0; key < kKeys; ++key) {
-        double sum = 0, magnitude = 0;
-        for (int k = 0; k < depth; ++k) {
-          sum += at(a, row, k) * at(keys, key, k);
-          magnitude += std::abs(at(a, row, k) * at(keys, key, k));
-        }
-        ASSERT_NEAR(scores[static_cast<size_t>(row * kKeys + key)], sum,
-                    SumTolerance(depth) * magnitude)
-            << depth << ": " << row << ", " << key;
-      }
-    }
+    const auto columns = static_cast<size_t>(depth);
+    EXPECT_TRUE(IsProduct({kRows, kKeys, columns}, Elements(scores, kKeys), Elements(a, columns),
+                          Transposed(keys, columns), SumTolerance(depth)));
   }
 }
 
@@ -142,7 +129,7 @@ __global__ void SumKernel(const BF16* weights, const BF16* values, Mistake mista
 
 // Whether the sums are the product.
 template <int kTiles>
-bool SumsAreRight(Mistake mistake) {
+testing::AssertionResult SumsAreRight(Mistake mistake) {
   constexpr int kWidth = kTiles * 8;
   const std::vector<BF16> weights = RandomBF16(kRows * kKeys), values = RandomBF16(kKeys * kWidth);
   std::vector<float> sums(kRows * kWidth);
@@ -150,20 +137,8 @@ bool SumsAreRight(Mistake mistake) {
   Launch(stream, {1, kGroups * kWarpgroupThreads, kProductDepth * kWidth * sizeof(BF16)},
          SumKernel<kTiles>, weights.data(), values.data(), mistake, sums.data());
   EXPECT_TRUE(stream.ok());
-  for (int row = 0; row < kRows; ++row) {
-    for (int column = 0; column < kWidth; ++column) {
-      double sum = 0, magnitude = 0;
-      for (int k = 0; k < kKeys; ++k) {
-        const double product = double{ToF32(weights[static_cast<size_t>(row * kKeys + k)])} *
-                               ToF32(values[static_cast<size_t>(k * kWidth + column)]);
-        sum += product;
-        magnitude += std::abs(product);
-      }
-      const double difference = sums[static_cast<size_t>(row * kWidth + column)] - sum;
-      if (!(std::abs(difference) <= SumTolerance(kKeys) * magnitude)) return false;
-    }
-  }
-  return true;
+  return IsProduct({kRows, kWidth, kKeys}, Elements(sums, kWidth), Elements(weights, kKeys),
+                   Elements(values, kWidth), SumTolerance(kKeys));
 }
 
 TEST(Wgmma, MultipliesRegistersByRows) {

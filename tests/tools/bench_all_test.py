@@ -3,26 +3,23 @@
 import os
 import pathlib
 import subprocess
-import tempfile
 import unittest
+
+from scratch_tree import ScratchTree
 
 ALL = pathlib.Path(__file__).resolve().parents[2] / "tools/bench/all.sh"
 
 
-class AllTest(unittest.TestCase):
+class AllTest(ScratchTree):
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.build = pathlib.Path(scratch.name) / "build"
+        super().setUp()
+        self.build = self.root / "build"
         self.figures = self.build / "figures"
-        (self.build / "bench").mkdir(parents=True)
         for name in ("backends", "kernels", "model", "rows"):
-            self.write(name, 'echo "$(basename "$0") $*"')
+            self.write_bench(name, 'echo "$(basename "$0") $*"')
 
-    def write(self, name, script):
-        program = self.build / "bench" / f"{name}_bench"
-        program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-        program.chmod(0o755)
+    def write_bench(self, name, script):
+        self.write_program(f"build/bench/{name}_bench", script)
 
     def run_all(self, **variables):
         # The environment makes all.sh run service.py with --help, which only prints the usage.
@@ -55,7 +52,7 @@ class AllTest(unittest.TestCase):
         self.assertTrue(any(line.endswith("--help --rounds 2") for line in lines), run.stdout)
 
     def test_a_failure_is_told_at_the_end(self):
-        self.write("kernels", "exit 3")
+        self.write_bench("kernels", "exit 3")
         run = self.run_all()
         self.assertEqual(run.returncode, 1)
         self.assertIn("rows_bench", run.stdout)

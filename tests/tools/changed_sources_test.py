@@ -1,11 +1,10 @@
 """The sources that `tidy.py --changed` reads, tested in a small git repository."""
 
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
+
+from scratch_tree import ScratchTree
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tools/check"))
@@ -16,12 +15,10 @@ START = 1_700_000_000
 RULE = pathlib.Path(".clang-tidy")
 
 
-class ChangedSourcesTest(unittest.TestCase):
+class ChangedSourcesTest(ScratchTree):
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.root = pathlib.Path(directory.name).resolve()
-        self.git(0, "init", "--quiet", "--initial-branch=main")
+        super().setUp()
+        self.git("init", "--quiet", "--initial-branch=main")
         for name in "abcd":
             self.write(f"service/{name}.h", f"int {name}();\n" * 5)
             self.write(f"service/{name}.cc", f'#include "service/{name}.h"\n' + "//\n" * 20)
@@ -30,18 +27,9 @@ class ChangedSourcesTest(unittest.TestCase):
         self.write("service/unused.h", "int unused();\n")
         self.write(".clang-tidy", "Checks: '*'\n")
 
-    def git(self, hours, *arguments):
+    def git_at(self, hours, *arguments):
         time = f"{START + int(hours * HOUR)} +0000"
-        environment = dict(os.environ, GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_NOSYSTEM="1",
-                           GIT_AUTHOR_DATE=time, GIT_COMMITTER_DATE=time)
-        return subprocess.run(
-            ["git", "-C", self.root, "-c", "user.name=n", "-c", "user.email=e", *arguments],
-            env=environment, capture_output=True, text=True, check=True).stdout
-
-    def write(self, path, text):
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        self.git(*arguments, GIT_AUTHOR_DATE=time, GIT_COMMITTER_DATE=time)
 
     def append(self, path):
         with (self.root / path).open("a", encoding="utf-8") as file:
@@ -50,8 +38,8 @@ class ChangedSourcesTest(unittest.TestCase):
     def commit(self, hours, *changed):
         for path in changed:
             self.append(path)
-        self.git(hours, "add", "--all")
-        self.git(hours, "commit", "--quiet", "--allow-empty", "--message", f"at {hours} h")
+        self.git_at(hours, "add", "--all")
+        self.git_at(hours, "commit", "--quiet", "--allow-empty", "--message", f"at {hours} h")
 
     def select(self, base=None):
         sources = sorted(path.relative_to(self.root) for path in self.root.rglob("*.cc"))
@@ -91,11 +79,11 @@ class ChangedSourcesTest(unittest.TestCase):
 
     def test_merged_branch_is_read_however_old_it_is(self):
         self.commit(0)
-        self.git(1, "checkout", "--quiet", "-b", "branch")
+        self.git_at(1, "checkout", "--quiet", "-b", "branch")
         self.commit(2, "service/b.cc")
-        self.git(3, "checkout", "--quiet", "main")
+        self.git_at(3, "checkout", "--quiet", "main")
         self.commit(10)
-        self.git(40, "merge", "--quiet", "--no-ff", "--message", "merge", "branch")
+        self.git_at(40, "merge", "--quiet", "--no-ff", "--message", "merge", "branch")
         self.assertEqual(self.select()[0], ["b"])
 
     def test_header_counts_for_the_source_of_its_name(self):
@@ -136,14 +124,14 @@ class ChangedSourcesTest(unittest.TestCase):
 
     def test_moved_file_counts_only_if_it_changed_too(self):
         self.commit(0)
-        self.git(40, "mv", "service/a.cc", "service/moved.cc")
-        self.git(40, "mv", "service/b.cc", "service/changed.cc")
+        self.git_at(40, "mv", "service/a.cc", "service/moved.cc")
+        self.git_at(40, "mv", "service/b.cc", "service/changed.cc")
         self.commit(40, "service/changed.cc")
         self.assertEqual(self.select()[0], ["changed"])
 
     def test_deleted_header_is_no_reason(self):
         self.commit(0)
-        self.git(40, "rm", "--quiet", "service/unused.h")
+        self.git_at(40, "rm", "--quiet", "service/unused.h")
         self.commit(40)
         self.assertEqual(self.select()[0], [])
 

@@ -5,9 +5,10 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 import unittest.mock
+
+from scratch_tree import ScratchTree
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 CHECKS = REPOSITORY / "tools/check"
@@ -15,17 +16,7 @@ sys.path.insert(0, str(CHECKS))
 import layering  # noqa: E402
 
 
-class CheckTest(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.root = pathlib.Path(directory.name).resolve()
-
-    def write(self, path, text):
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
-
+class CheckTest(ScratchTree):
     def copy(self, path):
         self.write(path, (REPOSITORY / path).read_text(encoding="utf-8"))
 
@@ -366,9 +357,9 @@ class TidyTest(CompiledCheckTest):
         self.write("service/b.cc", "int G(int x) { if (x); return x; }\n")
         self.write_database(["service/a.cc", "service/b.cc"], "")
         self.assert_fails("tidy", "tidy reads all 2 sources: no commit is", "--changed")
-        git = ["git", "-C", self.root, "-c", "user.name=n", "-c", "user.email=e"]
-        for command in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "all"]):
-            subprocess.run([*git, *command], check=True)
+        self.git("init", "--quiet")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "-m", "all")
         status, output = self.run_check("tidy", "--base", "HEAD")
         self.assertEqual(status, 0, output)
         self.assertIn("tidy reads 0 of 2 sources changed since", output)

@@ -4,16 +4,16 @@ with the sums of all ctest runs."""
 import os
 import pathlib
 import re
-import shutil
 import subprocess
-import tempfile
 import unittest
+
+from scratch_tree import ScratchTree
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 # Used in place of make. Prints the lines that ctest would print for the target, and fails if there
 # is a file `fail_<target>`.
-FAKE_MAKE = """#!/bin/sh
+FAKE_MAKE = """
 case $1 in
   test)
     echo "90% tests passed, ${FAILED:-0} tests failed out of 10"
@@ -30,20 +30,17 @@ STAGES = ["build", "tests", "tests against other servers", "checks",
           "ASan and UBSan, everything below gRPC", "TSan, scheduler and sessions"]
 
 
-class CiTest(unittest.TestCase):
+class CiTest(ScratchTree):
     def run_ci(self, failing=None, **settings):
-        with tempfile.TemporaryDirectory() as directory:
-            root = pathlib.Path(directory)
-            (root / ".ci").mkdir()
-            shutil.copy(REPOSITORY / ".ci/run", root / ".ci/run")
-            (root / "make").write_text(FAKE_MAKE, encoding="utf-8")
-            (root / "make").chmod(0o755)
-            if failing:
-                (root / f"fail_{failing}").touch()
-            environment = dict(os.environ, PATH=f"{root}:{os.environ['PATH']}", **settings)
-            result = subprocess.run([root / ".ci/run"], env=environment, capture_output=True,
-                                    text=True, check=False)
-            return result.returncode, result.stdout.splitlines()
+        self.write(".ci/run", (REPOSITORY / ".ci/run").read_text(encoding="utf-8"))
+        (self.root / ".ci/run").chmod(0o755)
+        self.write_program("make", FAKE_MAKE)
+        if failing:
+            self.write(f"fail_{failing}", "")
+        environment = dict(os.environ, PATH=f"{self.root}:{os.environ['PATH']}", **settings)
+        result = subprocess.run([self.root / ".ci/run"], env=environment, capture_output=True,
+                                text=True, check=False)
+        return result.returncode, result.stdout.splitlines()
 
     def table(self, lines):
         """The rows of the table: (stage, seconds, seconds of tests)."""

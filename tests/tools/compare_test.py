@@ -169,7 +169,7 @@ class ProgramsTest(unittest.TestCase):
     def test_arguments_are_checked(self):
         for arguments, expected in (
                 (("--peer", "nothing"), "expected NAME=COMMAND"),
-                (("--peer", "ours=x"), "a name of its own"),
+                (("--peer", "ours=x"), "needs a different name"),
                 (("--rounds", "0"), "at least 1"),
                 (("--rounds", "5", "--most-rounds", "4"), "at most --most-rounds"),
                 (("--base", "y"), "one of the slices")):

@@ -3,8 +3,9 @@
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from scratch_tree import ScratchTree
 
 CHECKS = pathlib.Path(__file__).resolve().parents[2] / "tools/check"
 sys.path.insert(0, str(CHECKS))
@@ -130,23 +131,14 @@ class WordTokensTest(unittest.TestCase):
         self.assertIsNone(word_tokens.tokens_of("a.json", "{}"))
 
 
-class OnlyWordsTest(unittest.TestCase):
+class OnlyWordsTest(ScratchTree):
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.root = pathlib.Path(directory.name).resolve()
+        super().setUp()
         self.git("init", "-q")
         self.write("a.cc", "// Old.\nint x = 1;\n" + "int y;\n" * 20)
         self.write("a.md", "Old.\n")
         self.write("a.json", "{}\n")
         self.commit()
-
-    def git(self, *arguments):
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
-                       cwd=self.root, check=True, capture_output=True)
-
-    def write(self, path, text):
-        (self.root / path).write_text(text, encoding="utf-8")
 
     def commit(self):
         self.git("add", "--all")

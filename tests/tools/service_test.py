@@ -8,9 +8,10 @@ import math
 import os
 import pathlib
 import sys
-import tempfile
 import threading
 import unittest
+
+from scratch_tree import ScratchTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/bench"))
 import http_load  # noqa: E402
@@ -188,21 +189,15 @@ class HttpLoadTest(unittest.TestCase):
                 self.load(path, *events)
 
 
-class ServerTest(unittest.TestCase):
+class ServerTest(ScratchTree):
     def test_a_server_whose_client_fails_is_ended(self):
-        with tempfile.TemporaryDirectory() as scratch:
-            root = pathlib.Path(scratch)
-            (root / "bin").mkdir()
-            programs = {"longstream-server": f"""echo $$ > {root}/pid
-                            echo '{{"event": "listening", "port": "1"}}' >&2; exec sleep 60""",
-                        "longstream": "echo no such model >&2; exit 1"}
-            for name, script in programs.items():
-                (root / "bin" / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-                (root / "bin" / name).chmod(0o755)
-            with self.assertRaisesRegex(service.ProgramError, "no such model"):
-                service.Server(root, root, "bf16", 2, root / "log")
-            with self.assertRaises(ProcessLookupError):
-                os.kill(int((root / "pid").read_text(encoding="utf-8")), 0)
+        self.write_program("bin/longstream-server", f"""echo $$ > {self.root}/pid
+            echo '{{"event": "listening", "port": "1"}}' >&2; exec sleep 60""")
+        self.write_program("bin/longstream", "echo no such model >&2; exit 1")
+        with self.assertRaisesRegex(service.ProgramError, "no such model"):
+            service.Server(self.root, self.root, "bf16", 2, self.root / "log")
+        with self.assertRaises(ProcessLookupError):
+            os.kill(int((self.root / "pid").read_text(encoding="utf-8")), 0)
 
 
 class CommandLineTest(unittest.TestCase):

@@ -42,6 +42,24 @@ def process_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+class Others:
+    """Measures `processors`: how many processors other processes used in a with-block. Our own
+    processes have used `own_seconds()`."""
+
+    def __init__(self, own_seconds):
+        self._own_seconds = own_seconds
+
+    def __enter__(self):
+        self._begin, self._busy = time.monotonic(), self._seconds()
+        return self
+
+    def __exit__(self, *_):
+        self.processors = (self._seconds() - self._busy) / (time.monotonic() - self._begin)
+
+    def _seconds(self):
+        return machine_seconds() - self._own_seconds()
+
+
 class ProgramError(Exception):
     """Raised if a program ended or answered with an error."""
 
@@ -76,23 +94,23 @@ class Program:
         """Runs a slice. Returns its answer {"tokens", "seconds", "bytes", "probes_gbps"} with
         "tokens_per_second" and "others", the number of processors that other processes used
         meanwhile."""
-        begin, busy = time.monotonic(), self._others()
-        try:
-            self._process.stdin.write(line + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # _answer reports the exit code
-        answer = self._answer()
+        with Others(self._seconds) as others:
+            try:
+                self._process.stdin.write(line + "\n")
+                self._process.stdin.flush()
+            except BrokenPipeError:
+                pass  # _answer reports the exit code
+            answer = self._answer()
         if "error" in answer:
             raise ProgramError(f"{self.name}: {line}: {answer['error']}")
         answer["tokens_per_second"] = answer["tokens"] / answer["seconds"]
-        answer["others"] = (self._others() - busy) / (time.monotonic() - begin)
+        answer["others"] = others.processors
         return answer
 
-    def _others(self):
+    def _seconds(self):
         if self._process.poll() is not None:
             return 0.0  # _answer reports the exit code
-        return machine_seconds() - process_seconds(self._process.pid)
+        return process_seconds(self._process.pid)
 
     def close(self):
         self._process.stdin.close()
@@ -215,18 +233,22 @@ def table(rows):
     return "\n".join(lines)
 
 
-def named(text):
-    name, separator, command = text.partition("=")
-    if not separator or not name or not command:
-        raise argparse.ArgumentTypeError(f"expected NAME=COMMAND, found {text}")
-    return name, command
+def named(value_name, prefix=""):
+    """Parses NAME=VALUE; the value begins with `prefix`."""
+    def parse(text):
+        name, _, value = text.partition("=")
+        if not name or not value.startswith(prefix) or not value:
+            raise argparse.ArgumentTypeError(f"expected NAME={value_name}, found {text}")
+        return name, value
+    return parse
 
 
 def arguments_of(argv):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ours", required=True, metavar="COMMAND")
-    parser.add_argument("--peer", action="append", default=[], type=named, metavar="NAME=COMMAND")
+    parser.add_argument("--peer", action="append", default=[], type=named("COMMAND"),
+                        metavar="NAME=COMMAND")
     parser.add_argument("--slice", action="append", required=True, dest="slices", metavar="LINE")
     parser.add_argument("--rounds", type=int, default=5, help="quiet rounds for each slice")
     parser.add_argument("--most-rounds", type=int, default=15)

@@ -24,7 +24,7 @@ import tempfile
 import time
 
 import http_load
-from compare import Program, ProgramError, machine_seconds, process_seconds
+from compare import Others, Program, ProgramError, named, process_seconds
 
 MODEL = "bench"
 PROMPT_VOCABULARY = 32000  # a peer's prompts use ids below this, which every shape has
@@ -86,11 +86,6 @@ def felt(streams):
 
 # ---------------------------------------------------------------- programs
 
-def cpu_of_children():
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 class Server:
     """Runs longstream-server with one model, and `longstream bench` on it."""
 
@@ -141,28 +136,13 @@ class Server:
         return self.finish(self.start(streams, prompt_tokens, output_tokens))
 
     def cpu_seconds(self):
-        return process_seconds(self._process.pid)
+        """Returns the processor seconds of the server and of the clients that have ended."""
+        clients = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return process_seconds(self._process.pid) + clients.ru_utime + clients.ru_stime
 
     def close(self):
         self._process.terminate()
         self._process.wait()
-
-
-class Quiet:
-    """Returns how many processors other processes used while something ran."""
-
-    def __init__(self, server):
-        self._server = server
-
-    def __enter__(self):
-        self._begin, self._busy = time.monotonic(), self._others()
-        return self
-
-    def __exit__(self, *_):
-        self.others = (self._others() - self._busy) / (time.monotonic() - self._begin)
-
-    def _others(self):
-        return machine_seconds() - self._server.cpu_seconds() - cpu_of_children()
 
 
 # ---------------------------------------------------------------- measurements
@@ -176,10 +156,10 @@ def measure_load(server, loop, peers, streams, arguments):
     middle = arguments.prompt_tokens + arguments.output_tokens // 2
     line = f"decode {middle} {arguments.output_tokens}"
     slices = in_process(loop, line, arguments.slices)
-    with Quiet(server) as quiet:
+    with Others(server.cpu_seconds) as others:
         ours = felt(server.bench(streams, arguments.prompt_tokens, arguments.output_tokens))
     slices += in_process(loop, line, arguments.slices)
-    row = dict(ours, others=max([quiet.others] + [each["others"] for each in slices]),
+    row = dict(ours, others=max([others.processors] + [each["others"] for each in slices]),
                in_process=statistics.median(each["tokens_per_second"] for each in slices),
                probe_gbps=statistics.median(
                    probe for each in slices for probe in each["probes_gbps"]))
@@ -202,7 +182,7 @@ def beside_streams(server, streams, tokens, arguments):
 def measure_prefill(server, streams, arguments):
     """Runs a round: a long prompt alone, then a long prompt beside streams that decode."""
     prefill = lambda: server.bench(1, arguments.prefill, 1)[0]
-    with Quiet(server) as quiet:
+    with Others(server.cpu_seconds) as disturbance:
         alone = [prefill()]
         # Steps that also read a prompt take several times as long. Generate enough tokens for twice
         # the time of the prompt if a token takes three times as long as without a prompt.
@@ -225,7 +205,7 @@ def measure_prefill(server, streams, arguments):
     median = statistics.median(undisturbed)
     p99 = percentile(disturbed, 0.99)
     before = statistics.mean(speed(each) for each in alone)
-    return {"others": quiet.others, "itl_ms": 1e3 * median, "p99_ms": 1e3 * p99,
+    return {"others": disturbance.processors, "itl_ms": 1e3 * median, "p99_ms": 1e3 * p99,
             "max_ms": 1e3 * max(disturbed), "stretch": p99 / median, "gaps": len(disturbed),
             "alone": before, "beside": speed(beside), "kept": speed(beside) / before}
 
@@ -317,13 +297,6 @@ def whole_numbers(text):
     return [int(item) for item in text.split(",")]
 
 
-def named(text):
-    name, separator, url = text.partition("=")
-    if not separator or not name or not url.startswith("http://"):
-        raise argparse.ArgumentTypeError(f"expected NAME=http://HOST:PORT/PATH, found {text}")
-    return name, url
-
-
 def arguments_of(argv):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -343,7 +316,8 @@ def arguments_of(argv):
     add("--prefill-rounds", default=3, type=int)
     add("--beside", default=[1, 16], type=whole_numbers,
         help="numbers of streams beside the long prompt")
-    add("--peer", action="append", default=[], type=named, metavar="NAME=URL",
+    add("--peer", action="append", default=[], metavar="NAME=URL",
+        type=named("http://HOST:PORT/PATH", "http://"),
         help="/completion (llama.cpp) or /v1/completions of a running server")
     add("--quiet", type=float, default=0.2,
         help="processors that other processes may use in a quiet round")

@@ -1,4 +1,4 @@
-"""Small templates that each try a construct of Jinja: written ones, and a generator of others."""
+"""Small templates that each use one construct of Jinja, and a generator of random templates."""
 
 import random
 
@@ -84,8 +84,9 @@ WRITTEN = (
 ATOMS = ("text", "word", "empty", "lines", "unicode", "number", "negative", "real", "yes", "no", "nothing", "list", "words",
          "mixed", "nested", "dict", "users", "missing", "deep.x", "users[0]", "dict.a", "1", "0", "2.5", "'a b'", "''", "none",
          "true", "[1, 'b']", "{'k': 'v'}", "(1, 2)", "x")
-# A generator may fail when it is first looked at, or never; ours fail when they are made. So these
-# are made into lists at once.
+# In Jinja filters such as `map` return a generator, which fails when it is first read, or never if
+# it is not read. Longstream's filters fail when they are applied. So `list` follows these filters
+# here and reads the generator at once.
 FILTERS = ("trim", "upper", "lower", "length", "default('d')", "join(',')", "first", "last", "list", "string", "int", "float",
            "tojson", "title", "capitalize", "reverse | list", "sort", "unique | list", "items | list", "replace('a', 'b')",
            "map('string') | list", "abs", "sum", "select | list", "map(attribute='name') | list", "indent(1)", "round", "min",
@@ -94,14 +95,15 @@ TESTS = ("defined", "none", "string", "mapping", "number", "iterable", "sequence
          "integer", "undefined", "not none", "not string", "upper", "sameas none")
 SUFFIXES = (".name", ".items() | list", "[0]", "[-1]", ".strip()", ".split()", "['a']", ".get('a')", ".upper()", ".x",
             ".keys() | list", ".startswith('a')", "['name']", ".split('l')[0]")
-# Jinja slices constants in another way, which finds nothing where Python fails.
+# Only variables are sliced, because Jinja slices constants in another way: where Python fails, the
+# result of Jinja is undefined.
 SLICED = ("text", "word", "list", "words", "unicode", "users", "nested", "number", "dict", "missing", "mixed[1]")
 SLICES = ("[1:]", "[::-1]", "[:2]", "[-2:]", "[::2]", "[1:-1]", "[5:1]", "[number:]", "[:negative:-1]")
 OPERATORS = ("+", "-", "*", "~", "==", "!=", "<", ">=", "in", "not in", "and", "or", "//", "/")
 
 
 class TemplateGenerator:
-    """Random templates. About half of them fail; the tests must tell them from the others."""
+    """Random templates. About half of them fail, and Longstream must fail for the same ones."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)

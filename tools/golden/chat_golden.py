@@ -1,12 +1,12 @@
 """Writes tests/golden/chat: chat templates as transformers renders them.
 
-Every template of <golden>/templates was written for these tests, with the constructs that the model
-families use. <golden>/<name>.json: conversations with the text that apply_chat_template gives, or
-that it fails. constructs.json: small templates, written and drawn at random, with their text, from
-the same Jinja environment. tokens.json: conversations as ids.
-With --cases and --seed the same program gives other and longer lists for a wider comparison, with
---templates other templates; the C++ parity test reads them from the directory that
-LONGSTREAM_CHAT_GOLDEN names, which then holds the templates too.
+The templates in <golden>/templates were written for these tests and use the constructs of the model
+families' templates. For each of them, <golden>/<name>.json has conversations with the text that
+apply_chat_template returns, or with the information that it fails. constructs.json has small
+templates, some written by hand and some random, with the text that the same Jinja environment makes
+of them. tokens.json has conversations as ids. For a wider comparison, --cases and --seed make
+longer lists of other conversations, and --templates uses other templates. The C++ parity test reads
+these from the directory that LONGSTREAM_CHAT_GOLDEN names, which then also contains the templates.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def fixed_time():
 
 
 class ConversationGenerator:
-    """Random conversations: mostly proper ones, some with members missing or of other types."""
+    """Random conversations. Most are valid; in some, members are missing or have wrong types."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -139,7 +139,7 @@ def load_tokenizer(name, bos, eos):
 
 
 def apply(tokenizer, template, case, **options):
-    """The case with the result of apply_chat_template."""
+    """Returns the case, extended by the result of apply_chat_template."""
     try:
         with fixed_time():
             text = tokenizer.apply_chat_template(
@@ -179,7 +179,7 @@ def constructs(out, count, seed):
         try:
             with fixed_time():
                 compiled = chat_template_utils._compile_jinja_template(template)
-                # A copy: the filter indent changes lists.
+                # The variables are copied, because the filter `indent` changes lists.
                 return {"template": template, "text": compiled.render(**copy.deepcopy(variables))}
         except jinja2.exceptions.TemplateError as error:
             return {"template": template, "error": str(error)}
@@ -189,14 +189,14 @@ def constructs(out, count, seed):
     drawn = chat_constructs.TemplateGenerator(f"constructs {seed}")
     templates = list(chat_constructs.WRITTEN) + [drawn.template() for _ in range(count)]
     cases = [render(template) for template in templates]
-    # Neither side can print this: an object has another address in another process.
+    # Texts with the address of an object cannot be compared: it differs between processes.
     cases = [case for case in cases if " at 0x" not in case.get("text", "")]
     write_cases(out / "constructs.json", cases, variables=variables)
     print(f"constructs: {sum('text' in case for case in cases)} of {len(cases)} give a text")
 
 
 def tokens(out, count, seed):
-    """Conversations as ids, if no message spells a special token."""
+    """Conversations as ids; in no message may the text of a special token occur."""
     cases = []
     for tokenizer_name, template_name, bos, eos in (
             ("qwen3", "turns", None, "<|im_end|>"), ("llama3", "headers", "<|begin_of_text|>", "<|eot_id|>")):

@@ -1,4 +1,4 @@
-"""The cases under tests/golden: one configuration each, small and odd-sized on purpose."""
+"""The configurations of the cases under tests/golden. Their sizes are small and odd on purpose."""
 
 from golden_families import FAMILY_CASES, FULL, LOCAL, llama, phi3, qwen3, shape
 from golden_overrides import OVERRIDE_CASES
@@ -10,7 +10,7 @@ def _hwfa2(*sizes, **extra):
 
 
 def _gau(base, vocab, d, layers, s, **extra):
-    """`base` with gated attention units, without keys of heads and MLP."""
+    """Returns `base` changed to gated attention units, without the keys for heads and MLP."""
     config = base(vocab, d, 0, layers, 1, 1, s) | {"block_type": "gau", "gau_key_dim": s}
     absent = ("intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim")
     return {key: value for key, value in config.items() if key not in absent} | extra
@@ -24,7 +24,7 @@ def _hypenet(*sizes, **extra):
 
 
 def _published(*sizes, **extra):
-    """With every key that the published configurations carry."""
+    """Returns a configuration with every key that published configurations have."""
     return _hypenet(*sizes) | {
         "attention_dropout": 0.0,
         "attn_use_rope": False,
@@ -44,8 +44,9 @@ def _published(*sizes, **extra):
 
 ATTN, LIGHTNING, RNN = "attn", "lightning-attn", "gated-rnn"
 
-# source: which program computes the logits. dtype: how the weights are stored. edges: positions
-# around which every row is kept. note: the line of tests/golden/README.md.
+# Keys of a case: source is the program that computes the logits; dtype is the type of the stored
+# weights; edges are positions around which the logits of every row are stored; note is the text for
+# the case's row in tests/golden/README.md.
 CASES = FAMILY_CASES | OVERRIDE_CASES | {
     "dense_logn_always": {
         "dtype": "bfloat16",

@@ -1,4 +1,5 @@
-"""Golden cases of the public families: from transformers, unless options change the model."""
+"""Golden cases of the public families. transformers computes their logits, unless options change
+the model."""
 
 import torch
 
@@ -34,7 +35,7 @@ def llama(*sizes, **extra):
         "model_type": "llama",
         "mlp_bias": False,
     } | extra
-    if "rope_parameters" in config:  # The base is among them.
+    if "rope_parameters" in config:  # They contain the base too.
         del config["rope_theta"]
     return config
 
@@ -51,13 +52,14 @@ def qwen2(*sizes, **extra):
         "architectures": ["Qwen2ForCausalLM"],
         "model_type": "qwen2",
     } | extra
-    del config["attention_bias"]  # Not a key of this family: q, k and v always have one.
+    del config["attention_bias"]  # The family has no such key: q, k and v always have a bias.
     return config
 
 
 def family(model_type, name, *sizes, without=(), **extra):
     config = shape(*sizes) | {"architectures": [f"{name}ForCausalLM"], "model_type": model_type}
-    config["pad_token_id"] = None  # Some config classes have one beyond these vocabularies.
+    # The default of some config classes is outside these vocabularies.
+    config["pad_token_id"] = None
     return {key: value for key, value in (config | extra).items() if key not in without}
 
 
@@ -66,7 +68,8 @@ def mistral(*sizes, **extra):
 
 
 def phi3(*sizes, **extra):
-    """Heads are hidden_size / num_attention_heads wide; the last of `sizes` is not written."""
+    """The width of a head is hidden_size / num_attention_heads; `head_dim`, the last of `sizes`, is
+    not written."""
     return family("phi3", "Phi3", *sizes, without=["head_dim"], **extra)
 
 
@@ -78,7 +81,8 @@ FULL, LOCAL = "full_attention", "sliding_attention"
 
 
 def beside_vision(config, tensors):
-    """Gemma 3 as released: a vision tower, and text_config without keys that have a default."""
+    """Gemma 3 in its released form: with a vision tower, and with a text_config that omits keys
+    with default values."""
     silent = ("architectures", "pad_token_id", "bos_token_id", "eos_token_id", *GEMMA3_SILENT)
     text = {key: value for key, value in config.items() if key not in silent}
     assert all(config[key] == value for key, value in GEMMA3_SILENT.items())
@@ -99,7 +103,7 @@ def beside_vision(config, tensors):
     tensors["multi_modal_projector.mm_input_projection_weight"] = torch.ones(4, 16)
     return outer, tensors
 
-# The keys are those of golden_cases.py.
+# golden_cases.py explains the keys of a case.
 FAMILY_CASES = {
     "llama": {
         "source": "transformers",
@@ -256,7 +260,7 @@ FAMILY_CASES = {
             "cohere", "Cohere", 45, 24, 26, 2, 4, 2, 6, without=["rms_norm_eps", "head_dim"],
             layer_norm_eps=1e-4, logit_scale=0.875, use_qk_norm=True,
         ),
-        "note": "likewise with `use_qk_norm`, as Command R+: a LayerNorm for each head's queries and keys; tied head",
+        "note": "as `cohere`, with `use_qk_norm` as in Command R+: a LayerNorm for each head's queries and keys; tied head",
     },
     "cohere2": {
         "source": "transformers",
@@ -267,7 +271,7 @@ FAMILY_CASES = {
             attention_bias=True,
         ),
         "edges": [33],
-        "note": "likewise; windows of 33 in two of three layers, the others without RoPE; "
+        "note": "as `cohere`, with windows of 33 in two of three layers, the others without RoPE; "
         "`attention_bias`, tied head",
     },
     "bloom": {
@@ -296,9 +300,9 @@ FAMILY_CASES = {
             "mpt", "Mpt", 45, 16, 64, 2, 4, 4, 4, layer_norm_eps=1e-5, clip_qkv=1.0,
         ),
         "store": to_mpt,
-        "note": "likewise with `clip_qkv`: q, k and v cut off at ±1",
+        "note": "as `mpt`, with `clip_qkv`: q, k and v cut off at ±1",
     },
-    "mpt_slopes": {  # Not from transformers, which leaves the key unread.
+    "mpt_slopes": {  # Not from transformers, which does not read alibi_bias_max.
         "dtype": "bfloat16",
         "config": family(
             "mpt", "Mpt", 43, 18, 72, 2, 3, 3, 6, layer_norm_eps=1e-5, clip_qkv=1.5,

@@ -9,7 +9,8 @@ GEMMA3_SILENT = {
     "max_position_embeddings": 131072,
 }
 
-# Prefixes of tensors: the family's, and the usual ones. Longer names before their beginnings.
+# Pairs of prefixes of tensor names: the family's, and the usual one. If one name is the beginning
+# of another, the longer name comes first.
 BLOOM = [
     ("transformer.word_embeddings_layernorm.", "model.embed_norm."),
     ("transformer.word_embeddings.", "model.embed_tokens."),
@@ -39,7 +40,7 @@ NAMES = {"afmoe": AFMOE, "bloom": BLOOM, "mpt": MPT}
 
 
 def usual(config, tensors):
-    """The config and the tensors of a checkpoint by their usual names."""
+    """Returns the config and the tensors of a checkpoint under their usual names."""
     kind = config["model_type"]
     if kind == "gemma3":
         config = GEMMA3_SILENT | config["text_config"]
@@ -56,7 +57,8 @@ def usual(config, tensors):
 
 
 def stored(config, tensors):
-    """The inverse, for families that rename only tensors."""
+    """Renames tensors from the usual names to the family's, for families that rename only
+    tensors."""
     return config, renamed(tensors, [(old, new) for new, old in NAMES[config["model_type"]]])
 
 
@@ -70,7 +72,8 @@ def renamed(tensors, names):
 
 
 def split(config, tensors):
-    """Parts of one tensor: q, k and v, below each other or head by head; gate and up."""
+    """Splits a stored tensor into its parts: q, k and v, which are stored one below the other or
+    head by head, or gate and up."""
     result = {}
     for name, tensor in tensors.items():
         if "self_attn.qkv_proj." in name:
@@ -93,7 +96,7 @@ def split(config, tensors):
 
 
 def fused(config, tensors):
-    """q, k and v as one tensor, as `split` takes them apart."""
+    """Joins q, k and v to one tensor; this is the inverse of `split`."""
     heads = config["num_attention_heads"]
     result = {}
     for name, tensor in tensors.items():
@@ -120,7 +123,7 @@ def from_bloom(config):
 
 
 def to_bloom(config, tensors):
-    """The names of bigscience/bloom-560m."""
+    """Returns the config and the tensors with the names of bigscience/bloom-560m."""
     keys = {
         "architectures": ["BloomForCausalLM"], "model_type": "bloom",
         "apply_residual_connection_post_layernorm": False, "attention_dropout": 0.0,
@@ -150,7 +153,7 @@ def from_mpt(config):
 
 
 def to_mpt(config, tensors):
-    """The names of mosaicml/mpt-7b."""
+    """Returns the config and the tensors with the names of mosaicml/mpt-7b."""
     attention = {
         "alibi": True, "alibi_bias_max": config.get("alibi_bias_max", 8), "attn_impl": "torch",
         "attn_pdrop": 0, "attn_type": "multihead_attention", "attn_uses_sequence_id": False,
@@ -172,7 +175,7 @@ def to_mpt(config, tensors):
 
 
 def from_sala(config):
-    """MiniCPM-SALA in the words of HypeNet's published profile."""
+    """Returns MiniCPM-SALA's config with the keys of HypeNet's published profile."""
     layers, width = config["num_hidden_layers"], config["hidden_size"]
     kinds = {"minicpm4": "attn", "lightning-attn": "lightning-attn"}
     return config | {
@@ -187,7 +190,8 @@ def from_sala(config):
 
 
 def to_sala(config, tensors):
-    """The names of openbmb/MiniCPM-SALA, with a context that is dense throughout."""
+    """Returns the config and the tensors with the names of openbmb/MiniCPM-SALA, and a config with
+    dense attention for the whole context."""
     kinds = {"attn": "minicpm4", "lightning-attn": "lightning-attn"}
     used = {"qk_norm": True, "use_output_norm": True, "use_output_gate": True}
     sparse = {

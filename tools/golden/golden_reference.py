@@ -1,8 +1,8 @@
-"""Independent reference of every model: float64, one token at a time, straight from the equations.
+"""Independent reference for all models: computes the equations in float64, one token at a time.
 
-It shares no code with the training modules and knows no ring, tile or chunk: each attention layer
-keeps the list of all past keys and values as they come out of the projections, and a score is
-q · R_{-distance} k for one key at a time of that list. Slow and plain on purpose.
+This file shares no code with the training modules, and it has no rings, tiles or chunks. Each
+attention layer keeps a list of all past keys and values as the projections compute them, and a
+score is q · R_{-distance} k for one key of that list. The code is slow and simple on purpose.
 
     model = Reference(config, tensors);  logits = model.step(token)
 """
@@ -37,12 +37,13 @@ def soft_cap(x, cap):
     return x if cap is None else cap * torch.tanh(x / cap)
 
 
-# Families whose branches are normed at their end, not at their beginning.
+# Families that apply the norm at the end of a branch and not at its beginning.
 POST_NORM = ("exaone4", "olmo2", "olmo3")
 
 
 def alibi_slopes(heads, most=8.0):
-    """2^(-8h/H), h = 1…H; for H not a power of two the usual ALiBi interleaving."""
+    """The slopes 2^(-8h/H), h = 1…H; if H is not a power of two, interleaved by the rule of
+    ALiBi."""
     if heads & (heads - 1) == 0:
         return [2.0 ** (-most * h / heads) for h in range(1, heads + 1)]
     power = 1 << (heads.bit_length() - 1)
@@ -50,7 +51,7 @@ def alibi_slopes(heads, most=8.0):
 
 
 def log_n(mode, position, training_length):
-    """The factor on q of the log n scaling; 1 without."""
+    """The factor by which log n scaling multiplies q; 1 if there is no such scaling."""
     visible = position + 1
     if mode is None:
         return 1.0
@@ -62,7 +63,7 @@ def log_n(mode, position, training_length):
 
 
 def hype_scale(setting, position):
-    """The factor on q that attn_logits_scaling asks for."""
+    """The factor by which attn_logits_scaling multiplies q."""
     if setting is None:
         return 1.0
     if isinstance(setting, (int, float)):
@@ -75,7 +76,7 @@ def hype_scale(setting, position):
 
 
 def family_windows(config):
-    """The window of each layer in a public family's config; None: full attention."""
+    """The window of each layer, from the config of a public family; None means full attention."""
     layers, width = config["num_hidden_layers"], config.get("sliding_window")
     kind = config["model_type"]
     if kind in ("mistral", "phi3"):
@@ -134,7 +135,8 @@ def family_plan(config, overrides):
 
 
 def layer_plan(config, overrides):
-    """One dictionary per layer: kind (attention, lightning, gated-rnn), window, position, …"""
+    """One dictionary per layer, with its kind (attention, lightning, gated-rnn), window, position,
+    …"""
     if config["model_type"] == "hypenet":
         return [hypenet_layer(config, mixer) for mixer in hypenet_mixers(config)]
     if config["model_type"] != "hwfa2":
@@ -187,7 +189,8 @@ def hypenet_layer(config, mixer):
 
 
 class Reference:
-    """A model and one growing sequence. tensors: checkpoint names to tensors of any dtype."""
+    """A model with one sequence, which grows by a token per step. `tensors` maps the names of a
+    checkpoint to tensors of any dtype."""
 
     def __init__(self, config, tensors, overrides=None, context=None):
         overrides = overrides or {}
@@ -204,12 +207,12 @@ class Reference:
         context = context or config["max_position_embeddings"]
         self.rope = rope_of(config, width, context, overrides.get("rope_scaling"))
         self.window_rope = self.rope
-        if config["model_type"] in ("olmo3", "gemma3_text"):  # Scaling is for full attention.
+        if config["model_type"] in ("olmo3", "gemma3_text"):  # Only full attention is scaled.
             base = config.get("rope_local_base_freq", config["rope_theta"])
             plain = {"rope_type": "default"}
             self.window_rope = rope_of(config | {"rope_theta": base}, width, context, plain)
         self.gemma = config["model_type"].startswith("gemma")
-        if self.gemma:  # A norm's factor is stored minus one.
+        if self.gemma:  # The stored weights of norms are their factors minus one.
             for name in self.tensors:
                 if name.endswith("norm.weight"):
                     self.tensors[name] = 1.0 + self.tensors[name]
@@ -265,7 +268,7 @@ class Reference:
                 out = self.block_norm(index, "post_attention", out)
             x = x + self.branch_scale * out
             before = "pre_feedforward" if self.sandwich else "post_attention"
-            if not self.parallel:  # There both take the same input.
+            if not self.parallel:  # In a parallel block attention and MLP have the same input.
                 h = x if self.post_norm else self.block_norm(index, before, x)
             up = self.linear(index, "mlp.up_proj", h)
             if f"model.layers.{index}.mlp.gate_proj.weight" in self.tensors:
@@ -277,7 +280,7 @@ class Reference:
                 out = self.block_norm(index, "post_feedforward", out)
             x = x + self.branch_scale * out
         self.position += 1
-        # A gated attention unit ends with its norm.
+        # The last gated attention unit has already applied its norm.
         h = x if self.gau else self.normed_by("model.norm", x)
         head = "model.embed_tokens" if self.config["tie_word_embeddings"] else "lm_head"
         return soft_cap(self.tensors[head + ".weight"] @ h * self.logit_scale, self.logit_cap)
@@ -290,16 +293,16 @@ class Reference:
         return y + self.tensors.get(name + ".bias", 0.0)
 
     def project(self, index, name, h, heads):
-        """W h + b as heads: [1, H, D]."""
+        """Computes W h + b and divides it into heads: [1, H, D]."""
         return self.linear(index, f"self_attn.{name}_proj", h).reshape(1, heads, -1)
 
     def linear(self, index, name, h):
-        """W h + b, with b if the checkpoint has it."""
+        """Computes W h + b, or W h if the checkpoint has no b."""
         name = f"model.layers.{index}.{name}"
         return self.tensors[name + ".weight"] @ h + self.tensors.get(name + ".bias", 0.0)
 
     def normed(self, index, name, x):
-        if self.config["model_type"] in ("olmo2", "olmo3"):  # Over all heads together.
+        if self.config["model_type"] in ("olmo2", "olmo3"):  # The norm is over all heads together.
             weight = self.tensor(index, f"self_attn.{name}_norm.weight")
             return rms_norm(x.flatten(), weight, self.eps).view_as(x)
         return self.norm(x, self.tensor(index, f"self_attn.{name}_norm.weight"), self.eps)
@@ -340,7 +343,7 @@ class Reference:
         return self.linear(index, "self_attn.o_proj", out)
 
     def attend(self, index, layer, q, k, v):
-        """Softmax attention of the newest token, all heads side by side; keeps its k and v."""
+        """Softmax attention of the newest token, for all heads at once. Stores its k and v."""
         position, past = self.position, self.past[index]
         heads = q.shape[1]
         repeat = heads // k.shape[1]
@@ -366,7 +369,8 @@ class Reference:
         return (weights[:, :, None] * values).sum(0).flatten()
 
     def key_turns(self, layer, first):
-        """How far each key from `first` on rotates relative to an unrotated query."""
+        """The angle, in positions, by which each key from `first` on is rotated if the query is
+        not."""
         position = self.position
         distance = [float(position - j) for j in range(first, position + 1)]
         kind = layer["position"]
@@ -377,7 +381,7 @@ class Reference:
         if kind == "leaky_rerope":
             w, leak = layer["w"], layer["leak"]
             return [-d if d < w else -(w + (d - w) / leak) for d in distance]
-        if kind == "chunk":  # Both rotate by their place within their own chunk.
+        if kind == "chunk":  # Query and key each rotate by their position in their own chunk.
             size = self.config["chunk_size"]
             return [float(j % size - position % size) for j in range(first, position + 1)]
         raise ValueError(f"full_position {kind!r}")

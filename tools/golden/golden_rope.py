@@ -1,4 +1,4 @@
-"""Rotary position embeddings of golden_reference.py: every kind of scaling, from its definition."""
+"""Rotary position embeddings for golden_reference.py, with every kind of scaling."""
 
 import math
 import typing
@@ -9,14 +9,15 @@ DEFAULT_THETA = 10000.0
 
 
 class Rope(typing.NamedTuple):
-    """The rotating pairs of a head, its first elements, and their angles per position."""
+    """The pairs of elements of a head that rotate (its first elements) and their angles per
+    position."""
 
     frequencies: torch.Tensor  # [R/2]
-    magnitude: float = 1.0  # On the rotating elements of queries and of keys.
-    neighbours: bool = False  # Pairs are (2i, 2i + 1).
+    magnitude: float = 1.0  # Factor of the rotating elements of queries and of keys.
+    neighbours: bool = False  # True: the pairs are (2i, 2i + 1).
 
     def rotate(self, x, positions):
-        """R_p x for x [n, H, D] and one position per row, half-split pairs (i, i + R/2)."""
+        """R_p x for x [n, H, D] with one position per row; the pairs are (i, i + R/2)."""
         half = len(self.frequencies)
         angle = torch.as_tensor(positions, dtype=torch.float64)[:, None] * self.frequencies
         cos, sin = torch.cos(angle)[:, None, :], torch.sin(angle)[:, None, :]
@@ -28,13 +29,13 @@ class Rope(typing.NamedTuple):
         return torch.cat((first * cos - second * sin, second * cos + first * sin, rest), dim=-1)
 
     def magnify(self, x):
-        """Applies the magnitude to the elements that rotate."""
+        """Multiplies the elements that rotate by the magnitude."""
         turning = 2 * len(self.frequencies)
         return torch.cat((self.magnitude * x[..., :turning], x[..., turning:]), dim=-1)
 
 
 def rope_of(config, width, context, scaling=None):
-    """The Rope of heads of this width for sessions of up to `context` tokens."""
+    """Returns the Rope for heads of this width and for sessions of up to `context` tokens."""
     stated = config.get("rope_parameters") or config.get("rope_scaling") or {}
     theta = stated.get("rope_theta", config.get("rope_theta", DEFAULT_THETA))
     partial = stated.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))
@@ -56,7 +57,7 @@ def rope_of(config, width, context, scaling=None):
         if kind == "dynamic":
             growth = factor * max(context, longest) / longest - (factor - 1)
         return Rope((theta * growth ** (turning / (turning - 2))) ** (-2.0 * pair / turning))
-    turns = original * plain / (2 * math.pi)  # Rotations of each pair within the original length.
+    turns = original * plain / (2 * math.pi)  # Full rotations of each pair in the original length.
     if kind == "llama3":
         low, high = rope["low_freq_factor"], rope["high_freq_factor"]
         kept = ((turns - low) / (high - low)).clamp(0, 1)

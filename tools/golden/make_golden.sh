@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make golden`: writes every golden value under tests/golden anew.
-# LONGSTREAM_VENV names a Python environment to use in place of build/venv.
+# `make golden` runs this script. It writes all golden values under tests/golden again.
+# LONGSTREAM_VENV names a Python environment to use instead of build/venv.
 set -euo pipefail
 
 golden=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

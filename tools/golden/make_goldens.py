@@ -1,11 +1,11 @@
-"""Writes tests/golden: small random checkpoints with the logits they must give.
+"""Writes tests/golden: small random checkpoints and the logits that a backend must compute.
 
     python make_goldens.py [--out ../../tests/golden] [--case NAME ...]
 
 The weights are rounded to the stored type first, and the logits are computed from the rounded
-values: by transformers' own classes (eager attention, float32) for the public models, by
-golden_reference.py (float64, token by token) for the others. The transformers cases are computed
-by the reference too, and the run fails when the two disagree.
+values. For public models transformers computes them (eager attention, float32), for the others
+golden_reference.py (float64, token by token). golden_reference.py also computes the cases of
+transformers, and this program fails if the two disagree.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from safetensors.torch import load_file, save_file
 from golden_cases import CASES
 from golden_reference import POST_NORM, Reference, hypenet_mixers
 
-LENGTH = 288  # Tokens of every prompt.
-GREEDY = 24  # Tokens continued greedily after it.
+LENGTH = 288  # Number of tokens of each prompt.
+GREEDY = 24  # Number of tokens that are generated greedily after the prompt.
 ROW_STEP = 15
-GREEDY_MARGIN = 0.02  # Between the best two logits, so that float32 rounding decides nothing.
+GREEDY_MARGIN = 0.02  # Least distance of the best two logits, so that rounding cannot swap them.
 REFERENCE_TOLERANCE = 1e-4
-LOGIT_STD = (0.9, 1.15)  # The parity tests' absolute tolerance presumes logits of std about 1.
+LOGIT_STD = (0.9, 1.15)  # The absolute tolerance of the parity tests is for logits of std ≈ 1.
 QK_PROJECTIONS = ("q_proj.weight", "k_proj.weight")
 
 
@@ -99,7 +99,7 @@ def mixer_shapes(config, layer):
 
 
 def gau_shapes(config):
-    """Names and shapes of one layer whose block is a gated attention unit."""
+    """Names and shapes of the tensors of a layer that is a gated attention unit."""
     d, s = config["hidden_size"], config.get("gau_key_dim", 128)
     e = config.get("gau_expansion", 2 * d)
     affine = {f"gau.{name}_{part}": (s,) for name in "qk" for part in ("scale", "offset")}
@@ -155,18 +155,19 @@ def tensor_shapes(config):
 
 
 def random_tensors(config, dtype, random):
-    """Weights that give every part of the model a say: logits of std ≈ 1, scores of std ≈ 2."""
+    """Weights for which every part of the model influences the logits: logits of std ≈ 1, scores of
+    std ≈ 2."""
     tensors, shapes = {}, tensor_shapes(config)
     for name, shape in sorted(shapes.items()):
         noise = random.standard_normal(shape)
         if name.endswith("norm.weight"):
             value = 1.0 + 0.2 * noise
             if config["model_type"].startswith("gemma"):
-                value -= 1.0  # As stored.
+                value -= 1.0  # The family stores the factor of a norm minus one.
             if name.endswith("q_norm.weight"):
                 value *= 2.0
         elif name.endswith("f_proj.bias"):
-            value = 2.5 + noise  # Slow gates: the state reaches across chunks.
+            value = 2.5 + noise  # With such gates the state decays slowly and lasts across chunks.
         elif name.endswith("norm.bias"):
             value = 0.1 * noise
         elif name.endswith((".bias", "_offset")) or "chunk_embed" in name:
@@ -177,13 +178,13 @@ def random_tensors(config, dtype, random):
             value = noise / np.sqrt(shape[1])
             mixer, _, matrix = name.partition("self_attn.")
             if f"{mixer}self_attn.f_proj.bias" in shapes and matrix in QK_PROJECTIONS:
-                value *= 0.3  # A sum over the past, unlike softmax: keep it from drowning the rest.
+                value *= 0.3  # The output is a sum over all past tokens and would be too large.
             elif matrix == "q_proj.weight" and f"{mixer}self_attn.q_norm.weight" not in shapes:
                 value *= 1.5
             elif matrix == "qkv_proj.weight":
                 value[: config["hidden_size"]] *= 1.5  # The rows of q.
             elif name.endswith("gau.out_proj.weight"):
-                value *= 4.0  # A product of two silus is small.
+                value *= 4.0  # The input of this product is a product of two SiLUs and is small.
             if name == "lm_head.weight":
                 value *= config.get("logits_scaling", 1.0) / config.get("logit_scale", 1.0)
         tensors[name] = torch.from_numpy(value).to(getattr(torch, dtype))
@@ -191,7 +192,7 @@ def random_tensors(config, dtype, random):
 
 
 def save_directory(directory, case, stored):
-    """config.json and the weights, whole or as transformers shards them."""
+    """Writes config.json and the weights, in one file or in shards as transformers writes them."""
     config, tensors = dict(stored[0]), stored[1]
     if case.get("shards"):
         model = transformers_model(config, tensors, getattr(torch, case["dtype"]))
@@ -210,7 +211,7 @@ def transformers_model(config, tensors, dtype):
     import transformers
 
     fields = {k: v for k, v in config.items() if k not in ("architectures", "model_type")}
-    # transformers 5 takes θ as one of the rope_parameters.
+    # transformers 5 expects θ among the rope_parameters.
     theta = fields.pop("rope_theta")
     fields["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
     family = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3"}[config["model_type"]]
@@ -225,7 +226,7 @@ def transformers_model(config, tensors, dtype):
 
 @torch.no_grad()
 def transformers_logits(directory, tokens):
-    """Logits [T, V] of the saved directory, read back and run by transformers itself."""
+    """Logits [T, V] that transformers computes from the files in the directory."""
     import transformers
 
     model = transformers.AutoModelForCausalLM.from_pretrained(
@@ -243,7 +244,8 @@ def load_directory(directory):
 
 
 def reference_run(directory, overrides, prompt):
-    """Logits of prompt + greedy continuation [T + n, V], the continuation, its least margin."""
+    """Returns the logits [T + n, V] of prompt and greedy continuation, the continuation, and its
+    least margin between the best two logits."""
     config, tensors = load_directory(directory)
     model = Reference(config, tensors, overrides, context=LENGTH + GREEDY)
     rows = [model.step(int(token)) for token in prompt]
@@ -353,7 +355,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=root / "tests" / "golden")
     parser.add_argument("--case", nargs="*", choices=sorted(CASES), default=list(CASES))
     args = parser.parse_args()
-    torch.set_num_threads(1)  # One order of summation, whatever the machine.
+    torch.set_num_threads(1)  # Sums then have the same order on every machine.
     total = sum(write_case(name, CASES[name], args.out) for name in args.case)
     write_readme(args.out)
     print(f"{len(args.case)} cases, {total / 1024:.0f} KiB")

@@ -1,5 +1,5 @@
-"""Small tokenizers built like the families': the same normalizer, pre-tokenizer, kind of
-model, decoder and flags, trained on Python standard library text.
+"""Small tokenizers with the normalizer, pre-tokenizer, kind of model, decoder and flags of each
+family, trained on the source code of Python's standard library.
 """
 
 import io
@@ -36,7 +36,7 @@ AFMOE_PATTERNS = (
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
     r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 MARK = "▁"  # what SentencePiece writes for a space
-# Texts that these tokenizers treat specially.
+# Texts that the tokenizers made from SentencePiece treat specially.
 PIECE_PARTS = (MARK, MARK * 2, MARK + "a", "  ", "   ", " ", "<0x41>", "<0x0A>", "<unk>", "<s>", "</s>",
                "\n\n", "[INST]", "[/INST]", "<|user|>", "<|end|> ", "<start_of_turn>", "a<s>b", " <s> ",
                "½\u0301", "ﬁ\u0301", "Ａ\u0301\u0323", "e\u0301\u0323", "㌀", "\u200b\u0301", "\r\n")
@@ -61,7 +61,7 @@ def train(merges, normalizer, pre_tokenizer, special_tokens):
 
 
 def edited(tokenizer, edit):
-    """The tokenizer of the JSON that edit(json) leaves."""
+    """Returns the tokenizer whose JSON has been changed by edit(json)."""
     data = json.loads(tokenizer.to_str())
     edit(data)
     return Tokenizer.from_str(json.dumps(data))
@@ -80,7 +80,7 @@ def llama3():
         model = data["model"]
         vocab = model["vocab"]
         model["ignore_merges"] = True
-        # As in the real files: some tokens come from several pairs, and some words from none.
+        # In the real files too some tokens result from several pairs, and some words from no pair.
         pairs = {tuple(pair) for pair in model["merges"]}
         for token in list(vocab):
             for cut in range(1, len(token)):
@@ -110,7 +110,7 @@ def qwen3():
 
 
 def flags():
-    """Added tokens of every kind, a leading space, digits one by one."""
+    """A tokenizer with added tokens of every kind, a leading space and single digits."""
     steps = [pre_tokenizers.Digits(individual_digits=True),
              pre_tokenizers.ByteLevel(add_prefix_space=True)]
     tokenizer = train(300, normalizers.NFC(), pre_tokenizers.Sequence(steps), ["<pad>"])
@@ -126,7 +126,7 @@ def flags():
 
 
 def splits():
-    """Every behaviour of Split, and inversion."""
+    """A tokenizer with every behaviour of Split, also inverted."""
     steps = [
         pre_tokenizers.Split("--", "merged_with_next"),
         pre_tokenizers.Split("_", "merged_with_previous"),
@@ -139,7 +139,8 @@ def splits():
 
 
 def byte_level(*patterns, normalizer=None, use_regex=False, special=("<|endoftext|>",)):
-    """Byte-level BPE whose words are cut by the patterns, and by GPT-2's with use_regex."""
+    """Byte-level BPE that cuts words with the patterns, and with use_regex also with GPT-2's
+    pattern."""
     steps = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
     steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=use_regex))
     return train(250, normalizer, pre_tokenizers.Sequence(steps), list(special))
@@ -152,7 +153,8 @@ def cohere2():
 
 
 def mpt():
-    """GPT-NeoX's: runs of spaces are added tokens, looked for in the normalized text."""
+    """The tokenizer of GPT-NeoX: runs of spaces are added tokens that are searched for in the
+    normalized text."""
     tokenizer = byte_level(normalizer=normalizers.NFC(), use_regex=True)
     tokenizer.add_tokens([AddedToken(" " * n, normalized=True) for n in range(9, 1, -1)])
     return tokenizer
@@ -162,10 +164,11 @@ FOREIGN_LINE = "café Straße тест 東京 アパート é ẹ́ ⁄ 가"
 
 
 def pieces(normalizer, pre_tokenizer, strip, merges=300):
-    """BPE over characters with the tokens of all bytes, as converted from SentencePiece."""
+    """BPE over characters with a token for each byte, as in tokenizers converted from
+    SentencePiece."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=MARK)
-    # The trainer keeps any of several equally frequent characters, so keep all of them.
+    # If characters are equally frequent, the trainer may keep any of them, so it must keep all.
     lines = stdlib_words()[0].split("\n") + [FOREIGN_LINE] * 20
     special = ["<unk>", "<s>", "</s>"]
     trainer = trainers.BpeTrainer(vocab_size=merges + 180, show_progress=False,
@@ -196,8 +199,8 @@ def prefixing():
 
 def llama2():
     tokenizer = pieces(prefixing(), None, strip=True)
-    # As in old files. If it were special, the library would not skip it: it looks for the
-    # normalized form, "▁<pad>", among the special tokens.
+    # Old files have such a token. It is not special: the library would not skip it then, because it
+    # searches the special tokens for the normalized form, "▁<pad>".
     tokenizer.add_tokens([AddedToken("<pad>", normalized=True)])
     start = ("<s>", tokenizer.token_to_id("<s>"))
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -228,13 +231,14 @@ def gemma():
 
 
 def without_bytes(fuse_unk):
-    """No tokens of bytes: characters without a token are unknown, or nothing."""
+    """A tokenizer without byte tokens: a character without a token becomes the unknown token, or
+    nothing."""
     tokenizer = pieces(None, pre_tokenizers.Metaspace(MARK, prepend_scheme="always"), strip=True)
 
     def edit(data):
         model = data["model"]
         model["fuse_unk"] = fuse_unk
-        # Some bytes are left, so that some characters have all of theirs.
+        # Some byte tokens are kept, so that some characters have tokens for all their bytes.
         kept = {text for text in model["vocab"] if not text.startswith("<0x")
                 or text[3] in "CD" or text[3] in "89AB" and int(text[4], 16) % 2 == 0}
         texts = sorted(kept, key=model["vocab"].get)
@@ -246,7 +250,7 @@ def without_bytes(fuse_unk):
 
 
 def charsmap(rules):
-    """SentencePiece's precompiled map: of a named rule, or of pairs of texts."""
+    """Returns SentencePiece's precompiled map for a named rule or for pairs of texts."""
     lines = stdlib_words()[0].split("\n")[:200]
     with tempfile.TemporaryDirectory() as directory:
         options = {"normalization_rule_name": rules}
@@ -264,7 +268,7 @@ def charsmap(rules):
     return proto.normalizer_spec.precompiled_charsmap
 
 
-# A map with everything that makes maps hard, yet small.
+# A small map that contains every difficulty of such maps.
 SMALL_CHARSMAP = (
     ("Ａ", "A"), ("e\u0301", "\u00e9"), ("e\u0301\u0323", "\u1eb9\u0301"), ("½", "1⁄2"), ("\u00a0", " "),
     ("\t", " "), ("\u200b", ""), ("ﬁ", "fi"), ("㌀", "アパート"), ("\u1100\u1161", "가"), ("\u0301", "'"),
@@ -272,7 +276,8 @@ SMALL_CHARSMAP = (
 
 
 def unigram(normalizer, pre_tokenizer, decoder, byte_fallback=False):
-    """A unigram model of SentencePiece's trainer, which gives the same one each time."""
+    """Returns a unigram model from SentencePiece's trainer, which gives the same model each
+    time."""
     lines = [line for line in stdlib_words()[0].split("\n") if line] + [FOREIGN_LINE] * 20
     model = io.BytesIO()
     SentencePieceTrainer.train(
@@ -292,7 +297,7 @@ def unigram(normalizer, pre_tokenizer, decoder, byte_fallback=False):
 
 
 def unigram_mapped():
-    """As SentencePiece models are converted by transformers."""
+    """Returns the tokenizer that transformers would make of a SentencePiece model."""
     normalizer = normalizers.Sequence([
         normalizers.Precompiled(charsmap(SMALL_CHARSMAP)),
         normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), MARK)])
@@ -300,7 +305,8 @@ def unigram_mapped():
 
 
 def unigram_nfkc():
-    """T5's and XLM-R's: the map of NFKC and of white space, words cut at it first."""
+    """The tokenizer of T5 and XLM-R: first cuts words at white space, and has a map for NFKC and
+    white space."""
     pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(MARK)])
     return unigram(normalizers.Precompiled(charsmap("nmt_nfkc")), pre_tokenizer,

@@ -1,12 +1,12 @@
-"""Small tokenizers, and the results of Hugging Face's `tokenizers` or SentencePiece on hard texts.
+"""Writes small tokenizers, and what Hugging Face's `tokenizers` or SentencePiece make of hard
+texts.
 
-Writes <out>/<name>/tokenizer.json, built like a family's (tokenizer_families.py), or tokenizer.model
-(tokenizer_sentencepiece.py), and cases.json beside it: {"encode": [[text, ids, ids with special tokens
-taken as text, if they differ], ...], "decode": [[ids, text, text without special tokens], ...]}, text
-as UTF-8.
-With --wide the same program gives longer lists, of other texts with another --seed, and with
---directory for the tokenizer of any model; the C++ parity test reads them from the directory that
-LONGSTREAM_TOKENIZER_GOLDEN names (`make tokenizer-parity`).
+For each tokenizer this program writes <out>/<name>/tokenizer.json (tokenizer_families.py) or
+tokenizer.model (tokenizer_sentencepiece.py), and beside it cases.json: {"encode": [[text, ids, ids
+with special tokens read as text, if they differ], ...], "decode": [[ids, text, text without special
+tokens], ...]}, with texts in UTF-8. For a wider comparison, --wide makes longer lists, --seed makes
+other texts, and --directory uses the tokenizer of any model. The C++ parity test reads these from
+the directory that LONGSTREAM_TOKENIZER_GOLDEN names (`make tokenizer-parity`).
 """
 
 import argparse
@@ -24,10 +24,10 @@ from tokenizer_texts import TextGenerator, stdlib_words
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "tokenizer"
 WIDE_CASES = 10000
-# Files beside a tokenizer's own file.
+# Files that are read beside tokenizer.json or tokenizer.model.
 CONFIGURATION = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
-LEGACY_MERGES = ("gpt2", "qwen3")  # written as "left right", as files were before 2024
-WIDE_ONLY = ("unigram_nfkc",)  # its map alone has 240 KB
+LEGACY_MERGES = ("gpt2", "qwen3")  # merges are written as "left right", as in files before 2024
+WIDE_ONLY = ("unigram_nfkc",)  # not committed, because its map has 240 KB
 # The first families have 250 texts each, later ones fewer, to keep the files small.
 LARGE = ("gpt2", "llama3", "qwen3", "flags", "splits")
 
@@ -45,11 +45,11 @@ def encode_cases(tokenizer, texts):
 
 
 def decode_cases(tokenizer, generator, count):
-    """Random ids of a byte-level tokenizer: mostly bytes that are no character.
+    """Random ids of a byte-level tokenizer. Most of their bytes are not valid characters.
 
-    Left out are added tokens such as "café", which the library reads as if they were written in
-    the byte alphabet of the vocabulary: "é" becomes the byte 0xE9, and that U+FFFD. Ours gives the
-    text that the token was made from.
+    Added tokens such as "café" are left out. The library decodes them as if they were written in
+    the byte alphabet of the vocabulary: "é" becomes the byte 0xE9, and this byte becomes U+FFFD.
+    Longstream returns the text of the token.
     """
     added = tokenizer.get_added_tokens_decoder()
     usable = [i for i in range(tokenizer.get_vocab_size())
@@ -76,11 +76,12 @@ def byte_of(piece):
 
 
 class PieceDecoder:
-    """The text of ids if tokens such as "<0x0A>" are bytes.
+    """The text of ids, for tokenizers in which tokens such as "<0x0A>" are bytes.
 
-    If a run of such tokens is not UTF-8 as a whole, the library replaces every byte of it by U+FFFD.
-    Then the expected text is SentencePiece's: the run's characters, and U+FFFD for each other byte.
-    If the run is UTF-8 the two agree, and this is checked.
+    If a run of such tokens is not valid UTF-8 as a whole, the library replaces every byte of the
+    run by U+FFFD. The expected text is then that of SentencePiece: the valid characters of the run,
+    and U+FFFD for each other byte. If the run is valid UTF-8, both libraries must agree, and this
+    is checked.
     """
 
     def __init__(self, tokenizer):
@@ -109,7 +110,8 @@ class PieceDecoder:
                 broken = True
                 runs.append(run.decode(errors="replace_each_byte"))
             run = b""
-            # A token alone loses the space that only the first one of a text does.
+            # Only the first token of a text loses its leading space, but each token is decoded
+            # alone here.
             if self.strips and i is not None:
                 pair = self.tokenizer.decode([self.anchor, i], skip_special_tokens=False)
                 piece = pair[len(self.tokenizer.decode([self.anchor], skip_special_tokens=False)):]
@@ -127,7 +129,7 @@ class PieceDecoder:
 
 
 def piece_decode_cases(tokenizer, generator, encode, count):
-    """Ids of encoded texts, and random ids with runs of bytes among them."""
+    """Returns ids of encoded texts, and random ids that contain runs of bytes."""
     decoder = PieceDecoder(tokenizer)
     size = tokenizer.get_vocab_size()
     lists = [case[1] for case in encode[:count - count // 2] if case[1]]
@@ -158,7 +160,8 @@ def is_wide_only(name, family):
 
 
 def tokenizer_cases(directory, texts, decodes, generator):
-    """The lists of cases for a tokenizer.json, read from the file that the C++ reads too."""
+    """Returns the lists of cases for a tokenizer.json, which is the file that the C++ code
+    reads."""
     tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
     encode = encode_cases(tokenizer, texts)
     if json.loads(tokenizer.to_str())["decoder"]["type"] == "ByteLevel":
@@ -178,7 +181,7 @@ def make_family(name, family, directory, texts, decodes, generator):
 
 
 def make_copy(source, out, arguments, words):
-    """Cases for the tokenizer of a model directory, beside a copy of its files."""
+    """Writes the cases for the tokenizer of a model directory, and a copy of its files."""
     directory = out / re.sub(r"\W", "_", source.name)
     directory.mkdir(parents=True, exist_ok=True)
     is_json = (source / "tokenizer.json").exists()

@@ -1,7 +1,8 @@
-"""Small SentencePiece models, and the results of the `sentencepiece` library on texts and ids.
+"""Makes small SentencePiece models and the results of the `sentencepiece` library for texts and
+ids.
 
-The library knows no added tokens. So a text is cut at them first, as transformers does, and each
-part is encoded separately.
+The library has no added tokens. So a text is first cut at added tokens, as transformers does, and
+each part is encoded separately.
 """
 
 import io
@@ -18,7 +19,7 @@ SYMBOLS = ["\n\n", MARK * 2, MARK * 3, "<start_of_turn>", "[INST]", "word", "--"
 
 
 def train(rules=None, **options):
-    """The bytes of a model; `rules` are pairs of texts for its characters map."""
+    """Returns the bytes of a model; `rules` are pairs of texts for its map of characters."""
     text, words = stdlib_words()
     foreign = TextGenerator(TRAINING_SEED, words)
     lines = [line for line in text.split("\n") if line] + [foreign.text(8) for _ in range(200)]
@@ -69,7 +70,7 @@ FAMILIES = {
 
 
 class Reference:
-    """Encodes and decodes as a model directory is meant to be read."""
+    """Encodes and decodes with a model and the files beside it."""
 
     def __init__(self, model, config):
         proto = sentencepiece_model_pb2.ModelProto()
@@ -99,7 +100,7 @@ class Reference:
         pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
         for match in re.finditer(pattern, text) if names else ():
             token, _, lstrip, rstrip = self.added[match[0]]
-            # A token before this one may have taken the white space between them.
+            # The added token before this one may have taken the white space between the two.
             before = text[at:match.start()]
             ids += self.part(re.sub(SPACE + "$", "", before) if lstrip else before, at == 0)
             ids.append(token)
@@ -128,14 +129,14 @@ class Reference:
             text = text.lstrip(" ")
         elif spec.add_dummy_prefix:
             text = text.removeprefix(" ")
-        # The library takes no space of a byte away at the beginning, and knows no added tokens.
+        # The library does not remove a leading space that is a byte token, and has no added tokens.
         is_plain = not any(i in self.texts for i in ids) and ids and ids[0] not in self.bytes
         assert not is_plain or text == self.processor.decode(ids), (ids, text)
         return text
 
 
 def write_model(directory, family):
-    """Writes the files of a model directory; a Reference for them."""
+    """Writes the files of a model directory and returns a Reference for them."""
     model = family.make()
     (directory / "tokenizer.model").write_bytes(model)
     (directory / "tokenizer_config.json").write_text(json.dumps(family.config) + "\n")
@@ -143,14 +144,14 @@ def write_model(directory, family):
 
 
 def read_model(directory):
-    """A Reference for the files of a model directory."""
+    """Returns a Reference for the files of a model directory."""
     config = directory / "tokenizer_config.json"
     return Reference((directory / "tokenizer.model").read_bytes(),
                      json.loads(config.read_text()) if config.exists() else {})
 
 
 def make_cases(reference, texts, decodes, generator):
-    """The lists of cases.json."""
+    """Returns the lists of cases.json."""
     encode = []
     for text in texts:
         lists = [reference.encode(text, False), reference.encode(text, True)]

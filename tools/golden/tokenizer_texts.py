@@ -9,7 +9,7 @@ TRAINING_MODULES = ("argparse", "ast", "datetime", "decimal", "difflib", "ftplib
                     "smtplib", "statistics", "textwrap", "turtle", "typing", "zipfile")
 TRAINING_SEED = 1
 
-# Ranges from which the generator draws code points; "any": all assigned code points.
+# Ranges from which the generator draws code points; "any" has all assigned code points.
 RANGES = {
     "latin": (0x20, 0x24F), "greek": (0x370, 0x3FF), "cyrillic": (0x400, 0x52F),
     "hebrew": (0x590, 0x5FF), "arabic": (0x600, 0x6FF), "devanagari": (0x900, 0x97F),
@@ -32,13 +32,15 @@ APOSTROPHES = ("'s", "'S", "'ſ", "'re", "'RE", "'vE", "'ll", "'LL", "'d", "'m",
 SPECIAL_PARTS = ("<|endoftext|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>",
                  "<|end", "|>", "<", "<|", "<pad>", "<pa", "[L]", "[R]", "[LR]", "word", "keyword",
                  "é", "e\u0301", "caf", "<a>", "<a>b", "--", "_", "##")
-# Words of the llama3 tokenizer that no merges lead to, in text and in its vocabulary.
+# Words of the llama3 tokenizer that no sequence of merges produces: in a text, and as written in
+# the vocabulary.
 UNMERGED = {" definitely": "Ġdefinitely", "tokenizer": "tokenizer", " русс": "ĠÑĢÑĥÑģÑģ",
             "123": "123", "......": "......", "         ": "ĠĠĠĠĠĠĠĠĠ"}
 
 
 def assigned(code_point):
-    """Whether the code point is a character in Unicode 14, the oldest table among those compared."""
+    """Whether the code point is a character of Unicode 14, the oldest version among the compared
+    libraries."""
     category = unicodedata.category(chr(code_point))
     return category != "Cs" and category != "Cn"
 
@@ -50,7 +52,7 @@ def stdlib_words():
 
 
 class TextGenerator:
-    """Random texts: pieces that each try one difficulty, in any order.
+    """Random texts. Each consists of pieces with one difficulty each, in random order.
 
     `parts` are texts that the tested tokenizer treats specially.
     """

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# `make gpu-check`: builds the CUDA kernels and plugins and runs everything that needs a GPU: the tests
-# of the ops, the golden models, the conformance kit, compute-sanitizer, the benchmarks. Needs CMake,
-# ninja, nvcc and a C++ compiler, in an unpacked longstream-gpu.tar.gz or in a checkout.
+# `make gpu-check` runs this script. It builds the CUDA kernels and plugins and runs all checks that
+# need a GPU: the tests of the ops, the golden models, the conformance kit, compute-sanitizer and
+# the benchmarks. It needs CMake, ninja, nvcc and a C++ compiler, and runs in an unpacked
+# longstream-gpu.tar.gz or in a checkout.
 #
-# Prints a table and writes build/gpu/check.json. The limits of the stages add up to less than 8
-# minutes. Exit code: 0 if every stage that ran passed. A stage without a GPU is unavailable: it did not
-# pass.
+# The script prints a table and writes build/gpu/check.json. The time limits of the stages add up to
+# less than 8 minutes. The exit code is 0 if all stages that ran have passed. A stage that finds no
+# GPU is UNAVAILABLE and counts as not passed.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -20,7 +21,8 @@ record() {
   printf '%-12s %-12s %4s s  %s\n' "$1" "$2" "$3" "$4"
 }
 
-# stage NAME LIMIT COMMAND...  runs a command for at most LIMIT seconds, its output in a log.
+# stage NAME LIMIT COMMAND... runs a command for at most LIMIT seconds and writes its output to a
+# log.
 stage() {
   local name=$1 limit=$2 log=$logs/$1.log begin=$SECONDS status note state
   shift 2
@@ -43,7 +45,7 @@ stage() {
   [[ $state == pass ]]
 }
 
-# The one architecture that the GPU here needs compiles in half the time.
+# Compiling only for the architecture of this machine's GPU takes half the time.
 architecture() {
   case $(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1) in
     9.0) echo 90a-real ;;
@@ -60,8 +62,8 @@ configure() {
   cmake -S . -B "$build" -G Ninja "${options[@]}" "$@"
 }
 
-# in_shards NAME COMMAND...  runs the tests of the ops in 8 processes side by side, each started by
-# COMMAND. Their references take a processor most of a minute.
+# in_shards NAME COMMAND... runs the tests of the ops in 8 processes at the same time, each started
+# by COMMAND. On one processor the reference ops of these tests would take most of a minute.
 in_shards() {
   local name=$1 shards=8 shard status=0 running=()
   shift
@@ -77,8 +79,8 @@ in_shards() {
   return "$status"
 }
 
-# The tests of the ops under one of compute-sanitizer's tools, without the statistics of many draws,
-# which would find nothing more.
+# Runs the tests of the ops under one of compute-sanitizer's tools, without the statistical tests
+# with many draws, which would find no further errors.
 sanitize() {
   GTEST_FILTER='-*Softmax*:*Draws*' in_shards "$1" compute-sanitizer --tool "$1" --error-exitcode 9
 }
@@ -105,7 +107,8 @@ export -f in_shards sanitize configure architecture
 export build logs LONGSTREAM_CUDA_ALGORITHMS=$PWD/$build/cuda-algorithms
 rm -f "$build/bench.json"
 # Arguments of this script go to CMake.
-# Both together may take that long: some machines find their compilers slowly.
+# The limit is for configuring and building together, because on some machines CMake needs long to
+# find the compilers.
 begin=$SECONDS
 build_limit=${GPU_CHECK_BUILD_SECONDS:-180}
 stage configure "$build_limit" bash -c 'configure "$@"' configure "$@" &&
@@ -117,7 +120,7 @@ if [[ ${states[-1]} == pass && ${#states[@]} == 2 ]]; then
     record machine_code "not run" 0 "python3 is not on PATH"
   fi
   stage kernels 40 bash -c "in_shards kernels env"
-  # The path of 8.x, on 9.0 too, where a setting selects it.
+  # The kernels for compute capability 8.x. On 9.0 the environment variable selects them.
   stage mma_sync 15 bash -c \
     "in_shards mma_sync env LONGSTREAM_CUDA_WGMMA=0 GTEST_FILTER='*Attention*'"
   stage golden 25 "$build/tests/gpu_golden_test" --gtest_brief=1

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Registers, spilt bytes and shared memory of the CUDA kernels, and how many blocks of them an SM of
-the H200 holds.
+"""Prints the registers, spilt bytes and shared memory of the CUDA kernels, and how many of their
+blocks fit on an SM of the H200.
 
-Compiles the .cu files of a build again with the build's commands, and reads the output of ptxas for
-each kernel. Needs nvcc and a configured build, no GPU.
+The script compiles the .cu files of a build again with the build's commands and reads the output of
+ptxas for each kernel. It needs nvcc and a configured build, but no GPU.
 
-Usage: kernel_resources.py [--build build/release] [--arch sm_90a] [--only NAME] [--all]
-Without --all: only the kernels of LAUNCHES, whose blocks are known. Exit code: 1 if a file does not
-compile. machine_code.py says which kernels may spill.
+Usage: kernel_resources.py [--build build/release] [--arch sm_90a] [--only NAME] [--all] Without
+--all it prints only the kernels in LAUNCHES, whose block sizes are known. The exit code is 1 if a
+file does not compile. machine_code.py lists the kernels that may spill.
 """
 
 import argparse
@@ -19,11 +19,12 @@ import subprocess
 import sys
 import tempfile
 
-# Resources of an SM of compute capability 9.0, and what a block takes beyond its request.
+# Resources of an SM of compute capability 9.0, and the shared memory that each block takes in
+# addition to its own.
 REGISTERS, THREADS, BLOCKS, SHARED_BYTES, RESERVED_BYTES = 65536, 2048, 32, 228 << 10, 1 << 10
 
-# (name, pattern of a kernel, threads of a block, bytes of shared memory), as the launches have them
-# for heads of 128 and one token of 5120 inputs.
+# (name, pattern of the kernel's name, threads of a block, bytes of shared memory) of launches for
+# heads of 128 and one token of 5120 inputs.
 LAUNCHES = [
     ("GEMV bf16", r"GemvMmaKernel<\(DType\)2, 1, 1, RowsToPrepare", 256, 15360),
     ("GEMV bf16, gate and up", r"GemvMmaKernel<\(DType\)2, 2, 1, RowsToPrepare", 256, 20480),
@@ -44,7 +45,7 @@ LAUNCHES = [
 
 
 def ptxas_output(entry):
-    """The output of ptxas for a file, given its entry in compile_commands.json."""
+    """Returns the output of ptxas for a file, given the file's entry in compile_commands.json."""
     command = shlex.split(entry["command"])
     with tempfile.TemporaryDirectory() as directory:
         command[command.index("-o") + 1] = f"{directory}/object.o"
@@ -56,7 +57,7 @@ def ptxas_output(entry):
 
 
 def kernels_of(text):
-    """[{name, arch, registers, spilt, shared}] of ptxas's output; names as they are in objects."""
+    """Parses ptxas's output to [{name, arch, registers, spilt, shared}]; the names are mangled."""
     kernels = []
     for line in text.splitlines():
         if match := re.search(r"Compiling entry function '(\w+)' for '(\w+)'", line):
@@ -78,7 +79,7 @@ def demangled(names):
 
 
 def blocks_per_sm(registers, threads, shared_bytes):
-    """Blocks that fit an SM. A warp gets registers in pieces of 256."""
+    """The number of blocks that fit on an SM. A warp gets its registers in units of 256."""
     warps = -(-threads // 32)
     of_warp = -(-registers * 32 // 256) * 256
     return min(REGISTERS // (of_warp * warps), THREADS // threads, BLOCKS,

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """Checks the machine code of the CUDA kernels (docs/cuda.md, Kernels that overlap, Registers).
 
-  - At compute capability 9.0, every kernel lets the next one start. On every path, a thread waits for
-    the kernels before it: before any access to global memory except prefetches, and before it ends.
-    The machine code decides, because a compiler moves loads up as far as it may.
-  - Kernels use the stack (spilled registers) only as STACKS allows.
-  - Products of a warpgroup (wgmma) run beside the threads. Threads do not wait for them one by one,
-    which a compiler makes them do if it finds the products' registers in use.
+  - At compute capability 9.0, every kernel allows the next one to start. On every path, a thread
+  waits for the kernels before it, before it accesses global memory (except by prefetches) and
+  before it ends. This is checked in the machine code, because the compiler may move loads to an
+  earlier place. - A kernel uses at most as much stack (for spilled registers) as STACKS allows. -
+  Threads do not wait for products of a warpgroup (wgmma) one by one. A compiler generates such
+  waits if it believes that the registers of a product are used while it runs.
 
-Reads plugins, or any other file with machine code. Needs neither a GPU nor a disassembler: it knows
-the few opcodes that matter.
+The script reads plugins or any other files with machine code. It needs neither a GPU nor a
+disassembler, because it knows the few opcodes that it must recognise.
 
-Usage: machine_code.py FILE...
-Exit code: 1 if a check fails, with a line for each kernel that fails.
+Usage: machine_code.py FILE... The script prints a line for each kernel that fails a check; the exit
+code is then 1.
 """
 
 import re
@@ -21,30 +21,31 @@ import sys
 
 from kernel_resources import demangled
 
-# (pattern of a kernel, most bytes of its stack). docs/cuda.md says why.
+# (pattern of the kernel's name, largest allowed stack in bytes). docs/cuda.md gives the reasons.
 STACKS = [
     (r"PrefillKernel<TileShape<BF16, 128, false>", 64),
     (r"GemvMmaKernel<\(DType\)[34], 2, 4,", 80),
     (r"RopeTableKernel", 40),  # CUDA's sine keeps the digits of an angle of many rotations there
 ]
 
-# Low 9 bits of an instruction of 16 bytes, compute capability 8.0 to 9.0.
+# Opcodes: the low 9 bits of a 16-byte instruction, for compute capability 8.0 to 9.0.
 LET_NEXT_START, WAIT, CALL, BRANCH, EXIT, RETURN = 0x02D, 0x02E, 0x144, 0x147, 0x14D, 0x150
 CONTROL = range(0x140, 0x160)
-# Of these, the instructions that continue with the next one: BSYNC, BREAK, BSSY, YIELD, WARPSYNC,
-# BMOV, BPT.
+# Control instructions after which the thread continues with the next instruction: BSYNC, BREAK,
+# BSSY, YIELD, WARPSYNC, BMOV, BPT.
 GOES_ON = {0x141, 0x142, 0x145, 0x146, 0x148, 0x155, 0x156, 0x15C}
 MEMORY = range(0x180, 0x1C0)
-# Of these, the instructions that do not touch global memory: LDC, LDL, LDS, STL, STS, SHFL, ATOMS;
-# CCTL prefetches.
+# Memory instructions that do not access global memory: LDC, LDL, LDS, STL, STS, SHFL, ATOMS; and
+# CCTL, which prefetches.
 NOT_GLOBAL = {0x182, 0x183, 0x184, 0x187, 0x188, 0x189, 0x18C, 0x18D, 0x18F}
 
-# A product of a warpgroup, and the instruction that orders products; with this bit it waits.
+# The opcode of a warpgroup's product, the opcode of the instruction that orders products, and the
+# bit with which the latter waits.
 PRODUCT, WARPGROUP, WARPGROUP_WAITS = 0x1F0, 0x1C5, 1 << 47
 
 
 def machine_code(data):
-    """(compute capability, ELF file) of each piece of machine code in a file."""
+    """Yields (compute capability, ELF file) for each piece of machine code in a file."""
     for match in re.finditer(rb"\x50\xed\x55\xba\x01\x00\x10\x00", data):
         (size,) = struct.unpack_from("<Q", data, match.start() + 8)
         at, end = match.start() + 16, match.start() + 16 + size
@@ -57,7 +58,7 @@ def machine_code(data):
 
 
 def sections(elf):
-    """{name: (index, bytes, name table's index)} of an ELF file of 64 bits."""
+    """Returns the sections {name: (index, bytes, index of the name table)} of a 64-bit ELF file."""
     if elf[:5] != b"\x7fELF\x02":
         sys.exit("machine code that is compressed; expected what nvcc 13 leaves as it is")
     (table,) = struct.unpack_from("<Q", elf, 40)
@@ -69,7 +70,7 @@ def sections(elf):
 
 
 def kernels_of(elf):
-    """[(name, code, bytes of stack)]"""
+    """Returns [(name, code, bytes of stack)] for the kernels of an ELF file."""
     parts = sections(elf)
     by_index = {index: content for index, content, _ in parts.values()}
     _, symbols, names = parts.get(".symtab", (0, b"", 0))
@@ -93,13 +94,14 @@ def kernels_of(elf):
 
 
 def target(at, low, high):
-    """The target of a branch or call. Its offset, in units of 4 bytes, is behind the opcode."""
+    """The target of a branch or call. Its offset in units of 4 bytes follows the opcode."""
     offset = (low >> 16 & 0xFF) | low >> 34 << 8 | (high & 0x3FFFF) << 38
     return at + 1 + (offset - (offset >> 55 << 56)) // 4
 
 
 def overlap_problem(code):
-    """The first problem that a thread may reach before it has waited for earlier kernels; "": none."""
+    """The first problem that a thread may reach before it has waited for earlier kernels, or "" if
+    there is none."""
     words = memoryview(code).cast("Q")
     problems, seen, lets_start, to_do = [], set(), False, [0]
     while to_do:
@@ -118,7 +120,7 @@ def overlap_problem(code):
         goes_on = True
         if opcode in (CALL, BRANCH):
             to_do.append(target(at, low, high))
-            # A branch's further conditions: a predicate, a warp that has diverged.
+            # A branch may have further conditions: a predicate, or that the warp has diverged.
             goes_on = opcode == CALL or not always or high >> 23 & 0x1FF != 7
         elif opcode == RETURN:
             goes_on = not always

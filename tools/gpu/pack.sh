@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Packs everything that a bare GPU machine lacks: the sources of the tests and benchmarks, with those
-# of GoogleTest and the JSON library; and, unless --sources-only is given, the demo: server, client,
-# plugins, demo models, and every shared library that they need, including the loader.
+# Packs all files that the checks need on a GPU machine: the sources of the tests and benchmarks, of
+# GoogleTest and of the JSON library. Unless --sources-only is given, it also packs the demo:
+# server, client, plugins, demo models, and every shared library that they need, including the
+# loader.
 #
 # usage: tools/gpu/pack.sh [--sources-only] [--build DIR] [--output DIR]
-# The demo comes from the build in DIR, build/release by default. Writes longstream-gpu.tar.gz into the
+# The demo comes from the build in DIR, build/release by default. Writes longstream-gpu.tar.gz into
+# the
 # output directory, build/gpu-pack by default.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -28,10 +30,10 @@ for needed in "$googletest/CMakeLists.txt" "$nlohmann/json.hpp"; do
   [[ -e $needed ]] || { echo "pack.sh: there is no $needed; make packages installs it" >&2; exit 1; }
 done
 
-# Sources that third-party mode (cmake/LongstreamThirdParty.cmake) configures.
+# The sources that cmake/LongstreamThirdParty.cmake configures.
 sources=(CMakeLists.txt LICENSE Makefile cmake kernels backends tools/gpu tests/CMakeLists.txt
-         tests/backends tests/bench/gpu tests/bench/plans tests/conformance tests/golden tests/gpu
-         tests/kernels tests/fuzz_trials.h tests/temporary_directory.h)
+         tests/backends tests/bench/gpu tests/bench/plans tests/bench/timing.h tests/conformance
+         tests/golden tests/gpu tests/kernels tests/fuzz_trials.h tests/temporary_directory.h)
 
 pack=$(mktemp -d)
 trap 'rm -rf "$pack"' EXIT
@@ -41,7 +43,7 @@ tar -cf - --exclude=__pycache__ "${sources[@]}" | tar -xf - -C "$root"
 cp -r "$googletest" "$root/third_party/googletest"
 cp -r "$nlohmann" "$root/third_party/nlohmann"
 
-# Paths of the libraries that a file needs, directly or through others.
+# Prints the paths of the libraries that a file needs, directly or through other libraries.
 closure() { ldd "$@" | awk '/=> \// { print $3 } /^\t\// { print $1 }' | sort -u; }
 
 pack_demo() {
@@ -55,7 +57,8 @@ pack_demo() {
   local libraries
   mapfile -t libraries < <(closure "$demo"/bin/* "$demo"/plugins/*)
   cp -L "${libraries[@]}" "$demo/lib/"
-  # Libraries of a GPU's driver link to these; from another C library's release they would not load.
+  # The libraries of a GPU's driver link to these files; they would not load if these were from
+  # another release of the C library.
   local libc name
   libc=$(dirname "$(printf '%s\n' "${libraries[@]}" | grep -m1 '/libc\.so\.6$')")
   for name in libdl.so.2 libpthread.so.0 librt.so.1 libm.so.6 libgcc_s.so.1; do

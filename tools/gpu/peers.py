@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Times the work of gpu_bench in other programs on the same GPU: PyTorch's flash attention,
-transformers' whole step with a static cache and torch.compile, flash-linear-attention's prefill with
-fixed decays and with gates.
+"""Measures the tasks of gpu_bench with other programs on the same GPU: PyTorch's flash attention, a
+whole step of transformers with a static cache and torch.compile, and the prefill of
+flash-linear-attention with fixed decays and with gates.
 
-Prints a table, with ratios to gpu_bench's figures if they are given, and writes JSON of the same
-form. A peer that cannot be imported or does not fit in memory is reported as missing.
+The script prints a table and writes JSON in the format of gpu_bench. If gpu_bench's figures are
+given, the table has the ratios to them. If a program cannot be imported or does not fit in memory,
+its figure is reported as missing.
 
-Usage: peers.py [--ours build/gpu/bench.json] [--json build/gpu/peers.json] [--only NAME]
-Exit code: 0 every target ratio is reached, 1 a ratio is not reached or could not be measured, 2 no
-GPU or no PyTorch. Written for PyTorch 2.15, transformers 5.23 and flash-linear-attention 0.6.
+Usage: peers.py [--ours build/gpu/bench.json] [--json build/gpu/peers.json] [--only NAME] The exit
+code is 0 if every target ratio is reached, 1 if a ratio is not reached or could not be measured,
+and 2 if there is no GPU or no PyTorch. The script is written for PyTorch 2.15, transformers 5.23
+and flash-linear-attention 0.6.
 """
 
 import argparse
@@ -17,13 +19,13 @@ import json
 import pathlib
 import sys
 
-HEADS, KV_HEADS, DIM = 40, 8, 128  # of the 14B shape
+HEADS, KV_HEADS, DIM = 40, 8, 128  # of the model with 14B parameters
 RNN_HEADS = 32
 CONTEXTS = (4096, 32768, 131072)
-STEPS = 64  # measured
+STEPS = 64  # number of measured steps
 NO_DEVICE = 2
 
-# Name of our figure: the target of the peer's time divided by ours.
+# Name of gpu_bench's figure: target of the other program's time divided by gpu_bench's time.
 LEAST_RATIO = {
     "prefill attention 16K": 1.0,
     "prefill attention 32K": 1.0,
@@ -36,7 +38,8 @@ LEAST_RATIO = {
 
 
 def median_microseconds(torch, run, count):
-    """Median time of run(i), i = 0, 1, ..., by events, after three warm-up calls."""
+    """The median time of run(i), i = 0, 1, ..., measured with CUDA events after three warm-up
+    calls."""
     for i in range(3):
         run(i)
     events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
@@ -79,7 +82,7 @@ def decode_attention(torch, context, sequences):
 
 
 def recurrence_inputs(torch, tokens, count):
-    """Random rows of all heads, `count` times."""
+    """Returns `count` tensors with random rows for all heads."""
     return [torch.randn(1, tokens, RNN_HEADS, DIM, device="cuda", dtype=torch.bfloat16)
             for _ in range(count)]
 
@@ -106,7 +109,7 @@ def gated_prefill(torch, tokens):
 
 @functools.lru_cache(maxsize=1)
 def qwen3(torch):
-    """A Qwen3 of the 14B shape with random weights. Its shape does not depend on a context."""
+    """A Qwen3 with the sizes of the 14B model and random weights."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(
@@ -162,7 +165,7 @@ def whole_step(torch, context, make_model=qwen3, steps=STEPS):
 
 
 def measurements():
-    """(our name, function of torch) of every measurement."""
+    """Returns (name of gpu_bench's figure, function of torch) for every measurement."""
     rows = [(f"prefill attention {tokens // 1024}K",
              lambda torch, tokens=tokens: prefill_attention(torch, tokens))
             for tokens in (16384, 32768)]
@@ -176,7 +179,8 @@ def measurements():
 
 
 def measure(torch, name, function):
-    """A figure, or why there is none. An error in a peer only affects its own figure."""
+    """Returns a figure, or the reason why it is missing. An error in one program only affects its
+    own figure."""
     figure = {"name": name, "unit": "us"}
     try:
         figure["value"] = function(torch)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Starts the packed server with the three demo models, streams from each with the packed client over
-# loopback, prints what each turn cost, and stops the server.
+# Starts the packed server with the three demo models. For each model it generates text with the
+# packed client over the loopback network and prints the cost of each turn. Then it stops the
+# server.
 #
-# Uses only this machine's kernel, GPU driver and cuBLASLt. The packed loader starts the programs with
-# the packed libraries, so any x86-64 distribution will do. LD_LIBRARY_PATH may name the folders of
-# libraries that are not packed.
+# The script uses only this machine's Linux kernel, GPU driver and cuBLASLt. The packed loader
+# starts the programs with the packed libraries, so it runs on any x86-64 distribution.
+# LD_LIBRARY_PATH may name the directories of libraries that are not packed.
 #
 # usage: run-demo.sh [DEVICE]    auto (default), cpu, cuda, cuda:N
 set -euo pipefail
@@ -32,7 +33,7 @@ for model in "${models[@]}"; do flags+=(--model "$model=models/$model,device=$de
 "$loader" --library-path "$libraries" bin/longstream-server "${flags[@]}" --plugins "$PWD/plugins" \
   --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 2>"$results/server.log" &
 server=$!
-# wait_for PATTERN  until a line of the server's log matches, a minute at most.
+# wait_for PATTERN waits until a line of the server's log matches PATTERN, for at most a minute.
 wait_for() {
   for _ in $(seq 600); do
     grep -qE "$1" "$results/server.log" && return

@@ -1,10 +1,13 @@
-// Specs of `hypenet`: both profiles, every key, each refusal.
+// Specs of `hypenet`: defaults of both profiles, the published sizes, each refusal. The logits of
+// tests/golden test the keys that a config states.
 #include "backends/architectures/hypenet/hypenet_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/backends/architectures/config_edit.h"
 #include "tests/backends/checkpoint/expect_error.h"
@@ -42,92 +45,24 @@ ModelSpec PlanChunked(std::string_view changes, const char* options = "{}") {
   return HypenetPlan(Edited(kChunked, changes), LoadOptions(options));
 }
 
-TEST(HypenetPublishedTest, ReadsEveryKey) {
-  const ModelSpec spec = Plan("{}");
-  EXPECT_EQ(spec.architecture, "hypenet");
-  EXPECT_EQ(spec.context_limit, 1048576);
-  EXPECT_TRUE(spec.tied_head);
-  EXPECT_FALSE(spec.chunked());
-  ASSERT_EQ(spec.layers.size(), 3u);
-
-  const MixerSpec& rnn = spec.layers[0];
-  EXPECT_EQ(rnn.kind, MixerKind::kLightning);
-  EXPECT_EQ(rnn.position, PositionKind::kRope);
-  EXPECT_EQ(rnn.num_heads, 6);
-  EXPECT_EQ(rnn.num_kv_heads, 3);
-  EXPECT_EQ(rnn.head_dim, 4);
-  EXPECT_EQ(rnn.value_dim, 4);
-  EXPECT_EQ(rnn.rope.theta, 1e6);
-  EXPECT_EQ(rnn.score_scale, 0.5);
-  EXPECT_EQ(rnn.qk_norm, QkNorm::kHead);
-  EXPECT_TRUE(rnn.output_norm);
-  EXPECT_TRUE(rnn.output_gate);
-  EXPECT_EQ(rnn.logit_scale, LogitScaleKind::kNone);
-
-  const MixerSpec& attention = spec.layers[1];
-  EXPECT_EQ(attention.kind, MixerKind::kFull);
-  EXPECT_EQ(attention.position, PositionKind::kNone);
-  EXPECT_EQ(attention.num_heads, 4);
-  EXPECT_EQ(attention.num_kv_heads, 2);
-  EXPECT_EQ(attention.head_dim, 8);
-  EXPECT_EQ(attention.qk_norm, QkNorm::kHead);
-  EXPECT_TRUE(attention.output_gate);
-  EXPECT_FALSE(attention.output_norm);
-  EXPECT_EQ(attention.logit_scale, LogitScaleKind::kHype);
-  EXPECT_EQ(attention.logit_scale_base, 500.0);
-  EXPECT_DOUBLE_EQ(attention.score_scale, 1.0 / std::sqrt(8.0));
-}
-
 // The values that the authors' config class gives to absent keys.
 TEST(HypenetPublishedTest, Defaults) {
-  const ModelSpec spec = Plan(R"({"attn_logits_scaling": "<absent>", "attn_use_rope": "<absent>",
-      "attn_use_output_gate": "<absent>", "lightning_use_rope": "<absent>",
-      "lightning_nh": "<absent>", "lightning_nkv": "<absent>", "lightning_head_dim": "<absent>",
-      "lightning_scale": "<absent>", "lightning_use_qk_norm": "<absent>",
-      "lightning_use_output_norm": "<absent>", "lightning_use_output_gate": "<absent>",
-      "head_dim": "<absent>"})");
+  const ModelSpec spec = Plan(R"({"attn_logits_scaling": "<absent>", "head_dim": "<absent>",
+      "lightning_nh": "<absent>", "lightning_nkv": "<absent>", "lightning_head_dim": "<absent>"})");
   const MixerSpec& attention = spec.layers[1];
-  EXPECT_EQ(attention.position, PositionKind::kRope);
-  EXPECT_FALSE(attention.output_gate);
   EXPECT_EQ(attention.logit_scale, LogitScaleKind::kNone);
   EXPECT_EQ(attention.head_dim, 128);
   const MixerSpec& rnn = spec.layers[0];
-  EXPECT_EQ(rnn.position, PositionKind::kRope);
   EXPECT_EQ(rnn.num_heads, 4);
   EXPECT_EQ(rnn.num_kv_heads, 2);
   EXPECT_EQ(rnn.head_dim, 128);
-  EXPECT_EQ(rnn.qk_norm, QkNorm::kNone);
-  EXPECT_FALSE(rnn.output_norm);
-  EXPECT_FALSE(rnn.output_gate);
   EXPECT_DOUBLE_EQ(rnn.score_scale, 1.0 / std::sqrt(128.0));
 }
 
-TEST(HypenetPublishedTest, LogitScales) {
-  const struct {
-    const char* changes;
-    LogitScaleKind kind;
-    double base;
-    double factor;
-  } cases[] = {
-      {R"({"attn_logits_scaling": "hype"})", LogitScaleKind::kHype, 362.0, 1.0},
-      {R"({"attn_logits_scaling": "hype 900"})", LogitScaleKind::kHype, 900.0, 1.0},
-      {R"({"attn_logits_scaling": "hype 362.5"})", LogitScaleKind::kHype, 362.5, 1.0},
-      {R"({"attn_logits_scaling": 1.25})", LogitScaleKind::kNone, 0.0, 1.25},
-      {R"({"attn_logits_scaling": null})", LogitScaleKind::kNone, 0.0, 1.0},
-  };
-  for (const auto& c : cases) {
-    SCOPED_TRACE(c.changes);
-    const MixerSpec attention = Plan(c.changes).layers[1];
-    EXPECT_EQ(attention.logit_scale, c.kind);
-    EXPECT_EQ(attention.logit_scale_base, c.base);
-    EXPECT_DOUBLE_EQ(attention.score_scale, c.factor / std::sqrt(8.0));
-  }
-}
-
-TEST(HypenetPublishedTest, LightningScales) {
-  EXPECT_EQ(Plan(R"({"lightning_scale": "1/d"})").layers[0].score_scale, 0.25);
-  EXPECT_EQ(Plan(R"({"lightning_scale": 1})").layers[0].score_scale, 1.0);
+TEST(HypenetPublishedTest, OtherSpellings) {
   EXPECT_EQ(Plan(R"({"lightning_scale": "1"})").layers[0].score_scale, 1.0);
+  const char* fraction = R"({"attn_logits_scaling": "hype 362.5"})";
+  EXPECT_EQ(Plan(fraction).layers[1].logit_scale_base, 362.5);
 }
 
 TEST(HypenetPublishedTest, BothSpellingsOfLightning) {
@@ -143,32 +78,58 @@ TEST(HypenetPublishedTest, KeysOfOtherMixersAndOfTraining) {
            "use_sliding_window": false, "training_length": 512})");
 }
 
-TEST(HypenetChunkedTest, ReadsEveryKey) {
-  const ModelSpec spec = PlanChunked("{}");
-  EXPECT_EQ(spec.chunk_size, 64);
-  EXPECT_EQ(spec.num_chunks, 100);
-  EXPECT_EQ(spec.context_limit, 6400);  // positions end with the table
-  ASSERT_EQ(spec.layers.size(), 8u);
-  for (const size_t i : {0u, 1u, 6u, 7u}) {
-    const MixerSpec& attention = spec.layers[i];
-    EXPECT_EQ(attention.kind, MixerKind::kFull) << i;
-    EXPECT_EQ(attention.position, PositionKind::kChunkedRope);
-    EXPECT_EQ(attention.qk_norm, QkNorm::kHead);
-    EXPECT_FALSE(attention.output_gate);
-    EXPECT_EQ(attention.logit_scale, LogitScaleKind::kNone);
-  }
-  for (const size_t i : {2u, 3u, 4u, 5u}) {
-    const MixerSpec& rnn = spec.layers[i];
-    EXPECT_EQ(rnn.kind, MixerKind::kGatedRnn) << i;
-    EXPECT_EQ(rnn.position, PositionKind::kNone);
-    EXPECT_EQ(rnn.num_heads, 3);
-    EXPECT_EQ(rnn.num_kv_heads, 3);
-    EXPECT_EQ(rnn.head_dim, 10);
-    EXPECT_EQ(rnn.value_dim, 8);
-    EXPECT_EQ(rnn.score_scale, 1.0);
-    EXPECT_EQ(rnn.qk_norm, QkNorm::kNone);
-    EXPECT_FALSE(rnn.output_gate);
-    EXPECT_FALSE(rnn.output_norm);
+// The three published sizes (arXiv 2601.22156).
+struct Size {
+  const char* name;
+  int layers;
+  int width;
+  int mlp;
+  int heads;
+  std::vector<int> attention;  // the layers of attention
+  int hype;
+};
+
+const Size kSizes[] = {
+    {"2B", 28, 2048, 6144, 16, {2, 3, 6, 8, 9, 21, 25}, 500},
+    {"5B", 36, 2560, 9728, 32, {0, 1, 7, 14, 15, 22, 24, 31, 33}, 600},
+    {"9B", 36, 4096, 12288, 32, {1, 2, 4, 6, 7, 10, 24, 33, 34}, 900},
+};
+
+// The keys in which a size differs from kPublished.
+nlohmann::json ChangesOf(const Size& size) {
+  nlohmann::json mixers(static_cast<size_t>(size.layers), "lightning-attn");
+  for (const int layer : size.attention) mixers[static_cast<size_t>(layer)] = "attn";
+  return {{"mixer_types", mixers},
+          {"num_hidden_layers", size.layers},
+          {"hidden_size", size.width},
+          {"intermediate_size", size.mlp},
+          {"num_attention_heads", size.heads},
+          {"lightning_nh", size.heads},
+          {"lightning_nkv", size.heads},
+          {"num_key_value_heads", 8},
+          {"attn_logits_scaling", "hype " + std::to_string(size.hype)},
+          {"head_dim", 128},
+          {"lightning_head_dim", 128}};
+}
+
+TEST(HypenetPublishedTest, Sizes) {
+  for (const Size& size : kSizes) {
+    SCOPED_TRACE(size.name);
+    const ModelSpec spec = Plan(ChangesOf(size).dump());
+    EXPECT_EQ(spec.width, size.width);
+    EXPECT_EQ(spec.mlp_width, size.mlp);
+    ASSERT_EQ(spec.layers.size(), static_cast<size_t>(size.layers));
+    std::vector<int> attention;
+    for (int layer = 0; layer < size.layers; ++layer) {
+      const MixerSpec& mixer = spec.layers[static_cast<size_t>(layer)];
+      EXPECT_EQ(mixer.num_heads, size.heads);
+      EXPECT_EQ(mixer.num_kv_heads, mixer.recurrent() ? size.heads : 8);
+      EXPECT_EQ(mixer.head_dim, 128);
+      if (mixer.recurrent()) continue;
+      attention.push_back(layer);
+      EXPECT_EQ(mixer.logit_scale_base, size.hype);
+    }
+    EXPECT_EQ(attention, size.attention);
   }
 }
 
@@ -182,16 +143,6 @@ TEST(HypenetChunkedTest, Defaults) {
   EXPECT_EQ(spec.layers[2].num_heads, 1);
   EXPECT_EQ(spec.layers[2].head_dim, 12);
   EXPECT_EQ(spec.layers[2].value_dim, 24);
-}
-
-TEST(HypenetChunkedTest, WindowsAndExplicitLayers) {
-  const ModelSpec spec = PlanChunked(R"({"num_hidden_layers": 3, "use_qk_norm": false,
-      "mixer_types": ["gated-rnn", "attn", "gated-rnn"], "attention_window": 29})");
-  EXPECT_EQ(spec.layers[0].kind, MixerKind::kGatedRnn);
-  EXPECT_EQ(spec.layers[1].kind, MixerKind::kWindow);
-  EXPECT_EQ(spec.layers[1].window, 29);
-  EXPECT_EQ(spec.layers[1].position, PositionKind::kChunkedRope);
-  EXPECT_EQ(spec.layers[1].qk_norm, QkNorm::kNone);
 }
 
 TEST(HypenetChunkedTest, LayersOfAnyNumber) {
@@ -212,6 +163,8 @@ TEST(HypenetChunkedTest, LayersOfAnyNumber) {
 
 TEST(HypenetPlanTest, ContextLimitOption) {
   EXPECT_EQ(Plan("{}", R"({"context_limit": 99})").context_limit, 99);
+  // Positions end with the table of chunks.
+  EXPECT_EQ(PlanChunked("{}").context_limit, 6400);
   EXPECT_EQ(PlanChunked("{}", R"({"context_limit": 6400})").context_limit, 6400);
 }
 
@@ -234,30 +187,17 @@ ModelSpec PlanSala(std::string_view changes, const char* options = "{}") {
   return HypenetPlan(Edited(kSala, changes), LoadOptions(options));
 }
 
-TEST(MiniCpmSalaTest, ReadsEveryKey) {
-  std::string why;
-  EXPECT_EQ(HypenetFit(Edited(kSala, "{}"), &why), 100);
+// The golden minicpm_sala has these keys with their defaults. It tests the other ones.
+TEST(MiniCpmSalaTest, ReadsMultipliers) {
   const ModelSpec spec = PlanSala("{}");
-  EXPECT_EQ(spec.architecture, "minicpm_sala");
   EXPECT_EQ(spec.embedding_multiplier, 10.0f);
   EXPECT_FLOAT_EQ(spec.residual_multiplier, 1.4f / std::sqrt(3.0f));
   EXPECT_EQ(spec.logit_multiplier, 0.25f);
-  EXPECT_FALSE(spec.tied_head);
+}
 
-  const MixerSpec& attention = spec.layers[0];
-  EXPECT_EQ(attention.kind, MixerKind::kFull);
-  EXPECT_EQ(attention.position, PositionKind::kNone);
-  EXPECT_EQ(attention.qk_norm, QkNorm::kNone);
-  EXPECT_TRUE(attention.output_gate);
-  EXPECT_EQ(attention.logit_scale, LogitScaleKind::kNone);
-  const MixerSpec& rnn = spec.layers[1];
-  EXPECT_EQ(rnn.kind, MixerKind::kLightning);
-  EXPECT_EQ(rnn.position, PositionKind::kRope);
-  EXPECT_EQ(rnn.num_heads, 6);
-  EXPECT_EQ(rnn.qk_norm, QkNorm::kHead);
-  EXPECT_TRUE(rnn.output_norm);
-  EXPECT_TRUE(rnn.output_gate);
-
+TEST(MiniCpmSalaTest, Defaults) {
+  std::string why;
+  EXPECT_EQ(HypenetFit(Edited(kSala, "{}"), &why), 100);
   const ModelSpec silent = PlanSala(
       R"({"qk_norm": "<absent>", "use_output_norm": "<absent>", "use_output_gate": "<absent>",
           "attn_use_output_gate": "<absent>", "attn_use_rope": "<absent>", "scale_emb": "<absent>",
@@ -278,154 +218,112 @@ TEST(MiniCpmSalaTest, IsDense) {
   EXPECT_EQ(PlanSala(R"({"max_position_embeddings": 4096})").context_limit, 4096);
 }
 
-TEST(MiniCpmSalaTest, SaysWhatIsWrong) {
-  const auto expect = [](ls_code code, const char* changes, const char* message,
-                         const char* options = "{}") {
-    ExpectError(code, std::string(message), [&] { PlanSala(changes, options); });
-  };
-  expect(LS_UNIMPLEMENTED, R"({"mup_denominator": 32})",
-         "m/config.json: mup_denominator must be num_hidden_layers = 3, found 32");
-  expect(LS_UNIMPLEMENTED, R"({"mixer_types": ["minicpm4", "attn", "minicpm4"]})",
-         "m/config.json: mixer_types must hold minicpm4 and lightning-attn only, found \"attn\" in "
-         "layer 1");
-  expect(LS_UNIMPLEMENTED, R"({"sparse_config": {"acme": 1}})",
-         "m/config.json: sparse_config.acme = 1 is not known to dense attention of minicpm_sala, "
-         "and what is not known may change the mathematics");
-  expect(LS_UNIMPLEMENTED, R"({"rope_scaling": {"rope_type": "linear", "factor": 2}})",
-         "m/config.json: rope_scaling must be null, found {\"factor\":2,\"rope_type\":\"linear\"}");
-  expect(LS_UNIMPLEMENTED, R"({"attention_bias": true})",
-         "m/config.json: attention_bias must be false, found true");
-  expect(LS_UNIMPLEMENTED, R"({"acme": 1})",
-         "m/config.json: acme = 1 is not known to the backend hypenet, and what is not known may "
-         "change the mathematics");
-}
-
-struct Refusal {
-  const char* changes;
-  ls_code code;
-  const char* message;
-  const char* options = "{}";
+const Refusal kSalaOtherMathematics[] = {
+    {R"({"mup_denominator": 32})", "mup_denominator must be num_hidden_layers = 3, found 32"},
+    {R"({"mixer_types": ["minicpm4", "attn", "minicpm4"]})",
+     "mixer_types must hold minicpm4 and lightning-attn only, found \"attn\" in layer 1"},
+    {R"({"sparse_config": {"acme": 1}})",
+     NotKnown("sparse_config.acme = 1", "dense attention of minicpm_sala")},
+    {R"({"rope_scaling": {"rope_type": "linear", "factor": 2}})",
+     "rope_scaling must be null, found {\"factor\":2,\"rope_type\":\"linear\"}"},
+    {R"({"attention_bias": true})", "attention_bias must be false, found true"},
+    {R"({"acme": 1})", NotKnown("acme = 1", "the backend hypenet")},
 };
 
-class HypenetPublishedErrorTest : public ::testing::TestWithParam<Refusal> {};
-class HypenetChunkedErrorTest : public ::testing::TestWithParam<Refusal> {};
-
-TEST_P(HypenetPublishedErrorTest, SaysWhatIsWrong) {
-  ExpectError(GetParam().code, std::string(GetParam().message),
-              [] { Plan(GetParam().changes, GetParam().options); });
+TEST(MiniCpmSalaTest, SaysWhatIsWrong) {
+  ExpectRefusals(LS_UNIMPLEMENTED, kSalaOtherMathematics, PlanSala);
 }
 
-TEST_P(HypenetChunkedErrorTest, SaysWhatIsWrong) {
-  ExpectError(GetParam().code, std::string(GetParam().message),
-              [] { PlanChunked(GetParam().changes, GetParam().options); });
+const Refusal kPublishedWrongValues[] = {
+    {R"({"mixer_types": "<absent>"})", "mixer_types is missing, expected a list of strings"},
+    {R"({"mixer_types": ["attn"]})", "mixer_types must have num_hidden_layers = 3 items, found 1"},
+    {R"({"attn_logits_scaling": true})",
+     "attn_logits_scaling must be a number from 0 to 1e+06, found true"},
+    {R"({"attn_use_rope": "no"})", "attn_use_rope must be true or false, found \"no\""},
+    {R"({"lightning_nkv": 4})", "lightning_nkv must divide lightning_nh = 6, found 4"},
+    {R"({"lightning_head_dim": 5})", "lightning_head_dim must be even for RoPE, found 5"},
+};
+
+const Refusal kPublishedOtherMathematics[] = {
+    {R"({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]})",
+     "model_type must be hypenet or minicpm_sala for the backend hypenet, found \"qwen3\""},
+    {R"({"hypenet_profile": "v3"})", "hypenet_profile must be published or chunked, found \"v3\""},
+    {R"({"mixer_types": ["attn", "gdn", "attn"]})",
+     "mixer_types must hold attn and lightning-attn only, found \"gdn\" in layer 1"},
+    {R"({"mixer_types": ["attn", "attn", "gated-rnn"]})",
+     "mixer_types must hold attn and lightning-attn only, found \"gated-rnn\" in layer 2"},
+    {R"({"lightning_use_short_conv": true})", "lightning_use_short_conv must be false, found true"},
+    {R"({"lightning_scale": "d"})",
+     "lightning_scale must be \"1/sqrt(d)\", \"1/d\" or 1, found \"d\""},
+    {R"({"lightning_scale": 0.5})",
+     "lightning_scale must be \"1/sqrt(d)\", \"1/d\" or 1, found 0.5"},
+    {R"({"attention_bias": true})", "attention_bias must be false, found true"},
+    {R"({"rope_scaling": {"rope_type": "yarn"}})",
+     "rope_scaling must be of the kind default for the backend hypenet, found "
+     "{\"rope_type\":\"yarn\"}"},
+    {R"({"chunk_size": 2048})", NotKnown("chunk_size = 2048", "the backend hypenet")},
+    {R"({"use_qk_norm": false})", NotKnown("use_qk_norm = false", "the backend hypenet")},
+    {"{}",
+     "options: rerope_window is not served by the backend hypenet: its layers are as the config "
+     "states them",
+     R"({"rerope_window": 8})"},
+    {"{}",
+     "options: logn is not served by the backend hypenet: its layers are as the config states them",
+     R"({"logn": "always"})"},
+};
+
+TEST(HypenetPublishedTest, SaysWhatIsWrong) {
+  ExpectRefusals(LS_INVALID_ARGUMENT, kPublishedWrongValues, Plan);
+  ExpectRefusals(LS_UNIMPLEMENTED, kPublishedOtherMathematics, Plan);
 }
-
-constexpr const char* kLogitsScaling =
-    "m/config.json: attn_logits_scaling must be null, a number, \"hype\" or \"hype a\" with a "
-    "above "
-    "1, found ";
-
-INSTANTIATE_TEST_SUITE_P(
-    All, HypenetPublishedErrorTest,
-    ::testing::Values(
-        Refusal{R"({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]})",
-                LS_UNIMPLEMENTED,
-                "m/config.json: model_type must be hypenet or minicpm_sala for the backend "
-                "hypenet, found "
-                "\"qwen3\""},
-        Refusal{R"({"hypenet_profile": "v3"})", LS_UNIMPLEMENTED,
-                "m/config.json: hypenet_profile must be published or chunked, found \"v3\""},
-        Refusal{R"({"mixer_types": "<absent>"})", LS_INVALID_ARGUMENT,
-                "m/config.json: mixer_types is missing, expected a list of strings"},
-        Refusal{R"({"mixer_types": ["attn"]})", LS_INVALID_ARGUMENT,
-                "m/config.json: mixer_types must have num_hidden_layers = 3 items, found 1"},
-        Refusal{R"({"mixer_types": ["attn", "gdn", "attn"]})", LS_UNIMPLEMENTED,
-                "m/config.json: mixer_types must hold attn and lightning-attn only, "
-                "found \"gdn\" in layer 1"},
-        Refusal{R"({"mixer_types": ["attn", "attn", "gated-rnn"]})", LS_UNIMPLEMENTED,
-                "m/config.json: mixer_types must hold attn and lightning-attn only, "
-                "found \"gated-rnn\" in layer 2"},
-        Refusal{R"({"attn_logits_scaling": true})", LS_INVALID_ARGUMENT,
-                "m/config.json: attn_logits_scaling must be a number from 0 to 1e+06, found true"},
-        Refusal{R"({"attn_use_rope": "no"})", LS_INVALID_ARGUMENT,
-                "m/config.json: attn_use_rope must be true or false, found \"no\""},
-        Refusal{R"({"lightning_use_short_conv": true})", LS_UNIMPLEMENTED,
-                "m/config.json: lightning_use_short_conv must be false, found true"},
-        Refusal{R"({"lightning_nkv": 4})", LS_INVALID_ARGUMENT,
-                "m/config.json: lightning_nkv must divide lightning_nh = 6, found 4"},
-        Refusal{R"({"lightning_head_dim": 5})", LS_INVALID_ARGUMENT,
-                "m/config.json: lightning_head_dim must be even for RoPE, found 5"},
-        Refusal{R"({"lightning_scale": "d"})", LS_UNIMPLEMENTED,
-                "m/config.json: lightning_scale must be \"1/sqrt(d)\", \"1/d\" or 1, found \"d\""},
-        Refusal{R"({"lightning_scale": 0.5})", LS_UNIMPLEMENTED,
-                "m/config.json: lightning_scale must be \"1/sqrt(d)\", \"1/d\" or 1, found 0.5"},
-        Refusal{R"({"attention_bias": true})", LS_UNIMPLEMENTED,
-                "m/config.json: attention_bias must be false, found true"},
-        Refusal{R"({"rope_scaling": {"rope_type": "yarn"}})", LS_UNIMPLEMENTED,
-                "m/config.json: rope_scaling must be of the kind default for the backend hypenet, "
-                "found {\"rope_type\":\"yarn\"}"},
-        Refusal{R"({"chunk_size": 2048})", LS_UNIMPLEMENTED,
-                "m/config.json: chunk_size = 2048 is not known to the backend hypenet, and what is "
-                "not known may change the mathematics"},
-        Refusal{R"({"use_qk_norm": false})", LS_UNIMPLEMENTED,
-                "m/config.json: use_qk_norm = false is not known to the backend hypenet, and what "
-                "is not known may change the mathematics"},
-        Refusal{
-            "{}", LS_UNIMPLEMENTED,
-            "options: rerope_window is not served by the backend hypenet: its layers are as the "
-            "config states them",
-            R"({"rerope_window": 8})"},
-        Refusal{"{}", LS_UNIMPLEMENTED,
-                "options: logn is not served by the backend hypenet: its layers are as the config "
-                "states them",
-                R"({"logn": "always"})"}));
 
 TEST(HypenetPublishedTest, LogitScalesThatAreNone) {
   for (const std::string value : {"hyper", "hype 1", "hype 0", "hype -5", "hype x", "hype 5 6",
                                   "hype nan", "hype inf", "hype ", "logn", ""}) {
     SCOPED_TRACE(value);
-    ExpectError(LS_UNIMPLEMENTED, kLogitsScaling + ("\"" + value + "\""),
+    ExpectError(LS_UNIMPLEMENTED,
+                "m/config.json: attn_logits_scaling must be null, a number, \"hype\" or \"hype a\" "
+                "with a above 1, found \"" +
+                    value + "\"",
                 [&value] { Plan(R"({"attn_logits_scaling": ")" + value + R"("})"); });
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, HypenetChunkedErrorTest,
-    ::testing::Values(
-        Refusal{R"({"mixer_types": ["attn"]})", LS_INVALID_ARGUMENT,
-                "m/config.json: mixer_types must have num_hidden_layers = 8 items, found 1"},
-        Refusal{R"({"num_hidden_layers": 1, "mixer_types": ["lightning-attn"]})", LS_UNIMPLEMENTED,
-                "m/config.json: mixer_types must hold attn and gated-rnn only in the chunked "
-                "profile, found \"lightning-attn\" in layer 0"},
-        Refusal{R"({"rnn_heads": 5})", LS_INVALID_ARGUMENT,
-                "m/config.json: rnn_heads must divide hidden_size = 24, found 5"},
-        Refusal{R"({"rnn_state_dim": 31})", LS_INVALID_ARGUMENT,
-                "m/config.json: rnn_state_dim must be a multiple of rnn_heads = 3, found 31"},
-        Refusal{R"({"chunk_size": 0})", LS_INVALID_ARGUMENT,
-                "m/config.json: chunk_size must be an integer from 1 to 1073741824, found 0"},
-        Refusal{R"({"num_chunks": -1})", LS_INVALID_ARGUMENT,
-                "m/config.json: num_chunks must be an integer from 1 to 1073741824, found -1"},
-        Refusal{R"({"attention_window": 0})", LS_INVALID_ARGUMENT,
-                "m/config.json: attention_window must be an integer from 1 to 1073741824, found 0"},
-        Refusal{
-            R"({"attn_use_rope": false})", LS_UNIMPLEMENTED,
-            "m/config.json: attn_use_rope = false is not known to the backend hypenet, and what "
-            "is not known may change the mathematics"},
-        Refusal{R"({"lightning_nh": 4})", LS_UNIMPLEMENTED,
-                "m/config.json: lightning_nh = 4 is not known to the backend hypenet, and what is "
-                "not known may change the mathematics"},
-        Refusal{"{}", LS_INVALID_ARGUMENT,
-                "options: context_limit must be at most chunk_size * num_chunks = 6400, found 6401",
-                R"({"context_limit": 6401})"}));
+const Refusal kChunkedWrongValues[] = {
+    {R"({"mixer_types": ["attn"]})", "mixer_types must have num_hidden_layers = 8 items, found 1"},
+    {R"({"rnn_heads": 5})", "rnn_heads must divide hidden_size = 24, found 5"},
+    {R"({"rnn_state_dim": 31})", "rnn_state_dim must be a multiple of rnn_heads = 3, found 31"},
+    {R"({"chunk_size": 0})", "chunk_size must be an integer from 1 to 1073741824, found 0"},
+    {R"({"num_chunks": -1})", "num_chunks must be an integer from 1 to 1073741824, found -1"},
+    {R"({"attention_window": 0})",
+     "attention_window must be an integer from 1 to 1073741824, found 0"},
+    {"{}", "options: context_limit must be at most chunk_size * num_chunks = 6400, found 6401",
+     R"({"context_limit": 6401})"},
+};
+
+const Refusal kChunkedOtherMathematics[] = {
+    {R"({"num_hidden_layers": 1, "mixer_types": ["lightning-attn"]})",
+     "mixer_types must hold attn and gated-rnn only in the chunked profile, found "
+     "\"lightning-attn\" in layer 0"},
+    {R"({"attn_use_rope": false})", NotKnown("attn_use_rope = false", "the backend hypenet")},
+    {R"({"lightning_nh": 4})", NotKnown("lightning_nh = 4", "the backend hypenet")},
+};
+
+TEST(HypenetChunkedTest, SaysWhatIsWrong) {
+  ExpectRefusals(LS_INVALID_ARGUMENT, kChunkedWrongValues, PlanChunked);
+  ExpectRefusals(LS_UNIMPLEMENTED, kChunkedOtherMathematics, PlanChunked);
+}
 
 TEST(HypenetFitTest, ByTypeOrByClass) {
   std::string why;
   EXPECT_EQ(HypenetFit(Edited(kChunked, "{}"), &why), 100);
   EXPECT_EQ(HypenetFit(Edited("{}", R"({"architectures": ["HybridForCausalLM"]})"), &why), 100);
-  EXPECT_EQ(HypenetFit(Edited("{}", R"({"architectures": ["HypeNetForCausalLM"],
-                                        "model_type": "hybrid"})"),
-                       &why),
-            100);
+  for (const char* name : {"HypeNetForCausalLM", "HybridForCausalLM"}) {
+    const std::string changes =
+        R"({"model_type": "hybrid", "architectures": [")" + std::string(name) + "\"]}";
+    EXPECT_EQ(HypenetFit(Edited(kPublished, changes), &why), 100) << name;
+    EXPECT_EQ(HypenetPlan(Edited(kPublished, changes), LoadOptions("{}")).layers.size(), 3u);
+  }
   EXPECT_EQ(why, "");
   EXPECT_EQ(HypenetFit(Edited(kLlama, "{}"), &why), 0);
   EXPECT_EQ(why,

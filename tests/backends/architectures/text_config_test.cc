@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "backends/architectures/families/family.h"
 #include "backends/architectures/placement/dense_plan.h"
 #include "backends/architectures/placement/hwfa2_plan.h"
 #include "tests/backends/architectures/config_edit.h"
@@ -49,30 +50,26 @@ TEST(TextConfigTest, ChoosesTheBackend) {
   EXPECT_EQ(Hwfa2Fit(Edited(kReleased, "{}"), &why), 100);
 }
 
+const Refusal kWrongValues[] = {
+    {R"({"text_config": "<absent>"})", "text_config is missing, expected an object"},
+    {R"({"text_config": {"model_type": "gemma3_text", "hidden_size": 24, "intermediate_size": 30}})",
+     "text_config.num_hidden_layers is missing, expected an integer from 1 to 4096"},
+};
+
+const Refusal kOtherMathematics[] = {
+    {R"({"text_config": {"model_type": "acme"}})",
+     "text_config.model_type must be hwfa2 or one of " + FamilyNames() +
+         " for the backend hwfa2, found \"acme\""},
+    {R"({"tie_word_embeddings": false})", "tie_word_embeddings must be true, found false"},
+    {R"({"quantization_config": {"quant_method": "awq"}})",
+     "quantization_config must be absent: only weights of F32, F16 and BF16 are read (the option "
+     "weights quantises them), found {\"quant_method\":\"awq\"}"},
+    {R"({"acme": 1})", NotKnown("acme = 1", "the text model of gemma3")},
+};
+
 TEST(TextConfigTest, SaysWhatIsWrong) {
-  ExpectError(LS_INVALID_ARGUMENT, "m/config.json: text_config is missing, expected an object",
-              [] { Plan(R"({"text_config": "<absent>"})"); });
-  ExpectError(LS_INVALID_ARGUMENT,
-              "m/config.json: text_config.num_hidden_layers is missing, expected an integer from 1 "
-              "to 4096",
-              [] {
-                Plan(R"({"text_config": {"model_type": "gemma3_text", "hidden_size": 24,
-                                         "intermediate_size": 30}})");
-              });
-  ExpectError(
-      LS_UNIMPLEMENTED,
-      ::testing::HasSubstr("m/config.json: text_config.model_type must be hwfa2 or one of "),
-      [] { Plan(R"({"text_config": {"model_type": "acme"}})"); });
-  ExpectError(LS_UNIMPLEMENTED, "m/config.json: tie_word_embeddings must be true, found false",
-              [] { Plan(R"({"tie_word_embeddings": false})"); });
-  ExpectError(
-      LS_UNIMPLEMENTED,
-      ::testing::HasSubstr("m/config.json: quantization_config must be absent: only weights"),
-      [] { Plan(R"({"quantization_config": {"quant_method": "awq"}})"); });
-  ExpectError(LS_UNIMPLEMENTED,
-              "m/config.json: acme = 1 is not known to the text model of gemma3, and what is not "
-              "known may change the mathematics",
-              [] { Plan(R"({"acme": 1})"); });
+  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValues, Plan);
+  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematics, Plan);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Memory of benchmarks, and batches.
 #include "tests/bench/gpu/gpu_bench.h"
 
+#include <utility>
+
 #include "backends/caches/cache_layout.h"
 #include "backends/errors/error.h"
 
@@ -16,6 +18,23 @@ size_t Padded(const std::vector<T>& values) {
 }  // namespace
 
 void FailBenchmark(const std::string& sentence) { throw BackendError(LS_INTERNAL, sentence); }
+
+void GpuBench::Add(const std::string& name, const Timed& timed, std::optional<double> least) {
+  Figure figure = {.name = name, .value = 1e6 * timed.seconds, .least = least};
+  if (timed.bytes > 0) {
+    figure.against = "copy";
+    figure.fraction = timed.bytes / timed.seconds / copy_bandwidth_;
+  } else if (timed.operations > 0) {
+    figure.against = "product";
+    figure.fraction = timed.operations / timed.seconds / product_rate_;
+  }
+  report_.Add(std::move(figure));
+}
+
+void GpuBench::Measure(const std::string& name, std::optional<double> least,
+                       const std::function<Timed()>& measure) {
+  report_.Measure({{.name = name, .least = least}}, [&] { Add(name, measure(), least); });
+}
 
 void GpuBench::FillRandom(DType type, void* data, int64_t count, float scale) {
   Stream stream = device_.MakeStream(executor_, nullptr, 0);

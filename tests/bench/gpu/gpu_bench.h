@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "kernels/core/batch_layout.h"
 #include "kernels/core/device.h"
 #include "kernels/core/executor.h"
+#include "kernels/core/matrix.h"
 #include "tests/bench/gpu/report.h"
 
 namespace longstream {
@@ -27,6 +29,14 @@ struct BenchSizes {
   int rounds = 3;  // the median counts
 };
 
+// What a benchmark has measured: the median time of a call, and the least work in it. 0: not
+// counted.
+struct Timed {
+  double seconds = 0;
+  double bytes = 0;  // read and written
+  double operations = 0;
+};
+
 class GpuBench {
  public:
   // `device` may be a GPU or the host.
@@ -38,18 +48,22 @@ class GpuBench {
   const BenchSizes& sizes() const { return sizes_; }
   // `size` scaled down by the divisor.
   int64_t Scaled(int64_t size) const { return std::max<int64_t>(size / sizes_.divisor, 1); }
-  // Number of pieces of `bytes` bytes that, used in turn, are never in the second-level cache.
+  // How many copies of `bytes` bytes to use in turn, so that none is in the second-level cache.
   int64_t ColdCopies(size_t bytes) const {
     constexpr int64_t kColdBytes = int64_t{512} << 20;
     return Scaled(kColdBytes) / static_cast<int64_t>(bytes) + 2;
   }
   BenchReport& report() { return report_; }
+  // Adds a figure in microseconds. Its bytes are compared to the copy, or its operations to the
+  // product.
+  void Add(const std::string& name, const Timed& timed, std::optional<double> least = {});
+  // Adds what `measure` returns as a figure; if it throws BackendError, the figure is missing.
+  void Measure(const std::string& name, std::optional<double> least,
+               const std::function<Timed()>& measure);
 
   // Bytes per second, read and written together, of a copy within the GPU's memory.
   double copy_bandwidth() const { return copy_bandwidth_; }
-  // Operations per second of a product of bf16 matrices, 8192 x 8192 x 8192.
-  double product_rate() const { return product_rate_; }
-  // Measures and reports both yardsticks.
+  // Measures and reports the yardsticks.
   void MeasureYardsticks();
 
   // bf16 or f32 numbers of deviation `scale`. Throws BackendError if there is no memory.
@@ -57,15 +71,11 @@ class GpuBench {
   DeviceMemory Memory(size_t size) { return {device_, size, "a benchmark"}; }
   void FillRandom(DType type, void* data, int64_t count, float scale = 1.0f);
 
-  // A stream with this workspace.
-  Stream MakeStream(const DeviceMemory& workspace) {
-    return device_.MakeStream(executor_, workspace.data(), workspace.size());
-  }
-
-  // Median seconds of run(stream, i), i = 0, 1, ..., of the work that it starts on the stream.
-  // After a warm-up, calls follow each other without a wait. i selects a copy of the data, so that
-  // caches are cold. Throws BackendError if an op or the GPU reports a failure.
-  double MedianSeconds(Stream& stream, int count,
+  // Median seconds of run(stream, i), i = 0, 1, ..., of the work that it starts on a stream with
+  // that much workspace. After a warm-up, calls follow each other without a wait. i selects a copy
+  // of the data, so that caches are cold. Throws BackendError if an op or the GPU reports a
+  // failure.
+  double MedianSeconds(size_t workspace_bytes, int count,
                        const std::function<void(Stream& stream, int i)>& run);
 
  private:
@@ -77,7 +87,7 @@ class GpuBench {
   const BenchSizes sizes_;
   BenchReport report_;
   double copy_bandwidth_ = 0;
-  double product_rate_ = 0;
+  double product_rate_ = 0;  // operations per second of a bf16 product, 8192 x 8192 x 8192
   uint64_t next_seed_ = 1;
 };
 
@@ -102,6 +112,10 @@ class GpuBatch {
   int64_t num_pages_ = 0;
   int64_t max_position_ = 0;
 };
+
+inline Matrix Rows(const DeviceMemory& memory, DType type, int64_t rows, int64_t cols) {
+  return {memory.data(), type, rows, cols, cols};
+}
 
 // Fills `count` numbers, bf16 or f32, on a stream. Counter-based: the same for the same seed.
 void FillRandom(Stream& stream, DType type, void* data, int64_t count, float scale, uint64_t seed);

@@ -1,9 +1,9 @@
 // Projections of one token: how near reading a weight comes to copying it. Projections of a piece
 // of a prompt: how near they come to a large product. The matrices are those of the 14B shape (40
 // layers, d 5120, 40/8 heads of 128, ff 17408, vocabulary 151936).
+#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "kernels/ops/op_table.h"
 #include "tests/bench/gpu/gpu_bench.h"
@@ -74,9 +74,7 @@ void BenchGemv(GpuBench& bench, const Projection& projection, DType type, const 
   const DeviceMemory x = bench.Random(DType::kF32, k);
   const DeviceMemory norm = bench.Random(DType::kF32, k);
   const DeviceMemory out = bench.Random(DType::kF32, n);
-  const DeviceMemory workspace = bench.Memory(LinearWorkspace(1, k, n));
-  Stream stream = bench.MakeStream(workspace);
-  LinearRows in = {.x = {x.data(), DType::kF32, 1, k, k}};
+  LinearRows in = {.x = Rows(x, DType::kF32, 1, k)};
   if (projection.role != Role::kAdd) {
     in.norm = {reinterpret_cast<const float*>(norm.data()), k, 1e-6f};
   }
@@ -85,42 +83,33 @@ void BenchGemv(GpuBench& bench, const Projection& projection, DType type, const 
   args.activation = gates ? Activation::kSilu : Activation::kNone;
   args.accumulate = projection.role == Role::kAdd;
   args.num_decode_rows = 1;
-  args.out = Matrix{out.data(), DType::kF32, 1, n, n};
-  const double seconds = bench.MedianSeconds(stream, kRepetitions, [&](Stream& on, int i) {
-    args.in = {in, weights.at(gates ? 2 * i : i)};
-    if (gates) args.up = weights.at(2 * i + 1);
-    DeviceOps().linear(on, args);
-  });
+  args.out = Rows(out, DType::kF32, 1, n);
+  const double seconds =
+      bench.MedianSeconds(LinearWorkspace(1, k, n), kRepetitions, [&](Stream& on, int i) {
+        args.in = {in, weights.at(gates ? 2 * i : i)};
+        if (gates) args.up = weights.at(2 * i + 1);
+        DeviceOps().linear(on, args);
+      });
   const size_t bytes = weights.bytes() * (gates ? 2 : 1);
-  const double rate = static_cast<double>(bytes) / seconds;
-  Figure figure = {.name = name,
-                   .value = 1e6 * seconds,
-                   .against = "copy",
-                   .fraction = rate / bench.copy_bandwidth()};
-  if (bytes >= kLargeBytes) figure.least = kLeastOfCopy;
-  bench.report().Add(std::move(figure));
+  std::optional<double> least;
+  if (bytes >= kLargeBytes) least = kLeastOfCopy;
+  bench.Add(name, {.seconds = seconds, .bytes = static_cast<double>(bytes)}, least);
 }
 
-void BenchPrefillRows(GpuBench& bench, const Projection& projection, DType type,
-                      const std::string& name) {
+Timed BenchPrefillRows(GpuBench& bench, const Projection& projection, DType type) {
   const int64_t rows = bench.Scaled(kPrefillRows);
   const int64_t k = projection.k;
   const int64_t n = projection.n;
   const Weights weights(bench, projection, type);
   const DeviceMemory x = bench.Random(DType::kF32, rows * k);
   const DeviceMemory out = bench.Memory(static_cast<size_t>(rows * n) * sizeof(float));
-  const DeviceMemory workspace = bench.Memory(LinearWorkspace(rows, k));
-  Stream stream = bench.MakeStream(workspace);
-  const double seconds = bench.MedianSeconds(stream, kRepetitions, [&](Stream& on, int i) {
-    const LinearRows in = {.x = {x.data(), DType::kF32, rows, k, k}};
-    DeviceOps().linear(
-        on, {.in = {in, weights.at(i)}, .out = Matrix{out.data(), DType::kF32, rows, n, n}});
-  });
-  const double operations = 2.0 * static_cast<double>(rows * n) * static_cast<double>(k);
-  bench.report().Add({.name = name,
-                      .value = 1e6 * seconds,
-                      .against = "product",
-                      .fraction = operations / seconds / bench.product_rate()});
+  const double seconds =
+      bench.MedianSeconds(LinearWorkspace(rows, k), kRepetitions, [&](Stream& on, int i) {
+        const LinearRows in = {.x = Rows(x, DType::kF32, rows, k)};
+        DeviceOps().linear(on, {.in = {in, weights.at(i)}, .out = Rows(out, DType::kF32, rows, n)});
+      });
+  return {.seconds = seconds,
+          .operations = 2.0 * static_cast<double>(rows * n) * static_cast<double>(k)};
 }
 
 }  // namespace
@@ -135,10 +124,9 @@ void BenchProjections(GpuBench& bench) {
       bench.report().Measure({{.name = name, .least = kLeastOfCopy}},
                              [&] { BenchGemv(bench, projection, type, name); });
       if (whole.name != kPrefillProjection) continue;
-      const std::string prefill =
-          "prefill " + std::to_string(kPrefillRows) + " rows " + NameOf(type) + " " + whole.name;
-      bench.report().Measure({{.name = prefill}},
-                             [&] { BenchPrefillRows(bench, projection, type, prefill); });
+      bench.Measure(
+          "prefill " + std::to_string(kPrefillRows) + " rows " + NameOf(type) + " " + whole.name,
+          {}, [&] { return BenchPrefillRows(bench, projection, type); });
     }
   }
 }

@@ -58,11 +58,11 @@ class Layer {
   LinearRecurrenceArgs Args(const BatchLayout& batch) const {
     LinearRecurrenceArgs args;
     args.batch = batch;
-    args.q = Rows(q_, heads_.keys());
-    args.k = Rows(k_, heads_.keys());
-    args.v = Rows(v_, heads_.values());
+    args.q = Rows(q_, DType::kF32, rows_, heads_.keys());
+    args.k = Rows(k_, DType::kF32, rows_, heads_.keys());
+    args.v = Rows(v_, DType::kF32, rows_, heads_.values());
     if (heads_.gated) {
-      args.gate = Rows(gates_, heads_.keys());
+      args.gate = Rows(gates_, DType::kF32, rows_, heads_.keys());
     } else {
       args.log_decay = reinterpret_cast<const float*>(log_decay_.data());
     }
@@ -78,16 +78,13 @@ class Layer {
     args.cache.num_heads = args.cache.num_kv_heads = static_cast<int32_t>(heads_.count);
     args.cache.key_dim = static_cast<int32_t>(heads_.key_dim);
     args.cache.value_dim = static_cast<int32_t>(heads_.value_dim);
-    args.out = Rows(out_, heads_.values());
+    args.out = Rows(out_, DType::kF32, rows_, heads_.values());
     return args;
   }
 
  private:
   static std::byte* Behind(std::byte* data, int64_t floats) {
     return data + floats * int64_t{sizeof(float)};
-  }
-  Matrix Rows(const DeviceMemory& memory, int64_t width) const {
-    return {memory.data(), DType::kF32, rows_, width, width};
   }
 
   const Heads heads_;
@@ -101,14 +98,14 @@ class Layer {
   const DeviceMemory log_decay_;
 };
 
-DeviceMemory Workspace(GpuBench& bench, const Heads& heads, int64_t rows) {
-  return bench.Memory(LinearRecurrenceWorkspace(rows, heads.count, kPrefillGrid, heads.key_dim));
+size_t Workspace(const Heads& heads, int64_t rows) {
+  return LinearRecurrenceWorkspace(rows, heads.count, kPrefillGrid, heads.key_dim);
 }
 
 // Sequences at all distances from their last grid line, as in a served batch. Bytes that must move:
-// the states, the rows since the grid line, and the step's own rows in and out; at a grid line's
-// end the state is written.
-void BenchDecode(GpuBench& bench, const Heads& heads, const std::string& name) {
+// the states, the rows since the grid line, the step's own rows in and out, and the new state of a
+// sequence that reaches a grid line.
+Timed BenchDecode(GpuBench& bench, const Heads& heads) {
   std::vector<GpuBatch::Sequence> sequences;
   int64_t floats = 0;
   for (int i = 0; i < kSequences; ++i) {
@@ -121,37 +118,25 @@ void BenchDecode(GpuBench& bench, const Heads& heads, const std::string& name) {
   const GpuBatch batch(bench.device(), sequences);
   const Layer layers[2] = {Layer(bench, heads, kSequences, kSequences),
                            Layer(bench, heads, kSequences, kSequences)};
-  const DeviceMemory workspace = Workspace(bench, heads, kSequences);
-  Stream stream = bench.MakeStream(workspace);
-  const double seconds = bench.MedianSeconds(stream, kDecodeRepetitions, [&](Stream& on, int i) {
-    DeviceOps().linear_recurrence(on, layers[i % 2].Args(batch.layout()));
-  });
-  bench.report().Add(
-      {.name = name,
-       .value = 1e6 * seconds,
-       .against = "copy",
-       .fraction = static_cast<double>(floats) * sizeof(float) / seconds / bench.copy_bandwidth(),
-       .least = kLeastOfCopy});
+  const double seconds =
+      bench.MedianSeconds(Workspace(heads, kSequences), kDecodeRepetitions, [&](Stream& on, int i) {
+        DeviceOps().linear_recurrence(on, layers[i % 2].Args(batch.layout()));
+      });
+  return {.seconds = seconds, .bytes = static_cast<double>(floats) * sizeof(float)};
 }
 
-void BenchPrefill(GpuBench& bench, const Heads& heads, const std::string& name) {
+Timed BenchPrefill(GpuBench& bench, const Heads& heads) {
   const int64_t tokens = bench.Scaled(kPrompt);
   const GpuBatch batch(
       bench.device(),
       {{.context = tokens, .rows = static_cast<int32_t>(tokens), .is_decode = false}});
   const Layer layer(bench, heads, 1, tokens);
-  const DeviceMemory workspace = Workspace(bench, heads, tokens);
-  Stream stream = bench.MakeStream(workspace);
-  const double seconds = bench.MedianSeconds(stream, kPrefillRepetitions, [&](Stream& on, int) {
-    DeviceOps().linear_recurrence(on, layer.Args(batch.layout()));
-  });
+  const double seconds = bench.MedianSeconds(
+      Workspace(heads, tokens), kPrefillRepetitions,
+      [&](Stream& on, int) { DeviceOps().linear_recurrence(on, layer.Args(batch.layout())); });
   // q, k, gates, v and out, each once.
   const int64_t floats = tokens * 2 * (heads.keys() + heads.values()) + tokens * heads.gates();
-  const double bytes = static_cast<double>(floats) * sizeof(float);
-  bench.report().Add({.name = name,
-                      .value = 1e6 * seconds,
-                      .against = "copy",
-                      .fraction = bytes / seconds / bench.copy_bandwidth()});
+  return {.seconds = seconds, .bytes = static_cast<double>(floats) * sizeof(float)};
 }
 
 }  // namespace
@@ -161,15 +146,12 @@ void BenchRecurrence(GpuBench& bench) {
   const Heads gated = {.count = bench.Scaled(32), .gated = true};
   const Heads one = {
       .count = 1, .key_dim = bench.Scaled(1024), .value_dim = bench.Scaled(2048), .gated = true};
-  const std::string decode = "RNN decode, batch 64";
-  bench.report().Measure({{.name = decode, .least = kLeastOfCopy}},
-                         [&] { BenchDecode(bench, fixed, decode); });
+  bench.Measure("RNN decode, batch 64", kLeastOfCopy, [&] { return BenchDecode(bench, fixed); });
   const std::pair<std::string, Heads> prefills[] = {{"RNN prefill 32K", fixed},
                                                     {"gated RNN prefill 32K", gated},
                                                     {"gated RNN prefill 32K, 1024 x 2048", one}};
   for (const auto& prefill : prefills) {
-    bench.report().Measure({{.name = prefill.first}},
-                           [&] { BenchPrefill(bench, prefill.second, prefill.first); });
+    bench.Measure(prefill.first, {}, [&] { return BenchPrefill(bench, prefill.second); });
   }
 }
 

@@ -1,4 +1,5 @@
-// A figure with a target and no value has missed its target, and is in the file under its name.
+// The report compares figures to their targets. A figure without a value misses its target; the
+// JSON has it under its name.
 #include "tests/bench/gpu/report.h"
 
 #include <gmock/gmock.h>

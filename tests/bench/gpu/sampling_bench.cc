@@ -13,22 +13,21 @@ constexpr int64_t kVocabulary = 151936;
 constexpr int kRepetitions = 40;
 constexpr float kDeviation = 3.0f;  // of logits: top-p keeps some thousands of tokens
 
-void BenchSample(GpuBench& bench, const SamplingRow& row, const std::string& name) {
+Timed BenchSample(GpuBench& bench, const SamplingRow& row) {
   const int64_t vocabulary = bench.Scaled(kVocabulary);
   const DeviceMemory logits = bench.Random(DType::kF32, vocabulary, kDeviation);
   const DeviceMemory rows = bench.Memory(sizeof(row));
   const DeviceMemory sampled = bench.Memory(sizeof(int32_t));
-  const DeviceMemory workspace = bench.Memory(SampleWorkspace(1, vocabulary));
   bench.device().Upload(rows.data(), &row, sizeof(row));
   bench.device().Synchronize();
-  Stream stream = bench.MakeStream(workspace);
-  const double seconds = bench.MedianSeconds(stream, kRepetitions, [&](Stream& on, int) {
-    DeviceOps().sample(on, {.logits = {logits.data(), DType::kF32, 1, vocabulary, vocabulary},
-                            .rows = reinterpret_cast<const SamplingRow*>(rows.data()),
-                            .num_rows = 1,
-                            .sampled = reinterpret_cast<int32_t*>(sampled.data())});
-  });
-  bench.report().Add({.name = name, .value = 1e6 * seconds});
+  const double seconds =
+      bench.MedianSeconds(SampleWorkspace(1, vocabulary), kRepetitions, [&](Stream& on, int) {
+        DeviceOps().sample(on, {.logits = Rows(logits, DType::kF32, 1, vocabulary),
+                                .rows = reinterpret_cast<const SamplingRow*>(rows.data()),
+                                .num_rows = 1,
+                                .sampled = reinterpret_cast<int32_t*>(sampled.data())});
+      });
+  return {.seconds = seconds};
 }
 
 }  // namespace
@@ -40,8 +39,7 @@ void BenchSampling(GpuBench& bench) {
   const std::pair<std::string, SamplingRow> draws[] = {
       {"sample greedy", {}}, {"sample top-p", top_p}, {"sample top-k, top-p", top_k}};
   for (const auto& draw : draws) {
-    bench.report().Measure({{.name = draw.first}},
-                           [&] { BenchSample(bench, draw.second, draw.first); });
+    bench.Measure(draw.first, {}, [&] { return BenchSample(bench, draw.second); });
   }
 }
 

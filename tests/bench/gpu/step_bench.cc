@@ -1,8 +1,6 @@
 // Whole decode steps at batch 1 of the 14B shape, as a plugin runs them: dense, two full layers and
 // windows of 64, and HypeNet's published layers. Weights are random and made on the GPU. Contexts
 // are pages, rings and states of random numbers, which cost no prefill.
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -16,6 +14,7 @@
 #include "tests/bench/gpu/gpu_bench.h"
 #include "tests/bench/plans/bench_plans.h"
 #include "tests/bench/plans/step_bytes.h"
+#include "tests/bench/timing.h"
 
 namespace longstream {
 namespace {
@@ -134,13 +133,9 @@ double SecondsPerStep(const BenchSizes& sizes, Model& model, ls_sequence& sequen
   Decode(model, sequence, sizes.warm_steps);
   std::vector<double> seconds;
   for (int i = 0; i < sizes.rounds; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    Decode(model, sequence, sizes.steps);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    seconds.push_back(elapsed.count() / sizes.steps);
+    seconds.push_back(SecondsOf([&] { Decode(model, sequence, sizes.steps); }) / sizes.steps);
   }
-  std::nth_element(seconds.begin(), seconds.begin() + sizes.rounds / 2, seconds.end());
-  return seconds[static_cast<size_t>(sizes.rounds / 2)];
+  return Median(std::move(seconds));
 }
 
 std::string NameOfStep(const std::string& plan, int64_t context) {

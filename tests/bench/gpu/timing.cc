@@ -1,6 +1,10 @@
 // Timing by events of the GPU, and the yardsticks.
+#include "tests/bench/timing.h"
+
 #include <cublasLt.h>
 #include <cuda_runtime.h>
+
+#include <utility>
 
 #include "tests/bench/gpu/gpu_bench.h"
 
@@ -94,8 +98,10 @@ class Events {
 
 }  // namespace
 
-double GpuBench::MedianSeconds(Stream& stream, int count,
+double GpuBench::MedianSeconds(size_t workspace_bytes, int count,
                                const std::function<void(Stream& stream, int i)>& run) {
+  const DeviceMemory workspace = Memory(workspace_bytes);
+  Stream stream = device_.MakeStream(executor_, workspace.data(), workspace.size());
   auto* const native = static_cast<cudaStream_t>(stream.native);
   Events events(static_cast<size_t>(count) + 1);
   run(stream, 0);
@@ -111,16 +117,14 @@ double GpuBench::MedianSeconds(Stream& stream, int count,
   Check(cudaStreamSynchronize(native), "a benchmark");
   std::vector<double> seconds(static_cast<size_t>(count));
   for (size_t i = 0; i < seconds.size(); ++i) seconds[i] = events.Seconds(i);
-  std::nth_element(seconds.begin(), seconds.begin() + count / 2, seconds.end());
-  return seconds[static_cast<size_t>(count / 2)];
+  return Median(std::move(seconds));
 }
 
 double GpuBench::MeasureCopy() {
   constexpr size_t kBytes = size_t{2} << 30;
   const DeviceMemory from = Random(DType::kF32, kBytes / sizeof(float));
   const DeviceMemory to = Memory(kBytes);
-  Stream stream = device_.MakeStream(executor_, nullptr, 0);
-  const double seconds = MedianSeconds(stream, kRepetitions, [&](Stream& on, int) {
+  const double seconds = MedianSeconds(0, kRepetitions, [&](Stream& on, int) {
     Check(cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice,
                           static_cast<cudaStream_t>(on.native)),
           "copy");
@@ -136,8 +140,7 @@ double GpuBench::MeasureProduct() {
   const DeviceMemory out = Memory(kSize * kSize * sizeof(BF16));
   const DeviceMemory workspace = Memory(kWorkspace);
   SquareProduct product(kSize, workspace.data(), kWorkspace);
-  Stream stream = device_.MakeStream(executor_, nullptr, 0);
-  const double seconds = MedianSeconds(stream, kRepetitions, [&](Stream& on, int) {
+  const double seconds = MedianSeconds(0, kRepetitions, [&](Stream& on, int) {
     product.Run(static_cast<cudaStream_t>(on.native), a.data(), b.data(), out.data());
   });
   return 2.0 * kSize * kSize * kSize / seconds;

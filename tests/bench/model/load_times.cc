@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <stdexcept>
@@ -13,38 +11,33 @@
 
 #include "backends/packing/load_weights.h"
 #include "kernels/ops/op_table.h"
+#include "tests/bench/timing.h"
 
 namespace longstream {
 namespace {
 
-std::vector<std::filesystem::path> FilesOf(const std::string& directory,
-                                           const std::string& extension) {
+std::vector<std::filesystem::path> FilesOf(const std::string& directory) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (entry.path().extension() == extension) files.push_back(entry.path());
+    files.push_back(entry.path());
   }
   return files;
 }
 
 void RemovePacked(const std::string& directory) {
-  for (const auto& file : FilesOf(directory, ".packed")) std::filesystem::remove(file);
-}
-
-// Drops the system's cached copies of the files, which must be on the disk.
-void DropFromMemory(const std::string& directory) {
-  for (const char* extension : {".packed", ".safetensors"}) {
-    for (const auto& file : FilesOf(directory, extension)) {
-      const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-      fsync(fd);
-      posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-      close(fd);
-    }
+  for (const auto& file : FilesOf(directory)) {
+    if (file.extension() == ".packed") std::filesystem::remove(file);
   }
 }
 
-double Median(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+// Writes the files to the disk and drops the system's copies in memory.
+void DropFromMemory(const std::string& directory) {
+  for (const auto& file : FilesOf(directory)) {
+    const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    fsync(fd);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+  }
 }
 
 }  // namespace
@@ -58,14 +51,14 @@ LoadTimes MeasureLoading(const ModelSpec& spec, const std::string& directory, DT
                                "\", \"packed_cache\": \"" + packed_cache + "\"}")
                                   .c_str());
     std::string said;
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = Seconds();
     const ModelWeights loaded =
         LoadWeights(spec, Checkpoint(directory), options, DeviceOps(), executor, HostMemory(),
                     [&said](const std::string& sentence) { said = sentence; });
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    const double seconds = Seconds() - begin;
     if (said.find(expected) == std::string::npos) throw std::runtime_error(said);
     times.weight_bytes = loaded.bytes;
-    return seconds.count();
+    return seconds;
   };
   std::vector<double> packed, first, second, cold;
   for (int round = 0; round < rounds; ++round) {

@@ -141,17 +141,13 @@ int Run(const BenchOptions& options) {
 }  // namespace longstream
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments == std::vector<std::string>{"--help"}) {
-    std::fputs(longstream::kBenchUsage, stdout);
-    return 0;
-  }
+  CLI::App app;
   longstream::BenchOptions options;
+  longstream::AddBenchOptions(app, &options);
   try {
-    options = longstream::ParseBenchOptions(arguments);
-  } catch (const std::invalid_argument& error) {
-    std::fprintf(stderr, "model_bench: %s\n%s", error.what(), longstream::kBenchUsage);
-    return longstream::kUsageError;
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : longstream::kUsageError;
   }
   try {
     return longstream::Run(options);

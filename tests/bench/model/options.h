@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_TESTS_BENCH_MODEL_OPTIONS_H_
 #define LONGSTREAM_TESTS_BENCH_MODEL_OPTIONS_H_
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,11 +33,8 @@ struct BenchOptions {
   std::vector<SliceKind> slices() const;
 };
 
-// The text of --help.
-extern const char kBenchUsage[];
-
-// `arguments`: without the program's name. Throws std::invalid_argument, which names the option.
-BenchOptions ParseBenchOptions(const std::vector<std::string>& arguments);
+// Adds the options to `app`. Parsing writes to `options`; CLI::ParseError names a wrong option.
+void AddBenchOptions(CLI::App& app, BenchOptions* options);
 
 }  // namespace longstream
 

@@ -8,17 +8,30 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
+
+#include "tests/bench/timing.h"
 
 namespace longstream {
 namespace {
 
 template <typename Value>
-double Median(const std::vector<Slice>& slices, Value value) {
+double MedianOf(const std::vector<Slice>& slices, Value value) {
   std::vector<double> values;
   for (const Slice& slice : slices) values.push_back(value(slice));
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  return Median(std::move(values));
+}
+
+// A slice was taken in the machine's fast mode if the probes on both sides reach this many bytes
+// per second.
+constexpr double kFastProbe = 45e9;
+
+// What printf prints.
+template <typename... Values>
+std::string Text(const char* format, Values... values) {
+  std::array<char, 160> text;
+  std::snprintf(text.data(), text.size(), format, values...);
+  return text.data();
 }
 
 double TokensPerSecond(const Slice& slice) { return slice.tokens_per_second(); }
@@ -57,53 +70,35 @@ std::string ToJson(const SliceKind& kind, const Slice& slice) {
   return json.dump();
 }
 
-SliceSummary Summarise(const std::vector<Slice>& slices) {
-  SliceSummary summary;
-  summary.tokens_per_second = Median(slices, TokensPerSecond);
-  const auto [least, most] = std::minmax_element(
-      slices.begin(), slices.end(),
-      [](const Slice& a, const Slice& b) { return a.tokens_per_second() < b.tokens_per_second(); });
-  summary.least = least->tokens_per_second();
-  summary.most = most->tokens_per_second();
-  summary.probe = Median(slices, [](const Slice& slice) { return slice.probe(); });
-  summary.bytes_per_token = Median(
-      slices, [](const Slice& slice) { return slice.bytes / static_cast<double>(slice.tokens); });
-  summary.fraction = Median(
-      slices, [](const Slice& slice) { return slice.bytes / slice.seconds / slice.probe(); });
-  std::vector<Slice> fast;
-  std::copy_if(slices.begin(), slices.end(), std::back_inserter(fast), [](const Slice& slice) {
-    return std::min(slice.probes[0], slice.probes[1]) >= kFastProbe;
-  });
-  summary.num_fast = static_cast<int>(fast.size());
-  if (!fast.empty()) summary.fast_tokens_per_second = Median(fast, TokensPerSecond);
-  return summary;
-}
-
 std::string SummaryHeader() {
   return "slice                 tokens/s     least      most  probe GB/s  MB/token  of probe  "
          ">= 45 GB/s";
 }
 
 std::string SummaryLine(const SliceKind& kind, const std::vector<Slice>& slices) {
-  const SliceSummary summary = Summarise(slices);
-  std::array<char, 160> text;
-  std::snprintf(text.data(), text.size(), "%-20s %9.2f %9.2f %9.2f  %10.1f", ToString(kind).c_str(),
-                summary.tokens_per_second, summary.least, summary.most, summary.probe / 1e9);
-  std::string line = text.data();
-  if (summary.bytes_per_token > 0) {
-    std::snprintf(text.data(), text.size(), "  %8.1f  %6.0f %%", summary.bytes_per_token / 1e6,
-                  100 * summary.fraction);
+  const auto [least, most] = std::minmax_element(
+      slices.begin(), slices.end(),
+      [](const Slice& a, const Slice& b) { return a.tokens_per_second() < b.tokens_per_second(); });
+  std::string line =
+      Text("%-20s %9.2f %9.2f %9.2f  %10.1f", ToString(kind).c_str(),
+           MedianOf(slices, TokensPerSecond), least->tokens_per_second(), most->tokens_per_second(),
+           MedianOf(slices, [](const Slice& slice) { return slice.probe(); }) / 1e9);
+  const double bytes_per_token = MedianOf(
+      slices, [](const Slice& slice) { return slice.bytes / static_cast<double>(slice.tokens); });
+  if (bytes_per_token > 0) {
+    const double fraction = MedianOf(
+        slices, [](const Slice& slice) { return slice.bytes / slice.seconds / slice.probe(); });
+    line += Text("  %8.1f  %6.0f %%", bytes_per_token / 1e6, 100 * fraction);
   } else {
-    std::snprintf(text.data(), text.size(), "  %8s  %8s", "-", "-");
+    line += Text("  %8s  %8s", "-", "-");
   }
-  line += text.data();
-  if (summary.num_fast > 0) {
-    std::snprintf(text.data(), text.size(), "  %.2f (%d of %zu)", summary.fast_tokens_per_second,
-                  summary.num_fast, slices.size());
-  } else {
-    std::snprintf(text.data(), text.size(), "  none of %zu", slices.size());
-  }
-  return line + text.data();
+  std::vector<Slice> fast;
+  std::copy_if(slices.begin(), slices.end(), std::back_inserter(fast), [](const Slice& slice) {
+    return std::min(slice.probes[0], slice.probes[1]) >= kFastProbe;
+  });
+  if (fast.empty()) return line + Text("  none of %zu", slices.size());
+  return line +
+         Text("  %.2f (%zu of %zu)", MedianOf(fast, TokensPerSecond), fast.size(), slices.size());
 }
 
 std::string OpLine(const std::vector<Slice>& slices) {
@@ -121,11 +116,7 @@ std::string OpLine(const std::vector<Slice>& slices) {
   for (const auto& [op, seconds] : sums) parts.emplace_back(seconds / total, op);
   std::sort(parts.rbegin(), parts.rend());
   std::string line = " ";
-  for (const auto& [part, op] : parts) {
-    std::array<char, 80> text;
-    std::snprintf(text.data(), text.size(), " %s %.1f %%,", op.c_str(), 100 * part);
-    line += text.data();
-  }
+  for (const auto& [part, op] : parts) line += Text(" %s %.1f %%,", op.c_str(), 100 * part);
   line.pop_back();
   return line;
 }

@@ -44,26 +44,8 @@ struct Slice {
 // "op_seconds": {op: seconds}}.
 std::string ToJson(const SliceKind& kind, const Slice& slice);
 
-// Bytes per second. A slice was taken in the machine's fast mode if the probes on both sides reach
-// this.
-inline constexpr double kFastProbe = 45e9;
-
-// Medians over slices.
-struct SliceSummary {
-  double tokens_per_second = 0;
-  double least = 0;  // tokens per second
-  double most = 0;
-  double probe = 0;                   // bytes per second
-  double bytes_per_token = 0;         // 0: not counted
-  double fraction = 0;                // of the probe, by the bytes read
-  int num_fast = 0;                   // slices between fast probes
-  double fast_tokens_per_second = 0;  // of fast slices; 0 if there are none
-};
-
-// REQUIRES: `slices` is not empty.
-SliceSummary Summarise(const std::vector<Slice>& slices);
-
-// The lines of a table.
+// The lines of a table: medians over slices, least and most tokens per second, and the median of
+// the fast slices. REQUIRES: `slices` is not empty.
 std::string SummaryHeader();
 std::string SummaryLine(const SliceKind& kind, const std::vector<Slice>& slices);
 

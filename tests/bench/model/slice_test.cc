@@ -46,27 +46,17 @@ TEST(SliceTest, JsonIsOneLineOfWhatWasMeasured) {
   EXPECT_EQ(json["op_seconds"], nlohmann::json({{"linear_activated", 0.25}, {"embed", 0.125}}));
 }
 
-TEST(SliceTest, MediansAndFastSlicesApart) {
-  const SliceSummary summary = Summarise({Decoded(1, 30e9, 30e9),       // 10 tokens/s
-                                          Decoded(0.5, 50e9, 46e9),     // 20
-                                          Decoded(0.25, 50e9, 44.9e9),  // 40, slow afterwards
-                                          Decoded(0.2, 45e9, 45e9)});   // 50
-  EXPECT_DOUBLE_EQ(summary.tokens_per_second, 30);
-  EXPECT_DOUBLE_EQ(summary.least, 10);
-  EXPECT_DOUBLE_EQ(summary.most, 50);
-  EXPECT_DOUBLE_EQ(summary.probe, (45e9 + 47.45e9) / 2);
-  EXPECT_DOUBLE_EQ(summary.bytes_per_token, 1e8);
-  // 1/30, 2/48, 4/47.45, 5/45 of the probe.
-  EXPECT_DOUBLE_EQ(summary.fraction, (2 / 48.0 + 4 / 47.45) / 2);
-  EXPECT_EQ(summary.num_fast, 2);
-  EXPECT_DOUBLE_EQ(summary.fast_tokens_per_second, 35);
-}
-
+// Medians, and those of the fast slices apart.
 TEST(SliceTest, TableLines) {
   EXPECT_EQ(SummaryLine(kDecode, {Decoded(0.5, 50e9, 50e9), Decoded(0.5, 30e9, 30e9),
                                   Decoded(1, 30e9, 30e9)}),
             "decode 4096 32           20.00     10.00     20.00        30.0     100.0       4 %"
             "  20.00 (1 of 3)");
+  // 1/30, 2/48, 4/47.45 and 5/45 of the probe. The third slice is slow afterwards.
+  EXPECT_EQ(SummaryLine(kDecode, {Decoded(1, 30e9, 30e9), Decoded(0.5, 50e9, 46e9),
+                                  Decoded(0.25, 50e9, 44.9e9), Decoded(0.2, 45e9, 45e9)}),
+            "decode 4096 32           30.00     10.00     50.00        46.2     100.0       6 %"
+            "  35.00 (2 of 4)");
   Slice prefill = Decoded(0.5, 30e9, 30e9);
   prefill.bytes = 0;
   EXPECT_EQ(SummaryLine({SliceKind::Op::kPrefill, 0, 10}, {prefill}),

@@ -2,7 +2,6 @@
 #include "tests/bench/model/sliced_model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -13,15 +12,12 @@
 #include "tests/backends/model/random_model.h"
 #include "tests/bench/model/timed_ops.h"
 #include "tests/bench/plans/step_bytes.h"
+#include "tests/bench/timing.h"
 
 namespace longstream {
 namespace {
 
 constexpr int64_t kPiece = 512;  // tokens of a prefill step
-
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 ModelWeights Weights(const ModelSpec& spec, DType type, const Executor& executor) {
   return RandomWeights(spec, type, DeviceOps(), executor);

@@ -31,10 +31,10 @@ class SlicedModel {
   // `executor` must outlive it. Throws BackendError.
   SlicedModel(ModelSpec spec, const SlicedModelOptions& options, const Executor& executor);
 
-  // Runs a slice between two probes. The contexts are those of the last slice of the same depth,
-  // cut back to it; the first slice of a depth makes them, untimed. A decode feeds each sequence
-  // the token that it sampled last, greedily. A prefill feeds one sequence pieces of 512 tokens and
-  // samples after the last. Throws BackendError if memory is short or a step fails.
+  // Runs a slice between two probes. The first slice of a depth makes its contexts, untimed; later
+  // ones cut the same contexts back to the depth. A decode samples greedily and feeds each sequence
+  // the token that it sampled last. A prefill feeds one sequence pieces of 512 tokens and samples
+  // after the last piece. Throws BackendError if memory is short or a step fails.
   Slice Run(const SliceKind& kind);
 
   const Model& model() const { return model_; }

@@ -30,7 +30,7 @@ class SlicedModelTest : public ::testing::TestWithParam<DType> {
                        pool_.AsExecutor());
   }
 
-  // It grows with the context, so it tells where the step was.
+  // These bytes grow with the context, so they tell the position of the step.
   static double BytesOfAStep(SlicedModel& model, int64_t depth) {
     return model.Run({SliceKind::Op::kDecode, depth, 1}).bytes;
   }
@@ -71,7 +71,7 @@ TEST_P(SlicedModelTest, APrefillFeedsPieces) {
   EXPECT_EQ(model.Run({SliceKind::Op::kPrefill, 0, 3}).tokens, 3);
 }
 
-// However many slices came before, each has the room of the first and starts at its depth.
+// Slices at one depth do not add up: each starts at the depth and needs no more pages.
 TEST_P(SlicedModelTest, SlicesStartAtTheirDepth) {
   SlicedModel model = Make(1);
   const double bytes = BytesOfAStep(model, 200);

@@ -2,50 +2,43 @@
 #include "tests/bench/model/timed_ops.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
+
+#include "tests/bench/timing.h"
 
 namespace longstream {
 namespace {
 
-std::map<std::string, double>& Seconds() {
-  static std::map<std::string, double> seconds;
-  return seconds;
+// Seconds by op.
+std::map<std::string, double>& Sums() {
+  static std::map<std::string, double> sums;
+  return sums;
 }
 
 // Puts a timed form of the op kMember into the table.
 template <auto kMember, typename Args>
 void Wrap(const char* name, void (*OpTable::*)(Stream&, const Args&), OpTable* table) {
-  static double* const sum = &Seconds()[name];
+  static double* const sum = &Sums()[name];
   table->*kMember = [](Stream& stream, const Args& args) {
-    const auto begin = std::chrono::steady_clock::now();
-    (DeviceOps().*kMember)(stream, args);
-    *sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    *sum += SecondsOf([&] { (DeviceOps().*kMember)(stream, args); });
   };
 }
 
 // Products by what comes after them: nothing, an activation, the addition to the residual stream.
-double& SecondsOf(const LinearArgs& args) {
-  static double* const plain = &Seconds()["linear"];
-  static double* const activated = &Seconds()["linear_activated"];
-  static double* const added = &Seconds()["linear_added"];
+double& SumOf(const LinearArgs& args) {
+  static double* const plain = &Sums()["linear"];
+  static double* const activated = &Sums()["linear_activated"];
+  static double* const added = &Sums()["linear_added"];
   if (args.activation != Activation::kNone) return *activated;
   return args.accumulate ? *added : *plain;
-}
-
-void WrapLinear(OpTable* table) {
-  table->linear = [](Stream& stream, const LinearArgs& args) {
-    const auto begin = std::chrono::steady_clock::now();
-    DeviceOps().linear(stream, args);
-    SecondsOf(args) +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
 }
 
 OpTable MakeTable() {
   OpTable table = DeviceOps();
   Wrap<&OpTable::embed>("embed", &OpTable::embed, &table);
-  WrapLinear(&table);
+  table.linear = [](Stream& stream, const LinearArgs& args) {
+    SumOf(args) += SecondsOf([&] { DeviceOps().linear(stream, args); });
+  };
   Wrap<&OpTable::norm_rows>("norm_rows", &OpTable::norm_rows, &table);
   Wrap<&OpTable::soft_cap>("soft_cap", &OpTable::soft_cap, &table);
   Wrap<&OpTable::rope_table>("rope_table", &OpTable::rope_table, &table);
@@ -71,7 +64,7 @@ const OpTable& TimedOps() {
 
 std::vector<std::pair<std::string, double>> TakeOpSeconds() {
   std::vector<std::pair<std::string, double>> ops;
-  for (auto& [name, seconds] : Seconds()) {
+  for (auto& [name, seconds] : Sums()) {
     if (seconds > 0) ops.emplace_back(name, seconds);
     seconds = 0;
   }

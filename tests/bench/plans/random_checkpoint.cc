@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
 #include <stdexcept>
@@ -56,20 +57,15 @@ int64_t Elements(const NamedTensor& tensor) {
 }
 
 std::string Header(const std::vector<NamedTensor>& tensors) {
-  std::string header = "{";
+  nlohmann::ordered_json entries;
   int64_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
     const int64_t end = offset + Elements(tensor) * int64_t{sizeof(BF16)};
-    std::string shape;
-    for (const int64_t extent : tensor.shape) {
-      shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
-    }
-    header += (offset == 0 ? "\"" : ", \"") + tensor.name + R"(": {"dtype": "BF16", "shape": [)" +
-              shape + R"(], "data_offsets": [)" + std::to_string(offset) + ", " +
-              std::to_string(end) + "]}";
+    entries[tensor.name] = {
+        {"dtype", "BF16"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
-  header += "}";
+  std::string header = entries.dump();
   // The data begins at a multiple of 64 bytes.
   header.append((64 - (header.size() + sizeof(uint64_t)) % 64) % 64, ' ');
   return header;
@@ -100,15 +96,12 @@ class Numbers {
   uint64_t state_ = 88172645463325252u;
 };
 
-void WriteFile(const std::filesystem::path& path,
-               const std::function<void(std::ofstream& file)>& write) {
-  std::ofstream file(path, std::ios::binary);
-  if (file) write(file);
-  if (!file.flush()) throw std::runtime_error(path.string() + " cannot be written");
-}
-
 void WriteBytes(std::ofstream& file, const void* data, size_t bytes) {
   file.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+}
+
+void Finish(std::ofstream& file, const std::filesystem::path& path) {
+  if (!file.flush()) throw std::runtime_error(path.string() + " cannot be written");
 }
 
 }  // namespace
@@ -125,19 +118,23 @@ void WriteRandomCheckpoint(const ModelSpec& spec, const std::string& config,
   std::error_code failure;
   std::filesystem::create_directories(root, failure);
   const std::vector<NamedTensor> tensors = TensorsOf(spec);
-  WriteFile(root / "model.safetensors", [&](std::ofstream& file) {
-    const std::string header = Header(tensors);
-    const uint64_t header_bytes = header.size();  // little-endian, as every machine served
-    WriteBytes(file, &header_bytes, sizeof(header_bytes));
-    WriteBytes(file, header.data(), header.size());
-    Numbers numbers;
-    for (const NamedTensor& tensor : tensors) {
-      const std::vector<BF16> values = numbers.Of(tensor);
-      WriteBytes(file, values.data(), values.size() * sizeof(BF16));
-    }
-  });
+  const std::string header = Header(tensors);
+  const uint64_t header_bytes = header.size();  // little-endian, as every machine served
+  const std::filesystem::path weights = root / "model.safetensors";
+  std::ofstream file(weights, std::ios::binary);
+  WriteBytes(file, &header_bytes, sizeof(header_bytes));
+  WriteBytes(file, header.data(), header.size());
+  Finish(file, weights);  // before the numbers, which take time
+  Numbers numbers;
+  for (const NamedTensor& tensor : tensors) {
+    const std::vector<BF16> values = numbers.Of(tensor);
+    WriteBytes(file, values.data(), values.size() * sizeof(BF16));
+  }
+  Finish(file, weights);
   // config.json is last: an interrupted write leaves no model.
-  WriteFile(root / "config.json", [&](std::ofstream& file) { file << config << '\n'; });
+  std::ofstream config_file(root / "config.json");
+  config_file << config << '\n';
+  Finish(config_file, root / "config.json");
 }
 
 }  // namespace longstream

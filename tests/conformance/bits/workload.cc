@@ -103,6 +103,7 @@ class Workload {
 
   // Runs one step and adds a line for each entry. Throws CheckFailed if the step or an entry fails.
   std::vector<Output> Step(const std::string& label, const std::vector<Entry>& entries);
+  uint64_t Submit(const std::string& label, const std::vector<Entry>& entries);
   std::vector<Output> Wait(const std::string& label, uint64_t ticket,
                            const std::vector<Entry>& entries);
   // Each stream feeds the token that it sampled last.
@@ -146,6 +147,13 @@ Stream Workload::Create(const std::string& name, const ls_sampling& sampling) {
   return stream;
 }
 
+uint64_t Workload::Submit(const std::string& label, const std::vector<Entry>& entries) {
+  uint64_t ticket = 0;
+  std::string error;
+  if (model_.TrySubmit(entries, &ticket, &error) != LS_OK) throw CheckFailed{label + ": " + error};
+  return ticket;
+}
+
 std::vector<Output> Workload::Wait(const std::string& label, uint64_t ticket,
                                    const std::vector<Entry>& entries) {
   std::vector<Output> outputs = model_.Wait(ticket, entries);
@@ -158,10 +166,7 @@ std::vector<Output> Workload::Wait(const std::string& label, uint64_t ticket,
 }
 
 std::vector<Output> Workload::Step(const std::string& label, const std::vector<Entry>& entries) {
-  uint64_t ticket = 0;
-  std::string error;
-  if (model_.TrySubmit(entries, &ticket, &error) != LS_OK) throw CheckFailed{label + ": " + error};
-  return Wait(label, ticket, entries);
+  return Wait(label, Submit(label, entries), entries);
 }
 
 void Workload::DecodeTogether(const std::string& label, const std::vector<Stream*>& streams) {
@@ -187,11 +192,7 @@ void Workload::DecodeInFlight(const std::string& label, const std::vector<Stream
     for (Stream* stream : streams) {
       entries.push_back(DecodeEntry(*stream, step == 0 ? stream->next : LS_TOKEN_FROM_PREVIOUS));
     }
-    uint64_t ticket = 0;
-    std::string error;
-    if (model_.TrySubmit(entries, &ticket, &error) != LS_OK) {
-      throw CheckFailed{label + ": " + error};
-    }
+    const uint64_t ticket = Submit(label, entries);
     if (step > 0) wait(step - 1);
     before = std::move(entries);
     ticket_before = ticket;
@@ -208,9 +209,7 @@ Stream Workload::ReadPrompt() {
   size_t begin = 0;
   for (const size_t end : {size_t{33}, size_t{34}, line, size_t{size_.prompt}}) {
     if (end <= begin) continue;
-    const std::vector<Entry> entries = {
-        PrefillEntry(main, {tokens.begin() + static_cast<ptrdiff_t>(begin),
-                            tokens.begin() + static_cast<ptrdiff_t>(end)})};
+    const std::vector<Entry> entries = {PrefillEntry(main, Part(tokens, begin, end))};
     main.next = Step("prompt to " + std::to_string(end), entries).front().sampled;
     begin = end;
   }
@@ -261,8 +260,7 @@ void Workload::RollBack(Stream& stream) {
       Step(label, {DecodeEntry(stream, tokens[begin])});
     }
     if (begin == end) return;
-    Step(label, {PrefillEntry(stream, {tokens.begin() + static_cast<ptrdiff_t>(begin),
-                                       tokens.begin() + static_cast<ptrdiff_t>(end)})});
+    Step(label, {PrefillEntry(stream, Part(tokens, begin, end))});
   };
   const std::string name = stream.name + " ";
   stream.sequence.Checkpoint();
@@ -283,8 +281,7 @@ void Workload::Score() {
   const std::vector<int32_t> tokens = Tokens(6, size_.scored + 1);
   for (size_t begin = 0; begin < size_.scored;) {
     const size_t end = std::min<size_t>(begin == 0 ? 27 : size_.scored, size_.scored);
-    Entry entry = PrefillEntry(scored, {tokens.begin() + static_cast<ptrdiff_t>(begin),
-                                        tokens.begin() + static_cast<ptrdiff_t>(end)});
+    Entry entry = PrefillEntry(scored, Part(tokens, begin, end));
     entry.sampling = nullptr;
     entry.log_prob_rows = entry.logit_rows = LS_ROWS_ALL;
     entry.num_top = 2;

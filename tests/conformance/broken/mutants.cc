@@ -1,7 +1,10 @@
 // Small defects, one per plugin; the macro MUTANT selects it. For each defect there is a check that
 // must find it.
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <cstring>
+#include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "tests/conformance/broken/wrapped_minimal.h"
@@ -14,13 +17,17 @@ using longstream::conformance::SpoiledResults;
 constexpr uint32_t kVocabulary = 256;
 
 enum Mutant {
-  kForksEmpty,         // a fork has no history
-  kRestoresTooFar,     // truncate reports the requested position even if it restored an earlier one
-  kImportsDamage,      // importing a damaged snapshot gives an empty sequence
-  kReservesAnything,   // reserve never fails for lack of memory
+  kWrongAbi,           // of another ABI major: nothing else in its table may be used
+  kLeaksOnReload,      // forgets a few bytes with every model that it closes
+  kLeaksMappings,      // reserves addresses with every model that it closes
+  kForksEmpty,         // a fork has forgotten the history
+  kRestoresTooFar,     // truncate reports a position that was not restored
+  kImportsDamage,      // a damaged snapshot becomes an empty sequence
+  kReservesAnything,   // reserve never refuses
   kFreesNothing,       // sequence_free keeps the bytes
-  kGoesBackTooFar,     // claims look-ahead, but truncate restores only the checkpoint
-  kIgnoresSeed,        // sampling uses the same seed for all entries
+  kGoesBackTooFar,     // says it can look ahead, and always goes back to the checkpoint
+  kBatchDependent,     // the last bit of a logit depends on how many sequences share a batch
+  kIgnoresSeed,        // sampling uses the same seed for everyone
   kCountsThreads,      // logits depend on the number of threads
   kSeesCuts,           // logits depend on the length of the entry's piece
   kClampsTokens,       // a token id out of range is replaced by one in range
@@ -62,6 +69,16 @@ ls_code Reserve(ls_model* model, ls_sequence* sequence, uint64_t tokens, ls_erro
 }
 
 void Free(ls_model*, ls_sequence*) {}
+
+void Close(ls_model* model) {
+  // Written to, so that the compiler keeps an allocation of which nothing is kept.
+  if (MUTANT == kLeaksOnReload) *static_cast<volatile char*>(std::malloc(24)) = 1;
+  // Nothing is written there and neighbours become one mapping, so that only the address space
+  // grows.
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  if (MUTANT == kLeaksMappings) mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+  Minimal().model_close(model);
+}
 
 uint32_t num_threads = 0;
 
@@ -109,6 +126,9 @@ ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error err
                      const bool is_long = batch.entries[i].num_tokens > 16;
                      if (MUTANT == kCountsThreads)
                        logits[0] += 0.001f * static_cast<float>(num_threads);
+                     if (MUTANT == kBatchDependent && batch.num_entries > 1) {
+                       logits[0] = std::nextafter(logits[0], 100.0f);
+                     }
                      if (MUTANT == kSeesCuts && is_long) logits[0] += 1.0f;
                      if (MUTANT == kMisscores) logits[0] += 1.0f;
                    });
@@ -120,6 +140,12 @@ ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error err
 extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_backend() {
   static const ls_backend kBackend = [] {
     ls_backend backend = Minimal();
+    if (MUTANT == kWrongAbi) {
+      backend.abi_major = LS_ABI_MAJOR + 1;
+      backend.model_open = nullptr;
+      backend.submit = nullptr;
+    }
+    if (MUTANT == kLeaksOnReload || MUTANT == kLeaksMappings) backend.model_close = Close;
     if (MUTANT == kForksEmpty) backend.sequence_fork = Fork;
     if (MUTANT == kRestoresTooFar) backend.sequence_truncate = Truncate;
     if (MUTANT == kImportsDamage) backend.sequence_import = Import;
@@ -129,7 +155,7 @@ extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_b
       backend.capabilities |= LS_CAP_LOOK_AHEAD;
       backend.sequence_truncate = TruncateToCheckpoint;
     }
-    if (MUTANT >= kIgnoresSeed) {
+    if (MUTANT >= kBatchDependent) {
       backend.model_open = Open;
       backend.submit = Submit;
       backend.wait = Wait;

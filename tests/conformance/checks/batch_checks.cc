@@ -93,9 +93,8 @@ std::vector<BadBatch> BadSampling(const Kit& kit) {
 struct Pair {
   explicit Pair(const Kit& kit, Model& model) : tokens(kit.Tokens(81, kit.grid() + 8)) {
     for (Sequence* sequence : {&good, &other}) {
-      *sequence = model.Create();
-      sequence->Reserve(kit.grid() + 8);
-      model.Step(Prefill(*sequence, {tokens.begin(), tokens.begin() + kit.grid()}));
+      *sequence = model.Create(kit.grid() + 8);
+      model.Step(Prefill(*sequence, Part(tokens, 0, kit.grid())));
       sequence->Reserve(8);
       sequence->Checkpoint();
     }
@@ -110,11 +109,9 @@ void ExpectRefused(Check& check, Model& model, const Pair& pair, const std::vect
   const uint64_t other = pair.other.position();
   const ls_memory before = model.Memory();
   uint64_t ticket = 0;
-  std::string error;
-  const ls_code code = model.TrySubmit(entries, &ticket, &error);
+  const ls_code code = model.TrySubmit(entries, &ticket);
   if (code == LS_OK) model.Wait(ticket, entries);
-  check.Expect(code == expected,
-               what + ": expected " + NameOf(expected) + ", found " + NameOf(code));
+  ExpectCode(check, what, expected, code);
   check.Expect(pair.good.position() == good && pair.other.position() == other,
                what + ": a sequence moved");
   const ls_memory after = model.Memory();
@@ -142,8 +139,7 @@ void Malformed(const Kit& kit, Check& check) {
   // The refused batches must have changed nothing.
   Pair control(kit, model);
   const Output expected = model.Step(Decode(control.good, next));
-  const std::string difference = Difference(expected, model.Step(Decode(pair.good, next)));
-  check.Expect(difference.empty(), "after refused batches: " + difference);
+  ExpectSame(check, "after refused batches", expected, model.Step(Decode(pair.good, next)));
 }
 
 void TooLarge(const Kit& kit, Check& check) {
@@ -152,24 +148,20 @@ void TooLarge(const Kit& kit, Check& check) {
   options.max_batch_sequences = 2;
   Model model = kit.Open(options);
   std::vector<Sequence> sequences;
-  for (int i = 0; i < 3; ++i) {
-    sequences.push_back(model.Create());
-    sequences.back().Reserve(8);
-  }
+  for (int i = 0; i < 3; ++i) sequences.push_back(model.Create(8));
   const std::vector<int32_t> tokens = kit.Tokens(82, 7);
-  const auto refused = [&](const std::vector<Entry>& entries) {
+  const auto expect_refused = [&](const std::vector<Entry>& entries, const std::string& what) {
     uint64_t ticket = 0;
-    std::string error;
-    return model.TrySubmit(entries, &ticket, &error) == LS_INVALID_ARGUMENT;
+    ExpectCode(check, what, LS_INVALID_ARGUMENT, model.TrySubmit(entries, &ticket));
   };
-  check.Expect(refused({Prefill(sequences[0], tokens)}), "more tokens than max_batch_tokens");
-  check.Expect(refused({Prefill(sequences[0], {tokens.begin(), tokens.begin() + 4}),
-                        Prefill(sequences[1], {tokens.begin(), tokens.begin() + 3})}),
-               "more tokens than max_batch_tokens in two entries");
-  check.Expect(refused({Decode(sequences[0], 0), Decode(sequences[1], 0), Decode(sequences[2], 0)}),
-               "more entries than max_batch_sequences");
-  model.Step({Prefill(sequences[0], {tokens.begin(), tokens.begin() + 3}),
-              Prefill(sequences[1], {tokens.begin(), tokens.begin() + 3})});
+  expect_refused({Prefill(sequences[0], tokens)}, "more tokens than max_batch_tokens");
+  expect_refused(
+      {Prefill(sequences[0], Part(tokens, 0, 4)), Prefill(sequences[1], Part(tokens, 0, 3))},
+      "more tokens than max_batch_tokens in two entries");
+  expect_refused({Decode(sequences[0], 0), Decode(sequences[1], 0), Decode(sequences[2], 0)},
+                 "more entries than max_batch_sequences");
+  model.Step(
+      {Prefill(sequences[0], Part(tokens, 0, 3)), Prefill(sequences[1], Part(tokens, 0, 3))});
 }
 
 // Sampling parameters that ban every token. A step with them fails in every backend.
@@ -197,33 +189,28 @@ void FailedSequence(const Kit& kit, Check& check) {
   std::vector<Entry> entries = {Decode(pair.good, next), Decode(pair.other, next)};
   entries[1].sampling = &ban.sampling;
   std::vector<Output> outputs = model.Step(entries);
-  check.Expect(Difference(expected, outputs[0]).empty(),
-               "the other sequence did not stand: " + Difference(expected, outputs[0]));
-  check.Expect(
-      outputs[1].code == LS_INVALID_ARGUMENT,
-      "every token banned: expected LS_INVALID_ARGUMENT, found " + NameOf(outputs[1].code));
+  ExpectSame(check, "the other sequence did not stand", expected, outputs[0]);
+  ExpectCode(check, "every token banned", LS_INVALID_ARGUMENT, outputs[1].code);
   check.Expect(pair.other.position() == position, "a failed sequence moved");
 
   outputs = model.Step(std::vector<Entry>{Decode(pair.other, next)});
-  check.Expect(outputs[0].code == LS_FAILED_PRECONDITION,
-               "a token for a failed sequence: " + NameOf(outputs[0].code));
-  check.Expect(pair.other.TryCheckpoint() == LS_FAILED_PRECONDITION,
-               "a checkpoint of a failed sequence");
-  std::string error;
-  std::string snapshot;
-  Sequence fork;
+  ExpectCode(check, "a token for a failed sequence", LS_FAILED_PRECONDITION, outputs[0].code);
+  ExpectCode(check, "a checkpoint of a failed sequence", LS_FAILED_PRECONDITION,
+             pair.other.TryCheckpoint());
   if (kit.Has(LS_CAP_FORK)) {
-    check.Expect(pair.other.TryFork(&fork, &error) == LS_FAILED_PRECONDITION,
-                 "a fork of a failed sequence");
+    Sequence fork;
+    ExpectCode(check, "a fork of a failed sequence", LS_FAILED_PRECONDITION,
+               pair.other.TryFork(&fork));
   }
   if (kit.Has(LS_CAP_SNAPSHOT)) {
-    check.Expect(pair.other.TryExport(&snapshot, &error) == LS_FAILED_PRECONDITION,
-                 "a snapshot of a failed sequence");
+    std::string snapshot;
+    ExpectCode(check, "a snapshot of a failed sequence", LS_FAILED_PRECONDITION,
+               pair.other.TryExport(&snapshot));
   }
   check.Expect(pair.other.Truncate(position) == position,
                "a failed sequence does not come back to its checkpoint");
-  const std::string difference = Difference(expected, model.Step(Decode(pair.other, next)));
-  check.Expect(difference.empty(), "after a failure and a rollback: " + difference);
+  ExpectSame(check, "after a failure and a rollback", expected,
+             model.Step(Decode(pair.other, next)));
 }
 
 // Runs the same turn with one ticket at a time and with two tickets in flight.
@@ -231,29 +218,18 @@ void TwoTickets(const Kit& kit, Check& check) {
   Model model = kit.Open();
   Pair pair(kit, model);
   Pair control(kit, model);
-  std::vector<Output> expected;
+  Trace expected;
+  std::vector<Entry> entries;
   for (uint32_t i = 0; i < 6; ++i) {
-    expected.push_back(model.Step(Decode(control.good, pair.tokens[kit.grid() + i])));
+    const int32_t token = pair.tokens[kit.grid() + i];
+    expected.push_back(model.Step(Decode(control.good, token)));
+    entries.push_back(Decode(pair.good, token));
   }
-  std::vector<Entry> before;
-  uint64_t ticket_before = 0;
-  for (uint32_t i = 0; i < 6; ++i) {
-    const std::vector<Entry> entries = {Decode(pair.good, pair.tokens[kit.grid() + i])};
-    uint64_t ticket = 0;
-    std::string error;
-    check.Require(model.TrySubmit(entries, &ticket, &error) == LS_OK, error);
+  const Trace found = RunInFlight(model, entries, [&](size_t i) {
     check.Expect(pair.good.position() == kit.grid() + i + 1,
                  "the position does not count the tokens of a ticket in flight");
-    if (!before.empty()) {
-      const std::string difference =
-          Difference(expected[i - 1], model.Wait(ticket_before, before).front());
-      check.Expect(difference.empty(), "ticket " + std::to_string(i - 1) + ": " + difference);
-    }
-    before = entries;
-    ticket_before = ticket;
-  }
-  const std::string difference = Difference(expected[5], model.Wait(ticket_before, before).front());
-  check.Expect(difference.empty(), "the last ticket: " + difference);
+  });
+  ExpectSame(check, "two tickets in flight", expected, found);
 }
 
 void TicketErrors(const Kit& kit, Check& check) {
@@ -261,25 +237,22 @@ void TicketErrors(const Kit& kit, Check& check) {
   Pair pair(kit, model);
   const std::vector<Entry> first = {Decode(pair.good, 0)};
   const std::vector<Entry> second = {Decode(pair.other, 0)};
-  uint64_t tickets[3] = {};
-  std::string error;
-  check.Require(model.TrySubmit(first, &tickets[0], &error) == LS_OK, error);
-  check.Require(model.TrySubmit(second, &tickets[1], &error) == LS_OK, error);
-  check.Expect(model.TrySubmit(first, &tickets[2], &error) == LS_FAILED_PRECONDITION,
-               "a third ticket: expected LS_FAILED_PRECONDITION");
-  const auto wait = [&](uint64_t ticket) {
+  const uint64_t first_ticket = model.Submit(first);
+  const uint64_t second_ticket = model.Submit(second);
+  uint64_t third_ticket = 0;
+  ExpectCode(check, "a third ticket", LS_FAILED_PRECONDITION,
+             model.TrySubmit(first, &third_ticket));
+  const auto expect_refused = [&](const std::string& what, uint64_t ticket) {
     ls_results results{};
     ErrorText text;
-    return kit.backend().wait(model.handle(), ticket, &results, text.get());
+    ExpectCode(check, what, LS_INVALID_ARGUMENT,
+               kit.backend().wait(model.handle(), ticket, &results, text.get()));
   };
-  check.Expect(wait(tickets[1]) == LS_INVALID_ARGUMENT,
-               "waiting out of order: expected LS_INVALID_ARGUMENT");
-  check.Expect(wait(tickets[1] + 1000) == LS_INVALID_ARGUMENT,
-               "waiting for no ticket: expected LS_INVALID_ARGUMENT");
-  model.Wait(tickets[0], first);
-  model.Wait(tickets[1], second);
-  check.Expect(wait(tickets[1]) == LS_INVALID_ARGUMENT,
-               "waiting twice: expected LS_INVALID_ARGUMENT");
+  expect_refused("waiting out of order", second_ticket);
+  expect_refused("waiting for no ticket", second_ticket + 1000);
+  model.Wait(first_ticket, first);
+  model.Wait(second_ticket, second);
+  expect_refused("waiting twice", second_ticket);
 }
 
 // The results of a ticket must stay valid until the second submit after it.
@@ -288,18 +261,14 @@ void ResultsLast(const Kit& kit, Check& check) {
   Pair pair(kit, model);
   const std::vector<Entry> first = {Decode(pair.good, 1)};
   const std::vector<Entry> second = {Prefill(pair.other, {0, 1, 0})};
-  uint64_t ticket = 0;
-  uint64_t later = 0;
-  std::string error;
-  check.Require(model.TrySubmit(first, &ticket, &error) == LS_OK, error);
+  const uint64_t ticket = model.Submit(first);
   ls_results results{};
   ErrorText text;
   check.Require(kit.backend().wait(model.handle(), ticket, &results, text.get()) == LS_OK,
                 text.str());
   const ls_result result = results.results[0];
   const std::vector<float> logits(result.logits, result.logits + kit.vocabulary());
-  check.Require(model.TrySubmit(second, &later, &error) == LS_OK, error);
-  model.Wait(later, second);
+  model.Step(second);
   check.Expect(results.results[0].logits == result.logits &&
                    std::equal(logits.begin(), logits.end(), result.logits),
                "the next submit overwrote the results of the ticket before");
@@ -315,47 +284,31 @@ void FromPrevious(const Kit& kit, Check& check) {
   ls_sampling sampling = Greedy();
   sampling.temperature = 1.5f;
   sampling.seed = 83;
-  std::vector<Output> expected;
+  Trace expected;
+  std::vector<Entry> entries;
   int32_t token = pair.tokens[kit.grid()];
   for (int i = 0; i < 7; ++i) {
     Entry entry = Decode(control.good, token);
     entry.sampling = &sampling;
     expected.push_back(model.Step(entry));
     token = expected.back().sampled;
+    entry.sequence = &pair.good;
+    if (i > 0) entry.tokens = {LS_TOKEN_FROM_PREVIOUS};
+    entries.push_back(entry);
   }
-  std::vector<Entry> before;
-  uint64_t ticket_before = 0;
-  for (size_t i = 0; i < 7; ++i) {
-    std::vector<Entry> entries = {
-        Decode(pair.good, i == 0 ? pair.tokens[kit.grid()] : LS_TOKEN_FROM_PREVIOUS)};
-    entries[0].sampling = &sampling;
-    uint64_t ticket = 0;
-    std::string error;
-    check.Require(model.TrySubmit(entries, &ticket, &error) == LS_OK, error);
-    if (i > 0) {
-      const std::string difference =
-          Difference(expected[i - 1], model.Wait(ticket_before, before).front());
-      check.Expect(difference.empty(), "step " + std::to_string(i - 1) + ": " + difference);
-    }
-    before = entries;
-    ticket_before = ticket;
-  }
-  const std::string difference = Difference(expected[6], model.Wait(ticket_before, before).front());
-  check.Expect(difference.empty(), "the last step: " + difference);
+  ExpectSame(check, "fed by itself", expected, RunInFlight(model, entries));
 
   // If the previous step fails, there is no token to feed.
   const BanAll ban(kit);
   std::vector<Entry> failing = {Decode(pair.other, 0)};
   failing[0].sampling = &ban.sampling;
   std::vector<Entry> next = {Decode(pair.other, LS_TOKEN_FROM_PREVIOUS)};
-  uint64_t tickets[2] = {};
-  std::string error;
-  check.Require(model.TrySubmit(failing, &tickets[0], &error) == LS_OK, error);
-  check.Require(model.TrySubmit(next, &tickets[1], &error) == LS_OK, error);
-  check.Expect(model.Wait(tickets[0], failing)[0].code == LS_INVALID_ARGUMENT,
-               "every token banned: expected LS_INVALID_ARGUMENT");
-  check.Expect(model.Wait(tickets[1], next)[0].code == LS_FAILED_PRECONDITION,
-               "the token of a step that failed: expected LS_FAILED_PRECONDITION");
+  const uint64_t failing_ticket = model.Submit(failing);
+  const uint64_t next_ticket = model.Submit(next);
+  ExpectCode(check, "every token banned", LS_INVALID_ARGUMENT,
+             model.Wait(failing_ticket, failing)[0].code);
+  ExpectCode(check, "the token of a step that failed", LS_FAILED_PRECONDITION,
+             model.Wait(next_ticket, next)[0].code);
 }
 
 // The host may call from several threads, as long as only one calls at a time.
@@ -366,8 +319,7 @@ void ThreadsTakeTurns(const Kit& kit, Check& check) {
   AddPrefill(script, tokens, 0, kit.grid());
   AddDecode(script, tokens, kit.grid(), kit.grid() + 4);
   const Trace expected = RunAlone(model, script);
-  Sequence sequence = model.Create();
-  sequence.Reserve(script.num_tokens());
+  Sequence sequence = model.Create(script.num_tokens());
   Trace trace;
   std::string failure;
   for (size_t i = 0; i < script.pieces.size(); ++i) {
@@ -380,8 +332,7 @@ void ThreadsTakeTurns(const Kit& kit, Check& check) {
     }).join();
     check.Require(failure.empty(), failure);
   }
-  const std::string difference = Difference(expected, trace);
-  check.Expect(difference.empty(), "each step from a thread of its own: " + difference);
+  ExpectSame(check, "each step from a thread of its own", expected, trace);
 }
 
 }  // namespace

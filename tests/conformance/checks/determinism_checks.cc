@@ -70,10 +70,10 @@ void Batches(const Kit& kit, Check& check) {
   for (const auto& composition : compositions) {
     const std::vector<Trace> traces = RunTogether(model, scripts, composition.choose);
     for (size_t i = 0; i < scripts.size(); ++i) {
-      const std::string difference = Difference(alone[i], traces[i]);
-      check.Expect(difference.empty(), std::string(composition.name) + ": sequence " +
-                                           std::to_string(i) +
-                                           " differs from the same run alone: " + difference);
+      ExpectSame(check,
+                 std::string(composition.name) + ": sequence " + std::to_string(i) +
+                     " differs from the same run alone",
+                 alone[i], traces[i]);
     }
   }
 }
@@ -95,25 +95,25 @@ void Threads(const Kit& kit, Check& check) {
     const std::vector<Trace> traces = RunTogether(model, scripts, RandomSubsets(3));
     if (expected.empty()) expected = traces;
     for (size_t i = 0; i < scripts.size(); ++i) {
-      const std::string difference = Difference(expected[i], traces[i]);
-      check.Expect(difference.empty(),
-                   std::to_string(row.threads) + " threads" +
-                       (row.order == TaskOrder::kBackward ? ", tasks in reverse order" : "") +
-                       ": sequence " + std::to_string(i) + ": " + difference);
+      ExpectSame(check,
+                 std::to_string(row.threads) + " threads" +
+                     (row.order == TaskOrder::kBackward ? ", tasks in reverse order" : "") +
+                     ": sequence " + std::to_string(i),
+                 expected[i], traces[i]);
     }
     ExpectNoMisuse(check, host);
   }
 }
 
 // The logits after a script's last prefill piece and after its last decode step.
-struct LastLogits {
-  std::vector<float> prompt;
-  std::vector<float> decoded;
+struct LastOutputs {
+  Output prompt;
+  Output decoded;
 };
 
 // Feeds [0, turn) as a first turn, then [turn, end) cut at the positions `cuts`, then a few decode
 // steps.
-LastLogits RunTurns(const Kit& kit, Model& model, size_t turn, const std::vector<size_t>& cuts) {
+LastOutputs RunTurns(const Kit& kit, Model& model, size_t turn, const std::vector<size_t>& cuts) {
   const size_t end = kit.prompt();
   const std::vector<int32_t> tokens = kit.Tokens(11, end + 4);
   Script script;
@@ -122,7 +122,7 @@ LastLogits RunTurns(const Kit& kit, Model& model, size_t turn, const std::vector
   const size_t steps = script.pieces.size();
   AddDecode(script, tokens, end, end + 4);
   const Trace trace = RunAlone(model, script);
-  return {trace[steps - 1].logits, trace.back().logits};
+  return {trace[steps - 1], trace.back()};
 }
 
 void GridCuts(const Kit& kit, Check& check) {
@@ -131,24 +131,18 @@ void GridCuts(const Kit& kit, Check& check) {
   // If there is a first turn, it does not end on a grid line, so the second turn begins within a
   // block.
   for (const size_t turn : {size_t{0}, size_t{kit.grid() + kit.grid() / 3 + 1}}) {
-    const LastLogits whole = RunTurns(kit, model, turn, {});
+    const LastOutputs whole = RunTurns(kit, model, turn, {});
     const std::vector<size_t> lines = GridLines(kit, turn, end);
     check.Require(!lines.empty(), "the context is too short for a cut");
     std::vector<std::vector<size_t>> choices = {lines, GridLines(kit, turn, end, 2)};
     choices.push_back({lines.back()});
     for (const std::vector<size_t>& cuts : choices) {
-      const LastLogits cut = RunTurns(kit, model, turn, cuts);
+      const LastOutputs cut = RunTurns(kit, model, turn, cuts);
       const std::string where = "turn from " + std::to_string(turn) + ", " +
                                 std::to_string(cuts.size()) + " cuts from " +
                                 std::to_string(cuts.front());
-      Output expected, found;
-      expected.logits = whole.prompt;
-      found.logits = cut.prompt;
-      check.Expect(Difference(expected, found).empty(), where + ": " + Difference(expected, found));
-      expected.logits = whole.decoded;
-      found.logits = cut.decoded;
-      check.Expect(Difference(expected, found).empty(),
-                   where + ", after decode: " + Difference(expected, found));
+      ExpectSame(check, where, whole.prompt, cut.prompt);
+      ExpectSame(check, where + ", after decode", whole.decoded, cut.decoded);
     }
   }
 }
@@ -165,14 +159,14 @@ void ExpectClose(const Kit& kit, Check& check, const std::string& what,
 void OtherCuts(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const size_t end = kit.prompt();
-  const LastLogits whole = RunTurns(kit, model, 0, {});
+  const LastOutputs whole = RunTurns(kit, model, 0, {});
   for (const size_t length : std::initializer_list<size_t>{1, 3, kit.grid() - 1, kit.grid() + 1}) {
     std::vector<size_t> cuts;
     for (size_t cut = length; length > 0 && cut < end; cut += length) cuts.push_back(cut);
-    const LastLogits cut = RunTurns(kit, model, 0, cuts);
+    const LastOutputs cut = RunTurns(kit, model, 0, cuts);
     const std::string what = "pieces of " + std::to_string(length);
-    ExpectClose(kit, check, what, whole.prompt, cut.prompt);
-    ExpectClose(kit, check, what + ", after decode", whole.decoded, cut.decoded);
+    ExpectClose(kit, check, what, whole.prompt.logits, cut.prompt.logits);
+    ExpectClose(kit, check, what + ", after decode", whole.decoded.logits, cut.decoded.logits);
   }
 }
 

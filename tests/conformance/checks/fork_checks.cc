@@ -29,15 +29,11 @@ size_t RaggedPast(const Kit& kit) {
   return past - (on_page || past % kit.grid() == 0 ? 1 : 0);
 }
 
-std::string CompareTail(const Trace& whole, size_t first, const Trace& tail) {
-  return Difference(Trace(whole.begin() + static_cast<std::ptrdiff_t>(first), whole.end()), tail);
-}
-
-void ExpectFuture(Check& check, const char* whose, size_t past, const Trace& alone, size_t first,
-                  const Trace& trace) {
-  const std::string difference = CompareTail(alone, first, trace);
-  check.Expect(difference.empty(), std::string(whose) + ", forked at " + std::to_string(past) +
-                                       ", differs from the same run alone: " + difference);
+void ExpectFuture(Check& check, const std::string& whose, size_t past, const Trace& alone,
+                  size_t first, const Trace& found) {
+  ExpectSame(check,
+             whose + ", forked at " + std::to_string(past) + ", differs from the same run alone",
+             Tail(alone, first), found);
 }
 
 void Diverge(const Kit& kit, Check& check) {
@@ -50,8 +46,7 @@ void Diverge(const Kit& kit, Check& check) {
     const Trace left_alone = RunAlone(model, left);
     const Trace right_alone = RunAlone(model, right);
 
-    Sequence parent = model.Create();
-    parent.Reserve(left.num_tokens());
+    Sequence parent = model.Create(left.num_tokens());
     Run(parent, left, 0, first);
     Sequence child = parent.Fork();
     check.Expect(child.position() == past, "the fork stands at another position");
@@ -77,8 +72,7 @@ void Lifetimes(const Kit& kit, Check& check) {
   size_t first = 0;
   const Script script = FutureOf(kit, past, 33, &first);
   const Trace alone = RunAlone(model, script);
-  Sequence parent = model.Create();
-  parent.Reserve(past);
+  Sequence parent = model.Create(past);
   Run(parent, script, 0, first);
   Sequence child = parent.Fork();
   parent.Free();
@@ -87,8 +81,8 @@ void Lifetimes(const Kit& kit, Check& check) {
   Sequence sibling = grandchild.Fork();
   for (Sequence* sequence : {&grandchild, &sibling}) {
     sequence->Reserve(script.num_tokens() - past);
-    const std::string difference = CompareTail(alone, first, Run(*sequence, script, first));
-    check.Expect(difference.empty(), "after the source was freed: " + difference);
+    ExpectSame(check, "after the source was freed", Tail(alone, first),
+               Run(*sequence, script, first));
   }
 }
 
@@ -97,8 +91,7 @@ void Bytes(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const size_t past = RaggedPast(kit);
   const std::vector<int32_t> tokens = kit.Tokens(21, past);
-  Sequence parent = model.Create();
-  parent.Reserve(past + 1);
+  Sequence parent = model.Create(past + 1);
   model.Step(Prefill(parent, tokens));
   const ls_memory before = model.Memory();
   const ls_sequence_bytes parent_bytes = parent.Bytes();
@@ -135,18 +128,15 @@ void NothingPromised(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_FORK, "fork");
   Model model = kit.Open();
   const std::vector<int32_t> tokens = kit.Tokens(22, 4);
-  Sequence parent = model.Create();
-  parent.Reserve(8);
+  Sequence parent = model.Create(8);
   parent.Checkpoint();
   model.Step(Prefill(parent, tokens));
   Sequence child = parent.Fork();
   uint64_t ticket = 0;
-  std::string error;
-  const ls_code code = model.TrySubmit({Decode(child, tokens[0])}, &ticket, &error);
-  check.Expect(code == LS_INVALID_ARGUMENT,
-               "a token for a fork without a reservation: " + NameOf(code));
-  check.Expect(child.TryCheckpoint() == LS_FAILED_PRECONDITION,
-               "a checkpoint of a fork without a reservation");
+  ExpectCode(check, "a token for a fork without a reservation", LS_INVALID_ARGUMENT,
+             model.TrySubmit({Decode(child, tokens[0])}, &ticket));
+  ExpectCode(check, "a checkpoint of a fork without a reservation", LS_FAILED_PRECONDITION,
+             child.TryCheckpoint());
   check.Expect(parent.Truncate(0) == 0, "the source lost its checkpoint");
 }
 

@@ -8,13 +8,6 @@
 namespace longstream::conformance {
 namespace {
 
-uint64_t SubmitOrFail(Model& model, Check& check, const std::vector<Entry>& entries) {
-  uint64_t ticket = 0;
-  std::string error;
-  check.Require(model.TrySubmit(entries, &ticket, &error) == LS_OK, error);
-  return ticket;
-}
-
 // Feeds a prompt in pieces and then decode steps, with two tickets in flight.
 void PromptInFlight(const Kit& kit, Check& check) {
   Model model = kit.Open();
@@ -25,23 +18,15 @@ void PromptInFlight(const Kit& kit, Check& check) {
   AddDecode(script, tokens, end, end + 3);
   const Trace expected = RunAlone(model, script);
 
-  Sequence sequence = model.Create();
-  sequence.Reserve(script.num_tokens());
-  ls_sampling sampling = Greedy();
-  Trace found;
-  std::vector<Entry> before;
-  uint64_t ticket_before = 0;
+  Sequence sequence = model.Create(script.num_tokens());
+  const ls_sampling sampling = Greedy();
+  std::vector<Entry> entries;
   for (const Piece& piece : script.pieces) {
-    Entry entry =
-        piece.is_decode ? Decode(sequence, piece.tokens[0]) : Prefill(sequence, piece.tokens);
-    entry.sampling = &sampling;
-    const std::vector<Entry> entries = {entry};
-    const uint64_t ticket = SubmitOrFail(model, check, entries);
-    if (!before.empty()) found.push_back(model.Wait(ticket_before, before).front());
-    before = entries;
-    ticket_before = ticket;
+    entries.push_back(Prefill(sequence, piece.tokens));
+    entries.back().is_decode = piece.is_decode;
+    entries.back().sampling = &sampling;
   }
-  found.push_back(model.Wait(ticket_before, before).front());
+  const Trace found = RunInFlight(model, entries);
   for (size_t i = 0; i < found.size(); ++i) {
     check.Expect(found[i].code == LS_OK && found[i].logits == expected[i].logits,
                  "piece " + std::to_string(i) + " differs from one ticket at a time");
@@ -59,19 +44,16 @@ void OthersAreFree(const Kit& kit, Check& check) {
   AddDecode(script, tokens, past, past + 8);
   const Trace expected = RunAlone(model, script);
 
-  Sequence sequence = model.Create();
-  sequence.Reserve(script.num_tokens());
+  Sequence sequence = model.Create(script.num_tokens());
   Run(sequence, script, 0, 1);
-  Sequence other = model.Create();
-  other.Reserve(script.num_tokens());
+  Sequence other = model.Create(script.num_tokens());
   Run(other, script, 0, 1);
   other.Checkpoint();
   Run(other, script, 1, 4);
   for (size_t i = 1; i <= 8; ++i) {
     const std::vector<Entry> entries = {Decode(sequence, tokens[past + i - 1])};
-    const uint64_t ticket = SubmitOrFail(model, check, entries);
-    Sequence third = model.Create();
-    third.Reserve(std::min<uint64_t>(i * kit.grid(), kit.context_limit()));
+    const uint64_t ticket = model.Submit(entries);
+    Sequence third = model.Create(std::min<uint64_t>(i * kit.grid(), kit.context_limit()));
     third.Checkpoint();
     const uint64_t restored = other.Truncate(past);
     if (kit.Has(LS_CAP_FORK)) Sequence fork = other.Fork();
@@ -79,9 +61,8 @@ void OthersAreFree(const Kit& kit, Check& check) {
     const Output found = model.Wait(ticket, entries).front();
     check.Expect(found.logits == expected[i].logits, "step " + std::to_string(i) + " differs");
     check.Require(restored == past, "the checkpoint was not restored");
-    const std::string difference =
-        Difference(Trace(expected.begin() + 1, expected.begin() + 4), Run(other, script, 1, 4));
-    check.Expect(difference.empty(), "the other sequence: " + difference);
+    ExpectSame(check, "the other sequence", Trace(expected.begin() + 1, expected.begin() + 4),
+               Run(other, script, 1, 4));
   }
 }
 
@@ -98,8 +79,7 @@ void TakenBack(const Kit& kit, Check& check) {
   AddDecode(script, tokens, past, past + length);
   const Trace expected = RunAlone(model, script);
 
-  Sequence sequence = model.Create();
-  sequence.Reserve(script.num_tokens() + 1);
+  Sequence sequence = model.Create(script.num_tokens() + 1);
   sequence.Checkpoint();
   Run(sequence, script, 0, 1);
   ls_sampling sampling = Greedy();
@@ -110,8 +90,8 @@ void TakenBack(const Kit& kit, Check& check) {
     const uint64_t position = past + i;
     const bool at_line = (position + 1) % kit.grid() == 0;
     const bool is_free = !at_line || model.info().state_bytes_per_sequence == 0;
-    const uint64_t ticket = SubmitOrFail(model, check, entries);
-    const uint64_t ticket_ahead = is_free ? SubmitOrFail(model, check, ahead) : 0;
+    const uint64_t ticket = model.Submit(entries);
+    const uint64_t ticket_ahead = is_free ? model.Submit(ahead) : 0;
     const ls_sequence_bytes in_flight = sequence.Bytes();
     const Output found = model.Wait(ticket, entries).front();
     check.Expect(found.logits == expected[i].logits, "step " + std::to_string(i) + " differs");

@@ -23,8 +23,8 @@ std::string Print(const ls_memory& memory) {
 }
 
 // Does not compare the workspace: a model may keep the workspace that its longest sequence needed.
-void ExpectSame(Check& check, const ls_memory& before, const ls_memory& after,
-                const std::string& when) {
+void ExpectSameMemory(Check& check, const ls_memory& before, const ls_memory& after,
+                      const std::string& when) {
   check.Expect(Print(before) == Print(after),
                when + ": " + Print(after) + "; before: " + Print(before));
 }
@@ -52,15 +52,13 @@ void GrowBesideAnother(const Kit& kit, Check& check, Model& model) {
   const ls_model_info& info = model.info();
   const std::vector<int32_t> tokens = kit.Tokens(61, kit.prompt());
   Sequence first = model.Create();
-  Sequence second = model.Create();
-  second.Reserve(2 * kit.grid());
-  model.Step(Prefill(second, {tokens.begin(), tokens.begin() + kit.grid()}));
+  Sequence second = model.Create(2 * kit.grid());
+  model.Step(Prefill(second, Part(tokens, 0, kit.grid())));
   first.Reserve(kit.prompt());
   while (first.position() < kit.prompt()) {
     const uint64_t position = first.position();
     const uint64_t step = std::min<uint64_t>(kit.prompt() - position, 1 + position);
-    const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(position);
-    model.Step(Prefill(first, {from, from + static_cast<std::ptrdiff_t>(step)}));
+    model.Step(Prefill(first, Part(tokens, position, position + step)));
     const ls_sequence_bytes bytes = first.Bytes();
     const ls_sequence_bytes others = second.Bytes();
     const ls_memory memory = model.Memory();
@@ -90,10 +88,10 @@ void BytesByKind(const Kit& kit, Check& check) {
                "a model without sequences holds bytes: " + Print(start));
   GrowBesideAnother(kit, check, model);
   const ls_memory once = model.Memory();
-  ExpectSame(check, start, once, "after all sequences were freed");
+  ExpectSameMemory(check, start, once, "after all sequences were freed");
   GrowBesideAnother(kit, check, model);
   const ls_memory twice = model.Memory();
-  ExpectSame(check, once, twice, "after the same again");
+  ExpectSameMemory(check, once, twice, "after the same again");
   check.Expect(twice.workspace == once.workspace, "the same again made the workspace grow from " +
                                                       std::to_string(once.workspace) + " to " +
                                                       std::to_string(twice.workspace));
@@ -129,8 +127,7 @@ std::vector<Sequence> FillUp(Model& model, Check& check, uint64_t tokens) {
     ls_code code = model.TryCreate(&sequence, &error);
     if (code == LS_OK) code = sequence.TryReserve(tokens, &error);
     if (code != LS_OK) {
-      check.Expect(code == LS_RESOURCE_EXHAUSTED,
-                   "expected LS_RESOURCE_EXHAUSTED, found " + NameOf(code));
+      ExpectCode(check, "a sequence more than fit", LS_RESOURCE_EXHAUSTED, code);
       break;
     }
     sequences.push_back(std::move(sequence));
@@ -175,24 +172,18 @@ void Exhaustion(const Kit& kit, Check& check) {
             ? kit.context_limit()
             : (full.budget - full.reserved) / info.kv_bytes_per_token + info.page_tokens;
     if (too_many < kit.context_limit() - tokens) {
-      std::string error;
-      const ls_code code = sequences[0].TryReserve(too_many, &error);
-      check.Expect(code == LS_RESOURCE_EXHAUSTED,
-                   "a reservation of more than is left: " + NameOf(code));
+      ExpectCode(check, "a reservation of more than is left", LS_RESOURCE_EXHAUSTED,
+                 sequences[0].TryReserve(too_many));
     }
     check.Expect(sequences[0].Truncate(0) == 0, "a refused reservation dropped the checkpoint");
-    const Output again = [&] {
-      Output output;
-      for (uint64_t i = 0; i < tokens; ++i) output = model.Step(Decode(sequences[0], ids[i]));
-      return output;
-    }();
-    check.Expect(Difference(last[0], again).empty(), "a refused reservation changed the sequence");
+    Output again;
+    for (uint64_t i = 0; i < tokens; ++i) again = model.Step(Decode(sequences[0], ids[i]));
+    ExpectSame(check, "a refused reservation changed the sequence", last[0], again);
     // Memory that one sequence returns must be available to another.
     sequences.pop_back();
-    Sequence next = model.Create();
-    next.Reserve(tokens);
+    model.Create(tokens);
   }
-  ExpectSame(check, start, model.Memory(), "after all sequences were freed");
+  ExpectSameMemory(check, start, model.Memory(), "after all sequences were freed");
 }
 
 // Two sequences that share pages each need their own reservation, because each may need its own
@@ -205,11 +196,9 @@ void ForksWithinBudget(const Kit& kit, Check& check) {
   const ls_memory start = model.Memory();
   const std::vector<int32_t> ids = kit.Tokens(63, past + future);
   {
-    Sequence parent = model.Create();
-    parent.Reserve(past);
-    model.Step(Prefill(parent, {ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(past)}));
     std::vector<Sequence> family;
-    family.push_back(std::move(parent));
+    family.push_back(model.Create(past));
+    model.Step(Prefill(family[0], Part(ids, 0, past)));
     std::string error;
     while (family.size() < 100) {
       Sequence child;
@@ -231,16 +220,16 @@ void ForksWithinBudget(const Kit& kit, Check& check) {
     }
     ExpectWithinBudget(check, model.Memory());
   }
-  ExpectSame(check, start, model.Memory(), "after all forks were freed");
+  ExpectSameMemory(check, start, model.Memory(), "after all forks were freed");
 }
 
 void ReserveLimits(const Kit& kit, Check& check) {
   Model model = kit.Open();
   Sequence sequence = model.Create();
-  check.Expect(sequence.TryReserve(kit.context_limit() + 1) == LS_INVALID_ARGUMENT,
-               "a reservation past the context limit: expected LS_INVALID_ARGUMENT");
-  check.Expect(sequence.TryReserve(UINT64_MAX) == LS_INVALID_ARGUMENT,
-               "a reservation of 2^64 - 1 tokens: expected LS_INVALID_ARGUMENT");
+  ExpectCode(check, "a reservation past the context limit", LS_INVALID_ARGUMENT,
+             sequence.TryReserve(kit.context_limit() + 1));
+  ExpectCode(check, "a reservation of 2^64 - 1 tokens", LS_INVALID_ARGUMENT,
+             sequence.TryReserve(UINT64_MAX));
   check.Expect(model.Memory().reserved ==
                    FullBytes(model.info(), 0) - model.info().checkpoint_bytes_per_sequence,
                "a refused reservation left something reserved");
@@ -248,26 +237,22 @@ void ReserveLimits(const Kit& kit, Check& check) {
   sequence.Reserve(3);
   model.Step(Prefill(sequence, {tokens[0], tokens[1]}));
   uint64_t ticket = 0;
-  std::string error;
-  check.Expect(model.TrySubmit({Prefill(sequence, {tokens[2], tokens[3]})}, &ticket, &error) ==
-                   LS_INVALID_ARGUMENT,
-               "tokens past the reservation: expected LS_INVALID_ARGUMENT");
+  ExpectCode(check, "tokens past the reservation", LS_INVALID_ARGUMENT,
+             model.TrySubmit({Prefill(sequence, {tokens[2], tokens[3]})}, &ticket));
   model.Step(Prefill(sequence, {tokens[2]}));
   // A reservation ends at an absolute position. A new one may be smaller or larger.
   sequence.Reserve(1);
   model.Step(Decode(sequence, tokens[3]));
   sequence.Reserve(0);
-  check.Expect(
-      model.TrySubmit({Decode(sequence, tokens[0])}, &ticket, &error) == LS_INVALID_ARGUMENT,
-      "a token after reserve(0): expected LS_INVALID_ARGUMENT");
+  ExpectCode(check, "a token after reserve(0)", LS_INVALID_ARGUMENT,
+             model.TrySubmit({Decode(sequence, tokens[0])}, &ticket));
 }
 
 void ImportWithinBudget(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_SNAPSHOT, "snapshot");
   const uint64_t tokens = kit.prompt();
   Model model = kit.Open(Budget(kit, 1, tokens));
-  Sequence sequence = model.Create();
-  sequence.Reserve(tokens);
+  Sequence sequence = model.Create(tokens);
   model.Step(Prefill(sequence, kit.Tokens(65, tokens)));
   const std::string snapshot = sequence.Export();
   const ls_memory before = model.Memory();
@@ -275,11 +260,10 @@ void ImportWithinBudget(const Kit& kit, Check& check) {
   std::string error;
   // The sequence with its reservation fills the budget, so a copy cannot fit (unless the sequence
   // has nothing but a checkpoint).
-  const ls_code code = model.TryImport(snapshot, &copy, &error);
-  check.Expect(code == LS_RESOURCE_EXHAUSTED,
-               "expected LS_RESOURCE_EXHAUSTED, found " + NameOf(code));
+  ExpectCode(check, "an import into a full budget", LS_RESOURCE_EXHAUSTED,
+             model.TryImport(snapshot, &copy));
   copy.Free();
-  ExpectSame(check, before, model.Memory(), "after a refused import");
+  ExpectSameMemory(check, before, model.Memory(), "after a refused import");
   sequence.Free();
   check.Expect(model.TryImport(snapshot, &copy, &error) == LS_OK,
                "with the budget free again: " + error);

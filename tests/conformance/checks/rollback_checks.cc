@@ -28,16 +28,17 @@ Turn DecodeTurn(const Kit& kit, size_t past, size_t length) {
 
 // A new sequence at the beginning of the turn, with a checkpoint there.
 Sequence Begin(Model& model, const Turn& turn) {
-  Sequence sequence = model.Create();
-  sequence.Reserve(turn.past);
+  Sequence sequence = model.Create(turn.past);
   Run(sequence, turn.script, 0, turn.first_piece);
   sequence.Reserve(turn.script.num_tokens() - turn.past);
   sequence.Checkpoint();
   return sequence;
 }
 
-std::string CompareFrom(const Trace& whole, size_t first, const Trace& tail) {
-  return Difference(Trace(whole.begin() + static_cast<std::ptrdiff_t>(first), whole.end()), tail);
+// Feeds the turn from `piece` on, as in the run `expected` of the whole script.
+void ExpectReplay(Check& check, const std::string& where, const Trace& expected, Sequence& sequence,
+                  const Turn& turn, size_t piece) {
+  ExpectSame(check, where, Tail(expected, piece), Run(sequence, turn.script, piece));
 }
 
 void ToTheCheckpoint(const Kit& kit, Check& check) {
@@ -46,9 +47,8 @@ void ToTheCheckpoint(const Kit& kit, Check& check) {
   const Trace expected = RunAlone(model, turn.script);
   Sequence sequence = Begin(model, turn);
   for (int round = 0; round < 3; ++round) {
-    const std::string difference =
-        CompareFrom(expected, turn.first_piece, Run(sequence, turn.script, turn.first_piece));
-    check.Expect(difference.empty(), "round " + std::to_string(round) + ": " + difference);
+    ExpectReplay(check, "round " + std::to_string(round), expected, sequence, turn,
+                 turn.first_piece);
     check.Expect(sequence.Truncate(turn.past) == turn.past,
                  "the checkpoint's position was not restored exactly");
   }
@@ -67,9 +67,8 @@ void InBetween(const Kit& kit, Check& check) {
     const uint64_t restored = sequence.Truncate(position);
     check.Require(restored >= turn.past, "restored a position before the checkpoint");
     const size_t piece = turn.first_piece + (restored - turn.past);
-    const std::string difference = CompareFrom(expected, piece, Run(sequence, turn.script, piece));
-    check.Expect(difference.empty(), "back by " + std::to_string(back) + " to " +
-                                         std::to_string(restored) + ": " + difference);
+    ExpectReplay(check, "back by " + std::to_string(back) + " to " + std::to_string(restored),
+                 expected, sequence, turn, piece);
   }
 }
 
@@ -87,13 +86,9 @@ void AnotherWay(const Kit& kit, Check& check) {
   Sequence sequence = Begin(model, turn);
   Run(sequence, turn.script, turn.first_piece);
   sequence.Truncate(turn.past);
-  std::string difference = CompareFrom(expected_other, other.first_piece,
-                                       Run(sequence, other.script, other.first_piece));
-  check.Expect(difference.empty(), "another way: " + difference);
+  ExpectReplay(check, "another way", expected_other, sequence, other, other.first_piece);
   sequence.Truncate(turn.past);
-  difference =
-      CompareFrom(expected, turn.first_piece, Run(sequence, turn.script, turn.first_piece));
-  check.Expect(difference.empty(), "the first way again: " + difference);
+  ExpectReplay(check, "the first way again", expected, sequence, turn, turn.first_piece);
 }
 
 // A turn that is a prefill. Rolls it back to each grid line and feeds the rest with the same cuts.
@@ -109,8 +104,7 @@ void AcrossPrefill(const Kit& kit, Check& check) {
   AddDecode(script, tokens, end, end + 2);
   const Trace expected = RunAlone(model, script);
   for (const size_t line : lines) {
-    Sequence sequence = model.Create();
-    sequence.Reserve(script.num_tokens());
+    Sequence sequence = model.Create(script.num_tokens());
     Run(sequence, script, 0, 1);
     sequence.Checkpoint();
     Run(sequence, script, 1);
@@ -120,11 +114,8 @@ void AcrossPrefill(const Kit& kit, Check& check) {
     AddPrefill(again, tokens, restored, end, GridLines(kit, restored, end));
     AddDecode(again, tokens, end, end + 2);
     const Trace replayed = Run(sequence, again);
-    const std::string difference =
-        CompareFrom(expected, expected.size() - 3,
-                    Trace(replayed.end() - static_cast<std::ptrdiff_t>(3), replayed.end()));
-    check.Expect(difference.empty(), "back to " + std::to_string(line) + ", restored " +
-                                         std::to_string(restored) + ": " + difference);
+    ExpectSame(check, "back to " + std::to_string(line) + ", restored " + std::to_string(restored),
+               Tail(expected, expected.size() - 3), Tail(replayed, replayed.size() - 3));
   }
 }
 
@@ -138,9 +129,7 @@ void Moves(const Kit& kit, Check& check) {
   Run(sequence, turn.script, turn.first_piece + 5);
   check.Expect(sequence.Truncate(turn.past + 5) == turn.past + 5,
                "a checkpoint that replaced another is not where it was set");
-  const std::string difference =
-      CompareFrom(expected, turn.first_piece + 5, Run(sequence, turn.script, turn.first_piece + 5));
-  check.Expect(difference.empty(), difference);
+  ExpectReplay(check, "from the second checkpoint", expected, sequence, turn, turn.first_piece + 5);
 }
 
 // A position that cannot be restored must be refused, and the refusal must change nothing.
@@ -152,23 +141,21 @@ void OutOfReach(const Kit& kit, Check& check) {
   Run(sequence, turn.script, turn.first_piece, turn.first_piece + 3);
   uint64_t restored = 77;
   const uint64_t position = sequence.position();
-  check.Expect(sequence.TryTruncate(position + 1, &restored) == LS_INVALID_ARGUMENT,
-               "truncate past the position: expected LS_INVALID_ARGUMENT");
+  ExpectCode(check, "truncate past the position", LS_INVALID_ARGUMENT,
+             sequence.TryTruncate(position + 1, &restored));
   const ls_model_info& info = model.info();
   if (info.window_bytes_per_sequence + info.state_bytes_per_sequence > 0) {
-    check.Expect(sequence.TryTruncate(turn.past - 1, &restored) == LS_INVALID_ARGUMENT,
-                 "truncate before the checkpoint: expected LS_INVALID_ARGUMENT");
+    ExpectCode(check, "truncate before the checkpoint", LS_INVALID_ARGUMENT,
+               sequence.TryTruncate(turn.past - 1, &restored));
   }
   check.Expect(restored == 77, "a refused truncate wrote *restored");
   check.Expect(sequence.position() == position, "a refused truncate moved the sequence");
   check.Expect(sequence.Truncate(position) == position, "truncate to the current position");
-  const std::string difference =
-      CompareFrom(expected, turn.first_piece + 3, Run(sequence, turn.script, turn.first_piece + 3));
-  check.Expect(difference.empty(), difference);
+  ExpectReplay(check, "after refusals", expected, sequence, turn, turn.first_piece + 3);
 
   Sequence bare = model.Create();
-  check.Expect(bare.TryCheckpoint() == LS_FAILED_PRECONDITION,
-               "a checkpoint without a reservation: expected LS_FAILED_PRECONDITION");
+  ExpectCode(check, "a checkpoint without a reservation", LS_FAILED_PRECONDITION,
+             bare.TryCheckpoint());
 }
 
 // After a rollback the sequence holds as many bytes as before the turn.

@@ -136,8 +136,7 @@ void AgainstReference(const Kit& kit, Check& check) {
     throw CheckNotApplicable{"the context is too short"};
   std::vector<Sequence> sequences;
   for (size_t i = 0; i < kSequences; ++i) {
-    sequences.push_back(model.Create());
-    sequences.back().Reserve(kit.grid() + steps);
+    sequences.push_back(model.Create(kit.grid() + steps));
     model.Step(Prefill(sequences.back(), kit.Tokens(72 + i, kit.grid())));
   }
   int distinct_from_greedy = 0;
@@ -174,8 +173,7 @@ void SeedAndPosition(const Kit& kit, Check& check) {
     ls_sampling sampling = Greedy();
     sampling.temperature = 5.0f;
     sampling.seed = seed;
-    Sequence sequence = model.Create();
-    sequence.Reserve(kit.grid());
+    Sequence sequence = model.Create(kit.grid());
     Entry entry = Prefill(sequence, tokens);
     entry.sampling = &sampling;
     entry.logit_rows = logits ? LS_ROWS_LAST : LS_ROWS_NONE;
@@ -226,14 +224,13 @@ void ExpectLogProbs(Check& check, const std::string& where, const std::vector<fl
 
 void LogProbsOfLastRow(const Kit& kit, Check& check) {
   Model model = kit.Open();
-  Sequence sequence = model.Create();
-  sequence.Reserve(kit.prompt() + 8);
+  Sequence sequence = model.Create(kit.prompt() + 8);
   const std::vector<int32_t> tokens = kit.Tokens(77, kit.prompt() + 8);
   ls_sampling sampling = Greedy();
   sampling.temperature = 1.0f;
   const uint32_t most = std::min<uint32_t>(LS_MAX_TOP, kit.vocabulary());
   for (uint32_t i = 0; i < 8; ++i) {
-    Entry entry = i == 0 ? Prefill(sequence, {tokens.begin(), tokens.begin() + kit.prompt()})
+    Entry entry = i == 0 ? Prefill(sequence, Part(tokens, 0, kit.prompt()))
                          : Decode(sequence, tokens[kit.prompt() + i]);
     entry.log_prob_rows = LS_ROWS_LAST;
     entry.num_top = i % 2 == 0 ? most : std::min(i, most);
@@ -251,9 +248,8 @@ void LogProbsOfLastRow(const Kit& kit, Check& check) {
 void ScoreAllRows(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_SCORE, "score");
   Model model = kit.Open();
-  Sequence sequence = model.Create();
   const uint32_t rows = kit.prompt();
-  sequence.Reserve(rows);
+  Sequence sequence = model.Create(rows);
   const std::vector<int32_t> tokens = kit.Tokens(78, rows + 1);
   Entry entry = Prefill(sequence, {tokens.begin(), tokens.end() - 1});
   entry.targets.assign(tokens.begin() + 1, tokens.end());
@@ -271,8 +267,7 @@ void ScoreAllRows(const Kit& kit, Check& check) {
                    output.top.data() + row * entry.num_top, entry.num_top);
   }
   // Asking for all rows must not change any row.
-  Sequence plain = model.Create();
-  plain.Reserve(rows);
+  Sequence plain = model.Create(rows);
   const Output last = model.Step(Prefill(plain, entry.tokens));
   check.Expect(std::equal(last.logits.begin(), last.logits.end(),
                           output.logits.end() - static_cast<std::ptrdiff_t>(kit.vocabulary())),

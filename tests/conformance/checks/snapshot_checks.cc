@@ -28,8 +28,7 @@ Script Conversation(const Kit& kit, size_t past, size_t* first_piece) {
 }
 
 Sequence Prompted(Model& model, const Kit& kit, size_t past) {
-  Sequence sequence = model.Create();
-  sequence.Reserve(past);
+  Sequence sequence = model.Create(past);
   model.Step(Prefill(sequence, kit.Tokens(51, past)));
   return sequence;
 }
@@ -41,16 +40,13 @@ void RoundTrip(const Kit& kit, Check& check) {
   for (const size_t past : std::initializer_list<size_t>{0, 1, 2 * kit.grid(), kit.prompt()}) {
     size_t first = 0;
     const Script script = Conversation(kit, past, &first);
-    const Trace alone = RunAlone(model, script);
-    const Trace expected(alone.begin() + static_cast<std::ptrdiff_t>(first), alone.end());
+    const Trace expected = Tail(RunAlone(model, script), first);
     Sequence sequence = past == 0 ? model.Create() : Prompted(model, kit, past);
     sequence.Reserve(script.num_tokens() - past);
     const std::string snapshot = sequence.Export();
     const std::string where = "at position " + std::to_string(past) + ": ";
     const auto expect_future = [&](Sequence& continued, const char* whose) {
-      const std::string difference = Difference(expected, Run(continued, script, first));
-      check.Expect(difference.empty(), std::string(whose) + ", continued from position " +
-                                           std::to_string(past) + ": " + difference);
+      ExpectSame(check, where + whose, expected, Run(continued, script, first));
     };
     check.Expect(sequence.Export() == snapshot, where + "two exports differ");
     for (Model* into : {&model, &reopened}) {
@@ -73,7 +69,7 @@ void WithinATurn(const Kit& kit, Check& check) {
   Model model = kit.Open();
   size_t first = 0;
   const Script script = Conversation(kit, kit.prompt(), &first);
-  const Trace alone = RunAlone(model, script);
+  const Trace expected = Tail(RunAlone(model, script), first + 3);
   Sequence sequence = Prompted(model, kit, kit.prompt());
   sequence.Reserve(script.num_tokens() - kit.prompt());
   sequence.Checkpoint();
@@ -82,9 +78,7 @@ void WithinATurn(const Kit& kit, Check& check) {
   Run(sequence, script, first + (restored - kit.prompt()), first + 3);
   Sequence copy = model.Import(sequence.Export());
   copy.Reserve(script.num_tokens() - copy.position());
-  const Trace expected(alone.begin() + static_cast<std::ptrdiff_t>(first + 3), alone.end());
-  const std::string difference = Difference(expected, Run(copy, script, first + 3));
-  check.Expect(difference.empty(), difference);
+  ExpectSame(check, "the copy", expected, Run(copy, script, first + 3));
 }
 
 // Positions of bytes: the first 128, the last 128, and 128 spread over the whole.
@@ -111,22 +105,20 @@ void Damage(const Kit& kit, Check& check) {
   const std::string good = Prompted(model, kit, kit.prompt()).Export();
   const ls_memory before = model.Memory();
   Sequence sequence;
-  std::string error;
+  const auto expect_refused = [&](const std::string& what, const std::string& snapshot) {
+    ExpectCode(check, what, LS_DATA_LOSS, model.TryImport(snapshot, &sequence));
+    sequence.Free();
+  };
   for (const size_t place : Places(good.size())) {
     std::string bad = good;
     bad[place] = static_cast<char>(bad[place] ^ (1 << (place % 8)));
-    const ls_code code = model.TryImport(bad, &sequence, &error);
-    sequence.Free();
-    check.Expect(code == LS_DATA_LOSS, "a flipped bit in byte " + std::to_string(place) + " of " +
-                                           std::to_string(good.size()) + ": " + NameOf(code));
-    const ls_code cut = model.TryImport(good.substr(0, place), &sequence, &error);
-    sequence.Free();
-    check.Expect(cut == LS_DATA_LOSS, "cut short after " + std::to_string(place) + " of " +
-                                          std::to_string(good.size()) + " bytes: " + NameOf(cut));
+    const std::string where = std::to_string(place) + " of " + std::to_string(good.size());
+    expect_refused("a flipped bit in byte " + where, bad);
+    expect_refused("cut short after bytes " + where, good.substr(0, place));
   }
   ExpectNothingLeft(check, before, model.Memory(), "damaged snapshots");
   size_t consumed = 0;
-  const ls_code code = model.TryImport(good + "what follows", &sequence, &error, &consumed);
+  const ls_code code = model.TryImport(good + "what follows", &sequence, nullptr, &consumed);
   check.Expect(code == LS_OK && consumed == good.size(), "read " + std::to_string(consumed) +
                                                              " bytes of a snapshot of " +
                                                              std::to_string(good.size()));
@@ -171,11 +163,9 @@ void OtherModel(const Kit& kit, Check& check) {
   const std::string snapshot = Prompted(model, kit, kit.prompt()).Export();
   const ls_memory before = stranger.Memory();
   Sequence sequence;
-  std::string error;
-  const ls_code code = stranger.TryImport(snapshot, &sequence, &error);
+  ExpectCode(check, "a snapshot of another model", LS_FAILED_PRECONDITION,
+             stranger.TryImport(snapshot, &sequence));
   sequence.Free();
-  check.Expect(code == LS_FAILED_PRECONDITION,
-               "expected LS_FAILED_PRECONDITION, found " + NameOf(code));
   ExpectNothingLeft(check, before, stranger.Memory(), "a snapshot of another model");
 }
 
@@ -185,9 +175,8 @@ void WriterGivesUp(const Kit& kit, Check& check) {
   Sequence sequence = Prompted(model, kit, kit.prompt());
   const std::string good = sequence.Export();
   std::string part;
-  std::string error;
-  const ls_code code = sequence.TryExport(&part, &error, good.size() / 2);
-  check.Expect(code == LS_UNAVAILABLE, "expected LS_UNAVAILABLE, found " + NameOf(code));
+  ExpectCode(check, "a writer that gives up", LS_UNAVAILABLE,
+             sequence.TryExport(&part, nullptr, good.size() / 2));
   check.Expect(sequence.Export() == good, "the sequence changed");
 }
 

@@ -5,10 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
-#include "tests/service/chat/chat_golden.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream::chat {
 namespace {
@@ -17,20 +16,12 @@ using ::testing::HasSubstr;
 
 class ChatFilesTest : public ::testing::Test {
  protected:
-  ChatFilesTest() {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    directory_ = std::filesystem::path(::testing::TempDir()) / "chat_files" / test->name();
-    std::filesystem::remove_all(directory_);
-    std::filesystem::create_directories(directory_ / "chat_templates");
-  }
-  ~ChatFilesTest() override { std::filesystem::remove_all(directory_); }
-
   void Write(const std::string& name, const std::string& text) const {
-    std::ofstream(directory_ / name, std::ios::binary) << text;
+    directory_.Write(name, text);
   }
   // The text that the chosen template renders for an empty conversation, or the error.
   std::string Chosen(bool has_tools = false) const {
-    const auto templates = ReadChatTemplates(directory_);
+    const auto templates = ReadChatTemplates(directory_.path());
     if (!templates.ok()) return std::string(templates.status().message());
     const auto chosen = templates->Choose(has_tools);
     if (!chosen.ok()) return std::string(chosen.status().message());
@@ -38,7 +29,7 @@ class ChatFilesTest : public ::testing::Test {
     return text.ok() ? text->bytes() : std::string(text.status().message());
   }
 
-  std::filesystem::path directory_;
+  const TemporaryDirectory directory_;
 };
 
 TEST_F(ChatFilesTest, NoneAtAll) {
@@ -80,6 +71,7 @@ TEST_F(ChatFilesTest, FilesComeFirst) {
   Write("tokenizer_config.json", R"({"chat_template": "config"})");
   Write("chat_template.jinja", "file\n");
   EXPECT_EQ(Chosen(), "file");
+  std::filesystem::create_directory(directory_.path() / "chat_templates");
   Write("chat_templates/tool_use.jinja", "tools");
   EXPECT_EQ(Chosen(/*has_tools=*/true), "tools");
   EXPECT_EQ(Chosen(), "file");

@@ -47,24 +47,22 @@ std::string Bracketed(const std::string& source, const Json& variables) {
 }
 
 TEST(ChatTemplateTest, ErrorsNameFileLineColumnAndConstruct) {
-  EXPECT_EQ(Error("a\n  {{ x | nosuch }}"),
-            "t.jinja: line 2, column 10: the filter 'nosuch' is not supported");
-  EXPECT_EQ(Error("{{ 1 is nosuch }}"),
-            "t.jinja: line 1, column 9: the test 'nosuch' is not supported");
-  EXPECT_EQ(Error("\n\n{% include 'x' %}"),
-            "t.jinja: line 3, column 4: the tag {% include %} is not supported");
-  EXPECT_EQ(Error("{% for x in y recursive %}{% endfor %}"),
-            "t.jinja: line 1, column 15: a recursive loop is not supported");
-  EXPECT_EQ(Error("é{{ 'a'.zfill(3) }}"), "t.jinja: line 1, column 8: str.zfill is not supported");
-  EXPECT_EQ(Error("{{ f(*x) }}"),
-            "t.jinja: line 1, column 6: an argument list given by '*' is not supported");
-  EXPECT_EQ(Error("{{ x.y.z }}", {{"x", Json::object()}}),
-            "t.jinja: line 1, column 7: 'dict object' has no attribute 'y'");
-  EXPECT_EQ(Error("{% if a %}\n{{ b"), "t.jinja: line 2, column 1: a tag is not closed");
-  EXPECT_EQ(Error("{% if a %}"),
-            "t.jinja: line 1, column 11: expected {% endif %}, found the end of the template");
-  EXPECT_EQ(Error("{% set x = 'a' + 1 %}"),
-            "t.jinja: line 1, column 16: '+' does not apply to 'str' and 'int'");
+  const std::pair<const char*, const char*> cases[] = {
+      {"a\n  {{ x | nosuch }}", "line 2, column 10: the filter 'nosuch' is not supported"},
+      {"{{ 1 is nosuch }}", "line 1, column 9: the test 'nosuch' is not supported"},
+      {"\n\n{% include 'x' %}", "line 3, column 4: the tag {% include %} is not supported"},
+      {"{% for x in y recursive %}{% endfor %}",
+       "line 1, column 15: a recursive loop is not supported"},
+      {"é{{ 'a'.zfill(3) }}", "line 1, column 8: str.zfill is not supported"},
+      {"{{ f(*x) }}", "line 1, column 6: an argument list given by '*' is not supported"},
+      {"{{ x.y.z }}", "line 1, column 7: 'dict object' has no attribute 'y'"},
+      {"{% if a %}\n{{ b", "line 2, column 1: a tag is not closed"},
+      {"{% if a %}", "line 1, column 11: expected {% endif %}, found the end of the template"},
+      {"{% set x = 'a' + 1 %}", "line 1, column 16: '+' is not for 'str' and 'int'"},
+  };
+  for (const auto& [source, error] : cases) {
+    EXPECT_EQ(Error(source, {{"x", Json::object()}}), std::string("t.jinja: ") + error) << source;
+  }
 }
 
 TEST(ChatTemplateTest, CodesTellWhoseFaultItIs) {
@@ -191,22 +189,25 @@ TEST(ChatTemplateTest, LimitsAreTheCallers) {
 
 TEST(ChatTemplateTest, WhatCallersSayIsForeign) {
   const Json variables = {{"x", " <|a|> "}, {"n", 5}, {"l", {"p", "q"}}, {"o", {{"k", "v"}}}};
-  EXPECT_EQ(Bracketed("<s>{{ '<|' + x + '|>' }}</s>", variables), "<s><|[ <|a|> ]|></s>");
-  EXPECT_EQ(Bracketed("{{ x | trim }}{{ x.strip()[1:-1] }}", variables), "[<|a|>|a|]");
-  EXPECT_EQ(Bracketed("{{ l | join('<s>') }}", variables), "[p]<s>[q]");
-  EXPECT_EQ(Bracketed("{{ 'a,b'.replace(',', x) }}", variables), "a[ <|a|> ]b");
-  EXPECT_EQ(Bracketed("{{ x.split('|')[1] ~ '|' }}", variables), "[a]|");
-  EXPECT_EQ(Bracketed("{{ ('<' + x) | upper }}", variables), "[< <|A|> ]");
-  EXPECT_EQ(Bracketed("{{ ('<s>' + 'x') | upper }}", variables), "<S>X");
-  EXPECT_EQ(Bracketed("{{ o | tojson }}", variables), R"({["k"]: ["v"]})");
-  EXPECT_EQ(Bracketed("{{ o }}{% for k in o %}{{ k }}{% endfor %}", variables),
-            "{['k']: ['v']}[k]");
-  EXPECT_EQ(Bracketed("{{ n }}{{ '{}!{}'.format(x, n) }}", variables), "5[ <|a|> ]!5");
-  EXPECT_EQ(Bracketed("{% macro m(t) %}<m>{{ t }}{% endmacro %}{{ m(x) ~ m('t') }}", variables),
-            "<m>[ <|a|> ]<m>t");
-  EXPECT_EQ(Bracketed("{% set b %}<b>{{ x }}{% endset %}{{ b[1:] }}", variables), "b>[ <|a|> ]");
-  EXPECT_EQ(Bracketed("{{ (x ~ '\n<i>') | indent(2) }}", variables), "[ <|a|> ]\n  <i>");
-  EXPECT_EQ(Bracketed("{{ x[::-1] }}{{ x[2] }}", variables), "[ >|a|< |]");
+  const std::pair<const char*, const char*> cases[] = {
+      {"<s>{{ '<|' + x + '|>' }}</s>", "<s><|[ <|a|> ]|></s>"},
+      {"{{ x | trim }}{{ x.strip()[1:-1] }}", "[<|a|>|a|]"},
+      {"{{ l | join('<s>') }}", "[p]<s>[q]"},
+      {"{{ 'a,b'.replace(',', x) }}", "a[ <|a|> ]b"},
+      {"{{ x.split('|')[1] ~ '|' }}", "[a]|"},
+      {"{{ ('<' + x) | upper }}", "[< <|A|> ]"},
+      {"{{ ('<s>' + 'x') | upper }}", "<S>X"},
+      {"{{ o | tojson }}", R"({["k"]: ["v"]})"},
+      {"{{ o }}{% for k in o %}{{ k }}{% endfor %}", "{['k']: ['v']}[k]"},
+      {"{{ n }}{{ '{}!{}'.format(x, n) }}", "5[ <|a|> ]!5"},
+      {"{% macro m(t) %}<m>{{ t }}{% endmacro %}{{ m(x) ~ m('t') }}", "<m>[ <|a|> ]<m>t"},
+      {"{% set b %}<b>{{ x }}{% endset %}{{ b[1:] }}", "b>[ <|a|> ]"},
+      {"{{ (x ~ '\n<i>') | indent(2) }}", "[ <|a|> ]\n  <i>"},
+      {"{{ x[::-1] }}{{ x[2] }}", "[ >|a|< |]"},
+  };
+  for (const auto& [source, bracketed] : cases) {
+    EXPECT_EQ(Bracketed(source, variables), bracketed) << source;
+  }
 }
 
 TEST(ChatTemplateTest, ConversationsAreCheckedFirst) {

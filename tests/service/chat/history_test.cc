@@ -38,6 +38,13 @@ Messages Turn(std::vector<Value> added) {
   return messages;
 }
 
+// A turn that brings the whole conversation.
+Messages Whole(std::vector<Value> conversation) {
+  Messages messages = Turn(std::move(conversation));
+  messages.whole = true;
+  return messages;
+}
+
 constexpr char kChatMl[] =
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
@@ -146,18 +153,13 @@ TEST_F(HistoryTest, AWholeConversationReusesWhatAgrees) {
   const size_t prompt = tokens_.size();
   Reply("Hello!");
   const size_t replied = tokens_.size();
-  Messages next =
-      Turn({Message("user", "Hi"), Message("assistant", "Hello!"), Message("user", "Bye")});
-  next.whole = true;
+  const Messages next =
+      Whole({Message("user", "Hi"), Message("assistant", "Hello!"), Message("user", "Bye")});
   EXPECT_EQ(Add(next).value().kept_tokens, replied);
-  Messages again = Turn({Message("user", "Hi")});
-  again.whole = true;
-  const Addition regenerated = Add(again).value();
+  const Addition regenerated = Add(Whole({Message("user", "Hi")})).value();
   EXPECT_EQ(regenerated.kept_tokens, prompt);
   EXPECT_TRUE(regenerated.tokens.empty());
-  Messages other = Turn({Message("user", "Ho")});
-  other.whole = true;
-  EXPECT_LT(Add(other).value().kept_tokens, prompt);
+  EXPECT_LT(Add(Whole({Message("user", "Ho")})).value().kept_tokens, prompt);
 }
 
 TEST_F(HistoryTest, CallersMayBringTheReply) {
@@ -198,9 +200,7 @@ TEST_F(HistoryTest, ToolsAndArgumentsStay) {
   EXPECT_EQ(Spelled(), "1glad;a;");
   Apply(Turn({Message("user", "b")}));
   EXPECT_EQ(Spelled(), "1glad;a;b;");
-  Messages whole = Turn({Message("user", "c")});
-  whole.whole = true;
-  Apply(whole);
+  Apply(Whole({Message("user", "c")}));
   EXPECT_EQ(Spelled(), ";c;");
 }
 
@@ -210,8 +210,7 @@ TEST_F(HistoryTest, TokensThatAreNoConversation) {
   const absl::Status status = Add(Turn({Message("user", "Hi")})).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("no conversation to add to"));
-  Messages whole = Turn({Message("user", "Hi")});
-  whole.whole = true;
+  const Messages whole = Whole({Message("user", "Hi")});
   EXPECT_EQ(Add(whole).value().kept_tokens, 0u);
   templates_.by_name.clear();
   EXPECT_EQ(Add(whole).status().code(), absl::StatusCode::kFailedPrecondition);
@@ -242,9 +241,9 @@ TEST(TokensParity, EveryConversation) {
     const std::string name = test_case["template"];
     const auto path = GoldenDirectory() / "templates" / (name + ".jinja");
     ChatTemplates templates;
-    // The golden files were made at one time, and the history has that time.
     templates.by_name.emplace("default", ChatTemplate::Parse(name, ReadText(path)).value());
     templates.special_tokens = SpecialTokens(test_case);
+    // The history supplies the date of the goldens.
     const auto history = std::make_shared<History>();
     history->now = GoldenOptions().now;
     Messages messages;

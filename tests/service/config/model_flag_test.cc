@@ -65,36 +65,24 @@ TEST(ModelFlagTest, EveryKey) {
 }
 
 TEST(ModelFlagTest, OptionsHaveTheTypesOfJson) {
-  ServerConfig config;
-  const absl::Status status = AddModelFlag(
-      "a=d,options.n=256,options.f=0.5,options.t=true,options.z=null,options.s=int8,options.e=,"
-      "options.q=say \"x\"",
-      &config);
-  ASSERT_TRUE(status.ok()) << status;
-  EXPECT_EQ(config.models.at(0).options_json,
-            R"({"n":256,"f":0.5,"t":true,"z":null,"s":"int8","e":"","q":"say \"x\""})");
-}
-
-TEST(ModelFlagTest, Lists) {
-  ServerConfig config;
-  const absl::Status status = AddModelFlag(
-      "a=d,options.full_layers=[2,5],options.empty=[],options.mixed=[ 1, x,true ],options.n=1",
-      &config);
-  ASSERT_TRUE(status.ok()) << status;
-  EXPECT_EQ(config.models.at(0).options_json,
-            R"({"full_layers":[2,5],"empty":[],"mixed":[1,"x",true],"n":1})");
-}
-
-TEST(ModelFlagTest, Maps) {
-  ServerConfig config;
-  const absl::Status status = AddModelFlag(
-      "a=d,options.rope_scaling={rope_type: linear, factor: 2.5, list: [1, 2]},options.m={},"
-      "options.bad={a: [},options.n=1",
-      &config);
-  ASSERT_TRUE(status.ok()) << status;
-  EXPECT_EQ(config.models.at(0).options_json,
-            R"({"rope_scaling":{"factor":2.5,"list":[1,2],"rope_type":"linear"},"m":{},)"
-            R"("bad":"{a: [},options.n=1"})");
+  const std::pair<const char*, const char*> cases[] = {
+      {"options.n=256,options.f=0.5,options.t=true,options.z=null,options.s=int8,options.e=,"
+       "options.q=say \"x\"",
+       R"({"n":256,"f":0.5,"t":true,"z":null,"s":"int8","e":"","q":"say \"x\""})"},
+      {"options.full_layers=[2,5],options.empty=[],options.mixed=[ 1, x,true ],options.n=1",
+       R"({"full_layers":[2,5],"empty":[],"mixed":[1,"x",true],"n":1})"},
+      {"options.rope_scaling={rope_type: linear, factor: 2.5, list: [1, 2]},options.m={}",
+       R"({"rope_scaling":{"factor":2.5,"list":[1,2],"rope_type":"linear"},"m":{}})"},
+      // What is no YAML is text.
+      {"options.bad={a: [},options.n=1", R"({"bad":"{a: [},options.n=1"})"},
+  };
+  for (const auto& [options, json] : cases) {
+    SCOPED_TRACE(options);
+    ServerConfig config;
+    const absl::Status status = AddModelFlag(std::string("a=d,") + options, &config);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(config.models.at(0).options_json, json);
+  }
 }
 
 TEST(ModelFlagTest, Devices) {

@@ -49,7 +49,7 @@ class Block {
 
   std::byte* shared() const { return shared_.get(); }
   void BarrierOfBlock(int predicate);
-  Votes votes() const { return votes_; }
+  int vote() const { return vote_; }
   // Waits until all lanes of the mask have come. Before the call, the running thread's Thread holds
   // the value that it gives; after the call, the value that it receives.
   void Warp(Operation operation, uint32_t mask);
@@ -95,7 +95,7 @@ class Block {
   Thread* running_ = nullptr;
   Fiber scheduler_;  // not the fiber of a thread
   size_t waiting_at_barrier_ = 0;
-  Votes votes_;
+  int vote_ = 0;               // whether any thread voted at the last barrier
   bool begins_early_ = false;  // threads stop when they await earlier kernels
   bool has_begun_ = false;     // Begin has already begun the first block
   bool stop_ = false;
@@ -259,19 +259,16 @@ void Block::BarrierOfBlock(int predicate) {
   running_->state = State::kBlockBarrier;
   if (++waiting_at_barrier_ < threads_.size()) return Yield();
   waiting_at_barrier_ = 0;
-  Votes votes;
+  vote_ = 0;
   bool all_fenced = true;
   for (Thread& thread : threads_) {
-    votes.count += thread.predicate;
+    vote_ |= thread.predicate;
     thread.state = State::kReady;
     all_fenced &= std::exchange(thread.has_fenced_writes, false);
   }
   if (all_fenced) visible_.assign(shared(), shared() + launch_.shared_bytes);
-  votes.any = votes.count > 0 ? 1 : 0;
-  votes.all = votes.count == static_cast<int>(threads_.size()) ? 1 : 0;
-  votes_ = votes;
-  // A later vote cannot change these votes before the other threads have read them, because all
-  // threads must pass the next barrier first.
+  // A later vote cannot change this vote before the other threads have read it, because all threads
+  // must pass the next barrier first.
 }
 
 void Block::Warp(Operation operation, uint32_t mask) {
@@ -419,9 +416,9 @@ std::byte* SharedMemory() { return current->shared(); }
 
 void BlockBarrier() { current->BarrierOfBlock(0); }
 
-Votes BlockVote(int predicate) {
+int BlockVote(int predicate) {
   current->BarrierOfBlock(predicate);
-  return current->votes();
+  return current->vote();
 }
 
 void WarpBarrier(uint32_t mask) { current->Warp(Operation::kBarrier, mask); }

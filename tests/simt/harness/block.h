@@ -75,12 +75,8 @@ inline int Lane() { return place.lane; }
 std::byte* SharedMemory();  // 1024-byte aligned
 
 void BlockBarrier();
-struct Votes {
-  int any = 0;
-  int all = 0;
-  int count = 0;
-};
-Votes BlockVote(int predicate);
+// A barrier. Returns whether any thread gave a predicate other than 0.
+int BlockVote(int predicate);
 
 void WarpBarrier(uint32_t mask);
 uint32_t Ballot(uint32_t mask, int predicate);

@@ -26,8 +26,6 @@ bool ApplyTo(MachineDevice& device, std::string_view name, uint64_t value) {
     device.minor = static_cast<int>(value % 10);
   } else if (name == "shared") {
     device.sharedMemPerBlockOptin = value;
-  } else if (name == "taken") {
-    device.is_taken = value != 0;
   } else {
     return false;
   }

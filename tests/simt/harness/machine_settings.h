@@ -7,8 +7,7 @@
 //   memory      bytes of a device
 //   capability  its compute capability, as 90
 //   shared      bytes of shared memory for a block
-//   taken       1: another process has the device for itself
-// The last four apply to every device or, written as memory:N, to device N; later ones override
+// The last three apply to every device or, written as memory:N, to device N; later ones override
 // earlier ones. Settings that the list does not name keep their defaults. An unknown word ends the
 // process.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_MACHINE_SETTINGS_H_

@@ -49,6 +49,19 @@ class RuntimeTest : public testing::Test {
  protected:
   ~RuntimeTest() override { cudaStreamDestroy(stream_); }
 
+  // Records what work() does on the stream, and returns it as a graph.
+  template <typename Work>
+  cudaGraphExec_t Record(const Work& work) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    EXPECT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    work();
+    EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+    cudaGraphDestroy(graph);
+    return executable;
+  }
+
   const cudaStream_t stream_ = MakeStream();
   int from_ = 3;
   int to_ = 0;
@@ -76,14 +89,8 @@ TEST_F(RuntimeTest, AnEventIsReachedWithoutWhatStandsBehindIt) {
 }
 
 TEST_F(RuntimeTest, AGraphKeepsArgumentsAndReadsMemoryAnew) {
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  EXPECT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
   int scale = 2;
-  LaunchAdd(stream_, &to_, &from_, scale);
-  EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
-  EXPECT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
-  cudaGraphDestroy(graph);
+  const cudaGraphExec_t executable = Record([&] { LaunchAdd(stream_, &to_, &from_, scale); });
   EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_EQ(to_, 0);  // recorded, not yet done
 
@@ -157,14 +164,10 @@ TEST_F(OverlapTest, NothingOverlapsWithACopy) {
 }
 
 TEST_F(OverlapTest, KernelsOfAGraphOverlapWithEachOther) {
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  EXPECT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
-  LaunchEarly(stream_, AddWhatWas, &to_, &from_, 1);
-  LaunchEarly(stream_, AddWhatWas, &other_, &to_, 1);
-  EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
-  EXPECT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
-  cudaGraphDestroy(graph);
+  const cudaGraphExec_t executable = Record([this] {
+    LaunchEarly(stream_, AddWhatWas, &to_, &from_, 1);
+    LaunchEarly(stream_, AddWhatWas, &other_, &to_, 1);
+  });
   LaunchEarly(stream_, Add, &from_, &ten_, 1);
   EXPECT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
   EXPECT_EQ(Synchronized(to_), 13);  // the graph did not overlap with earlier work

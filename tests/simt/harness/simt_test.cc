@@ -73,9 +73,9 @@ TEST_P(SimtTest, AMissingBarrierShowsAsNaN) {
 }
 
 struct Lanes {
-  int reversed[64], sum[64], above[64], below[64], in_eights[64];
+  int reversed[64], sum[64], below[64], in_eights[64];
   unsigned ballot[64];
-  int any_odd[64], all_small[64], count[64];
+  int all_small[64], any_of_block[64], none_of_block[64];
 };
 
 __global__ void UseWarp(Lanes* out) {
@@ -85,13 +85,12 @@ __global__ void UseWarp(Lanes* out) {
   int sum = i;
   for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(kAll, sum, lanes);
   out->sum[i] = sum;
-  out->above[i] = __shfl_down_sync(kAll, i, 3);
   out->below[i] = __shfl_up_sync(kAll, i, 3);
   out->in_eights[i] = __shfl_sync(kAll, i, 2, 8);
   out->ballot[i] = __ballot_sync(kAll, i % 3 == 0);
-  out->any_odd[i] = __any_sync(kAll, i == 33);
   out->all_small[i] = __all_sync(kAll, i < 32);
-  out->count[i] = __syncthreads_count(i % 4 == 0);
+  out->any_of_block[i] = __syncthreads_or(i == 33);
+  out->none_of_block[i] = __syncthreads_or(i > 64);
 }
 
 TEST_P(SimtTest, WarpsExchangeValues) {
@@ -101,15 +100,14 @@ TEST_P(SimtTest, WarpsExchangeValues) {
     const int first = i / 32 * 32;
     EXPECT_EQ(out.reversed[i], first + 31 - i % 32);
     EXPECT_EQ(out.sum[i], 31 * 16 + 32 * first);
-    EXPECT_EQ(out.above[i], i % 32 < 29 ? i + 3 : i);
     EXPECT_EQ(out.below[i], i % 32 >= 3 ? i - 3 : i);
     EXPECT_EQ(out.in_eights[i], i / 8 * 8 + 2);
     unsigned ballot = 0;
     for (int lane = 0; lane < 32; ++lane) ballot |= (first + lane) % 3 == 0 ? 1u << lane : 0u;
     EXPECT_EQ(out.ballot[i], ballot);
-    EXPECT_EQ(out.any_odd[i] != 0, first == 32);
     EXPECT_EQ(out.all_small[i] != 0, first == 0);
-    EXPECT_EQ(out.count[i], 16);
+    EXPECT_NE(out.any_of_block[i], 0);
+    EXPECT_EQ(out.none_of_block[i], 0);
   }
 }
 

@@ -69,37 +69,10 @@ using JsonFuzzTest = LoadFuzzTest;
 
 TEST_P(JsonFuzzTest, SurvivesChangedValues) {
   const json golden = json::parse(ReadGolden(std::string(GetParam()) + "/tokenizer.json"));
-  const std::vector<json> values = {nullptr,
-                                    true,
-                                    -1,
-                                    0,
-                                    7,
-                                    1e300,
-                                    4095,
-                                    4096,
-                                    18446744073709551615u,
-                                    "",
-                                    "a",
-                                    " ",
-                                    "<0x41>",
-                                    "first",
-                                    "Isolated",
-                                    "BPE",
-                                    "Unigram",
-                                    "ByteLevel",
-                                    "Metaspace",
-                                    "Precompiled",
-                                    "Replace",
-                                    "Strip",
-                                    "(",
-                                    "a*",
-                                    "\\p{L}+",
-                                    std::string("\0", 1),
-                                    json::array(),
-                                    json::object(),
-                                    json::array({"a", "b"}),
-                                    json{{"String", "a"}},
-                                    json{{"Regex", "[a-"}}};
+  const json values = json::parse(R"([
+      null, true, -1, 0, 7, 1e300, 4095, 4096, 18446744073709551615, "", "a", " ", "<0x41>", "first",
+      "Isolated", "BPE", "Unigram", "ByteLevel", "Metaspace", "Precompiled", "Replace", "Strip", "(",
+      "a*", "\\p{L}+", "\u0000", [], {}, ["a", "b"], {"String": "a"}, {"Regex": "[a-"}])");
   int loaded = 0;
   FuzzTrials trials(300);
   while (trials.Next()) {

@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -23,6 +23,7 @@ namespace longstream {
 namespace {
 
 using sentencepiece::Model;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -56,12 +57,14 @@ class SentencePieceModelTest : public testing::Test {
     return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
   }
 
-  std::string Message(const std::function<void(Model&)>& edit, absl::StatusCode code) const {
+  // Expects an error with this code and with `message` in its sentence.
+  void ExpectRefused(const std::function<void(Model&)>& edit, absl::StatusCode code,
+                     const char* message) const {
     WriteModel("spm_llama", edit);
     const absl::Status status = Load().status();
     EXPECT_EQ(status.code(), code) << status;
-    EXPECT_THAT(std::string(status.message()), StartsWith(directory_.string()));
-    return std::string(status.message());
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(StartsWith(directory_.string()), HasSubstr(message)));
   }
 
   const TemporaryDirectory directory_;
@@ -194,37 +197,39 @@ TEST_F(SentencePieceModelTest, TellsTokenizersApart) {
   EXPECT_NE(Loaded()->fingerprint(), unedited);
 }
 
+// An edit of the model, and a part of the error.
+struct Refusal {
+  void (*edit)(Model& model);
+  const char* message;
+};
+
+const Refusal kWrongModels[] = {
+    {[](Model& m) { m.clear_pieces(); }, "tokenizer.model: not a SentencePiece model"},
+    {[](Model& m) { m.mutable_pieces(300)->clear_piece(); },
+     "pieces[300]: expected a text, found an empty one"},
+    {[](Model& m) { m.mutable_pieces(300)->set_piece(std::string(1025, 'a')); },
+     "pieces[300]: expected at most 1024 bytes, found 1025"},
+    {[](Model& m) { m.mutable_pieces(300)->set_piece("\xFF"); },
+     "pieces[300]: expected UTF-8, found other bytes"},
+    {[](Model& m) { m.mutable_pieces(300)->set_score(NAN); },
+     "pieces[300]: expected a finite score, found nan"},
+    {[](Model& m) { m.mutable_pieces(9)->set_piece("<0x1>"); },
+     "pieces[9]: expected a byte such as <0x0A>, found \"<0x1>\""},
+    {[](Model& m) {
+       m.mutable_pieces(10)->set_type(Model::Piece::NORMAL);
+       m.mutable_pieces(10)->set_piece("other");
+     },
+     "expected a piece for each byte, found none for byte 7"},
+    {[](Model& m) { m.mutable_pieces(0)->set_type(Model::Piece::CONTROL); },
+     "expected a piece of type UNKNOWN, found none"},
+    {[](Model& m) { m.mutable_pieces(300)->set_piece(m.pieces(301).piece()); },
+     "expected one id for the token"},
+};
+
 TEST_F(SentencePieceModelTest, NamesWhatIsWrong) {
-  const auto message = [&](const std::function<void(Model&)>& edit) {
-    return Message(edit, absl::StatusCode::kInvalidArgument);
-  };
-  EXPECT_THAT(message([](Model& model) { model.clear_pieces(); }),
-              HasSubstr("tokenizer.model: not a SentencePiece model"));
-  EXPECT_THAT(message([](Model& model) { model.mutable_pieces(300)->clear_piece(); }),
-              HasSubstr("pieces[300]: expected a text, found an empty one"));
-  EXPECT_THAT(
-      message([](Model& model) { model.mutable_pieces(300)->set_piece(std::string(1025, 'a')); }),
-      HasSubstr("pieces[300]: expected at most 1024 bytes, found 1025"));
-  EXPECT_THAT(message([](Model& model) { model.mutable_pieces(300)->set_piece("\xFF"); }),
-              HasSubstr("pieces[300]: expected UTF-8, found other bytes"));
-  EXPECT_THAT(message([](Model& model) {
-                model.mutable_pieces(300)->set_score(std::numeric_limits<float>::quiet_NaN());
-              }),
-              HasSubstr("pieces[300]: expected a finite score, found nan"));
-  EXPECT_THAT(message([](Model& model) { model.mutable_pieces(9)->set_piece("<0x1>"); }),
-              HasSubstr("pieces[9]: expected a byte such as <0x0A>, found \"<0x1>\""));
-  EXPECT_THAT(message([](Model& model) {
-                model.mutable_pieces(10)->set_type(Model::Piece::NORMAL);
-                model.mutable_pieces(10)->set_piece("other");
-              }),
-              HasSubstr("expected a piece for each byte, found none for byte 7"));
-  EXPECT_THAT(
-      message([](Model& model) { model.mutable_pieces(0)->set_type(Model::Piece::CONTROL); }),
-      HasSubstr("expected a piece of type UNKNOWN, found none"));
-  EXPECT_THAT(message([](Model& model) {
-                model.mutable_pieces(300)->set_piece(model.pieces(301).piece());
-              }),
-              HasSubstr("expected one id for the token"));
+  for (const auto& [edit, message] : kWrongModels) {
+    ExpectRefused(edit, absl::StatusCode::kInvalidArgument, message);
+  }
   WriteModel("spm_llama");
   EXPECT_THAT(Load(400).status().message(),
               HasSubstr("expected at most 400 pieces, the model's vocabulary, found more"));
@@ -237,26 +242,23 @@ TEST_F(SentencePieceModelTest, NamesWhatIsWrong) {
   EXPECT_THAT(Load().status().message(), HasSubstr("not a SentencePiece model"));
 }
 
+const Refusal kUnsupportedModels[] = {
+    {[](Model& m) { m.mutable_trainer_spec()->set_model_type(3); },
+     "trainer_spec.model_type 3 is not supported"},
+    {[](Model& m) { m.mutable_trainer_spec()->set_treat_whitespace_as_suffix(true); },
+     "trainer_spec.treat_whitespace_as_suffix is not supported"},
+    {[](Model& m) { m.mutable_normalizer_spec()->set_escape_whitespaces(false); },
+     "normalizer_spec.escape_whitespaces: false is not supported"},
+    {[](Model& m) { m.mutable_denormalizer_spec()->set_precompiled_charsmap("x"); },
+     "a denormalizer_spec is not supported"},
+    {[](Model& m) { m.mutable_pieces(300)->set_type(Model::Piece::UNUSED); },
+     "pieces[300]: an unused piece is not supported"},
+};
+
 TEST_F(SentencePieceModelTest, RefusesByNameWhatIsNotSupported) {
-  const auto message = [&](const std::function<void(Model&)>& edit) {
-    return Message(edit, absl::StatusCode::kUnimplemented);
-  };
-  EXPECT_THAT(message([](Model& model) { model.mutable_trainer_spec()->set_model_type(3); }),
-              HasSubstr("trainer_spec.model_type 3 is not supported"));
-  EXPECT_THAT(message([](Model& model) {
-                model.mutable_trainer_spec()->set_treat_whitespace_as_suffix(true);
-              }),
-              HasSubstr("trainer_spec.treat_whitespace_as_suffix is not supported"));
-  EXPECT_THAT(
-      message([](Model& model) { model.mutable_normalizer_spec()->set_escape_whitespaces(false); }),
-      HasSubstr("normalizer_spec.escape_whitespaces: false is not supported"));
-  EXPECT_THAT(message([](Model& model) {
-                model.mutable_denormalizer_spec()->set_precompiled_charsmap("x");
-              }),
-              HasSubstr("a denormalizer_spec is not supported"));
-  EXPECT_THAT(
-      message([](Model& model) { model.mutable_pieces(300)->set_type(Model::Piece::UNUSED); }),
-      HasSubstr("pieces[300]: an unused piece is not supported"));
+  for (const auto& [edit, message] : kUnsupportedModels) {
+    ExpectRefused(edit, absl::StatusCode::kUnimplemented, message);
+  }
 }
 
 }  // namespace

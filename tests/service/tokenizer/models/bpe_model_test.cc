@@ -50,15 +50,6 @@ TEST(BpeModel, GivesBytesWithoutMerges) {
   EXPECT_EQ(Encode(SpecOf({}), "h\u00e9"), (std::vector<int32_t>{'h', 0xC3, 0xA9}));
 }
 
-TEST(BpeModel, MergesByRankThenFromTheLeft) {
-  const TokenizerSpec spec = SpecOf({{"b", "c"}, {"a", "b"}, {"a", "a"}, {"aa", "a"}});
-  EXPECT_EQ(Encode(spec, "abc"), (std::vector<int32_t>{'a', 256}))
-      << "the merge of b and c has the lower rank";
-  EXPECT_EQ(Encode(spec, "abab"), (std::vector<int32_t>{257, 257}));
-  EXPECT_EQ(Encode(spec, "aaaaa"), (std::vector<int32_t>{258, 259}))
-      << "should merge to aa aa a, then to aa aaa";
-}
-
 TEST(BpeModel, TakesAWholeWordWhereMergesAreIgnored) {
   TokenizerSpec spec = SpecOf({{"a", "b"}});
   spec.vocabulary.emplace_back("Ġabc", 900);

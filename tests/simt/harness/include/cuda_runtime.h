@@ -34,18 +34,11 @@ inline constexpr const dim3& gridDim = longstream::simt::place.grid_size;
 inline constexpr int warpSize = 32;
 
 inline void __syncthreads() { longstream::simt::BlockBarrier(); }
-inline int __syncthreads_or(int predicate) { return longstream::simt::BlockVote(predicate).any; }
-inline int __syncthreads_and(int predicate) { return longstream::simt::BlockVote(predicate).all; }
-inline int __syncthreads_count(int predicate) {
-  return longstream::simt::BlockVote(predicate).count;
-}
+inline int __syncthreads_or(int predicate) { return longstream::simt::BlockVote(predicate); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { longstream::simt::WarpBarrier(mask); }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate) {
   return longstream::simt::Ballot(mask, predicate);
-}
-inline int __any_sync(unsigned mask, int predicate) {
-  return longstream::simt::Ballot(mask, predicate) != 0;
 }
 inline int __all_sync(unsigned mask, int predicate) {
   return longstream::simt::Ballot(mask, predicate) == mask;
@@ -64,12 +57,6 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = warpSize) {
   return longstream::simt::Shuffle(mask, value, from / width == lane / width ? from : lane);
 }
 template <typename T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
-  const int lane = longstream::simt::Lane();
-  const int from = lane + static_cast<int>(delta);
-  return longstream::simt::Shuffle(mask, value, from / width == lane / width ? from : lane);
-}
-template <typename T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
   const int lane = longstream::simt::Lane();
   const int from = lane - static_cast<int>(delta);
@@ -77,42 +64,10 @@ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
 }
 
 // Threads run one at a time between barriers, so plain operations are atomic.
-inline void __threadfence() {}
-inline void __threadfence_block() {}
 template <typename T>
 T atomicAdd(T* address, T value) {
   const T old = *address;
   *address = old + value;
-  return old;
-}
-template <typename T>
-T atomicMax(T* address, T value) {
-  const T old = *address;
-  if (value > old) *address = value;
-  return old;
-}
-template <typename T>
-T atomicMin(T* address, T value) {
-  const T old = *address;
-  if (value < old) *address = value;
-  return old;
-}
-template <typename T>
-T atomicOr(T* address, T value) {
-  const T old = *address;
-  *address = old | value;
-  return old;
-}
-template <typename T>
-T atomicExch(T* address, T value) {
-  const T old = *address;
-  *address = value;
-  return old;
-}
-template <typename T>
-T atomicCAS(T* address, T expected, T value) {
-  const T old = *address;
-  if (old == expected) *address = value;
   return old;
 }
 
@@ -120,25 +75,16 @@ T atomicCAS(T* address, T expected, T value) {
 // before the wait for the kernel that writes the memory (kernels/cuda/primitives/overlap.cuh).
 
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
-inline float __expf(float x) { return std::exp(x); }
-inline float __logf(float x) { return std::log(x); }
-inline float __fdividef(float x, float y) { return x / y; }
 inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
 inline float __fmul_rn(float x, float y) { return x * y; }
 inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __fsub_rn(float x, float y) { return x - y; }
 inline float __fdiv_rn(float x, float y) { return x / y; }
 [[noreturn]] inline void __trap() { std::abort(); }
-inline int __popc(unsigned x) { return std::popcount(x); }
-inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
 inline int __clzll(int64_t x) { return std::countl_zero(static_cast<uint64_t>(x)); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
-inline unsigned __umulhi(unsigned x, unsigned y) {
-  return static_cast<unsigned>((uint64_t{x} * y) >> 32);
-}
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 
 template <typename T>
