@@ -123,9 +123,10 @@ TEST(HypenetPublishedTest, Sizes) {
     for (int layer = 0; layer < size.layers; ++layer) {
       const MixerSpec& mixer = spec.layers[static_cast<size_t>(layer)];
       EXPECT_EQ(mixer.num_heads, size.heads);
-      EXPECT_EQ(mixer.num_kv_heads, mixer.recurrent() ? size.heads : 8);
+      const bool lightning = mixer.kind == MixerKind::kLightning;
+      EXPECT_EQ(mixer.num_kv_heads, lightning ? size.heads : 8);
       EXPECT_EQ(mixer.head_dim, 128);
-      if (mixer.recurrent()) continue;
+      if (lightning) continue;
       attention.push_back(layer);
       EXPECT_EQ(mixer.logit_scale_base, size.hype);
     }
