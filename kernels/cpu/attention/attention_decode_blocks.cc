@@ -52,8 +52,8 @@ LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
          _mm512_shuffle_f32x4(sums[0], sums[1], 0xdd);
 }
 
-// Computes the scores of kHeads heads with 16 / kHeads rows of kVectors registers each. Lane h *
-// (16 / kHeads) + i of the result is the score of head h with row i. Unless kAsks is kNothing,
+// Computes the scores of kHeads heads with 16 / kHeads rows of kVectors registers each. Lane
+// h * (16 / kHeads) + i of the result is the score of head h with row i. Unless kAsks is kNothing,
 // prefetches the same number of bytes at `next`.
 template <int kVectors, int kHeads, Asks kAsks>
 LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeKeys::Split* q, const BF16* rows,

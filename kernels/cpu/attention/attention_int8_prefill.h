@@ -62,8 +62,8 @@ class Int8Blocks {
     Store(weights.steps.step, steps_ + r);
     const I32x16 low_bytes = Broadcast(0x00ff00ff), high_bytes = Broadcast(-0x00ff0100);
     for (int64_t j = 0; j < end - begin; j += 4) {
-      // Joins 16-bit integers to 32 bits: those of the keys j and j + 2, and those of j + 1 and j +
-      // 3. Then takes the low and the high bytes of all four.
+      // Joins 16-bit integers to 32 bits: those of the keys j and j + 2, and those of j + 1 and
+      // j + 3. Then takes the low and the high bytes of all four.
       const I32x16 even = weights.Numbers(j) | weights.Numbers(j + 2) << 16;
       const I32x16 odd = weights.Numbers(j + 1) | weights.Numbers(j + 3) << 16;
       const I32x16 low = (even & low_bytes) | (odd & low_bytes) << 8;

@@ -7,11 +7,11 @@
 //   v'     = v, rounded to the destination's type
 //   near'  = k' (as rounded) rotated by rope_near, rounded again
 //
-// A row x of int8 pages has the scale s = max_d |x_d| / 127, rounded to bf16. Its numbers are x_d /
-// s (an f32 division), rounded to integers of at most 127; if s is 0, they are zeros. All roundings
-// are to the nearest, ties to even. If an x_d is not finite, attention must notice it. Then the
-// scale is NaN (0x7fc0) and the numbers are zeros. Every library writes the same bytes for the same
-// row.
+// A row x of int8 pages has the scale s = max_d |x_d| / 127, rounded to bf16. Its numbers are
+// x_d / s (an f32 division), rounded to integers of at most 127; if s is 0, they are zeros. All
+// roundings are to the nearest, ties to even. If an x_d is not finite, attention must notice it.
+// Then the scale is NaN (0x7fc0) and the numbers are zeros. Every library writes the same bytes for
+// the same row.
 //
 // Rotation has the half-split form of Llama and Qwen checkpoints: element i pairs with i + D / 2.
 // near' is made from the rounded k', so that a ring rebuilt from the pages has the same bits.
