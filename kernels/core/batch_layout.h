@@ -1,8 +1,10 @@
-// Describe to an op which rows belong to which sequence, and where the sequence's caches are.
+// Tells an op which rows of a step belong to which sequence, and where the caches of the sequences
+// are.
 //
-// The arrays are in the device's memory and only the device reads them: no op branches on them on
-// the host. So a captured CUDA graph can be replayed with other lengths and pages. The counts of
-// BatchLayout are on the host; a graph keeps those that it was captured with.
+// The arrays are in the device's memory and only the device reads them: the work that a host
+// submits does not depend on their contents. So a captured CUDA graph can be replayed with other
+// lengths and pages. The counts of BatchLayout are on the host. A graph keeps the counts that it
+// was captured with.
 #ifndef LONGSTREAM_KERNELS_CORE_BATCH_LAYOUT_H_
 #define LONGSTREAM_KERNELS_CORE_BATCH_LAYOUT_H_
 
@@ -13,36 +15,38 @@
 
 namespace longstream {
 
-// One sequence's rows in a step: rows [first_row, first_row + num_rows) have the positions
-// first_position, first_position + 1, ... The caches hold all earlier positions.
+// The rows of one sequence in a step. Rows [first_row, first_row + num_rows) of the step have the
+// positions first_position, first_position + 1, ... The caches hold the sequence's earlier
+// positions.
 struct SequenceRows {
   int32_t first_row = 0;
   int32_t num_rows = 0;
   int64_t first_position = 0;
-  int32_t slot = 0;         // the slot of its rings and states in the slot store
-  int32_t page_offset = 0;  // its page table begins at BatchLayout::page_tables + page_offset
+  int32_t slot = 0;         // the slot of the sequence's rings and states
+  int32_t page_offset = 0;  // the page table begins at BatchLayout::page_tables + page_offset
   int32_t is_decode = 0;    // 1: one generated token; 0: a piece of a prefill
 };
 
 struct BatchLayout {
   int32_t num_rows = 0;                     // T, of all sequences together
   int32_t num_sequences = 0;                // S
-  int32_t num_decode_rows = 0;              // sequences with is_decode, one row each
+  int32_t num_decode_rows = 0;              // number of sequences with is_decode; each has one row
   const SequenceRows* sequences = nullptr;  // [S] in the order of their rows
   const int32_t* row_sequence = nullptr;    // [T] index into sequences
   const int64_t* positions = nullptr;       // [T] absolute position of each row
   // The page tables of all sequences, one after the other. Position j of a sequence is in page
-  // page_tables[page_offset + j / page_tokens], at row j % page_tokens. Includes the step's rows.
+  // page_tables[page_offset + j / page_tokens], at row j % page_tokens. A table includes the pages
+  // of the step's own rows.
   const int32_t* page_tables = nullptr;
 };
 
-// Keys and values of one full-attention layer, in one store of pages for all sequences.
+// Keys and values of one full-attention layer. One store of pages holds them for all sequences:
 //   keys    [page, H_kv] heads, each [page_tokens, D] row-major
-//   values  [page, H_kv * value_slices] heads, likewise
+//   values  [page, H_kv * value_slices] heads, each [page_tokens, D] row-major
 // A value of width value_slices * D is stored as value_slices heads of width D.
 //
-// With kI8 a head has `rows` [page_tokens, D] int8, then `scales` [page_tokens] bf16: element d of
-// row i is scales[i] * rows[i, d]. REQUIRES then: page_tokens * D is even.
+// A head of type kI8 has `rows` [page_tokens, D] int8, followed by `scales` [page_tokens] bf16.
+// Element d of row i is scales[i] * rows[i, d]. REQUIRES with kI8: page_tokens * D is even.
 struct PagedCache {
   void* keys = nullptr;
   void* values = nullptr;
@@ -61,15 +65,16 @@ constexpr int64_t PagedHeadBytes(DType type, int64_t page_tokens, int64_t head_d
   return page_tokens * (head_dim * static_cast<int64_t>(SizeOf(type)) + scale);
 }
 
-// The last keys and values of one layer. Each sequence has a ring, in which position j is at row
-// j % slots. The ring begins at base + slot * slot_stride bytes:
+// The keys and values of the last tokens, for one layer. Each sequence has a ring, in which
+// position j is at row j % slots. The ring's keys begin slot * slot_stride bytes after `keys`, and
+// its values begin as many bytes after `values`:
 //   keys    [H_kv, slots, D] row-major
 //   values  [H_kv * value_slices, slots, D] row-major
 // The ring of a window layer has more rows than its window, so that a short rollback still finds
 // the tokens that it needs.
 struct RingCache {
   std::byte* keys = nullptr;    // the keys of slot 0
-  std::byte* values = nullptr;  // the values of slot 0; nullptr: only keys (ReRoPE)
+  std::byte* values = nullptr;  // the values of slot 0; nullptr: rings hold only keys (ReRoPE)
   int64_t slot_stride = 0;      // bytes from one sequence's ring to the next
   DType type = DType::kF32;
   int32_t slots = 0;  // length of a ring, in tokens
@@ -80,15 +85,15 @@ struct RingCache {
   constexpr int32_t num_value_heads() const { return num_kv_heads * value_slices; }
 };
 
-// The memory of one linear-RNN layer, all f32 and row-major. Each sequence has, at base + slot *
-// slot_stride bytes, the state at the last grid line g = grid * floor(position / grid), and the
-// rows since g:
+// The memory of one linear-RNN layer, all f32 and row-major. For each sequence it holds the state
+// at the last grid line g = grid * floor(position / grid), and the rows since g. Each of these
+// arrays begins slot * slot_stride bytes after the pointer of its name:
 //   state   [H, Dk, Dv]
 //   keys    [grid, H_kv, Dk]    row r belongs to position g + r
 //   values  [grid, H_kv, Dv]
 //   gates   [grid, H, Dk]       log-gates, only for data-dependent decay
-// So a decode step between grid lines writes one row and no state, and a rollback that crosses no
-// grid line is free.
+// A decode step between grid lines writes one row and no state. A rollback that crosses no grid
+// line is free.
 struct RecurrentCache {
   std::byte* state = nullptr;   // the state of slot 0
   std::byte* keys = nullptr;    // the keys of slot 0

@@ -9,7 +9,8 @@
 namespace longstream {
 namespace {
 
-// Every operation has ended when its call returns, so Wait has nothing to wait for.
+// Every operation on the host's memory has ended when its call returns, so Wait has nothing to wait
+// for.
 class HostEvent final : public DeviceEvent {
  public:
   void Record() override {}
@@ -22,7 +23,7 @@ void* Device::AllocateStaging(size_t size) { return std::malloc(size); }
 
 void Device::ReleaseStaging(void* data) { std::free(data); }
 
-// An anonymous private mapping without reserved swap.
+// Returns an anonymous private mapping, for which the system reserves no swap.
 void* HostDevice::Allocate(size_t size) {
   void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -31,8 +32,8 @@ void* HostDevice::Allocate(size_t size) {
 
 void HostDevice::Release(void* data, size_t size) { munmap(data, size); }
 
-// If the system has no huge pages, small pages are used. If it refuses to spread pages, each page
-// comes from the node of the thread that first touches it.
+// If the system has no huge pages, small pages are used. If it refuses to spread pages over the
+// nodes, each page comes from the node of the thread that writes it first.
 void HostDevice::PreferBandwidth(void* data, size_t size) {
   madvise(data, size, MADV_HUGEPAGE);
   Interleave(data, size, nodes_);

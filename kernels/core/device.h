@@ -17,7 +17,8 @@
 
 namespace longstream {
 
-// A mark in a device's queue. The host can wait for the work before the mark alone.
+// A mark in a device's queue. The host can wait for the work before the mark without waiting for
+// the work behind it.
 class DeviceEvent {
  public:
   DeviceEvent() = default;
@@ -27,16 +28,16 @@ class DeviceEvent {
 
   // Puts the mark at the end of the queue.
   virtual void Record() = 0;
-  // Waits for the work before the mark. kDeviceError or kDeviceLost: some of the work has failed
-  // that was queued after the previous Record (of any event) or Synchronize. Call it once per
-  // Record.
+  // Waits for the work before the mark. Returns kDeviceError or kDeviceLost if a part of the work
+  // has failed. This reports only work that was queued after the previous Record (of any event) or
+  // Synchronize. Call Wait once for each Record.
   virtual OpStatus Wait() = 0;
 };
 
-// One queue of work on one device. Copies and the ops of its streams happen in the order of the
-// calls. If the device uses the host's memory, they happen during the call.
+// One queue of work on one device. Copies and ops happen in the order in which they are called. If
+// the device uses the host's memory, each happens during its call.
 //
-// Used by one thread at a time; the thread may change between calls.
+// A device is used by one thread at a time; the thread may change between calls.
 class Device {
  public:
   Device() = default;
@@ -48,56 +49,62 @@ class Device {
   virtual bool host_memory() const = 0;
   // Bytes that Allocate can still give. UINT64_MAX: unknown.
   virtual uint64_t free_bytes() = 0;
-  // Bytes of free_bytes() to leave free, because the device takes them for itself or loses them
-  // when it rounds sizes.
+  // How many of the free_bytes() the caller must leave free. The device takes them for itself, or
+  // loses them when it rounds the sizes of allocations.
   virtual uint64_t own_bytes() { return 0; }
 
-  // Returns `size` > 0 zeroed bytes, aligned to 256 bytes; nullptr: there is not enough memory. The
-  // caller releases them. Waits for the queue unless memory is the host's.
+  // Allocates `size` bytes, zeroed and aligned to 256 bytes. Returns nullptr if there is not enough
+  // memory. The caller releases the memory. Waits for the queue unless the memory is the host's.
+  // REQUIRES: size > 0.
   virtual void* Allocate(size_t size) = 0;
   // Frees memory from Allocate; `size` is the size that was allocated. Waits for the queue unless
-  // memory is the host's.
+  // the memory is the host's.
   virtual void Release(void* data, size_t size) = 0;
 
-  // Announces that [data, data + size), not written yet, will be used in pieces of many KiB. A host
-  // may then use huge pages, which exist as a whole once a byte is written, and spread them over
-  // its memory nodes. REQUIRES: data is at the beginning of a page.
+  // Announces that [data, data + size), which nobody has written yet, will be used in pieces of
+  // many KiB. A host may then spread it over its memory nodes and use huge pages. (A huge page
+  // takes all of its memory as soon as one of its bytes is written.) REQUIRES: data is at the
+  // beginning of a page.
   virtual void PreferBandwidth(void* /*data*/, size_t /*size*/) {}
 
-  // Host memory with the fastest copies to and from the device; nullptr: not enough memory.
+  // Allocates host memory that is copied fastest to and from the device. Returns nullptr if there
+  // is not enough memory.
   virtual void* AllocateStaging(size_t size);
   virtual void ReleaseStaging(void* data);
 
-  // Copy `size` bytes host to device, device to host, device to device (without overlap); or zero
-  // them. Until Synchronize or an event's Wait returns, the caller must not change host memory that
-  // it uploads, nor read host memory that it downloads to.
+  // Upload copies `size` bytes from the host to the device, Download from the device to the host.
+  // Copy copies them within the device; the two ranges must not overlap. Zero writes zeros. Until
+  // Synchronize or an event's Wait returns, the caller must not change host memory that it uploads,
+  // nor read host memory that it downloads to.
   virtual void Upload(void* to, const void* from, size_t size) = 0;
   virtual void Download(void* to, const void* from, size_t size) = 0;
   virtual void Copy(void* to, const void* from, size_t size) = 0;
   virtual void Zero(void* data, size_t size) = 0;
 
-  // A stream of ops on this queue for the calling thread. Borrows `workspace`.
+  // Returns a stream of ops on this queue, for the calling thread. The stream borrows `workspace`.
   virtual Stream MakeStream(const Executor& executor, std::byte* workspace,
                             size_t workspace_bytes) = 0;
 
-  // The device must outlive the event.
+  // Returns a new event. The device must outlive it.
   virtual std::unique_ptr<DeviceEvent> MakeEvent() = 0;
 
-  // Waits until the queue is empty. kDeviceError or kDeviceLost: work has failed that was queued
-  // since the previous call or the previous Record of an event.
+  // Waits until the queue is empty. Returns kDeviceError or kDeviceLost if a part of the work has
+  // failed. This reports only work that was queued after the previous Synchronize or Record of an
+  // event.
   virtual OpStatus Synchronize() = 0;
 
   // Runs `work`, which calls only ops on this device. `key` identifies all arguments of these ops.
-  // The device may record the work of a key once and later repeat the recording instead of calling
-  // `work`; the ops then read what memory holds at that time. Returns the status of work(), or
-  // whether the repetition was started.
+  // The device may record the work of a key once. Later it may repeat the recording instead of
+  // calling `work`; the ops then read what memory holds at that time. Returns the status of work()
+  // or, for a repetition, whether it was started.
   virtual OpStatus Repeat(uint64_t /*key*/, const std::function<OpStatus()>& work) {
     return work();
   }
-  // Drops all recordings. Call it when memory is released that recorded work uses.
+  // Drops all recordings. Call it when memory that recorded work uses is released.
   virtual void ForgetWork() {}
 
-  // The device calls `warn` with a sentence when it works with less than it should.
+  // The device calls `warn` with a sentence when something that it should use is missing or
+  // damaged.
   using Warning = std::function<void(const std::string& sentence)>;
   void OnWarning(Warning warn) { warn_ = std::move(warn); }
 
@@ -110,8 +117,8 @@ class Device {
   Warning warn_;
 };
 
-// The host's own memory, for the reference and the CPU ops. Its state never changes, so all threads
-// may share one object.
+// The host's own memory, for the reference and the CPU ops. A HostDevice never changes, so all
+// threads may share one.
 class HostDevice final : public Device {
  public:
   // PreferBandwidth spreads memory over these nodes.
@@ -119,8 +126,8 @@ class HostDevice final : public Device {
 
   bool host_memory() const override { return true; }
   uint64_t free_bytes() override { return UINT64_MAX; }
-  // Takes address space; the system adds memory page by page when it is first written. So a store
-  // can have its largest size from the beginning.
+  // Takes address space only. The system adds memory page by page, when a page is first written. So
+  // a store of caches can have its largest size from the beginning.
   void* Allocate(size_t size) override;
   void Release(void* data, size_t size) override;
   void PreferBandwidth(void* data, size_t size) override;
@@ -146,17 +153,17 @@ Device& HostMemory();
 
 // The kind of device that the ops compute on: "cpu" or "cuda".
 const char* DeviceKind();
-// Whether the ops run while the host goes on.
+// Whether the ops run on their device while the host continues.
 bool DeviceRunsBesideHost();
 
 struct OpenedDevice {
-  std::unique_ptr<Device> device;  // nullptr: it could not be opened
-  std::string why{};               // then: one sentence about what is missing and what to do
-  bool unknown = false;            // then: it does not exist; false: it exists but cannot be used
+  std::unique_ptr<Device> device;  // nullptr: the device could not be opened
+  std::string why{};               // if not opened: what is missing and what to do, in a sentence
+  bool unknown = false;            // if not opened: whether no such device exists
   std::string name{};              // the name of `device`: "cpu", "cuda:N"
 };
-// Opens a new queue on the device `name`: "cpu" or "cuda:N". "cuda" means, of the devices that can
-// be used, the one with the most free memory.
+// Opens a new queue on the device `name`: "cpu" or "cuda:N". The name "cuda" means: of the devices
+// that can be used, the one with the most free memory.
 OpenedDevice OpenDevice(std::string_view name);
 
 }  // namespace longstream

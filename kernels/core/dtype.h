@@ -8,13 +8,13 @@
 
 namespace longstream {
 
-// Only packed weights have kI8 and kI4, with elements in groups (quantise.h); pages may have kI8,
-// with one scale per row (batch_layout.h).
+// kI8 and kI4 are types of packed weights, whose elements are in groups (quantise.h). kI8 is also a
+// type of pages, with one scale per row (batch_layout.h). No other memory has these two types.
 enum class DType : uint8_t { kF32, kF16, kBF16, kI8, kI4 };
 
 constexpr bool IsQuantised(DType type) { return type == DType::kI8 || type == DType::kI4; }
 
-// Bytes of one element; for kI8 without the scale. REQUIRES: type != kI4.
+// Bytes of one element; the scale of kI8 does not count. REQUIRES: type != kI4.
 constexpr size_t SizeOf(DType type) { return type == DType::kF32 ? 4 : type == DType::kI8 ? 1 : 2; }
 
 constexpr const char* NameOf(DType type) {
@@ -47,7 +47,7 @@ constexpr float ToF32(BF16 value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
 }
 
-// IEEE binary16 to binary32, including subnormals and NaN payloads.
+// Converts IEEE binary16 to binary32, including subnormals and NaN payloads.
 constexpr float ToF32(F16 value) {
   const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000u) << 16;
   const uint32_t magnitude = value.bits & 0x7fffu;

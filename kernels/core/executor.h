@@ -8,15 +8,16 @@
 
 namespace longstream {
 
-// Has the shape of the ABI's ls_host.parallel_run, so that a plugin's kernels run on its host's
-// threads and the process has one pool. Copyable; borrows what `context` points to.
+// An executor has the shape of the ABI's ls_host.parallel_run. So a plugin's kernels run on its
+// host's threads, and the process has one pool. It can be copied; it borrows what `context` points
+// to.
 struct Executor {
   using Task = void (*)(void* argument, uint32_t index);
 
   void* context = nullptr;
   uint32_t num_threads = 1;
-  // Runs task(argument, i) once for each i in [0, num_tasks) and returns when all are done.
-  // nullptr: the calling thread runs them in order. Not re-entrant.
+  // Runs task(argument, i) once for each i in [0, num_tasks) and returns when all are done. A task
+  // must not call `run`. If `run` is nullptr, the calling thread runs the tasks in order.
   void (*run)(void* context, uint32_t num_tasks, Task task, void* argument) = nullptr;
 };
 

@@ -11,8 +11,8 @@ bool HasF16c() {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-// The processor's family in AMD's numbering: 0x19 is Zen 3 and 4, 0x1a is Zen 5. 0: another
-// maker's.
+// The processor's family in AMD's numbering: 0x19 is Zen 3 and 4, 0x1a is Zen 5. 0 means that
+// another maker made the processor.
 unsigned AmdFamily() {
   unsigned eax, ebx, ecx, edx;
   if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0 || ebx != signature_AMD_ebx ||

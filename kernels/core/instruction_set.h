@@ -10,10 +10,13 @@ bool HasAvx2();
 bool HasAvx512();
 
 // Whether a loop over runs of memory should prefetch into the first-level cache; if not, into the
-// second. The first level is better if the misses that it can have in flight cover memory's
-// latency. Measured with attention of one row on one thread, first and second level: on AMD's
-// family 1Ah (Zen 5) 33 and 30 GB/s of 42; on 19h (Zen 4; 24 misses of 120 ns) 16 and 19 GB/s
-// of 27. True on 1Ah and later families, false on processors that were not measured.
+// second. The first level is better if enough of its misses can be in flight to cover the latency
+// of memory. Measured as the speed at which attention of one row on one thread reads memory:
+//   AMD family      first level   second level   most that was possible
+//   1Ah (Zen 5)     33 GB/s       30 GB/s        42 GB/s
+//   19h (Zen 4)     16 GB/s       19 GB/s        27 GB/s
+// On Zen 4 the first level has at most 24 misses in flight, and a miss takes 120 ns. The function
+// returns true on 1Ah and later families, and false on processors that were not measured.
 bool AsksIntoFirstLevelCache();
 
 }  // namespace longstream

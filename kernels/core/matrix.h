@@ -40,11 +40,12 @@ struct Matrix {
 // ties to even); with an f32 or f16 weight it uses the f32 row. It sums products in f32.
 //
 // An int8 or int4 weight is W[c, 32 g + i] = s[c, g] * w[c, g, i] with f16 scales s (quantise.h).
-// The projection turns its input row x into x[32 g + i] = t[g] * q[g, i], in every library by the
-// same f32 operations, each rounded to nearest even:
+// In place of a number x[32 g + i] of its input row, the projection uses t[g] * q[g, i]. Every
+// library computes t and q by the same f32 operations, each rounded to nearest even. For a group g
+// of x:
 //
 //   m = max |x| of the group;  t = m / 127;  q = round(x * (127 / m))
-//   m < 2^-100: t = 0, q = 0;  m infinite or a NaN in the group: t = NaN, q = 0
+//   if m < 2^-100: t = 0 and q = 0;  if m is infinite or a number is NaN: t = NaN and q = 0
 //   y[c] = sum_g (sum_i q[g, i] * w[c, g, i]) * t[g] * s[c, g]
 //
 // The inner sum is exact (int32). The outer sum is f32, in an order that depends only on n and k.

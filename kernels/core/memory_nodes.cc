@@ -19,7 +19,8 @@ constexpr size_t kMaxNodes = 1024;  // the most that Linux can have
 constexpr size_t kWordBits = 8 * sizeof(unsigned long);
 using NodeMask = std::array<unsigned long, kMaxNodes / kWordBits>;
 
-// The list that a file holds, or that follows `name` in one of its lines.
+// Reads the list of numbers that follows `name` in the first line that begins with it. Without a
+// name, reads the file's first line.
 std::vector<int> ReadList(const std::string& path, std::string_view name = "") {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

@@ -2,8 +2,8 @@
 // memory over them.
 //
 // Any thread of the pool may take any task (thread_pool.h), so no part of a weight or a cache
-// belongs to one thread. Then memory is read fastest if each node holds an equal share of
-// everything: interleaved, page by page.
+// belongs to one thread. Therefore memory is read fastest if each node holds an equal share of
+// everything. The pages of a range are placed on the nodes in turn (they are interleaved).
 #ifndef LONGSTREAM_KERNELS_CORE_MEMORY_NODES_H_
 #define LONGSTREAM_KERNELS_CORE_MEMORY_NODES_H_
 
@@ -16,22 +16,26 @@
 namespace longstream {
 
 // Parses ascending numbers in the system's notation, "0-2,5". White space at the end and an empty
-// list are allowed. nullopt: the text is anything else.
+// list are allowed. Returns nullopt for any other text.
 std::optional<std::vector<int>> ParseNumberList(std::string_view text);
 
-// The nodes that have memory (`nodes_directory`/has_memory), from which this process may take
-// memory (Mems_allowed_list of `status_file`) and on whose processors it may run
-// (Cpus_allowed_list, and `nodes_directory`/nodeN/cpulist). Empty if the system does not tell.
+// The nodes whose memory this process should use. Such a node
+//   - has memory (`nodes_directory`/has_memory),
+//   - may give memory to this process (Mems_allowed_list of `status_file`), and
+//   - has a processor on which this process may run (Cpus_allowed_list of `status_file` and
+//     `nodes_directory`/nodeN/cpulist).
+// The result is empty if the system does not tell.
 std::vector<int> NodesOfProcess(const std::string& nodes_directory, const std::string& status_file);
 
-// The nodes to spread large memory of this process over, as they were at the first call. None on a
-// machine with one node, and none if the process was started with a memory policy (numactl): that
-// policy then holds. Thread-safe.
+// The nodes to spread large memory of this process over, as they were at the first call. The list
+// is empty on a machine with one node. It is also empty if the process was started with a memory
+// policy (numactl), because that policy then holds. Thread-safe.
 const std::vector<int>& NodesToSpreadOver();
 
-// Makes new pages of [data, data + size) come from these nodes in turn, huge pages as a whole.
-// Pages that exist do not move. False: the system refuses, as in some containers; nothing has
-// changed. Does nothing without nodes. REQUIRES: data is at the beginning of a page.
+// Makes new pages of [data, data + size) come from these nodes in turn; a huge page comes from one
+// node. Pages that exist do not move. Returns false if the system refuses, as in some containers;
+// then nothing has changed. Without nodes, does nothing. REQUIRES: data is at the beginning of a
+// page.
 bool Interleave(void* data, size_t size, const std::vector<int>& nodes);
 
 }  // namespace longstream

@@ -7,8 +7,8 @@
 namespace longstream {
 
 // RMSNorm: y = x / sqrt(mean(x^2) + eps) * weight + bias, with the mean in f32 over `size`
-// elements. If `centred`, LayerNorm: the same with x - mean(x) in place of x. Norms of heads
-// (rope_cache_write) are not centred and have no bias.
+// elements. If `centred`, the norm is LayerNorm: the equation has x - mean(x) in place of x. Norms
+// of heads (rope_cache_write) are not centred and have no bias.
 struct Norm {
   const float* weight = nullptr;  // [size] f32; nullptr: no normalisation
   int64_t size = 0;

@@ -19,7 +19,8 @@ constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 constexpr const char* kOwnGroups = "/proc/self/cgroup";
 constexpr const char* kMount = "/sys/fs/cgroup";
 
-// The path of the process's group: the line "0::<path>". Other lines are of cgroup v1.
+// The path of the process's control group, which is in the line "0::<path>". Other lines are of
+// cgroup v1.
 std::string OwnGroup(const std::string& own_groups) {
   constexpr std::string_view kPrefix = "0::";
   std::ifstream file(own_groups);
@@ -29,13 +30,13 @@ std::string OwnGroup(const std::string& own_groups) {
   return "/";
 }
 
-// A number, or "max".
+// Reads a file that holds a number or "max", which means no limit.
 uint64_t ReadLimit(const std::string& file) {
   uint64_t limit = kUnlimited;
   return std::ifstream(file) >> limit ? limit : kUnlimited;
 }
 
-// The sum of the numbers that follow these words at the beginnings of lines.
+// Adds the numbers of the lines that begin with one of these words. nullopt: there is no such line.
 std::optional<uint64_t> SumOf(const std::string& file, std::span<const std::string_view> words) {
   std::ifstream lines(file);
   std::optional<uint64_t> sum;

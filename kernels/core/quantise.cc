@@ -1,4 +1,4 @@
-// The choice of a group's scale.
+// Chooses the scale of a group of weights.
 #include "kernels/core/quantise.h"
 
 #include <cmath>
@@ -9,7 +9,8 @@
 namespace longstream {
 namespace {
 
-// Loops run over these lanes, so that the compiler can vectorise them without reordering a sum.
+// A loop over a group keeps this many partial sums, so that the compiler can vectorise it without
+// reordering a sum.
 constexpr int64_t kLanes = 8;
 static_assert(kGroupInputs % kLanes == 0);
 
@@ -42,7 +43,7 @@ float SquaredError(const float* weights, const float* values, float scale) {
   return SumOf(sums);
 }
 
-// values = the integers of the type that are nearest to weights * inverse.
+// values[i] = the integer of the type that is nearest to weights[i] * inverse.
 void RoundInto(const ScaleSearch& search, const float* weights, float inverse, float* values) {
   for (int64_t i = 0; i < kGroupInputs; ++i) {
     float x = weights[i] * inverse;
@@ -57,8 +58,9 @@ class Search {
  public:
   Search(const ScaleSearch& search, const float* weights) : search_(search), weights_(weights) {}
 
-  // Rounds with 1 / inverse as the scale. Computes the scale that fits these integers best (least
-  // squares), and tries the nearest f16 and the f16 after it.
+  // Rounds the weights to integers with the scale 1 / inverse. Computes the scale that fits these
+  // integers best (least squares). Then tries two f16 numbers as the scale: the nearest to it, and
+  // the next f16.
   void Try(float inverse) {
     float values[kGroupInputs];
     RoundInto(search_, weights_, inverse, values);

@@ -1,7 +1,7 @@
 // Weights in 8 and 4 bits: each group of 32 inputs of an output shares one scale.
 //
-// A group takes 32 bytes (int8) or 16 bytes (int4), and 2 for its scale: 8.5 or 4.5 bits per
-// weight.
+// A group of int8 takes 32 bytes and 2 for its scale, which is 8.5 bits per weight. A group of int4
+// takes 16 bytes and 2 for its scale, which is 4.5 bits per weight.
 #ifndef LONGSTREAM_KERNELS_CORE_QUANTISE_H_
 #define LONGSTREAM_KERNELS_CORE_QUANTISE_H_
 
@@ -25,11 +25,10 @@ struct WeightGroup {
 // The largest magnitude that a weight may have: the largest f16 scale times the largest integer.
 constexpr float LargestWeight(DType type) { return 65504.0f * (type == DType::kI8 ? 127 : 7); }
 
-// Parameters of the search for a group's scale. A level is the value that the group's largest
-// weight gets in units of the scale, before it is cut to the range of integers. For each level, the
-// weights are rounded to integers, and two scales are tried for these: the one with the least
-// squared error, and its neighbour in f16. The vectorised search is the same
-// (lanes/quantise_lanes.h).
+// Parameters of the search for a group's scale. A level is the group's largest weight divided by
+// the scale, before it is cut off at the range of integers. For each level, the search rounds the
+// weights to integers and then tries two scales: the one with the least squared error for these
+// integers, and the next f16. The vectorised search is the same (lanes/quantise_lanes.h).
 struct ScaleSearch {
   float low, high;                // the range of the type's integers
   float first_level, last_level;  // a level beyond the range cuts off the largest weight
@@ -41,16 +40,17 @@ constexpr ScaleSearch ScaleSearchOf(DType type) {
                             : ScaleSearch{-8.0f, 7.0f, 6.0f, 9.5f, 0.25f, true};
 }
 
-// The nearest f16 scale of weights below this magnitude is 0.
+// If all weights of a group are below this magnitude, the f16 nearest to their scale is 0.
 inline constexpr float kSmallestWeight = 0x1p-25f;
 
-// Quantises `count` <= 32 weights, followed by zeros, to the group with the least squared error
-// among a fixed set of scales. Equal weights give equal groups on every processor. If a weight is
-// NaN or larger than LargestWeight, the scale is NaN, and so is every product with the group.
+// Quantises `count` <= 32 weights to a group; zeros fill the rest of it. Of a fixed set of scales,
+// the group gets the one with the least squared error. Equal weights give equal groups on every
+// processor. If a weight is NaN or larger than LargestWeight, the scale is NaN, and so is every
+// product with the group.
 WeightGroup QuantiseGroup(DType type, const float* weights, int64_t count);
 
-// The same for `count` groups of weights, [count, 32]. Works on as many groups at a time as a
-// vector register has lanes.
+// Quantises `count` groups of weights [count, 32] as QuantiseGroup does. Works on as many groups at
+// a time as a vector register has lanes.
 void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups);
 
 }  // namespace longstream

@@ -15,13 +15,14 @@ enum class OpStatus : int {
   kDeviceLost = 3,   // the device reported a failure and can no longer be used
 };
 
-// Ops of one stream run in the order of their calls. An op allocates nothing: it takes scratch from
+// Ops of one stream run in the order of their calls. An op allocates nothing. It takes scratch from
 // `workspace`, and states the size that it needs as a function of its arguments.
 //
-// A failure is sticky: once `status` is not kOk, later ops of the stream do nothing. A step checks
-// it once at its end, which keeps a forward pass readable. Used by one thread at a time.
+// A failure is sticky: once `status` is not kOk, later ops of the stream do nothing. So a step
+// checks `status` once at its end, which keeps a forward pass readable. A stream is used by one
+// thread at a time.
 struct Stream {
-  Executor executor;               // CPU: the threads
+  Executor executor;               // CPU: the threads that run the ops
   void* native = nullptr;          // CUDA: a cudaStream_t
   bool overlaps = false;           // CUDA: a kernel may start before the previous one has ended
   bool wgmma = false;              // CUDA: the device has wgmma, and kernels shall use it

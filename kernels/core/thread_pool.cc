@@ -7,17 +7,19 @@
 namespace longstream {
 namespace {
 
-// Longer than the gap between two ops of a step (a few microseconds), shorter than a time slice.
+// How long a thread spins before it sleeps. This is longer than the gap between two ops of a step
+// (a few microseconds) and shorter than a time slice of the system.
 constexpr std::chrono::microseconds kSpinTime{50};
 constexpr size_t kCacheLine = 64;
 
 inline void Pause() { __builtin_ia32_pause(); }
 
-// Pauses between two yields. They take 6 us on a Zen 5 processor. A yield takes 0.4 us, during
-// which the thread notices nothing.
+// The number of pauses between two yields. So many pauses take 6 us on a Zen 5 processor. A yield
+// takes 0.4 us, during which the thread does not look for work.
 constexpr int kPausesInARow = 256;
 
-// Spins until done() or kSpinTime is over; yields now and then, because machines are shared.
+// Spins until done() returns true or kSpinTime is over, and returns whether it is done. Yields now
+// and then, because other processes may need the processor.
 template <typename Done>
 bool SpinUntil(const Done& done) {
   if (done()) return true;
@@ -40,19 +42,20 @@ constexpr uint32_t NumTasks(uint64_t interval) { return EndOf(interval) - BeginO
 
 }  // namespace
 
-// One thread's tasks, in a cache line that other threads touch only when they have no tasks of
+// The tasks of one thread, in a cache line that other threads touch only when they have no tasks of
 // their own.
 //
-// A worker may look at a run at any time, also between two jobs of its caller. It has taken a task
-// only when it has changed `left`. From then on the job is not done until the worker has counted
-// that task. Until then `task` and `argument`, which were written before `left`, stay as they are.
+// A worker may look at a run at any time, even while its job has no caller. It has taken a task
+// only when it has changed `left`. From then on, the job is not done until the worker has counted
+// the task. While a job is not done, `task` and `argument` stay as they are; they were written
+// before `left`.
 struct alignas(kCacheLine) ThreadPool::Run {
   std::atomic<uint64_t> left{0};  // Interval: tasks that nobody has taken yet
   Executor::Task task = nullptr;
   void* argument = nullptr;
 
-  // Takes a task, from the front for the run's own thread and from the back for others, and does
-  // it; false: none is left.
+  // Takes a task and does it. The run's own thread takes the first task that is left, other threads
+  // take the last one. Returns false if no task is left.
   bool DoOne(bool own) {
     uint64_t tasks = left.load(std::memory_order_relaxed);
     do {
@@ -71,8 +74,8 @@ struct alignas(kCacheLine) ThreadPool::Job {
 
   std::atomic<bool> taken{false};                     // a caller has the job
   alignas(kCacheLine) std::atomic<uint64_t> done{0};  // tasks that workers did, and kCallerSleeps
-  // [num_threads]. The pointer has a cache line that is never written, because all spinning workers
-  // read it.
+  // [num_threads]. The pointer has a cache line of its own, because all spinning workers read it.
+  // Nobody writes to this line.
   alignas(kCacheLine) Run* runs = nullptr;
 };
 
@@ -126,8 +129,8 @@ void ThreadPool::ParallelRun(uint32_t num_tasks, Executor::Task task, void* argu
   }
   // The first look at num_sleepers_ is cheap. It lets sleepers wake up while this thread does its
   // first task, but it can miss a thread that is just going to sleep. The second look, after the
-  // first task, finds that thread. It needs an ordered operation, which costs nothing there,
-  // because the stores above have long reached the other processors.
+  // first task, finds that thread. Only the second look needs an ordered operation. The operation
+  // costs nothing there, because the stores above have long reached the other processors.
   if (num_sleepers_.load(std::memory_order_relaxed) > 0) Wake(threads);
   uint32_t num_done = job->runs[0].DoOne(true) ? 1 : 0;
   if (num_sleepers_.fetch_add(0, std::memory_order_acq_rel) > 0) Wake(threads);
@@ -144,7 +147,7 @@ Executor ThreadPool::AsExecutor() {
 }
 
 ThreadPool::Job* ThreadPool::Acquire() {
-  // A thread looks first for the job that it had before, because that job's lines are in its cache.
+  // A caller first tries the job that it had before, because that job's lines are in its cache.
   static std::atomic<uint32_t> num_callers{0};
   thread_local const uint32_t first = num_callers.fetch_add(1, std::memory_order_relaxed);
   for (uint32_t i = 0; i < kMaxCallers; ++i) {
@@ -215,7 +218,7 @@ void ThreadPool::RunWorker(uint32_t thread) {
 ThreadPool::Job* ThreadPool::Find(uint32_t thread, uint32_t* next_job) {
   const uint32_t num_jobs = num_jobs_used_.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < num_jobs; ++i) {
-    // Takes the jobs in turn, so that no caller keeps the worker to itself.
+    // Goes through the jobs in turn, so that no caller keeps the worker to itself.
     const uint32_t index = *next_job < num_jobs ? *next_job : 0;
     *next_job = index + 1;
     Job& job = jobs_[index];

@@ -10,8 +10,8 @@ namespace longstream {
 inline constexpr const char* kIsaNames[] = {"baseline", "avx2", "avx512"};
 
 // The ops compiled for `isa`. nullptr if the name is unknown, or if the processor or its operating
-// system lacks the set. Thread-safe. It is for callers that need a certain set, such as tests;
-// others use DeviceOps().
+// system lacks the set. Thread-safe. This function is for callers that need a certain set, such as
+// tests. Others use DeviceOps().
 const OpTable* OpsFor(const char* isa);
 
 }  // namespace longstream

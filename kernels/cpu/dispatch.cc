@@ -1,5 +1,5 @@
 // Chooses the CPU op table when the process first asks for it. This file is compiled for the
-// baseline.
+// baseline instruction set.
 #include <cstdlib>
 #include <string_view>
 

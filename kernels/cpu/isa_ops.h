@@ -39,7 +39,7 @@ void FiniteRows(Stream& stream, const FiniteRowsArgs& args);
 void GatherRows(Stream& stream, const GatherRowsArgs& args);
 void NormRows(Stream& stream, const NormRowsArgs& args);
 
-// All ops above as a table.
+// The ops above as a table.
 const OpTable& Ops();
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -30,7 +30,7 @@ const OpTable& Ops() {
       .log_probs = LogProbs,
       .finite_rows = FiniteRows,
       .gather_rows = GatherRows,
-      .cut_grid = kLanes,  // any cut keeps a row's bits; fewer rows cost as much
+      .cut_grid = kLanes,  // any cut keeps a row's bits; pieces of fewer rows would cost as much
       .int8_pages = true,
   };
   return kOps;

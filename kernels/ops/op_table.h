@@ -1,7 +1,8 @@
 // The ops of one kernel library, as a table.
 //
-// A decoder calls ops only through the table. Which library fills it (reference, one of the CPU
-// instruction sets, CUDA) is decided when a plugin is linked and, on a CPU, when it starts.
+// A decoder calls ops only through the table. The libraries are the reference, one for each CPU
+// instruction set, and CUDA. Which of them fills the table is decided when a plugin is linked and,
+// on a CPU, when it starts.
 #ifndef LONGSTREAM_KERNELS_OPS_OP_TABLE_H_
 #define LONGSTREAM_KERNELS_OPS_OP_TABLE_H_
 
@@ -49,8 +50,8 @@ struct OpTable {
   LogProbsFunction log_probs = nullptr;
   FiniteRowsFunction finite_rows = nullptr;
   GatherRowsFunction gather_rows = nullptr;
-  // Attention and projections keep all bits if a prefill is cut at absolute multiples of this
-  // number of tokens. It divides 64, the grid of linear_recurrence.
+  // If a prefill is cut at absolute multiples of this number of tokens, attention and projections
+  // give the same bits as without cuts. The number divides 64, the grid of linear_recurrence.
   int32_t cut_grid = 64;
   // Whether the ops that read and write pages serve int8 pages.
   bool int8_pages = false;

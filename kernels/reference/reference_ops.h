@@ -1,8 +1,9 @@
 // The reference ops: each op as its equation, in plain scalar loops with f64 sums. Tests compare
-// every other kernel library with them. They are slow, and only tests link them.
+// every other kernel library with the reference ops. Only tests link the reference ops, because
+// they are slow.
 //
 // A packed weight of the reference is the row-major matrix [n, k] itself or, for int8 and int4, its
-// groups; 64-byte aligned.
+// groups. It is 64-byte aligned.
 #ifndef LONGSTREAM_KERNELS_REFERENCE_REFERENCE_OPS_H_
 #define LONGSTREAM_KERNELS_REFERENCE_REFERENCE_OPS_H_
 
@@ -13,7 +14,7 @@
 
 namespace longstream {
 
-// Thread-safe.
+// Returns the table of the reference ops. Thread-safe.
 const OpTable& ReferenceOps();
 
 namespace reference {

@@ -37,8 +37,8 @@ std::vector<AttentionEntry> MixedBatch() {
 constexpr int64_t kMixedHistories = 11;
 constexpr int64_t kMixedTokens = 300;
 
-// The type of a history's keys and values that are written to pages of `type`. The op rounds f32
-// rows to int8.
+// The type of the keys and values of a history if its pages have `type`. For int8 pages they are
+// f32, and the op rounds them.
 DType RowType(DType type) { return type == DType::kI8 ? DType::kF32 : type; }
 
 }  // namespace
@@ -205,24 +205,25 @@ void AttentionTest::RoundQueries(const std::vector<AttentionEntry>& entries) {
 }
 
 double AttentionTest::Tolerance(bool is_decode) const {
-  // An error of e in a score changes its weight by a factor of 1 + e, and an output by at most 2 e
-  // sum_j p_j |v_j|, where the sum is below 4. A score is a sum of D products around 1 / sqrt(D).
-  // Its partial sums stay below 8, and its D rounding errors add up like a random walk, so e < 4
-  // sqrt(D) eps 8. The sums over the keys add a random walk of their own errors, whose terms shrink
-  // with the number of keys. 16 eps covers that walk and the exponential.
+  // An error of e in a score changes its weight by a factor of 1 + e. It changes an output by at
+  // most 2 e sum_j p_j |v_j|, and this sum is below 4. A score is a sum of D products, each around
+  // 1 / sqrt(D). Its partial sums stay below 8, and its D rounding errors add up like a random
+  // walk, so e < 4 sqrt(D) eps 8. The sums over the keys add a random walk of their own errors,
+  // whose terms shrink with the number of keys. 16 eps covers this second walk and the exponential.
   const double e = (32 * std::sqrt(static_cast<double>(shape_.head_dim)) + 16) * kEps;
-  // ALiBi adds a term b_j = m (p - j) to a score, with six more errors of eps b_j each: two of the
-  // term itself, one of the sum, and one each of the distance to the maximum, its scale and its
-  // exponential. By convexity the softmax's mean of b is at most ln sum_j e^(s_j) - s_p, where s
-  // are the scores without b. That is below 16 for 5000 scores of variance 1.
+  // ALiBi adds a term b_j = m (p - j) to a score, and six more errors of eps b_j each. Two are
+  // errors of the term itself and one is that of the addition. The other three are those of the
+  // distance to the maximum, of its scale and of its exponential. By convexity the softmax's mean
+  // of b is at most ln sum_j e^(s_j) - s_p, where s are the scores without b. That is below 16 for
+  // 5000 scores of variance 1.
   const double distances = alibi_ ? 6 * 16 * kEps : 0.0;
-  // A cap c adds the errors of x / c, of tanh and of c tanh: 8 eps of the score.
+  // A cap c adds the errors of x / c, of tanh and of c tanh, together 8 eps of the score.
   const double cap = softcap_ > 0.0f ? 8 * 8 * kEps : 0.0;
   const double exact = 2 * (e + distances + cap) * 4;
   const LibraryTraits::Attention attention = traits().attention;
   if (type_ == DType::kI8) return exact + Int8Rounding();
   if (attention == LibraryTraits::Attention::kExact || type_ != DType::kBF16) return exact;
-  // Weights that are rounded by a factor of 1 + u change an output by at most u sum_j p_j |v_j|. If
+  // If weights are rounded by a factor of 1 + u, an output changes by at most u sum_j p_j |v_j|. If
   // the library rounds the queries of prefill rows, the test has rounded the reference's queries
   // too. Queries of 17 bits move a score by a random walk of D errors of u |q_d k_d| / sqrt(D),
   // which stays below 8 u.
@@ -236,15 +237,16 @@ double AttentionTest::Tolerance(bool is_decode) const {
 
 double AttentionTest::Int8Rounding() const {
   if (traits().int8_weight_bits == 0) return 0;
-  // Rounding a query moves it by at most half a step, evenly spread: 2^-16 of its largest number,
-  // which is below 5 for N(0, 1). It moves a score by a random walk of D such errors times
-  // k_d / sqrt(D); 4 deviations of it are 4 * 5 / sqrt(3) * 2^-16 < 12 * 2^-16. An output changes
-  // as in Tolerance.
+  // Rounding a number of a query moves it by at most half a step: 2^-16 of the query's largest
+  // number, which is below 5 for N(0, 1). The moves are evenly spread. A score moves by a random
+  // walk of D such moves times k_d / sqrt(D). Four deviations of the walk are
+  // 4 * 5 / sqrt(3) * 2^-16, which is below 12 * 2^-16. An output then changes as Tolerance says.
   const double queries = 2 * (12 * 0x1p-16) * 4;
-  // Rounding moves a block's weights by half a step: with 16 bits by 2^-17 of the largest weight
-  // times its value's scale, p s. A random walk of 64 such errors times numbers up to 127 is below
-  // 4 * 8 / sqrt(3) * 2^-17 p s 127 < 19 * 2^-17 p |v|. Here |v| is below 5, and the p of all
-  // blocks add up to at most the sum of all weights.
+  // Rounding moves each weight of a block by at most half a step. With 16 bits that is 2^-17 of the
+  // block's largest p s, where p is a weight and s the scale of its value. The sum over a block
+  // moves by a random walk of 64 such moves times numbers up to 127. It is below
+  // 4 * 8 / sqrt(3) * 2^-17 p s 127 < 19 * 2^-17 p |v|. Here |v| is below 5, and the largest p of
+  // all blocks add up to at most the sum of all weights.
   const double weights = 19 * std::ldexp(1.0, -1 - traits().int8_weight_bits) * 5;
   return queries + weights;
 }
@@ -254,8 +256,9 @@ void AttentionTest::ExpectMatchInMixedBatch(const std::string& what) {
   constexpr AttentionShape kShapes[] = {{1, 1, 8},   {6, 2, 24}, {5, 1, 64}, {4, 4, 80},
                                         {4, 1, 128}, {8, 8, 40}, {16, 8, 32}};
   for (const AttentionShape& shape : kShapes) {
-    // Each shape and call takes one pair of type and page length. The number of shapes and the
-    // number of pairs have no common factor, so a shape gets another pair in the next call.
+    // Each shape takes one pair of type and page length in each call of this function. The number
+    // of shapes and the number of pairs have no common factor, so a shape gets another pair in the
+    // next call.
     const DType type = types_[next_pair_ % types_.size()];
     const int32_t page_tokens = next_pair_ / types_.size() % 2 == 0 ? 16 : 64;
     ++next_pair_;
@@ -319,9 +322,9 @@ void AttentionTest::ExpectSameBitsOnAnyThreads() {
 }
 
 void AttentionTest::ExpectMatchAndSameBitsWithSoftcap() {
-  // Scores have a variance of 1. The first cap bends them; the second is Gemma's. A cap is only a
-  // number to a kernel, so an interpreted library tests the first cap alone, with all shapes of
-  // heads.
+  // Scores have a variance of 1. The first cap, 0.7, bends them; the second is Gemma's. A cap is
+  // only a number to a kernel, so an interpreted library tests the first cap alone, with all shapes
+  // of heads.
   for (const float cap : {0.7f, 50.0f}) {
     if (traits().interpreted && cap > 1.0f) continue;
     softcap_ = cap;

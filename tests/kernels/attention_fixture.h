@@ -1,5 +1,5 @@
-// The parts that the tests of attention share: histories of random queries, keys and values, steps
-// cut from them, and the properties that each view of keys is tested for.
+// What the tests of attention share: histories of random queries, keys and values; steps that are
+// cut from them; and the properties that each view of keys is tested for.
 #ifndef LONGSTREAM_TESTS_KERNELS_ATTENTION_FIXTURE_H_
 #define LONGSTREAM_TESTS_KERNELS_ATTENTION_FIXTURE_H_
 
@@ -23,7 +23,7 @@ struct AttentionShape {
 
 std::string NameOf(const AttentionShape& shape, DType type);
 
-// All rows of one sequence, of past and of future steps.
+// All rows of one sequence: those of past steps and those of future steps.
 struct AttentionHistory {
   AttentionHistory(int64_t tokens, const AttentionShape& shape, DType type, Random& random);
 
@@ -58,12 +58,12 @@ class AttentionTest : public OpTest {
   void MakeHistories(int64_t count, int64_t tokens, const AttentionShape& shape, DType type,
                      int32_t page_tokens = 16);
 
-  // Runs the op on caches that hold the keys and values that the entries may read, and NaN
-  // elsewhere.
+  // Runs the op. The caches hold the keys and values that the entries may read; all other elements
+  // of the caches are NaN.
   virtual OwnedMatrix Run(const OpTable& table, const Executor& executor,
                           const std::vector<AttentionEntry>& entries) = 0;
 
-  // The arguments of a call over `keys`, with scale() and softcap_, and with window_ over rings.
+  // The arguments of a call over `keys`. They have scale() and softcap_ and, over rings, window_.
   AttentionArgs Args(const KeyView& keys, const AttentionStep& step, const OwnedMatrix& out) const;
   // Runs the op with Args, with AlibiSlopes if alibi_ is set, and with the workspace that the op
   // needs.
@@ -75,12 +75,13 @@ class AttentionTest : public OpTest {
   // Compares the library with the reference. If the library rounds queries, this rounds the queries
   // of the histories first, and they stay rounded.
   void ExpectMatch(const std::vector<AttentionEntry>& entries, const std::string& what);
-  // Compares the library with the reference in one batch of decode rows and prefill pieces, of all
-  // lengths and positions up to 300, for heads of several shapes.
+  // Compares the library with the reference in one batch of decode rows and prefill pieces. The
+  // pieces have many lengths and positions up to 300. Heads have several shapes.
   void ExpectMatchInMixedBatch(const std::string& what);
   // Compares the library with the reference over int8 pages, if the library serves them. All
-  // integers of queries, keys and values are the largest, and all products of a sum have one sign,
-  // in the widest heads and in whole blocks of keys. So sums of integers reach their largest size.
+  // integers of queries, keys and values are the largest of their types, and all products of a sum
+  // have one sign. The heads are the widest, and the blocks of keys are whole. So sums of integers
+  // reach their largest size.
   void ExpectMatchOfLargestIntegers();
   // Expects each entry of the mixed batch to have the same bits when it is computed alone.
   void ExpectSameBitsAlone();
@@ -88,8 +89,8 @@ class AttentionTest : public OpTest {
   void ExpectSameBitsOnAnyThreads();
   // Expects a prefill of 300 tokens to have the same bits however it is cut.
   void ExpectSameBitsInPieces();
-  // Tests values of several slices, up to as many as a task computes together: against the
-  // reference, and for the same bits in any batch, on one thread or two, and in pieces.
+  // Tests values of several slices, up to as many as a task computes together. Compares them with
+  // the reference. Expects the same bits in any batch, on one thread or two, and in pieces.
   void ExpectSlicesOfValues(const std::string& what);
   // Compares the mixed batch with the reference under several caps. Expects rows to have the same
   // bits alone, and a prefill to have the same bits in pieces.
@@ -100,7 +101,7 @@ class AttentionTest : public OpTest {
   // The rings for a step. They hold only the last window - 1 positions before each entry.
   OwnedRings Rings(const std::vector<AttentionEntry>& entries, int32_t window, int32_t slots,
                    bool near_keys) const;
-  // `types`, and kI8 if the op is tested with it.
+  // `types` and, if the op is tested with int8 pages, kI8.
   std::vector<DType> AndInt8(std::vector<DType> types) const;
   float scale() const;
   // The slopes of ALiBi for H heads: [1, H], m_h = 2^(-8 h / H) for h = 1 ... H.

@@ -1,7 +1,8 @@
 // Batches, pages and rings for the tests of the ops that read and write caches.
 //
-// All memory that no row of a batch may read is NaN (Buffer): other pages, the unused end of the
-// last page, and ring slots outside the window. Pages and slots are handed out in random order.
+// All memory that no row of a batch may read is NaN (Buffer). This is other pages, the unused end
+// of the last page, and ring slots outside the window. Pages and slots are handed out in random
+// order.
 #ifndef LONGSTREAM_TESTS_KERNELS_CACHE_FIXTURE_H_
 #define LONGSTREAM_TESTS_KERNELS_CACHE_FIXTURE_H_
 
@@ -29,7 +30,8 @@ struct TestPlace {
   int32_t slot = 0;
 };
 
-// Places for sequences of up to `max_tokens` tokens; ids are scattered and some stay unused.
+// Places for sequences of up to `max_tokens` tokens. The ids of pages and slots are scattered, and
+// some ids stay unused.
 std::vector<TestPlace> ScatteredPlaces(int64_t num_sequences, int64_t max_tokens,
                                        int32_t page_tokens, Random& random);
 int64_t NumPages(const std::vector<TestPlace>& places);
@@ -69,8 +71,8 @@ class OwnedPages {
   // Bytes of all keys.
   size_t size() const { return keys_.size(); }
   size_t value_size() const { return values_.size(); }
-  // Writes row `row` of k [*, num_kv_heads * head_dim] and v [*, num_value_heads * head_dim] as
-  // position `position` of `place`.
+  // Writes row `row` of k [*, num_kv_heads * head_dim] and of v [*, num_value_heads * head_dim] to
+  // the place of position `position` of a sequence.
   void Write(const TestPlace& place, int64_t position, const OwnedMatrix& k, const OwnedMatrix& v,
              int64_t row);
   float key(const TestPlace& place, int64_t position, int64_t head, int64_t d) const;

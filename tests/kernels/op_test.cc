@@ -1,4 +1,4 @@
-// Shared parts of the op tests.
+// What all op tests share.
 #include "tests/kernels/op_test.h"
 
 #include <array>
@@ -26,9 +26,10 @@ constexpr std::byte kUnwritten{0xff};
 constexpr std::align_val_t kAlignment{64};
 constexpr int64_t kGapElements = 3;
 
-// A byte of a guard. Elements of two and four bytes are NaN in every type, so a result shows that
-// it was computed from a guard. As f32 and bf16 they are signalling NaNs. No operation returns a
-// signalling NaN, so writing back such a result changes the guard and shows too.
+// A byte of a guard. Read as an element of two or four bytes, a guard is NaN in every type, so a
+// result shows that it was computed from a guard. As f32 and bf16 it is a signalling NaN. No
+// operation returns a signalling NaN, so writing back such a result changes the guard and shows
+// too.
 std::byte GuardAt(const std::byte* at) {
   return reinterpret_cast<uintptr_t>(at) % 2 == 0 ? std::byte{0xa5} : std::byte{0x7f};
 }
@@ -231,8 +232,8 @@ OwnedMatrix FlatRows(int64_t rows, int64_t k, int64_t period) {
 }
 
 OwnedWeight FlatWeight(int64_t n, int64_t k, DType type, int64_t period) {
-  // 127 / 128 and 7 / 8 are exact. An int4 group stores 7, its largest number, as the byte 15; to
-  // get it, the group must also hold a -8.
+  // 127 / 128 and 7 / 8 are exact. An int4 group stores 7, its largest number, as the byte 15. It
+  // gets 7 only if it also holds a number that becomes -8.
   const float largest = type == DType::kI8 ? 127.0f / 128 : 7.0f / 8;
   OwnedMatrix source(n, k);
   for (int64_t r = 0; r < n; ++r) {
@@ -257,8 +258,8 @@ OwnedStream::OwnedStream(size_t workspace_bytes, const Executor& executor)
 double DotTolerance(int64_t k) { return 4 * static_cast<double>(k + 8) * kEps; }
 
 double RowRoundingTolerance(DType weight_type, int64_t k) {
-  // bf16: |h| < 4 has steps of 2^-6. int8: |h| < 16, because h is a product of two normal numbers;
-  // its steps are 1/127 of the largest |h|. |w| < 4 / sqrt(k).
+  // A bf16 |h| below 4 has steps of 2^-6. The steps of an int8 h are 1/127 of the largest |h|,
+  // which is below 16, because h is a product of two normal numbers. |w| is below 4 / sqrt(k).
   const double largest_w = 4 / std::sqrt(static_cast<double>(k));
   if (IsQuantised(weight_type)) return 16.0 / 127 * largest_w;
   return weight_type == DType::kBF16 ? 0x1p-6 * largest_w : 0.0;

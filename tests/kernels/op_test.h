@@ -1,9 +1,9 @@
-// Shared parts of the op tests: random data in guarded buffers, packed weights, streams, and
-// comparisons whose messages name the op, the library and the index.
+// What all op tests share: random data in guarded buffers, packed weights, streams, and comparisons
+// whose messages name the op, the library and the index.
 //
-// An op's test runs on every library that its program is linked with (ops_under_test.h): here on
-// every instruction set of the processor, in tests/simt on the CUDA ops. It compares with the
-// reference:
+// A test of an op runs on every library that its program is linked with (ops_under_test.h). In this
+// folder these are the CPU ops for every instruction set of the processor; in tests/simt they are
+// the CUDA ops. A test compares the library with the reference:
 //
 //   class EmbedTest : public OpTest {};
 //   LONGSTREAM_INSTANTIATE_OP_TEST(EmbedTest);
@@ -33,7 +33,7 @@ inline constexpr double kEps = 0x1p-24;
 // Reads or writes an element of `type`. Writing rounds to nearest, ties to even.
 float LoadElement(DType type, const std::byte* from);
 void StoreElement(DType type, float value, std::byte* to);
-// `value` rounded to `type`, to nearest, ties to even, as f32.
+// `value` rounded to `type` (to nearest, ties to even), as f32.
 float RoundTo(DType type, float value);
 
 // Sizes that are no multiple of any register, panel or tile, and a few that are.
@@ -64,31 +64,32 @@ class RandomBits {
   uint64_t state_;
 };
 
-// Random numbers from a fixed seed. It is fast, because tests fill buffers with millions of them.
+// Gives random numbers from a fixed seed. It is fast, because tests fill buffers with millions of
+// them.
 class Random {
  public:
   explicit Random(uint64_t seed) : bits_(seed) {}
 
-  // N(0, 1): the sum of two numbers of a table. There are 2^23 different sums.
+  // A number of N(0, 1), as the sum of two numbers of a table. There are 2^23 different sums.
   float Normal() {
     const uint64_t bits = bits_();
     return normals_[bits % kTable] + normals_[bits / kTable % kTable];
   }
-  // Uniform in [low, high], both included.
+  // An integer of the uniform distribution on [low, high], both included.
   int64_t Integer(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(bits_);
   }
   std::vector<float> Normals(int64_t count, float scale = 1.0f);
 
  private:
-  static constexpr size_t kTable = 4096;  // numbers: 16 KiB, which stay in the first-level cache
+  static constexpr size_t kTable = 4096;  // numbers; 16 KiB stay in a first-level cache
   static const float* Table();
 
   RandomBits bits_;
   const float* normals_ = Table();  // numbers of N(0, 1/2)
 };
 
-// Bytes, 64-byte aligned, between two guards. The destructor reports a change of a guard;
+// Bytes, 64-byte aligned, between two guards. The destructor reports a change of a guard.
 // AddressSanitizer ends the program at a read or write of a guard. The bytes are filled with 0xff
 // (a NaN in every type), so a read of bytes that nobody wrote shows in the results. The guards are
 // NaN too.
@@ -113,8 +114,8 @@ class Buffer {
   size_t size_ = 0;
 };
 
-// A matrix that owns its elements. Its stride exceeds its columns. The gaps between rows must stay
-// untouched (CheckGaps).
+// A matrix that owns its elements. Its stride exceeds its number of columns. The gaps between its
+// rows must stay untouched (CheckGaps).
 class OwnedMatrix {
  public:
   OwnedMatrix() = default;
@@ -167,12 +168,12 @@ class OwnedWeight {
   std::vector<Buffer> packed_;
 };
 
-// Rows and a weight that give the largest sums of integers: all integers are the largest of their
+// Rows and a weight that give the largest sums of integers. All integers are the largest of their
 // types, and the products of a sum all have one sign (with int4, all but one of each group). Signs
-// change every `period` inputs and from row to row. Outputs are at most 1 in size.
+// change every `period` inputs and from row to row. The magnitudes of outputs are at most 1.
 OwnedMatrix FlatRows(int64_t rows, int64_t k, int64_t period);
 OwnedWeight FlatWeight(int64_t n, int64_t k, DType type, int64_t period);
-// The allowed error of an output, whatever the order of its sum.
+// The allowed error of such an output, whatever the order of its sum.
 double FlatTolerance(int64_t k);
 
 // A stream with a guarded workspace of exactly the size that the op states.
@@ -189,25 +190,28 @@ class OwnedStream {
 };
 
 // The allowed error of an f32 sum of k products h[i] w[i], with h ~ N(0, 1) and w as in
-// OwnedWeight: 4 sqrt(k) eps sum |h w| for the sum, which random rounding errors exceed with a
-// probability of at most 1e-3 (Higham and Mary 2019), and eps for the few operations around it.
+// OwnedWeight. The sum itself may have an error of 4 sqrt(k) eps sum |h w|; random rounding errors
+// exceed this with a probability of at most 1e-3 (Higham and Mary 2019). The few operations around
+// the sum may add eps.
 double DotTolerance(int64_t k);
 // The error that one h[i] adds to DotTolerance if the library and the reference round it to two
-// neighbouring bf16 or int8 numbers (the weight's type says which). This can happen near the middle
-// between the two, and only to an h that is computed (normalised or gated).
+// neighbouring numbers. They are bf16 or int8 numbers, as the type of the weight says. This can
+// happen near the middle between the two numbers, and only to an h that is computed (normalised or
+// gated).
 double RowRoundingTolerance(DType weight_type, int64_t k);
 
-// An executor over a pool of 1, 2, 3 ... threads; the pools live as long as the process.
+// An executor over a pool of `num_threads` threads. The pools live as long as the process.
 Executor ExecutorOf(uint32_t num_threads);
 
-// Fails, naming `what` and the first index, unless |actual - expected| <= absolute + relative *
-// |expected| for every element; NaN equals NaN only.
+// Fails unless |actual - expected| <= absolute + relative * |expected| for every element; NaN
+// equals only NaN. The message names `what` and the first index at which this does not hold.
 void ExpectNear(const Matrix& actual, const Matrix& expected, double absolute, double relative,
                 const std::string& what);
-// Fails, naming `what` and the first index, unless all elements have the same bits.
+// Fails unless all elements have the same bits. The message names `what` and the first index that
+// differs.
 void ExpectSameBits(const Matrix& actual, const Matrix& expected, const std::string& what);
 
-// The parameter names a library.
+// The base of the tests of one op. The test's parameter names a library.
 class OpTest : public testing::TestWithParam<std::string> {
  protected:
   const OpTable& ops() const { return OpsUnderTest(GetParam()); }

@@ -1,4 +1,4 @@
-// The libraries of ops that a test program runs its tests on. Each program defines them once.
+// The libraries of ops on which a test program runs its tests. Each program defines them once.
 #ifndef LONGSTREAM_TESTS_KERNELS_OPS_UNDER_TEST_H_
 #define LONGSTREAM_TESTS_KERNELS_OPS_UNDER_TEST_H_
 
@@ -12,20 +12,21 @@ namespace longstream {
 
 // What tests must know about a library: choices that kernels/ops leaves to it, and how it runs.
 struct LibraryTraits {
-  // How attention over bf16 keys and values rounds the numbers that it multiplies with them,
-  // queries and softmax weights (ops/attention/attention.h).
+  // How attention over bf16 keys and values rounds queries and softmax weights, the numbers that it
+  // multiplies with them (ops/attention/attention.h).
   enum class Attention {
     kExact,
-    kRoundsPrefill,  // prefill rows: both to bf16; decode rows: both to 17 bits
-    kRoundsWeights,  // all rows: weights to bf16, queries to 17 bits
+    kRoundsPrefill,  // both: in prefill rows to bf16, in decode rows to 17 bits
+    kRoundsWeights,  // in all rows weights to bf16, queries to 17 bits
   };
   Attention attention = Attention::kExact;
-  // Over int8 pages: the bits that attention rounds weights to; it rounds queries to 16 bits then.
-  // 0: it rounds neither.
+  // The number of bits to which attention over int8 pages rounds weights; it then rounds queries to
+  // 16 bits. 0: it rounds neither.
   int int8_weight_bits = 0;
-  // Sums of products are truncated, as tensor cores do it, not rounded to nearest.
+  // The library truncates sums of products, as tensor cores do, instead of rounding them to
+  // nearest.
   bool cuts_sums_off = false;
-  // Stores bf16 weights in 12 bits (ops/gemm/pack.h).
+  // The library stores bf16 weights in 12 bits (ops/gemm/pack.h).
   bool compresses_bf16 = false;
   // The library checks descriptors before it computes anything, and refuses bad ones.
   bool checks_descriptors = true;

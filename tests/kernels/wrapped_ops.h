@@ -12,7 +12,8 @@ namespace longstream {
 template <typename Args>
 using OpMember = void (*OpTable::*)(Stream&, const Args&);
 
-// `ops` with Wrapper<Args, kOp>::Run(stream, args) in place of each op kOp that has a stream.
+// Returns `ops` with Wrapper<Args, kOp>::Run(stream, args) in place of each op kOp that has a
+// stream.
 template <template <typename Args, OpMember<Args> kOp> class Wrapper>
 OpTable Wrapped(OpTable ops) {
   static_assert(offsetof(OpTable, cut_grid) == 21 * sizeof(void*),

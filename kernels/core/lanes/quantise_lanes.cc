@@ -1,11 +1,12 @@
-// The search of core/quantise.cc, with one group a lane. It adds in the same order, and fuses a
+// The search of core/quantise.cc for as many groups at once as a register has lanes. Each lane
+// computes one group. The search adds in the same order as core/quantise.cc, and fuses a
 // multiplication with an addition only if f32 holds the product exactly.
 #include "kernels/core/lanes/quantise_lanes.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Inputs i, i + 8, i + 16 ... of a group are summed first.
+// A sum over a group first adds the inputs i, i + 8, i + 16 ... for each i below 8.
 constexpr int64_t kStride = 8;
 constexpr float kLargestScale = 65504.0f;
 
@@ -30,8 +31,9 @@ LONGSTREAM_INLINE NativeF32 SumOf(const Term& term) {
 
 using Weights = float[kGroupInputs][kNativeLanes];
 
-// The best scales so far, one group a lane. A lane's content is meaningless if its group gets no
-// scale: a weight is NaN or too large, or all are too small.
+// The best scales so far: each lane has the scale of one group. The content of a lane is
+// meaningless if its group gets no scale, because a weight is NaN or too large or because all are
+// too small.
 class Search {
  public:
   LONGSTREAM_INLINE Search(const ScaleSearch& search, const Weights& weights)
@@ -41,8 +43,8 @@ class Search {
         error_(NativeBroadcast(__builtin_inff())),
         scale_(NativeBroadcast(0.0f)) {}
 
-  // Rounds with 1 / inverse as the scale. Computes the scale that fits these integers best, and
-  // tries the nearest f16 and the f16 after it.
+  // Rounds the weights to integers with the scale 1 / inverse. Computes the scale that fits these
+  // integers best. Then tries two f16 numbers as the scale: the nearest to it, and the next f16.
   LONGSTREAM_INLINE void Try(NativeF32 inverse) {
     // These sums of integers are below 2^24, so they are exact in any order.
     NativeF32 squares[4] = {};
@@ -51,7 +53,7 @@ class Search {
       squares[i % 4] = NativeFma(value, value, squares[i % 4]);
       return Weight(i) * value;
     });
-    // If all integers are 0, this is NaN, and so are the errors.
+    // If all integers are 0, this scale is NaN, and so are the errors.
     const NativeF32 best = dot / ((squares[0] + squares[1]) + (squares[2] + squares[3]));
     const NativeF32 bounded =
         Clamp(best, NativeBroadcast(-kLargestScale), NativeBroadcast(kLargestScale));
@@ -62,7 +64,7 @@ class Search {
     TryScale(NativeLoadF16(bits));
   }
 
-  // The integers of input i for the best scales. A lane whose scale is 0 is meaningless.
+  // The integers of input i for the best scales. They are meaningless in a lane whose scale is 0.
   LONGSTREAM_INLINE NativeF32 BestValue(int64_t i) const {
     return Value(i, NativeBroadcast(1.0f) / scale_);
   }
@@ -71,7 +73,7 @@ class Search {
  private:
   LONGSTREAM_INLINE NativeF32 Weight(int64_t i) const { return NativeLoad(weights_[i]); }
 
-  // The integer that is nearest to the weight * inverse, ties to even.
+  // The integers of the type that are nearest to weight i times `inverse`, ties to even.
   LONGSTREAM_INLINE NativeF32 Value(int64_t i, NativeF32 inverse) const {
     const NativeF32 rounder = NativeBroadcast(0x1.8p23f);
     return (Clamp(Weight(i) * inverse, low_, high_) + rounder) - rounder;

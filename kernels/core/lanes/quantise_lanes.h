@@ -1,4 +1,4 @@
-// Quantisation of as many groups at once as a register has lanes, a group a lane.
+// Quantises as many groups at once as a register has lanes. Each lane computes one group.
 #ifndef LONGSTREAM_KERNELS_CORE_LANES_QUANTISE_LANES_H_
 #define LONGSTREAM_KERNELS_CORE_LANES_QUANTISE_LANES_H_
 
@@ -14,12 +14,13 @@ struct LaneGroups {
   NativeI32 values[kGroupInputs];
 };
 
-// Makes one group of the weights of each lane: the same, bit by bit, as longstream::QuantiseGroup
-// makes. If a group has fewer weights than kGroupInputs, the rest are zero.
+// Makes one group from the weights of each lane. Bit by bit it is the group that
+// longstream::QuantiseGroup makes. If a group has fewer weights than kGroupInputs, the rest are
+// zero.
 void QuantiseLanes(DType type, const float (&weights)[kGroupInputs][kNativeLanes],
                    LaneGroups* groups);
 
-// As longstream::QuantiseGroups.
+// Does the work of longstream::QuantiseGroups with this instruction set.
 void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups);
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,5 +1,6 @@
-// The widest f32 register of each instruction set and the few operations on it that the compiler's
-// vector arithmetic does not cover. kernels/cpu/simd/simd.h builds on it; kernels use that.
+// The widest f32 register of each instruction set, and the few operations on it that the compiler's
+// vector arithmetic does not cover. kernels/cpu/simd/simd.h builds on this header; kernels include
+// simd.h.
 #ifndef LONGSTREAM_KERNELS_CORE_LANES_SIMD_NATIVE_H_
 #define LONGSTREAM_KERNELS_CORE_LANES_SIMD_NATIVE_H_
 
@@ -13,11 +14,12 @@
 
 // Inlines a function even where the optimiser would not (reasons: kernels/cpu/isa_ops.h).
 #define LONGSTREAM_INLINE [[gnu::always_inline]] inline
-// The same for a lambda in a header: [&](...) LONGSTREAM_INLINE_LAMBDA { ... }.
+// Inlines a lambda in a header in the same way: [&](...) LONGSTREAM_INLINE_LAMBDA { ... }.
 #define LONGSTREAM_INLINE_LAMBDA __attribute__((always_inline))
 
-// Stands before a loop over an array of sums that must stay in registers. A single loop over the
-// array that is not unrolled would keep the whole array in memory. Unrolls at most 16 turns.
+// Unrolls at most 16 turns of the loop that follows it. Every loop over an array of sums that must
+// stay in registers needs this: if only one such loop were not unrolled, the whole array would be
+// in memory.
 #if defined(__clang__)
 #define LONGSTREAM_UNROLL _Pragma("unroll")
 #else
@@ -50,19 +52,19 @@ LONGSTREAM_INLINE NativeF32 NativeFma(NativeF32 a, NativeF32 b, NativeF32 c) {
   return _mm512_fmadd_ps(a, b, c);
 }
 LONGSTREAM_INLINE NativeF32 NativeSqrt(NativeF32 a) { return _mm512_sqrt_ps(a); }
-// The second operand, if one operand is NaN or both are zeros.
+// NativeMax and NativeMin return the second operand if one operand is NaN or both are zeros.
 LONGSTREAM_INLINE NativeF32 NativeMax(NativeF32 a, NativeF32 b) { return _mm512_max_ps(a, b); }
 LONGSTREAM_INLINE NativeF32 NativeMin(NativeF32 a, NativeF32 b) { return _mm512_min_ps(a, b); }
 // Bit i is the sign of lane i.
 LONGSTREAM_INLINE uint32_t NativeSigns(NativeI32 a) {
   return _mm512_movepi32_mask(reinterpret_cast<__m512i>(a));
 }
-// kNativeLanes 16-bit numbers, zero-extended.
+// Loads kNativeLanes numbers of 16 bits, each extended with zeros.
 LONGSTREAM_INLINE NativeI32 NativeLoadU16(const uint16_t* from) {
   const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   return reinterpret_cast<NativeI32>(_mm512_cvtepu16_epi32(half));
 }
-// The low 16 bits of every lane.
+// Stores the low 16 bits of every lane.
 LONGSTREAM_INLINE void NativeStoreU16(NativeI32 value, uint16_t* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                       _mm512_cvtepi32_epi16(reinterpret_cast<__m512i>(value)));
@@ -75,7 +77,7 @@ LONGSTREAM_INLINE void NativeStoreF16(NativeF32 value, uint16_t* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                       _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-// The 64-bit products of the even 32-bit lanes, unsigned.
+// The 64-bit products of the even 32-bit lanes, which hold unsigned numbers.
 LONGSTREAM_INLINE NativeU64 NativeMultiplyEven(NativeU64 a, NativeU64 b) {
   return reinterpret_cast<NativeU64>(
       _mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
@@ -174,12 +176,12 @@ LONGSTREAM_INLINE NativeI32 NativeLoadU16(const uint16_t* from) {
   return reinterpret_cast<NativeI32>(_mm_unpacklo_epi16(half, _mm_setzero_si128()));
 }
 LONGSTREAM_INLINE void NativeStoreU16(NativeI32 value, uint16_t* to) {
-  // A saturating pack keeps the bits of a number that is sign-extended from 16.
+  // The saturating pack does not change a number that is sign-extended from 16 bits.
   const __m128i extended = reinterpret_cast<__m128i>((value << 16) >> 16);
   _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packs_epi32(extended, extended));
 }
 LONGSTREAM_INLINE NativeF32 NativeLoadF16(const uint16_t* from) {
-  // As longstream::ToF32(F16), on lanes.
+  // Computes in each lane what longstream::ToF32(F16) computes.
   const NativeI32 bits = NativeLoadU16(from);
   const NativeI32 sign = (bits & NativeBroadcast(0x8000)) << 16;
   const NativeI32 magnitude = bits & NativeBroadcast(0x7fff);
@@ -194,7 +196,7 @@ LONGSTREAM_INLINE NativeU64 NativeMultiplyEven(NativeU64 a, NativeU64 b) {
       _mm_mul_epu32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
 }
 LONGSTREAM_INLINE void NativeStoreF16(NativeF32 value, uint16_t* to) {
-  // As longstream::ToF16, on lanes.
+  // Computes in each lane what longstream::ToF16 computes.
   const NativeI32 bits = reinterpret_cast<NativeI32>(value);
   const NativeI32 magnitude = bits & NativeBroadcast(0x7fffffff);
   const NativeI32 odd = (magnitude >> 13) & NativeBroadcast(1);

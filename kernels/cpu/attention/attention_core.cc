@@ -9,8 +9,8 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Positions of a prefill tile: a power of two that divides kKeyBlock. Tiles are cut at absolute
-// multiples of it, so all rows of a tile end in the same block of keys.
+// The number of positions of a prefill tile: a power of two that divides kKeyBlock. Tiles are cut
+// at absolute multiples of this number, so all rows of a tile end in the same block of keys.
 int64_t TilePositions(int64_t group_heads) {
   int64_t positions = kKeyBlock;
   while (positions * group_heads > kTileRows) positions /= 2;
@@ -50,8 +50,8 @@ class Tasks {
       const int64_t last = sequence.first_position + sequence.num_rows - 1;
       if (last > last_position_) last_position_ = last;
     }
-    // Tasks take as many groups as possible, but there must be enough tasks that all threads end at
-    // about the same time.
+    // A task takes as many groups as possible. But there must be enough tasks for all threads to
+    // end at about the same time.
     const int64_t enough = int64_t{4} * stream.executor.num_threads;
     task_groups_ = num_groups_;
     while (num_splits_ * num_groups_ < enough * task_groups_ && task_groups_ > 1) {
@@ -75,9 +75,9 @@ class Tasks {
     return num_splits_ > num_decode_rows_ ? num_decode_rows_ * num_out_heads_ : 0;
   }
 
-  // The tasks of a sequence have consecutive numbers. For a decode row they go split by split,
-  // because the heads of a page lie side by side. For a prefill they go group by group, because the
-  // tiles of a group read the same keys and values.
+  // The tasks of a sequence have consecutive numbers. For a decode row, the tasks of one split
+  // follow each other, because the heads of a page lie side by side. For a prefill, the tasks of
+  // one group follow each other, because the tiles of a group read the same keys and values.
   void Run(int64_t task) const {
     int64_t decode_row = 0;
     const SequenceRows* sequence = attention_.batch.sequences;
@@ -94,7 +94,7 @@ class Tasks {
       }
       return;
     }
-    // Later tiles see more keys, so they come first and the last tasks are short.
+    // Later tiles see more keys and take longer. They come first, so that the last tasks are short.
     const int64_t num_tiles = NumUnits(*sequence);
     RunTile(*sequence, Group(task / num_tiles), num_tiles - 1 - task % num_tiles);
   }
@@ -180,8 +180,8 @@ class Tasks {
                   tile_end < last ? tile_end : last);
   }
 
-  // Computes the groups [first_group, first_group + decode_groups_) of a split. `followed`: the
-  // caller then computes further groups of the same split.
+  // Computes the groups [first_group, first_group + decode_groups_) of a split. If `followed`, the
+  // caller computes further groups of the same split after this call.
   void RunSplit(const SequenceRows& sequence, int64_t first_group, bool followed,
                 int64_t decode_row, int64_t split) const {
     HeadGroup groups[kMaxDecodeGroups + 1];
@@ -236,9 +236,9 @@ class Tasks {
   const int64_t max_splits_;
   float* const partials_;      // [decode rows, H * slices_, max_splits_, D + 2]
   int64_t task_groups_ = 1;    // groups in a task of a decode row
-  int64_t decode_groups_ = 1;  // groups that are computed together in such a task
-  int64_t num_splits_ = 0;     // splits of all decode rows
-  int64_t num_tiles_ = 0;      // tiles of all prefill rows, counted for one group
+  int64_t decode_groups_ = 1;  // groups that a task of a decode row computes together
+  int64_t num_splits_ = 0;     // the number of splits of all decode rows
+  int64_t num_tiles_ = 0;      // the number of tiles of all prefill rows, for one group
   int64_t num_decode_rows_ = 0;
   int64_t last_position_ = 0;
 };

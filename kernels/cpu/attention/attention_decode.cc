@@ -1,4 +1,4 @@
-// Attention of one decode row, for several groups of query heads that share a K/V head.
+// Attention of one decode row, for several groups. A group has query heads that share a K/V head.
 #include <algorithm>
 #include <cstddef>
 #include <new>
@@ -13,11 +13,11 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
 constexpr int kBlockVectors = static_cast<int>(kKeyBlock) / kLanes;
-// The most numbers of a row that a register holds: 64 of int8.
+// The most numbers of a row that a register holds; it holds 64 numbers of int8.
 constexpr int64_t kWidestRegister = 64;
 
-// One group of a decode row. Keys: the keys of a window, the near keys, or all keys. FarKeys: the
-// far keys.
+// Computes one group of a decode row. FarKeys is the class for far keys. Keys is the class for the
+// others: near keys, the keys of a window, or all keys.
 template <typename Keys, typename FarKeys, typename Values>
 class DecodeRow {
  public:
@@ -48,9 +48,9 @@ class DecodeRow {
     }
   }
 
-  // Announces the keys [begin, end) that are computed after the next Score. They are in one block
-  // of `group`, which may be another group than this one. The next Score prefetches them.
-  // AnnounceValues does the same with values for the next Weigh.
+  // Announces the keys [begin, end) of `group`, which may be another group than this one. They are
+  // in one block, and they are computed after the next Score of this group. That Score prefetches
+  // them. AnnounceValues announces values, which the next Weigh prefetches.
   void AnnounceKeys(const HeadGroup& group, int64_t begin, int64_t end) {
     const int64_t border = FarUntil(begin, end);
     if (has_far_) far_keys_.Announce(Head(attention_.far_keys, group.kv_head), begin, border);
@@ -60,10 +60,11 @@ class DecodeRow {
     values_.Announce(Head(attention_.values, group.value_head), begin, end);
   }
 
-  // The same where a group's keys are followed by values, or its values by keys: the next Score of
-  // the last group prefetches values, and its next Weigh prefetches keys. bf16 near keys and int8
-  // values have different types, so neither prefetches the other. If a block has far and near keys,
-  // only its far keys are prefetched.
+  // After the keys of the last group come values, and after its values come keys. So Score must
+  // then prefetch values (AnnounceValuesBehindKeys), and Weigh must prefetch keys
+  // (AnnounceKeysBehindValues). A class prefetches only rows of its own type: beside int8 pages,
+  // Score of bf16 near keys prefetches no values, and Weigh prefetches no near keys. If a block has
+  // far and near keys, only its far keys are prefetched.
   void AnnounceValuesBehindKeys(const HeadGroup& group, int64_t begin, int64_t end) {
     const HeadRows rows = Head(attention_.values, group.value_head);
     const bool far = FarUntil(begin, end) == end;  // whether far keys are scored last
@@ -87,11 +88,12 @@ class DecodeRow {
     for (int64_t h = 0; h < group_.num_heads; ++h) Softmax(h);
   }
 
-  // Whether another row computes the same weights, because it has another slice of the same values.
+  // Whether `other` computes the same weights, because it has another slice of the same values.
   bool SharesWeights(const DecodeRow& other) const {
     return group_.kv_head == other.group_.kv_head && group_.first_head == other.group_.first_head;
   }
-  // Takes the weights from `other`, whose weights are the same. This replaces Score.
+  // Takes the weights from `other`, whose weights are the same. The caller does this instead of
+  // Score.
   void TakeWeights(const DecodeRow& other) {
     for (int64_t h = 0; h < group_.num_heads; ++h) {
       if (other.max_[h] > max_[h]) RaiseMax(h, other.max_[h]);
@@ -123,7 +125,7 @@ class DecodeRow {
     return rows.Head(attention_.batch, sequence_, index);
   }
 
-  // The end of the far keys among the keys [begin, end).
+  // The position at which the far keys among the keys [begin, end) end.
   int64_t FarUntil(int64_t begin, int64_t end) const {
     return has_far_ ? std::clamp(near_begin_, begin, end) : begin;
   }
@@ -163,7 +165,7 @@ class DecodeRow {
     }
   }
 
-  // Scales the sums so far to a new maximum.
+  // Raises the maximum of a head, and scales the head's sums so far to the new maximum.
   void RaiseMax(int64_t h, float new_max) {
     const F32x16 correction = Exp(Broadcast(max_[h] - new_max));
     max_[h] = new_max;
@@ -174,7 +176,7 @@ class DecodeRow {
     }
   }
 
-  // Turns a block's scores into weights e^(score - max).
+  // Turns the scores of a block for one head into weights e^(score - max).
   void Softmax(int64_t h) {
     float* scores = scores_ + h * kKeyBlock;
     F32x16 largest = Load(scores);
@@ -209,7 +211,7 @@ class DecodeRow {
   float sum_[kMaxGroup];
 };
 
-// The next group after groups[i] with other keys; nullptr: all groups after it have the same keys.
+// The first group after groups[i] that has other keys than groups[i]; nullptr: there is none.
 const HeadGroup* WithOtherKeys(const HeadGroup* groups, int64_t num_groups, int64_t i) {
   for (int64_t j = i + 1; j < num_groups; ++j) {
     if (groups[j].kv_head != groups[i].kv_head) return groups + j;
@@ -217,9 +219,10 @@ const HeadGroup* WithOtherKeys(const HeadGroup* groups, int64_t num_groups, int6
   return nullptr;
 }
 
-// Computes several groups block by block: first all their keys, which lie side by side in a page,
-// then all their values. While one group is computed, the data of the next one is prefetched. The
-// processor's own prefetcher needs such long runs of memory.
+// Computes several groups block by block. In each block it first computes the keys of all groups,
+// which lie side by side in a page, and then the values of all groups. While one group is computed,
+// the data of the next one is prefetched. The processor's own prefetcher works only in such long
+// runs of memory.
 template <typename Row>
 void AttendHeads(const Attention& attention, const SequenceRows& sequence, const HeadGroup* groups,
                  int64_t num_groups, const HeadGroup* following, int64_t begin, int64_t end,
@@ -236,7 +239,8 @@ void AttendHeads(const Attention& attention, const SequenceRows& sequence, const
   for (int64_t block = first_block; block < end; block += kKeyBlock) {
     const int64_t first = std::max(block, begin);
     const int64_t last = std::min(block + kKeyBlock, end);
-    // After the last group comes the next block, or the first block of the following group.
+    // After the last group of a block comes the next block. After the last block comes the first
+    // block of the following group.
     const bool is_last = last == end && following != nullptr;
     const HeadGroup& next_group = is_last ? *following : groups[0];
     const int64_t next_first = is_last ? begin : last;

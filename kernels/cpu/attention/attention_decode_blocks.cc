@@ -8,7 +8,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// How many scores are summed over their lanes together, by a tree of additions of registers.
+// The number of scores whose lanes are summed together, by a tree of additions of registers.
 constexpr int kScoresAtOnce = 16;
 constexpr int64_t kVectorDims = PairRows::kVectorDims;
 
@@ -21,14 +21,14 @@ LONGSTREAM_INLINE __m512bh BroadcastPair(const BF16* from) {
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(bits));
 }
 
-// Splits 16 numbers: each is the sum of two bf16 numbers.
+// Splits each of 16 numbers into the sum of two bf16 numbers.
 LONGSTREAM_INLINE void SplitVector(const F32x16& value, BF16* high, BF16* low) {
   const F32x16 rounded = RoundToBF16(value);
   Store(rounded, high);
   Store(value - rounded, low);
 }
 
-// Lane i of the result is the sum of the lanes of sums[i]. All lanes use the same tree of
+// Lane i of the result is the sum of the lanes of sums[i]. The 16 sums use the same tree of
 // additions.
 LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
   // Adds neighbouring registers into one: this halves the number of registers, and the number of
@@ -43,7 +43,7 @@ LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
         _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)) + _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
   }
   // Each 128 bits now hold four sums. The four 128-bit parts of each register are still to be
-  // added; that takes four registers at once.
+  // added. The loop below does that for four registers at once.
   for (int i = 0; i < 2; ++i) {
     const __m512 a = sums[2 * i], b = sums[2 * i + 1];
     sums[i] = _mm512_shuffle_f32x4(a, b, 0x88) + _mm512_shuffle_f32x4(a, b, 0xdd);
@@ -52,17 +52,19 @@ LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
          _mm512_shuffle_f32x4(sums[0], sums[1], 0xdd);
 }
 
-// Lane h * (16 / kHeads) + i is the score of head h with row i, for 16 / kHeads rows of kVectors
-// registers each. Unless kAsks is kNothing, prefetches the same number of bytes at `next`.
+// Computes the scores of kHeads heads with 16 / kHeads rows of kVectors registers each. Lane
+// h * (16 / kHeads) + i of the result is the score of head h with row i. Unless kAsks is kNothing,
+// prefetches the same number of bytes at `next`.
 template <int kVectors, int kHeads, Asks kAsks>
 LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeKeys::Split* q, const BF16* rows,
                                    const BF16* next) {
   constexpr int kRows = kScoresAtOnce / kHeads;
   __m512 sums[kScoresAtOnce];
   for (__m512& sum : sums) sum = _mm512_setzero_ps();
-  // Reads neighbouring registers of a row together, because the processor's prefetcher follows
-  // lines better that are read in order. It reads all or most of a row, as long as the queries stay
-  // in registers. (For two heads of D = 128, half a row had 0.93 of the speed of a quarter.)
+  // Reads kAtOnce neighbouring registers of a row together, because the processor's prefetcher
+  // follows lines better that are read in order. These are all or most registers of a row, as far
+  // as the queries for them stay in registers. (For two heads of D = 128, half a row at once had
+  // 0.93 of the speed of a quarter at once.)
   constexpr int kAtOnce = kHeads == 1 ? std::min(kVectors, 4) : kVectors == 2 ? 2 : 1;
   for (int first = 0; first < kVectors; first += kAtOnce) {
     __m512bh high[kAtOnce][kHeads], low[kAtOnce][kHeads];
@@ -108,14 +110,15 @@ void ScoreHeads(const PairDecodeKeys::Split* q, const BF16* rows, const BF16* ne
   }
 }
 
-// Adds weighted values for kHeads heads and kChunks registers of a row. Rows of `sums` have
-// kMaxHeadDim numbers.
+// Adds weighted values to the sums of kHeads heads, for kChunks registers of a row. Rows of `sums`
+// have kMaxHeadDim numbers.
 template <int kVectors, int kHeads, int kChunks, Asks kAsks>
 void WeighTile(const PairDecodeValues::Pairs& pairs, float* sums) {
-  // Copies, so that the compiler knows that stores do not change them.
+  // The operands are copied, so that the compiler knows that stores do not change them.
   const auto [weights, rows, next, first_pair, last_pair] = pairs;
   constexpr int64_t kRow = kVectors * kVectorDims;
-  // A register of values becomes two registers of pairs, and so two registers of sums (InOrder).
+  // A register of values of two rows becomes two registers of pairs, and so two registers of sums.
+  // Their order is that of InOrder.
   __m512 sum[kHeads][kChunks][2];
   for (int h = 0; h < kHeads; ++h) {
     for (int c = 0; c < kChunks; ++c) {
@@ -150,7 +153,7 @@ void WeighTile(const PairDecodeValues::Pairs& pairs, float* sums) {
   }
 }
 
-// Adds whole rows of values, in tiles whose sums stay in 16 registers.
+// Adds weighted rows of values in their whole width. The sums of each tile stay in 16 registers.
 template <int kVectors, int kHeads>
 void WeighHeads(PairDecodeValues::Pairs pairs, float* sums) {
   constexpr int kChunks = std::min(kVectors, 4);
@@ -184,7 +187,7 @@ void PairDecodeKeys::LoadQueries(const float* q) {
 void PairDecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* scores) {
   if (begin >= end) return;
   const BF16* rows = rows_.Block(block, begin, end);
-  // Computes whole groups of scores, and copies only the scores of the keys [begin, end) to
+  // Scores are computed kScoresAtOnce at a time. Only those of the keys [begin, end) are copied to
   // `scores`.
   const int64_t first = (begin - block) / kScoresAtOnce * kScoresAtOnce;
   const int64_t last = (end - block + kScoresAtOnce - 1) / kScoresAtOnce * kScoresAtOnce;

@@ -1,17 +1,20 @@
 // The arithmetic of a decode row on one block of keys and values.
 //
 //   F32DecodeKeys<T>, F32DecodeValues<T>    convert keys and values of T to f32
-//   WidenedDecodeKeys, WidenedDecodeValues  the same for bf16 on AVX2
+//   WidenedDecodeKeys, WidenedDecodeValues  convert bf16 keys and values to f32 on AVX2
 //   PairDecodeKeys, PairDecodeValues        use the bf16 dot product, if the processor has it
 //
-// The Pair classes do not convert keys and values: two of three instructions would be conversions,
-// and computing would be slower than memory. They split queries into two bf16 numbers, which keep
-// 17 bits, and round weights to bf16. Prefill rows do the same, so they use the same weights. The
-// Widened classes convert a number once for two heads, and two numbers in three instructions. They
-// convert the two halves of 32 bits in place, so even and odd numbers end up in different
-// registers.
+// The Pair classes do not convert keys and values to f32: two of three instructions would be
+// conversions, and the computation would be slower than memory. The Pair classes split each number
+// of a query into two bf16 numbers, which together keep 17 bits, and round weights to bf16. Prefill
+// rows do the same, so decode and prefill rows use the same weights.
 //
-// Scores of a block are [heads, kKeyBlock]; the key at position `block` comes first.
+// The Widened classes convert a number once for two heads. They take three instructions to convert
+// the two numbers of 32 bits: one becomes the f32 of the lane in one register, the other the f32 of
+// the same lane in another register. So even and odd numbers end up in different registers.
+//
+// The scores of a block are [heads, kKeyBlock]; the score of the key at position `block` comes
+// first.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_DECODE_BLOCKS_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_DECODE_BLOCKS_H_
 
@@ -26,7 +29,8 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Rows of T in the form that a product takes: in place, or converted to f32 for int8.
+// Gives rows of T in the form that a product takes. Rows of int8 are converted to f32; other rows
+// stay in place.
 template <typename T>
 class ProductRows {
  public:
@@ -53,7 +57,7 @@ class ProductRows<int8_t> {
     const float* data;
     int64_t stride;
   };
-  // Valid until the next call. REQUIRES: run.count <= kKeyBlock
+  // The view is valid until the next call. REQUIRES: run.count <= kKeyBlock
   LONGSTREAM_INLINE View Of(const RowRun& run, int64_t dim) {
     for (int64_t i = 0; i < run.count; ++i) {
       LoadInt8Row(reinterpret_cast<const int8_t*>(run.data + i * run.stride), run.scales[i], dim,
@@ -78,7 +82,8 @@ class F32DecodeKeys {
     for (int64_t i = 0; i < shape_.heads * shape_.dim; ++i) queries_[i] = shape_.scale * q[i];
   }
 
-  // Announces that the keys [begin, end), of one block of `keys`, are computed next.
+  // Announces that the keys [begin, end), which are in one block of `keys`, are computed next. This
+  // class prefetches nothing.
   LONGSTREAM_INLINE void Announce(const HeadRows& /*keys*/, int64_t /*begin*/,
                                   int64_t /*end*/) const {}
 
@@ -117,7 +122,7 @@ class F32DecodeValues {
   LONGSTREAM_INLINE void Announce(const HeadRows& /*values*/, int64_t /*begin*/,
                                   int64_t /*end*/) const {}
 
-  // sums[h, d] += sum_j weights[h, j] value_j[d] for j in [begin, end); rows of `sums` have
+  // sums[h, d] += sum_j weights[h, j] value_j[d] for j in [begin, end). Rows of `sums` have
   // kMaxHeadDim numbers.
   LONGSTREAM_INLINE void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end,
                                float* sums) {
@@ -138,7 +143,7 @@ class F32DecodeValues {
     });
   }
 
-  // to[d] = the sum of dimension d. `sums` may hold dimensions in another order.
+  // Sets to[d] to the sum of dimension d. `sums` may hold the dimensions in another order.
   LONGSTREAM_INLINE void InOrder(const float* sums, float* to) const {
     for (int64_t d = 0; d < shape_.dim; ++d) to[d] = sums[d];
   }
@@ -153,7 +158,8 @@ class F32DecodeValues {
 
 class PairDecodeKeys {
  public:
-  // Numbers as sums of two bf16 numbers: high + low keeps at least 17 bits of a number.
+  // Each number is the sum of two bf16 numbers. high[d] + low[d] keeps at least 17 bits of number
+  // d.
   struct Split {
     alignas(64) BF16 high[kMaxHeadDim];
     alignas(64) BF16 low[kMaxHeadDim];
@@ -185,7 +191,7 @@ class PairDecodeValues {
   void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end, float* sums);
   void InOrder(const float* sums, float* to) const;
 
-  // Pairs of rows, and the weights of each head for them.
+  // The pairs of rows [first, last) of a block, and the weights of each head for them.
   struct Pairs {
     const BF16* weights;  // [heads, kKeyBlock]
     const BF16* rows;
@@ -196,7 +202,8 @@ class PairDecodeValues {
 
  private:
   void WeighPairs(Pairs pairs, float* sums) const;
-  // Adds row i of a block alone. The other row of its pair holds no valid value and may be NaN.
+  // Adds the weighted values of row i of a block alone. The other row of its pair holds no valid
+  // value and may be NaN.
   void WeighOne(const BF16* rows, int64_t i, float* sums) const;
 
   const DecodeShape shape_;
@@ -206,7 +213,8 @@ class PairDecodeValues {
 
 #elif defined(__AVX2__)
 
-// Sums and queries hold 16 dimensions at a time, first the even ones, then the odd ones.
+// The queries of WidenedDecodeKeys and the sums of WidenedDecodeValues are stored 16 dimensions at
+// a time. Of each 16, the even dimensions come first, then the odd ones.
 class WidenedDecodeKeys {
  public:
   WidenedDecodeKeys(const DecodeShape& shape, const HeadRows& keys)

@@ -6,7 +6,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Registers of a row: as many as it needs; on AVX-512 rounded up to a power of two.
+// The number of registers that a row needs; on AVX-512 it is rounded up to a power of two.
 int64_t RegistersOf(int64_t dim, int64_t register_dims) {
 #if defined(__AVX512F__)
   return NumVectors(dim, register_dims);
@@ -27,7 +27,8 @@ PairRows::PairRows(const DecodeShape& shape, const HeadRows& rows)
 
 const BF16* PairRows::InPlace(const HeadRows& rows, int64_t block, int64_t begin,
                               int64_t end) const {
-  // A page can be read as a whole; the block of a ring may be incomplete.
+  // A whole block of a page can always be read. A block of a ring may be incomplete, so it is read
+  // in place only if all its rows are wanted.
   const bool whole = begin == block && end == block + kKeyBlock;
   if (!whole && rows.pages == nullptr) return nullptr;
   const int64_t row = num_vectors_ * kVectorDims;
@@ -71,8 +72,8 @@ Int8Rows::Int8Rows(const DecodeShape& shape, const HeadRows& rows)
   static_assert(kMaxHeadDim % kVectorDims == 0);
 }
 
-// Reads the whole block in place if it lies in one page. Rows beyond the sequence's end are read
-// too.
+// Returns the whole block in place if it lies in one page, else no block. The block may have rows
+// beyond the sequence's end; they are read too.
 Int8Rows::Block Int8Rows::InPlace(const HeadRows& rows, int64_t block) const {
   if (dim_ != num_vectors_ * kVectorDims) return {};
   const RowRun run = rows.From(block);

@@ -1,5 +1,5 @@
-// The keys or values of one block as a decode row reads them, and those that it prefetches
-// meanwhile.
+// The keys or values of a block as a decode row reads them, and those of the next block, which it
+// prefetches meanwhile.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_DECODE_ROWS_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_DECODE_ROWS_H_
 
@@ -15,7 +15,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 
 // Memory for keys or values that must be gathered or converted before they are used. Its content is
-// valid until another block is scored or weighed.
+// valid until the next block is scored or weighed.
 struct BlockScratch {
   alignas(64) std::byte rows[kKeyBlock * kMaxHeadDim * sizeof(float)];
 };
@@ -27,7 +27,8 @@ struct DecodeShape {
   BlockScratch* scratch = nullptr;  // shared by the rows of a task
 };
 
-// Registers of `register_dims` numbers for a row of D = `dim`, rounded up to a power of two.
+// The number of registers, rounded up to a power of two, that a row of `dim` numbers takes. A
+// register holds `register_dims` numbers.
 LONGSTREAM_INLINE int64_t NumVectors(int64_t dim, int64_t register_dims) {
   int64_t vectors = 1;
   while (vectors * register_dims < dim) vectors *= 2;
@@ -48,14 +49,14 @@ LONGSTREAM_INLINE void ForVectors(int64_t num_vectors, const Body& body) {
 // What a loop prefetches while it computes, and into which cache.
 enum class Asks { kNothing, kIntoFirstLevel, kIntoSecondLevel };
 
-// Prefetches number `index` of those at `next`. `next` is nullptr if nothing is prefetched.
+// Prefetches the cache line of next[index]. `next` is nullptr if kAsks is kNothing.
 template <Asks kAsks, typename T>
 LONGSTREAM_INLINE void AskFor(const T* next, int64_t index) {
   if constexpr (kAsks == Asks::kIntoFirstLevel) PrefetchL1(next + index);
   if constexpr (kAsks == Asks::kIntoSecondLevel) PrefetchL2(next + index);
 }
 
-// Calls body with the kind of prefetch as a constant. next: nullptr if nothing is prefetched
+// Calls body with the kind of prefetch as a constant. It is kNothing if `next` is nullptr.
 template <typename T, typename Body>
 LONGSTREAM_INLINE void ForAsks(const T* next, const Body& body) {
   if (next == nullptr) {
@@ -67,38 +68,39 @@ LONGSTREAM_INLINE void ForAsks(const T* next, const Body& body) {
   }
 }
 
-// Blocks of bf16 rows of whole cache lines. A line is a register of AVX-512.
+// Blocks of bf16 rows. A row takes whole cache lines. A register of AVX-512 holds a line.
 class PairRows {
  public:
   static constexpr int64_t kVectorDims = 32;  // bf16 numbers of a line
 
   PairRows(const DecodeShape& shape, const HeadRows& rows);
 
-  // Lines of a row: as many as it needs; on AVX-512 1, 2, 4 or 8.
+  // The number of lines of a row: as many as it needs; on AVX-512 1, 2, 4 or 8.
   LONGSTREAM_INLINE int64_t num_vectors() const { return num_vectors_; }
   LONGSTREAM_INLINE int64_t row_dims() const { return num_vectors_ * kVectorDims; }
 
   // Announces that rows [begin, end) of one block of `rows` are computed next. They are prefetched
   // while another block is computed, so they are in the cache when they are needed. If they are
-  // most of a block, the rest of it is prefetched too. Then the block and its successor in memory
-  // are one run, which the processor's own prefetcher reads anyway. (On a Zen 5 with 56 of 64 keys
-  // of 12 heads: 1.07 times as fast.)
+  // most of a block, the rest of the block is prefetched too. Then this block and the one behind it
+  // are one run of memory, which the processor's own prefetcher reads anyway. (With 12 heads, and
+  // 56 of 64 keys of each block, this made a Zen 5 processor 1.07 times as fast.)
   LONGSTREAM_INLINE void Announce(const HeadRows& rows, int64_t begin, int64_t end) {
     next_ = begin < end ? InPlace(rows, begin, begin, end) : nullptr;
     num_next_ = next_ == nullptr ? 0 : end - begin > kMostOfABlock ? kKeyBlock : end - begin;
   }
-  // Prefetches the announced rows except the first `beside`, and returns a pointer to those: the
-  // caller prefetches them. Returns nullptr if the caller has nothing to prefetch.
+  // Prefetches the announced rows except the first `beside` of them. Returns a pointer to these
+  // first rows, which the caller prefetches, or nullptr if the caller has nothing to prefetch.
   const BF16* AskBut(int64_t beside) const;
 
-  // The block without gaps, in place or gathered. Rows before `begin` and from `end` on hold no
-  // valid values.
+  // The rows of the block that begins at `block`, without gaps, in place or gathered. Rows before
+  // `begin` and from `end` on hold no valid values.
   const BF16* Block(int64_t block, int64_t begin, int64_t end);
 
  private:
   static constexpr int64_t kMostOfABlock = kKeyBlock * 3 / 4;
 
-  // A pointer to the block if it lies without gaps and may be read as a whole, else nullptr.
+  // A pointer to the block if its rows have no gaps between them and all of them may be read, else
+  // nullptr.
   const BF16* InPlace(const HeadRows& rows, int64_t block, int64_t begin, int64_t end) const;
 
   const int64_t dim_;
@@ -109,7 +111,7 @@ class PairRows {
   BF16* const gathered_;  // [kKeyBlock, num_vectors * kVectorDims]
 };
 
-// Blocks of int8 rows of whole registers, with their scales.
+// Blocks of int8 rows, with the scales of the rows. A row takes whole registers.
 class Int8Rows {
  public:
 #if defined(__AVX512VNNI__)
@@ -126,14 +128,14 @@ class Int8Rows {
     const BF16* scales = nullptr;  // [kKeyBlock]
   };
 
-  // Registers of a row: as many as it needs; on AVX-512 1, 2 or 4.
+  // The number of registers of a row: as many as it needs; on AVX-512 1, 2 or 4.
   LONGSTREAM_INLINE int64_t num_vectors() const { return num_vectors_; }
   LONGSTREAM_INLINE int64_t row_dims() const { return num_vectors_ * kVectorDims; }
 
   // Announces that rows [begin, end) of one block of `rows` are computed next.
   void Announce(const HeadRows& rows, int64_t begin, int64_t end);
-  // The announced block if it lies without gaps. The caller prefetches it while it computes another
-  // one.
+  // The announced block if its rows have no gaps between them, else no block. The caller prefetches
+  // it while it computes another one.
   LONGSTREAM_INLINE const Block& next() const { return next_; }
 
   // Rows [begin, end) of the block that begins at `block`, in place or gathered.

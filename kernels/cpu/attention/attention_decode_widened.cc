@@ -1,4 +1,5 @@
-// Decode rows over bf16 keys and values in f32. Two numbers are converted from 32 bits at a time.
+// Decode rows over bf16 keys and values, computed in f32. Two numbers are converted together, from
+// 32 bits.
 #include <algorithm>
 #include <cstdint>
 
@@ -13,7 +14,8 @@ namespace {
 constexpr int64_t kChunk = 16;
 constexpr int64_t kHalf = kChunk / 2;
 constexpr int64_t kLineDims = PairRows::kVectorDims;
-// Scores that are computed together: of eight rows and one head, or of four rows and two heads.
+// The number of scores that are computed together: of eight rows and one head, or of four rows and
+// two heads.
 constexpr int64_t kScoresAtOnce = 8;
 
 struct Chunk {
@@ -30,7 +32,8 @@ LONGSTREAM_INLINE Chunk Widen(const BF16* from) {
 // The place of number d in a chunk.
 LONGSTREAM_INLINE int64_t PlaceInChunk(int64_t d) { return d % 2 * kHalf + d / 2; }
 
-// Number i is the sum of the lanes of sums[i]. All use the same tree of additions.
+// Number i of the result is the sum of the lanes of sums[i]. The four sums use the same tree of
+// additions.
 LONGSTREAM_INLINE __m128 SumsOfFour(const __m256* sums) {
   const __m256 ab = _mm256_unpacklo_ps(sums[0], sums[1]) + _mm256_unpackhi_ps(sums[0], sums[1]);
   const __m256 cd = _mm256_unpacklo_ps(sums[2], sums[3]) + _mm256_unpackhi_ps(sums[2], sums[3]);
@@ -40,8 +43,8 @@ LONGSTREAM_INLINE __m128 SumsOfFour(const __m256* sums) {
   return _mm256_castps256_ps128(all) + _mm256_extractf128_ps(all, 1);
 }
 
-// Rows of `stride` numbers, and the same number of rows at `next` to prefetch. Rows follow each
-// other in memory.
+// Rows of `stride` numbers that follow each other in memory, and the same number of rows at `next`
+// to prefetch.
 struct Rows {
   const BF16* data;
   const BF16* next;
@@ -51,7 +54,7 @@ struct Rows {
 // Computes scores[h * kKeyBlock + i] for kScoresAtOnce / kHeads rows. q: kHeads rows of kMaxHeadDim
 //
 // Each row is read from its beginning to its end, because processors read ahead in that order. For
-// one head, two rows are read side by side, so that eight sums are in flight.
+// one head, two rows are read side by side, so that eight sums are computed at the same time.
 template <int kHeads, Asks kAsks>
 LONGSTREAM_INLINE void ScoreRows(const float* q, const Rows& rows, float* scores) {
   constexpr int kRows = kScoresAtOnce / kHeads;
@@ -169,7 +172,7 @@ void WidenedDecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* 
   if (begin >= end) return;
   const int64_t stride = rows_.row_dims();
   const BF16* rows = rows_.Block(block, begin, end);
-  // Computes whole groups of scores, and copies only the scores of the keys [begin, end) to
+  // Scores are computed kScoresAtOnce at a time. Only those of the keys [begin, end) are copied to
   // `scores`.
   const int64_t first = (begin - block) / kScoresAtOnce * kScoresAtOnce;
   const int64_t last = (end - block + kScoresAtOnce - 1) / kScoresAtOnce * kScoresAtOnce;

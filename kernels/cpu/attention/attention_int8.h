@@ -1,5 +1,5 @@
-// Shared parts of attention over int8 pages in integers: how queries and weights are rounded and,
-// for the dot product of bytes (VNNI), how values of four tokens are interleaved.
+// What all classes for attention over int8 pages in integers share: how queries and weights are
+// rounded and, for the dot product of bytes (VNNI), how values of four tokens are interleaved.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_H_
 
@@ -15,11 +15,11 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// The largest integer of a query: 256 * 127 + 127, so that both of its bytes fit signed bytes.
+// The largest integer of a query: 256 * 127 + 127. So each of its two bytes fits a signed byte.
 inline constexpr float kMostOfQuery = 32639.0f;
 
-// Writes scale * q [dim] as integers `numbers` times a step, and returns the step. The step is NaN
-// if a q is not finite.
+// Rounds scale * q [dim] to integers times a step. Writes the integers to `numbers` and returns the
+// step. The step is NaN if a q is not finite.
 LONGSTREAM_INLINE float QueryNumbers(const float* q, int64_t dim, float scale, int32_t* numbers) {
   const float largest = scale * LargestMagnitude(q, dim);
   if (!(largest < std::numeric_limits<float>::infinity())) {
@@ -42,16 +42,16 @@ LONGSTREAM_INLINE float QueryNumbers(const float* q, int64_t dim, float scale, i
   return step;
 }
 
-// The largest integer of a weight that the multiplying instruction accepts.
+// The largest integer of a weight that the multiply instruction accepts.
 #if defined(__AVX512VNNI__)
 inline constexpr float kMostOfWeight = 65535.0f;
 #else
 inline constexpr float kMostOfWeight = 32767.0f;
 #endif
 
-// The rounding of a block's weights, times the scales of their values: integers from 0 to
-// kMostOfWeight times a step. If all of them are below 2^-100 they count as zeros, so that the
-// step's inverse is finite.
+// How the weights of a block, multiplied by the scales of their values, are rounded: to integers
+// from 0 to kMostOfWeight times `step`. If all of them are below 2^-100 they count as zeros, so
+// that the inverse of the step is finite.
 struct WeightSteps {
   F32x16 step;
   F32x16 inverse;
@@ -91,7 +91,7 @@ struct ScaledWeights {
   }
 };
 // Turns scores[j * stride + r ...] into weights e^(score - max) times scales[j]. Also prefetches a
-// part of `next`; the calls for all `stride` rows together prefetch all of it.
+// part of `next`. The calls for all `stride` rows together prefetch all of it.
 LONGSTREAM_INLINE ScaledWeights ScaleWeights(float* scores, int64_t stride, int64_t count,
                                              int64_t r, const F32x16& max, const float* scales,
                                              const Ahead& next) {
@@ -104,7 +104,7 @@ LONGSTREAM_INLINE ScaledWeights ScaleWeights(float* scores, int64_t stride, int6
     sum = sum + weight;
     const F32x16 scaled = weight * Broadcast(scales[j]);
     Store(scaled, score);
-    // The bit patterns of magnitudes have the order of the magnitudes; NaN comes last
+    // Magnitudes are compared by their bit patterns, which have the same order; NaN comes last
     // (LargestMagnitude).
     const I32x16 magnitude = ToBits(scaled) & Broadcast(0x7fffffff);
     largest = Select(largest < magnitude, magnitude, largest);
@@ -125,8 +125,8 @@ LONGSTREAM_INLINE __m512i BroadcastQuad(const void* from) {
   return _mm512_set1_epi32(quad);
 }
 
-// Interleaves 64 numbers of each of four rows: every lane of `to` holds the four numbers of one d.
-// InterleavedPlace(d) is that lane, counted through all four registers.
+// Interleaves 64 numbers of each of four rows. Every lane of `to` holds the four numbers of one
+// dimension. InterleavedPlace gives that lane, counted through all four registers.
 LONGSTREAM_INLINE void InterleaveFour(const int8_t* a, const int8_t* b, const int8_t* c,
                                       const int8_t* d, __m512i (&to)[4]) {
   const __m512i row_a = _mm512_loadu_si512(a), row_b = _mm512_loadu_si512(b);
@@ -140,7 +140,7 @@ LONGSTREAM_INLINE void InterleaveFour(const int8_t* a, const int8_t* b, const in
   to[2] = _mm512_unpacklo_epi16(high_ab, high_cd);
   to[3] = _mm512_unpackhi_epi16(high_ab, high_cd);
 }
-// Interleaving works within 128 bits: each register gets four of 16 numbers.
+// Interleaving works within 128 bits. So of each 16 numbers, each register gets four.
 constexpr int64_t InterleavedPlace(int64_t d) {
   const int64_t in_vector = d % 64;
   return d - in_vector + in_vector / 4 % 4 * kLanes + in_vector / 16 * 4 + in_vector % 4;
@@ -148,8 +148,8 @@ constexpr int64_t InterleavedPlace(int64_t d) {
 
 #else
 
-// sum + a . b for each pair of words. The asm keeps the order of additions. Without it GCC 12 would
-// add several products first, which takes more registers than there are.
+// Adds a . b to sum for each pair of words. The asm keeps the order of additions. Without it GCC 12
+// would add several products first, for which there are not enough registers.
 LONGSTREAM_INLINE __m256i AddPairs(__m256i sum, const __m256i& a, const __m256i& b) {
   sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
   asm("" : "+x"(sum));

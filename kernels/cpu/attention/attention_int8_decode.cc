@@ -10,9 +10,10 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// How many scores are summed over their lanes together, by a tree of additions of registers.
+// The number of scores whose lanes are summed together, by a tree of additions of registers.
 constexpr int kScoresAtOnce = 16;
-// How many scores have their sums, of high and of low bytes, in registers at the same time.
+// The number of scores whose sums are in registers at the same time. A score has a sum of high
+// bytes and a sum of low bytes.
 constexpr int kSumsAtOnce = kScoresAtOnce / 2;
 constexpr int64_t kVectorDims = Int8Rows::kVectorDims;
 static_assert(kMaxHeadDim == 4 * kVectorDims);  // so ForVectors<4> serves every row
@@ -24,14 +25,14 @@ LONGSTREAM_INLINE __m512i LoadBytes(const void* from) { return _mm512_loadu_si51
 LONGSTREAM_INLINE __m512i AddNeighbours(const __m512i& a, const __m512i& b) {
   return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
 }
-// Each 128 bits of the result hold four sums: one for each register, of its lanes in these 128
-// bits.
+// Adds the lanes within each 128 bits. Each 128 bits of the result hold four sums: of a, b, c and
+// d.
 LONGSTREAM_INLINE __m512i AddFour(const __m512i& a, const __m512i& b, const __m512i& c,
                                   const __m512i& d) {
   const __m512i ab = AddNeighbours(a, b), cd = AddNeighbours(c, d);
   return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
 }
-// Lane 4 i + j is the sum of lane j over all 128-bit parts of fours[i].
+// Lane 4 i + j of the result is the sum of lane j over all 128-bit parts of fours[i].
 LONGSTREAM_INLINE __m512i AddQuarters(const __m512i (&fours)[4]) {
   const auto halves = [](const __m512i& a, const __m512i& b) LONGSTREAM_INLINE_LAMBDA {
     return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
@@ -39,9 +40,10 @@ LONGSTREAM_INLINE __m512i AddQuarters(const __m512i (&fours)[4]) {
   return halves(halves(fours[0], fours[1]), halves(fours[2], fours[3]));
 }
 
-// Multiplies the numbers of rows, plus 128, with those of queries, for kHeads heads and 8 / kHeads
-// rows. The 128 makes them unsigned, as the instruction requires of one factor. fours[step * i]
-// gets the sums of four rows (AddFour), head by head. Prefetches the same number of rows at `next`.
+// Multiplies 8 / kHeads rows with the queries of kHeads heads. 128 is added to the numbers of the
+// rows. That makes them unsigned, as the instruction requires of one factor. fours[step * i] gets
+// the sums of four rows (AddFour); the results of the first head come first. Prefetches the same
+// number of rows at `next`.
 template <int kVectors, int kHeads, bool kAsk>
 LONGSTREAM_INLINE void MultiplyRows(const Int8DecodeKeys::Query* q, const int8_t* rows,
                                     const int8_t* next, int step, __m512i* fours) {
@@ -78,7 +80,7 @@ LONGSTREAM_INLINE void MultiplyRows(const Int8DecodeKeys::Query* q, const int8_t
 }
 
 // Computes the scores of kHeads heads with the block's rows [first, last); both are multiples of
-// 16. scales: the scales of the block's rows [kKeyBlock]
+// 16. scales [kKeyBlock]: the scales of the block's rows
 template <int kVectors, int kHeads, bool kAsk>
 void ScoreHeads(const Int8DecodeKeys::Query* q, const int8_t* rows, const float* scales,
                 const int8_t* next, int64_t first, int64_t last, float* scores) {
@@ -92,8 +94,8 @@ void ScoreHeads(const Int8DecodeKeys::Query* q, const int8_t* rows, const float*
   const __m512 step =
       _mm512_mask_mov_ps(_mm512_set1_ps(q->step), kSecondHead, _mm512_set1_ps(other.step));
   for (int64_t i = first; i < last; i += kRows) {
-    // With one head, fours[0] and fours[1] are of the first 8 rows. With two heads, fours[0] and
-    // fours[2] are of the first 4 rows, one for each head.
+    // With one head, fours[0] and fours[1] hold sums of the first 8 rows. With two heads, fours[0]
+    // and fours[2] hold sums of the first 4 rows, one for each head.
     __m512i fours[4];
     for (int part = 0; part < 2; ++part) {
       const int64_t at = (i + part * kRows / 2) * kRow;
@@ -181,7 +183,7 @@ void Int8DecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* sco
   const Int8Rows::Block rows = rows_.Of(block, begin, end);
   alignas(64) float scales[kKeyBlock];
   for (int64_t i = 0; i < kKeyBlock; i += kLanes) Store(Load(rows.scales + i), scales + i);
-  // Computes whole groups of scores, and copies only the scores of the keys [begin, end) to
+  // Scores are computed kScoresAtOnce at a time. Only those of the keys [begin, end) are copied to
   // `scores`.
   const int64_t first = (begin - block) / kScoresAtOnce * kScoresAtOnce;
   const int64_t last = (end - block + kScoresAtOnce - 1) / kScoresAtOnce * kScoresAtOnce;

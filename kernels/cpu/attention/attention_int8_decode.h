@@ -1,15 +1,18 @@
 // Decode rows over int8 pages in integers.
 //
-// Queries are rounded to 16 bits of the largest number of their head (QueryNumbers). A block's
-// weights, times the scales of its values, are rounded to 15 or 16 bits of the largest of them.
-// Sums are exact. Prefill rows (attention_int8_prefill.h) use the same numbers.
+// A number of a query is rounded to 16 bits, relative to the largest number of its head
+// (QueryNumbers). A weight is multiplied by the scale of its value; the product is rounded to 15 or
+// 16 bits, relative to the largest product of the block. Sums are exact. Prefill rows
+// (attention_int8_prefill.h) use the same numbers.
 //
-//   score_j = scale_j step sum_d n_d k_jd        value sums += step' sum_j w_j v_jd
+//   score_j        = scale_j step sum_d n_d k_jd    n_d: integers of the query
+//   value sum of d += step' sum_j w_j v_jd          w_j: integers of the weights
 //
 //   Int8DecodeKeys, Int8DecodeValues    use the dot product of bytes (VNNI), if the processor has
 //                                       it: a number of 16 bits is two bytes and takes two products
 //   WordsDecodeKeys, WordsDecodeValues  use the dot product of words on AVX2: numbers of pages are
-//                                       widened to 16 bits; weights have 15, as factors are signed
+//                                       widened to 16 bits; weights have 15 bits, because the
+//                                       factors are signed
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_DECODE_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_DECODE_H_
 
@@ -27,12 +30,12 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 
 class Int8DecodeKeys {
  public:
-  // The bytes of the numbers 256 high + low, followed by zeros after the D numbers.
+  // Number d of the query is 256 high[d] + low[d]. Zeros follow the D numbers.
   struct Query {
     alignas(64) int8_t high[kMaxHeadDim];
     alignas(64) int8_t low[kMaxHeadDim];
     float step;
-    int32_t sum;  // sum of the numbers
+    int32_t sum;  // the sum of the query's numbers
   };
 
   Int8DecodeKeys(const DecodeShape& shape, const HeadRows& keys)
@@ -52,7 +55,7 @@ class Int8DecodeKeys {
 
 class Int8DecodeValues {
  public:
-  // The bytes of the numbers 256 high + low.
+  // The integer of weight j is 256 high[j] + low[j].
   struct Weights {
     alignas(64) uint8_t high[kKeyBlock];
     alignas(64) uint8_t low[kKeyBlock];
@@ -104,7 +107,8 @@ class WordsDecodeKeys {
   Query queries_[kMaxGroup];
 };
 
-// Sums hold 16 dimensions at a time, in the order that interleaving two rows of words gives them.
+// The sums are stored 16 dimensions at a time. Of each 16, the dimensions have the order that
+// interleaving two rows of words gives them.
 class WordsDecodeValues {
  public:
   WordsDecodeValues(const DecodeShape& shape, const HeadRows& values)

@@ -22,7 +22,8 @@ LONGSTREAM_INLINE int32_t SumOf(const int8_t* numbers, int64_t n) {
   return _mm512_reduce_add_epi32(sums);
 }
 
-// Register r gets part r (128 bits) of each of the four registers, in their order.
+// Transposes 128-bit parts: register r of the result is part r of each of the four registers, in
+// their order.
 LONGSTREAM_INLINE void TransposeQuarters(__m512i (&rows)[4]) {
   const __m512i low_ab = _mm512_shuffle_i32x4(rows[0], rows[1], 0x44);
   const __m512i high_ab = _mm512_shuffle_i32x4(rows[0], rows[1], 0xee);
@@ -56,7 +57,7 @@ struct ScoreTileArgs {
   const int8_t* next;  // the same number of keys to prefetch, without gaps; nullptr: none
 };
 
-// Computes the scores of kKeys keys with 16 kVectors queries. sums[k]: the sum of key k's numbers
+// Computes the scores of kKeys keys with 16 * kVectors queries. sums[k]: the sum of key k's numbers
 template <int kKeys, int kVectors, bool kAsk>
 void ScoreTile(const ScoreTileArgs& args, const int32_t* sums) {
   const auto [q_high, q_low, step, keys, key_stride, scales, quads, stride, scores, next] = args;
@@ -93,8 +94,8 @@ void ScoreTile(const ScoreTileArgs& args, const int32_t* sums) {
   }
 }
 
-// Computes the scores of `count` keys of D = `dim`, as many keys at once as there are registers for
-// their sums of high and low bytes.
+// Computes the scores of `count` keys of D = `dim`. It computes as many keys at once as there are
+// registers for their sums of high and low bytes.
 template <int kVectors>
 void ScoreKeys(ScoreTileArgs args, int64_t count, int64_t dim) {
   constexpr int kAtOnce = 8 / kVectors;
@@ -127,7 +128,7 @@ struct WeighTileArgs {
   int64_t sums_stride;
 };
 
-// Adds weighted values for kRows rows and 16 kVectors dimensions.
+// Adds weighted values to the sums of kRows rows, for 16 * kVectors dimensions.
 template <int kRows, int kVectors>
 void WeighTile(const WeighTileArgs& args) {
   const auto [w_high, w_low, step, values, quads, stride, sums, sums_stride] = args;

@@ -20,8 +20,8 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 
 class Int8Blocks {
  public:
-  // Integers of queries + 32768, which makes them unsigned, four d together. Their high and low
-  // bytes are [ceil(D / 4), stride].
+  // The integers of queries plus 32768, which makes them unsigned. `high` and `low` hold their
+  // bytes: [ceil(D / 4), stride], with the bytes of four d together.
   struct Queries {
     alignas(64) uint8_t high[kMaxHeadDim * kTileRows];
     alignas(64) uint8_t low[kMaxHeadDim * kTileRows];
@@ -62,8 +62,8 @@ class Int8Blocks {
     Store(weights.steps.step, steps_ + r);
     const I32x16 low_bytes = Broadcast(0x00ff00ff), high_bytes = Broadcast(-0x00ff0100);
     for (int64_t j = 0; j < end - begin; j += 4) {
-      // Builds 16-bit halves from the keys j and j + 2, and j + 1 and j + 3, then takes the low and
-      // the high bytes of all four.
+      // Joins 16-bit integers to 32 bits: those of the keys j and j + 2, and those of j + 1 and
+      // j + 3. Then takes the low and the high bytes of all four.
       const I32x16 even = weights.Numbers(j) | weights.Numbers(j + 2) << 16;
       const I32x16 odd = weights.Numbers(j + 1) | weights.Numbers(j + 3) << 16;
       const I32x16 low = (even & low_bytes) | (odd & low_bytes) << 8;
@@ -88,15 +88,16 @@ class Int8Blocks {
   static constexpr int32_t kOffset = 32768;
   static constexpr int kRowsAtOnce = 2;  // rows whose 4 vectors of sums fit in registers
 
-  // Also prefetches the same number of keys at `next`, unless it is nullptr.
+  // Computes the scores of a run of keys. Also prefetches the same number of keys at `next`, unless
+  // it is nullptr.
   void ScoreRun(const Queries& queries, const RowRun& run, const int8_t* next, float* scores);
   void WeighRows(int64_t first, int64_t rows, int64_t quads, float* sums) const;
-  // interleaved_[i, d] = numbers d of the rows begin + 4 i ... begin + 4 i + 3; zeros from `end`
-  // on.
+  // interleaved_[i, d] = the four numbers d of the rows begin + 4 i ... begin + 4 i + 3. Rows from
+  // `end` on count as zeros.
   void Interleave(const HeadRows& values, int64_t begin, int64_t end);
 
   const TileShape shape_;
-  const int64_t quads_;  // fours of numbers in a head's row
+  const int64_t quads_;  // number of fours in a head's row
   alignas(64) float scales_[kKeyBlock];
   alignas(64) float steps_[kTileRows];
   alignas(64) int32_t weights_high_[kKeyBlock / 4 * kTileRows];  // [quads of keys, stride]
@@ -114,7 +115,7 @@ struct BlocksFor<int8_t> {
 
 class WordsBlocks {
  public:
-  struct Queries {  // numbers of two d together, the even d in the lower half
+  struct Queries {  // the numbers of two d together, the even d in the lower half
     alignas(64) int32_t pairs[kMaxHeadDim / 2 * kTileRows];  // [ceil(D / 2), stride]
     alignas(64) float step[kTileRows];
   };
@@ -165,8 +166,8 @@ class WordsBlocks {
   // key_pairs_[j] = the numbers of row begin + j; key_scales_[j] = its scale.
   void Widen(const HeadRows& keys, int64_t begin, int64_t end);
   void ScoreRows(const Queries& queries, int64_t num_keys, float* scores) const;
-  // interleaved_[i, d] = numbers d of the rows begin + 2 i and begin + 2 i + 1; zeros from `end`
-  // and from D on.
+  // interleaved_[i, d] = the two numbers d of the rows begin + 2 i and begin + 2 i + 1. Rows from
+  // `end` on, and numbers from D on, count as zeros.
   void Interleave(const HeadRows& values, int64_t begin, int64_t end);
   void WeighRows(int64_t num_pairs, float* sums) const;
 

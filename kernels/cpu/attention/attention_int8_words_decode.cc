@@ -1,4 +1,5 @@
-// Decode rows over int8 pages, computed by the dot product of words: pairs of 16 bits, sums of 32.
+// Decode rows over int8 pages, computed by the dot product of words. It multiplies pairs of 16-bit
+// numbers and adds the products to sums of 32 bits.
 #include <algorithm>
 #include <cstdint>
 
@@ -13,9 +14,10 @@ namespace {
 
 constexpr int64_t kChunk = 16;  // numbers of a register as words
 constexpr int64_t kHalf = kChunk / 2;
-// Scores that are computed together: of eight rows and one head, or of four rows and two heads.
+// The number of scores that are computed together: of eight rows and one head, or of four rows and
+// two heads.
 constexpr int64_t kScoresAtOnce = 8;
-// Rows whose values are weighed together, in pairs.
+// The number of rows whose values are weighed together, in pairs.
 constexpr int kRowsAtOnce = 8;
 
 LONGSTREAM_INLINE __m256i Words(const int8_t* from) {
@@ -29,11 +31,11 @@ LONGSTREAM_INLINE void StoreAligned(const __m256i& value, void* to) {
 }
 
 // The place of number d of 16 in the sums of two interleaved rows. Interleaving works within 128
-// bits: the first register gets the lower four numbers of both halves, the second one the upper
-// four.
+// bits. So the first register gets the lower four numbers of both halves, and the second register
+// gets the upper four numbers of both.
 LONGSTREAM_INLINE int64_t PlaceInChunk(int64_t d) { return d / 4 % 2 * kHalf + d / 8 * 4 + d % 4; }
 
-// Number i is the sum of the lanes of sums[i].
+// Number i of the result is the sum of the lanes of sums[i].
 LONGSTREAM_INLINE __m128i SumsOfFour(const __m256i* sums) {
   const auto neighbours = [](const __m256i& a, const __m256i& b) LONGSTREAM_INLINE_LAMBDA {
     return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
@@ -44,15 +46,16 @@ LONGSTREAM_INLINE __m128i SumsOfFour(const __m256i* sums) {
   return _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
 }
 
-// Rows of `stride` numbers, and the same number of rows at `next` to prefetch. Rows follow each
-// other in memory.
+// Rows of `stride` numbers that follow each other in memory, and the same number of rows at `next`
+// to prefetch.
 struct Rows {
   const int8_t* data;
   const int8_t* next;
   int64_t stride;  // a multiple of Int8Rows::kVectorDims
 };
 
-// Computes scores[h * kKeyBlock + i] for kScoresAtOnce / kHeads rows with the scales scales[i].
+// Computes scores[h * kKeyBlock + i] for kScoresAtOnce / kHeads rows; row i has the scale
+// scales[i].
 template <int kHeads, Asks kAsks>
 LONGSTREAM_INLINE void ScoreRows(const WordsDecodeKeys::Query* q, const Rows& rows,
                                  const float* scales, float* scores) {
@@ -141,8 +144,8 @@ LONGSTREAM_INLINE void WeighRows(const int16_t* weights, const Rows& rows, int32
   }
 }
 
-// Rounds a block's weights to integers times a step, and returns the step. weights, scales:
-// [kKeyBlock]
+// Rounds a block's weights, multiplied by the scales of their values, to integers times a step.
+// Returns the step. `weights`, `scales` and `numbers` are [kKeyBlock].
 LONGSTREAM_INLINE float RoundWeights(const float* weights, const float* scales, int16_t* numbers) {
   alignas(64) float scaled[kKeyBlock];
   for (int64_t i = 0; i < kKeyBlock; i += kLanes) {
@@ -152,7 +155,8 @@ LONGSTREAM_INLINE float RoundWeights(const float* weights, const float* scales, 
   for (int64_t i = 0; i < kKeyBlock; i += kLanes) {
     alignas(64) int32_t lanes[kLanes];
     Store(WeightNumbers(Load(scaled + i), steps.inverse), lanes);
-    // Within each 128 bits, packing puts four numbers of one register, then four of the other.
+    // Within each 128 bits, the pack instruction puts four numbers of one register, then four of
+    // the other. The permutation restores their order.
     const __m256i turns = _mm256_packs_epi32(LoadAligned(lanes), LoadAligned(lanes + kHalf));
     StoreAligned(_mm256_permute4x64_epi64(turns, _MM_SHUFFLE(3, 1, 2, 0)), numbers + i);
   }
@@ -175,7 +179,7 @@ void WordsDecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* sc
   const Int8Rows::Block rows = rows_.Of(block, begin, end);
   alignas(64) float scales[kKeyBlock];
   for (int64_t i = 0; i < kKeyBlock; i += kLanes) Store(Load(rows.scales + i), scales + i);
-  // Computes whole groups of scores, and copies only the scores of the keys [begin, end) to
+  // Scores are computed kScoresAtOnce at a time. Only those of the keys [begin, end) are copied to
   // `scores`.
   const int64_t first = (begin - block) / kScoresAtOnce * kScoresAtOnce;
   const int64_t last = (end - block + kScoresAtOnce - 1) / kScoresAtOnce * kScoresAtOnce;

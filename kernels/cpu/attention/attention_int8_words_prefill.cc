@@ -1,5 +1,5 @@
-// Tiles of prefill rows over int8 pages, computed by the dot product of words: pairs of 16 bits,
-// sums of 32.
+// Tiles of prefill rows over int8 pages, computed by the dot product of words. It multiplies pairs
+// of 16-bit numbers and adds the products to sums of 32 bits.
 #include <cstdint>
 
 #include "kernels/cpu/attention/attention_int8_prefill.h"
@@ -15,7 +15,7 @@ constexpr int64_t kHalf = 8;        // sums of a register
 constexpr int kRowsAtOnce = 6;      // rows of a tile, with two registers of sums each
 constexpr int64_t kChunk = kLanes;  // numbers that are widened at once
 
-// total[r, c] = sum_k A[r, k] . B[k, c] of pairs of words
+// total[r, c] = sum_k A[r, k] . B[k, c], where each element of A and of B is a pair of words
 struct PairProduct {
   const int32_t* a;  // A[r, k] at a[r * a_row + k * a_k]
   int64_t a_row;
@@ -35,7 +35,7 @@ LONGSTREAM_INLINE __m256i LoadPairs(const int32_t* from) {
 // row.
 template <int kRows, typename End>
 LONGSTREAM_INLINE void Tile(const PairProduct& product, const End& end) {
-  // Copies, so that the compiler knows that stores do not change them.
+  // The operands are copied, so that the compiler knows that stores do not change them.
   const auto [a, a_row, a_k, b, b_stride, rows, cols, depth] = product;
   __m256i total[kRows][2];
   LONGSTREAM_UNROLL

@@ -13,12 +13,13 @@ LONGSTREAM_INLINE int64_t Clamp(int64_t value, int64_t low, int64_t high) {
   return value < low ? low : value > high ? high : value;
 }
 
-// A tile of prefill rows. Row r of the tile is query head r % H at position first_ + r / H, where H
-// is the number of the group's heads. Keys are of type Near, far keys and values of type T.
+// A tile of prefill rows. If a group has H heads, row r of the tile is the group's query head r % H
+// at position first_ + r / H. Keys are of type Near, far keys and values of type T.
 template <typename Near, typename T>
 class PrefillTile {
   using Blocks = typename BlocksFor<T>::Type;
-  // The arithmetic for near keys, if their type differs from the rest.
+  // The arithmetic for near keys. Its type differs from Blocks if near keys have a type of their
+  // own.
   using NearBlocks = typename BlocksFor<Near>::Type;
   static constexpr bool kOneType = std::is_same_v<Blocks, NearBlocks>;
 
@@ -75,7 +76,7 @@ class PrefillTile {
     for (int64_t i = 0; i < rows_ * sums_stride_; ++i) sums_[i] = 0.0f;
   }
 
-  // Loads the queries of the tile; rows beyond the last one are zero.
+  // Loads the queries of the tile. Rows beyond the last one are zero.
   template <typename Queries>
   void LoadQueries(const Matrix& q, const auto& blocks, Queries* to) const {
     for (int64_t r = 0; r < stride_; ++r) {
@@ -88,7 +89,8 @@ class PrefillTile {
     }
   }
 
-  // The end of the keys, in the block that begins at `block`, that any row of the tile sees.
+  // The end of the keys, within the block that begins at `block`, that the last row of the tile
+  // sees.
   int64_t EndOfBlock(int64_t block) const {
     return block + kKeyBlock <= last_ ? block + kKeyBlock : last_ + 1;
   }
@@ -101,8 +103,9 @@ class PrefillTile {
     }
   }
 
-  // Keys before near_begin are far for every row of the tile, keys from far_end on are near.
-  // Between the two lies the band of keys that are near for some rows and far for others.
+  // Keys before near_begin are far for every row of the tile, and keys from far_end on are near for
+  // every row. Between the two positions lies the band of keys that are near for some rows and far
+  // for others.
   void Score(int64_t begin, int64_t end) {
     const int64_t near_begin = Clamp(first_ - window_ + 1, begin, end);
     float* band = scores_ + (near_begin - begin) * stride_;
@@ -122,7 +125,7 @@ class PrefillTile {
     }
   }
 
-  // Which of the rows r ... r + 15 have a position p with p - j >= window.
+  // For each of the rows r ... r + 15, whether its position p has p - j >= window.
   LONGSTREAM_INLINE I32x16 IsFar(int64_t j, int64_t r) const {
     return Broadcast(static_cast<int32_t>(window_ - 1 + j - first_)) < Load(offset_ + r);
   }
@@ -145,8 +148,8 @@ class PrefillTile {
     }
   }
 
-  // Hides keys at later positions than a row's and, if there is no far attention, keys before its
-  // window.
+  // Hides from each row the keys at later positions and, if there are no far keys, the keys before
+  // its window.
   void Mask(int64_t begin, int64_t end) {
     const F32x16 hidden = Broadcast(kHiddenScore);
     for (int64_t j = begin > first_ ? begin : first_ + 1; j < end; ++j) {
@@ -188,8 +191,8 @@ class PrefillTile {
     }
   }
 
-  // The largest score of each of 16 rows over `count` keys. It runs four maxima at a time, because
-  // each comparison waits for the one before.
+  // The largest score of each of 16 rows over `count` keys. Computes four maxima side by side,
+  // because each comparison waits for the one before.
   F32x16 Largest(const float* scores, int64_t count) const {
     F32x16 largest[4];
     for (F32x16& part : largest) part = Load(scores);

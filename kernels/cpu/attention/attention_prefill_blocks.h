@@ -1,14 +1,16 @@
 // The arithmetic of a tile of prefill rows on one block of keys and values.
 //
 //   F32Blocks   computes in f32, and converts keys and values to f32
-//   PairBlocks  uses the bf16 dot product, if the processor has it, over bf16 keys and values: two
-//               products an instruction. Keys are read in place. Queries are split into two bf16
-//               numbers, which keep 17 bits; weights are rounded to bf16, as in decode rows
-//               (ops/attention/attention.h). A sum over d or over keys runs in pairs (2 i,
-//               2 i + 1). Keys pair up by absolute position; a missing key counts as zeros.
+//   PairBlocks  uses the bf16 dot product, if the processor has it, over bf16 keys and values. The
+//               instruction computes two products in each lane
 //
-// Both keep scores and weights transposed: keys go down, rows go across. Score<T> and Weigh<T> read
-// keys and values of type T; int8_t means int8 pages.
+// PairBlocks reads keys in place. It splits each number of a query into two bf16 numbers, which
+// together keep 17 bits. It rounds weights to bf16, as decode rows do (ops/attention/attention.h).
+// A sum over d or over keys runs in pairs (2 i, 2 i + 1). Keys pair up by absolute position; a
+// missing key counts as zeros.
+//
+// Both classes keep scores and weights transposed: keys go down, rows go across. Score<T> and
+// Weigh<T> read keys and values of type T; int8_t means int8 pages.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_PREFILL_BLOCKS_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_PREFILL_BLOCKS_H_
 
@@ -26,9 +28,9 @@ struct TileShape {
   int64_t dim = 0;     // D
   int64_t rows = 0;    // <= kTileRows
   int64_t stride = 0;  // rows, rounded up to whole vectors
-  float scale = 1.0f;  // factor of the scores
+  float scale = 1.0f;  // the factor of the scores
 
-  // Numbers of a row of sums: D, rounded up to whole vectors.
+  // The number of floats in a row of sums: D, rounded up to whole vectors.
   int64_t padded_dim() const { return (dim + kLanes - 1) / kLanes * kLanes; }
 };
 
@@ -40,7 +42,7 @@ class F32Blocks {
 
   explicit F32Blocks(const TileShape& shape) : shape_(shape) {}
 
-  // Sets column r of the queries; q == nullptr: zeros.
+  // Sets column r of the queries to q, or to zeros if q is nullptr.
   LONGSTREAM_INLINE void LoadQuery(const float* q, int64_t r, Queries* queries) const {
     float* to = queries->data + r;
     for (int64_t d = 0; d < shape_.dim; ++d) {
@@ -74,9 +76,9 @@ class F32Blocks {
   LONGSTREAM_INLINE void LoadScales(const HeadRows& /*values*/, int64_t /*begin*/,
                                     int64_t /*end*/) const {}
 
-  // Turns the scores of rows r ... r + 15 and keys [begin, end), which are at
-  // scores[(j - begin) * stride + r], into weights e^(score - max), and returns the sums of the
-  // weights. Weigh then uses them. `next` are the values of the keys after `end`.
+  // Turns scores into weights e^(score - max), for the rows r ... r + 15 and the keys [begin, end).
+  // The score of key j with row r is scores[(j - begin) * stride + r]. Returns the sums of the
+  // weights. The next Weigh uses the weights. `next` are the values of the keys after `end`.
   LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
                                    const F32x16& max, const Ahead& /*next*/) {
     scores_ = scores;
@@ -90,7 +92,7 @@ class F32Blocks {
     return sum;
   }
 
-  // sums[r, d] += sum_j weight[j, r] value_j[d]; rows of `sums` have padded_dim() numbers.
+  // sums[r, d] += sum_j weight[j, r] value_j[d]. Rows of `sums` have padded_dim() numbers.
   template <typename T>
   LONGSTREAM_INLINE void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
     Gather<T>(values, begin, end);
@@ -163,8 +165,8 @@ class PairBlocks {
   template <typename T>
   LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
                                int64_t end, const Ahead& next, float* scores) {
-    // Prefetches only if a run is a whole block, so that its rows prefetch as many rows of the next
-    // one.
+    // Prefetches only if one run is the whole block. Then each of its rows prefetches a row of the
+    // next block.
     const bool ask = next.bytes == (end - begin) * keys.row_bytes;
     ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
       SplitTileGemm product;
@@ -234,7 +236,7 @@ class PairBlocks {
  private:
   static constexpr int64_t kMaxPairs = kKeyBlock / 2;
 
-  // Gathers rows of whole pairs; a zero follows a row of odd width.
+  // Gathers rows as whole pairs. A zero follows the last number of a row of odd width.
   LONGSTREAM_INLINE const BF16Pair* GatherRows(const RowRun& run) {
     for (int64_t i = 0; i < run.count; ++i) {
       BF16Pair* row = interleaved_ + i * pairs_;
@@ -245,8 +247,8 @@ class PairBlocks {
     return interleaved_;
   }
 
-  // interleaved_[i, d] = the values d at the positions base + 2 i and base + 2 i + 1, where base is
-  // `begin` rounded down to an even number; zeros outside [begin, end).
+  // interleaved_[i, d] = the two values d at the positions base + 2 i and base + 2 i + 1, where
+  // base is `begin` rounded down to an even number. Positions outside [begin, end) count as zeros.
   LONGSTREAM_INLINE void InterleaveRows(const HeadRows& values, int64_t begin, int64_t end) {
     static constexpr BF16 kZeros[kMaxHeadDim] = {};
     const int64_t base = begin / 2 * 2;
@@ -273,9 +275,10 @@ class PairBlocks {
     }
   }
 
-  // The order in which a permutation takes the 32 numbers of 16 pairs: from one register that holds
-  // the first numbers of all pairs and then the second ones, or from two registers that hold 32
-  // first numbers and 32 second ones.
+  // The orders in which permutations take the 32 numbers of 16 pairs. kPairsOfHalves takes them
+  // from one register, in which the first numbers of all pairs come before the second ones.
+  // kPairsOfTwo takes them from two registers: one holds 32 first numbers, the other 32 second
+  // ones.
   static constexpr uint16_t kPairsOfHalves[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
                                                   21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                                   11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -296,7 +299,7 @@ class PairBlocks {
 
 #endif
 
-// The class with which a tile computes over keys and values of T.
+// The class with which a tile computes on keys and values of type T.
 template <typename T>
 struct BlocksFor {
   using Type = F32Blocks;

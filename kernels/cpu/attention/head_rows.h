@@ -11,7 +11,7 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Rows that follow each other in memory.
+// Rows at equal distances in memory.
 struct RowRun {
   const std::byte* data = nullptr;
   int64_t stride = 0;  // bytes from row to row
@@ -19,9 +19,9 @@ struct RowRun {
   const BF16* scales = nullptr;  // [count] scales of int8 rows
 };
 
-// The store of a head is cut into blocks of `slots` rows. Pages: position p is in block
-// pages[p / slots]. A ring is one block with position p at p % slots; the positions from
-// first_position on are in the step's rows.
+// The store of a head is cut into blocks of `slots` rows. If the store has pages, position p is in
+// block pages[p / slots]. A ring is one block, in which position p is at p % slots. A ring has only
+// the positions before first_position; the later ones are in the step's rows.
 struct HeadRows {
   const std::byte* store = nullptr;  // the head's row 0 in block 0
   const int32_t* pages = nullptr;    // nullptr: the store is a ring
@@ -30,10 +30,10 @@ struct HeadRows {
   int64_t slots = 0;
   int64_t scales = 0;                    // bytes from a block's row 0 to its scales; 0: no scales
   const std::byte* step_rows = nullptr;  // ring only: the row of first_position
-  int64_t step_stride = 0;               // bytes
+  int64_t step_stride = 0;               // ring only: bytes from one row of the step to the next
   int64_t first_position = 0;
 
-  // The rows from `position` on that follow each other in memory.
+  // The rows from `position` on, as far as they are at equal distances in memory.
   LONGSTREAM_INLINE RowRun From(int64_t position) const {
     if (pages != nullptr) {
       const int64_t slot = position % slots;
@@ -57,7 +57,7 @@ struct Ahead {
   const std::byte* data = nullptr;
   int64_t bytes = 0;
 
-  // The rows [begin, end) if they follow each other in memory, else nothing.
+  // The rows [begin, end) if they follow each other in memory without gaps, else nothing.
   LONGSTREAM_INLINE static Ahead Rows(const HeadRows& rows, int64_t begin, int64_t end) {
     if (begin >= end) return {};
     const RowRun run = rows.From(begin);
@@ -65,7 +65,8 @@ struct Ahead {
     return {run.data, (end - begin) * rows.row_bytes};
   }
 
-  // Prefetches the lines that begin in part `part` of `parts`.
+  // Divides the bytes into `parts` parts, and prefetches the lines that begin in part number
+  // `part`.
   LONGSTREAM_INLINE void Ask(int64_t part, int64_t parts) const {
     const int64_t lines = bytes / kLineBytes;
     for (int64_t i = lines * part / parts; i < lines * (part + 1) / parts; ++i) {
@@ -92,7 +93,7 @@ struct RowStore {
   DType type = DType::kF32;
   bool paged = false;
   int32_t slots = 0;      // rows of a page or ring
-  int32_t num_heads = 0;  // H_kv, times the slices of a value in a store of values
+  int32_t num_heads = 0;  // H_kv; in a store of values, H_kv times the slices of a value
   int32_t head_dim = 0;
   int64_t slot_stride = 0;  // ring: bytes from one sequence's ring to the next
   Matrix step_rows;         // ring: this step's rows [T, num_heads * D]

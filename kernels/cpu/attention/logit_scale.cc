@@ -1,5 +1,5 @@
-// Logit scale (kernels/ops/attention/logit_scale.h). A row takes one logarithm, too little work for
-// threads.
+// Logit scale (kernels/ops/attention/logit_scale.h). A row takes one logarithm, which is too little
+// work for threads.
 #include "kernels/ops/attention/logit_scale.h"
 
 #include <cmath>

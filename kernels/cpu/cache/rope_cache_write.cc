@@ -9,7 +9,8 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Rows of a task. A single row costs less than waking a thread.
+// The number of rows of a task. A task has several rows, because one row costs less than waking a
+// thread.
 constexpr int64_t kTaskRows = 4;
 
 HeadTransform Normalised(const Norm& norm, const float* x, int64_t dim) {
@@ -46,7 +47,8 @@ T* RowOf(const Matrix& matrix, int64_t t) {
   return static_cast<T*>(matrix.data) + t * matrix.stride;
 }
 
-// The place of row t in its page, which is the same for all heads: the page's index, and its slot.
+// The place of row t in the pages, which is the same for all heads: the index of its page, and its
+// slot there.
 struct PageSlot {
   int64_t page;
   int64_t slot;
@@ -59,7 +61,8 @@ PageSlot PageSlotOf(const RopeCacheWriteArgs& args, int64_t t) {
   return {pages[position / args.paged.page_tokens], position % args.paged.page_tokens};
 }
 
-// Where row t's key and value of head 0 go, and the number of elements from one head to the next.
+// Where the key and the value of row t go for head 0. The next head's begin `stride` elements
+// further on.
 template <typename T>
 struct Destination {
   T* keys;
@@ -100,7 +103,7 @@ void WriteKeysAndValues(const RopeCacheWriteArgs& args, int64_t t) {
     }
   }
   if (to.values == nullptr) return;
-  // Rows hold the slices of a value side by side; pages hold each slice as a head.
+  // Rows of the step hold the slices of a value side by side; pages hold each slice as a head.
   const bool paged = args.paged.keys != nullptr;
   const int64_t width = int64_t{args.num_kv_heads} * args.value_dim;
   const int64_t part = paged ? dim : width;

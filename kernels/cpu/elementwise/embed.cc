@@ -1,9 +1,9 @@
 // Embedding lookup in a packed table (kernels/ops/elementwise/embed.h).
 //
-// Consecutive inputs of a row lie in different cache lines, because a panel interleaves 32 rows. So
-// a row reads one cache line for each element, pair of elements or four: 512 lines for 1024 bf16
-// elements, 768 if they are compressed. This is the price of sharing the table with the head. It is
-// small compared with one projection of the same row.
+// Consecutive inputs of a row lie in different cache lines, because a panel interleaves 32 rows. A
+// line has one element of a row, or two or four neighbours. So 1024 bf16 elements of a row take 512
+// lines, or 768 if they are compressed. This is the price of sharing the table with the
+// language-model head. It is small compared with one projection of the same row.
 #include "kernels/ops/elementwise/embed.h"
 
 #include <cstring>
@@ -44,7 +44,7 @@ void EmbedRowOfSteps(const PackedWeight& table, int32_t id, float multiplier, fl
   }
 }
 
-// The value of input k of a group, which `byte` stores (panel.h).
+// The value of input k of a group, from the byte that stores it (panel.h).
 LONGSTREAM_INLINE int ValueIn(DType type, uint8_t byte, int64_t k) {
   if (type == DType::kI4) return (k < kGroupInputs / 2 ? byte & 15 : byte >> 4) - kI4Offset;
   return ((byte + 128 - kI8Offset) & 255) - 128;

@@ -5,8 +5,8 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Each task moves some columns, one row after the other, because the destination of a row may be
-// the source of a row before it.
+// Each task moves some columns of all rows. It moves one row after the other, because the
+// destination of a row may be the source of an earlier row.
 void GatherRows(Stream& stream, const GatherRowsArgs& args) {
   if (!stream.ok()) return;
   constexpr int64_t kTaskCols = 1024;

@@ -1,12 +1,12 @@
-// Dot products of bytes, of a row with 16 outputs at a time: int32 sums over one group.
+// Dot products of the bytes of a row with the bytes of 16 outputs, as int32 sums over one group.
 //
 //   Dots<type> dots;  dots.Start(first);  dots.Add(w, x) ...;  dots.Total()
 //
 // KeepOrder after an Add makes the compiler keep the order of additions. Otherwise GCC 12 makes a
 // tree of a group's additions, which may need more registers than there are.
 //
-// A lane of w has the bytes of four inputs of one output as they are stored (panel.h); x has the
-// same four inputs of the row, signed. For each output the total is `first` plus all products; it
+// A lane of w has the bytes of four inputs of one output, as they are stored (panel.h). x has the
+// same four inputs of the row, signed. For each output, the total is `first` plus all products. It
 // is exact.
 #ifndef LONGSTREAM_KERNELS_CPU_GEMM_BYTE_DOTS_H_
 #define LONGSTREAM_KERNELS_CPU_GEMM_BYTE_DOTS_H_
@@ -36,7 +36,7 @@ class Dots {
 
 #elif defined(__AVX2__)
 
-// Adds neighbouring 16-bit sums.
+// Adds neighbouring 16-bit sums in each lane.
 LONGSTREAM_INLINE NativeI32 SumPairs(__m256i pairs) {
   return reinterpret_cast<NativeI32>(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
@@ -44,8 +44,8 @@ LONGSTREAM_INLINE NativeI32 SumPairs(__m256i pairs) {
 template <DType>
 class Dots;
 
-// The instruction multiplies unsigned with signed bytes, so it gets |x| and w with the sign of x. A
-// pair of products is at most 2 * 127 * 127, which fits in 16 bits.
+// The instruction multiplies unsigned bytes with signed ones. So it gets |x|, and w with the sign
+// of x. A sum of two products is at most 2 * 127 * 127, which fits in 16 bits.
 template <>
 class Dots<DType::kI8> {
  public:

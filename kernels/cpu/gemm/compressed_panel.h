@@ -1,15 +1,17 @@
-// bf16 panels in 12 bits a number, without loss. They are for AVX2 and later sets, where products
-// of few rows wait for memory.
+// bf16 panels that take 12 bits a number, without loss. They are for AVX2 and later sets, where
+// products of few rows wait for memory.
 //
 // The upper byte of a bf16 is its sign and seven of the eight bits of its exponent. There are 256
-// upper bytes, but a panel of trained or random weights has hardly more than 16 of them: all
-// magnitudes from its largest down to 2^-16 of it. A nibble can name one of 16. The few numbers of
-// a panel with another upper byte are stored whole in a patch, which replaces the number that the
-// nibble gives:
+// upper bytes, but a panel of trained or random weights has hardly more than 16 of them: they cover
+// all magnitudes from the panel's largest down to 2^-16 of it, with both signs. A nibble can name
+// one of 16 upper bytes. The panel may have a few numbers with other upper bytes. They are stored
+// whole in patches, and a patch replaces the numbers that the nibbles give:
 //
-//   weight   u32 where each panel begins, in lines of 64 bytes from here | the panels, without gaps
-//   panel    the front, a line: u8 upper bytes [16] | u32 compressed, 0 or 1 | u32 patches
-//            the steps, pairs of k of all 32 outputs
+//   weight   u32 per panel: where it begins, in lines of 64 bytes from the weight's beginning
+//            the panels, without gaps
+//   panel    the front, a line: u8 upper bytes [16] | u32 compressed, 0 or 1 |
+//                               u32 number of patches
+//            the steps, each a pair of k of all 32 outputs
 //            patches, in the order of their steps, to the end of a line
 //   plain    a step: bf16 [32][2]. There are no patches
 //   compressed, two steps: nibbles [64] of both, low nibbles for the first step; then the lower
@@ -19,8 +21,8 @@
 // Then its front has only zeros, as Pack writes it.
 //
 // Panels follow each other without gaps, because a processor reads ahead in one long run.
-// Compressed panels that each stayed at the place of their plain form gained nothing. The memory
-// that is left at the end is zero, and no op reads it.
+// (Compressed panels that stayed at the places of the plain ones gained no speed.) The memory that
+// is left at the end is zero, and no op reads it.
 #ifndef LONGSTREAM_KERNELS_CPU_GEMM_COMPRESSED_PANEL_H_
 #define LONGSTREAM_KERNELS_CPU_GEMM_COMPRESSED_PANEL_H_
 
@@ -34,8 +36,8 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Whether bf16 weights are in this layout. The baseline set cannot look up bytes in a table, so its
-// panels are plain.
+// Whether bf16 weights are in this layout. The baseline set has no instruction that looks up bytes
+// in a table, so its panels are plain.
 #if defined(__AVX2__)
 inline constexpr bool kCompressesBF16 = true;
 #else
@@ -45,7 +47,7 @@ inline constexpr bool kCompressesBF16 = false;
 inline constexpr int64_t kStepInputs = 2;
 inline constexpr int64_t kStepNumbers = kStepInputs * kPanelOutputs;
 inline constexpr int64_t kPlainStepBytes = kStepNumbers * static_cast<int64_t>(sizeof(BF16));
-inline constexpr int64_t kUpperBytes = 16;  // upper bytes that nibbles name
+inline constexpr int64_t kUpperBytes = 16;  // the number of upper bytes that nibbles name
 // A number takes a nibble and a byte. Two steps are stored together, so that their nibbles fill a
 // line.
 inline constexpr int64_t kCompressedStepBytes = kStepNumbers * 3 / 2;
@@ -77,8 +79,8 @@ struct Patch {
   uint32_t numbers;          // both numbers, as a plain step has them
 };
 
-// The most patches of a compressed panel. Each interrupts a loop. They are collected in an array on
-// the stack.
+// The most patches of a compressed panel. Each patch interrupts a loop. While a panel is
+// compressed, its patches are collected in an array on the stack.
 inline constexpr int64_t kMostPatches = 1024;
 LONGSTREAM_INLINE int64_t MostPatches(int64_t steps) {
   return steps / 8 < kMostPatches ? steps / 8 : kMostPatches;
@@ -100,15 +102,17 @@ LONGSTREAM_INLINE const std::byte* PanelAt(const PackedWeight& weight, int64_t p
   return PanelAt(static_cast<const std::byte*>(weight.data), panel);
 }
 
-// The numbers of a step are cut into columns. The bytes of a column fill a register: 16 outputs on
-// AVX2, all 32 on AVX-512.
+// The numbers of a step are cut into columns. A register holds one byte of each number of a column.
+// A column has 16 outputs on AVX2, and all 32 on AVX-512.
 inline constexpr int64_t kColumnNumbers = 4 * kNativeLanes;
 inline constexpr int64_t kColumnOutputs = kColumnNumbers / kStepInputs;
 inline constexpr int64_t kColumns = kStepNumbers / kColumnNumbers;
 
-// Where the bytes of a number are in a compressed step. The two registers of a column's numbers
-// come from unpacklo and unpackhi of two registers of bytes, which take eight numbers from each 16
-// bytes.
+// The place of number `number` of a step among the step's nibbles and among its lower bytes. A
+// reader joins a register of lower bytes and a register of upper bytes to two registers of numbers.
+// unpacklo makes the first one, from the first eight of each 16 bytes. unpackhi makes the second
+// one, from the last eight of each 16. So the first half of a column's numbers has the first eight
+// places of each 16, and the second half has the last eight.
 LONGSTREAM_INLINE int64_t PlaceOf(int64_t number) {
   constexpr int64_t kHalf = kColumnNumbers / 2;
   const int64_t in_column = number % kColumnNumbers;
@@ -166,8 +170,8 @@ class PanelView {
                       front_.num_patches * static_cast<int64_t>(sizeof(Patch)));
   }
 
-  // Number `number` of a step, counted as in a plain step. In a patched step it is the number that
-  // the nibble gives.
+  // Number `number` of a step, counted as in a plain step. In a step with patches this is the
+  // number that the nibble gives, not the patch.
   LONGSTREAM_INLINE BF16 NumberAt(int64_t step, int64_t number) const {
     if (!compressed()) {
       BF16 plain;
@@ -198,7 +202,7 @@ class PanelView {
 using NativeBytes = __m512i;
 
 LONGSTREAM_INLINE NativeBytes LoadBytes(const void* from) { return _mm512_loadu_si512(from); }
-// Loads 16 bytes and repeats them in every 16 bytes.
+// Loads 16 bytes, and repeats them in every 16 bytes of the register.
 LONGSTREAM_INLINE NativeBytes LoadTable(const void* from) {
   return _mm512_broadcast_i32x4(_mm_loadu_si128(static_cast<const __m128i*>(from)));
 }
@@ -211,15 +215,15 @@ LONGSTREAM_INLINE NativeBytes HighNibbles(NativeBytes bytes) {
 LONGSTREAM_INLINE NativeBytes LookUp(NativeBytes table, NativeBytes nibbles) {
   return _mm512_shuffle_epi8(table, nibbles);
 }
-// Joins lower and upper bytes to numbers: from the first half of each 16 bytes, and from the
-// second.
+// These join lower and upper bytes to numbers. InterleaveLow takes the first eight of each 16
+// bytes, InterleaveHigh the last eight.
 LONGSTREAM_INLINE NativeI32 InterleaveLow(NativeBytes lower, NativeBytes upper) {
   return reinterpret_cast<NativeI32>(_mm512_unpacklo_epi8(lower, upper));
 }
 LONGSTREAM_INLINE NativeI32 InterleaveHigh(NativeBytes lower, NativeBytes upper) {
   return reinterpret_cast<NativeI32>(_mm512_unpackhi_epi8(lower, upper));
 }
-// Sets the lanes whose bit is set to `value`.
+// Writes `value` to each lane whose bit in `bits` is 1.
 LONGSTREAM_INLINE NativeI32 SetLanes(NativeI32 lanes, uint32_t bits, int32_t value) {
   return reinterpret_cast<NativeI32>(_mm512_mask_set1_epi32(reinterpret_cast<__m512i>(lanes),
                                                             static_cast<__mmask16>(bits), value));
@@ -267,9 +271,9 @@ class StepReader {
   LONGSTREAM_INLINE explicit StepReader(const PanelView& panel)
       : upper_bytes_(LoadTable(panel.upper_bytes())) {}
 
-  // Reads a column of one of the two steps at `steps` (step 0 or 1); `steps` points to the column's
-  // nibbles. The registers of `numbers` get the column's outputs in order, as pairs of k: two
-  // vectors on AVX-512, one on AVX2.
+  // Reads a column of one of the two steps at `steps`; `step` is 0 or 1, and `steps` points to the
+  // column's nibbles. Writes the pairs of numbers of the column's outputs, in order, to `numbers`.
+  // They are two vectors on AVX-512 and one on AVX2.
   LONGSTREAM_INLINE void Read(const std::byte* steps, int step, I32x16* numbers) const {
     const NativeBytes nibbles = LoadBytes(steps);
     const NativeBytes upper =
@@ -279,8 +283,8 @@ class StepReader {
     numbers[1 / kParts].part[1 % kParts] = InterleaveHigh(lower, upper);
   }
 
-  // Applies the patches of step `step`, if there are any, to the numbers of kVectors vectors of its
-  // outputs, from output first_output on.
+  // Applies the patches of step `step`, if there are any. `numbers` are kVectors vectors of outputs
+  // of this step, from output first_output on.
   template <int kVectors>
   LONGSTREAM_INLINE static void Lay(Patches& patches, int64_t step, int64_t first_output,
                                     I32x16* numbers) {

@@ -1,10 +1,10 @@
 // Register-blocked products with bf16 panels, compressed or plain.
 //
-// A single row multiplies several panels side by side, as with every format. Few rows are one tile.
-// It decodes numbers in registers, because they come from memory and are used once. With more rows,
-// the first tile also writes the decoded numbers, in the layout of a plain panel, for the other
-// tiles. If there are several tiles, of rows or of columns, all of them compute a block of steps
-// before the next block begins.
+// A single row multiplies several panels side by side, as with every format of weights. A few rows
+// form one tile, which decodes numbers in registers, because they come from memory and are used
+// once. With more rows, the first tile also writes the decoded numbers, in the layout of a plain
+// panel, for the other tiles. If there are several tiles, of rows or of columns, all of them
+// compute a block of steps before the next block begins.
 #include "kernels/cpu/gemm/compressed_product.h"
 
 #include <algorithm>
@@ -23,10 +23,10 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 
 namespace {
 
-// Steps that all tiles compute before the next ones: 128 KiB of plain numbers, mostly a whole
-// panel. The numbers stay in the second-level cache, which is fast enough for tiles. At the end of
-// a block, sums wait for their last products and go through memory. (Blocks of 128 steps, which
-// stay in the first-level cache: 16 rows of k = 768 had 0.93 of the speed, 128 rows 0.98.)
+// Steps of a block. They are 128 KiB of plain numbers, mostly a whole panel, which stay in the
+// second-level cache. That is fast enough for tiles. At the end of a block, sums wait for their
+// last products and go through memory. (Blocks of 128 steps stay in the first-level cache, but with
+// them 16 rows of k = 768 had 0.93 of the speed, and 128 rows had 0.98.)
 constexpr int64_t kBlockSteps = 1024;
 // The vectors of a tile are a column of a step.
 static_assert(kPanelTileVectors * kLanes == kColumnOutputs);
@@ -46,8 +46,8 @@ LONGSTREAM_INLINE CompressedSteps StepsOf(const PanelView& panel) {
   return {StepReader(panel), panel.steps(), panel.patches(), 0, panel.num_steps()};
 }
 
-// Calls two(step, lay) for every two of `count` steps; lay is a true_type if one of the two has
-// patches. So the inner loop over steps without patches has no branch.
+// Calls two(step, lay) for every two of `count` steps. `lay` is a true_type if one of the two steps
+// has patches. So the inner loop over steps without patches has no branch.
 template <typename NextPatched, typename Two>
 LONGSTREAM_INLINE void ForTwoSteps(int64_t first, int64_t count, const NextPatched& next_patched,
                                    const Two& two) {
@@ -62,15 +62,15 @@ LONGSTREAM_INLINE void ForTwoSteps(int64_t first, int64_t count, const NextPatch
 }
 
 // Computes a tile with a column of compressed steps. With kKeep it also writes the column's decoded
-// numbers to `plain`, in the layout of plain steps. Returns the patches after those of its steps.
+// numbers to `plain`, in the layout of plain steps. Returns the patches of the steps after these.
 template <int kRows, bool kKeep>
 LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t column,
                                          const PanelOperands<BF16>& operands, const Prefetch& ahead,
                                          BF16* plain) {
-  // A single tile is faster than memory, and lines reach the second-level cache sooner than the
-  // first.
+  // The number of rows chooses the cache of PrefetchLine. A single tile is faster than memory. It
+  // must choose the second-level cache, which lines reach sooner than the first.
   constexpr int kPrefetchRows = kKeep ? kRows : std::min(kRows, 4);
-  // Copies, so that the compiler knows that stores do not change them.
+  // The operands are copied, so that the compiler knows that stores do not change them.
   const StepReader reader = steps.reader;
   Patches patches = steps.patches;
   const std::byte* from = steps.from + column * kColumnNumbers;
@@ -108,7 +108,7 @@ LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t c
   return patches;
 }
 
-// Inlined, as all tiles are (panel_tile.h). kLeast: the smallest number of rows
+// Inlined, as all tiles are (panel_tile.h). kLeast: the smallest number of rows that callers have
 template <int kRows, int kLeast>
 LONGSTREAM_INLINE Patches CompressedTileOfRows(int64_t rows, const CompressedSteps& steps,
                                                int64_t column, const PanelOperands<BF16>& operands,
@@ -121,7 +121,8 @@ LONGSTREAM_INLINE Patches CompressedTileOfRows(int64_t rows, const CompressedSte
   return CompressedTile<kRows, (kLeast > 1)>(steps, column, operands, ahead, plain);
 }
 
-// Not inlined: a weight has either few plain panels, or only plain ones.
+// Not inlined, so that it stays out of the code for compressed panels. A weight has few plain
+// panels or only plain ones, so one of the two codes is seldom used.
 [[gnu::noinline]] void PlainTile(int64_t rows, const PanelOperands<BF16>& operands,
                                  const Prefetch& ahead) {
   TileOfRows<BF16, kPanelTileRows>(rows, operands, ahead);
@@ -133,8 +134,9 @@ LONGSTREAM_INLINE Patches CompressedTileOfRows(int64_t rows, const CompressedSte
   return CompressedTileOfRows<kPanelTileRows, 1>(rows, steps, column, operands, ahead, nullptr);
 }
 
-// Multiplies all tiles of rows with a column of a block of steps. operands.w: the column, if the
-// panel is plain. plain: [kBlockSteps, kStepNumbers]. Returns the patches after the block.
+// Multiplies all tiles of rows with a column of a block of steps. If the panel is plain, the column
+// is at operands.w. `plain` is scratch [kBlockSteps, kStepNumbers]. Returns the patches after the
+// block.
 Patches TilesOfColumn(const TilePasses& passes, bool compressed, const CompressedSteps& steps,
                       int64_t column, PanelOperands<BF16> operands, Prefetch ahead, BF16* plain) {
   constexpr int kLeastRows = kPanelTileRows / 2 + 1;  // fewest rows of several nearly equal tiles
@@ -159,7 +161,7 @@ Patches TilesOfColumn(const TilePasses& passes, bool compressed, const Compresse
   return patches;
 }
 
-// Multiplies all rows of a block with a panel. `operands` does not have w and k yet.
+// Multiplies all rows of a block with a panel. The caller has not set operands.w and operands.k.
 void Tiles(int64_t num_rows, const PanelView& panel, PanelOperands<BF16> operands) {
   alignas(kLineBytes) BF16 plain[kBlockSteps * kStepNumbers];
   const TilePasses passes(num_rows, kPanelTileRows, kColumns, panel.step_bytes());
@@ -187,7 +189,7 @@ void Tiles(int64_t num_rows, const PanelView& panel, PanelOperands<BF16> operand
   }
 }
 
-// Panels that a single row multiplies side by side.
+// The number of panels that a single row multiplies side by side.
 constexpr int kPanelsAtOnce = kSingleRowVectors / kPanelVectors;
 static_assert(kSingleRowPanels % kPanelsAtOnce == 0);
 
@@ -239,8 +241,8 @@ void CompressedSideBySide(const Input* a, const PackedWeight& weight, int64_t pa
   sum.End(sums);
 }
 
-// Multiplies one row with kPanelsAtOnce panels if all are compressed or all are plain. Returns
-// whether they are.
+// Multiplies one row with kPanelsAtOnce panels if all of them are compressed or all are plain.
+// Returns whether it did.
 bool SideBySide(const Input* a, const PackedWeight& weight, int64_t panel, float* sums) {
   int compressed = 0;
   for (int p = 0; p < kPanelsAtOnce; ++p) {

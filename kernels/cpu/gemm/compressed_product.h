@@ -9,8 +9,8 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// PanelProduct for a bf16 weight. An output is the same sum of the same numbers whether its panel
-// is compressed or plain, so it has the same bits. Defined only if kCompressesBF16.
+// Computes PanelProduct for a bf16 weight. Whether a panel is compressed or plain, an output is the
+// same sum of the same numbers, so it has the same bits. Defined only if kCompressesBF16.
 void CompressedProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
                        float* sums);
 

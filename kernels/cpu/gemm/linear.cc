@@ -8,7 +8,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// A task writes whole groups of outputs (PreparedOut): one group of each of several rows.
+// A task writes whole groups of outputs, as PreparedOut requires: one group for each of its rows.
 static_assert(kPanelOutputs == kGroupInputs && kBlockPanels == 1);
 
 LONGSTREAM_INLINE F32x16 Activated(Activation activation, const F32x16& x) {
@@ -20,7 +20,7 @@ LONGSTREAM_INLINE F32x16 Activated(Activation activation, const F32x16& x) {
   return x * Sigmoid(Broadcast(kGeluSlope) * x * (one + Broadcast(kGeluCubic) * x * x));
 }
 
-// 16 elements, or the first `count` of them.
+// Loads 16 elements, or only the first `count` of them.
 LONGSTREAM_INLINE F32x16 LoadUpTo(const float* from, int64_t count) {
   return count == kLanes ? Load(from) : LoadPartial(from, count);
 }

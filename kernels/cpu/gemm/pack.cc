@@ -9,7 +9,8 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Inputs that are transposed at a time: a block of 32 outputs stays in the first-level cache.
+// The number of inputs that are transposed at a time. So many inputs of 32 outputs stay in the
+// first-level cache.
 constexpr int64_t kBlock = 32;
 
 template <typename T>
@@ -20,7 +21,7 @@ LONGSTREAM_INLINE void Convert(BF16 from, float& to) { to = ToF32(from); }
 LONGSTREAM_INLINE void Convert(F16 from, float& to) { to = ToF32(from); }
 LONGSTREAM_INLINE void Convert(float from, BF16& to) { to = ToBF16(from); }
 
-// Fills the lanes [begin, end) of one panel from source rows that start at `rows`.
+// Fills the lanes [begin, end) of one panel from source rows, the first of which is at `rows`.
 template <typename Source, typename Target>
 void PackLanes(const Source* rows, int64_t k, int64_t begin, int64_t end, Target* panel) {
   for (int64_t first = 0; first < k; first += kBlock) {
@@ -32,7 +33,7 @@ void PackLanes(const Source* rows, int64_t k, int64_t begin, int64_t end, Target
   }
 }
 
-// bf16 is copied in pairs of inputs, which are neighbours in both layouts.
+// bf16 numbers are copied in pairs of inputs, which are neighbours in both layouts.
 template <>
 void PackLanes<BF16, BF16>(const BF16* rows, int64_t k, int64_t begin, int64_t end, BF16* panel) {
   const int64_t even = k / 2 * 2;
@@ -52,8 +53,8 @@ void PackLanes<BF16, BF16>(const BF16* rows, int64_t k, int64_t begin, int64_t e
   }
 }
 
-// Calls body(panel, rows, begin, end) for every panel that gets rows of the source. They are the
-// lanes [begin, end) of the panel; `rows` is the first of them.
+// Calls body(panel, rows, begin, end) for every panel that gets rows of the source. These rows
+// become the lanes [begin, end) of the panel; the first of them is at `rows`.
 template <typename Source, typename Body>
 LONGSTREAM_INLINE void ForEachPanel(const Executor& executor, const PackArgs& args,
                                     const Body& body) {
@@ -62,7 +63,7 @@ LONGSTREAM_INLINE void ForEachPanel(const Executor& executor, const PackArgs& ar
   const uint32_t num_tasks = static_cast<uint32_t>(NumPanels(end_row) - first_panel);
   ParallelFor(executor, num_tasks, [&](uint32_t task) {
     const int64_t panel = first_panel + task;
-    const int64_t origin = panel * kPanelOutputs;  // output of lane 0
+    const int64_t origin = panel * kPanelOutputs;  // the output of lane 0
     const int64_t begin = origin < args.first_row ? args.first_row - origin : 0;
     const int64_t end = end_row - origin < kPanelOutputs ? end_row - origin : kPanelOutputs;
     const Source* rows =
@@ -91,7 +92,7 @@ void PackRows(const Executor& executor, const PackArgs& args) {
       });
 }
 
-// Inputs k ... k + 3 in their stored form, a byte each.
+// Inputs k ... k + 3 of each lane, in their stored form of one byte each.
 LONGSTREAM_INLINE NativeI32 FourBytes(DType type, const LaneGroups& groups, int64_t k) {
   NativeI32 bytes = NativeBroadcast(0);
   for (int64_t i = 0; i < 4; ++i) {
@@ -101,13 +102,15 @@ LONGSTREAM_INLINE NativeI32 FourBytes(DType type, const LaneGroups& groups, int6
   return bytes;
 }
 
-// The lanes of a panel from `first` on. A source has rows for the lanes [begin, end).
+// kNativeLanes lanes of a panel, from lane `first` on. Of these, the source has rows for the lanes
+// [begin, end).
 struct PanelLanes {
   int64_t first;
   int64_t begin, end;
 };
 
-// Stores a group of the lanes [begin, end) in its place. groups: of the lanes from `first` on
+// Stores one group of inputs of the lanes [begin, end) at `to`, where this group of the panel
+// begins. groups.values and groups.scales begin with lane lanes.first.
 LONGSTREAM_INLINE void StoreGroups(DType type, const LaneGroups& groups, const PanelLanes& lanes,
                                    uint8_t* to) {
   const int64_t skipped = lanes.begin - lanes.first;
@@ -125,8 +128,8 @@ LONGSTREAM_INLINE void StoreGroups(DType type, const LaneGroups& groups, const P
   }
 }
 
-// Quantises `count` inputs of the lanes as a group. row: the first of these inputs, for lane
-// `begin`
+// Quantises `count` inputs of each lane of `lanes` as one group. `row` points to the first of these
+// inputs in the row of lane lanes.begin.
 template <typename Source>
 void PackGroup(const PackArgs& args, const PanelLanes& lanes, const Source* row, int64_t count,
                uint8_t* to) {

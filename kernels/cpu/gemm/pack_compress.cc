@@ -14,8 +14,8 @@ namespace {
 #if defined(__AVX2__)
 
 #if defined(__AVX512F__)
-// The upper or lower bytes of two registers of numbers. In each 16 bytes, the bytes of `a` come
-// first.
+// The upper or lower bytes of the numbers of two registers. In each 16 bytes of the result, the
+// bytes of `a` come first.
 LONGSTREAM_INLINE NativeBytes UpperBytes(NativeBytes a, NativeBytes b) {
   return _mm512_packus_epi16(_mm512_srli_epi16(a, 8), _mm512_srli_epi16(b, 8));
 }
@@ -38,7 +38,7 @@ LONGSTREAM_INLINE uint64_t HighestBits(NativeBytes bytes) {
 }
 #endif
 
-// REQUIRES: bytes below 16
+// REQUIRES: all bytes are below 16
 LONGSTREAM_INLINE NativeBytes ShiftToHighNibbles(NativeBytes bytes) { return bytes << 4; }
 
 LONGSTREAM_INLINE void StoreBytes(NativeBytes bytes, void* to) {
@@ -59,11 +59,11 @@ LONGSTREAM_INLINE ColumnBytes BytesOf(const std::byte* step, int64_t column) {
   return {UpperBytes(first, second), LowerBytes(first, second)};
 }
 
-// Finds the 16 most frequent upper bytes of a panel's numbers; of equally frequent ones the
-// smallest.
+// Finds the 16 most frequent upper bytes of a panel's numbers. Of equally frequent bytes, the
+// smaller ones count.
 void FindUpperBytes(const std::byte* steps, int64_t num_steps,
                     uint8_t (&upper_bytes)[kUpperBytes]) {
-  // Neighbouring numbers are counted in separate tables: mostly their bytes are equal, and a
+  // Neighbouring numbers are counted in separate tables. Mostly their upper bytes are equal, and a
   // counter that was just written is slow to read again.
   uint32_t counts[4][256] = {};
   for (int64_t s = 0; s < num_steps; ++s) {
@@ -89,8 +89,8 @@ void FindUpperBytes(const std::byte* steps, int64_t num_steps,
   }
 }
 
-// The nibbles of a column's numbers, a byte each, and a bit for each number that has one. The
-// nibbles of the others are 0.
+// The nibbles of a column's numbers, a byte each. `named` has a bit for each number whose upper
+// byte a nibble can name. The other numbers have the nibble 0.
 struct ColumnNames {
   NativeBytes names;
   uint64_t named;
@@ -109,7 +109,7 @@ LONGSTREAM_INLINE ColumnNames NamesOf(const uint8_t (&upper_bytes)[kUpperBytes],
   return {reinterpret_cast<NativeBytes>(names), HighestBits(reinterpret_cast<NativeBytes>(named))};
 }
 
-// A bit for each output that has a number at one of `places`.
+// Has a bit for each output that has a number at one of `places`.
 LONGSTREAM_INLINE uint32_t OutputsAt(uint64_t places) {
   uint32_t outputs = 0;
   for (int64_t number = 0; number < kStepNumbers; ++number) {
@@ -118,7 +118,7 @@ LONGSTREAM_INLINE uint32_t OutputsAt(uint64_t places) {
   return outputs;
 }
 
-// Compresses a plain panel in place: it writes only before the bytes that it has still to read.
+// Compresses a plain panel in place. It writes only to bytes that it has read before.
 class PanelCompressor {
  public:
   PanelCompressor(std::byte* panel, int64_t k) : panel_(panel), num_steps_(NumSteps(k)) {
@@ -145,7 +145,7 @@ class PanelCompressor {
     return panel_ + kFrontBytes + step * kPlainStepBytes;
   }
 
-  // Returns false if there are too many patches.
+  // Collects the patches. Returns false if there are too many.
   bool FindPatches() {
     for (int64_t s = 0; s < num_steps_; ++s) {
       uint64_t named = 0;
@@ -165,7 +165,8 @@ class PanelCompressor {
     return true;
   }
 
-  // Reads both steps before it writes anything, because the nibbles are written over the steps.
+  // Compresses two steps. Reads both before it writes anything, because the nibbles are written
+  // over them.
   void CompressSteps(const std::byte* from, std::byte* to) const {
     NativeBytes nibbles[kColumns], lower[2][kColumns];
     for (int64_t c = 0; c < kColumns; ++c) {
@@ -193,8 +194,8 @@ LONGSTREAM_INLINE uint32_t Lines(int64_t bytes) {
   return static_cast<uint32_t>(bytes / kLineBytes);
 }
 
-// Moves the panels together. On entry lines[p] is the length of panel p, on return its beginning,
-// both in lines.
+// Moves the panels together, so that no gaps are between them. On entry lines[p] is the length of
+// panel p, on return it is the panel's beginning. Both are in lines.
 void CloseGaps(const CompressArgs& args, uint32_t* lines) {
   auto* weight = static_cast<std::byte*>(args.packed);
   std::byte* const end = weight + PackedBytes(DType::kBF16, args.n, args.k);

@@ -11,10 +11,10 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Bytes of a panel's weights that all tiles use before the next ones, which are prefetched
-// meanwhile. Together they take two thirds of the 48 KiB of the first-level cache of a Zen 5 or Ice
-// Lake processor. The blocks of a panel are of nearly equal size. A single tile as wide as a panel
-// uses all of the panel at once, and so does a single row.
+// Bytes of a block of a panel's weights. All tiles use a block before the next one, which is
+// prefetched meanwhile. The two blocks together take two thirds of the 48 KiB of the first-level
+// cache of a Zen 5 or Ice Lake processor. The blocks of a panel are of nearly equal size. A single
+// tile as wide as a panel uses all of the panel at once, and so does a single row.
 constexpr int64_t kBlockBytes = int64_t{16} << 10;
 
 // Multiplies all rows with kPanelTileVectors vectors of a panel, from `vector` on.
@@ -32,7 +32,7 @@ void Rows(const TilePasses& passes, int64_t vector, PanelOperands<W> operands) {
   }
 }
 
-// Computes one block of k: all vectors of the block's panels, several at a time.
+// Computes one block of k, for all vectors of the panels of `block`. A tile takes several vectors.
 template <typename W>
 void Vectors(const OutputBlock& block, const TilePasses& passes, const PanelOperands<W>& first) {
   const int64_t num_vectors = block.num_panels * kPanelVectors;

@@ -1,9 +1,9 @@
 // Products of prepared rows with packed panels: the core of every projection.
 //
 // Each output is one sum over k, in the order k = 0, 1, ... in one f32 lane. (bf16 weights on
-// avx512 are summed in pairs, as the dot product instruction adds them; int8 and int4 group by
-// group.) Tiles, blocks of k and threads only decide when a sum is interrupted, never its order. So
-// a row has the same bits alone and among 512 others.
+// avx512 are summed in pairs, as the dot product instruction adds them. int8 and int4 weights are
+// summed group by group.) Tiles, blocks of k and threads only decide when a sum is interrupted,
+// never its order. So a row has the same bits alone and among 512 others.
 #ifndef LONGSTREAM_KERNELS_CPU_GEMM_PANEL_PRODUCT_H_
 #define LONGSTREAM_KERNELS_CPU_GEMM_PANEL_PRODUCT_H_
 
@@ -24,17 +24,17 @@ struct OutputBlock {
   int64_t first_panel = 0;
   int64_t num_panels = 0;
 
-  int64_t stride() const { return num_panels * kPanelOutputs; }  // between rows of its sums
+  int64_t stride() const { return num_panels * kPanelOutputs; }  // floats between rows of the sums
 };
 
-// Rows of a block. With more rows the weights are read less often; with fewer, the block's rows and
-// sums stay in cache.
+// The most rows of a block. With more rows the weights are read less often. With fewer rows, the
+// block's rows and sums stay in cache.
 inline constexpr int64_t kBlockRows = 256;
-// Several rows are multiplied with a single panel at a time, because a panel is one run of memory.
-// A single row needs more sums in flight to hide the latency of FMA.
+// Several rows are multiplied with one panel at a time, because a panel is one run of memory. A
+// single row needs more sums in flight to hide the latency of FMA, so it multiplies several panels.
 inline constexpr int64_t kBlockPanels = 1;
 inline constexpr int64_t kSingleRowPanels = 4;
-// The distance from the sums of one row of a block to those of the next, in blocks of several rows.
+// In a block of several rows, the distance from the sums of one row to those of the next.
 inline constexpr int64_t kSumsStride = kBlockPanels * kPanelOutputs;
 static_assert(kBlockPanels == 1, "the last block of several rows might have fewer panels");
 // The number of sums of the largest block.
@@ -46,9 +46,9 @@ static_assert(kSingleRowPanels * kPanelOutputs <= kBlockSums);
 void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
                   float* sums);
 
-// Calls body(block) for blocks that cover [num_rows, n], in parallel. Blocks of the same panels
-// follow each other, then come the blocks of the next panels. So a thread, which takes neighbouring
-// tasks, reads one long run of memory, in which a processor reads further ahead than in many short
+// Calls body(block) for blocks that cover [num_rows, n], in parallel. The blocks of one panel
+// follow each other, then come the blocks of the next panels. A thread takes neighbouring tasks. So
+// it reads one long run of memory, in which a processor reads further ahead than in many short
 // ones.
 template <typename Body>
 LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_rows, int64_t n,
@@ -68,19 +68,20 @@ LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_
   });
 }
 
-// Whether a block is so small that its task prefetches the cache lines of its outputs before it
-// computes them. The op that read the old outputs left the lines in the caches of all threads, so a
-// store to a line waits for those caches: 0.5 us between processors that share no cache. 16 rows of
-// 32 outputs have 32 such lines. A task takes 2 to 4 us; if it prefetches the lines when it begins,
-// it does not wait. One row has too few lines to matter. More rows take longer, and their lines
+// Whether a task prefetches the cache lines of its block's outputs before it computes them. The op
+// that read the old outputs left these lines in the caches of all threads. So a store to a line
+// waits for those caches: 0.5 us between processors that share no cache. 16 rows of 32 outputs have
+// 32 such lines. A task takes 2 to 4 us. If it prefetches the lines when it begins, its stores do
+// not wait. One row has too few lines to matter. With many rows a task takes longer, and the lines
 // would push the weights out of the cache.
 LONGSTREAM_INLINE bool AsksForOutputs(const OutputBlock& block) {
   constexpr int64_t kMostRows = 64;
   return block.num_rows > 1 && block.num_rows <= kMostRows;
 }
 
-// Calls body(row, output, index, count) for every vector of a block's sums, row by row: the row,
-// the vector's first output, its index in `sums`, and how many of its 16 lanes are outputs.
+// Calls body(row, output, index, count) for every vector of a block's sums, row by row. `output` is
+// the vector's first output, `index` is its index in `sums`, and `count` says how many of its 16
+// lanes are outputs.
 template <typename Body>
 LONGSTREAM_INLINE void ForEachVector(const OutputBlock& block, int64_t n, const Body& body) {
   const int64_t first = block.first_panel * kPanelOutputs;

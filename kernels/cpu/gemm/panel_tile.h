@@ -13,9 +13,10 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// The shape of a tile: rows times vectors of 16 outputs. Its sums stay in registers and leave room
-// for the weights of one k and one broadcast input. Even one row must have enough sums to hide the
-// latency of the multiply-add (about 4 cycles, two a cycle).
+// The shape of a tile: rows times vectors of 16 outputs. The sums of a tile stay in registers, and
+// leave room for the weights of one k and one broadcast input. Even one row must have enough sums
+// to hide the latency of the multiply-add: it takes about 4 cycles, and two can begin in each
+// cycle.
 #if defined(__AVX512F__)  // 32 registers, 1 a vector
 inline constexpr int kPanelTileRows = 12;
 inline constexpr int kPanelTileVectors = 2;
@@ -32,7 +33,7 @@ inline constexpr int kSingleRowVectors = 2;
 inline constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 static_assert(kPanelVectors % kPanelTileVectors == 0);
 
-// How weights of type W are read and multiplied: kInputs inputs k at a time.
+// How weights of type W are read and multiplied. A step takes kInputs inputs.
 template <typename W>
 struct PanelFormat {  // f32 and f16
   using Activation = float;
@@ -103,8 +104,9 @@ struct PanelOperands {
 };
 
 // Pointers to the same place in each of kRows rows. If x86 has too few registers for all rows, four
-// rows share a pointer: an instruction can address stride, 2 stride and 3 stride behind it. The asm
-// hides how these numbers are related; otherwise the compiler would make each row a pointer again.
+// rows share a pointer: an instruction can address the rows at stride, 2 stride and 3 stride behind
+// it. The asm hides how these numbers are related. Otherwise the compiler would make a pointer for
+// each row.
 template <typename A, int kRows>
 class RowPointers {
  public:
@@ -154,7 +156,7 @@ struct TileSums {
     }
   }
 
-  // Adds the products of one step. weights: of each vector
+  // Adds the products of one step. weights[v]: the weights of vector v
   template <typename W>
   LONGSTREAM_INLINE void Add(const RowPointers<typename PanelFormat<W>::Activation, kRows>& rows,
                              const typename PanelFormat<W>::Weights (&weights)[kVectors]) {
@@ -192,7 +194,7 @@ struct TileSums {
 template <typename W, int kRows, int kVectors>
 LONGSTREAM_INLINE void Tile(const PanelOperands<W>& operands, const Prefetch& ahead) {
   using F = PanelFormat<W>;
-  // Copies, so that the compiler knows that stores do not change them.
+  // The operands are copied, so that the compiler knows that stores do not change them.
   const auto [a, a_stride, w, panel_stride, k, sums, resume] = operands;
   const std::byte* asked = ahead.from;
   RowPointers<typename F::Activation, kRows> rows(a, a_stride);
@@ -214,7 +216,8 @@ LONGSTREAM_INLINE void Tile(const PanelOperands<W>& operands, const Prefetch& ah
   sum.End(sums);
 }
 
-// Tiles are inlined: a function that has used vectors ends with vzeroupper, which waits for them.
+// Tiles are inlined, because a function that has used vectors ends with vzeroupper, which waits for
+// these vectors.
 template <typename W, int kRows>
 LONGSTREAM_INLINE void TileOfRows(int64_t rows, const PanelOperands<W>& operands,
                                   const Prefetch& ahead) {

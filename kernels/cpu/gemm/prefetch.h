@@ -1,4 +1,4 @@
-// Prefetches the weights that several rows use next while they use others.
+// Prefetches the weights that several rows use next, while the rows use other weights.
 //
 // Several rows read weights too slowly to keep memory busy. So every tile of rows that uses the
 // same weights prefetches a part of the next ones, at an even rate: a processor drops prefetches
@@ -16,12 +16,12 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 
 // How far ahead of the weights in use the prefetched weights lie, if one tile has all rows and the
-// whole width of a panel. (On a Zen 5 processor, 2 and 8 rows of bf16 from memory: 16 KiB had 0.96
-// of the speed, 4 KiB 0.9.)
+// whole width of a panel. (On a Zen 5 processor, 2 and 8 rows multiplied bf16 weights from memory.
+// A distance of 16 KiB gave 0.96 of the speed of 8 KiB, and 4 KiB gave 0.9.)
 inline constexpr int64_t kPrefetchDistance = int64_t{8} << 10;
 
-// What a tile prefetches: in each step of its sums, a line for each vector of weights that it
-// reads.
+// What a tile prefetches. In each step of its sums, it prefetches a line for each vector of weights
+// that it reads.
 struct Prefetch {
   const std::byte* from = nullptr;
   int64_t step = 0;    // bytes from the prefetch of one step to that of the next
@@ -29,14 +29,14 @@ struct Prefetch {
   int64_t tile = 0;    // bytes from the first prefetch of one tile of rows to that of the next
 };
 
-// For a single tile: prefetches the weights kPrefetchDistance bytes after `from`. A step uses
-// `step` bytes of weights.
+// For a single tile: it prefetches the weights kPrefetchDistance bytes behind `from`. `step` is the
+// number of bytes of weights that a step uses.
 LONGSTREAM_INLINE Prefetch PrefetchBehind(const void* from, int64_t step) {
   return {static_cast<const std::byte*>(from) + kPrefetchDistance, step, kLineBytes, 0};
 }
 
 // Divides rows into tiles that use the same weights one after the other. If the weights are cut
-// into columns, each column has its own tiles. The class counts the tiles, and says what each of
+// into columns, each column has its own tiles. This class counts the tiles, and says what each of
 // them prefetches.
 class TilePasses {
  public:
@@ -48,15 +48,15 @@ class TilePasses {
         step_bytes_(step_bytes),
         part_of_step_((step_bytes + num_passes_ - 1) / num_passes_) {}
 
-  // Whether there is one tile, of all rows and the whole width of the weights. Then it need not
-  // stop for other tiles.
+  // Whether there is only one tile, which has all rows and the whole width of the weights. Such a
+  // tile need not stop for other tiles.
   bool in_one_pass() const { return num_passes_ == 1; }
 
   // What the first tile of a column prefetches. The column uses the weights at `from` in `steps`
-  // steps; the weights at `next` come after all columns. If there are several tiles, each
-  // prefetches its part of the weights at `next`, which are as long. A step's part is a line or
-  // little more. If there are two vectors, the second one prefetches the second half of the part,
-  // which mostly is the same line again.
+  // steps. The weights at `next` come after all columns and are as long. If there are several
+  // tiles, each prefetches its part of them. In a step it prefetches a line or little more. If
+  // there are two vectors, the second one prefetches the second half of that, which mostly is the
+  // same line again.
   LONGSTREAM_INLINE Prefetch First(int64_t column, const void* from, const void* next,
                                    int64_t steps) const {
     if (in_one_pass()) return PrefetchBehind(from, step_bytes_);
@@ -75,18 +75,18 @@ class TilePasses {
 
 // Whether a single row prefetches weights that take many instructions a byte: compressed ones and
 // int4. A processor reads ahead by itself. But on AVX2 the instructions for few lines fill its
-// out-of-order window, so it did not read far enough (on Zen 3 the prefetch made these two 1.2 and
-// 1.4 times as fast; f32 and int8, which take fewer instructions, 0.75 and 0.95 times). On the
-// baseline int8 takes many instructions too.
+// out-of-order window, so it does not read far enough. On a Zen 3, the prefetch made compressed
+// weights 1.2 times and int4 1.4 times as fast. Weights that take fewer instructions became slower:
+// f32 had 0.75 of its speed, int8 0.95. On the baseline set, int8 takes many instructions too.
 #if !defined(__AVX512F__)
 inline constexpr bool kSingleRowPrefetches = true;
 #else
 inline constexpr bool kSingleRowPrefetches = false;
 #endif
 
-// Prefetches a line for a tile of kRows rows into the first-level cache, or for few rows into the
-// second level, because the first made them slower (2 and 3 rows of bf16: 0.98). A single row waits
-// for memory anyway, so it prefetches only if kSingleRowPrefetches.
+// Prefetches a line for a tile of kRows rows. The line goes into the first-level cache or, for few
+// rows, into the second. (In the first level, it gave 2 and 3 rows of bf16 0.98 of their speed.) A
+// single row waits for memory anyway, so it prefetches only if kSingleRowPrefetches.
 template <int kRows, bool kManyInstructions = false>
 LONGSTREAM_INLINE void PrefetchLine(const std::byte* line) {
   if constexpr (kRows > 4) {

@@ -9,7 +9,8 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Rows of a task. A single row costs less than waking a thread.
+// The number of rows of a task. A task has several rows, because one row costs less than waking a
+// thread.
 constexpr int64_t kTaskRows = 4;
 
 // The inputs of one row. Inputs that a call does not have are nullptr.
@@ -43,7 +44,7 @@ RowInputs InputsOf(const LinearRows& source, int64_t r, int64_t k) {
   return in;
 }
 
-// h[i, i + 16)
+// The numbers h[i] ... h[i + 15] of a prepared row.
 template <typename Access>
 LONGSTREAM_INLINE F32x16 PreparedVector(const RowInputs& in, int64_t i, const Access& access) {
   F32x16 value = access.Read(in.x + i);
@@ -81,7 +82,7 @@ void PrepareRow(const RowInputs& in, DType, int64_t k, RowGroup* h) {
   }
 }
 
-// Prepares rows of `stride` elements T.
+// Prepares rows in the workspace. A row has `stride` elements of type T.
 template <typename T>
 PreparedRows PrepareInWorkspace(Stream& stream, const LinearInput& in, int64_t num_rows,
                                 int64_t stride) {

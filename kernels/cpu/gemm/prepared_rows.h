@@ -14,23 +14,23 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// The type of rows for a bf16 weight: bf16 if the processor has a bf16 dot product, else f32
-// numbers that are rounded to bf16. Rows for f32 and f16 weights are f32.
+// The type of rows for a bf16 weight. If the processor has a bf16 dot product, it is bf16, else it
+// is f32, with numbers that are rounded to bf16. Rows for f32 and f16 weights are f32.
 #if defined(__AVX512BF16__)
 using BF16Activation = BF16;
 #else
 using BF16Activation = float;
 #endif
 
-// 32 inputs of a row for an int8 or int4 weight: h[i] ~ scale * values[i] (core/matrix.h).
+// 32 inputs of a row for an int8 or int4 weight: h[i] is about scale * values[i] (core/matrix.h).
 struct RowGroup {
   int8_t values[kGroupInputs];
   float scale;
-  int32_t sum;  // sum of the values
+  int32_t sum;  // the sum of the values
 };
 
-// Prepared rows. For an int8 or int4 weight an element is a RowGroup. For a bf16 weight a zero
-// follows the last number if k is odd.
+// Prepared rows. An element is a RowGroup if the weight is int8 or int4. If the weight is bf16 and
+// k is odd, a zero follows the last number of a row.
 struct PreparedRows {
   const void* data = nullptr;
   int64_t stride = 0;  // in elements
@@ -57,7 +57,7 @@ LONGSTREAM_INLINE F32x16 RoundedInput(const F32x16& value) {
 
 // Elements (BF16Activation, f32 or RowGroup) from one prepared row of k inputs to the next. Rows of
 // bf16 are an odd number of cache lines apart, so that the same inputs of many rows are not all in
-// one set of a cache. An odd k leaves room for the zero that follows it.
+// one set of a cache. If k is odd, there is room for the zero that follows the last number.
 LONGSTREAM_INLINE int64_t PreparedStride(DType weight_type, int64_t k) {
   if (IsQuantised(weight_type)) return NumGroups(k);
   constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(BF16));
@@ -66,9 +66,10 @@ LONGSTREAM_INLINE int64_t PreparedStride(DType weight_type, int64_t k) {
   return (as_bf16 ? lines | 1 : lines) * kLine;
 }
 
-// Writes the output of `linear`: as f32 or, for a reader, with the bits that PrepareRows would give
-// the rows. That saves writing them as f32 and a loop that reads them again. Each task has a
-// PreparedOut of its own. Two tasks must not write columns of one group of 32.
+// Writes the output of `linear`. It is f32 or, if there is a reader, it has the bits that
+// PrepareRows would give the rows for it. So nobody writes the rows as f32 and reads them again to
+// prepare them. Each task has a PreparedOut of its own. Two tasks must not write columns of one
+// group of 32.
 class PreparedOut {
  public:
   explicit PreparedOut(const LinearOutput& out)
@@ -77,7 +78,7 @@ class PreparedOut {
         stride_(PreparedStride(type_, out_.cols)) {}
 
   // Writes columns [c, c + count) of a row. count is 16, or less at the end of the row; c is a
-  // multiple of 16. Of each 32 columns, the first 16 must come right before the others.
+  // multiple of 16. The second 16 of each 32 columns must be written right after the first 16.
   LONGSTREAM_INLINE void Put(int64_t row, int64_t c, const F32x16& value, int64_t count) {
     if (type_ == DType::kBF16) {
       BF16Activation* h = static_cast<BF16Activation*>(out_.data) + row * stride_;

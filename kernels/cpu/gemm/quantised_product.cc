@@ -9,9 +9,9 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// The shape of a tile: rows times vectors of 16 outputs. Its int32 and f32 sums stay in registers.
-// A single row streams the weights. It uses a whole panel at a time if there are enough registers,
-// because the bytes of a panel follow each other.
+// The shape of a tile: rows times vectors of 16 outputs. The int32 and f32 sums of a tile stay in
+// registers. A single row streams the weights. If there are enough registers, it uses a whole panel
+// at a time, because the bytes of a panel follow each other.
 #if defined(__AVX512F__)  // 32 registers, 1 a vector
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
@@ -30,13 +30,15 @@ constexpr int64_t kFourBytes = kPanelOutputs * 4;  // bytes of four inputs of al
 static_assert(kPanelVectors % kTileVectors == 0);
 constexpr bool kSingleRowInHalves = kSingleRowVectors < kPanelVectors;
 
-// Groups of a panel that all tiles compute before the next ones. A single tile as wide as a panel
-// computes all groups at once. A narrower tile reads every second line, so it works in blocks: the
-// neighbour that a processor reads with each line is then still in a cache when it is used. Several
-// tiles read a block from the second-level cache. At the end of a block sums wait and go through
-// memory (16 rows of k = 768 in blocks of 8 groups had 0.95 of the speed). A single tile, and two
-// of int8, wait for memory instead, so their blocks stay in the first-level cache (two tiles:
-// 1.05).
+// Groups of a block of a panel. All tiles compute a block before the next one. A single tile as
+// wide as a panel computes all groups at once. A narrower tile reads every second line, so it works
+// in blocks: a processor reads a neighbour with each line, which must still be in a cache when it
+// is used.
+//
+// Several tiles read a block of 64 groups from the second-level cache. At the end of a block, sums
+// wait and go through memory: with blocks of 8 groups, 16 rows of k = 768 had 0.95 of the speed. A
+// single tile, and two tiles of int8, wait for the weights from memory anyway. So their blocks have
+// 8 groups, which stay in the first-level cache. That made two tiles 1.05 times as fast.
 constexpr int64_t kBlockGroups = 64;
 constexpr int64_t kFewTilesBlockGroups = 8;
 
@@ -45,12 +47,12 @@ LONGSTREAM_INLINE int64_t MostBlockGroups(DType type, int64_t tiles) {
   return tiles <= few ? kFewTilesBlockGroups : kBlockGroups;
 }
 
-// The operands of a part of a product: the rows at `x`, some vectors of panels, some groups of
+// The operands of a part of a product: the rows at `x`, some vectors of panels, and some groups of
 // both.
 struct Operands {
   const RowGroup* x;
   int64_t x_stride;
-  const std::byte* panel;  // its first group
+  const std::byte* panel;  // the panel's first group
   int64_t panel_stride;    // bytes from one panel to the next
   int64_t first_vector;    // the first vector in that panel
   int64_t groups;
@@ -58,15 +60,15 @@ struct Operands {
   bool resume;  // continue the sums that are at `sums`
 };
 
-// Inputs that a byte holds: one (int8), or two, which are 16 apart (int4).
+// The number of inputs that a byte holds: one (int8), or two that are 16 apart (int4).
 template <DType kType>
 constexpr int kHalves = kType == DType::kI8 ? 1 : 2;
-// Steps in which the sums of a group are computed.
+// The number of steps in which the sums of a group are computed.
 template <DType kType>
 constexpr int kFours = static_cast<int>(kGroupInputs) / 4 / kHalves<kType>;
 
-// Several rows of int4 have so few sums that the compiler's order of additions fits in registers.
-// On AVX2 it is faster.
+// Whether the order of additions is kept. Several rows of int4 have so few sums that the compiler's
+// own order fits in registers, and on AVX2 that order is faster.
 template <DType kType, int kRows>
 constexpr bool kKeepsOrder = kType == DType::kI8 || kRows == 1;
 
@@ -104,7 +106,7 @@ LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::
 
 template <DType kType, int kRows, int kVectors>
 LONGSTREAM_INLINE void Tile(const Operands& operands, const Prefetch& ahead) {
-  // Copies, so that the compiler knows that stores do not change them.
+  // The operands are copied, so that the compiler knows that stores do not change them.
   const auto [x, x_stride, panel, panel_stride, first_vector, groups, sums, resume] = operands;
   const std::byte* asked = ahead.from;
   // All loops over the sums are unrolled (TileSums in panel_tile.h says why).

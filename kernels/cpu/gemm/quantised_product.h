@@ -8,8 +8,8 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// PanelProduct for an int8 or int4 weight. Each output is one f32 sum over its groups in their
-// order, so it has the same bits in every block.
+// Computes PanelProduct for an int8 or int4 weight. Each output is one f32 sum over its groups in
+// their order, so it has the same bits in every block.
 void QuantisedProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
                       float* sums);
 

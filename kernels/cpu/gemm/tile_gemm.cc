@@ -9,9 +9,9 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Tiles of sums that stay in registers: rows times vectors of 16. For few rows the tiles are wider,
-// and for few columns they are taller, with at most kMostSums sums. So there are always enough sums
-// in flight to hide the latency of the multiply-add.
+// The shapes of tiles: rows times vectors of 16 sums, which stay in registers. For few rows the
+// tiles are wider, and for few columns they are taller, with at most kMostSums vectors of sums. So
+// there are always enough sums in flight to hide the latency of the multiply-add.
 #if defined(__AVX512F__) && defined(__SANITIZE_ADDRESS__)  // GCC takes 12 minutes for larger tiles
 constexpr int kTileRows = 3;
 constexpr int kTileVectors = 2;
@@ -41,17 +41,17 @@ constexpr int kFewRowsVectors = 2;
 constexpr int kMostSums = 2;
 constexpr int kDotRows = 1;
 #endif
-// Columns of a dot product tile: SumsOfFour adds that many at a time.
+// The columns of a tile of MultiplyTransposed. SumsOfFour adds the lanes of so many sums at a time.
 constexpr int kDotCols = 4;
 
-// Steps of k between two visits of the same sums. Many rows reuse a block of B, which then fills a
-// third of a first-level cache (64 x 4 vectors of f32). Few rows stream B in long runs of columns.
+// The steps of k between two visits of the same sums. Many rows reuse a block of B: 64 steps of 4
+// vectors of f32, a third of a first-level cache. Few rows stream B in long runs of columns.
 constexpr int64_t kDepthOfManyRows = 64;
 constexpr int64_t kDepthOfFewRows = 16;
 
-// Few rows stream B from memory and prefetch it this many rows ahead. The pages of a cache are
-// short runs, and at the beginning of each the processor's own prefetcher starts anew. (On rows of
-// 256 bytes this took a fifth less time than no prefetch; 4 and 16 rows ahead gain less.)
+// Few rows stream B from memory, and prefetch it this many rows of B ahead. The pages of a cache
+// are short runs, and the processor's own prefetcher starts anew at the beginning of each. (On rows
+// of 256 bytes, the prefetch took a fifth less time than none; 4 and 16 rows ahead gained less.)
 constexpr int64_t kPrefetchRows = 8;
 
 // How 16 elements of B are read, and multiplied with one element of A.
@@ -103,7 +103,7 @@ struct Tiling {
 // `access`.
 template <int kRows, int kVectors, bool kStreams, typename T, typename Access>
 LONGSTREAM_INLINE void Tile(const TileGemm<T>& product, const Access& access) {
-  // Copies, so that the compiler knows that stores do not change them.
+  // The operands are copied, so that the compiler knows that stores do not change them.
   const auto* a = product.a;
   const T* b = product.b;
   float* c = product.c;
@@ -148,7 +148,8 @@ LONGSTREAM_INLINE void Tile(const TileGemm<T>& product, const Access& access) {
   }
 }
 
-// Inlined: a function that has used vectors ends with vzeroupper, which waits for them.
+// Tiles are inlined, because a function that has used vectors ends with vzeroupper, which waits for
+// these vectors.
 template <int kRows, int kVectors, bool kStreams, typename T, typename Access>
 LONGSTREAM_INLINE void TileOf(int64_t rows, const TileGemm<T>& product, const Access& access) {
   if constexpr (kRows > 1) {
@@ -169,7 +170,7 @@ void Strip(TileGemm<T> product, const Access& access) {
   }
 }
 
-// Computes the whole vectors of fewer than kVectors vectors of columns.
+// Multiplies all rows with a strip of `vectors` whole vectors; vectors <= kVectors.
 template <int kVectors, typename T>
 void NarrowStrip(int64_t vectors, const TileGemm<T>& product) {
   if constexpr (kVectors > 1) {
@@ -221,15 +222,16 @@ void MultiplyBlocks(const TileGemm<T>& product) {
 
 #if defined(__AVX512BF16__)
 
-// Vectors of a tile of a split product. With more vectors, its 24 sums would leave no registers.
+// The vectors of a tile of a split product. A tile has 24 vectors of sums in registers. With more
+// vectors of High and of Low beside the sums there would be too few registers.
 constexpr int kSplitVectors = 2;
 
-// Multiplies kRows rows with kVectors vectors. The sums with High and with Low both stay in
+// Multiplies kRows rows with kVectors vectors of High and of Low. Both kinds of sums stay in
 // registers.
 template <int kRows, int kVectors, bool kAsk>
 LONGSTREAM_INLINE void SplitTile(const SplitTileGemm& product, bool add) {
   using F = Format<BF16Pair>;
-  // Copies, so that the compiler knows that stores do not change them.
+  // The operands are copied, so that the compiler knows that stores do not change them.
   const auto [a, a_row, high, low, b_stride, c, c_stride, rows, cols, depth, next] = product;
   F32x16 high_sum[kRows][kVectors], low_sum[kRows][kVectors];
   LONGSTREAM_UNROLL
@@ -238,7 +240,7 @@ LONGSTREAM_INLINE void SplitTile(const SplitTileGemm& product, bool add) {
     for (int v = 0; v < kVectors; ++v) high_sum[r][v] = low_sum[r][v] = Zero();
   }
   for (int64_t k = 0; k < depth; ++k) {
-    // Prefetches at most a line a step: kRows are at most 12.
+    // kRows is at most 12, so this prefetches at most a line in each step.
     if constexpr (kAsk) PrefetchL2(next + k * kRows);
     I32x16 high_vectors[kVectors], low_vectors[kVectors];
     LONGSTREAM_UNROLL
@@ -295,7 +297,7 @@ void SplitStrip(SplitTileGemm product, bool add) {
 
 #endif
 
-// Adds the lanes of each of four vectors in the order of Sum.
+// Adds the lanes of each of four vectors in the same order as Sum.
 LONGSTREAM_INLINE __m128 SumsOfFour(const F32x16& a, const F32x16& b, const F32x16& c,
                                     const F32x16& d) {
   const __m128 a4 = NativeSumToFour(a.part), b4 = NativeSumToFour(b.part);

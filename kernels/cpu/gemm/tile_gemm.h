@@ -20,7 +20,7 @@ struct BF16Pair {
   BF16 odd;
 };
 
-// C[r, c] = sum_k A[r, k] B[k, c], or this sum is added to C, for r < rows, c < cols, k < depth
+// C[r, j] = sum_k A[r, k] B[k, j], or this sum is added to C, for r < rows, j < cols, k < depth
 //
 // B has elements of type T. A is f32. If T is BF16Pair, A has pairs too, and the product of two
 // pairs is the sum of the products of their members.
@@ -31,9 +31,9 @@ struct TileGemm {
   const Factor* a = nullptr;  // A[r, k] at a[r * a_row + k * a_k]
   int64_t a_row = 0;
   int64_t a_k = 0;
-  const T* b = nullptr;  // B[k, c] at b[k * b_stride + c]
+  const T* b = nullptr;  // B[k, j] at b[k * b_stride + j]
   int64_t b_stride = 0;
-  float* c = nullptr;  // C[r, c] at c[r * c_stride + c]
+  float* c = nullptr;  // C[r, j] at c[r * c_stride + j]
   int64_t c_stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;
@@ -46,27 +46,27 @@ void Multiply(const TileGemm<BF16>& product);
 #if defined(__AVX512BF16__)
 void Multiply(const TileGemm<BF16Pair>& product);
 
-// C[r, c] = sum_k A[r, k] High[k, c] + sum_k A[r, k] Low[k, c]
+// C[r, j] = sum_k A[r, k] High[k, j] + sum_k A[r, k] Low[k, j]
 //
-// Each of the two sums runs by itself, 64 steps of k at a time. The results are added up in C.
+// Each of the two sums runs by itself for 64 steps of k. Then both results are added to C.
 struct SplitTileGemm {
   const BF16Pair* a = nullptr;  // A[r, k] at a[r * a_row + k]
   int64_t a_row = 0;
-  const BF16Pair* high = nullptr;  // High[k, c] at high[k * b_stride + c]; Low likewise
+  const BF16Pair* high = nullptr;  // High[k, j] at high[k * b_stride + j]; Low likewise
   const BF16Pair* low = nullptr;
   int64_t b_stride = 0;
-  float* c = nullptr;  // C[r, c] at c[r * c_stride + c]
+  float* c = nullptr;  // C[r, j] at c[r * c_stride + j]
   int64_t c_stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;  // a multiple of 16
   int64_t depth = 0;
-  // As many rows as A has, one after the other, to be prefetched; nullptr: none.
+  // Rows to prefetch: as many as A has, one after the other; nullptr: none.
   const BF16Pair* next = nullptr;
 };
 void Multiply(const SplitTileGemm& product);
 #endif
 
-// C[r, c] = sum_k A[r, k] B[c, k], or this sum is added to C. Rows of A and B are contiguous in k.
+// C[r, j] = sum_k A[r, k] B[j, k], or this sum is added to C. Rows of A and B are contiguous in k.
 template <typename T>
 struct TransposedTileGemm {
   const float* a = nullptr;

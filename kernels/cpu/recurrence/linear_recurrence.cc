@@ -9,8 +9,8 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Columns of a state that one task computes: 1 KiB of each row, which is a long enough run of
-// memory.
+// The columns of a state that one task computes. They are 1 KiB of each row, which is a long enough
+// run of memory.
 constexpr int64_t kSliceColumns = 256;
 
 class Recurrence {
@@ -59,7 +59,7 @@ class Recurrence {
   }
 
  private:
-  // The number of blocks that contain rows of the step, for a sequence.
+  // The number of a sequence's blocks that contain rows of the step.
   int64_t NumBlocks(const SequenceRows& sequence) const {
     const int64_t last = sequence.first_position + sequence.num_rows - 1;
     return last / cache_.grid - sequence.first_position / cache_.grid + 1;
@@ -81,7 +81,7 @@ class Recurrence {
     return rows;
   }
 
-  // Block number `index` of a sequence's rows, for one head.
+  // The block number `index` among those of a sequence that contain rows of the step, for one head.
   RecurrenceBlock BlockOf(const SequenceRows& sequence, int64_t index, int64_t head) const {
     const int64_t first = sequence.first_position;
     const int64_t line = (first / cache_.grid + index) * cache_.grid;

@@ -7,13 +7,14 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Key elements whose decays are on the stack at a time. Their part of a slice of the state stays in
-// a second-level cache while the rows of a block are added to it.
+// The number of key elements whose decays are on the stack at a time. Their part of a slice of the
+// state stays in a second-level cache while the rows of a block are added to it.
 constexpr int64_t kKeyChunk = 64;
 
 LONGSTREAM_INLINE int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// ln(1 + e) for 0 <= e <= 1, exact for small e too (Kahan): the rounding error of 1 + e cancels.
+// ln(1 + e) for 0 <= e <= 1, accurate for small e too, because the rounding error of 1 + e cancels
+// (Kahan).
 LONGSTREAM_INLINE F32x16 Log1p(const F32x16& e) {
   const F32x16 one = Broadcast(1.0f);
   const F32x16 sum = one + e;
@@ -28,8 +29,8 @@ LONGSTREAM_INLINE F32x16 LogSigmoid(const F32x16& x) {
 
 // ---------------------------------------------------------------- fixed decay
 
-// decays[i] = e^(log_decay (grid - i)). Read from index grid - r on, they are the falling decays of
-// the keys before query r.
+// decays[i] = e^(log_decay (grid - i)). A reader that begins at index grid - r gets the decays of
+// the keys 0, 1, ... r for query r: e^(log_decay r) for key 0, and 1 for key r.
 void FallingDecays(float log_decay, int64_t grid, float* decays) {
   for (int64_t i = 0; i <= grid; i += kLanes) {
     const F32x16 n = ToF32(Broadcast(static_cast<int32_t>(grid)) - Iota(static_cast<int32_t>(i)));
@@ -78,8 +79,8 @@ void PrepareFixed(const RecurrenceBlock& block) {
 
 // ---------------------------------------------------------------- data-dependent decay
 
-// The decays of the key elements [first_, first_ + width_) of a block. Adds the contribution of
-// these elements to the scores.
+// Computes with the key elements [first_, first_ + width_) of a block: their decays, and what these
+// elements add to the scores.
 class GatedChunk {
  public:
   GatedChunk(const RecurrenceBlock& block, int64_t first)
@@ -115,8 +116,8 @@ class GatedChunk {
     });
   }
 
-  // queries_[r] = scale * q_r * F(first row of sub-block b, r). Also writes the queries decayed to
-  // row 0.
+  // queries_[r] = scale * q_r * F(first row of sub-block b, r). Also writes the decayed queries,
+  // scale * q_r * F(0, r), of the block.
   void DecayQueries(int64_t b) {
     const int64_t begin = b * kSubBlock;
     const int64_t end = Least(begin + kSubBlock, block_.end);
@@ -139,8 +140,8 @@ class GatedChunk {
     });
   }
 
-  // Adds the scores with the keys of sub-blocks b - 1, b - 2, ... 0. For each of them the queries
-  // decay by one more sub-block.
+  // Adds the scores with the keys of sub-blocks b - 1, b - 2, ... 0. From each of these sub-blocks
+  // to the next, the queries decay by one more sub-block.
   void ScoreEarlierSubBlocks(int64_t b) {
     const int64_t begin = b * kSubBlock;
     const int64_t first = begin < block_.begin ? block_.begin : begin;
@@ -172,8 +173,8 @@ class GatedChunk {
     }
   }
 
-  // Adds the scores with the keys of the query's own sub-block, from the query's row backwards. The
-  // query decays by one row for each key.
+  // Adds the scores with the keys of the query's own sub-block. Goes from the query's row
+  // backwards; for each key the query decays by one more row.
   void ScoreOwnSubBlock(int64_t b) {
     const int64_t begin = b * kSubBlock;
     const int64_t end = Least(begin + kSubBlock, block_.end);
@@ -226,8 +227,8 @@ void PrepareGated(const RecurrenceBlock& block) {
 
 // ---------------------------------------------------------------- state
 
-// keys[j - begin] = k_j * F(j + 1, end - 1) and decays = F(begin, end - 1), for rows [begin, end)
-// of a sub-block and the key elements [first, first + width).
+// For the rows [begin, end) of a sub-block and the key elements [first, first + width), computes
+// keys[j - begin] = k_j * F(j + 1, end - 1) and decays = F(begin, end - 1).
 void DecayFixedKeys(const RecurrenceBlock& block, int64_t begin, int64_t end, int64_t first,
                     int64_t width, float* keys, float* decays) {
   for (int64_t j = begin; j < end; ++j) {

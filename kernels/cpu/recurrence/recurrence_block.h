@@ -26,10 +26,10 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 
 inline constexpr int64_t kSubBlock = 16;
-// The longest grid. It bounds the scratch on a task's stack.
+// The longest grid that is served. It bounds the scratch on a task's stack.
 inline constexpr int64_t kMaxGrid = kMaxRecurrenceGrid;
 
-// The rows of a block: those before `begin` come from the cache, the others from this step.
+// The rows of a block. Those before `begin` are in the cache; the others are rows of this step.
 struct BlockRows {
   const float* cached = nullptr;  // row 0
   int64_t cached_stride = 0;
@@ -43,7 +43,7 @@ struct BlockRows {
   LONGSTREAM_INLINE int64_t stride(int64_t r) const {
     return r < begin ? cached_stride : step_stride;
   }
-  // The end of the rows from r on that have one stride; at most `end`.
+  // The rows from r to the returned row, which is at most `end`, have one stride.
   LONGSTREAM_INLINE int64_t EvenUntil(int64_t r, int64_t end) const {
     return r < begin && begin < end ? begin : end;
   }
@@ -54,7 +54,7 @@ struct RecurrenceBlock {
   int64_t grid = 0;
   int64_t key_dim = 0;
   float scale = 1.0f;
-  // Rows [begin, end) are this step's.
+  // Rows [begin, end) of the block are rows of this step.
   int64_t begin = 0;
   int64_t end = 0;
 
@@ -62,17 +62,17 @@ struct RecurrenceBlock {
   int64_t query_stride = 0;
   BlockRows keys;
   BlockRows values;
-  // false: the decay is fixed. true: there is a decay for each row and key element.
+  // Whether there is a decay for each row and key element. If not, the decay is fixed.
   bool gated = false;
   float log_decay = 0.0f;
   const float* gates = nullptr;  // logits, from row `begin` on
   int64_t gate_stride = 0;
-  BlockRows log_gates;  // PrepareBlock writes those of this step's rows
+  BlockRows log_gates;  // PrepareBlock writes the log-gates of this step's rows
 
-  // PrepareBlock writes these. Their first row is row `begin`.
+  // PrepareBlock writes the arrays below. Their first row is row `begin`.
   float* decayed_queries = nullptr;
   float* step_log_gates = nullptr;
-  int64_t key_stride = 0;  // stride of both
+  int64_t key_stride = 0;  // the stride of decayed_queries and step_log_gates
   float* scores = nullptr;
   int64_t score_stride = 0;
 
@@ -81,13 +81,13 @@ struct RecurrenceBlock {
 
 void PrepareBlock(const RecurrenceBlock& block);
 
-// Columns [column, column + count) of the state and of the outputs.
+// The columns [column, column + count) of the state and of the outputs.
 struct RecurrenceSlice {
   int64_t column = 0;
   int64_t count = 0;
-  float* state = nullptr;  // [Dk, Dv], column 0
+  float* state = nullptr;  // [Dk, Dv], from column 0 on
   int64_t state_stride = 0;
-  float* out = nullptr;  // row begin, column 0
+  float* out = nullptr;  // from row `begin` and column 0 on
   int64_t out_stride = 0;
 };
 void ApplyBlock(const RecurrenceBlock& block, const RecurrenceSlice& slice);

@@ -10,7 +10,7 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// High and low words of a * factor, unsigned.
+// The high and the low words of a * factor, which are unsigned.
 LONGSTREAM_INLINE void MultiplyWide(const I32x16& a, uint32_t factor, I32x16& high, I32x16& low) {
   const NativeU64 low_mask = NativeU64{} + 0xffffffffu;
   const NativeU64 b = NativeU64{} + factor;
@@ -47,12 +47,12 @@ LONGSTREAM_INLINE I32x16 PhiloxWord(uint64_t seed, int64_t position, const I32x1
   return c0;
 }
 
-// -log(u), u = (x + 1/2) / 2^32 for the unsigned words x: an exponential variate with an error of
-// at most 6 ulp on all of its range (1e-10 to 22.9).
+// -log(u) with u = (x + 1/2) / 2^32 for the unsigned words x. This is an exponential variate with
+// an error of at most 6 ulp on all of its range (1e-10 to 22.9).
 //
-// Let y = min(u, 1 - u), which f32 holds to full precision. If u < 1/2 the result is -log(y). Else
-// it is -log1p(-y) = -log(t) y / (1 - t), with t = 1 - y rounded (Kahan's correction; y itself if t
-// = 1).
+// Let y = min(u, 1 - u), which f32 holds to full precision. If u < 1/2, the result is -log(y). Else
+// it is -log1p(-y). With t = 1 - y rounded, this is -log(t) y / (1 - t) (Kahan's correction), or y
+// itself if t = 1.
 LONGSTREAM_INLINE F32x16 Exponential(const I32x16& words) {
   const F32x16 one = Broadcast(1.0f);
   const I32x16 upper = words < Broadcast(0);  // u > 1/2

@@ -1,7 +1,7 @@
 // Log-probabilities (kernels/ops/sampling/log_probs.h).
 //
-// Two passes over a row: the first finds the largest logits, the second sums exponentials relative
-// to the largest, in f32 within blocks and in f64 between them.
+// Reads a row twice. The first pass finds the largest logits. The second pass sums the exponentials
+// of the logits minus the largest one, in f32 within blocks and in f64 between blocks.
 #include "kernels/ops/sampling/log_probs.h"
 
 #include "kernels/cpu/isa_ops.h"
@@ -12,9 +12,9 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr int64_t kBlock = 4096;  // logits that are summed in f32; a multiple of kLanes
+constexpr int64_t kBlock = 4096;  // number of logits that are summed in f32; a multiple of kLanes
 
-// Sixteen logits from z + i on; lanes from index `count` on are -inf.
+// Loads sixteen logits from z + i on. Lanes from index `count` on are -inf.
 LONGSTREAM_INLINE F32x16 LoadLogits(const float* z, int64_t i, int64_t count) {
   if (i + kLanes <= count) return Load(z + i);
   const F32x16 absent = Broadcast(-kInfinity);
@@ -58,7 +58,7 @@ void FindTop(const float* z, int64_t count, int32_t num_top, TopToken* top) {
     uint32_t larger = Bits(v > Broadcast(top[num_top - 1].log_prob));
     for (; larger != 0; larger &= larger - 1) {
       const int64_t id = i + __builtin_ctz(larger);
-      if (!(z[id] > top[num_top - 1].log_prob)) continue;  // no longer larger
+      if (!(z[id] > top[num_top - 1].log_prob)) continue;  // `top` has changed
       int32_t at = num_top - 1;
       for (; at > 0 && z[id] > top[at - 1].log_prob; --at) top[at] = top[at - 1];
       top[at] = {static_cast<int32_t>(id), z[id]};

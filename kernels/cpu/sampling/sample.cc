@@ -1,8 +1,8 @@
 // Sampling (kernels/ops/sampling/sample.h).
 //
-// Without top-k, top-p and min-p a row is read once. With one of them its logits are copied and
-// truncated by selection (sample_select.h), and the noise is computed only for the tokens that are
-// left.
+// Without top-k, top-p and min-p, a row is read once. With one of them, the row's logits are copied
+// and truncated by selection (sample_select.h). Then the noise is computed only for the tokens that
+// are left.
 #include "kernels/ops/sampling/sample.h"
 
 #include "kernels/cpu/isa_ops.h"
@@ -45,7 +45,8 @@ struct Best {
     nan = nan | (new_score != new_score);
   }
 
-  // The id of the largest score; of equal ones the lowest. -1 if a score was NaN or all were -inf.
+  // The id with the largest score; of equal scores, the lowest id. It is -1 if a score was NaN or
+  // all were -inf.
   LONGSTREAM_INLINE int32_t Token() const {
     if (Bits(nan) != 0) return -1;
     float scores[kLanes];
@@ -86,7 +87,8 @@ int32_t GumbelArgmax(const SamplingRow& row, const float* z, const int32_t* ids,
   return best.Token();
 }
 
-// to[i] = from[i] / temperature, with 0 in place of -0. Returns the largest; NaN if there is a NaN.
+// to[i] = from[i] / temperature, with 0 in place of -0. Returns the largest of them; NaN if one is
+// NaN.
 float Scale(const float* from, int64_t count, float temperature, float* to) {
   F32x16 largest = Broadcast(-kInfinity);
   I32x16 nan = Broadcast(0);

@@ -1,15 +1,15 @@
 // Selection of the largest logits by count (top-k) or by probability (top-p).
 //
-// Both look for the shortest prefix, in falling order of logits, whose weights (1, or
-// probabilities) reach a target. FindCut finds it by three passes of a radix histogram, in time
-// linear in the number of candidates. A vector pass before it drops candidates that cannot be in
-// the prefix, so the histogram usually sees only a few hundred.
+// Every token has a weight: 1 for top-k, its probability for top-p. Both look for the shortest
+// prefix, in falling order of logits, whose weights reach a target. FindCut finds it by three
+// passes of a radix histogram, in time linear in the number of candidates. Before that, a vector
+// pass drops candidates that cannot be in the prefix, so FindCut usually sees only a few hundred.
 #include "kernels/cpu/sampling/sample_select.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// An unsigned number that sorts as the float does.
+// An unsigned number; such numbers sort as the floats do.
 LONGSTREAM_INLINE uint32_t KeyOf(float z) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, z);
   return bits ^ (bits >> 31 != 0 ? 0xffffffffu : 0x80000000u);
@@ -31,7 +31,7 @@ struct ProbabilityWeight {
   }
 };
 
-// Sixteen logits from z + i on; lanes from index `count` on are -inf.
+// Loads sixteen logits from z + i on. Lanes from index `count` on are -inf.
 LONGSTREAM_INLINE F32x16 LoadLogits(const float* z, int64_t i, int64_t count) {
   if (i + kLanes <= count) return Load(z + i);
   const F32x16 banned = Broadcast(-std::numeric_limits<float>::infinity());
@@ -45,8 +45,8 @@ struct Cut {
   int64_t ties = 0;
 };
 
-// Sums weights into num_bins bins. The bits of a key from `shift` on choose its bin. Only keys that
-// equal `prefix` under `mask` count.
+// Sums the weights of keys into num_bins bins. The bits of a key from bit `shift` on choose its
+// bin. Only keys that equal `prefix` under `mask` count.
 constexpr int kBins = 2048;
 template <typename Weight>
 void Histogram(const float* z, int64_t count, const Weight& weight, uint32_t prefix, uint32_t mask,
@@ -63,8 +63,8 @@ void Histogram(const float* z, int64_t count, const Weight& weight, uint32_t pre
   }
 }
 
-// The shortest prefix whose weights sum to at least `target`. It is the whole order if rounding
-// keeps the sum below.
+// The shortest prefix whose weights sum to at least `target`. If rounding keeps the sum of all
+// weights below `target`, it is the whole order.
 template <typename Weight>
 Cut FindCut(const float* z, int64_t count, const Weight& weight, double target) {
   constexpr int kShifts[] = {21, 10, 0};
@@ -110,8 +110,8 @@ void Apply(Candidates& candidates, const Cut& cut) {
   candidates.all = false;
 }
 
-// Appends the candidates of block i that `selected` names to the first `kept` ones. Returns the new
-// number. REQUIRES: kept <= i.
+// Of the 16 candidates from i on, appends those whose bit in `selected` is 1 to the first `kept`
+// candidates. Returns the new number of kept ones. REQUIRES: kept <= i.
 LONGSTREAM_INLINE int64_t Append(Candidates& candidates, int64_t i, uint32_t selected,
                                  int64_t kept) {
   for (; selected != 0; selected &= selected - 1) {
@@ -127,9 +127,9 @@ LONGSTREAM_INLINE int64_t Append(Candidates& candidates, int64_t i, uint32_t sel
 
 void KeepTopK(Candidates& candidates, int64_t k) {
   if (k >= candidates.count) return;
-  // Collects the candidates that exceed the smallest of the k largest so far. Whenever `limit` of
-  // them have been collected, only the k largest stay. A later candidate equal to the smallest has
-  // a higher id, so it is not needed.
+  // Collects the candidates that exceed a bound. Whenever `limit` of them have been collected, only
+  // the k largest stay, and the smallest of these is the new bound. A later candidate that equals
+  // it has a higher id, so it is not needed.
   const int64_t limit = 2 * k + 1024;
   float smallest = -std::numeric_limits<float>::infinity();
   Candidates kept{candidates.z, candidates.ids, 0, false};
@@ -151,8 +151,8 @@ void KeepTopK(Candidates& candidates, int64_t k) {
 }
 
 void KeepTopP(Candidates& candidates, float p, float largest) {
-  // The probability mass within each distance of the largest logit. The prefix lies within the
-  // first distance whose mass suffices.
+  // near[d] is the probability mass of the logits at most kDistance[d] below the largest. The
+  // prefix lies within the first distance whose mass reaches the target.
   constexpr int kDistances = 4;
   constexpr float kDistance[kDistances] = {3.0f, 6.0f, 12.0f, 24.0f};
   constexpr int64_t kBlock = 4096;  // f32 sums within a block, f64 between blocks

@@ -18,11 +18,12 @@ struct Candidates {
   LONGSTREAM_INLINE int32_t id(int64_t i) const { return all ? static_cast<int32_t>(i) : ids[i]; }
 };
 
-// Keeps the k largest; of equal ones the lowest ids. Banned tokens (-inf) may be dropped first.
+// Keeps the k candidates with the largest logits; of equal ones, those with the lowest ids. May
+// drop banned tokens (-inf) even if fewer than k are left.
 void KeepTopK(Candidates& candidates, int64_t k);
 
-// Keeps the shortest prefix whose share of the probability of all candidates is at least p, in
-// falling order of z; of equal ones the lowest ids come first. `largest` is the largest z.
+// Puts the candidates in falling order of z, equal ones in rising order of ids, and keeps the
+// shortest prefix whose share of the probability is at least p. `largest` is the largest z.
 void KeepTopP(Candidates& candidates, float p, float largest);
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -8,7 +8,7 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Only the constructor divides: a tile takes a few hundred cycles and should not wait for a
+// Only the constructor divides, because a tile takes a few hundred cycles and should not wait for a
 // division. REQUIRES: most > 0
 struct EqualParts {
   LONGSTREAM_INLINE EqualParts(int64_t size, int64_t most)

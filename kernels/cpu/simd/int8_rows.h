@@ -1,4 +1,4 @@
-// Rows of int8 pages: rounding to int8 and converting back (ops/cache/rope_cache_write.h).
+// Rows of int8 pages: rounds numbers to int8 and converts them back (ops/cache/rope_cache_write.h).
 #ifndef LONGSTREAM_KERNELS_CPU_SIMD_INT8_ROWS_H_
 #define LONGSTREAM_KERNELS_CPU_SIMD_INT8_ROWS_H_
 
@@ -33,7 +33,7 @@ LONGSTREAM_INLINE F32x16 RoundToInteger(const F32x16& value) {
   return (value + magic) - magic;
 }
 
-// Rounds x [n] to the integers `numbers` [n] and their scale.
+// Rounds x [n] to int8: writes the integers to `numbers` [n], and their scale.
 LONGSTREAM_INLINE void StoreInt8Row(const float* x, int64_t n, int8_t* numbers, BF16* scale) {
   const float largest = LargestMagnitude(x, n);
   const bool finite = largest < std::numeric_limits<float>::infinity();

@@ -9,7 +9,7 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// How 16 elements of a row (Whole) or its last few (Part) are read and written.
+// Read and write 16 elements of a row (Whole), or the last few of it (Part).
 struct Whole {
   template <typename T>
   LONGSTREAM_INLINE F32x16 Read(const T* from) const {
@@ -21,7 +21,7 @@ struct Whole {
   }
 };
 struct Part {
-  int64_t count;  // lanes beyond it read as zero and are not written
+  int64_t count;  // lanes beyond `count` read as zero and are not written
   template <typename T>
   LONGSTREAM_INLINE F32x16 Read(const T* from) const {
     return LoadPartial(from, count);
@@ -57,7 +57,8 @@ LONGSTREAM_INLINE void ForType(DType type, const Body& body) {
   }
 }
 
-// The same for the types of pages; kI8 calls body with an int8_t. REQUIRES: type != kI4
+// Calls body with a value of the element type of pages of `type`, which is int8_t for kI8.
+// REQUIRES: type != kI4
 template <typename Body>
 LONGSTREAM_INLINE void ForPageType(DType type, const Body& body) {
   if (type == DType::kI8) return body(int8_t{});

@@ -25,7 +25,7 @@ struct F32x16 {
   NativeF32 part[kParts];
 };
 
-// Integers. Also the type of a mask: -1 means true, 0 false.
+// Sixteen integers. This is also the type of a mask: a lane is -1 if it is true, else 0.
 struct I32x16 {
   NativeI32 part[kParts];
 };
@@ -108,7 +108,7 @@ LONGSTREAM_INLINE I32x16 Select(const I32x16& mask, I32x16 a, const I32x16& b) {
   return a;
 }
 
-// Gives the second operand if a lane of either is NaN, or if both are zeros.
+// Max and Min give the second operand if a lane of either is NaN, or if both are zeros.
 LONGSTREAM_INLINE F32x16 Max(F32x16 a, const F32x16& b) {
   for (int p = 0; p < kParts; ++p) a.part[p] = NativeMax(a.part[p], b.part[p]);
   return a;
@@ -125,7 +125,7 @@ LONGSTREAM_INLINE uint32_t Bits(const I32x16& mask) {
   return bits;
 }
 
-// The bit patterns of floats, and back.
+// These convert floats to their bit patterns, and back.
 LONGSTREAM_INLINE I32x16 ToBits(const F32x16& a) {
   I32x16 r;
   for (int p = 0; p < kParts; ++p) r.part[p] = reinterpret_cast<NativeI32>(a.part[p]);
@@ -190,8 +190,8 @@ LONGSTREAM_INLINE void Store(const I32x16& value, int32_t* to) {
   for (int p = 0; p < kParts; ++p) NativeStore(value.part[p], to + p * kNativeLanes);
 }
 
-// The nearest bf16, ties to even, as f32, with the same bits as longstream::ToBF16. (The AVX-512
-// instruction would flush subnormals.)
+// Rounds to the nearest bf16, ties to even, and gives it as f32. The bits are those of
+// longstream::ToBF16. (The AVX-512 instruction would flush subnormals.)
 LONGSTREAM_INLINE F32x16 RoundToBF16(const F32x16& value) {
   const I32x16 bits = ToBits(value);
   const I32x16 odd = (bits >> 16) & Broadcast(1);
@@ -220,8 +220,8 @@ LONGSTREAM_INLINE void Store(const F32x16& value, int8_t* to) {
   }
 }
 
-// Loads or stores the first `count` lanes, 0 < count <= 16, and touches no memory beyond them. The
-// other lanes load as zero.
+// LoadPartial and StorePartial load and store the first `count` lanes, 0 < count <= 16. They touch
+// no memory beyond them. The other lanes load as zero.
 template <typename T>
 LONGSTREAM_INLINE F32x16 LoadPartial(const T* from, int64_t count) {
   T lanes[kLanes] = {};
@@ -252,7 +252,8 @@ LONGSTREAM_INLINE I32x16 Iota(int32_t first) {
 
 // ---------------------------------------------------------------- across lanes
 
-// The sum by a fixed tree, the same on every set: lanes i and i + 8, then + 4, + 2, + 1.
+// The sum by a fixed tree, the same on every set: first lanes i and i + 8, then i and i + 4, i and
+// i + 2, i and i + 1.
 LONGSTREAM_INLINE float Sum(const F32x16& a) {
   const __m128 four = NativeSumToFour(a.part);
   const __m128 two = four + _mm_movehl_ps(four, four);
@@ -278,8 +279,8 @@ LONGSTREAM_INLINE float MaxLane(const F32x16& a) {
 //
 // x = n ln 2 + r, |r| <= ln 2 / 2; e^r by a polynomial of degree 7 (Cephes expf).
 LONGSTREAM_INLINE F32x16 Exp(F32x16 x) {
-  // x <= -104 gives 0, x >= 89 gives infinity. Min and Max keep a NaN, because it is the second
-  // operand.
+  // x <= -104 gives 0, x >= 89 gives infinity. x is the second operand of Max, and the result of
+  // Max is the second operand of Min, so a NaN stays NaN.
   x = Min(Broadcast(89.0f), Max(Broadcast(-104.0f), x));
   const F32x16 magic = Broadcast(0x1.8p23f);  // adding it leaves an integer in the low bits
   const F32x16 shifted = Fma(x, Broadcast(0x1.715476p0f), magic);
@@ -305,14 +306,15 @@ LONGSTREAM_INLINE F32x16 Exp(F32x16 x) {
 #endif
 }
 
-// e^x for x <= 0, as in a softmax: an error of at most 4 ulp; 0 below about -104; exp(NaN) = NaN.
+// e^x for x <= 0, as in a softmax, with an error of at most 4 ulp. It is 0 below about -104.
+// exp(NaN) is NaN.
 LONGSTREAM_INLINE F32x16 ExpOfNegative(const F32x16& x) {
 #if defined(__AVX512F__)
   // x = (n + f) ln 2, |f| <= 1/2; 2^f by a polynomial of degree 5 that is 1 at 0 (minimax of the
-  // relative error, 1.1e-7); half the instructions of Exp.
+  // relative error, 1.1e-7). This takes half the instructions of Exp.
   //
-  // _mm512_max_ps keeps a NaN, its second operand. It also bounds -inf, whose fraction would be
-  // NaN.
+  // _mm512_max_ps keeps a NaN, because it is the second operand. It also bounds -inf, whose
+  // fraction would be NaN.
   const __m512 bounded = _mm512_max_ps(_mm512_set1_ps(-110.0f), x.part[0]);
   const __m512 log2_e = _mm512_set1_ps(0x1.715476p0f);  // rounded; the rest is added below
   const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(bounded, log2_e),
@@ -331,7 +333,8 @@ LONGSTREAM_INLINE F32x16 ExpOfNegative(const F32x16& x) {
 #endif
 }
 
-// ln x with an error of at most 2 ulp. ln 0 = -inf; ln inf = inf; NaN for a negative number or NaN.
+// ln x with an error of at most 2 ulp. ln 0 = -inf and ln inf = inf. The result is NaN for a
+// negative number or NaN.
 //
 // x = 2^e m, sqrt(1/2) <= m < sqrt(2); ln m by a polynomial of degree 10 (Cephes logf).
 LONGSTREAM_INLINE F32x16 Log(const F32x16& x) {
@@ -371,7 +374,8 @@ LONGSTREAM_INLINE F32x16 Sigmoid(const F32x16& x) {
 
 // tanh x with an error of at most 4 ulp.
 LONGSTREAM_INLINE F32x16 Tanh(const F32x16& x) {
-  // Near 0 an odd polynomial (Cephes tanhf), which has no cancellation; elsewhere from e^(2 x).
+  // Near 0, tanh x is an odd polynomial (Cephes tanhf), which has no cancellation. Elsewhere it is
+  // computed from e^(2 x).
   const F32x16 square = x * x;
   F32x16 p = Broadcast(-5.70498872745e-3f);
   p = Fma(p, square, Broadcast(2.06390887954e-2f));
@@ -386,8 +390,8 @@ LONGSTREAM_INLINE F32x16 Tanh(const F32x16& x) {
 
 // erf x with an error of at most 3e-7.
 LONGSTREAM_INLINE F32x16 Erf(const F32x16& x) {
-  // Near 0 the first terms of its series, which do not cancel. Elsewhere Abramowitz and Stegun
-  // 7.1.26, whose own error is 1.5e-7.
+  // Near 0, erf x is the sum of the first terms of its series, which do not cancel. Elsewhere it is
+  // the formula 7.1.26 of Abramowitz and Stegun, whose own error is 1.5e-7.
   const F32x16 square = x * x;
   F32x16 series = Broadcast(-1.0f / 75600.0f);
   series = Fma(series, square, Broadcast(1.0f / 9360.0f));
@@ -421,9 +425,10 @@ LONGSTREAM_INLINE void PrefetchL1(const void* from) {
   constexpr int kAllCaches = 3;
   __builtin_prefetch(from, 0, kAllCaches);
 }
-// Prefetches a line that is to be written: it leaves the caches of all other processors.
+// Prefetches a line that is to be written. The caches of all other processors give up the line.
 LONGSTREAM_INLINE void PrefetchToWrite(const void* to) { __builtin_prefetch(to, 1); }
-// Prefetches into the second-level cache, for lines that would push others out of the first.
+// Prefetches into the second-level cache. It is for lines that would push others out of the first
+// level.
 LONGSTREAM_INLINE void PrefetchL2(const void* from) {
   constexpr int kSecondLevelCache = 2;
   __builtin_prefetch(from, 0, kSecondLevelCache);

@@ -19,21 +19,22 @@
 //   RingKeys      1 to the ring's slots any       none
 //   FarNearKeys   none                  any       none
 //
-// A library computes the keys in fixed blocks of absolute positions and merges the blocks by
-// log-sum-exp in that order. So a row's bits depend on its own history alone.
+// A library computes the keys in fixed blocks of absolute positions. It merges the blocks by
+// log-sum-exp in the order of their positions. So a row's bits depend on its own history alone.
 //
-// A library sums products in f32. Over bf16 keys and values it may also round the factors that it
-// multiplies with them, queries and softmax weights, to bf16 (nearest, ties to even). There are two
-// ways:
-//   - in prefill rows it rounds both; in decode rows both keep at least 17 bits
-//   - in all rows it rounds the weights, so that prefill and decode use the same ones; queries keep
-//     at least 17 bits
+// A library sums products in f32. Over bf16 keys and values it may round queries and softmax
+// weights, the factors that it multiplies with them, to bf16 (nearest, ties to even). It may do so
+// in one of two ways:
+//   - In prefill rows it rounds queries and weights. In decode rows both keep at least 17 bits.
+//   - In all rows it rounds the weights, so that prefill and decode use the same ones. Queries keep
+//     at least 17 bits.
 //
 // Over int8 pages a library may round queries and weights to integers, in decode and prefill rows
 // alike. It then sums the products exactly.
-//   - queries times `scale`: to 1/32639 of the largest number of their head
-//   - weights times the scales of their values, in blocks of at most 64 keys: to 1/32767 or 1/65535
-//     of the block's largest; if all of a block are below 2^-100, they may be zeros
+//   - It rounds queries times `scale` to multiples of 1/32639 of the largest number of their head.
+//   - It multiplies weights by the scales of their values, in blocks of at most 64 keys. It rounds
+//     the results of a block to multiples of 1/32767 or 1/65535 of the largest of them. If all of
+//     them are below 2^-100, they may become zeros.
 #ifndef LONGSTREAM_KERNELS_OPS_ATTENTION_ATTENTION_H_
 #define LONGSTREAM_KERNELS_OPS_ATTENTION_ATTENTION_H_
 
@@ -46,7 +47,7 @@
 
 namespace longstream {
 
-// The widest head D that attention serves. A value may have any number of slices of this width. The
+// The widest head D that attention serves. A value may have any number of slices of width D. The
 // limit bounds the scratch that an implementation keeps on chip: about 1 MiB of a CPU thread's
 // stack.
 inline constexpr int32_t kMaxHeadDim = 256;
@@ -56,39 +57,39 @@ struct PagedKeys {
   PagedCache cache;
 };
 
-// The last tokens of a sequence. The tokens of earlier steps are in the ring, the step's own are in
-// k and v, so a piece of a prefill may be longer than the ring. RingWrite stores the step's rows
-// afterwards.
+// The last tokens of a sequence. The tokens of earlier steps are in the ring, the step's own tokens
+// are in k and v. So a piece of a prefill may be longer than the ring. RingWrite stores the step's
+// rows after the attention.
 struct RingKeys {
   RingCache ring;
   Matrix k;  // [T, H_kv * D] of the ring's type, rotated
   Matrix v;  // [T, H_kv * value_slices * D] of the ring's type
 };
 
-// All tokens of a sequence. From `near_window` on, their relative distance is clipped (ReRoPE) or
-// slowed (Leaky ReRoPE; Su 2023). A token has two keys and one value; its distance decides which
-// key counts:
+// All tokens of a sequence. Relative distances from `near_window` on are clipped (ReRoPE) or slowed
+// (Leaky ReRoPE; Su 2023). A token has two keys and one value; its distance decides which key
+// counts:
 //
-//   x_j = scale * q_far[t, h] . far_j     where p(t) - j >= near_window: not or slowly rotated
-//   x_j = scale * q[t, h] . near_j        where p(t) - j <  near_window: rotated
+//   x_j = scale * q_far[t, h] . far_j   if p(t) - j >= near_window; rotated slowly or not
+//   x_j = scale * q[t, h] . near_j      if p(t) - j <  near_window; rotated
 struct FarNearKeys {
   int32_t near_window = 0;  // REQUIRES: near_window <= near.slots
   Matrix q_far;             // [T, H * D]
   PagedCache far;           // far keys and the values of all tokens, also of this step
-  RingCache near;    // near keys of earlier steps; type: the pages', bf16 for int8; no values
+  RingCache near;    // near keys of earlier steps, no values; the pages' type, or bf16 for int8
   Matrix near_rows;  // [T, H_kv * D] near keys of this step, of the ring's type
 };
 
 using KeyView = std::variant<PagedKeys, RingKeys, FarNearKeys>;
 
-// Workspace: AttentionWorkspace.
+// The op needs a workspace of AttentionWorkspace bytes.
 struct AttentionArgs {
   BatchLayout batch;
   int32_t num_heads = 0;  // H, a multiple of H_kv
   int32_t window = 0;     // the number of last tokens that a row sees, its own included; 0: all
   float scale = 1.0f;     // > 0, such as 1 / sqrt(D)
   float softcap = 0.0f;   // c; 0: none
-  const float* alibi_slopes = nullptr;  // [H] m
+  const float* alibi_slopes = nullptr;  // [H] m; nullptr: no slopes
   Matrix q;                             // [T, H * D]
   KeyView keys;
   // At least the largest position in the batch. Not read if there is a window.
@@ -114,15 +115,16 @@ constexpr bool ServesCombination(const AttentionArgs& args) {
 inline constexpr int64_t kMinAttentionSplit = 128;
 inline constexpr int64_t kMaxAttentionSplits = 32;
 
-// The most parts of a row that sees tokens up to `reach` positions back.
+// The most parts that a row has if it sees tokens up to `reach` positions back.
 constexpr int64_t AttentionSplits(int64_t reach) {
   const int64_t splits = reach / kMinAttentionSplit + 1;
   return splits < kMaxAttentionSplits ? splits : kMaxAttentionSplits;
 }
 
-// Tokens of a part on a CPU, which cuts rows at absolute multiples of AttentionSplit(p). They are
-// so few that one row of some thousand tokens gives every thread several parts. A part has all K/V
-// heads, which lie side by side in a page.
+// The number of tokens of a part on a CPU, except in very long rows. A CPU cuts a row at position p
+// at absolute multiples of AttentionSplit(p). The parts are so short that a row of some thousand
+// tokens gives every thread several parts. A part has all K/V heads, which lie side by side in a
+// page.
 inline constexpr int64_t kAttentionSplit = 512;
 
 constexpr int64_t AttentionSplit(int64_t position) {

@@ -1,6 +1,6 @@
-// Fills a ReRoPE near ring from the pages: near_j = main_j rotated by rope, rounded. It is used
-// after a fork, an import, or a rollback beyond the ring's slack, and gives the same bits as
-// RopeCacheWrite.
+// Fills a ReRoPE near ring from the pages: near_j is main_j, the key in the pages, rotated by rope
+// and rounded. The op is used after a fork, an import, or a rollback beyond the ring's slack. It
+// gives the same bits as RopeCacheWrite.
 #ifndef LONGSTREAM_KERNELS_OPS_CACHE_RING_REBUILD_H_
 #define LONGSTREAM_KERNELS_OPS_CACHE_RING_REBUILD_H_
 
@@ -15,7 +15,7 @@ namespace longstream {
 struct RingRebuildArgs {
   PagedCache cache;
   const int32_t* page_table = nullptr;  // [ceil(end / page_tokens)] device
-  RingCache ring;                       // type: the pages', or bf16 for int8 pages
+  RingCache ring;                       // of the pages' type, or bf16 for int8 pages
   int32_t slot = 0;
   int64_t begin = 0;
   int64_t end = 0;

@@ -1,16 +1,17 @@
-// The op between a mixer's projection and its attention or recurrence: it norms and rotates heads,
+// The op between a mixer's projection and its attention or recurrence. It norms and rotates heads,
 // scales queries, and writes keys and values to the memory where they will be read.
 //
-//   q'    = q_scale[t] * (QNorm(q) rotated by rope_q);  q_far likewise, rotated by rope_q_far
-//   k'    = KNorm(k) rotated by rope_k, rounded to the destination's type
-//   v'    = v, rounded likewise
-//   near' = k' (as rounded) rotated by rope_near, rounded again
+//   q'     = q_scale[t] * (QNorm(q) rotated by rope_q)
+//   q_far' = q_scale[t] * (QNorm(q) rotated by rope_q_far)
+//   k'     = KNorm(k) rotated by rope_k, rounded to the destination's type
+//   v'     = v, rounded to the destination's type
+//   near'  = k' (as rounded) rotated by rope_near, rounded again
 //
 // A row x of int8 pages has the scale s = max_d |x_d| / 127, rounded to bf16. Its numbers are
 // x_d / s (an f32 division), rounded to integers of at most 127; if s is 0, they are zeros. All
-// roundings are to the nearest, ties to even. If an x_d is not finite, attention must notice: the
-// scale is then NaN, 0x7fc0, and the numbers are zeros. Every library writes the same bytes for the
-// same row.
+// roundings are to the nearest, ties to even. If an x_d is not finite, attention must notice it.
+// Then the scale is NaN (0x7fc0) and the numbers are zeros. Every library writes the same bytes for
+// the same row.
 //
 // Rotation has the half-split form of Llama and Qwen checkpoints: element i pairs with i + D / 2.
 // near' is made from the rounded k', so that a ring rebuilt from the pages has the same bits.
@@ -36,7 +37,7 @@ struct RopeCacheWriteArgs {
   Matrix q;                  // [T, H * D]
   Matrix k;                  // [T, H_kv * D]
   Matrix v;                  // [T, H_kv * value_dim]
-  Norm q_norm;               // size D, for each head; or disabled
+  Norm q_norm;               // of size D, applied to each head; or disabled
   Norm k_norm;
   const float* rope_q = nullptr;      // [T, D] from RopeTable; nullptr: no rotation
   const float* rope_q_far = nullptr;  // [T, D]; only read for q_far_out; nullptr: no rotation

@@ -2,8 +2,8 @@
 //
 //   id(t) = ids[t] if ids[t] >= 0, else sampled[~ids[t]]
 //
-// So a step can read a token that the step before it samples, and no host is needed in between. If
-// no token was sampled (sampled[~ids[t]] < 0), the row is zeros.
+// So a step can read a token that the step before it samples, without the host in between. If no
+// token was sampled (sampled[~ids[t]] < 0), the row is zeros.
 #ifndef LONGSTREAM_KERNELS_OPS_ELEMENTWISE_EMBED_H_
 #define LONGSTREAM_KERNELS_OPS_ELEMENTWISE_EMBED_H_
 

@@ -1,10 +1,11 @@
-// Norms after a projection: of a branch before it is added to the residual stream, and of queries
-// or keys, over all heads together or over each head with its own weights.
+// Norms rows that a projection has computed: a branch before it is added to the residual stream, or
+// queries or keys. The norm of queries or keys runs over all heads together, or over each head with
+// weights of its own.
 //
 //   out[r, :] = (accumulate ? out[r, :] : 0) + scale * Norm(in[r, :])
 //
-// If the norm is smaller than a row, each part of a row that has the norm's size is normed by
-// itself. A row has the same bits in any batch.
+// If the norm's size is smaller than a row, the row is divided into parts of that size, and each
+// part is normed by itself. A row has the same bits in any batch.
 #ifndef LONGSTREAM_KERNELS_OPS_ELEMENTWISE_NORM_ROWS_H_
 #define LONGSTREAM_KERNELS_OPS_ELEMENTWISE_NORM_ROWS_H_
 

@@ -4,16 +4,17 @@
 //   table[t, i]           = magnitude * cos(a(t) * inv_freq[i])
 //   table[t, D / 2 + i]   = magnitude * sin(a(t) * inv_freq[i])        i = 0 ... D / 2 - 1
 //
-// If inv_freq of a pair is 0, the pair does not rotate and the magnitude does not apply to it: its
-// entries are 1 and 0 (partial rotary embedding).
+// If inv_freq of a pair is 0, the pair does not rotate (partial rotary embedding). The magnitude
+// does not apply to it, so its entries are 1 and 0.
 //
-// The table is computed once per step for all layers of one kind. The formula covers these kinds:
+// The table is computed once per step for all layers of one kind. The kinds differ in
+// position_scale, position_offset and modulo:
 //   plain RoPE             scale 1,         offset 0
 //   ReRoPE far query       scale 0,         offset w
 //   Leaky far query        scale 1 / k,     offset w - w / k
 //   Leaky main key         scale 1 / k,     offset 0
 //   near key from main key scale 1 - 1 / k, offset 0        (ReRoPE: k infinite, so scale 1)
-//   local position p mod C modulo C
+//   local position p mod C scale 1,         offset 0, modulo C
 #ifndef LONGSTREAM_KERNELS_OPS_ELEMENTWISE_ROPE_TABLE_H_
 #define LONGSTREAM_KERNELS_OPS_ELEMENTWISE_ROPE_TABLE_H_
 

@@ -9,8 +9,9 @@
 //   out[r, :]  = act(y[r, :])                                the first half of an MLP
 //   out[r, :]  = act(y[r, :]) * (h[r, :] W_up^T + up_bias)   of a gated MLP (Shazeer 2020, SwiGLU)
 //
-// Each product is one sum over k in a fixed order, the same for every number of rows and threads. A
-// library may use another order for decode rows (rows of generated tokens) than for prefill rows.
+// Each output of a product is one sum over the k inputs, in an order that is the same for every
+// number of rows and threads. A library may use another order for decode rows (rows of generated
+// tokens) than for prefill rows.
 #ifndef LONGSTREAM_KERNELS_OPS_GEMM_LINEAR_H_
 #define LONGSTREAM_KERNELS_OPS_GEMM_LINEAR_H_
 
@@ -59,8 +60,8 @@ class LinearInput {
 
   const PackedWeight& weight() const { return weight_; }  // [n, k]
 
-  // For kernel libraries. Prepared rows are at rows().x.data, in the form that the library has
-  // written. If a library prepares nothing, they are f32 rows without gaps.
+  // For kernel libraries only. Prepared rows are at rows().x.data, in the form that the library has
+  // written. If a library prepares nothing, the rows there are f32 without gaps.
   const LinearRows& rows() const { return rows_; }
   bool is_prepared() const { return is_prepared_; }
 
@@ -79,8 +80,9 @@ class LinearOutput {
   LinearOutput() = default;
   LinearOutput(const Matrix& f32) : rows_(f32) {}  // NOLINT(google-explicit-constructor)
 
-  // [R, n]. If there is a reader, the library may write the rows in the form that the product with
-  // the reader takes, anywhere in the PreparedBytes(R, n) bytes at rows().data; n is the stride.
+  // [R, n]. Without a reader, the rows of the output are f32. With one, the library may write the
+  // rows in the form that the product with the reader takes. They may then lie anywhere in the
+  // PreparedBytes(R, n) bytes at rows().data, and the stride is n.
   const Matrix& rows() const { return rows_; }
   const PackedWeight& reader() const { return reader_; }  // data nullptr: none, write rows of f32
 
@@ -92,8 +94,8 @@ class LinearOutput {
   PackedWeight reader_;
 };
 
-// Fails the stream with kUnsupported if IsServed() is false, or if the library needs the workspace
-// and it is smaller than LinearWorkspace(R, k, up.n).
+// The op fails the stream with kUnsupported if IsServed() is false. It also does so if the library
+// needs the workspace and the workspace is smaller than LinearWorkspace(R, k, up.n).
 struct LinearArgs {
   LinearInput in;
   const float* bias = nullptr;  // [n] f32 or nullptr
@@ -105,9 +107,9 @@ struct LinearArgs {
   int64_t num_decode_rows = 0;  // rows [0, num_decode_rows) of the R rows are decode rows
   LinearOutput out;             // has R rows; does not alias the input
 
-  // Whether models use this combination. scale and accumulate are used only without an activation,
-  // and `up` only with one. Prepared rows are as long as their reader's inputs and are not added to
-  // `out`.
+  // Whether models use this combination of arguments. scale and accumulate are used only without an
+  // activation, and `up` only with one. Prepared rows have as many numbers as their reader has
+  // inputs, and they are not added to `out`.
   bool IsServed() const {
     const PackedWeight& reader = out.reader();
     if (reader.data != nullptr && (accumulate || reader.k != in.weight().n)) return false;

@@ -15,26 +15,28 @@ namespace longstream {
 // Bytes of a packed weight of n outputs and k inputs; a multiple of 64.
 using PackedBytesFunction = size_t (*)(DType type, int64_t n, int64_t k);
 
-// Rows of a weight that are packed. Several sources may fill one destination (Q, K and V become one
-// projection): each call names the first output row of its source.
+// The arguments of a call that packs some rows of a weight. Several sources may fill one
+// destination (Q, K and V become one projection). Each call names the first output row of its
+// source.
 struct PackArgs {
   const void* source = nullptr;     // [num_rows, k] row-major, as the checkpoint stores it
   DType source_type = DType::kF32;  // f32, f16 or bf16
   int64_t num_rows = 0;
   int64_t first_row = 0;        // the output row of source row 0 in the destination
   void* destination = nullptr;  // [PackedBytes(type, n, k)], 64-byte aligned, zeroed beforehand
-  DType type = DType::kF32;     // of the destination; f32 -> bf16 rounds to nearest even, int8 and
+  DType type = DType::kF32;     // of the destination. f32 -> bf16 rounds to nearest even; int8 and
                                 // int4 are made by QuantiseGroup (core/quantise.h).
-                                // REQUIRES: source_type == type, or type is f32, int8 or int4, or
-                                // bf16 from f32
+                                // REQUIRES: source_type == type; or type is f32, int8 or int4; or
+                                // type is bf16 and source_type is f32
   int64_t n = 0;                // outputs of the destination
   int64_t k = 0;
 };
 using PackFunction = void (*)(const Executor& executor, const PackArgs& args);
 
-// A packed weight that is to be stored in fewer bytes without loss, if the library has such a form
-// (bf16 from AVX2 on: 12 bits a number). It keeps its memory, but the end of that memory is then
-// zero. Ops read both forms and give the same bits.
+// The arguments of a call that stores a packed weight in fewer bytes without loss. If the library
+// has no such form of the weight, the call does nothing. (bf16 weights have one from AVX2 on: 12
+// bits a number.) The weight keeps its memory, but the end of that memory is then zero. Ops read
+// both forms and give the same bits.
 struct CompressArgs {
   void* packed = nullptr;  // PackArgs::destination, rewritten in its place. REQUIRES: all rows of
                            // it are packed, and it is not compressed yet
@@ -44,8 +46,8 @@ struct CompressArgs {
 };
 using CompressFunction = void (*)(const Executor& executor, const CompressArgs& args);
 
-// Bytes, from the beginning of a packed weight, that ops read: PackedBytes, or fewer if the weight
-// is compressed.
+// The number of bytes that ops read, from the beginning of a packed weight: PackedBytes, or fewer
+// if the weight is compressed.
 using ReadBytesFunction = size_t (*)(const PackedWeight& weight);
 
 }  // namespace longstream

@@ -3,18 +3,19 @@
 //
 //   S_t = diag(f_t) S_(t-1) + k_t^T v_t,   out_t = scale * q_t S_t          S: [Dk, Dv] f32
 //
-// Fixed decay (lightning attention): f_t = exp(log_decay[h]), the same for the whole head.
-// Data-dependent decay (gated RNN): f_t = sigmoid(gate_t), one per key element.
+// The decay is fixed (lightning attention): f_t = exp(log_decay[h]), the same for the whole head.
+// Or it depends on the data (gated RNN): f_t = sigmoid(gate_t), one for each key element.
 //
-// Let g be the last grid line at or before t. Decays are summed as logarithms, so no factor
-// exceeds 1:
+// The rows between two grid lines are a block. Let g be the last grid line at or before t. The op
+// computes
 //
 //   out_t = scale * ( (q_t * F(g, t)) S_g + sum_(g <= j <= t) (q_t * F(j + 1, t) . k_j) v_j )
 //
-// S_g is the state after all tokens before g, and F(a, b) = prod_(a <= i <= b) f_i. The cache keeps
-// the rows since g. When a block is complete, its rows are folded into the state. Blocks are cut at
-// absolute positions, so the bits of a state and of a row do not depend on how the tokens were
-// divided into steps. The bits of a row may depend on whether it is a decode or a prefill row.
+// S_g is the state after all tokens before g, and F(a, b) = prod_(a <= i <= b) f_i. Every F is the
+// exponential of a sum of logarithms of decays, and none exceeds 1. The cache keeps the rows since
+// g. When a block is complete, its rows are folded into the state. Blocks are cut at absolute
+// positions, so the bits of a state and of a row do not depend on how the tokens were divided into
+// steps. The bits of a row may depend on whether it is a decode or a prefill row.
 #ifndef LONGSTREAM_KERNELS_OPS_RECURRENCE_LINEAR_RECURRENCE_H_
 #define LONGSTREAM_KERNELS_OPS_RECURRENCE_LINEAR_RECURRENCE_H_
 
@@ -30,7 +31,8 @@ namespace longstream {
 // The most tokens between two grid lines.
 inline constexpr int32_t kMaxRecurrenceGrid = 64;
 
-// Reads and updates the cache: after the call it is in the state after the step's last row.
+// The op reads and updates the cache. After the call, the cache is in the state after the step's
+// last row.
 struct LinearRecurrenceArgs {
   BatchLayout batch;
   Matrix q;                          // [T, H * Dk] f32, normed and rotated

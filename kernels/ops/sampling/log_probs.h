@@ -16,10 +16,10 @@ struct TopToken {
   float log_prob = 0.0f;
 };
 
-// The request for one row. The target is *sampled if `sampled` is set, else `target`. If it is
-// negative there is no target, and log_probs is NaN. A row that holds a NaN or +infinity, or only
-// -infinity, gives NaN and tokens -1. If fewer than num_top logits are above -infinity, the rest of
-// the row's top is {-1, -infinity}.
+// The request for one row. The target is *sampled if `sampled` is set, else `target`. A negative
+// target means that there is none; its log_probs is NaN. A row that holds a NaN or +infinity, or
+// only -infinity, gives NaN and tokens -1. If fewer than num_top logits are above -infinity, the
+// rest of the row's top is {-1, -infinity}.
 struct LogProbsRow {
   int32_t row = 0;  // row of logits
   int32_t target = -1;
@@ -32,7 +32,7 @@ struct LogProbsArgs {
   const LogProbsRow* rows = nullptr;  // [num_rows] device
   int32_t num_rows = 0;
   float* log_probs = nullptr;  // [num_rows] out
-  TopToken* top = nullptr;     // [num_rows, top_stride] out, falling; equal ones by rising id
+  TopToken* top = nullptr;     // [num_rows, top_stride] out, falling; of equals the lower id first
   int32_t top_stride = 0;
 };
 using LogProbsFunction = void (*)(Stream& stream, const LogProbsArgs& args);

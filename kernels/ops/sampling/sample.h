@@ -3,13 +3,13 @@
 // Gumbel-max with counter-based noise.
 //
 // Penalties, bias and temperature are f32 operations in the order that the ABI gives. The noise of
-// token id i at position p is
+// token id i at position p is -log(-log(u)), with
 //
 //   u = (x + 1/2) / 2^32,  x the first word of Philox4x32-10 (kernels/core/philox.h) with
 //                          key (seed lo, seed hi) and counter (p lo, p hi, i, 0)
 //
-// u lies in (0, 1), both exclusive. -log(-log(u)) has f32 precision for the exact u, also near 1,
-// where u itself would round to 1.
+// u lies in (0, 1), both exclusive. The noise has f32 precision for the exact u, also near 1, where
+// u itself would round to 1.
 #ifndef LONGSTREAM_KERNELS_OPS_SAMPLING_SAMPLE_H_
 #define LONGSTREAM_KERNELS_OPS_SAMPLING_SAMPLE_H_
 
@@ -50,8 +50,8 @@ struct SamplingRow {
   int32_t num_bias = 0;
 };
 
-// sampled[i] is -1 if row i holds a NaN, if the steps up to the temperature give one, or if they
-// leave no logit above -infinity.
+// sampled[i] is -1 if row i holds a NaN. It is also -1 if the steps up to the temperature give a
+// NaN, or if they leave no logit above -infinity.
 struct SampleArgs {
   Matrix logits;                      // [R, vocabulary] f32; not modified
   const SamplingRow* rows = nullptr;  // [num_rows] device
@@ -65,12 +65,12 @@ using SampleFunction = void (*)(Stream& stream, const SampleArgs& args);
 inline constexpr int32_t kSampleRowsAtOnce = 64;
 inline constexpr size_t kSampleNotesBytes = 8256;
 
-// Workspace bytes of a row: its adjusted logits and the ids of its candidates.
+// Bytes of workspace for one row: its adjusted logits and the ids of its candidates.
 constexpr size_t SampleRowBytes(int64_t vocabulary) {
   return (static_cast<size_t>(vocabulary) * 8 + 63) / 64 * 64;
 }
 
-// Workspace in bytes.
+// Bytes of workspace for `rows` rows.
 constexpr size_t SampleWorkspace(int64_t rows, int64_t vocabulary) {
   const int64_t rows_at_once = rows < kSampleRowsAtOnce ? rows : kSampleRowsAtOnce;
   return static_cast<size_t>(rows) * SampleRowBytes(vocabulary) +

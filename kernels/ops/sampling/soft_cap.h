@@ -1,6 +1,6 @@
-// Bounds numbers in place: smoothly, x = cap * tanh(x / cap), as Gemma 2 does with its logits; or
-// by cutting off, x = min(max(x, -cap), cap), as MPT does with queries, keys and values. A NaN
-// stays NaN.
+// Bounds numbers in place. The smooth form is x = cap * tanh(x / cap), as Gemma 2 bounds its
+// logits. The other form cuts off, x = min(max(x, -cap), cap), as MPT does with queries, keys and
+// values. A NaN stays NaN.
 #ifndef LONGSTREAM_KERNELS_OPS_SAMPLING_SOFT_CAP_H_
 #define LONGSTREAM_KERNELS_OPS_SAMPLING_SOFT_CAP_H_
 

@@ -42,8 +42,8 @@ void SoftmaxSum(int64_t begin, int64_t end, int64_t slices, int64_t head_dim, co
   }
 }
 
-// The op's equation for row t. `cache` gives the shape of the values; product(h, kv_head, j) is q .
-// K_j, and value(head, j) is a slice of V_j.
+// Computes the op's equation for row t. `cache` gives the shape of the values. product(h, kv_head,
+// j) is the dot product of the query and K_j, and value(head, j) is a slice of V_j.
 template <typename Cache, typename Product, typename Value>
 void AttendRow(const AttentionArgs& args, const Cache& cache, int64_t t, const Product& product,
                const Value& value) {
@@ -62,7 +62,7 @@ void AttendRow(const AttentionArgs& args, const Cache& cache, int64_t t, const P
   }
 }
 
-// The product of head h of row t of q with a key.
+// The dot product of a key with head h of row t of q.
 template <typename Row>
 double Dot(const Matrix& q, int64_t t, int64_t h, int64_t head_dim, const Row& key) {
   const float* head = q.f32_row(t) + h * head_dim;
@@ -71,8 +71,8 @@ double Dot(const Matrix& q, int64_t t, int64_t h, int64_t head_dim, const Row& k
   return sum;
 }
 
-// The key or value of position j: in the store `store` of the ring or, for positions of this step,
-// in a row of the step.
+// The key or value of position j. The rows of positions of this step are in `rows`. Earlier
+// positions are in `store`, the ring's keys or values.
 ElementRow RingRow(const RingCache& ring, const std::byte* store, const Matrix& rows,
                    const SequenceRows& sequence, int64_t head, int64_t j) {
   if (j >= sequence.first_position) {

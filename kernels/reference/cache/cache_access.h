@@ -18,7 +18,8 @@ inline float MatrixAt(const Matrix& matrix, int64_t row, int64_t col) {
   return ElementAt(matrix.data, matrix.type, row * matrix.stride + col);
 }
 
-// Rounds to the nearest value of `type`, ties to even. REQUIRES: !IsQuantised(type)
+// Sets element `index` to the number of `type` that is nearest to `value`, ties to even. REQUIRES:
+// !IsQuantised(type)
 inline void SetElement(void* data, DType type, int64_t index, float value) {
   switch (type) {
     case DType::kF32:
@@ -55,7 +56,8 @@ struct PagedRow {
   }
 };
 
-// The row of a head in a store with `num_heads` heads. `pages` is the sequence's page table.
+// The row of `position` and `head` in `store`, the keys or values of a cache; `num_heads` is their
+// number of heads. `pages` is the sequence's page table.
 inline PagedRow PagedRowOf(const PagedCache& cache, void* store, int64_t num_heads,
                            const int32_t* pages, int64_t head, int64_t position) {
   const int64_t page = pages[position / cache.page_tokens];
@@ -67,7 +69,7 @@ inline PagedRow PagedKey(const PagedCache& cache, const int32_t* pages, int64_t 
                          int64_t position) {
   return PagedRowOf(cache, cache.keys, cache.num_kv_heads, pages, head, position);
 }
-// `head` counts the slices of values.
+// `head` counts slices of values: a value has value_slices heads.
 inline PagedRow PagedValue(const PagedCache& cache, const int32_t* pages, int64_t head,
                            int64_t position) {
   return PagedRowOf(cache, cache.values, cache.num_value_heads(), pages, head, position);
@@ -98,7 +100,8 @@ inline void SetPagedRow(const PagedRow& row, const float* values) {
   }
 }
 
-// The element as f32, which is exact: in int8 rows it is a product of two 8-bit factors.
+// Element d of the row as f32. This is exact: an element of an int8 row is a product of two factors
+// of 8 bits each.
 inline float PagedElement(const PagedRow& row, int64_t d) {
   if (row.type != DType::kI8) return ElementAt(row.head, row.type, row.first() + d);
   return ToF32(row.scale()) * static_cast<float>(static_cast<int8_t*>(row.head)[row.first() + d]);

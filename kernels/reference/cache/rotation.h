@@ -7,8 +7,8 @@
 
 namespace longstream::reference {
 
-// x rotated by a row of RopeTable; rope nullptr: x itself. It computes in f32, because a rounded
-// key must have the same bits in every op that rotates it.
+// x rotated by a row of RopeTable or, if rope is nullptr, x itself. Computes in f32, because a
+// rounded key must have the same bits in every op that rotates it.
 inline std::vector<float> Rotated(const std::vector<float>& x, const float* rope) {
   if (rope == nullptr) return x;
   const size_t half = x.size() / 2;

@@ -10,7 +10,7 @@
 namespace longstream::reference {
 namespace {
 
-// h of row r: the row after the operations before the product.
+// Row r of h in the op's equation: the row after the norm, the addend and the gate.
 Row Before(const LinearRows& rows, int64_t r, int64_t k) {
   Row h = Normalised(rows.x.f32_row(r), k, rows.norm);
   if (rows.addend.data != nullptr) {

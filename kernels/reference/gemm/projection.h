@@ -1,4 +1,5 @@
-// Row preparation and the matrix product of the reference projections.
+// What the reference projections share: the preparation of rows, and the product of a row and an
+// output.
 #ifndef LONGSTREAM_KERNELS_REFERENCE_GEMM_PROJECTION_H_
 #define LONGSTREAM_KERNELS_REFERENCE_GEMM_PROJECTION_H_
 
@@ -38,7 +39,8 @@ inline Row Normalised(const float* x, int64_t size, const Norm& norm) {
   return y;
 }
 
-// Rounds a group of h, in f32, to int8 values times a scale (core/matrix.h).
+// Rounds the numbers of a group of h to int8 values times a scale, by f32 operations
+// (core/matrix.h).
 inline void QuantiseGroup(double* h, int64_t count) {
   float max = 0.0f;
   for (int64_t i = 0; i < count; ++i) {
@@ -53,8 +55,8 @@ inline void QuantiseGroup(double* h, int64_t count) {
   }
 }
 
-// h as a weight of this type multiplies it: rounded to bf16 for a bf16 weight, to int8 in groups
-// for int8 and int4, to f32 for others.
+// Rounds h as a product with a weight of this type rounds its rows: to bf16 for bf16, to int8 in
+// groups for int8 and int4, to f32 for the other types.
 inline Row RoundedFor(DType weight_type, Row h) {
   if (IsQuantised(weight_type)) {
     const auto size = static_cast<int64_t>(h.size());
@@ -70,7 +72,7 @@ inline Row RoundedFor(DType weight_type, Row h) {
   return h;
 }
 
-// h . W[output, :] for a row that RoundedFor has rounded.
+// The dot product of h and row `output` of the weight. REQUIRES: RoundedFor has rounded h.
 inline double Dot(const Row& h, const PackedWeight& weight, int64_t output) {
   double sum = 0.0;
   for (int64_t i = 0; i < weight.k; ++i) {

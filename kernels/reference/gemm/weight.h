@@ -1,5 +1,5 @@
-// Reads the reference library's packed weight: the row-major matrix [n, k] itself or, for int8 and
-// int4, its row-major groups [n, ceil(k / 32)].
+// Reads the reference library's packed weight. It is the row-major matrix [n, k] itself or, for
+// int8 and int4, the row-major matrix of its groups [n, ceil(k / 32)].
 #ifndef LONGSTREAM_KERNELS_REFERENCE_GEMM_WEIGHT_H_
 #define LONGSTREAM_KERNELS_REFERENCE_GEMM_WEIGHT_H_
 
@@ -11,7 +11,7 @@
 
 namespace longstream::reference {
 
-// Element `index` of an array of `type`, as f32 (exact). REQUIRES: !IsQuantised(type)
+// Element `index` of an array of `type` as f32, which is exact. REQUIRES: !IsQuantised(type)
 inline float ElementAt(const void* data, DType type, int64_t index) {
   switch (type) {
     case DType::kF32:
@@ -27,7 +27,8 @@ inline float ElementAt(const void* data, DType type, int64_t index) {
   return 0.0f;
 }
 
-// A weight as f32, which is exact: for int8 and int4 it is an f16 times 8 bits.
+// One number of a weight as f32. This is exact: a number of an int8 or int4 weight is an f16 times
+// an integer of at most 8 bits.
 inline float WeightAt(const PackedWeight& weight, int64_t output, int64_t input) {
   if (IsQuantised(weight.type)) {
     const int64_t index = output * NumGroups(weight.k) + input / kGroupInputs;

@@ -22,7 +22,7 @@ float* At(std::byte* base, const RecurrentCache& cache, int32_t slot) {
   return base == nullptr ? nullptr : reinterpret_cast<float*>(base + slot * cache.slot_stride);
 }
 
-// ln sigmoid(x), exact near 0 and for large |x|.
+// ln sigmoid(x), accurate also where sigmoid(x) is near 0 or 1.
 double LogSigmoid(double x) { return std::fmin(x, 0.0) - std::log1p(std::exp(-std::fabs(x))); }
 
 // Stores key, value and log-gates of step row t as row r of the block.
@@ -75,8 +75,8 @@ void Read(const LinearRecurrenceArgs& args, int64_t head, int64_t t,
   }
 }
 
-// Computes the rows of a step that lie in one block: rows [begin, end) of the block. Step row t is
-// row `begin`.
+// Computes the rows of a step that lie in one block. They are rows [begin, end) of the block; row t
+// of the step is row `begin`.
 void AdvanceInBlock(const LinearRecurrenceArgs& args, const Memory& memory, int64_t begin,
                     int64_t end, int64_t t) {
   const RecurrentCache& cache = args.cache;

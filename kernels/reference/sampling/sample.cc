@@ -15,7 +15,8 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Logits after steps 1 to 3 of sampling, and after the division by the temperature in step 4.
+// The logits after steps 1 to 3 of sampling (ls_sampling in backends/api/backend.h). They are also
+// divided by the temperature (step 4) unless it is 0.
 std::vector<float> AdjustedLogits(const SamplingRow& row, const float* logits, int64_t vocabulary) {
   std::vector<float> z(logits, logits + vocabulary);
   for (int32_t i = 0; i < row.num_history; ++i) {
@@ -62,7 +63,7 @@ int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabular
   if (largest == -kInfinity) return -1;
   if (row.temperature == 0) return order[0];
 
-  // The probability of a token divided by the largest one.
+  // The probability of a token divided by the largest probability.
   const auto weight = [&](int32_t id) {
     const float logit = z[static_cast<size_t>(id)];
     return logit == largest ? 1.0 : std::exp(static_cast<double>(logit) - largest);

@@ -27,9 +27,9 @@ class FarNearAttentionTest : public AttentionTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(FarNearAttentionTest);
 
 TEST_P(FarNearAttentionTest, MatchesTheReference) {
-  // With window 400 every key is near. The choice of the kernel does not depend on the window, so
-  // an interpreted library tests only four windows: one shorter than a block of 64 keys, one as
-  // long as a block, one longer, and one that holds every key.
+  // With window 400 every key is near. A library chooses its kernel without regard to the window.
+  // So an interpreted library tests only four windows: one shorter than a block of 64 keys, one as
+  // long as a block, one longer than a block, and one that holds every key.
   for (int32_t window : {1, 5, 63, 64, 65, 130, 400}) {
     if (traits().interpreted && (window == 1 || window == 63 || window == 130)) continue;
     window_ = window;
@@ -38,8 +38,8 @@ TEST_P(FarNearAttentionTest, MatchesTheReference) {
   }
 }
 
-// Each row is computed in parts (splits): parts with only far keys, parts with only near keys, and
-// a part with the border between both inside.
+// Each row is computed in parts (splits). Some parts have only far keys, some have only near keys,
+// and one part has the border between far and near keys inside.
 TEST_P(FarNearAttentionTest, MatchesTheReferenceInLongRows) {
   for (int32_t window : {65, 1024, 1500}) {
     window_ = window;

@@ -17,9 +17,9 @@ class RingAttentionTest : public AttentionTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(RingAttentionTest);
 
 TEST_P(RingAttentionTest, MatchesTheReference) {
-  // Window 400 holds every context. The choice of the kernel does not depend on the window, so an
-  // interpreted library tests only four windows: one shorter than a block of 64 keys, one as long
-  // as a block, one longer, and one that holds every key.
+  // Window 400 holds every context. A library chooses its kernel without regard to the window. So
+  // an interpreted library tests only four windows: one shorter than a block of 64 keys, one as
+  // long as a block, one longer than a block, and one that holds every key.
   for (int32_t window : {1, 5, 63, 64, 65, 400}) {
     if (traits().interpreted && (window == 1 || window == 63)) continue;
     window_ = window;
@@ -36,17 +36,17 @@ TEST_P(RingAttentionTest, MatchesTheReferenceWithoutSlack) {
   }
 }
 
-// A row's cost depends on its window, not on its position: it reads no keys before its window, and
-// the test's caches hold none.
+// The cost of a row depends on its window, not on its position. A row reads no keys before its
+// window; the caches of this test hold none.
 TEST_P(RingAttentionTest, MatchesTheReferenceFarFromTheStart) {
   window_ = 70;
   MakeHistories(2, 4000, {4, 2, 24}, DType::kBF16);
   ExpectMatch({{0, {3998, 1, true}}, {1, {3500, 200, false}}}, "far");
 }
 
-// A library may cut a window into parts. The windows are about as long as one part (128, 129), as
-// long as many parts (2048), or so long that the parts become longer (4500). Some rows have a full
-// window, others see fewer keys.
+// A library may cut a window into parts. Windows of 128 and 129 tokens are about as long as one
+// part. A window of 2048 has many parts. With a window of 4500 the parts become longer. Some rows
+// have a full window, others see fewer keys.
 TEST_P(RingAttentionTest, MatchesTheReferenceInLongWindows) {
   for (int32_t window : {128, 129, 2048, 4500}) {
     window_ = window;

@@ -40,8 +40,8 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRows) {
   }
 }
 
-// Long rows are computed in several parts, and a part computes several K/V heads together. With 20
-// query heads per K/V head, a K/V head has one group of 16 query heads and one of 4.
+// Long rows are computed in several parts, and a task computes several K/V heads of a part
+// together. A K/V head with 20 query heads has one group of 16 query heads and one group of 4.
 TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRowsOfManyKeyHeads) {
   for (const AttentionShape& shape : {AttentionShape{8, 8, 24}, AttentionShape{80, 4, 8}}) {
     for (DType type : AndInt8({DType::kBF16})) {
@@ -51,9 +51,9 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRowsOfManyKeyHeads) {
   }
 }
 
-// The rows of a head lie in memory without gaps, because they fill whole registers and blocks of
-// keys fill whole pages. In longer pages a block may begin at another slot than the first and may
-// end in another page.
+// The rows of a head lie in memory without gaps, because they fill whole registers. A page of 64
+// tokens is a block of keys. In longer pages, a block may begin at another slot than the first, and
+// it may end in another page.
 TEST_P(PagedAttentionTest, MatchesTheReferenceWithoutGaps) {
   const auto match = [&](const AttentionShape& shape, int32_t page_tokens) {
     for (DType type : AndInt8({DType::kBF16})) {
@@ -105,8 +105,7 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceForManyHeadsPerKey) {
   }
 }
 
-// The rows and heads are of sizes that are no multiple of any register, up to the widest. Pages
-// have many lengths.
+// Heads have unusual widths and numbers, up to the widest head. Pages have many lengths.
 TEST_P(PagedAttentionTest, MatchesTheReferenceForOddWidths) {
   for (DType type : types_) {
     int32_t page_tokens = type == DType::kI8 ? 2 : 1;
@@ -132,8 +131,8 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceWithAlibi) {
 
 // All keys are zero, so the weight of key j is e^(-m (p - j)). Only the value at the row's own
 // position is 1, so the output is the first term of a geometric series of p + 1 terms, divided by
-// their sum. The sum errs by at most eps for each term. A weight errs by 4 eps (its exponential)
-// and by 6 eps m (p - j); the mean of m (p - j) is below 1.
+// their sum. The sum has an error of at most eps for each term. A weight has an error of 4 eps from
+// its exponential and of 6 eps m (p - j) from its exponent; the mean of m (p - j) is below 1.
 TEST_P(PagedAttentionTest, AlibiAloneIsAGeometricSeries) {
   alibi_ = true;
   for (const OpTable* table : {&ops(), &reference()}) {
@@ -218,7 +217,7 @@ TEST_P(PagedAttentionTest, SurvivesExtremeScores) {
   for (const AttentionEntry& entry :
        {AttentionEntry{0, {199, 1, true}}, AttentionEntry{0, {0, 200, false}}}) {
     const OwnedMatrix out = Run(ops(), {}, {entry});
-    // The largest score is at the last even position. It exceeds the next one by 282.
+    // The largest score is at the last even position. It exceeds the next largest score by 282.
     for (int64_t r = 0; r < out.rows(); ++r) {
       const int64_t seen = (entry.rows.first_position + r) / 2 * 2;
       for (int64_t d = 0; d < 8; ++d) EXPECT_EQ(out.at(r, d), history.v.at(seen, d)) << r;
@@ -226,7 +225,7 @@ TEST_P(PagedAttentionTest, SurvivesExtremeScores) {
   }
 }
 
-// Some rows of int8 pages hold numbers that are not finite, some hold only zeros, others are
+// Some rows of int8 pages hold numbers that are not finite, some hold only zeros, and others are
 // normal.
 TEST_P(PagedAttentionTest, Int8RowsKeepWhatIsNotFinite) {
   if (!ops().int8_pages) return;
@@ -264,7 +263,7 @@ TEST_P(PagedAttentionTest, RefusesWhatItCannotServe) {
   OwnedStream stream(AttentionWorkspace(1, 1, 8, 1999));
   args.max_position = 1998;
   ops().attention(*stream, args);
-  // If only the device can read positions, the op skips the row instead of failing the stream.
+  // If only the device can read the position, the op skips the row instead of failing the stream.
   EXPECT_EQ(stream->status, traits().checks_descriptors ? OpStatus::kUnsupported : OpStatus::kOk);
   EXPECT_TRUE(std::isnan(out.at(0, 0)));
 }

@@ -10,7 +10,7 @@ namespace {
 
 class LogitScaleTest : public OpTest {
  protected:
-  // Runs `args`, with `positions` and outputs added, on the library and on the reference.
+  // Runs the op on the library and on the reference. Adds `positions` and outputs to `args`.
   std::vector<float> Run(LogitScaleArgs args, const std::vector<int64_t>& positions) {
     std::vector<float> expected(positions.size()), actual(positions.size());
     args.positions = positions.data();

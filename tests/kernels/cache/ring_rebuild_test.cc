@@ -81,7 +81,7 @@ TEST_P(RingRebuildTest, WritesTheGivenPositionsAlone) {
   OwnedPages pages(DType::kF32, NumPages(places), 16, kHeads, 8);
   for (int64_t j = 0; j < 40; ++j) pages.Write(places[0], j, k, k, j);
   std::vector<float> rope(5 * 8);
-  // The cosines are 0 and the sines 1: a quarter turn.
+  // The cosines are 0 and the sines 1, which is a quarter turn.
   for (size_t i = 0; i < rope.size(); ++i) rope[i] = i % 8 < 4 ? 0.0f : 1.0f;
   OwnedRings ring(DType::kF32, NumSlots(places), 23, kHeads, 8, false);
   RingRebuildArgs args;

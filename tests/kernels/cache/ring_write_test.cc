@@ -1,4 +1,5 @@
-// Ring writes on every instruction set write the bytes that the reference writes, and no others.
+// A ring write must write the bytes that the reference writes, and no others, on every instruction
+// set.
 #include "kernels/ops/cache/ring_write.h"
 
 #include <algorithm>
@@ -15,8 +16,8 @@ LONGSTREAM_INSTANTIATE_OP_TEST(RingWriteTest);
 TEST_P(RingWriteTest, MatchesTheReference) {
   Random random(1);
   constexpr int32_t kHeads = 3, kDim = 24;
-  // Pieces shorter than the ring, as long as it, longer and much longer. They begin at position 0,
-  // run across the end of the ring, or begin far beyond it.
+  // The pieces are shorter than the ring, as long as it, longer or much longer. They begin at
+  // position 0, run across the end of the ring, or begin far beyond it.
   const std::vector<TestSequence> sequences = {
       {0, 7, false},  {60, 10, false},    {500, 1, true},   {33, 67, false},
       {7, 68, false}, {1000, 300, false}, {130, 67, false}, {5, 2, false}};
@@ -39,7 +40,8 @@ TEST_P(RingWriteTest, MatchesTheReference) {
       ExpectSameBytes(actual.view().keys, expected.view().keys,
                       static_cast<size_t>(NumSlots(places) * actual.view().slot_stride), "rings");
 
-      // The ring holds positions 1233 ... 1299 of the sixth sequence. The last one is row 456 - 1.
+      // The ring holds positions 1233 ... 1299 of the sixth sequence. `row` is the first row of
+      // that sequence, whose first position is 1000.
       int64_t row = 0;
       for (size_t i = 0; i < 5; ++i) row += sequences[i].num_rows;
       for (int64_t j = 1233; j < 1300; ++j) {

@@ -1,5 +1,5 @@
-// Norm, rotation and cache write on every instruction set against the reference, to pages and to
-// rows.
+// Norm, rotation and cache write on every instruction set: comparisons with the reference, for
+// writes to pages and to rows.
 #include "kernels/ops/cache/rope_cache_write.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Shape {
 constexpr Shape kShapes[] = {{1, 1, 8}, {6, 2, 24}, {5, 1, 64}, {4, 4, 80}, {3, 3, 128}};
 constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 
-// One unit in the last place of a value of `type` in [1, 2).
+// The distance between neighbouring numbers of `type` in [1, 2).
 double Ulp(DType type) {
   return type == DType::kF32 ? 0x1p-23 : type == DType::kF16 ? 0x1p-10 : 0x1p-7;
 }
@@ -101,7 +101,8 @@ class RopeCacheWriteTest : public OpTest {
     ASSERT_TRUE(stream->ok());
   }
 
-  // The f32 rounding of norm, rotation and scale, with |x|, |rope|, |weight| and |scale| up to 4.
+  // The f32 rounding errors of norm, rotation and scale, with |x|, |rope|, |weight| and |scale| up
+  // to 4.
   static constexpr double kTolerance = 16 * 4 * 4 * kEps;
 
   Random random_{1};
@@ -152,7 +153,8 @@ TEST_P(RopeCacheWriteTest, NormalisesHeads) {
           Run(out == &expected ? reference() : ops(), args);
         }
         ExpectNear(actual.q.view(), expected.q.view(), kTolerance, 0, "q");
-        // An f32 rounding difference may move a key to the neighbouring number of its type.
+        // A difference of an f32 rounding error may move a key to the neighbouring number of its
+        // type.
         ExpectNear(actual.k.view(), expected.k.view(), kTolerance, Ulp(type), "k");
       }
     }
@@ -188,8 +190,8 @@ TEST_P(RopeCacheWriteTest, WritesScatteredPages) {
   }
 }
 
-// Rows of all widths with numbers of every magnitude must have the bytes that the test's own
-// rounding gives. The op stores values without norm or rotation, so the test rounds values.
+// Rows of all widths, with numbers of every magnitude, must be written as the bytes that the test's
+// own rounding gives. The op stores values without norm or rotation, so the test uses values.
 TEST_P(RopeCacheWriteTest, RoundsRowsToInt8) {
   if (!ops().int8_pages) return;
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -232,8 +234,8 @@ TEST_P(RopeCacheWriteTest, RoundsRowsToInt8) {
     }
     EXPECT_TRUE(std::isnan(expected.value(places[0], 1, 0, 0)));
     EXPECT_TRUE(std::isnan(expected.value(places[0], 2, 0, 1)));
-    // A number is off by at most half a step. A step is at most 2^-8 longer than 1/127 of the row's
-    // largest magnitude.
+    // Rounding moves a number by at most half a step. A step is at most 2^-8 longer, relatively,
+    // than 1/127 of the row's largest magnitude.
     for (int64_t t = 6; t < kRows; ++t) {
       float largest = 0.0f;
       for (int64_t d = 0; d < dim; ++d) largest = std::max(largest, std::fabs(v.at(t, d)));
@@ -279,7 +281,7 @@ void RopeCacheWriteTest::ExpectNearKeysOfStoredKeys(DType type) {
   }
 }
 
-// In pages each slice of a value is a head. In rows a value is stored as it comes.
+// In pages each slice of a value is a head. In rows a value is stored as one run of numbers.
 TEST_P(RopeCacheWriteTest, ValuesHaveSlices) {
   std::vector<DType> types(std::begin(kTypes), std::end(kTypes));
   if (ops().int8_pages) types.push_back(DType::kI8);

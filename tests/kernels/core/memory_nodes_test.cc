@@ -1,6 +1,6 @@
-// Tests of memory that is spread over the nodes of a machine. Directories made here stand for a
-// machine of several nodes. The policy of spread memory is tested on the machine's own nodes, also
-// if there is only one, because the system keeps the policy on such a machine too.
+// Tests of memory that is spread over the nodes of a machine. Directories that the tests make stand
+// for a machine of several nodes. The policy of spread memory is tested on the machine's own nodes.
+// That works even with a single node, because the system keeps the policy on such a machine too.
 #include "kernels/core/memory_nodes.h"
 
 #include <gtest/gtest.h>
@@ -71,8 +71,8 @@ TEST_F(NodesOfProcessTest, ThoseWhoseMemoryIsAllowed) {
   EXPECT_EQ(Found(), Numbers({1, 3}));
 }
 
-// Threads run on node 1 only. They would read the memory of node 0 over the link between the
-// processors.
+// The threads may run on node 1 only. They would read the memory of node 0 over the link between
+// the processors, so node 0 is not used.
 TEST_F(NodesOfProcessTest, ThoseWhoseProcessorsAreAllowed) {
   Nodes("0-1", {"0-7", "8-15"});
   Allowed("8-11", "0-1");
@@ -106,7 +106,7 @@ TEST(InterleaveTest, IsThePolicyOfThePagesAndOfNoOthers) {
   ASSERT_NE(data, MAP_FAILED);
   std::byte* middle = data + kSize;
   const MemoryPolicy before = PolicyAt(data);
-  EXPECT_EQ(Interleave(middle, kSize - 100, nodes), may);  // up to the end of the last page
+  EXPECT_EQ(Interleave(middle, kSize - 100, nodes), may);  // counts up to the page's end
   const MemoryPolicy expected = may ? MemoryPolicy{MPOL_INTERLEAVE, nodes} : before;
   EXPECT_EQ(PolicyAt(middle), expected);
   EXPECT_EQ(PolicyAt(middle + kSize - 1), expected);

@@ -1,4 +1,4 @@
-// QuantiseLanes on every instruction set must give, bit by bit, the groups of QuantiseGroup.
+// On every instruction set, QuantiseLanes must give the groups of QuantiseGroup, bit by bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace longstream {
 namespace {
 
-// Random weights of one group. A number names the kind of weights.
+// Makes random weights of one group. A number names the kind of weights.
 class Groups {
  public:
   static constexpr int kNumKinds = 9;

@@ -21,8 +21,8 @@ double SquaredError(const WeightGroup& group, const std::vector<float>& weights)
   return error;
 }
 
-// The squared error of the simple way to quantise: the largest magnitude becomes `levels`, and the
-// scale is not rounded.
+// The squared error of quantising by the largest magnitude: it becomes `levels`, and the scale is
+// not rounded.
 double SquaredErrorOfMax(const std::vector<float>& weights, double levels) {
   double max = 0;
   for (const float weight : weights) max = std::max(max, std::abs(double{weight}));
@@ -64,7 +64,8 @@ TEST_P(QuantiseTest, ValuesAreInRangeAndNear) {
         if (i >= count) {
           EXPECT_EQ(group.values[i], 0);
         } else if (is_int8()) {
-          // The error is at most half a step; at the largest weight the scale's own error is added.
+          // The error is at most half a step. At the largest weight, the error of the scale is
+          // added.
           EXPECT_NEAR(ToF32(group.scale) * group.values[i], weights[i], 0.6f * step)
               << count << " weights of " << scale;
         }
@@ -73,8 +74,9 @@ TEST_P(QuantiseTest, ValuesAreInRangeAndNear) {
   }
 }
 
-// Over the sum of many groups, the search must not be worse than the simple way. int4 gains from
-// its 16th value and from scales that cut off the largest weight.
+// Summed over many groups, the error of the search must not exceed that of quantising by the
+// largest magnitude (SquaredErrorOfMax). For int4 it must be smaller: the search uses a 16th value
+// (-8), and it tries scales that cut off the largest weight.
 TEST_P(QuantiseTest, ErrorIsBelowThatOfTheLargestMagnitudeAsScale) {
   double error = 0, plain = 0;
   for (int i = 0; i < 2000; ++i) {

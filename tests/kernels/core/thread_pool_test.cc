@@ -26,7 +26,8 @@ TEST_P(ThreadPoolTest, RunsEveryTaskOnce) {
   }
 }
 
-// Tasks write plain values that the caller reads afterwards; ThreadSanitizer would see a race.
+// Tasks write plain values that the caller reads afterwards. If the writes were not visible to the
+// caller, ThreadSanitizer would report a race.
 TEST_P(ThreadPoolTest, TasksHappenBeforeTheReturn) {
   ThreadPool pool(GetParam());
   const Executor executor = pool.AsExecutor();

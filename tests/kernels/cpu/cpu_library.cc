@@ -12,8 +12,8 @@ std::vector<std::string> NamesUnderTest() {
   return names;
 }
 
-// avx512 has the bf16 dot product. avx2 and avx512 have the instructions that read numbers of 12
-// bits, and both compute attention over int8 pages in integers.
+// Only avx512 has the bf16 dot product. avx2 and avx512 have the instructions that read numbers of
+// 12 bits, and both compute attention over int8 pages in integers.
 LibraryTraits TraitsUnderTest(const std::string& name) {
   using Attention = LibraryTraits::Attention;
   if (name == "avx512") {

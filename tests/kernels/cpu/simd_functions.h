@@ -26,10 +26,11 @@ struct SimdFunctions {
   // The noise of sampling (kernels/cpu/sampling/gumbel.h) for 16 token ids and for 16 random words.
   void (*philox_word)(uint64_t seed, int64_t position, const int32_t* ids, int32_t* words);
   void (*exponential)(const int32_t* words, float* y);
-  // Lane by lane, for two vectors of 16 lanes.
+  // These work lane by lane, on two vectors of 16 lanes.
   void (*max)(const float* a, const float* b, float* y);
   void (*min)(const float* a, const float* b, float* y);
-  // For 16 lanes: their sum, their maximum, and a bit for each lane that exceeds 1.
+  // These work on 16 lanes, and give their sum, their maximum, and a bit for each lane that exceeds
+  // 1.
   float (*sum)(const float* x);
   float (*max_lane)(const float* x);
   uint32_t (*above_one)(const float* x);

@@ -54,7 +54,7 @@ class SimdTest : public testing::TestWithParam<std::string> {
   SimdFunctions simd_;
 };
 
-// Every 1021st float of [low, high). They spread over all exponents.
+// Every 1021st float that lies in [low, high). These floats have all exponents.
 std::vector<float> Spread(float low, float high) {
   std::vector<float> x;
   for (uint64_t bits = 0; bits < 0x100000000u; bits += 1021) {
@@ -220,8 +220,8 @@ TEST_P(SimdTest, RoundsToBF16AsTheHostDoes) {
   }
 }
 
-// Every f16 number, the middle between it and the next one (a tie, which rounds to the even
-// number), and the two floats next to that middle.
+// Rounds every f16 number; the middle between it and the next one, which is a tie and must become
+// the even number; and the two floats next to that middle.
 TEST_P(SimdTest, RoundsToF16AsTheHostDoes) {
   std::vector<float> x;
   std::vector<uint16_t> expected;

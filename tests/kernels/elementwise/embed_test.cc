@@ -1,5 +1,5 @@
-// Embedding lookup on every instruction set. It is a copy and one product, so the bits must be
-// equal.
+// Embedding lookup on every instruction set. The op copies a number and multiplies it once, so its
+// bits must be those of the reference.
 #include "kernels/ops/elementwise/embed.h"
 
 #include "tests/kernels/op_test.h"
@@ -36,7 +36,7 @@ TEST_P(EmbedTest, MatchesTheReference) {
   }
 }
 
-// An id of -1 - i stands for sampled[i], which is a token, or negative if none was sampled.
+// An id of -1 - i stands for sampled[i], which is a token or, if none was sampled, negative.
 TEST_P(EmbedTest, ReadsWhatWasSampled) {
   Random random(3);
   for (DType type : kWeightTypes) {

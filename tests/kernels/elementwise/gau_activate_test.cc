@@ -9,7 +9,8 @@ namespace {
 
 class GauActivateTest : public OpTest {
  protected:
-  // A projection [u v z], of which v and z are columns, followed by columns for k.
+  // The matrix `all`: a projection [u v z], in which the op reads v and z, and columns for k behind
+  // it.
   struct Unit {
     Unit(int64_t rows, int64_t e, int64_t s, Random& random)
         : all(rows, 2 * e + 2 * s, random),
@@ -43,8 +44,8 @@ TEST_P(GauActivateTest, MatchesTheReference) {
         reference().gau_activate(*reference_stream, expected.args);
         ops().gau_activate(*stream, actual.args);
         ASSERT_TRUE(stream->ok());
-        // |x| < 6. A sigmoid has a relative error of a few eps, and each later operation adds one
-        // eps.
+        // Every |x| is below 6. A sigmoid has a relative error of a few eps, and each later
+        // operation adds one eps.
         ExpectNear(actual.all.view(), expected.all.view(), 6 * 6 * 8 * kEps, 0,
                    "e " + std::to_string(e) + " s " + std::to_string(s));
         actual.all.CheckGaps();

@@ -42,7 +42,7 @@ TEST_P(NormRowsTest, MatchesTheReference) {
         ASSERT_TRUE(stream->ok());
         // The mean of squares is a sum of n terms of one sign, so it has n rounding errors; the
         // root halves them. Adding the old output or the bias, or subtracting the mean, may cancel
-        // values of up to 8.
+        // values of up to 8. Then the error stays as large as these values make it.
         const double norm = static_cast<double>(n + 8) * kEps;
         const bool adds = accumulate || centred || biased;
         ExpectNear(actual.view(), expected.view(), adds ? 8 * norm : 4 * kEps, norm,
@@ -53,8 +53,8 @@ TEST_P(NormRowsTest, MatchesTheReference) {
   }
 }
 
-// A norm whose size divides the row's treats each part of a row as a row of its own. Models use it
-// for queries whose heads have weights of their own.
+// If the size of the norm divides that of the row, each part of a row is a row of its own. Models
+// use this for queries whose heads have weights of their own.
 TEST_P(NormRowsTest, PartsOfARowByThemselves) {
   Random random(4);
   constexpr int64_t kRows = 3, kParts = 5;
@@ -86,7 +86,7 @@ TEST_P(NormRowsTest, PartsOfARowByThemselves) {
   }
 }
 
-// A norm of some columns of a wider matrix, in place, as models use it for queries and keys.
+// Norms some columns of a wider matrix, in place, as models do with queries and keys.
 TEST_P(NormRowsTest, InPlaceAmongOtherColumns) {
   Random random(2);
   constexpr int64_t kRows = 5, kCols = 90, kFirst = 20, kCount = 37;

@@ -1,5 +1,5 @@
-// Rotation tables on every instruction set: against the reference, and against long double, at
-// positions where f32 angles would fail.
+// Rotation tables on every instruction set. They are compared with the reference, and with long
+// double at positions where f32 angles would fail.
 #include "kernels/ops/elementwise/rope_table.h"
 
 #include <cmath>
@@ -109,7 +109,7 @@ TEST_P(RopeTableTest, AnglesOfLongPositionsAreExact) {
     for (size_t i = 0; i < kDim / 2; ++i) {
       const long double angle =
           static_cast<long double>(positions[t]) * static_cast<long double>(inv_freq[i]);
-      // Rounding the angle to f64 costs 1.2e8 2^-53 = 1.4e-8, rounding the result to f32 costs
+      // Rounding the angle to f64 costs 1.2e8 * 2^-53 = 1.4e-8. Rounding the result to f32 costs
       // 2^-25.
       EXPECT_NEAR(out[t * kDim + i], std::cos(angle), 5e-8);
       EXPECT_NEAR(out[t * kDim + kDim / 2 + i], std::sin(angle), 5e-8);

@@ -17,8 +17,8 @@ class LinearBitsTest : public OpTest {
     return {weight.data(), static_cast<int64_t>(weight.size()), 1e-6f};
   }
 
-  // Projects rows [first, first + count) of `x` into the same rows of `out`. With `decode` they are
-  // all decode rows, else none is. `args` holds the other arguments.
+  // Projects rows [first, first + count) of `x` into the same rows of `out`. With `decode` all of
+  // them are decode rows, else none is. `args` holds the other arguments.
   void ProjectRows(Stream& stream, LinearArgs args, const OwnedMatrix& x, const OwnedMatrix& out,
                    int64_t first, int64_t count, bool decode) {
     LinearRows in = args.in.rows();
@@ -32,8 +32,8 @@ class LinearBitsTest : public OpTest {
   }
 
   // Computes all rows in one call and in calls of one row each, and expects the same bits. Rows [0,
-  // num_decode_rows) are decode rows, the others prefill rows. `before` is the output before the
-  // calls.
+  // num_decode_rows) are decode rows, the others are prefill rows. Each output begins as a copy of
+  // `before`.
   void CompareSingleRows(LinearArgs args, const OwnedMatrix& x, const OwnedMatrix& before) {
     const int64_t rows = x.rows();
     const PackedWeight& weight = args.in.weight();
@@ -150,7 +150,7 @@ TEST_P(LinearBitsTest, DecodeAndPrefillRowsMix) {
   }
 }
 
-// Every number of decode rows that one launch or one tile may have.
+// Tests every number of decode rows that one launch or one tile may have.
 TEST_P(LinearBitsTest, EveryNumberOfRowsGivesTheSameBits) {
   Random random(9);
   constexpr int64_t kRows = 70, kN = 33, kK = 300;
@@ -170,8 +170,8 @@ TEST_P(LinearBitsTest, EveryNumberOfRowsGivesTheSameBits) {
   }
 }
 
-// A few decode rows and many, with everything that may come before the product. A GPU computes few
-// rows in one kernel, many rows in two.
+// A few decode rows must have the bits that they have among many, with everything that may come
+// before the product. A GPU computes few rows in one kernel and many rows in two.
 TEST_P(LinearBitsTest, AFewRowsHaveTheBitsOfMany) {
   Random random(12);
   constexpr int64_t kRows = 9, kN = 33;

@@ -34,8 +34,9 @@ class GatedLinearTest : public OpTest {
     reference().linear(*reference_stream, args);
     args.in = {in, gate.Pack(ops())};
     if (gated) args.up = up.Pack(ops());
-    // Both factors have at most the error of a dot product. The slope of each activation is below
-    // 1.13, and the factors are below 5 here. An activation's own error is smaller.
+    // An output is the activation of one product times the other product. Each product has at most
+    // the error of a dot product. The slope of each activation is below 1.13, and both factors are
+    // below 5 here. The activation's own error is smaller.
     double dot = DotTolerance(k);
     if (norm) dot += RowRoundingTolerance(type, k);
     for (int64_t num_decode_rows : {int64_t{0}, rows}) {
@@ -67,7 +68,8 @@ TEST_P(GatedLinearTest, MatchesTheReference) {
   }
 }
 
-// A GPU has one kernel each for blocks of up to 8, 16, 32 and 64 tokens, and one for more.
+// A GPU has one kernel for blocks of up to 8 tokens, one each for up to 16, 32 and 64, and one for
+// more.
 TEST_P(GatedLinearTest, MatchesTheReferenceAtMoreRows) {
   Random random(5);
   for (DType type : kWeightTypes) {
@@ -118,8 +120,9 @@ TEST_P(GatedLinearTest, WithoutAGate) {
   }
 }
 
-// Each of the two sums has an error of at most FlatTolerance and is at most 1 in size. The slope of
-// silu is below 1.1. So the error of the product is below 3 FlatTolerance.
+// An output is silu of one sum times the other sum. Each of the two sums has an error of at most
+// FlatTolerance, and its magnitude is at most 1. The slope of silu is below 1.1. So the error of
+// the output is below 3 FlatTolerance.
 TEST_P(GatedLinearTest, SumsOfTheLargestIntegers) {
   constexpr int64_t kFf = 35;
   for (DType type : {DType::kI8, DType::kI4}) {

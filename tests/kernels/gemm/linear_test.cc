@@ -1,5 +1,5 @@
-// The linear op on every library against the reference, with every optional argument.
-// linear_gated_test.cc tests the first halves of MLPs, linear_bits_test.cc tests for equal bits.
+// The linear op on every library against the reference, with every optional argument. The first
+// halves of MLPs are tested in linear_gated_test.cc, and equal bits in linear_bits_test.cc.
 #include "kernels/ops/gemm/linear.h"
 
 #include <cmath>
@@ -107,7 +107,8 @@ TEST_P(LinearTest, MatchesTheReferenceAtOddSizes) {
   }
 }
 
-// The inputs are longer than a block of inputs, and there are more rows than a block has.
+// The rows have more inputs than a block of inputs, and there are more rows than a block of rows
+// has.
 TEST_P(LinearTest, MatchesTheReferenceAcrossBlocks) {
   Random random(2);
   for (DType type : kWeightTypes) {
@@ -168,8 +169,8 @@ TEST_P(LinearTest, AddsABranchWithEveryOption) {
   }
 }
 
-// An infinity or a NaN in a row makes every output of that row infinite or NaN, and no output of
-// another row.
+// An infinity or a NaN in a row makes every output of that row infinite or NaN. It changes no
+// output of another row.
 TEST_P(LinearTest, WhatIsNoNumberSurfaces) {
   Random random(10);
   constexpr int64_t kRows = 3, kN = 40, kK = 70;
@@ -283,8 +284,8 @@ TEST_P(LinearTest, RefusesWhatNoModelNeeds) {
   OwnedWeight reader(5, kN, DType::kBF16, random), longer_reader(5, kN + 1, DType::kBF16, random);
   const Buffer memory(PreparedBytes(kRows, kN + 1));
   for (const OpTable* table : {&ops(), &reference()}) {
-    // The status of a call after `change` has changed its arguments. Unchanged, every library
-    // serves the call. With `prepared_for`, the call prepares its rows for that weight.
+    // The status of a call after `change` has changed its arguments. Without a change, every
+    // library serves the call. With `prepared_for`, the call prepares its rows for that weight.
     const auto status = [&](const std::function<void(LinearArgs&)>& change,
                             OwnedWeight* prepared_for = nullptr) {
       OwnedStream stream(LinearWorkspace(kRows, kK, kN));

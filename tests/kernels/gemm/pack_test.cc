@@ -1,6 +1,6 @@
-// Packing on every instruction set. The embed op reads a packed weight back, so the tests see that
+// Packing on every instruction set. The embed op reads a packed weight back. So the tests see that
 // packing keeps the weights, from one source or several and on any number of threads, and that
-// compressing changes none.
+// compressing changes no weight.
 #include "kernels/ops/gemm/pack.h"
 
 #include <algorithm>
@@ -63,8 +63,8 @@ TEST_P(PackTest, RoundTripOfEveryConversion) {
   }
 }
 
-// The packed elements are those of QuantiseGroup. In whole panels a weight takes 8.5 bits (int8) or
-// 4.5 bits (int4).
+// The packed elements are those of QuantiseGroup. A weight of whole panels takes 8.5 bits an
+// element (int8) or 4.5 bits (int4).
 TEST_P(PackTest, RoundTripOfGroups) {
   Random random(3);
   for (DType from : {DType::kF32, DType::kF16, DType::kBF16}) {
@@ -120,7 +120,7 @@ TEST_P(PackTest, SeveralSourcesGiveTheBytesOfOne) {
   }
 }
 
-// bf16 weights [n, k]; bits(row, i) gives the bits of each.
+// bf16 weights [n, k]; bits(row, i) gives the bits of weight [row, i].
 std::vector<BF16> Bits(int64_t n, int64_t k,
                        const std::function<uint16_t(int64_t, int64_t)>& bits) {
   std::vector<BF16> numbers;
@@ -204,7 +204,8 @@ class CompressTest : public PackTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(CompressTest);
 
 TEST_P(CompressTest, EveryNumberThereIs) {
-  // All 65536 bf16 numbers, once in order, and once so that each panel has all upper bytes.
+  // The weights are all 65536 bf16 numbers: first in order, then so that each panel has all upper
+  // bytes.
   for (const int64_t factor : {1, 25173}) {
     const std::vector<BF16> numbers = Bits(256, 256, [&](int64_t row, int64_t i) {
       return static_cast<uint16_t>((row * 256 + i) * factor);
@@ -213,8 +214,8 @@ TEST_P(CompressTest, EveryNumberThereIs) {
   }
 }
 
-// The sizes end within a panel, within a step or within a pair of steps. Exceptions range from none
-// to all inputs, which are more than a panel can patch.
+// The sizes end within a panel, within a step or within a pair of steps. The number of exceptions
+// ranges from none to all inputs, which are more than a panel can patch.
 TEST_P(CompressTest, ReadsTheSameNumbersAndGivesTheSameProducts) {
   Random random(5);
   constexpr int64_t kN = 230;  // more panels than a single row computes side by side
@@ -232,7 +233,7 @@ TEST_P(CompressTest, ReadsTheSameNumbersAndGivesTheSameProducts) {
       if (traits().compresses_bf16) {
         if (k >= 256 && k % 4 == 0 && distance > k) {
           // The last of the eight panels is not compressed: zeros fill its missing rows, and their
-          // upper byte comes on top of the 16.
+          // upper byte is one more than the 16 that nibbles can name.
           EXPECT_LT(bytes, 0.79 * plain_bytes);
         }
         ExpectSameProducts(compressed, plain);

@@ -1,5 +1,5 @@
-// Linear recurrence on every instruction set: the reference against a loop over tokens in this
-// file, and the library against the reference, with tokens divided into steps in many ways.
+// Linear recurrence on every instruction set. The reference is compared with a loop over tokens,
+// and the library with the reference. Tokens are divided into steps in many ways.
 #include "kernels/ops/recurrence/linear_recurrence.h"
 
 #include <algorithm>
@@ -26,8 +26,8 @@ struct Shape {
   }
 };
 
-// Shapes with several or incomplete sub-blocks of keys, grids that are no multiple of a sub-block,
-// values of three slices, and so many heads that two or three sequences fill a GPU.
+// Some shapes have several or incomplete sub-blocks of keys, a grid that is no multiple of them, or
+// values of three slices. One has so many heads that two or three sequences fill a GPU.
 constexpr Shape kShapes[] = {{1, 1, 8, 8, 64},    {2, 1, 24, 40, 40},   {3, 3, 64, 64, 64},
                              {5, 1, 80, 17, 16},  {2, 2, 128, 128, 64}, {1, 1, 96, 520, 64},
                              {4, 2, 33, 300, 24}, {1, 1, 200, 5, 56},   {40, 4, 8, 40, 16}};
@@ -176,9 +176,9 @@ class LinearRecurrenceTest : public OpTest {
   }
 
   // Expects |actual - expected| <= c eps magnitude. The magnitude is the op's result on absolute
-  // values: the sum of the absolute values of all products of an element. A product is rounded a
-  // few dozen times (decays, exponentials, scales, folds of the state). It is then added to
-  // Dk + grid others, whose errors add up like a random walk.
+  // values: for an element, the sum of the absolute values of all its products. A product is
+  // rounded a few dozen times (decays, exponentials, scales, folds of the state). Then it is added
+  // to Dk + grid other products; the errors of these additions add up like a random walk.
   void ExpectWithin(const Matrix& actual, const Matrix& expected, const Matrix& magnitude,
                     const std::string& what) const {
     const double c =
@@ -216,7 +216,7 @@ class LinearRecurrenceTest : public OpTest {
     }
   }
 
-  // Rows since the last grid line: keys and values must be equal, log-gates equal up to rounding.
+  // Expects equal keys and values since the last grid line; log-gates are equal up to rounding.
   void ExpectSameRows(const Memory& actual, const Memory& expected, int32_t slot,
                       int64_t count) const {
     const RecurrentCache& cache = actual.view();
@@ -230,7 +230,7 @@ class LinearRecurrenceTest : public OpTest {
     };
     compare(&RecurrentCache::keys, int64_t{cache.num_kv_heads} * cache.key_dim, 0);
     compare(&RecurrentCache::values, int64_t{cache.num_kv_heads} * cache.value_dim, 0);
-    // exp and log err by at most 2 ulp each, the few operations around them by half an ulp each.
+    // exp and log err by at most 2 ulp, each of the few operations around them by half an ulp.
     if (cache.gates == nullptr) return;
     compare(&RecurrentCache::gates, int64_t{cache.num_heads} * cache.key_dim, 12 * kEps);
   }
@@ -315,9 +315,9 @@ std::vector<double> TokenByToken(const Shape& shape, const History& history,
   return outputs;
 }
 
-// Outputs are around 10, so rounding them to f32 costs 6e-7; f32 states and log-gates cost some
-// more. Tensor cores sum an output in at most 3 (Dk + grid) / 8 instructions. Each truncates toward
-// zero and so takes away one eps of the output on average.
+// Outputs are around 10, so rounding them to f32 costs 6e-7. That states and log-gates are f32
+// costs some more. Tensor cores sum an output in at most 3 (Dk + grid) / 8 instructions. Each
+// instruction truncates toward zero, which takes away one eps of the output on average.
 TEST_P(LinearRecurrenceTest, IsTheRecurrence) {
   constexpr int64_t kTokens = 150;
   for (const Shape& shape : {Shape{2, 1, 8, 5, 16}, Shape{1, 1, 24, 33, 64}}) {

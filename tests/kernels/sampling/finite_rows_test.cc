@@ -1,4 +1,5 @@
-// Rows of finite numbers, and rows with a NaN or an infinity at any place.
+// Tests of the check for finite rows. Rows have only finite numbers, or a NaN or an infinity at any
+// place.
 #include "kernels/ops/sampling/finite_rows.h"
 
 #include <cmath>
@@ -11,8 +12,8 @@ namespace {
 
 class FiniteRowsTest : public OpTest {
  protected:
-  // The result for [rows, cols] of `values`, whose rows are `stride` apart. Expects the same result
-  // from the library and the reference.
+  // Runs the op on a matrix [rows, cols], whose row r begins at values[r * stride]. Expects the
+  // library and the reference to give the same flags, and returns these flags.
   std::vector<int32_t> Run(std::vector<float>& values, int64_t rows, int64_t cols, int64_t stride) {
     const Matrix matrix{values.data(), DType::kF32, rows, cols, stride};
     std::vector<int32_t> expected(static_cast<size_t>(rows), -1), actual(expected);

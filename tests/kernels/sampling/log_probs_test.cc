@@ -1,4 +1,4 @@
-// Log-probabilities on every instruction set: against the reference, and on special rows.
+// Log-probabilities on every instruction set: comparisons with the reference, and special rows.
 #include "kernels/ops/sampling/log_probs.h"
 
 #include <cmath>
@@ -35,8 +35,9 @@ class LogProbsTest : public OpTest {
     const Output expected = Run(reference(), logits, rows, top_stride);
     const Output actual = Run(ops(), logits, rows, top_stride);
     const std::string what = std::string("log_probs ") + GetParam();
-    // The error of log sum: 4096 / 16 f32 additions of a lane, each with a relative error of
-    // eps / 2 of the sum, and 2 ulp of exp. z - log sum is rounded once more.
+    // The error of the log of the sum has two parts: 4096 / 16 f32 additions in a lane, each with
+    // an error of eps / 2 of the sum, and 2 ulp of exp. The difference of a logit and this log is
+    // rounded once more.
     const auto expect_near = [&](float a, float e, size_t i) {
       if (std::isnan(e) || std::isinf(e)) {
         EXPECT_TRUE(std::isnan(e) ? std::isnan(a) : a == e) << what << " at " << i << ": " << a;

@@ -1,5 +1,5 @@
-// Sampling on every instruction set: against the reference, against values computed by hand, by its
-// invariants and by its statistics.
+// Sampling on every instruction set. Tokens are compared with those of the reference and with
+// tokens that were computed by hand. Other tests check invariants and statistics.
 #include "kernels/ops/sampling/sample.h"
 
 #include <algorithm>
@@ -90,8 +90,8 @@ TEST_P(SampleTest, MatchesTheReference) {
   }
 }
 
-// In a flat distribution top-p keeps most of the vocabulary. Sorted logits are the worst case for a
-// selection with a rising threshold.
+// In a flat distribution, top-p keeps most of the vocabulary. Logits that rise with the id are the
+// worst case for a selection whose threshold rises.
 TEST_P(SampleTest, MatchesTheReferenceInTheWorstCasesOfSelection) {
   OwnedMatrix logits(3, 20000);
   for (int64_t i = 0; i < logits.cols(); ++i) {
@@ -118,8 +118,9 @@ TEST_P(SampleTest, MatchesTheReferenceInTheWorstCasesOfSelection) {
   EXPECT_EQ(Run(ops(), logits.view(), rows), Run(reference(), logits.view(), rows));
 }
 
-// All tokens are equally likely, so each has the mass of the likeliest. With a mass of 2^44 each,
-// 2^20 tokens would add up to 2^64, which is 0 in 64 bits.
+// All tokens are equally likely, so each has the probability mass of the likeliest one. If an
+// integer of 64 bits counted a mass of 2^44 for each, 2^20 tokens would add up to 2^64, which is 0
+// in 64 bits.
 TEST_P(SampleTest, DrawsFromAMillionTokens) {
   OwnedMatrix logits(1, int64_t{1} << 20);
   for (int64_t i = 0; i < logits.cols(); ++i) logits.set(0, i, 0.0f);
@@ -180,7 +181,7 @@ TEST_P(SampleTest, TheThreadsAndTheBatchDoNotMatter) {
   }
 }
 
-// On a GPU each of many rows is divided into fewer thread blocks than a row that is drawn alone.
+// On a GPU, a row that is drawn alone is divided into more thread blocks than each of many rows.
 TEST_P(SampleTest, TheNumberOfRowsDoesNotMatter) {
   Random random(10);
   OwnedMatrix logits(4, 20000, random, 2.0f);
@@ -205,8 +206,8 @@ TEST_P(SampleTest, TheNumberOfRowsDoesNotMatter) {
   EXPECT_EQ(together, Run(reference(), logits.view(), rows));
 }
 
-// On a GPU a thread block computes 1024 tokens of a row. The borders between these blocks have
-// equal logits on both sides, cuts, penalties and biases.
+// On a GPU, a thread block computes 1024 tokens of a row. At the borders between the tokens of two
+// blocks there are equal logits, cuts, penalties and biases on both sides.
 TEST_P(SampleTest, MatchesTheReferenceWhereBlocksMeet) {
   OwnedMatrix logits(2, 5000);
   std::vector<TokenCount> history;
@@ -241,8 +242,8 @@ TEST_P(SampleTest, MatchesTheReferenceWhereBlocksMeet) {
   EXPECT_EQ(Run(ops(), logits.view(), rows), Run(reference(), logits.view(), rows));
 }
 
-// One likely token and many equally unlikely ones, of which top-k and top-p keep some. The equal
-// ones fit in a list of candidates (5000 tokens) or do not (20000).
+// There are one likely token and many equally unlikely ones, of which top-k and top-p keep some.
+// With 5000 tokens the equal ones fit in a list of candidates, with 20000 they do not.
 TEST_P(SampleTest, MatchesTheReferenceWhereManyEqualsAreCut) {
   for (const int64_t vocabulary : {5000, 20000}) {
     OwnedMatrix logits(1, vocabulary);
@@ -289,7 +290,7 @@ TEST_P(SampleTest, TopK1IsGreedy) {
   }
 }
 
-// On a GPU one thread block computes a row of 67 tokens, and several share a row of 5000.
+// On a GPU, one thread block computes a row of 67 tokens, and several blocks share a row of 5000.
 TEST_P(SampleTest, NaNAndBans) {
   Random random(8);
   for (const int64_t vocabulary : {67, 5000}) {
@@ -360,7 +361,7 @@ TEST_P(SampleTest, PenaltiesAndBiasByHand) {
   EXPECT_EQ(Draw(negative, penalised), 1);
 }
 
-// The tokens that are ever drawn. Tests draw with many seeds.
+// The tokens that occur in `sampled`, which has draws with many seeds.
 std::vector<int32_t> Support(const std::vector<int32_t>& sampled) {
   std::vector<int32_t> support = sampled;
   std::sort(support.begin(), support.end());
@@ -369,7 +370,7 @@ std::vector<int32_t> Support(const std::vector<int32_t>& sampled) {
 }
 
 TEST_P(SampleTest, TruncationsKeepWhatTheySay) {
-  // Probabilities 0.4, 0.3, 0.1, 0.1, 0.06, 0.04 at ids out of order.
+  // The probabilities are 0.4, 0.3, 0.1, 0.1, 0.06 and 0.04, at ids in another order.
   const OwnedMatrix logits = Logits({std::log(0.1f), std::log(0.4f), std::log(0.06f),
                                      std::log(0.1f), std::log(0.3f), std::log(0.04f)});
   const auto support = [&](SamplingRow row) {
@@ -403,11 +404,11 @@ TEST_P(SampleTest, TruncationsKeepWhatTheySay) {
   EXPECT_EQ(support(row), (Ids{1}));
 }
 
-// The number of draws of a statistical test, so that it expects the least probable token at least
-// five times.
+// The number of draws of a statistical test. It is so large that the test expects the least
+// probable token at least five times.
 int NumDraws(const LibraryTraits& traits) { return traits.interpreted ? 10000 : 40000; }
 
-// Pearson's chi-square of draws against the softmax. The 99.9% quantiles come from tables.
+// Pearson's chi-square test of draws against the softmax. The 99.9% quantile comes from a table.
 TEST_P(SampleTest, DrawsFollowTheSoftmax) {
   const int num_draws = NumDraws(traits());
   const std::vector<float> z = {0.0f, 1.0f, -1.0f, 2.0f, 0.5f, -3.0f, 1.5f, -0.5f, 0.25f, 0.75f};

@@ -12,7 +12,7 @@ namespace {
 class SoftCapTest : public OpTest {};
 LONGSTREAM_INSTANTIATE_OP_TEST(SoftCapTest);
 
-// Rows that one task computes, rows that several tasks share, and rows that end within a vector.
+// One task computes a short row, and several tasks share a long one. Some rows end within a vector.
 TEST_P(SoftCapTest, MatchesTheReference) {
   for (const int64_t n : {1, 15, 16, 17, 300, 8191, 8193, 20003}) {
     for (const float cap : {0.25f, 2.0f, 30.0f}) {
