@@ -103,8 +103,7 @@ class Device {
   // Drops all recordings. Call it when memory that recorded work uses is released.
   virtual void ForgetWork() {}
 
-  // The device calls `warn` with a sentence when something that it should use is missing or
-  // damaged.
+  // The device calls `warn` with a sentence when it must work more slowly than it should.
   using Warning = std::function<void(const std::string& sentence)>;
   void OnWarning(Warning warn) { warn_ = std::move(warn); }
 
@@ -149,7 +148,7 @@ class HostDevice final : public Device {
 // The process's HostDevice. It lives as long as the program.
 Device& HostMemory();
 
-// Each kernel library defines the functions below; a plugin is linked with one of them.
+// Each kernel library defines the functions below; a plugin is linked with one library.
 
 // The kind of device that the ops compute on: "cpu" or "cuda".
 const char* DeviceKind();

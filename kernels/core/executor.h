@@ -9,8 +9,8 @@
 namespace longstream {
 
 // An executor has the shape of the ABI's ls_host.parallel_run. So a plugin's kernels run on its
-// host's threads, and the process has one pool. It can be copied; it borrows what `context` points
-// to.
+// host's threads, and the process has one pool. An executor can be copied; it borrows what
+// `context` points to.
 struct Executor {
   using Task = void (*)(void* argument, uint32_t index);
 

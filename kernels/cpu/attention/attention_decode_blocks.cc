@@ -43,7 +43,7 @@ LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
         _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)) + _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
   }
   // Each 128 bits now hold four sums. The four 128-bit parts of each register are still to be
-  // added. The loop below does that for four registers at once.
+  // added. The code below adds the parts of four registers at once.
   for (int i = 0; i < 2; ++i) {
     const __m512 a = sums[2 * i], b = sums[2 * i + 1];
     sums[i] = _mm512_shuffle_f32x4(a, b, 0x88) + _mm512_shuffle_f32x4(a, b, 0xdd);

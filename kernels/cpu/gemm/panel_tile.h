@@ -17,15 +17,15 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 // leave room for the weights of one k and one broadcast input. Even one row must have enough sums
 // to hide the latency of the multiply-add: it takes about 4 cycles, and two can begin in each
 // cycle.
-#if defined(__AVX512F__)  // 32 registers, 1 a vector
+#if defined(__AVX512F__)  // 32 registers; a vector takes 1
 inline constexpr int kPanelTileRows = 12;
 inline constexpr int kPanelTileVectors = 2;
 inline constexpr int kSingleRowVectors = 8;
-#elif defined(__AVX2__)  // 16 registers, 2 a vector
+#elif defined(__AVX2__)  // 16 registers; a vector takes 2
 inline constexpr int kPanelTileRows = 4;
 inline constexpr int kPanelTileVectors = 1;
 inline constexpr int kSingleRowVectors = 4;
-#else                    // 16 registers, 4 a vector
+#else                    // 16 registers; a vector takes 4
 inline constexpr int kPanelTileRows = 2;
 inline constexpr int kPanelTileVectors = 1;
 inline constexpr int kSingleRowVectors = 2;

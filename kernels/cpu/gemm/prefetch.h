@@ -85,8 +85,9 @@ inline constexpr bool kSingleRowPrefetches = false;
 #endif
 
 // Prefetches a line for a tile of kRows rows. The line goes into the first-level cache or, for few
-// rows, into the second. (In the first level, it gave 2 and 3 rows of bf16 0.98 of their speed.) A
-// single row waits for memory anyway, so it prefetches only if kSingleRowPrefetches.
+// rows, into the second. (With lines in the first level, 2 and 3 rows of bf16 had 0.98 of the speed
+// that they have with lines in the second.) A single row waits for memory anyway, so it prefetches
+// only if kSingleRowPrefetches.
 template <int kRows, bool kManyInstructions = false>
 LONGSTREAM_INLINE void PrefetchLine(const std::byte* line) {
   if constexpr (kRows > 4) {

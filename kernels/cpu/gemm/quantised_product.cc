@@ -12,15 +12,15 @@ namespace {
 // The shape of a tile: rows times vectors of 16 outputs. The int32 and f32 sums of a tile stay in
 // registers. A single row streams the weights. If there are enough registers, it uses a whole panel
 // at a time, because the bytes of a panel follow each other.
-#if defined(__AVX512F__)  // 32 registers, 1 a vector
+#if defined(__AVX512F__)  // 32 registers; a vector takes 1
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
 constexpr int kSingleRowVectors = 2;
-#elif defined(__AVX2__)  // 16 registers, 2 a vector
+#elif defined(__AVX2__)  // 16 registers; a vector takes 2
 constexpr int kTileRows = 2;
 constexpr int kTileVectors = 1;
 constexpr int kSingleRowVectors = 2;
-#else                    // 16 registers, 4 a vector
+#else                    // 16 registers; a vector takes 4
 constexpr int kTileRows = 1;
 constexpr int kTileVectors = 1;
 constexpr int kSingleRowVectors = 1;
@@ -30,15 +30,16 @@ constexpr int64_t kFourBytes = kPanelOutputs * 4;  // bytes of four inputs of al
 static_assert(kPanelVectors % kTileVectors == 0);
 constexpr bool kSingleRowInHalves = kSingleRowVectors < kPanelVectors;
 
-// Groups of a block of a panel. All tiles compute a block before the next one. A single tile as
+// The groups of a block of a panel. All tiles compute a block before the next one. A single tile as
 // wide as a panel computes all groups at once. A narrower tile reads every second line, so it works
 // in blocks: a processor reads a neighbour with each line, which must still be in a cache when it
 // is used.
 //
 // Several tiles read a block of 64 groups from the second-level cache. At the end of a block, sums
-// wait and go through memory: with blocks of 8 groups, 16 rows of k = 768 had 0.95 of the speed. A
-// single tile, and two tiles of int8, wait for the weights from memory anyway. So their blocks have
-// 8 groups, which stay in the first-level cache. That made two tiles 1.05 times as fast.
+// wait and go through memory: with blocks of 8 groups, 16 rows of k = 768 had 0.95 of the speed
+// that they have with 64. A single tile, and two tiles of int8, wait for the weights from memory
+// anyway. So their blocks have 8 groups, which stay in the first-level cache. That made two tiles
+// 1.05 times as fast.
 constexpr int64_t kBlockGroups = 64;
 constexpr int64_t kFewTilesBlockGroups = 8;
 

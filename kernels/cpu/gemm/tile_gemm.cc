@@ -19,21 +19,21 @@ constexpr int kFewRows = 2;
 constexpr int kFewRowsVectors = 3;
 constexpr int kMostSums = 6;
 constexpr int kDotRows = 2;
-#elif defined(__AVX512F__)  // 32 registers, 1 a vector
+#elif defined(__AVX512F__)  // 32 registers; a vector takes 1
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 4;
 constexpr int kFewRows = 2;
 constexpr int kFewRowsVectors = 8;
 constexpr int kMostSums = 24;
 constexpr int kDotRows = 4;
-#elif defined(__AVX2__)     // 16 registers, 2 a vector
+#elif defined(__AVX2__)     // 16 registers; a vector takes 2
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 1;
 constexpr int kFewRows = 1;
 constexpr int kFewRowsVectors = 4;
 constexpr int kMostSums = 6;
 constexpr int kDotRows = 1;
-#else                       // 16 registers, 4 a vector
+#else                       // 16 registers; a vector takes 4
 constexpr int kTileRows = 2;
 constexpr int kTileVectors = 1;
 constexpr int kFewRows = 1;

@@ -1,7 +1,8 @@
 // Linear recurrence of one head within one block of positions between two grid lines.
 //
-// Row r is a row of the block, S the state before it, and F(a, b) the product of the decays of rows
-// a ... b. The op's equation (kernels/ops/recurrence/linear_recurrence.h) has two halves:
+// Row r is a row of the block, S is the state before the block, and F(a, b) is the product of the
+// decays of rows a ... b. The op's equation (kernels/ops/recurrence/linear_recurrence.h) has two
+// halves:
 //
 //   PrepareBlock   query'[r] = scale * q_r * F(0, r)
 //                  score[r, j] = scale * (q_r * F(j + 1, r)) . k_j       0 <= j <= r

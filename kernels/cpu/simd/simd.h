@@ -420,7 +420,8 @@ LONGSTREAM_INLINE F32x16 SoftCapped(const F32x16& x, float cap) {
 
 inline constexpr int64_t kLineBytes = 64;  // bytes of a cache line
 
-// Prefetches the line at `from`, which need not exist, into the first-level cache.
+// Prefetches the line at `from` into the first-level cache. `from` may be any address, even an
+// invalid one.
 LONGSTREAM_INLINE void PrefetchL1(const void* from) {
   constexpr int kAllCaches = 3;
   __builtin_prefetch(from, 0, kAllCaches);

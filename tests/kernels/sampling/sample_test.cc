@@ -187,7 +187,7 @@ TEST_P(SampleTest, TheNumberOfRowsDoesNotMatter) {
   OwnedMatrix logits(4, 20000, random, 2.0f);
   for (int64_t i = 0; i < logits.cols(); ++i) {
     logits.set(1, i, std::round(logits.at(1, i)));                // many equal logits
-    logits.set(2, i, 1e-4f * std::round(100 * logits.at(2, i)));  // too many for a bin's list
+    logits.set(2, i, 1e-4f * std::round(100 * logits.at(2, i)));  // a bin's list overflows
   }
   std::vector<SamplingRow> rows(70);
   for (int32_t i = 0; i < 70; ++i) {
