@@ -411,8 +411,9 @@ FAMILY_CASES = {
         ),
         "store": beside_vision,
         "edges": [21],
-        "note": "as released: `text_config`, silent where the config class knows, and tensors of a "
-        "vision model, which are left alone; windows of 21 in every second layer",
+        "note": "as released: a `text_config` without the keys for which the config class has "
+        "defaults, and tensors of a vision model, which are not read; windows of 21 in every second "
+        "layer",
     },
     "granite": {
         "source": "transformers",

@@ -87,6 +87,8 @@ def mixer_shapes(config, layer):
             "f_proj.bias": (state,),
             "o_proj.weight": (d, d),
         }
+    if not mixer.startswith("lightning"):
+        raise ValueError(f"the shapes of the tensors of the mixer {mixer} are not known here")
     heads, width = config["lightning_nh"], config["lightning_head_dim"]
     lightning = attention_shapes(heads, config["lightning_nkv"], width, d)
     if config.get("lightning_use_qk_norm"):
@@ -302,51 +304,16 @@ def write_case(name, case, out):
     return size
 
 
-def write_readme(out):
-    lines = [
-        "# Golden values",
-        "",
-        "Written by `make golden` (tools/golden/make_goldens.py); read by the backends' parity tests.",
-        "Each directory of the table is a checkpoint (`config.json`, safetensors) together with",
-        "`golden.safetensors` (`tokenizer/` is tools/golden/tokenizer_golden.py's):",
-        "",
-        "- `tokens` int32 [T]: the prompt;",
-        "- `rows` int32 [R], `logits` float32 [R, V]: logits after reading `tokens[0 … rows[r]]`;",
-        "- `greedy` int32 [n]: what greedy decoding appends to the prompt. The best two logits are",
-        f"  at least {GREEDY_MARGIN} apart at each of these steps.",
-        "",
-        "`overrides.json`, where there is one, holds the options to give at load: `rerope_window`",
-        "(full layers use ReRoPE of this width), `leaky_rerope_factor` (Leaky ReRoPE instead),",
-        "`window` with `full_layers` (every other layer becomes window attention with RoPE), `logn`",
-        "(log n scaling of the full layers), `training_length` (its N; else the config's, else",
-        "`max_position_embeddings`) and `rope_scaling` (in place of the config's).",
-        "",
-        f"Frequencies that depend on a length are those of {LENGTH + GREEDY} tokens, prompt and",
-        "continuation: transformers computes them in one pass, and a server for a context of that",
-        "length has the same from the first token on.",
-        "",
-        "The logits follow from the stored (rounded) weights without any further rounding:",
-        "float32 by transformers' classes, float64 by tools/golden/golden_reference.py otherwise.",
-        "",
-        "| case | weights | from | what it exercises |",
-        "|---|---|---|---|",
+def write_table(readme):
+    """Replaces the rows of the table of cases in tests/golden/README.md; keeps all other lines."""
+    lines = readme.read_text(encoding="utf-8").splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("|---")) + 1
+    end = next(i for i in range(begin, len(lines)) if not lines[i].startswith("|"))
+    lines[begin:end] = [
+        f"| `{name}` | {case['dtype']} | {case.get('source', 'reference')} | {case['note']} |"
+        for name, case in CASES.items()
     ]
-    for name, case in CASES.items():
-        source = case.get("source", "reference")
-        lines.append(f"| `{name}` | {case['dtype']} | {source} | {case['note']} |")
-    lines += [
-        "",
-        "What the two HypeNet profiles leave open is decided here as follows.",
-        "",
-        "- Lightning layers with fewer K/V heads: consecutive query heads share one K/V head.",
-        "- `hype a`: q is multiplied by ln(p + a) / ln(a), p the 0-based position.",
-        "- Chunked attention: h = RMSNorm(x); q and k are projected from h + E[p div C], v from h;",
-        "  QK-norm if `use_qk_norm`, then RoPE by p mod C on both; scores over √D.",
-        "- Chunked RNN: `rnn_state_dim` is the total over the heads, so q, k and f have",
-        "  `rnn_state_dim / rnn_heads` columns a head and v has d / `rnn_heads`; no norm, no",
-        "  activation on q and k, no scale on o, no output norm, no gate.",
-    ]
-    (out / "README.md").write_text("\n".join(lines) + "\n")
+    readme.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main():
@@ -357,7 +324,8 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)  # Sums then have the same order on every machine.
     total = sum(write_case(name, CASES[name], args.out) for name in args.case)
-    write_readme(args.out)
+    if (readme := args.out / "README.md").exists():
+        write_table(readme)
     print(f"{len(args.case)} cases, {total / 1024:.0f} KiB")
 
 

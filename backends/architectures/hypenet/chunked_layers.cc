@@ -71,24 +71,8 @@ void ChunkedLayers(const Config& config, const LoadOptions& options, ModelSpec* 
 
   const MixerSpec attention = AttentionLayer(config, spec->layers.front());
   const MixerSpec rnn = RnnLayer(config, spec->width);
-  const std::vector<std::string> types =
-      config.FindStrings("mixer_types").value_or(DefaultMixers(spec->layers.size()));
-  if (types.size() != spec->layers.size()) {
-    config.Invalid("mixer_types",
-                   "must have num_hidden_layers = " + std::to_string(spec->layers.size()) +
-                       " items, found " + std::to_string(types.size()));
-  }
-  for (size_t i = 0; i < types.size(); ++i) {
-    if (types[i] == "attn") {
-      spec->layers[i] = attention;
-    } else if (types[i] == "gated-rnn") {
-      spec->layers[i] = rnn;
-    } else {
-      config.Unsupported("mixer_types",
-                         "must hold attn and gated-rnn only in the chunked profile, found \"" +
-                             types[i] + "\" in layer " + std::to_string(i));
-    }
-  }
+  SetMixers(config, config.FindStrings("mixer_types").value_or(DefaultMixers(spec->layers.size())),
+            {{"attn", attention}, {"gated-rnn", rnn}}, " in the chunked profile", spec);
 }
 
 }  // namespace longstream

@@ -73,4 +73,29 @@ ModelSpec HypenetPlan(const Config& config, const LoadOptions& options) {
   return spec;
 }
 
+void SetMixers(const Config& config, const std::vector<std::string>& types,
+               const std::vector<NamedMixer>& mixers, std::string_view where, ModelSpec* spec) {
+  if (types.size() != spec->layers.size()) {
+    config.Invalid("mixer_types",
+                   "must have num_hidden_layers = " + std::to_string(spec->layers.size()) +
+                       " items, found " + std::to_string(types.size()));
+  }
+  for (size_t i = 0; i < types.size(); ++i) {
+    const auto named = std::find_if(mixers.begin(), mixers.end(), [&](const NamedMixer& mixer) {
+      return types[i] == mixer.name || types[i] == mixer.other_spelling;
+    });
+    if (named != mixers.end()) {
+      spec->layers[i] = named->mixer;
+      continue;
+    }
+    std::string names;
+    for (const NamedMixer& mixer : mixers) {
+      names += (names.empty() ? "" : " and ") + std::string(mixer.name);
+    }
+    config.Unsupported("mixer_types", "must hold " + names + " only" + std::string(where) +
+                                          ", found \"" + types[i] + "\" in layer " +
+                                          std::to_string(i));
+  }
+}
+
 }  // namespace longstream

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backends/checkpoint/config.h"
 #include "backends/checkpoint/load_options.h"
@@ -30,6 +31,17 @@ struct LightningDialect {
   std::string_view output_norm = "lightning_use_output_norm";
   std::string_view output_gate = "lightning_use_output_gate";
 };
+
+// A value of mixer_types and the layer that it asks for.
+struct NamedMixer {
+  std::string_view name;
+  MixerSpec mixer;
+  std::string_view other_spelling = "";
+};
+// Sets each layer to the mixer that `types` names. Refuses other names, and types for another
+// number of layers; `where` ends the sentence that lists the names.
+void SetMixers(const Config& config, const std::vector<std::string>& types,
+               const std::vector<NamedMixer>& mixers, std::string_view where, ModelSpec* spec);
 
 // Set the layers of one profile. *spec already has the base of the config (ReadTransformer).
 void PublishedLayers(const Config& config, const LightningDialect& dialect, ModelSpec* spec);

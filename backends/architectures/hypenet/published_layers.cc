@@ -116,23 +116,9 @@ void PublishedLayers(const Config& config, const LightningDialect& dialect, Mode
   const MixerSpec base = spec->layers.front();
   const MixerSpec attention = AttentionLayer(config, dialect, base);
   const MixerSpec lightning = LightningLayer(config, dialect, base);
-  const std::vector<std::string> types = config.Strings("mixer_types");
-  if (types.size() != spec->layers.size()) {
-    config.Invalid("mixer_types",
-                   "must have num_hidden_layers = " + std::to_string(spec->layers.size()) +
-                       " items, found " + std::to_string(types.size()));
-  }
-  for (size_t i = 0; i < types.size(); ++i) {
-    if (types[i] == dialect.attention) {
-      spec->layers[i] = attention;
-    } else if (types[i] == "lightning-attn" || types[i] == "lightning_attn") {
-      spec->layers[i] = lightning;
-    } else {
-      config.Unsupported("mixer_types", "must hold " + std::string(dialect.attention) +
-                                            " and lightning-attn only, found \"" + types[i] +
-                                            "\" in layer " + std::to_string(i));
-    }
-  }
+  SetMixers(config, config.Strings("mixer_types"),
+            {{dialect.attention, attention}, {"lightning-attn", lightning, "lightning_attn"}},
+            /*where=*/"", spec);
 }
 
 }  // namespace longstream

@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "tests/kernels/wrapped_ops.h"
+
 namespace longstream {
 namespace {
 
@@ -141,28 +143,19 @@ class GuardedDevice::Event final : public DeviceEvent {
 
 std::unique_ptr<DeviceEvent> GuardedDevice::MakeEvent() { return std::make_unique<Event>(*this); }
 
+// Lets an op access the device's memory while it runs.
+template <typename Args, OpMember<Args> kOp>
+struct Guarded {
+  static void Run(Stream& stream, const Args& args) {
+    auto* device = static_cast<GuardedDevice*>(stream.native);
+    device->Protect(true);
+    (DeviceOps().*kOp)(stream, args);
+    device->Protect(false);
+  }
+};
+
 const OpTable& GuardedOps() {
-  static const OpTable guarded = [] {
-    OpTable ops = DeviceOps();
-    const auto guard = [&]<typename Args>(auto member, void (*OpTable::*)(Stream&, const Args&)) {
-      ops.*decltype(member)::value = [](Stream& stream, const Args& args) {
-        auto* device = static_cast<GuardedDevice*>(stream.native);
-        device->Protect(true);
-        (DeviceOps().*decltype(member)::value)(stream, args);
-        device->Protect(false);
-      };
-    };
-    const auto guard_all = [&]<auto... kMembers>() {
-      (guard(std::integral_constant<decltype(kMembers), kMembers>(), kMembers), ...);
-    };
-    guard_all
-        .template operator()<&OpTable::embed, &OpTable::linear, &OpTable::norm_rows,
-                             &OpTable::soft_cap, &OpTable::rope_table, &OpTable::logit_scale,
-                             &OpTable::rope_cache_write, &OpTable::attention, &OpTable::ring_write,
-                             &OpTable::ring_rebuild, &OpTable::linear_recurrence, &OpTable::sample,
-                             &OpTable::log_probs, &OpTable::finite_rows, &OpTable::gather_rows>();
-    return ops;
-  }();
+  static const OpTable guarded = Wrapped<Guarded>(DeviceOps());
   return guarded;
 }
 

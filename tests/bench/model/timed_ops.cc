@@ -40,6 +40,7 @@ OpTable MakeTable() {
     SumOf(args) += SecondsOf([&] { DeviceOps().linear(stream, args); });
   };
   Wrap<&OpTable::norm_rows>("norm_rows", &OpTable::norm_rows, &table);
+  Wrap<&OpTable::gau_activate>("gau_activate", &OpTable::gau_activate, &table);
   Wrap<&OpTable::soft_cap>("soft_cap", &OpTable::soft_cap, &table);
   Wrap<&OpTable::rope_table>("rope_table", &OpTable::rope_table, &table);
   Wrap<&OpTable::logit_scale>("logit_scale", &OpTable::logit_scale, &table);
