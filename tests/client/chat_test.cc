@@ -68,11 +68,11 @@ TEST_F(ChatTest, ToolsAndTemplateArguments) {
 }
 
 TEST_F(ChatTest, ASystemMessageNeedsATemplateAndTheBeginning) {
-  ExpectFailure(1, {"chat", "-m", "quick", "--system", "s"}, "the model has no chat template",
+  ExpectFailure(2, {"chat", "-m", "quick", "--system", "s"}, "the model has no chat template",
                 "abc\n");
   const std::string session = connection_.Open("talk").session_id();
   EXPECT_EQ(Run({"chat", "-s", session, "-n", "4", "--ignore-eos"}, "abc\n").exit_code, 0);
-  ExpectFailure(1, {"chat", "-s", session, "--system", "s"}, "the session has begun already",
+  ExpectFailure(2, {"chat", "-s", session, "--system", "s"}, "the session already has tokens",
                 "abc\n");
   connection_.Close(session);
 }

@@ -109,7 +109,7 @@ TEST_F(GenerateTest, ContinuesASessionAndLeavesItOpen) {
 TEST_F(GenerateTest, RefusesASessionOfAnotherModel) {
   const std::string session = connection_.Open("quick").session_id();
   ExpectFailure(2, {"generate", "-s", session, "-m", "slow", "x"},
-                "session " + session + " is of quick, not of slow");
+                "session " + session + " is on quick, not on slow");
   connection_.Close(session);
 }
 
