@@ -232,18 +232,19 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "1: models[0].options: expected a map, found '5'"},
     // Keys that are unknown or repeated.
     {"threads: 1\nthread: 2",
-     "2: unknown key 'thread'; there are: listen, metrics_listen, max_message_bytes, "
+     "2: unknown key 'thread'; expected one of: listen, metrics_listen, max_message_bytes, "
      "max_transit_bytes, plugin_directory, threads, grace, log_level, scheduler, sessions, models"},
     {"scheduler:\n  batch: 2",
-     "2: scheduler: unknown key 'batch'; there are: max_batch_tokens, max_batch_sequences, "
+     "2: scheduler: unknown key 'batch'; expected one of: max_batch_tokens, max_batch_sequences, "
      "max_open_turns, max_waiting_turns, stream_buffer_bytes, client_timeout, max_decode_stretch"},
     {"sessions: {limit: 2}",
-     "1: sessions: unknown key 'limit'; there are: max, idle_timeout, max_idle_timeout"},
+     "1: sessions: unknown key 'limit'; expected one of: max, idle_timeout, max_idle_timeout"},
     {"models:\n- name: a\n  directory: d\n- name: b\n  dir: d",
-     "5: models[1]: unknown key 'dir'; there are: name, directory, backend, device, version, "
+     "5: models[1]: unknown key 'dir'; expected one of: name, directory, backend, device, version, "
      "cache_bytes, options"},
     {"[a]: 1",
-     "1: unknown key ''; there are: listen, metrics_listen, max_message_bytes, max_transit_bytes, "
+     "1: unknown key ''; expected one of: listen, metrics_listen, max_message_bytes, "
+     "max_transit_bytes, "
      "plugin_directory, threads, grace, log_level, scheduler, sessions, models"},
     {"threads: 1\nlisten: a:1\nthreads: 2", "3: key 'threads' is repeated"},
     {"sessions:\n  max: 1\n  max: 1", "3: sessions: key 'max' is repeated"},

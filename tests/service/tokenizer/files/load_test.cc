@@ -277,7 +277,8 @@ TEST_F(LoadTest, RefusesByNameWhatIsNotSupported) {
                             {"pretokenizers", json::array({t["pre_tokenizer"]})}};
     }
   };
-  ExpectRefused(kUnimplemented, nest, HasSubstr("so deep a Sequence is not supported"));
+  ExpectRefused(kUnimplemented, nest,
+                HasSubstr("a Sequence that is nested so deeply is not supported"));
 }
 
 TEST_F(LoadTest, ReportsDamagedFiles) {
