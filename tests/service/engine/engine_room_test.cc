@@ -174,5 +174,29 @@ TEST_F(RoomForHalfAContext, MoreThanTheBudgetIsRefusedBesideARunningTurn) {
   CancelAll(*engine_, {stream});
 }
 
+// A large turn waits while a running turn holds memory that the large turn needs, even if the
+// running turn has already used much of its reservation: a rollback gives that memory back, too.
+TEST_F(RoomForHalfAContext, ATurnWaitsForWhatARollbackGivesBack) {
+  const ls_model_info& info = engine_->model().backend().info();
+  const auto running = NewTurn(Generate(engine_.Open(), "abc", info.context_limit / 4));
+  ASSERT_TRUE(engine_.Start(running).ok());
+  while (running->session->View().position < 2 * info.page_tokens) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  const auto large = NewTurn(Generate(engine_.Open(), "abc", info.context_limit / 2 - 3));
+  ASSERT_TRUE(engine_.Start(large).ok());
+  engine_->Flush();
+  engine_->Flush();
+  const TurnStream::Item item = large->stream.Next();
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(item)) << "it should wait";
+  CancelAll(*engine_, {running});
+  const absl::Time give_up = absl::Now() + absl::Seconds(20);
+  while (large->session->View().position == 0 && absl::Now() < give_up) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_GT(large->session->View().position, 0u) << "it should run";
+  CancelAll(*engine_, {large});
+}
+
 }  // namespace
 }  // namespace longstream

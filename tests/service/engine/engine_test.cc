@@ -253,5 +253,15 @@ TEST(Engine, PresenceIsNotThatOfThePrompt) {
   }
 }
 
+TEST(Engine, EveryBitOfTheSeedCounts) {
+  TestEngine engine;
+  const auto text = [&](uint64_t seed) {
+    return RunTurn(*engine, std::make_shared<SessionTurn>(Generate(engine.Open(), "a", 50, seed)))
+        .text;
+  };
+  EXPECT_EQ(text(1), text(1));
+  EXPECT_NE(text(1), text(1 | uint64_t{1} << 32));
+}
+
 }  // namespace
 }  // namespace longstream

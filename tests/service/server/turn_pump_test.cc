@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "service/serving/model_registry.h"
 #include "service/serving/session_manager.h"
@@ -156,6 +157,64 @@ TEST_F(TurnPumpTest, ARefusedTurnHoldsNothing) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_TRUE(held.expired()) << "the refused turn's stream still holds the call";
   EXPECT_FALSE(arm->end.has_value());
+}
+
+// A call that leaves each message unwritten until the test calls pump.Written.
+class HeldCall : public TurnPump::Sink {
+ public:
+  bool OnEvent(const TurnEvent& event) override {
+    const absl::MutexLock lock(&mutex_);
+    if (failed_) return false;
+    const auto* delta = std::get_if<DeltaEvent>(&event);
+    waits_ = delta == nullptr ? 0 : delta->position;
+    has_message_ = true;
+    return true;
+  }
+  void OnEnd(const TurnEnd& turn_end) override {
+    const absl::MutexLock lock(&mutex_);
+    end_ = turn_end;
+  }
+
+  // Waits for the next message. Returns the position that it reaches; 0: it has no tokens.
+  uint64_t Wait() {
+    const absl::MutexLock lock(&mutex_, absl::Condition(&has_message_));
+    has_message_ = false;
+    return waits_;
+  }
+  // Says that the message could not be written. Returns the end of the turn.
+  TurnEnd Fail() {
+    {
+      const absl::MutexLock lock(&mutex_);
+      failed_ = true;
+    }
+    pump.Written(false);
+    const auto has_end = [this] { return end_.has_value(); };
+    const absl::MutexLock lock(&mutex_, absl::Condition(&has_end));
+    return *end_;
+  }
+
+  TurnPump pump{this};
+
+ private:
+  absl::Mutex mutex_;
+  bool has_message_ = false;
+  bool failed_ = false;
+  uint64_t waits_ = 0;  // position of the message that waits to be written
+  std::optional<TurnEnd> end_;
+};
+
+TEST_F(TurnPumpTest, AMessageThatIsBeingWrittenIsNotDelivered) {
+  const auto call = std::make_shared<HeldCall>();
+  TurnRequest request = Generate(nullptr, "a prompt", 60000);
+  request.on_abort = OnAbort::kKeep;
+  ASSERT_TRUE(call->pump.Start(Leased(), std::move(request), call).ok());
+  uint64_t written = 0;
+  for (int i = 0; i < 10 || written == 0; ++i) {
+    written = call->Wait();
+    call->pump.Written(true);
+  }
+  ASSERT_GT(call->Wait(), written);
+  EXPECT_EQ(call->Fail().position, written);
 }
 
 }  // namespace

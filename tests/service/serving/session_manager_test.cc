@@ -188,5 +188,57 @@ TEST_F(SessionManagerTest, DrainLetsTurnsFinish) {
   EXPECT_EQ(Open().status().code(), absl::StatusCode::kUnavailable);
 }
 
+// A manager whose model has memory for two sessions.
+class FullManagerTest : public testing::Test {
+ protected:
+  FullManagerTest()
+      : models_({model_.plugins(), model_.host(), model_.registry(), {}},
+                {model_.Source("{}", 2 * StateBytes())}, nullptr),
+        sessions_(&models_, {}) {
+    EXPECT_TRUE(models_.WaitUntilLoaded().ok());
+  }
+
+  static uint64_t StateBytes() {
+    TestEngine engine;
+    return engine->model().backend().info().state_bytes_per_sequence;
+  }
+
+  static absl::StatusOr<SessionView> Wait(const std::function<void(SessionManager::Opened)>& call) {
+    absl::Notification done;
+    absl::StatusOr<SessionView> result = absl::UnknownError("not called");
+    call([&](absl::StatusOr<SessionView> view) {
+      result = std::move(view);
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return result;
+  }
+
+  MinimalModel model_;
+  ModelRegistry models_;
+  SessionManager sessions_;
+};
+
+TEST_F(FullManagerTest, ASessionWithoutMemoryLeavesNothing) {
+  const SessionId id{1, 2};
+  const auto open = [&](std::optional<SessionId> chosen) {
+    return Wait([&](SessionManager::Opened opened) {
+      sessions_.OpenSession("m", chosen, std::nullopt, std::move(opened));
+    });
+  };
+  const auto session = open(std::nullopt);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(open(std::nullopt).ok());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(open(id).status().code(), absl::StatusCode::kResourceExhausted) << i;
+    const auto fork = Wait([&](SessionManager::Opened opened) {
+      sessions_.ForkSession(session->id, id, std::nullopt, std::move(opened));
+    });
+    EXPECT_EQ(fork.status().code(), absl::StatusCode::kResourceExhausted) << i;
+    EXPECT_EQ(sessions_.List(std::nullopt, 10, "").size(), 2u);
+  }
+  EXPECT_FALSE(sessions_.View(session->id)->turn_running) << "the fork gave its source back";
+}
+
 }  // namespace
 }  // namespace longstream

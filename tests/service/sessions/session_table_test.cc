@@ -73,6 +73,12 @@ TEST(TurnLease, ExpectedPositionIsChecked) {
   EXPECT_TRUE(TurnLease::Take(session, 3).ok());
 }
 
+TEST(TurnLease, AnExpectedPositionGivesNoSecondTurn) {
+  const auto session = NewSession(1);
+  const TurnLease lease = *TurnLease::Take(session, 0);
+  EXPECT_EQ(CodeOf(TurnLease::Take(session, 0)), absl::StatusCode::kAborted);
+}
+
 TEST(TurnLease, ExactlyOneOfManyWritersWins) {
   const auto session = NewSession(1);
   std::atomic<int> inside = 0;

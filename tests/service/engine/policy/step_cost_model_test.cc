@@ -48,6 +48,15 @@ TEST(StepCostModelTest, PromptsAloneTellTheirCostToo) {
   EXPECT_GT(mixed.PromptTokens(), 60 * kGrid);
 }
 
+// The measured time of decode rows must not be subtracted from a step that has none.
+TEST(StepCostModelTest, PromptsAloneTakeAllTheTimeOfTheirStep) {
+  StepCostModel mixed(kGrid, kStretch);
+  StepTook(mixed, 0, absl::ZeroDuration());
+  mixed.Learn(0, 512, absl::Microseconds(51200));
+  // 5 * 10 ms / 0.1 ms = 500 tokens, 7 whole grid lines.
+  EXPECT_EQ(mixed.PromptTokens(), 7 * kGrid);
+}
+
 TEST(StepCostModelTest, WhatPromptsTakeIsKnownOnceOneWasRead) {
   StepCostModel mixed(kGrid, kStretch);
   EXPECT_EQ(mixed.PromptTime(1000), absl::ZeroDuration());
