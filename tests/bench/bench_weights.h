@@ -15,8 +15,8 @@ namespace longstream {
 // layers of a model do.
 class BenchWeights {
  public:
-  // The last weights that were asked for; earlier ones are freed. REQUIRES: n k is at most the size
-  // of that head.
+  // The last weights that were asked for; earlier ones are freed.
+  // REQUIRES: n * k <= 151936 * 1024.
   static const BenchWeights& Of(DType type, int64_t n, int64_t k);
 
   // The weight of call i = 0, 1, ...

@@ -91,7 +91,8 @@ void ProjectBack(benchmark::State& state, DType type) {
   const BenchWeights& weights = BenchWeights::Of(type, kInputs, kHidden);
   std::vector<float> in(PreparedBytes(rows, kHidden) / sizeof(float), 0.5f);
   std::vector<float> x(static_cast<size_t>(rows * kInputs));
-  // Stands for the first half: it prepares nothing, and the rows stay as they are.
+  // This op stands for the first half of the MLP. It prepares nothing, so the rows stay as they
+  // are.
   const LinearFunction prepares_nothing = [](Stream&, const LinearArgs&) {};
   LinearArgs args;
   args.scale = 1e-6f;
@@ -109,7 +110,8 @@ BENCHMARK_CAPTURE(ProjectBack, bf16, DType::kBF16)->Name("ProjectResidual/bf16")
 BENCHMARK_CAPTURE(ProjectBack, int8, DType::kI8)->Name("ProjectResidual/int8")->Apply(BlockSizes);
 BENCHMARK_CAPTURE(ProjectBack, int4, DType::kI4)->Name("ProjectResidual/int4")->Apply(BlockSizes);
 
-// One row of a large vocabulary, logits N(0, 3), on one thread. The bytes of the logits count.
+// Samples from one row of logits N(0, 3) of a large vocabulary, on one thread. The work is the
+// bytes of the logits.
 void Sample(benchmark::State& state, const SamplingRow& parameters) {
   std::mt19937 engine(1);
   std::normal_distribution<float> normal(0.0f, 3.0f);

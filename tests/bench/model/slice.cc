@@ -1,4 +1,4 @@
-// Text and medians.
+// Writes slices as text and computes medians over slices.
 #include "tests/bench/model/slice.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ double MedianOf(const std::vector<Slice>& slices, Value value) {
 // per second.
 constexpr double kFastProbe = 45e9;
 
-// What printf prints.
+// Returns the text that printf prints.
 template <typename... Values>
 std::string Text(const char* format, Values... values) {
   std::array<char, 160> text;

@@ -1,5 +1,6 @@
-// Slices: pieces of work so short that the machine does not change between their beginning and
-// their end; a read of memory before and after shows it. Their text forms, and summaries.
+// Slices, their text forms, and summaries of slices. A slice is a piece of work so short that the
+// machine's speed does not change during it. A probe that reads memory before and after the slice
+// shows whether the speed changed.
 #ifndef LONGSTREAM_TESTS_BENCH_MODEL_SLICE_H_
 #define LONGSTREAM_TESTS_BENCH_MODEL_SLICE_H_
 

@@ -42,7 +42,7 @@ class SlicedModel {
  private:
   using Sequences = std::vector<std::unique_ptr<ls_sequence>>;
 
-  // The contexts of a depth, cut back to it.
+  // Returns the contexts of this depth, cut back to `depth` tokens.
   Sequences& At(int64_t depth);
   std::unique_ptr<ls_sequence> MakeContext(int64_t depth);
   void Decode(Sequences& sequences, const SliceKind& kind, Slice* slice);

@@ -24,7 +24,8 @@ void Wrap(const char* name, void (*OpTable::*)(Stream&, const Args&), OpTable* t
   };
 }
 
-// Products by what comes after them: nothing, an activation, the addition to the residual stream.
+// Returns the sum for a product. There are three sums, by the work that follows the product: none,
+// an activation, or the addition to the residual stream.
 double& SumOf(const LinearArgs& args) {
   static double* const plain = &Sums()["linear"];
   static double* const activated = &Sums()["linear_activated"];

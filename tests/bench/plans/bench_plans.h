@@ -21,8 +21,8 @@ std::vector<std::string> BenchShapes();
 // "chunked"  HypeNet's chunked profile, attention windows of 2048
 std::vector<std::string> BenchPlans();
 
-// The config.json. Its contexts have room for a measurement behind 512K tokens. Throws
-// std::invalid_argument, which lists the known names.
+// Returns the text of a config.json. Its context has room for a measurement after 512K tokens.
+// Throws std::invalid_argument, which lists the known names.
 std::string BenchConfig(const std::string& shape, const std::string& plan);
 
 // The spec that the plan's backend reads from that config. Throws like BenchConfig.
