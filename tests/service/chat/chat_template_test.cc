@@ -146,8 +146,8 @@ void RunOnStack(size_t bytes, std::function<void()> work) {
   pthread_attr_destroy(&attributes);
 }
 
-// The stack has 4 MiB, half of a thread's default. That must be enough with a sanitizer too, whose
-// frames are five times as large.
+// The stack has 4 MiB, half of a thread's default. That must also be enough with a sanitizer, which
+// makes the stack frames five times as large.
 TEST(ChatTemplateTest, DepthFitsTheStackOfAThread) {
   const std::vector<std::string> sources = {
       "{% macro f(x=f()) %}{{ x }}{% endmacro %}{{ f() }}",

@@ -100,8 +100,8 @@ TEST_F(EngineMetrics, TokensAndEndsAreCounted) {
   EXPECT_EQ(engine_.model().RequestsCounted("FAILED_PRECONDITION"), 1);
 }
 
-// The engine may read all but the last token of an Append before the caller closes the input. Then
-// the prefill time ends with the last piece, not when the caller closes the input.
+// The engine may read all but the last token of an Append before the caller closes the input. In
+// that case the prefill time ends with the last piece, not when the caller closes the input.
 TEST(EngineAppendMetrics, ThePrefillEndsWithItsLastPiece) {
   constexpr absl::Duration kSilence = absl::Milliseconds(500);
   TestEngine engine(R"({"step_delay_us": 5000})");

@@ -1,4 +1,5 @@
-// Model directories: the tokenizer that each gives, and the sentence for each possible fault.
+// Model directories: the tokenizer that each directory gives, and the error message for each
+// possible fault.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +63,7 @@ class LoadTest : public testing::Test {
     return *std::move(tokenizer);
   }
 
-  // Expects an error, if the file of llama3 is edited.
+  // Expects an error after `edit` has changed the tokenizer.json of llama3.
   void ExpectRefused(absl::StatusCode code, const std::function<void(json&)>& edit,
                      const testing::Matcher<std::string>& message) const {
     WriteFamily("llama3", edit);
