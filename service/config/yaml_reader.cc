@@ -216,7 +216,8 @@ std::string JsonMember(std::string_view key, std::string_view value) {
       int values_left = kMaxJsonValues;
       json = ToJson(YAML::Load(std::string(value)), &values_left);
     } catch (const YAML::Exception&) {
-      // Keep it as a string. The backend refuses the string with an error that names the key.
+      // Keep a value that is not YAML as a string. The backend refuses the string with an error
+      // that names the key.
     }
   }
   return absl::StrCat(Json(std::string(key)).dump(), ":", json.dump());

@@ -23,7 +23,7 @@ constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
 constexpr int kGatheringPart = 32;
 constexpr absl::Duration kMostGatheringPause = absl::Milliseconds(1);
 constexpr int kGatheringPauses = 4;
-// Shorter pauses are skipped.
+// GatherTurns skips a pause that is shorter than this.
 constexpr absl::Duration kLeastGatheringPause = absl::Microseconds(50);
 
 StepLimits Limits(const Engine::Options& options, const BackendModel& backend) {

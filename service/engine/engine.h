@@ -51,7 +51,7 @@ class Engine {
     size_t max_open_turns = 1024;    // includes turns that wait for their reader or for input
     size_t max_waiting_turns = 256;  // further turns get RESOURCE_EXHAUSTED
     size_t stream_buffer_bytes = 65536;  // a turn pauses if its reader is further behind
-    double max_decode_stretch = 6;       // > 1; `stretch` of StepCostModel
+    double max_decode_stretch = 6;       // > 1; the parameter `stretch` of StepCostModel
     size_t max_steps_in_flight = 2;      // 1 or 2; 1 if the backend cannot look ahead
     // A turn ends with DEADLINE_EXCEEDED if it has waited this long for its client to read or to
     // send.

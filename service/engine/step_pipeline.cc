@@ -102,8 +102,8 @@ void StepPipeline::TakeInOldest() {
   }
   const MonotonicTime now = MonotonicTime::Now();
   if (results.ok()) {
-    // The step's own time begins when the previous step is done, because only then does it have the
-    // device to itself.
+    // The time of this step begins when the previous step is done, because only then does this step
+    // have the device to itself.
     const absl::Duration time = now - std::max(step.submitted, last_done_);
     cost_model_.Learn(step.decode_rows, step.prompt_tokens, time);
     if (step.decode_rows == 0 && step.prompt_tokens >= kTellingTokens) {

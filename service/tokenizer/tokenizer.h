@@ -101,8 +101,8 @@ class Tokenizer {
   // has no token or is outside the vocabulary. Valid while the tokenizer exists.
   virtual std::string_view TokenBytes(int32_t id) const = 0;
 
-  // Returns the same for the first token of a sequence that gives text. Some tokenizers remove from
-  // it the space that they put there.
+  // Returns the bytes of a token that is the first token with text in its sequence. Some tokenizers
+  // put a space before a sequence, and here remove that space from the token.
   virtual std::string_view FirstTokenBytes(int32_t id) const { return TokenBytes(id); }
 
   // Whether the id is a special token, which marks structure and is not text.

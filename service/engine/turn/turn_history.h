@@ -19,8 +19,8 @@ namespace longstream {
 // Holds the lease of one turn. Used by the engine thread alone.
 class TurnHistory {
  public:
-  // `kept_tokens`: the turn adds to the first so many tokens of the session; absent: to all tokens.
-  // `backend` outlives the history.
+  // `kept_tokens`: the turn adds to the session's first `kept_tokens` tokens; absent: to all
+  // tokens. `backend` outlives the history.
   TurnHistory(TurnLease lease, BackendModel* backend, std::optional<uint64_t> kept_tokens);
 
   const Session& session() const { return *lease_.session(); }

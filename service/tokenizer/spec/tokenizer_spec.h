@@ -92,10 +92,11 @@ struct TokenizerSpec {
   // Tokens that the merges or scores never produce: control tokens, and the byte tokens of a
   // SentencePiece model.
   std::vector<std::pair<std::string, int32_t>> reserved;
-  bool byte_level = false;        // words are sequences of bytes and not of characters
-  bool byte_fallback = false;     // a character without a token becomes the tokens of its bytes
-  std::optional<int32_t> unk_id;  // for characters that have neither; absent: they are omitted
-  bool fuse_unk = false;          // a run of such characters becomes one unk_id
+  bool byte_level = false;     // words are sequences of bytes and not of characters
+  bool byte_fallback = false;  // a character without a token becomes the tokens of its bytes
+  // For characters without a token and without byte tokens; absent: they are omitted.
+  std::optional<int32_t> unk_id;
+  bool fuse_unk = false;  // a run of such characters becomes one unk_id and not several
 
   // BPE.
   std::vector<std::pair<std::string, std::string>> merges;

@@ -89,7 +89,8 @@ std::string_view OrderLongRuns(const icu::Normalizer2& nfc, std::string_view tex
   return *buffer;
 }
 
-// Normalization form C of ICU's Unicode version, and restricted to the characters of Unicode 9.
+// Two normalizers of form C: `newest` for all characters of ICU's Unicode version, and
+// `of_unicode_9` for the characters of Unicode 9 only.
 struct Normalizers {
   const icu::Normalizer2* newest = nullptr;
   icu::UnicodeSet known;

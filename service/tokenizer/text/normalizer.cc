@@ -21,7 +21,8 @@ constexpr size_t kMaxBytes = 0x7FFFFFFF / 3;
 
 constexpr std::string_view kMark = "\u2581";  // SentencePiece's mark for a space
 
-// A grapheme of more bytes is looked up character by character, as in the library `tokenizers`.
+// A grapheme that has more bytes than this is looked up character by character, as in the library
+// `tokenizers`.
 constexpr size_t kLongestGrapheme = 5;
 
 void ReplaceLiteral(std::string_view text, std::string_view pattern, std::string_view replacement,
