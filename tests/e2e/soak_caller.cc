@@ -9,9 +9,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The deadline of all other calls. Without it the soak would wait for ever for a stuck server.
+// The deadline of calls that are not kDeadline. Without a deadline the soak would wait for ever for
+// a stuck server.
 constexpr auto kPatience = milliseconds(300000);
-// More than 16 KiB: the server tokenizes texts of that length on a separate thread.
+// This is more than 16 KiB, because the server tokenizes texts of more than 16 KiB on separate
+// threads.
 constexpr size_t kMaxPiece = 20000;
 
 void SetDeadline(grpc::ClientContext& context, Behaviour behaviour, std::mt19937& random) {
