@@ -11,8 +11,8 @@
 namespace longstream::conformance {
 namespace {
 
-// The default budget on a device other than the host has room for this many of the longest
-// sequences. No check makes more.
+// On a device other than the host, the default budget has room for this many of the longest
+// sequences. No check makes more sequences.
 constexpr uint64_t kDeviceSequences = 64;
 
 }  // namespace
@@ -67,8 +67,7 @@ OpenOptions Kit::Defaults() const {
   OpenOptions options;
   options.options = target_.options;
   options.max_batch_tokens = 8 * (prompt_ + tail());
-  // Without a budget a model would take all memory of a GPU and fill it with zeros, each time one
-  // is opened.
+  // Without a budget, each opened model would take all memory of the GPU and fill it with zeros.
   if (std::strcmp(backend_.device, "cpu") != 0) options.cache_bytes_budget = device_budget_;
   return options;
 }
@@ -104,7 +103,7 @@ int RunConformance(const Target& target, std::ostream& out) {
   // A plugin that breaks the ABI cannot be called, and a model that does not open cannot be
   // checked.
   bool usable = report.num_failed() == 0;
-  int num_run = 0;  // checks that ran before --only takes effect
+  int num_run = 0;  // the number of checks that ran before --only takes effect
   if (usable) {
     const PluginFile plugin(target.plugin);
     RunTableChecks(*plugin.backend(), report);

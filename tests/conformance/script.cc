@@ -182,7 +182,7 @@ double RelativeDifference(const std::vector<float>& a, const std::vector<float>&
       sum += a[i];
       sum_of_squares += double{a[i]} * a[i];
       const double here = std::abs(double{a[i]} - b[i]);
-      difference = here <= difference ? difference : here;  // keeps a NaN
+      difference = here <= difference ? difference : here;  // a NaN in `here` stays
     }
     const double mean = sum / static_cast<double>(row);
     const double deviation =

@@ -22,7 +22,7 @@ struct Piece {
 // logits of the last row and for the most probable tokens.
 struct Script {
   std::vector<Piece> pieces;
-  uint64_t seed = 0;  // of sampling
+  uint64_t seed = 0;  // the seed of sampling
 
   uint64_t num_tokens() const;
 };
@@ -33,7 +33,7 @@ void AddPrefill(Script& script, const std::vector<int32_t>& tokens, size_t begin
                 const std::vector<size_t>& cuts = {});
 // Appends tokens[begin, end) as decode steps.
 void AddDecode(Script& script, const std::vector<int32_t>& tokens, size_t begin, size_t end);
-// Every `every`-th grid line between `begin` and `end`.
+// Returns every `every`-th grid line between `begin` and `end`.
 std::vector<size_t> GridLines(const Kit& kit, size_t begin, size_t end, size_t every = 1);
 
 // One output per piece.

@@ -48,8 +48,8 @@ class BpeModel {
 
   // Appends the ids of a word. The pair of neighbours with the lowest rank is merged first; if
   // several pairs have this rank, the leftmost one. A character without a token becomes the tokens
-  // of its bytes, or unk_id, or is omitted, as the spec says. O(n log n). REQUIRES: word is UTF-8,
-  // not empty, shorter than 2^32 - 2 bytes.
+  // of its bytes, or unk_id, or is omitted, as the spec says. O(n log n).
+  // REQUIRES: word is UTF-8, not empty, shorter than 2^32 - 2 bytes.
   void Encode(std::string_view word, Workspace* workspace, std::vector<int32_t>* ids) const;
 
  private:

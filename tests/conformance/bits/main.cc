@@ -50,7 +50,7 @@ struct Set {
   uint64_t cache_bytes_budget;
   std::vector<uint32_t> threads;
   std::vector<Types> types;       // for every model
-  std::vector<Types> more_types;  // for a few models, in addition to `types`
+  std::vector<Types> more_types;  // also used for a few models (HasMoreTypes)
 };
 
 constexpr Types kStored = {"stored", ""};
@@ -165,7 +165,7 @@ std::string TraceOf(const ls_backend& backend, const fs::path& directory, const 
         OptionsFor(directory, types, R"(, "context_limit": )" + std::to_string(size.positions()));
     model = std::make_unique<Model>(backend, directory, options, host);
   }
-  // If the model has too few positions even so, the prompts become shorter.
+  // If the model still has too few positions, the prompts become shorter.
   const uint64_t limit = model->info().context_limit;
   if (limit < size.positions()) size.prompt -= size.positions() - static_cast<uint32_t>(limit);
   size.scored = std::min(size.scored, size.prompt);

@@ -5,8 +5,8 @@
 namespace longstream::conformance {
 namespace {
 
-// A script with a common past [0, past). What follows depends on `seed`. *first_piece is the first
-// piece after the past.
+// Returns a script whose tokens [0, past) are the same for every seed. The later tokens depend on
+// `seed`. *first_piece is the first piece after `past`.
 Script FutureOf(const Kit& kit, size_t past, uint64_t seed, size_t* first_piece) {
   std::vector<int32_t> tokens = kit.Tokens(21, past);
   const std::vector<int32_t> future = kit.Tokens(seed, kit.grid() + 10);

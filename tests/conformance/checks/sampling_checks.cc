@@ -266,7 +266,7 @@ void ScoreAllRows(const Kit& kit, Check& check) {
                    entry.targets[row], output.log_probs[row],
                    output.top.data() + row * entry.num_top, entry.num_top);
   }
-  // Asking for all rows must not change any row.
+  // A step that asks for the last row only must give the same last row.
   Sequence plain = model.Create(rows);
   const Output last = model.Step(Prefill(plain, entry.tokens));
   check.Expect(std::equal(last.logits.begin(), last.logits.end(),
