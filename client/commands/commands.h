@@ -9,7 +9,7 @@
 
 namespace longstream::client {
 
-// Options that all commands have.
+// The options that all commands have.
 struct Global {
   std::string server = "127.0.0.1:50051";
   bool json = false;

@@ -45,7 +45,7 @@ void ForEachModel(const Global& global, EvalOptions* options, const std::string&
                   const MeasureModel& measure);
 
 // Writes the plot to the file of --svg, if given, and prints the table or `json`. After an
-// interrupt, figures are missing; then it throws Interruption instead.
+// interrupt, figures are missing, so Publish throws Interruption instead.
 void Publish(const Global& global, const EvalOptions& options, const Report& report,
              const nlohmann::ordered_json& json);
 
