@@ -20,7 +20,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIGURES = pathlib.Path(__file__).with_name("figures.csv")
 
-# Pixels.
+# Sizes in pixels.
 WIDTH = 760
 LEFT, RIGHT = 44, 748  # left edge of the first panel, right edge of the last
 TOP, BOTTOM = 64, 284

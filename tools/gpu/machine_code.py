@@ -25,7 +25,7 @@ from kernel_resources import demangled
 STACKS = [
     (r"PrefillKernel<TileShape<BF16, 128, false>", 64),
     (r"GemvMmaKernel<\(DType\)[34], 2, 4,", 80),
-    (r"RopeTableKernel", 40),  # CUDA's sine keeps the digits of an angle of many rotations there
+    (r"RopeTableKernel", 40),  # CUDA's sine keeps the digits of a large angle on the stack
 ]
 
 # Opcodes: the low 9 bits of a 16-byte instruction, for compute capability 8.0 to 9.0.
