@@ -87,7 +87,7 @@ struct Times {
     keep(decode, other.decode);
   }
 
-  // Microseconds per token.
+  // Prefill time in microseconds per token.
   double PrefillPerToken() const { return 1e6 * Mean(prefill) / kPiece; }
   double DecodePerToken() const { return 1e6 * Mean(decode); }
 

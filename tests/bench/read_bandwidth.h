@@ -30,7 +30,7 @@ class ReadBandwidth {
   // `executor`, whose threads read, must outlive this. `bytes`: a multiple of 256 KiB.
   explicit ReadBandwidth(const Executor& executor, size_t bytes = kProbeBytes);
 
-  // One pass over the memory.
+  // Reads the whole memory once.
   void Read() const;
   size_t bytes() const { return bytes_; }
   // Returns bytes per second, the median of three passes. The passes take some 30 ms.

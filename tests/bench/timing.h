@@ -1,4 +1,4 @@
-// How benchmarks read the clock, and medians.
+// Reads the clock for benchmarks, and computes medians.
 #ifndef LONGSTREAM_TESTS_BENCH_TIMING_H_
 #define LONGSTREAM_TESTS_BENCH_TIMING_H_
 

@@ -121,7 +121,7 @@ inline Matrix Rows(const DeviceMemory& memory, DType type, int64_t rows, int64_t
 // Fills `count` numbers, bf16 or f32, on a stream. Counter-based: the same for the same seed.
 void FillRandom(Stream& stream, DType type, void* data, int64_t count, float scale, uint64_t seed);
 
-// Throws BackendError with this sentence.
+// Throws a BackendError with the message `sentence`.
 [[noreturn]] void FailBenchmark(const std::string& sentence);
 
 // The benchmarks. Each adds rows to the report. A figure that cannot be measured says so there.

@@ -29,7 +29,7 @@ struct StepPlan {
 constexpr StepPlan kPlans[] = {
     {"dense", "dense"}, {"2 full + w 64", "hwfa2"}, {"HypeNet", "hypenet"}};
 
-// Tensors made on the GPU.
+// Makes random tensors on the GPU.
 class GpuWeightMaker final : public WeightMaker {
  public:
   explicit GpuWeightMaker(GpuBench& bench) : bench_(bench) {}

@@ -12,7 +12,7 @@
 
 namespace longstream {
 
-// Seconds, medians of the rounds.
+// The times of loading in seconds. Each is the median over the rounds.
 struct LoadTimes {
   uint64_t weight_bytes = 0;
   double packed = 0;       // the weights are packed and not written

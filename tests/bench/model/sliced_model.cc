@@ -1,4 +1,4 @@
-// Makes contexts and runs slices.
+// Makes contexts of random numbers and runs slices behind them.
 #include "tests/bench/model/sliced_model.h"
 
 #include <algorithm>

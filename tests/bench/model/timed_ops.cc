@@ -1,4 +1,4 @@
-// Wraps each op in a timer.
+// Wraps each op of an op table in a timer.
 #include "tests/bench/model/timed_ops.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace longstream {
 namespace {
 
-// Seconds by op.
+// Seconds in each op since the last TakeOpSeconds.
 std::map<std::string, double>& Sums() {
   static std::map<std::string, double> sums;
   return sums;

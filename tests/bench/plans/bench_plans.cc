@@ -1,4 +1,4 @@
-// Configs of the shapes and plans.
+// Writes the config.json of each shape and plan.
 #include "tests/bench/plans/bench_plans.h"
 
 #include <algorithm>

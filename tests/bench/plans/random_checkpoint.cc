@@ -1,4 +1,4 @@
-// Names the tensors, then writes their numbers.
+// Writes the names and shapes of all tensors, and then random numbers for each tensor.
 #include "tests/bench/plans/random_checkpoint.h"
 
 #include <cmath>
