@@ -25,7 +25,7 @@ prometheus::ClientMetric Sample(const TestEngine& engine, const std::string& nam
 }
 
 // Three turns of one session, and one turn that is refused. The third turn replaces the text that
-// the second one added, so its caches must be computed again.
+// the second turn added, so some tokens must be computed again.
 class EngineMetrics : public testing::Test {
  protected:
   static constexpr uint64_t kTokens = 20;
@@ -48,7 +48,8 @@ class EngineMetrics : public testing::Test {
 
   double Counter(const std::string& name) { return Sample(engine_, name).counter.value; }
 
-  // Checks that the histogram has one value per turn and that their sum is that of `of(usage)`.
+  // Checks that the histogram has one value per turn, and that the sum of these values equals the
+  // sum of `of(usage)` over the turns.
   void ExpectOfEachTurn(const std::string& name, double (*of)(const TurnUsage& usage)) {
     const prometheus::ClientMetric::Histogram histogram = Sample(engine_, name).histogram;
     double sum = 0;

@@ -46,7 +46,7 @@ class StandardTest : public ServerTest {
 };
 
 TEST_F(StandardTest, ReflectionListsTheService) {
-  // ServerReflectionRequest{list_services: ""}
+  // The request is the message ServerReflectionRequest{list_services: ""}.
   std::string response;
   const grpc::Status status = Call("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
                                    {"\x3a\x00", 2}, &response);

@@ -89,7 +89,7 @@ class Transport {
     thread_.join();
   }
 
-  // nullptr ends the thread.
+  // Gives `work` to the thread. nullptr ends the thread.
   void Post(std::function<void()> work) {
     absl::MutexLock lock(&mutex_);
     work_.push_back(std::move(work));

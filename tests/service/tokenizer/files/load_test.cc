@@ -77,7 +77,7 @@ class LoadTest : public testing::Test {
 
 void Unedited(json&) {}
 
-// A change of one value.
+// An edit that changes or removes one value of a tokenizer.json.
 struct Edit {
   const char* place;  // a JSON pointer
   const char* value;  // JSON; "": removes the value

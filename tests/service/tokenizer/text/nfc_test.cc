@@ -69,8 +69,8 @@ TEST(Nfc, OrdersLongRuns) {
 }
 
 TEST(Nfc, TreatsLongRunsLikeShortOnes) {
-  // U+034F in the middle has class 0 and joins nothing, so it must keep the two parts apart. Each
-  // part is short enough for ICU to order it.
+  // U+034F in the middle has class 0 and does not compose, so no mark may move across it. So the
+  // text has two parts. Each part is short enough for ICU to order it.
   const std::vector<std::string> marks = {"\u0301", "\u0316", "\u0327", "\u0345",
                                           "\u0f73", "\u0344", "\u3099", "\u05b0"};
   std::mt19937 random(5);
