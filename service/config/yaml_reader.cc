@@ -1,4 +1,4 @@
-// Implements the strict reading with yaml-cpp.
+// Reads YAML documents strictly, with yaml-cpp.
 #include "service/config/yaml_reader.h"
 
 #include <yaml-cpp/yaml.h>

@@ -108,7 +108,7 @@ class Engine {
   // Refuses new turns from now on.
   void BeginDrain() { draining_.store(true); }
   bool draining() const { return draining_.load(); }
-  // Turns that wait or run.
+  // The number of turns that wait or run.
   size_t num_turns() const { return num_turns_.load(); }
   // Ends every turn with `status`.
   void AbortAll(absl::Status status);
@@ -154,7 +154,7 @@ class Engine {
   absl::Status CheckDeadline(const Turn& turn) const;
   void PublishMetrics();
 
-  // Parts of AdmitWaiting.
+  // The types and functions below are parts of AdmitWaiting.
   enum class Admission { kAdmitted, kWaits, kRefused };
   Admission TryToAdmit(ActiveTurn& turn, AdmissionRound& round) const;
   uint64_t FreeBytes() const;
@@ -178,7 +178,7 @@ class Engine {
   size_t room_ ABSL_GUARDED_BY(mutex_);             // how many turns could be admitted now
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  // Owned by the engine thread.
+  // Only the engine thread uses these members.
   using Turns = StepPipeline::Turns;
   Turns waiting_;  // by priority, then arrival
   Turns running_;

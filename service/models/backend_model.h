@@ -57,7 +57,7 @@ class BackendModel {
   }
 
   absl::StatusOr<Sequence> CreateSequence();
-  // UNIMPLEMENTED: the backend cannot fork.
+  // Copies a sequence. UNIMPLEMENTED: the backend cannot fork.
   absl::StatusOr<Sequence> ForkSequence(const Sequence& source);
 
   // Submit starts a step, and Wait returns its results. Two steps may be in flight. The pointers in

@@ -61,7 +61,7 @@ struct TokenizerInfo {
   int vocab_size = 0;
   // A hash of everything that affects the ids of a text. It is the same in every process and build.
   uint64_t fingerprint = 0;
-  // bos_token and eos_token of tokenizer_config.json.
+  // The ids of bos_token and eos_token in tokenizer_config.json.
   std::optional<int32_t> bos_id = std::nullopt;
   std::optional<int32_t> eos_id = std::nullopt;
   // The ids that the post_processor of tokenizer.json puts before a text, such as

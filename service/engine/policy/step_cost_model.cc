@@ -1,4 +1,4 @@
-// Keeps the costs as moving averages.
+// Keeps the costs of decode rows and of a prompt token as moving averages.
 #include "service/engine/policy/step_cost_model.h"
 
 #include <algorithm>

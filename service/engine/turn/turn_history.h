@@ -46,8 +46,8 @@ class TurnHistory {
     return lease_.session()->caches().recompute_reason;
   }
 
-  // Makes caches if the session has none: a scored text has none yet, and RollBack may have dropped
-  // those of a session. Sets *made to whether this call made them.
+  // Makes caches if the session has none. A scored text has no caches yet, and RollBack may have
+  // dropped the caches of a session. Sets *made to whether this call made them.
   absl::Status EnsureCaches(bool* made);
   void DropCaches() { sequence() = Sequence(); }
 
