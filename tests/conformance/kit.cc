@@ -21,7 +21,7 @@ std::vector<int32_t> PseudoRandomTokens(uint64_t seed, size_t count, uint32_t vo
   std::vector<int32_t> tokens;
   uint64_t state = seed;
   for (size_t i = 0; i < count; ++i) {
-    // SplitMix64 (Steele et al. 2014).
+    // The generator is SplitMix64 (Steele et al. 2014).
     uint64_t x = state += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;

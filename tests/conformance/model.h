@@ -134,7 +134,7 @@ struct Entry {
   const ls_sampling* sampling = nullptr;  // nullptr: nothing is sampled
 };
 
-// tokens[begin, end)
+// Returns tokens[begin, end).
 std::vector<int32_t> Part(const std::vector<int32_t>& tokens, size_t begin, size_t end);
 
 Entry Prefill(Sequence& sequence, std::vector<int32_t> tokens);

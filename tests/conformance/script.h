@@ -57,7 +57,7 @@ std::vector<Trace> RunTogether(Model& model, const std::vector<Script>& scripts,
 Trace RunInFlight(Model& model, const std::vector<Entry>& entries,
                   const std::function<void(size_t i)>& after_submit = {});
 
-// The outputs from `first` on.
+// Returns the outputs of the trace from index `first` on.
 Trace Tail(const Trace& trace, size_t first);
 
 // Report a failure if any bit differs. The message has `where`, and the place and the size of the
