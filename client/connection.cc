@@ -1,4 +1,4 @@
-// Implements the calls and converts their errors.
+// Makes the calls of a Connection and converts their errors to CallError.
 #include "client/connection.h"
 
 #include <grpcpp/grpcpp.h>

@@ -1,4 +1,4 @@
-// Draws questions.
+// Draws the questions of the three tasks from a seed.
 #include "client/eval/tasks.h"
 
 #include <algorithm>
