@@ -6,7 +6,7 @@
 set -euo pipefail
 
 packages=(
-  # Build tools.
+  # The build needs these tools.
   cmake ninja-build g++ clang ccache git
   # Checks: the formatter, and clang's sanitizer runtime. tools/check/tidy.py installs the linter.
   clang-format libclang-rt-14-dev
