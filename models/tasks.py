@@ -1,7 +1,7 @@
 """Training windows for the tasks of `longstream eval`: passkey, associative recall, ListOps.
 
-The formats are those of client/eval/tasks.cc, but the texts are different. A window has many
-questions and their answers, at all distances that fit into it.
+The formats are those of client/eval/tasks.cc, but the filler texts, keys and numbers are different.
+A window has many questions and their answers, at all distances that fit into it.
 """
 
 import numpy as np
