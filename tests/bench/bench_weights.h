@@ -32,7 +32,7 @@ class BenchWeights {
   int64_t count_;
   size_t stride_;  // bytes from one weight to the next
   Memory memory_;
-  size_t read_bytes_ = 0;  // of all weights
+  size_t read_bytes_ = 0;  // of all weights together
 };
 
 }  // namespace longstream

@@ -24,7 +24,8 @@ const std::vector<int64_t>& BenchThreads();
 // An executor over a pool of `threads` threads, which lives as long as the process.
 Executor ExecutorOf(int64_t threads);
 
-// Arguments of a benchmark: each number of threads; 1 and 512 rows with each number of threads.
+// ForThreads runs a benchmark with each number of threads. ForRowsAndThreads runs it with 1 and
+// with 512 rows, each with each number of threads.
 void ForThreads(benchmark::internal::Benchmark* benchmark);
 void ForRowsAndThreads(benchmark::internal::Benchmark* benchmark);
 

@@ -53,8 +53,8 @@ class SlicedModel {
   Model model_;
   const ReadBandwidth bandwidth_;
   double weight_bytes_ = 0;
-  std::map<int64_t, Sequences> contexts_;  // by depth
-  std::vector<int32_t> tokens_;            // sampled last, [batch]
+  std::map<int64_t, Sequences> contexts_;  // the contexts of each depth
+  std::vector<int32_t> tokens_;            // the tokens that were sampled last, [batch]
 };
 
 }  // namespace longstream

@@ -22,7 +22,7 @@ struct Shape {
   int num_heads;
   int head_dim;
   bool qk_norm;
-  const char* members;  // of config.json
+  const char* members;  // members of config.json
 };
 
 constexpr Shape kShapes[] = {
