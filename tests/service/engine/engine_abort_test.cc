@@ -80,8 +80,8 @@ TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
             RunTurn(*engine, NewTurn(Generate(twin, "", 20))).text);
 }
 
-// After a rollback some tokens must be computed again. The turn that does so reports them, even if
-// another turn was begun and cancelled in between.
+// After a rollback some tokens must be computed again. The turn that computes them reports them,
+// even if another turn was begun and cancelled after the rollback.
 TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
   TestEngine engine(R"({"step_delay_us": 20000})");
   const auto session = engine.Open();

@@ -1,4 +1,4 @@
-// Every line of the log is a JSON object, whatever text is logged.
+// Every line of the log is a JSON object, even if the logged text is not UTF-8.
 #include "service/metrics/json_log.h"
 
 #include <gmock/gmock.h>
