@@ -18,8 +18,8 @@ namespace {
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
 
 // GatherTurns pauses to wait for a message. One pause is 1 / kGatheringPart of the time that
-// reading the prompts takes, at most kMostGatheringPause. Each message starts the pause anew. All
-// pauses together last at most kGatheringPauses times one pause.
+// reading the prompts takes, at most kMostGatheringPause. When a message arrives, a new pause
+// starts. All pauses together last at most kGatheringPauses times one pause.
 constexpr int kGatheringPart = 32;
 constexpr absl::Duration kMostGatheringPause = absl::Milliseconds(1);
 constexpr int kGatheringPauses = 4;

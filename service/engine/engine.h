@@ -180,7 +180,7 @@ class Engine {
 
   // Only the engine thread uses these members.
   using Turns = StepPipeline::Turns;
-  Turns waiting_;  // by priority, then arrival
+  Turns waiting_;  // ordered by priority, then arrival
   Turns running_;
   StepPipeline pipeline_;  // composes steps of the turns in running_
   ReaderWakes wakes_;

@@ -13,8 +13,8 @@
 namespace longstream {
 namespace {
 
-// The time of a prompt piece of at least so many tokens, alone in its step, shows the cost of a
-// token. The time of a shorter piece mostly shows the fixed cost of a step.
+// If a prompt piece of at least this many tokens is alone in its step, the step's time shows the
+// cost of a token. The time of a shorter piece mostly shows the fixed cost of a step.
 constexpr uint64_t kTellingTokens = 64;
 
 absl::Status Failure(const absl::Status& status) {

@@ -50,7 +50,7 @@ struct DecodeOptions {
 
 // How the bytes of tokens become the text of a sequence.
 struct DecodeRules {
-  size_t strip_spaces = 0;  // at most so many spaces are removed at the beginning
+  size_t strip_spaces = 0;  // at most this many spaces are removed at the beginning
   InvalidUtf8 invalid = InvalidUtf8::kOneReplacement;
 };
 

@@ -20,8 +20,8 @@ namespace longstream {
 // Used by one thread.
 class StepCostModel {
  public:
-  // After so many mixed steps, a step with decode rows only must run. Such steps are rare, so they
-  // cost little.
+  // After this many mixed steps, a step with decode rows only must run. Such steps are rare, so
+  // they cost little.
   static constexpr uint32_t kMaxAge = 64;
 
   StepCostModel(uint32_t prefill_grid, double stretch) : grid_(prefill_grid), stretch_(stretch) {}

@@ -119,7 +119,7 @@ class ActiveTurn {
   bool ending() const { return outcome_.has_value(); }
   const ls_model_info& info() const { return model_->backend().info(); }
 
-  // Whether a token may be drawn after the one in flight: max_tokens and the context allow it.
+  // Whether max_tokens and the context allow another token after the token in flight.
   bool GoesOn() const { return !generator_->NextIsLast(history_.size() + 1); }
   // Whether the next step may read the token in flight before the host knows it.
   bool CanLookAhead() const;

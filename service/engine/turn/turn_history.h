@@ -59,7 +59,8 @@ class TurnHistory {
   void Append(int32_t token, bool generated) { Append({&token, 1}, generated); }
 
   // Rolls tokens and caches back to `size` tokens. If the caches can only return to an earlier
-  // position, the next turn computes the tokens in between again and reports `reason`.
+  // position, the next turn computes the tokens between that position and `size` again and reports
+  // `reason`.
   void RollBack(uint64_t size, std::string reason);
 
   // Called when the turn ends. Gives back the memory that it reserved and did not use. `whole`: the

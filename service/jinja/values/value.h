@@ -168,7 +168,7 @@ class Dict {
   std::optional<size_t> IndexOf(std::string_view key) const;
 
   std::vector<Entry> entries_;
-  std::map<std::string, size_t, std::less<>> index_;  // only for large dicts
+  std::map<std::string, size_t, std::less<>> index_;  // filled for large dicts only (kIndexedSize)
   size_t depth_ = 1;
 };
 

@@ -66,7 +66,7 @@ void AppendOrdered(const icu::Normalizer2& nfc, std::string_view run, std::strin
 // run, otherwise *buffer.
 std::string_view OrderLongRuns(const icu::Normalizer2& nfc, std::string_view text,
                                std::string* buffer) {
-  size_t copied = 0;  // the first so many bytes of text are in *buffer
+  size_t copied = 0;  // the first `copied` bytes of text are in *buffer
   for (size_t offset = 0; offset < text.size();) {
     if (!MayBeMark(static_cast<unsigned char>(text[offset]))) {
       ++offset;
