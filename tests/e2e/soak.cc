@@ -26,7 +26,7 @@ using grpc::StatusCode;
 using std::chrono::milliseconds;
 
 constexpr int kStreams = 64;
-constexpr int kLongStreams = 4;  // only these of the 64 streams append long texts
+constexpr int kLongStreams = 4;  // the number of streams that append long texts
 constexpr int kRequests = 24;
 constexpr int kLongRequests = 6;
 constexpr const char* kModels[] = {"dense", "hwfa2", "hypenet"};
