@@ -49,7 +49,7 @@ struct Set {
   WorkloadSize size;
   uint64_t cache_bytes_budget;
   std::vector<uint32_t> threads;
-  std::vector<Types> types;       // for every model
+  std::vector<Types> types;       // used for every model
   std::vector<Types> more_types;  // also used for a few models (HasMoreTypes)
 };
 
