@@ -21,7 +21,7 @@ inline constexpr size_t kCalibrationBytes = 4096;
 
 struct EvalOptions {
   std::vector<std::string> models;
-  std::vector<uint64_t> lengths;  // in tokens
+  std::vector<uint64_t> lengths;  // lengths of contexts or windows, in tokens
   int streams = 4;
   uint64_t mark = 0;
   std::string svg;
