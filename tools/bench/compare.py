@@ -92,8 +92,8 @@ class Program:
 
     def run(self, line):
         """Runs a slice. Returns its answer {"tokens", "seconds", "bytes", "probes_gbps"} with
-        "tokens_per_second" and "others", the number of processors that other processes used
-        meanwhile."""
+        "tokens_per_second" and "others", the number of processors that other processes used during
+        the slice."""
         with Others(self._seconds) as others:
             try:
                 self._process.stdin.write(line + "\n")
