@@ -32,7 +32,7 @@ constexpr int64_t kLayers = 16;
 
 Work Bytes(int64_t bytes) { return {.bytes = static_cast<double>(bytes)}; }
 
-// Zeroed memory for caches of all layers.
+// Returns zeroed memory for the caches of all layers.
 Memory Caches(int64_t layer_bytes) {
   const auto bytes = static_cast<size_t>(layer_bytes * kLayers);
   Memory memory = Allocate(bytes);

@@ -22,8 +22,8 @@ double MedianOf(const std::vector<Slice>& slices, Value value) {
   return Median(std::move(values));
 }
 
-// A slice was taken in the machine's fast mode if the probes on both sides reach this many bytes
-// per second.
+// A slice was taken in the machine's fast mode if the probes before and after it reach this many
+// bytes per second.
 constexpr double kFastProbe = 45e9;
 
 // Returns the text that printf prints.

@@ -25,7 +25,8 @@ std::vector<std::string> BenchPlans();
 // Throws std::invalid_argument, which lists the known names.
 std::string BenchConfig(const std::string& shape, const std::string& plan);
 
-// The spec that the plan's backend reads from that config. Throws like BenchConfig.
+// Returns the spec that the plan's backend reads from BenchConfig(shape, plan). Throws like
+// BenchConfig.
 ModelSpec BenchSpec(const std::string& shape, const std::string& plan);
 
 }  // namespace longstream

@@ -120,7 +120,8 @@ void WriteRandomCheckpoint(const ModelSpec& spec, const std::string& config,
   std::filesystem::create_directories(root, failure);
   const std::vector<NamedTensor> tensors = TensorsOf(spec);
   const std::string header = Header(tensors);
-  // The file has little-endian numbers, like every machine that the server supports.
+  // Numbers in the file are little-endian, and so are numbers on every machine that the server
+  // supports.
   const uint64_t header_bytes = header.size();
   const std::filesystem::path weights = root / "model.safetensors";
   std::ofstream file(weights, std::ios::binary);
