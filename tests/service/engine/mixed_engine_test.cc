@@ -84,7 +84,7 @@ TEST(MixedEngine, BesideTheFirstTokensAPromptIsReadAtOnce) {
   EXPECT_EQ(TokensBesideAPrompt(kBeginningTokens - 1), 1u);
 }
 
-// A step of decode rows alone comes first, so that the engine learns its cost.
+// A step of decode rows alone comes first, so that the engine learns the cost of decode rows.
 TEST(MixedEngine, NoPromptIsReadBesideTheVeryFirstDecodeRow) {
   EXPECT_EQ(TokensBesideAPrompt(1), 2u);
 }

@@ -198,7 +198,7 @@ TEST_F(AbortTest, DisconnectedAppendFreesTheSession) {
   EXPECT_TRUE(Generate(Request(id)).status.ok());
 }
 
-// Memory for two sessions and one rollback copy: a second turn must wait.
+// The model has memory for two sessions and one rollback copy, so a second turn must wait.
 class CrowdedTest : public ServerTest {
  protected:
   CrowdedTest() : ServerTest("{}", 3 * StateBytes()) {}
