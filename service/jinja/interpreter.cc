@@ -1,4 +1,4 @@
-// Executes statements and calls.
+// Executes the statements of a template and the calls in its expressions.
 #include "service/jinja/interpreter.h"
 
 #include <algorithm>

@@ -14,7 +14,7 @@ namespace longstream {
 
 // The whole state of a session. The caches can always be computed again from the state.
 //
-// Only the holder of the session's lease (TurnLease) uses it, so it needs no lock.
+// Only the holder of the session's lease (TurnLease) uses the state, so the state needs no lock.
 struct SessionState {
   std::vector<int32_t> tokens;
   std::vector<bool> generated;  // per token: whether the model drew it

@@ -36,7 +36,7 @@ class TurnHistory {
   std::optional<uint64_t> cached() const;
   // The bytes of the caches. Absent if there are no caches.
   std::optional<SessionBytes> bytes() const;
-  // Tokens that the caches have yet to read.
+  // The number of tokens of the history that the caches have not read yet.
   uint64_t unread() const;
 
   // How many tokens the turn computes again although they were in the caches once, and why. The

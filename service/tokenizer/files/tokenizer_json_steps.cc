@@ -1,4 +1,4 @@
-// Reads the steps in tokenizer.json. Each kind of step has its function.
+// Reads the steps in tokenizer.json. There is a function for each kind of step.
 #include "service/tokenizer/files/tokenizer_json_steps.h"
 
 #include <limits>
