@@ -31,7 +31,7 @@ Entry EntryFor(Sequence& sequence, const Piece& piece, const ls_sampling& sampli
   return entry;
 }
 
-// "" if all bits are equal; else the place and size of the first difference.
+// Returns "" if all bits are equal, otherwise the place and size of the first difference.
 std::string Difference(const Output& expected, const Output& found) {
   if (expected.code != found.code) return NameOf(found.code) + " " + found.message;
   if (expected.logits.size() != found.logits.size()) return "another number of logits";

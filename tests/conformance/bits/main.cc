@@ -82,8 +82,8 @@ Set SetNamed(const std::string& name) {
           .more_types = {kF32, kBF16, kInt4Int8Cache}};
 }
 
-// Whether a model is opened with `more_types` too: a demo model, or one golden model per kind of
-// layers.
+// Whether a model is opened with `more_types` too. This is so for demo models, and for one golden
+// model per kind of layers.
 bool HasMoreTypes(const fs::path& name) {
   const std::vector<std::string> golden = {"qwen2", "hwfa2_leaky", "gau_hwfa2",
                                            "hypenet_published_odd", "hypenet_chunked"};

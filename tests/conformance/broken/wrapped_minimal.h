@@ -11,7 +11,8 @@
 
 #include "backends/api/backend.h"
 
-// backends/minimal/minimal.cc, compiled with another name for its exported function.
+// The exported function of backends/minimal/minimal.cc, which is compiled here with this name for
+// it.
 extern "C" const ls_backend* minimal_backend();
 
 namespace longstream::conformance {
