@@ -18,8 +18,8 @@ struct Question {
   double depth = 0;    // where in the context the answer is: 0 at its beginning, 1 at its end
 };
 
-// A context and its questions. Each question directly follows the context; the other questions are
-// not part of its prompt.
+// A context and its questions. A prompt is the context, directly followed by one question. The
+// other questions are not part of the prompt.
 struct Sample {
   std::string context;
   std::vector<Question> questions;
