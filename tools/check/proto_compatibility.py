@@ -147,7 +147,8 @@ def broken(baseline, now):
 
 
 def what_became_of(line, lines_now):
-    """Says what replaced a line: the line with the same number, or else with the same name."""
+    """Returns what replaced a line: the line with the same number, or else the line with the same
+    name."""
     for key in (number_of, name_of):
         for other in lines_now:
             if key(other) == key(line):

@@ -68,8 +68,8 @@ def mistral(*sizes, **extra):
 
 
 def phi3(*sizes, **extra):
-    """The width of a head is hidden_size / num_attention_heads; `head_dim`, the last of `sizes`, is
-    not written."""
+    """Returns a config of Phi-3. It has no key head_dim, because the width of a head is hidden_size
+    / num_attention_heads. So the last of `sizes` is not written."""
     return family("phi3", "Phi3", *sizes, without=["head_dim"], **extra)
 
 
