@@ -1,6 +1,6 @@
-// Speed of attention and linear recurrence on this processor, compared to its limits (yardstick.h).
-// The limit of decode is the bandwidth of the read probe. The limit of prefill is the peak rate of
-// f32 multiply-adds.
+// Measures attention and linear recurrence on this processor, and compares their speed to the
+// processor's limits (yardstick.h). The limit of decode is the bandwidth of the read probe. The
+// limit of prefill is the peak rate of f32 multiply-adds.
 //
 // The heads are those of Qwen3-0.6B: 16 heads of queries and 8 of keys and values, 128 numbers
 // each. Caches are bf16; pages are also measured as int8. LONGSTREAM_ISA chooses the instruction
@@ -61,7 +61,8 @@ Work AttentionWork(double scores, int64_t bytes) {
   return {.bytes = static_cast<double>(bytes), .flops = 4.0 * kHeads * kDim * scores};
 }
 
-// Rows of one sequence that end at `context`: queries, and where the results go.
+// The queries of the last `rows` rows of a sequence of `context` tokens, and the memory for the
+// results.
 struct Queries {
   Queries(int64_t context, int64_t rows)
       : step(context, rows), q(Numbers(rows * kHeads * kDim)), out(q.size()) {}

@@ -10,9 +10,9 @@
 
 namespace longstream {
 
-// Weights [n, k] of N(0, 1) / sqrt(k), together as large as a head [151936, 1024]. No processor
-// cache holds them: a benchmark that takes another weight for every call reads memory, as the
-// layers of a model do.
+// Weights [n, k] of N(0, 1) / sqrt(k), which together are as large as a head [151936, 1024]. No
+// processor cache holds all of them. So a benchmark that takes another weight for every call reads
+// memory, as the layers of a model do.
 class BenchWeights {
  public:
   // The last weights that were asked for; earlier ones are freed.

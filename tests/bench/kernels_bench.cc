@@ -1,5 +1,5 @@
-// Speed of products with weights and of sampling on this processor, compared to its limits
-// (yardstick.h).
+// Measures products with weights and sampling on this processor, and compares their speed to the
+// processor's limits (yardstick.h).
 //
 // The argument `threads` is the size of the pool. LONGSTREAM_ISA chooses the instruction set.
 #include <benchmark/benchmark.h>
@@ -17,7 +17,8 @@ namespace {
 constexpr int64_t kInputs = 1024;
 constexpr int64_t kVocabulary = 151936;
 
-// A product of `rows` rows and a matrix of `weights` numbers, whose `bytes` are read once.
+// The work of a product of `rows` rows and a matrix of `weights` numbers. The matrix has `bytes`
+// bytes, which are read once.
 Work ProductWork(int64_t rows, int64_t weights, size_t bytes) {
   return {.bytes = static_cast<double>(bytes), .flops = 2.0 * static_cast<double>(rows * weights)};
 }
@@ -59,7 +60,8 @@ BENCHMARK_CAPTURE(Project, int4, DType::kI4)->Apply(ProjectionSizes);
 
 constexpr int64_t kHidden = 3072;
 
-// Arguments: rows, threads. The first half of a gated MLP, which prepares its rows for the second.
+// Arguments: rows, threads. Runs the first half of a gated MLP, which prepares its rows for the
+// second half.
 void GatedMlp(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   const BenchWeights& weights = BenchWeights::Of(type, kHidden, kInputs);

@@ -29,7 +29,8 @@ Executor ExecutorOf(int64_t threads);
 void ForThreads(benchmark::internal::Benchmark* benchmark);
 void ForRowsAndThreads(benchmark::internal::Benchmark* benchmark);
 
-// Random numbers, N(0, 1). They repeat after about a million, which saves time.
+// Random numbers, N(0, 1). The numbers repeat after about a million, because drawing fewer numbers
+// saves time.
 std::vector<float> Numbers(int64_t count);
 // Random numbers N(0, 1) as bf16, in memory of the same kind as that of caches.
 Memory BF16Numbers(int64_t count);

@@ -39,7 +39,7 @@ std::string ReropeName(const DecodeCase& decode) {
   return std::string("decode ReRoPE ") + decode.name;
 }
 
-// A step's queries, and where the results go.
+// The queries of a step, and the memory for the results.
 struct Queries {
   Queries(GpuBench& bench, const GpuBatch& of)
       : batch(of),

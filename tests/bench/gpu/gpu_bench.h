@@ -49,7 +49,8 @@ class GpuBench {
   const BenchSizes& sizes() const { return sizes_; }
   // `size` scaled down by the divisor.
   int64_t Scaled(int64_t size) const { return std::max<int64_t>(size / sizes_.divisor, 1); }
-  // How many copies of `bytes` bytes to use in turn, so that none is in the second-level cache.
+  // How many copies of an array of `bytes` bytes a benchmark must use one after the other, so that
+  // no copy is in the second-level cache when it is used again.
   int64_t ColdCopies(size_t bytes) const {
     constexpr int64_t kColdBytes = int64_t{512} << 20;
     return Scaled(kColdBytes) / static_cast<int64_t>(bytes) + 2;
@@ -118,7 +119,8 @@ inline Matrix Rows(const DeviceMemory& memory, DType type, int64_t rows, int64_t
   return {memory.data(), type, rows, cols, cols};
 }
 
-// Fills `count` numbers, bf16 or f32, on a stream. Counter-based: the same for the same seed.
+// Fills `count` numbers, bf16 or f32, on a stream. The numbers depend only on the seed and their
+// index.
 void FillRandom(Stream& stream, DType type, void* data, int64_t count, float scale, uint64_t seed);
 
 // Throws a BackendError with the message `sentence`.

@@ -1,6 +1,5 @@
 // Compares projections of one token to a copy of the weight's bytes, and projections of a piece of
-// a prompt to a large product. The matrices are those of the 14B shape (40 layers, d 5120, 40/8
-// heads of 128, ff 17408, vocabulary 151936).
+// a prompt to a large product. The matrices are those of the 14B shape (bench_plans.h).
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,7 +48,8 @@ class Weights {
         bytes_(DeviceOps().packed_bytes(type, projection.n, projection.k)),
         num_copies_(static_cast<size_t>(bench.ColdCopies(bytes_))),
         memory_(bench.Memory(num_copies_ * bytes_)) {
-    // Random bf16 bits. Read as integers and f16 scales, they are integers and scales of about 1.
+    // Fill the weights with random bf16 numbers. Read as packed integers and f16 scales, the same
+    // bits are random integers and scales of about 1.
     bench.FillRandom(DType::kBF16, memory_.data(),
                      static_cast<int64_t>(num_copies_ * bytes_ / sizeof(BF16)), 0.014f);
   }

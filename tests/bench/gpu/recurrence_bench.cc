@@ -103,9 +103,9 @@ size_t Workspace(const Heads& heads, int64_t rows) {
   return LinearRecurrenceWorkspace(rows, heads.count, kPrefillGrid, heads.key_dim);
 }
 
-// Sequences at all distances from their last grid line, as in a served batch. Bytes that must move:
-// the states, the rows since the grid line, the step's own rows in and out, and the new state of a
-// sequence that reaches a grid line.
+// Decodes one row of each of many sequences. The sequences are at all distances from their last
+// grid line, as in a served batch. Bytes that must move: the states, the rows since the grid line,
+// the step's own rows in and out, and the new state of a sequence that reaches a grid line.
 Timed BenchDecode(GpuBench& bench, const Heads& heads) {
   std::vector<GpuBatch::Sequence> sequences;
   int64_t floats = 0;

@@ -25,8 +25,8 @@ struct SliceKind {
   bool operator==(const SliceKind&) const = default;
 };
 
-// "decode DEPTH TOKENS" or "prefill DEPTH TOKENS". Throws std::invalid_argument, which says what
-// was expected.
+// The text form of a SliceKind is "decode DEPTH TOKENS" or "prefill DEPTH TOKENS". ParseSlice
+// throws std::invalid_argument, which says what was expected.
 SliceKind ParseSlice(const std::string& line);
 std::string ToString(const SliceKind& kind);
 

@@ -1,4 +1,4 @@
-// Makes contexts of random numbers and runs slices behind them.
+// Makes contexts of random numbers and runs slices after these contexts.
 #include "tests/bench/model/sliced_model.h"
 
 #include <algorithm>

@@ -89,7 +89,7 @@ TEST_P(SlicedModelTest, SlicesStartAtTheirDepth) {
 INSTANTIATE_TEST_SUITE_P(Weights, SlicedModelTest,
                          ::testing::Values(DType::kBF16, DType::kI8, DType::kI4));
 
-// A step over int8 pages reads a byte of each element and its row's scale.
+// A step over int8 pages reads one byte for each element, and the scale of each row.
 TEST(SlicedModelCacheTest, Int8PagesAreFilledAndCounted) {
   ThreadPool pool(2);
   SlicedModel model(
