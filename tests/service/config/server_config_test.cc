@@ -14,7 +14,7 @@
 namespace longstream {
 namespace {
 
-// The error message for `text` as the content of server.yaml; "" if there is no error.
+// Returns the error message for `text` as the content of server.yaml, or "" if there is no error.
 std::string ErrorOf(std::string_view text) {
   ServerConfig config;
   const absl::Status status = ReadConfigText(text, "server.yaml", &config);
@@ -22,7 +22,7 @@ std::string ErrorOf(std::string_view text) {
   return std::string(status.message());
 }
 
-// The first ```yaml block of a document, without its fences.
+// Returns the first ```yaml block of a document, without its fences.
 std::string YamlBlock(const std::string& document) {
   std::ifstream file(std::string(LONGSTREAM_SOURCE_DIR) + "/" + document);
   const std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -91,7 +91,7 @@ TEST_F(PingTest, AClientMayPing) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-// gRPC itself refuses a request that is not a protobuf message: docs/life-of-a-request.md.
+// gRPC itself refuses a request that is not a protobuf message (docs/life-of-a-request.md).
 TEST_F(StandardTest, BytesThatAreNoMessageAreRefused) {
   std::string response;
   const grpc::Status status =

@@ -116,8 +116,8 @@ class Transport {
   std::thread thread_;
 };
 
-// Reads one event of a turn at a time. Reads the first event on the thread that wakes it, and the
-// others on the transport's thread.
+// Reads one event of a turn at a time. Reads the first event on the thread that wakes the reader,
+// and the other events on the transport's thread.
 class Reader {
  public:
   Reader(Turn* turn, Transport* transport, absl::BlockingCounter* ended)

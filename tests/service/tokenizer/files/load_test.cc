@@ -205,7 +205,7 @@ TEST_F(LoadTest, EncodesFromManyThreads) {
   EXPECT_THAT(wrong, ElementsAre(0, 0, 0, 0));
 }
 
-// The message follows the file's name.
+// In the error, the message follows the file's name.
 const Refusal kWrongValues[] = {
     {{"/model", ""}, "model: expected an object, found nothing"},
     {{"/model/vocab", "[1, 2]"}, "model.vocab: expected an object, found an array of 2"},
@@ -243,7 +243,7 @@ TEST_F(LoadTest, NamesFileKeyExpectedAndFound) {
       HasSubstr(R"(: added_tokens: expected each text once, found "<|begin_of_text|>" for ids )"));
 }
 
-// The message goes on with "is not supported".
+// In the error, "is not supported" follows the message.
 const Refusal kUnsupported[] = {
     {{"/model/type", R"("WordPiece")"}, R"(model.type: model type "WordPiece")"},
     {{"/model/type", R"("Unigram")"}, "model.type: a Unigram model with ByteLevel"},
