@@ -25,8 +25,8 @@ namespace {
 // least kLongRun marks are sorted before ICU sees them.
 constexpr size_t kLongRun = 64;
 
-// No character below U+0300 is a combining mark. In UTF-8 these characters begin with a byte below
-// 0xCC.
+// No character below U+0300 is a combining mark. In UTF-8 the characters below U+0300 begin with a
+// byte below 0xCC.
 bool MayBeMark(unsigned char lead_byte) { return lead_byte >= 0xCC; }
 
 // Whether the full decomposition of a character begins with a combining mark.

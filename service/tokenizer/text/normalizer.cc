@@ -96,7 +96,8 @@ absl::Status MapGraphemes(const Charsmap& map, std::string_view text, std::strin
   return absl::OkStatus();
 }
 
-// Replaces texts of the map, at each place the longest one that matches. Symbols stay unchanged.
+// Replaces the texts of the map. If several texts match at a place, replaces the longest of them.
+// Symbols stay unchanged.
 void MapLongest(const Charsmap& map, const PrefixSet& symbols, std::string_view text,
                 std::string* out) {
   for (size_t at = 0; at < text.size();) {
