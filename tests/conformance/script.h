@@ -66,7 +66,7 @@ void ExpectSame(Check& check, const std::string& where, const Output& expected,
                 const Output& found);
 void ExpectSame(Check& check, const std::string& where, const Trace& expected, const Trace& found);
 
-// A number as text for people, even if it is very small.
+// Returns a number as text for people, even if the number is very small.
 std::string Text(double number);
 
 // The largest |a - b| over all rows, in standard deviations of the row of `a`. a, b: [rows, row].

@@ -52,7 +52,7 @@ namespace {
   std::abort();
 }
 
-// Loaded by the first call and unloaded with this plugin.
+// The inner plugin. The first call loads it, and it is unloaded together with this plugin.
 struct InnerPlugin {
   InnerPlugin() {
     if (library == nullptr) Die(dlerror());

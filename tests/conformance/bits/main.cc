@@ -104,9 +104,9 @@ std::string TextOf(const fs::path& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// The options of a model: its overrides, if the checkpoint has any, and the members of `types` and
-// `more`. Packed weights are not stored, because one build would read the weights that the other
-// packed.
+// Returns the options of a model: its overrides, if the checkpoint has any, and the members of
+// `types` and `more`. Packed weights are not stored, because one build would read the weights that
+// the other packed.
 std::string OptionsFor(const fs::path& directory, const Types& types, const std::string& more) {
   std::string members = R"("packed_cache": "off")" + more;
   if (*types.options != '\0') members += std::string(", ") + types.options;
@@ -129,8 +129,8 @@ class Plugins {
     }
   }
 
-  // The backend for a checkpoint. Overrides mean hwfa2, even for a checkpoint that the dense
-  // backend would serve.
+  // Returns the backend for a checkpoint. Overrides mean hwfa2, even for a checkpoint that the
+  // dense backend would serve.
   const ls_backend& For(const fs::path& directory) const {
     if (fs::exists(directory / "overrides.json")) return *files_[1]->backend();
     ErrorText error;

@@ -1,5 +1,5 @@
-// The base of the broken plugins: the minimal backend, some of whose functions each plugin
-// replaces.
+// The base of the broken plugins is the minimal backend. Each broken plugin replaces some of its
+// functions.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_BROKEN_WRAPPED_MINIMAL_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_BROKEN_WRAPPED_MINIMAL_H_
 

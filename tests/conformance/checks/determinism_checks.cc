@@ -1,5 +1,5 @@
 // Checks that a result depends on its sequence alone. It must not depend on the batch or the
-// threads. Cuts of a prefill off the grid may change it only by rounding.
+// threads. Cuts of a prefill that are not on grid lines may change the result only by rounding.
 #include <algorithm>
 #include <random>
 

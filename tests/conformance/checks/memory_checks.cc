@@ -34,14 +34,14 @@ void ExpectWithinBudget(Check& check, const ls_memory& memory) {
                "not held <= reserved <= budget: " + Print(memory));
 }
 
-// The bytes of the pages for `tokens` tokens.
+// Returns the bytes of the pages for `tokens` tokens.
 uint64_t PageBytes(const ls_model_info& info, uint64_t tokens) {
   if (info.page_tokens == 0) return 0;
   const uint64_t pages = (tokens + info.page_tokens - 1) / info.page_tokens;
   return pages * info.page_tokens * info.kv_bytes_per_token;
 }
 
-// The bytes of a sequence with room for `tokens` tokens, with its checkpoint.
+// Returns the bytes of a sequence with room for `tokens` tokens, including its checkpoint.
 uint64_t FullBytes(const ls_model_info& info, uint64_t tokens) {
   return PageBytes(info, tokens) + info.window_bytes_per_sequence + info.state_bytes_per_sequence +
          info.checkpoint_bytes_per_sequence;
