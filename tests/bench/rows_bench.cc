@@ -183,7 +183,7 @@ void RebuildRing(benchmark::State& state) {
 }
 BENCHMARK(RebuildRing)->Name("RingRebuild")->Apply(ForThreads);
 
-// Every step looks up other tokens.
+// Looks up embeddings. Every step looks up other tokens.
 void Lookup(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   std::vector<int32_t> ids(static_cast<size_t>(kVocabulary + rows));

@@ -1,4 +1,4 @@
-// Pools, memory, and the benchmarks of the processor itself.
+// Makes pools and memory for benchmarks, and measures the processor's limits.
 #include "tests/bench/yardstick.h"
 
 #include <map>

@@ -18,7 +18,8 @@
 
 namespace longstream {
 
-// The numbers of threads of the rows: one, and one per logical processor.
+// The numbers of threads with which benchmarks run: one thread, and one thread per logical
+// processor.
 const std::vector<int64_t>& BenchThreads();
 
 // An executor over a pool of `threads` threads, which lives as long as the process.

@@ -15,8 +15,8 @@ namespace longstream {
 // use it.
 const OpTable& TimedOps();
 
-// Seconds in each op since the last call, the longest first, without ops that did not run. Resets
-// the sums.
+// Returns the seconds in each op since the last call of TakeOpSeconds, the longest first, without
+// ops that did not run. Resets the sums.
 std::vector<std::pair<std::string, double>> TakeOpSeconds();
 
 }  // namespace longstream
