@@ -15,7 +15,7 @@ std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
   return std::make_shared<SessionTurn>(std::move(request));
 }
 
-// The only sample of the metric longstream_`name` whose label has this value.
+// Returns the only sample of the metric longstream_`name` whose label has this value.
 prometheus::ClientMetric Sample(const TestEngine& engine, const std::string& name,
                                 const std::string& label = "model",
                                 const std::string& value = "m") {

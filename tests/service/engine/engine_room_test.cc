@@ -41,9 +41,9 @@ uint64_t StateBytes() {
   return engine->model().backend().info().state_bytes_per_sequence;
 }
 
-// A scored text needs memory for caches and for a rollback copy, a turn of an open session only for
-// a rollback copy. There is room for three sessions and two rollback copies. A long turn takes one
-// of the rollback copies. Then a score must wait, and a small turn need not.
+// A scored text needs memory for caches and for a rollback copy. A turn of an open session needs
+// memory only for a rollback copy. There is room for three sessions and two rollback copies. A long
+// turn takes one of the rollback copies. Then a score must wait, and a small turn need not.
 class EngineRoom : public testing::Test {
  protected:
   EngineRoom(const std::string& options_json, size_t stream_buffer_bytes)
@@ -113,7 +113,7 @@ TEST_F(RoomHeldByAReader, WhatNoTurnCanGiveBackIsRefusedAtOnce) {
   CancelAll(*engine_, {holder_});
 }
 
-// In these tests the long turn keeps computing, because its reader reads.
+// In these tests the long turn keeps computing, because its stream has room for all its events.
 class RoomHeldByAStream : public EngineRoom {
  protected:
   RoomHeldByAStream() : EngineRoom(R"({"step_delay_us": 200})", 64 << 20) {}
