@@ -61,7 +61,7 @@ struct Talk {
   }
 };
 
-// Numbers of calls by the way they ended.
+// The numbers of calls, by the way in which the calls ended.
 struct Counts {
   std::atomic<int> finished = 0;
   std::atomic<int> forked = 0;
