@@ -9,8 +9,8 @@
 namespace longstream::conformance {
 namespace {
 
-// Scripts whose lengths lie around grid lines. Each is a prefill, some decode steps and a second
-// turn, so that batches hold prefill pieces and decode rows at once.
+// Returns scripts whose lengths lie around grid lines. Each script is a prefill, some decode steps
+// and a second turn, so that batches hold prefill pieces and decode rows at once.
 std::vector<Script> MixedScripts(const Kit& kit) {
   const size_t grid = kit.grid();
   std::vector<Script> scripts;

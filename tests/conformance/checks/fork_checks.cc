@@ -22,7 +22,7 @@ Script FutureOf(const Kit& kit, size_t past, uint64_t seed, size_t* first_piece)
   return script;
 }
 
-// A position that is neither at the end of a page nor on a grid line.
+// Returns a position that is neither at the end of a page nor on a grid line.
 size_t RaggedPast(const Kit& kit) {
   const size_t past = kit.prompt();
   const bool on_page = kit.page_tokens() > 1 && past % kit.page_tokens() == 0;
