@@ -190,7 +190,8 @@ def constructs(out, count, seed):
     drawn = chat_constructs.TemplateGenerator(f"constructs {seed}")
     templates = list(chat_constructs.WRITTEN) + [drawn.template() for _ in range(count)]
     cases = [render(template) for template in templates]
-    # Texts with the address of an object cannot be compared: it differs between processes.
+    # Texts with the address of an object cannot be compared, because the address differs between
+    # processes.
     cases = [case for case in cases if " at 0x" not in case.get("text", "")]
     write_cases(out / "constructs.json", cases, variables=variables)
     print(f"constructs: {sum('text' in case for case in cases)} of {len(cases)} give a text")

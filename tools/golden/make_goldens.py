@@ -228,7 +228,7 @@ def transformers_model(config, tensors, dtype):
 
 @torch.no_grad()
 def transformers_logits(directory, tokens):
-    """Logits [T, V] that transformers computes from the files in the directory."""
+    """Returns the logits [T, V] that transformers computes from the files in the directory."""
     import transformers
 
     model = transformers.AutoModelForCausalLM.from_pretrained(

@@ -80,7 +80,8 @@ def llama3():
         model = data["model"]
         vocab = model["vocab"]
         model["ignore_merges"] = True
-        # In the real files too some tokens result from several pairs, and some words from no pair.
+        # As in the files of real models, some tokens result from several pairs, and some words
+        # result from no pair.
         pairs = {tuple(pair) for pair in model["merges"]}
         for token in list(vocab):
             for cut in range(1, len(token)):

@@ -40,7 +40,7 @@ MEMORY = range(0x180, 0x1C0)
 NOT_GLOBAL = {0x182, 0x183, 0x184, 0x187, 0x188, 0x189, 0x18C, 0x18D, 0x18F}
 
 # The opcode of a warpgroup's product, the opcode of the instruction that orders products, and the
-# bit with which the latter waits.
+# bit of that instruction that makes it wait.
 PRODUCT, WARPGROUP, WARPGROUP_WAITS = 0x1F0, 0x1C5, 1 << 47
 
 
