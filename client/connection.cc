@@ -1,4 +1,4 @@
-// Implements the calls and converts their errors.
+// Makes the calls of a Connection and converts their errors to CallError.
 #include "client/connection.h"
 
 #include <grpcpp/grpcpp.h>
@@ -40,8 +40,8 @@ const char* CodeName(grpc::StatusCode code) {
   return code >= 0 && code < 17 ? kNames[code] : "UNKNOWN";
 }
 
-// The deadline of Close. It gives the server time to end a running turn, and ends the call if the
-// server hangs.
+// The deadline of Close. The deadline gives the server time to end a running turn, and ends the
+// call if the server hangs.
 constexpr std::chrono::seconds kCloseTimeout{5};
 
 void Check(const grpc::Status& status) {

@@ -1,4 +1,4 @@
-// Reads files and standard input.
+// Reads whole files, and lines of standard input.
 #include "client/input.h"
 
 #include <poll.h>

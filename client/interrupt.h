@@ -34,7 +34,7 @@ struct Interruption {};
 int InterruptSignal();
 inline bool Interrupted() { return InterruptSignal() != 0; }
 
-// Ends the interrupt: the next signal interrupts the program again.
+// Ends the state "interrupted". The next signal interrupts the program again.
 void ClearInterrupt();
 
 // A file descriptor that poll() reports as readable while the program is interrupted.

@@ -1,4 +1,4 @@
-// Writes to standard output.
+// Writes to standard output and checks for failures.
 #include "client/output.h"
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Cuts a text into pieces.
+// Cuts a text into windows of a given number of bytes.
 #ifndef LONGSTREAM_CLIENT_TEXT_WINDOWS_H_
 #define LONGSTREAM_CLIENT_TEXT_WINDOWS_H_
 

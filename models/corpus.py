@@ -11,7 +11,8 @@ import sysconfig
 import numpy as np
 
 HELD_OUT_FRACTION = 0.03
-SAMPLE_BYTES = 48 * 4096  # Size of the committed sample: 48 windows of 4096 bytes or 384 of 512.
+# Size of the committed sample: 48 windows of 4096 bytes, or 384 windows of 512 bytes.
+SAMPLE_BYTES = 48 * 4096
 SAMPLE_FILE_SIZE = (6_000, 32_000)  # Bounds that give several documents of similar size.
 # Leave out folders of tables: they are large, and a prediction of their bytes says nothing about a
 # model.

@@ -1,7 +1,7 @@
 """Training windows for the tasks of `longstream eval`: passkey, associative recall, ListOps.
 
-The formats are those of client/eval/tasks.cc, but the texts are different. A window has many
-questions and their answers, at all distances that fit into it.
+The formats are those of client/eval/tasks.cc, but the filler texts, keys and numbers are different.
+A window has many questions and their answers, at all distances that fit into it.
 """
 
 import numpy as np
@@ -20,8 +20,8 @@ def lines(text, length):
 
 
 def passkey(random, code, size):
-    """Returns a number and then questions for it, among filler sentences or in a part of the
-    training text."""
+    """Returns a text that states a number and then asks for it several times. The number and the
+    questions stand among filler sentences or in a part of the training text."""
     filler = FILLER * (size // len(FILLER) + 1) if random.random() < 0.5 else code
     key = str(random.integers(10 ** random.integers(2, 6) + 1)).encode().zfill(3)
     text = lines(filler, random.integers(size // 2))
@@ -33,7 +33,7 @@ def passkey(random, code, size):
 
 
 def recall(random, code, size):
-    """Returns pairs of a key and a value, and then some of the pairs again."""
+    """Returns a text with pairs of a key and a value, and then some of the pairs again."""
     del code
     pairs = [
         b"%s = %02d\n" % (bytes(random.integers(97, 123, 3, np.uint8)), random.integers(100))

@@ -27,7 +27,7 @@ done
 echo
 echo "Scoring held-out text at 512 and at 4096 tokens ..."
 for model in "${models[@]}"; do
-  # Score the same 64 KiB of text at both lengths.
+  # Score the same 64 KiB of text in windows of both lengths.
   "${client[@]}" --json score -m "$model" -w 512 --max-windows 128 models/demo/heldout.txt \
     >"$results/$model.score.512.json"
   "${client[@]}" --json score -m "$model" -w 4096 --max-windows 16 models/demo/heldout.txt \

@@ -6,7 +6,7 @@
 set -euo pipefail
 
 packages=(
-  # Build tools.
+  # The build needs these tools.
   cmake ninja-build g++ clang ccache git
   # Checks: the formatter, and clang's sanitizer runtime. tools/check/tidy.py installs the linter.
   clang-format libclang-rt-14-dev
@@ -30,8 +30,8 @@ case ${1-} in
 esac
 ((${#packages[@]})) || exit 0
 
-# dpkg-query prints nothing to standard output for an unknown name. So the missing packages are
-# those of the list above that it does not report as installed.
+# dpkg-query prints nothing to standard output for an unknown name. So the missing packages are the
+# packages of the list above that dpkg-query does not report as installed.
 installed=$(dpkg-query -W -f '${binary:Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null |
   sed -n -E 's/^([^ :]+)(:[^ ]+)? installed$/\1/p') || true
 

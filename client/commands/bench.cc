@@ -150,8 +150,8 @@ void Report(const Global& global, const BenchOptions& options, const Measured& m
 
 void Bench(const Global& global, const BenchOptions& options) {
   Connection connection = Connect(global, options.model);
-  // Open a session first: if the model is loading or has failed, its vocabulary is unknown, and
-  // this call fails with the reason.
+  // Open a session first. If the model is loading or has failed, its vocabulary is unknown, and
+  // OpenSession fails with the reason.
   { const OwnedSession probe(connection, options.model); }
   const uint32_t vocabulary =
       static_cast<uint32_t>(connection.Model(options.model).vocabulary_size());

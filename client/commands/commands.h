@@ -9,7 +9,7 @@
 
 namespace longstream::client {
 
-// Options that all commands have.
+// The options that all commands have.
 struct Global {
   std::string server = "127.0.0.1:50051";
   bool json = false;
@@ -32,8 +32,8 @@ void AddScore(CLI::App* app, const Global* global);
 void AddEval(CLI::App* app, const Global* global);
 void AddBench(CLI::App* app, const Global* global);
 
-// Connects to global.server. With --wait, first waits until the server serves `model` (empty: until
-// it serves).
+// Connects to global.server. With --wait, first waits until the server serves `model` or, if
+// `model` is empty, any model.
 Connection Connect(const Global& global, const std::string& model = "");
 
 // Validates --server: accepts any address that is not blank. gRPC checks the rest.

@@ -1,4 +1,4 @@
-// `longstream models` and `longstream sessions`.
+// The commands `longstream models` and `longstream sessions`.
 #include <google/protobuf/util/json_util.h>
 
 #include <cstdio>

@@ -21,7 +21,7 @@ inline constexpr size_t kCalibrationBytes = 4096;
 
 struct EvalOptions {
   std::vector<std::string> models;
-  std::vector<uint64_t> lengths;  // in tokens
+  std::vector<uint64_t> lengths;  // lengths of contexts or windows, in tokens
   int streams = 4;
   uint64_t mark = 0;
   std::string svg;
@@ -45,7 +45,7 @@ void ForEachModel(const Global& global, EvalOptions* options, const std::string&
                   const MeasureModel& measure);
 
 // Writes the plot to the file of --svg, if given, and prints the table or `json`. After an
-// interrupt, figures are missing; then it throws Interruption instead.
+// interrupt, figures are missing, so Publish throws Interruption instead.
 void Publish(const Global& global, const EvalOptions& options, const Report& report,
              const nlohmann::ordered_json& json);
 

@@ -29,7 +29,9 @@ struct TaskOptions {
   std::string name;
   std::string title;
   bool by_depth = false;
-  bool constant = false;  // add a column: the accuracy if every answer were the most frequent one
+  // Adds a column with the accuracy that a model would have if it always gave the most frequent
+  // answer.
+  bool constant = false;
   DrawSample draw;
 };
 
@@ -64,8 +66,8 @@ std::string WholeText(const Sample& sample) {
   return sample.context + sample.questions.front().text;
 }
 
-// Asks every question of the sample. If there are several, computes the context once and forks its
-// session.
+// Asks every question of the sample. If there are several questions, computes the context once and
+// forks its session.
 std::vector<Asked> AskAll(Connection& connection, const std::string& model, const Sample& sample) {
   const OwnedSession session(connection, model);
   if (sample.questions.size() == 1) {

@@ -1,4 +1,4 @@
-// Makes tables and JSON.
+// Writes a Report as tables and as JSON.
 #include "client/eval/report.h"
 
 #include <algorithm>

@@ -19,7 +19,8 @@ struct Figures {
   void Add(const Figures& other);
   // NaN if `count` is 0.
   double accuracy() const;
-  double standard_error() const;  // of the accuracy, if the predictions are independent
+  // The standard error of the accuracy, if the predictions are independent.
+  double standard_error() const;
   double perplexity() const;
 };
 

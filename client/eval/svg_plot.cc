@@ -68,7 +68,7 @@ class Axes {
         most = std::max(most, point.x);
       }
     }
-    // The axis goes from one power of two to another, over at least one step.
+    // The axis goes from one power of two to a greater one.
     if (least <= most) {
       low_ = std::max(0, static_cast<int>(std::floor(std::log2(least))));
       high_ = std::max(low_ + 1, static_cast<int>(std::ceil(std::log2(most))));

@@ -1,4 +1,4 @@
-// Draws questions.
+// Draws the questions of the three tasks from a seed.
 #include "client/eval/tasks.h"
 
 #include <algorithm>
@@ -87,12 +87,13 @@ constexpr size_t kShortest = 9;  // "[MIN 1 2]"
 Expression DrawExpression(const ListOps& task, size_t bytes, Random* random) {
   const size_t operation = random->Below(4);
   Expression whole{std::string("[") + kOperators[operation], 0};
-  size_t room = std::max(bytes, kShortest) - whole.text.size() - 1;  // without the closing bracket
+  // The closing bracket takes one byte.
+  size_t room = std::max(bytes, kShortest) - whole.text.size() - 1;
   const size_t most = std::min<size_t>(static_cast<size_t>(task.arguments), room / 2);
   const size_t arguments = 2 + random->Below(most - 1);
   std::vector<int> values;
   for (size_t i = 0; i < arguments; ++i) {
-    const size_t share = room / (arguments - i) - 1;  // without its leading blank
+    const size_t share = room / (arguments - i) - 1;  // a blank comes before the argument
     Expression part;
     if (share >= kShortest) {
       part = DrawExpression(task, share, random);
@@ -117,7 +118,7 @@ Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed) {
   while (key.size() < static_cast<size_t>(task.digits)) key += random.Digit();
   const std::string needle = Replaced(task.needle, "{}", key);
   const std::string question = task.question.substr(0, task.question.find("{}"));
-  const size_t rest = needle.size() + question.size() + 2;  // 2: two newlines
+  const size_t rest = needle.size() + question.size() + 2;  // the 2 is for two newlines
 
   std::string filler =
       Repeated(task.filler.empty() ? kFiller : task.filler, bytes > rest ? bytes - rest : 0);
@@ -149,7 +150,7 @@ Sample Draw(const ListOps& task, size_t bytes, uint64_t seed) {
 }
 
 Sample Draw(const Recall& task, size_t bytes, uint64_t seed) {
-  constexpr size_t kAnswer = 5;  // bytes of " = 12"; its last two are the answer
+  constexpr size_t kAnswer = 5;  // the bytes of " = 12", in which the last two are the answer
   constexpr size_t kAlphabet = 26;
   // Use so many letters that at least half of all possible keys stay unused. Then it is fast to
   // draw a key that is not used yet.

@@ -18,8 +18,8 @@ struct Question {
   double depth = 0;    // where in the context the answer is: 0 at its beginning, 1 at its end
 };
 
-// A context and its questions. Each question directly follows the context; the other questions are
-// not part of its prompt.
+// A context and its questions. A prompt is the context, directly followed by one question. The
+// other questions are not part of the prompt.
 struct Sample {
   std::string context;
   std::vector<Question> questions;
@@ -29,14 +29,15 @@ struct Sample {
 struct Passkey {
   int digits = 5;
   std::string filler;  // repeated as often as needed; empty: built-in sentences
-  // "{}" stands for the number in both. The question is asked only up to its "{}".
+  // "{}" stands for the number in the needle and in the question. The question is asked only up to
+  // its "{}".
   std::string needle = "The pass key is {}. Remember it, {} is the pass key.\n";
   std::string question = "What is the pass key? The pass key is {}";
 };
 
 // Inserts the needle before the line of the filler that begins nearest to `depth` (0: the
-// beginning, 1: the end). In this and the other functions, context and question together have at
-// most `bytes` bytes, unless the question alone needs more.
+// beginning, 1: the end). In all functions Draw, context and question together have at most `bytes`
+// bytes, unless the question alone needs more.
 Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed);
 
 // ListOps (Nangia and Bowman, arXiv 1804.06028): nested MIN, MAX, MED (the median; the lower one of

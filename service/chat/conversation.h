@@ -12,7 +12,7 @@
 namespace longstream::chat {
 
 struct Conversation {
-  std::vector<Value> messages;  // dicts; a member that is None counts as absent
+  std::vector<Value> messages;  // one dict per message; a member that is None counts as absent
   Value tools;                  // a list of dicts, or None
   Value documents;              // a list of dicts, or None
   Dict arguments;               // further variables of the template

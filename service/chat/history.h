@@ -1,7 +1,7 @@
 // Computes the tokens that the messages of a turn add to a session.
 //
 // A session remembers its messages and the text that the template rendered from them. The tokens
-// behind that text are the model's reply; the reply becomes a message when more messages follow. A
+// after that text are the model's reply. The reply becomes a message when more messages follow. A
 // turn renders the whole conversation. If the result begins with the session's text, the session
 // keeps its tokens and the turn adds the rest. Some templates change earlier text; for example,
 // they leave out old thoughts. Then the session keeps the tokens before the first difference, and
@@ -45,7 +45,7 @@ struct Messages {
 
 // The change that a turn makes to its session.
 struct Addition {
-  uint64_t kept_tokens = 0;     // the session's tokens behind these are replaced
+  uint64_t kept_tokens = 0;     // how many tokens of the session stay; the others are replaced
   std::vector<int32_t> tokens;  // the tokens to add
   std::shared_ptr<const History> history;
 };

@@ -59,7 +59,8 @@ absl::Status ReadMessageBytes(const YamlNode& node, uint64_t* bytes) {
   return node.Error(absl::StrCat("expected 64KiB to 1GiB, found ", *bytes, " bytes"));
 }
 
-// Checks that a message of the largest size fits into the transit limit. `key`: as for CheckBatch.
+// Checks that a message of the largest size fits into the transit limit. `key`: whichever of the
+// two keys comes last in the file; the error names its line.
 absl::Status CheckTransit(const YamlNode& key, const ServerConfig& config) {
   if (config.max_transit_bytes >= config.max_message_bytes) return absl::OkStatus();
   return key.Error(absl::StrCat("max_transit_bytes must be at least max_message_bytes = ",

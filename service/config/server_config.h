@@ -41,7 +41,8 @@ struct ServerConfig {
   uint64_t max_waiting_turns = 256;
   uint64_t stream_buffer_bytes = 65536;
   absl::Duration client_timeout = absl::Minutes(5);
-  // A step that also reads prompts may take so many times as long as its decode rows alone.
+  // A step that also reads prompts may take at most this many times as long as its decode rows
+  // alone.
   uint32_t max_decode_stretch = 6;
 
   uint64_t max_sessions = 0;  // 0: only memory is the limit
@@ -55,7 +56,7 @@ struct ServerConfig {
 // INVALID_ARGUMENT: the message names the file, the line, the key, and the expected and the found
 // value. For an unknown key it lists the known keys.
 absl::Status ReadConfigFile(const std::string& path, ServerConfig* config);
-// Does the same for a text. Messages name `origin` instead of a file.
+// Does the same as ReadConfigFile for a text. Messages name `origin` instead of a file.
 absl::Status ReadConfigText(std::string_view text, std::string_view origin, ServerConfig* config);
 
 // Reads the value of --model, "NAME=DIR[,key=value...]". The keys are those of ModelConfig, and

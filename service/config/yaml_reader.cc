@@ -1,4 +1,4 @@
-// Implements the strict reading with yaml-cpp.
+// Reads YAML documents strictly, with yaml-cpp.
 #include "service/config/yaml_reader.h"
 
 #include <yaml-cpp/yaml.h>
@@ -216,7 +216,8 @@ std::string JsonMember(std::string_view key, std::string_view value) {
       int values_left = kMaxJsonValues;
       json = ToJson(YAML::Load(std::string(value)), &values_left);
     } catch (const YAML::Exception&) {
-      // Keep it as a string. The backend refuses the string with an error that names the key.
+      // Keep a value that is not YAML as a string. The backend refuses the string with an error
+      // that names the key.
     }
   }
   return absl::StrCat(Json(std::string(key)).dump(), ":", json.dump());

@@ -18,12 +18,12 @@ namespace {
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
 
 // GatherTurns pauses to wait for a message. One pause is 1 / kGatheringPart of the time that
-// reading the prompts takes, at most kMostGatheringPause. Each message starts the pause anew. All
-// pauses together last at most kGatheringPauses times one pause.
+// reading the prompts takes, at most kMostGatheringPause. When a message arrives, a new pause
+// starts. All pauses together last at most kGatheringPauses times one pause.
 constexpr int kGatheringPart = 32;
 constexpr absl::Duration kMostGatheringPause = absl::Milliseconds(1);
 constexpr int kGatheringPauses = 4;
-// Shorter pauses are skipped.
+// GatherTurns skips a pause that is shorter than this.
 constexpr absl::Duration kLeastGatheringPause = absl::Microseconds(50);
 
 StepLimits Limits(const Engine::Options& options, const BackendModel& backend) {

@@ -51,7 +51,7 @@ class Engine {
     size_t max_open_turns = 1024;    // includes turns that wait for their reader or for input
     size_t max_waiting_turns = 256;  // further turns get RESOURCE_EXHAUSTED
     size_t stream_buffer_bytes = 65536;  // a turn pauses if its reader is further behind
-    double max_decode_stretch = 6;       // > 1; `stretch` of StepCostModel
+    double max_decode_stretch = 6;       // > 1; the parameter `stretch` of StepCostModel
     size_t max_steps_in_flight = 2;      // 1 or 2; 1 if the backend cannot look ahead
     // A turn ends with DEADLINE_EXCEEDED if it has waited this long for its client to read or to
     // send.
@@ -108,7 +108,7 @@ class Engine {
   // Refuses new turns from now on.
   void BeginDrain() { draining_.store(true); }
   bool draining() const { return draining_.load(); }
-  // Turns that wait or run.
+  // The number of turns that wait or run.
   size_t num_turns() const { return num_turns_.load(); }
   // Ends every turn with `status`.
   void AbortAll(absl::Status status);
@@ -154,7 +154,7 @@ class Engine {
   absl::Status CheckDeadline(const Turn& turn) const;
   void PublishMetrics();
 
-  // Parts of AdmitWaiting.
+  // The types and functions below are parts of AdmitWaiting.
   enum class Admission { kAdmitted, kWaits, kRefused };
   Admission TryToAdmit(ActiveTurn& turn, AdmissionRound& round) const;
   uint64_t FreeBytes() const;
@@ -178,9 +178,9 @@ class Engine {
   size_t room_ ABSL_GUARDED_BY(mutex_);             // how many turns could be admitted now
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  // Owned by the engine thread.
+  // Only the engine thread uses these members.
   using Turns = StepPipeline::Turns;
-  Turns waiting_;  // by priority, then arrival
+  Turns waiting_;  // ordered by priority, then arrival
   Turns running_;
   StepPipeline pipeline_;  // composes steps of the turns in running_
   ReaderWakes wakes_;

@@ -13,8 +13,8 @@
 namespace longstream {
 namespace {
 
-// The time of a prompt piece of at least so many tokens, alone in its step, shows the cost of a
-// token. The time of a shorter piece mostly shows the fixed cost of a step.
+// If a prompt piece of at least this many tokens is alone in its step, the step's time shows the
+// cost of a token. The time of a shorter piece mostly shows the fixed cost of a step.
 constexpr uint64_t kTellingTokens = 64;
 
 absl::Status Failure(const absl::Status& status) {
@@ -102,8 +102,8 @@ void StepPipeline::TakeInOldest() {
   }
   const MonotonicTime now = MonotonicTime::Now();
   if (results.ok()) {
-    // The step's own time begins when the previous step is done, because only then does it have the
-    // device to itself.
+    // The time of this step begins when the previous step is done, because only then does this step
+    // have the device to itself.
     const absl::Duration time = now - std::max(step.submitted, last_done_);
     cost_model_.Learn(step.decode_rows, step.prompt_tokens, time);
     if (step.decode_rows == 0 && step.prompt_tokens >= kTellingTokens) {

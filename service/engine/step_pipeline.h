@@ -25,8 +25,8 @@ namespace longstream {
 //
 // A second step is submitted only if no turn has to wait for the results of the first one. A turn
 // has to wait if its penalties count the token that is being drawn, or if taking that token back
-// would cost a recomputation. Without this rule, such a turn would be part of every other step
-// only, and the steps without it would cost as much.
+// would cost a recomputation. Without this rule, such a turn would be part of only every other
+// step, and a step without the turn costs as much as a step with it.
 //
 // The backend refuses a whole step if one entry is malformed. Such a refusal ends no turn. The
 // turns are submitted again one by one, and a turn ends if its entry alone is refused.
@@ -52,7 +52,8 @@ class StepPipeline {
   bool Advance(const Turns& turns);
 
   // The time that reading the prompts of the turns takes, if the next step has no decode rows and
-  // has room for more prompts. Zero if not, if the time is unknown, or if a step is in flight.
+  // has room for more prompts. Zero if these conditions do not hold, if the time is unknown, or if
+  // a step is in flight.
   absl::Duration PromptTime(const Turns& turns) const;
 
   // Waits for all steps in flight and takes in their results.

@@ -1,4 +1,4 @@
-// Executes statements and calls.
+// Executes the statements of a template and the calls in its expressions.
 #include "service/jinja/interpreter.h"
 
 #include <algorithm>
@@ -102,8 +102,9 @@ Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement) {
     if (error.place.line == 0) error.place = statement.expression->place;
     throw;
   }
-  // Like Jinja, checks the condition of an item when the loop reaches the item. Only if the body
-  // uses `loop`, which knows the number of items, all conditions are checked before.
+  // Like Jinja, checks the condition of an item when the loop reaches the item. But if the body
+  // uses `loop`, all conditions are checked before the loop, because `loop` knows the number of
+  // items.
   const auto passes = [&](const Value& item) {
     if (statement.condition == nullptr) return true;
     const InScope scope(this, scope_);

@@ -1,4 +1,4 @@
-// Registers and updates each metric.
+// Registers the metrics of a model in Prometheus, and updates them.
 #include "service/metrics/model_metrics.h"
 
 #include <prometheus/counter.h>

@@ -40,13 +40,13 @@ class ModelMetrics {
   ModelMetrics(const ModelMetrics&) = delete;
   ModelMetrics& operator=(const ModelMetrics&) = delete;
 
-  // Gauges.
+  // These functions set gauges.
   void SetRequests(size_t running, size_t waiting);
   void SetSessions(size_t active, size_t idle);
   void SetMemory(const Memory& memory);
   void SetStreamQueuedBytes(size_t bytes);
 
-  // Counters.
+  // These functions add to counters.
   void AddPromptTokens(uint64_t tokens);
   void AddGeneratedTokens(uint64_t tokens);
   void AddReusedTokens(uint64_t tokens);
@@ -55,7 +55,7 @@ class ModelMetrics {
   // the reason, such as "stop_token", or "".
   void CountRequest(std::string_view code, std::string_view finish_reason);
 
-  // Histograms.
+  // These functions add a value to a histogram.
   void ObserveTimeToFirstToken(double seconds);
   void ObserveInterTokenLatency(double seconds);
   void ObserveQueue(double seconds);

@@ -22,8 +22,8 @@ class ErrorText {
 };
 
 // Checks the prefill grid. The engine divides by it, so it must not be 0. The engine cuts prompts
-// at its multiples; so a step with a full batch of decode rows must have room for one interval of
-// the grid, or a prompt would wait forever.
+// at multiples of the grid. So a step with a full batch of decode rows must also have room for one
+// interval of the grid, or a prompt would wait forever.
 absl::Status CheckInfo(const ls_model_info& info, const BackendModel::Options& options) {
   const uint32_t decode_rows = std::min(options.max_batch_sequences, options.max_batch_tokens);
   const uint32_t room = options.max_batch_tokens - decode_rows;

@@ -50,14 +50,14 @@ class BackendModel {
   const Plugin& plugin() const { return *plugin_; }
   const ls_model_info& info() const { return info_; }
   ls_memory memory() const;
-  // Whether it gains time to have two steps in flight, where the second reads the tokens that the
-  // first draws (LS_CAP_LOOK_AHEAD).
+  // Whether two steps in flight save time (LS_CAP_LOOK_AHEAD). The second step reads the tokens
+  // that the first step draws.
   bool CanLookAhead() const {
     return plugin_->Can(LS_CAP_LOOK_AHEAD) && plugin_->Can(LS_CAP_IN_FLIGHT_TOKENS);
   }
 
   absl::StatusOr<Sequence> CreateSequence();
-  // UNIMPLEMENTED: the backend cannot fork.
+  // Copies a sequence. UNIMPLEMENTED: the backend cannot fork.
   absl::StatusOr<Sequence> ForkSequence(const Sequence& source);
 
   // Submit starts a step, and Wait returns its results. Two steps may be in flight. The pointers in

@@ -75,8 +75,8 @@ absl::StatusOr<std::shared_ptr<const Plugin>> Choose(const ModelSource& source,
 }
 
 // Opens the model on the first device that is present and has a plugin for the model. If that
-// device lacks memory, the error is returned and the next device is not tried: it may be a hundred
-// times slower, so the operator must decide.
+// device lacks memory, returns the error and does not try the next device. The next device may be a
+// hundred times slower, so the operator must decide.
 absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& source,
                                                           Plugins plugins, const Host* host) {
   BackendModel::Options options;

@@ -35,7 +35,7 @@ struct ModelSource {
 
 // The defaults of the model directory for fields that are absent in a request.
 struct GenerationDefaults {
-  std::vector<int32_t> end_token_ids;  // from generation_config.json, else config.json
+  std::vector<int32_t> end_token_ids;  // from generation_config.json, or else from config.json
   std::optional<float>
       temperature;  // 0 if do_sample is false; 1 if it is true and no temperature is given
   std::optional<int32_t> top_k;
@@ -73,7 +73,8 @@ class ServedModel {
   // The chat templates of the model, or an error that says why they cannot be used. The model is
   // served without them.
   const absl::StatusOr<chat::ChatTemplates>& chat() const { return chat_; }
-  // Any longer text has more tokens than the context, whatever its tokens are.
+  // A text of more bytes than this has more tokens than the context, for every possible division
+  // into tokens.
   uint64_t max_text_bytes() const { return max_text_bytes_; }
   const LoadTimes& load_times() const { return load_times_; }
 

@@ -26,7 +26,7 @@ class GrpcServer {
  public:
   struct Options {
     std::string listen = "127.0.0.1:50051";  // host:port; port 0 takes any free port
-    int max_message_bytes = 64 << 20;        // limit for a request; RESOURCE_EXHAUSTED above it
+    int max_message_bytes = 64 << 20;        // a larger request gets RESOURCE_EXHAUSTED
     // The limit for each of two buffers: received bytes that were not read yet, and messages whose
     // long texts wait for a thread. If the first buffer is full, gRPC stops reading. If the second
     // is full, calls end with RESOURCE_EXHAUSTED.

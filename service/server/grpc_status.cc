@@ -1,4 +1,4 @@
-// Converts statuses.
+// Converts absl::Status to grpc::Status.
 #include "service/server/grpc_status.h"
 
 #include <string>

@@ -20,7 +20,7 @@ absl::Status Invalid(const Parts&... parts) {
 
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-// NaN fails the check.
+// Returns an error unless low <= value <= high. NaN is an error too.
 absl::Status CheckRange(const std::string& field, float value, float low, float high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return Invalid(field, ": expected ", low, " ... ", high, ", found ", value);

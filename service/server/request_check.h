@@ -17,7 +17,7 @@
 
 namespace longstream {
 
-inline constexpr uint32_t kMaxTopLogProbs = 20;  // and at most the vocabulary's size
+inline constexpr uint32_t kMaxTopLogProbs = 20;  // a vocabulary with fewer tokens lowers this limit
 inline constexpr int kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopStringBytes = 256;
 inline constexpr int kMaxStopIds = 64;

@@ -9,9 +9,10 @@
 namespace longstream {
 namespace {
 
-// Up to this many bytes a text counts as short. A tokenizer takes 1 ms for it, at worst 20 ms.
+// A text of up to this many bytes counts as short. A tokenizer takes 1 ms for such a text, 20 ms at
+// worst.
 constexpr size_t kShortText = 16 << 10;
-// Memory of a queued call in addition to its text.
+// The memory that a queued call takes in addition to its text.
 constexpr uint64_t kCallBytes = 4 << 10;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Translates field by field.
+// Copies plain values to the fields of messages.
 #include "service/server/to_proto.h"
 
 #include <cmath>

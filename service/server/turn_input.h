@@ -25,8 +25,8 @@ size_t TextBytes(const v1::Input& input);
 // Each text is encoded once. The token before a text decides whether the tokenizer begins a
 // sequence (BOS) or continues after other text.
 //
-// INVALID_ARGUMENT: an input is wrong; the message names the field, the value and the limit. For
-// messages there are more errors: those of chat::AddMessages, and UNIMPLEMENTED or
+// INVALID_ARGUMENT: an input is wrong; the message names the field, the value and the limit.
+// Messages have more errors: the errors of chat::AddMessages, and UNIMPLEMENTED or
 // FAILED_PRECONDITION if the model's chat template cannot be used. Not thread-safe.
 class TurnInput {
  public:

@@ -18,7 +18,7 @@ absl::Status TurnPump::Start(NewTurn turn, TurnRequest request, std::shared_ptr<
   }
   if (!reason.ok()) turn_.Cancel(reason);
   absl::Status status = turn.Start(turn_);
-  if (!status.ok()) turn_.SetReader(nullptr);  // the reader holds the owner
+  if (!status.ok()) turn_.SetReader(nullptr);  // the reader function holds the owner
   return status;
 }
 
@@ -44,7 +44,7 @@ void TurnPump::Pump() {
     const TurnStream::Item item = turn_.Next();
     if (std::holds_alternative<std::monostate>(item)) return;
     if (const auto* end = std::get_if<TurnEnd>(&item)) {
-      turn_.SetReader(nullptr);  // the reader holds the owner; so does Pump's caller
+      turn_.SetReader(nullptr);  // the reader function holds the owner; Pump's caller holds it too
       return sink_->OnEnd(*end);
     }
     const auto& event = std::get<TurnEvent>(item);

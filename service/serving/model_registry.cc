@@ -1,4 +1,4 @@
-// Loads the models and keeps their states.
+// Loads the models of the server one after the other and keeps their states.
 #include "service/serving/model_registry.h"
 
 #include <utility>

@@ -14,11 +14,11 @@ namespace longstream {
 
 // The whole state of a session. The caches can always be computed again from the state.
 //
-// Only the holder of the session's lease (TurnLease) uses it, so it needs no lock.
+// Only the holder of the session's lease (TurnLease) uses the state, so the state needs no lock.
 struct SessionState {
   std::vector<int32_t> tokens;
   std::vector<bool> generated;  // per token: whether the model drew it
-  // The conversation whose text the tokens are. nullptr: the tokens are not a conversation.
+  // The conversation that the tokens encode. nullptr: the tokens are not a conversation.
   std::shared_ptr<const chat::History> conversation;  // shared with forks
 };
 
@@ -30,10 +30,10 @@ struct SessionCaches {
   // The sequence has read a prefix of the tokens, but never the last token. So the next turn always
   // has a token to read, and logits to draw from.
   Sequence sequence;
-  // The number of tokens that the sequence had read when it was last complete. If its position is
-  // lower now, the tokens in between will be computed again.
+  // The number of tokens that the sequence had read when it was last complete. If the sequence's
+  // position is lower now, the tokens between the two positions will be computed again.
   uint64_t computed_tokens = 0;
-  // Why the position is lower. The next turn reports it.
+  // Why the position is lower than computed_tokens. The next turn reports this reason.
   std::string recompute_reason;
 };
 

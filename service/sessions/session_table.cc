@@ -1,4 +1,4 @@
-// Implements the table with a map.
+// Implements the session table with a map.
 #include "service/sessions/session_table.h"
 
 #include <utility>

@@ -19,8 +19,8 @@
 namespace longstream {
 
 // Thread-safe. Sessions are shared: the table, a running turn and the mailbox of the engine may
-// hold the same session. The engine frees the caches of a session; the destruction of the last
-// pointer does not.
+// hold the same session. The engine frees the caches of a session. Destroying the last pointer to a
+// session does not free them.
 class SessionTable {
  public:
   // `max_sessions`: Insert fails with RESOURCE_EXHAUSTED beyond it. 0: no limit.

@@ -50,7 +50,7 @@ struct DecodeOptions {
 
 // How the bytes of tokens become the text of a sequence.
 struct DecodeRules {
-  size_t strip_spaces = 0;  // at most so many spaces are removed at the beginning
+  size_t strip_spaces = 0;  // at most this many spaces are removed at the beginning
   InvalidUtf8 invalid = InvalidUtf8::kOneReplacement;
 };
 
@@ -61,7 +61,7 @@ struct TokenizerInfo {
   int vocab_size = 0;
   // A hash of everything that affects the ids of a text. It is the same in every process and build.
   uint64_t fingerprint = 0;
-  // bos_token and eos_token of tokenizer_config.json.
+  // The ids of bos_token and eos_token in tokenizer_config.json.
   std::optional<int32_t> bos_id = std::nullopt;
   std::optional<int32_t> eos_id = std::nullopt;
   // The ids that the post_processor of tokenizer.json puts before a text, such as
@@ -101,8 +101,8 @@ class Tokenizer {
   // has no token or is outside the vocabulary. Valid while the tokenizer exists.
   virtual std::string_view TokenBytes(int32_t id) const = 0;
 
-  // Returns the same for the first token of a sequence that gives text. Some tokenizers remove from
-  // it the space that they put there.
+  // Returns the bytes of a token that is the first token with text in its sequence. Some tokenizers
+  // put a space before a sequence, and here remove that space from the token.
   virtual std::string_view FirstTokenBytes(int32_t id) const { return TokenBytes(id); }
 
   // Whether the id is a special token, which marks structure and is not text.

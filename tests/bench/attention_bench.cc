@@ -1,8 +1,10 @@
-// Speed of attention and linear recurrence on this processor, compared to its limits (yardstick.h).
-// The limit of decode is the read probe, that of prefill the peak of f32.
+// Measures attention and linear recurrence on this processor, and compares their speed to the
+// processor's limits (yardstick.h). The limit of decode is the bandwidth of the read probe. The
+// limit of prefill is the peak rate of f32 multiply-adds.
 //
-// Heads as in Qwen3-0.6B (16 / 8 of 128), caches in bf16, pages in int8 as well. LONGSTREAM_ISA
-// chooses the instruction set.
+// The heads are those of Qwen3-0.6B: 16 heads of queries and 8 of keys and values, 128 numbers
+// each. Caches are bf16; pages are also measured as int8. LONGSTREAM_ISA chooses the instruction
+// set.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -25,7 +27,8 @@ constexpr int32_t kGrid = 64;
 // layers.
 constexpr int64_t kCacheBytes = int64_t{512} << 20;
 
-// N(0, 1) as int8, in steps of 1/42. The scales of a head follow its numbers.
+// Makes pages of random numbers, N(0, 1) as int8 with the scale 1/42. The scales of a head follow
+// the head's numbers.
 Memory Int8Pages(int64_t heads) {
   constexpr int64_t kNumbers = int64_t{kPageTokens} * kDim;
   const int64_t head_bytes = PagedHeadBytes(DType::kI8, kPageTokens, kDim);
@@ -42,8 +45,8 @@ Memory Int8Pages(int64_t heads) {
   return memory;
 }
 
-// Scores per head of a causal prefill of `rows` rows that end at `context`, at most `window` per
-// row.
+// Returns the number of scores of one head in a causal prefill of `rows` rows that end at position
+// `context`. A row has at most `window` scores.
 double Scores(int64_t context, int64_t rows, int64_t window) {
   double scores = 0;
   for (int64_t p = context - rows; p < context; ++p) {
@@ -52,13 +55,14 @@ double Scores(int64_t context, int64_t rows, int64_t window) {
   return scores;
 }
 
-// `bytes`: keys and values, read once. A score and its weighted value take two multiply-adds per
-// element of a head.
+// `bytes` is the size of the keys and values, which are read once. A score and its weighted value
+// take two multiply-adds per element of a head.
 Work AttentionWork(double scores, int64_t bytes) {
   return {.bytes = static_cast<double>(bytes), .flops = 4.0 * kHeads * kDim * scores};
 }
 
-// Rows of one sequence that end at `context`: queries, and where the results go.
+// The queries of the last `rows` rows of a sequence of `context` tokens, and the memory for the
+// results.
 struct Queries {
   Queries(int64_t context, int64_t rows)
       : step(context, rows), q(Numbers(rows * kHeads * kDim)), out(q.size()) {}
@@ -112,7 +116,8 @@ void PagedSizes(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK_CAPTURE(Paged, bf16, DType::kBF16)->Apply(PagedSizes);
 BENCHMARK_CAPTURE(Paged, int8, DType::kI8)->Apply(PagedSizes);
 
-// Arguments: context, rows, window, threads. The window's keys are in the ring and in the step.
+// Arguments: context, rows, window, threads. The window's keys and values are in the ring and in
+// the rows of the step.
 void Window(benchmark::State& state) {
   const int64_t context = state.range(0), rows = state.range(1);
   const int32_t window = static_cast<int32_t>(state.range(2));
@@ -165,8 +170,9 @@ struct RecurrentShape {
   bool gated;
 };
 
-// Every row reads and updates the state, whose bytes count once per call. It also has scores and
-// weighted values within its block of kGrid rows, half a block on average.
+// Every row reads and updates the state, whose bytes count once per call. A row also has scores and
+// weighted values for the earlier rows of its block of kGrid rows. On average these are half a
+// block.
 Work RecurrenceWork(const RecurrentShape& shape, int64_t rows) {
   const double per_head =
       4.0 * shape.key_dim * shape.value_dim + 1.0 * kGrid * (shape.key_dim + shape.value_dim);
@@ -181,7 +187,8 @@ void Recurrence(benchmark::State& state, const RecurrentShape& shape) {
   const int64_t v_width = int64_t{shape.num_heads} * shape.value_dim;
   const int64_t state_floats = q_width * shape.value_dim;
   const int64_t slot_floats = state_floats + kGrid * (2 * q_width + v_width);
-  // Like a model's layers: decode visits other states before it returns to one.
+  // Decode visits other states before it returns to the same state, like a model in which each
+  // layer has a state.
   const int64_t slots = rows > 1 ? 1 : kCacheBytes / (slot_floats * 4);
   std::vector<float> memory = Numbers(slots * slot_floats);
   std::vector<float> q = Numbers(rows * q_width), k = Numbers(rows * q_width);

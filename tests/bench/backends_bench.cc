@@ -1,7 +1,7 @@
 // How time per token grows with the context: prefill and decode at 1K and 16K tokens, for models
-// with one kind of layer. Window-only and RNN-only models should be flat; full attention is there
-// for comparison. Random weights of a mid-size model. Exits with 1 if a window-only or RNN-only
-// model is not flat.
+// with one kind of layer. In window-only and RNN-only models the time per token should not grow;
+// full attention is there for comparison. The weights are random, in the shape of a mid-size model.
+// Exits with 1 if the time per token grows in a window-only or RNN-only model.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
@@ -26,14 +26,14 @@ namespace longstream {
 namespace {
 
 constexpr uint32_t kPiece = 512;   // tokens of a prefill step
-constexpr int kDecodeTokens = 64;  // from grid line to grid line
+constexpr int kDecodeTokens = 64;  // the steps from one grid line to the next
 constexpr int64_t kShort = 1024;
 constexpr int64_t kLong = 16384;
 
 struct Row {
   const char* name;
   std::string plan;
-  bool bounded;  // the long context must be nearly as fast as the short one
+  bool bounded;  // decode and prefill at kLong must be nearly as fast as at kShort
 };
 
 // 26M parameters in 8 layers, 4 MB of embeddings: a step reads 55 MB of weights.
@@ -62,7 +62,8 @@ double Step(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens
   entry.tokens = tokens.data();
   entry.num_tokens = static_cast<uint32_t>(tokens.size());
   entry.is_decode = is_decode ? 1 : 0;
-  entry.log_prob_rows = is_decode ? LS_ROWS_LAST : LS_ROWS_NONE;  // runs the head
+  // LS_ROWS_LAST makes the step run the head.
+  entry.log_prob_rows = is_decode ? LS_ROWS_LAST : LS_ROWS_NONE;
   const ls_batch batch = {sizeof(ls_batch), &entry, 1};
   ls_results results{};
   const double seconds = SecondsOf([&] { results = model.Wait(model.Submit(batch)); });
@@ -86,7 +87,7 @@ struct Times {
     keep(decode, other.decode);
   }
 
-  // Microseconds per token.
+  // Prefill time in microseconds per token.
   double PrefillPerToken() const { return 1e6 * Mean(prefill) / kPiece; }
   double DecodePerToken() const { return 1e6 * Mean(decode); }
 
@@ -113,7 +114,7 @@ Times Measure(Model& model, int64_t context) {
 constexpr double kPrefillLimit = 1.2;
 constexpr double kDecodeLimit = 1.1;
 
-// Whether the row is within its limits.
+// Prints the row. Returns whether it is within its limits.
 bool Print(const Row& row, const Times& at_1k, const Times& at_16k) {
   const double prefill = at_16k.PrefillPerToken() / at_1k.PrefillPerToken();
   const double decode = at_16k.DecodePerToken() / at_1k.DecodePerToken();
@@ -133,7 +134,7 @@ bool Run(const Row& row, int rounds, const Executor& executor, nlohmann::ordered
   ModelWeights weights = RandomWeights(spec, DType::kBF16, DeviceOps(), executor);
   Model model(std::move(spec), std::move(weights), DType::kBF16, DeviceOps(), executor,
               {0, kPiece, 1});
-  Measure(model, kShort);  // touches all memory
+  Measure(model, kShort);  // this run touches all memory
   Times at_1k = Measure(model, kShort);
   Times at_16k = Measure(model, kLong);
   for (int round = 1; round < (row.bounded ? rounds : std::min(rounds, 2)); ++round) {

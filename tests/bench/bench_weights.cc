@@ -15,7 +15,7 @@ namespace longstream {
 namespace {
 
 constexpr int64_t kNumbers = int64_t{151936} * 1024;
-// Rows of random numbers, repeated in all weights.
+// The number of rows of random numbers. All weights repeat these rows.
 constexpr int64_t kSourceRows = 2048;
 
 std::vector<float> SourceRows(int64_t k) {

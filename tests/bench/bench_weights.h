@@ -10,13 +10,13 @@
 
 namespace longstream {
 
-// Weights [n, k] of N(0, 1) / sqrt(k), together as large as a head [151936, 1024]. No processor
-// cache holds them: a benchmark that takes another weight for every call reads memory, as the
-// layers of a model do.
+// Weights [n, k] of N(0, 1) / sqrt(k), which together are as large as a head [151936, 1024]. No
+// processor cache holds all of them. So a benchmark that takes another weight for every call reads
+// memory, as the layers of a model do.
 class BenchWeights {
  public:
-  // The last weights that were asked for; earlier ones are freed. REQUIRES: n k is at most the size
-  // of that head.
+  // The last weights that were asked for; earlier ones are freed.
+  // REQUIRES: n * k <= 151936 * 1024.
   static const BenchWeights& Of(DType type, int64_t n, int64_t k);
 
   // The weight of call i = 0, 1, ...
@@ -32,7 +32,7 @@ class BenchWeights {
   int64_t count_;
   size_t stride_;  // bytes from one weight to the next
   Memory memory_;
-  size_t read_bytes_ = 0;  // of all weights
+  size_t read_bytes_ = 0;  // of all weights together
 };
 
 }  // namespace longstream

@@ -1,5 +1,5 @@
-// Speed of products with weights and of sampling on this processor, compared to its limits
-// (yardstick.h).
+// Measures products with weights and sampling on this processor, and compares their speed to the
+// processor's limits (yardstick.h).
 //
 // The argument `threads` is the size of the pool. LONGSTREAM_ISA chooses the instruction set.
 #include <benchmark/benchmark.h>
@@ -17,7 +17,8 @@ namespace {
 constexpr int64_t kInputs = 1024;
 constexpr int64_t kVocabulary = 151936;
 
-// A product of `rows` rows and a matrix of `weights` numbers, whose `bytes` are read once.
+// The work of a product of `rows` rows and a matrix of `weights` numbers. The matrix has `bytes`
+// bytes, which are read once.
 Work ProductWork(int64_t rows, int64_t weights, size_t bytes) {
   return {.bytes = static_cast<double>(bytes), .flops = 2.0 * static_cast<double>(rows * weights)};
 }
@@ -59,7 +60,8 @@ BENCHMARK_CAPTURE(Project, int4, DType::kI4)->Apply(ProjectionSizes);
 
 constexpr int64_t kHidden = 3072;
 
-// Arguments: rows, threads. The first half of a gated MLP, which prepares its rows for the second.
+// Arguments: rows, threads. Runs the first half of a gated MLP, which prepares its rows for the
+// second half.
 void GatedMlp(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   const BenchWeights& weights = BenchWeights::Of(type, kHidden, kInputs);
@@ -91,7 +93,8 @@ void ProjectBack(benchmark::State& state, DType type) {
   const BenchWeights& weights = BenchWeights::Of(type, kInputs, kHidden);
   std::vector<float> in(PreparedBytes(rows, kHidden) / sizeof(float), 0.5f);
   std::vector<float> x(static_cast<size_t>(rows * kInputs));
-  // Stands for the first half: it prepares nothing, and the rows stay as they are.
+  // This op stands for the first half of the MLP. It prepares nothing, so the rows stay as they
+  // are.
   const LinearFunction prepares_nothing = [](Stream&, const LinearArgs&) {};
   LinearArgs args;
   args.scale = 1e-6f;
@@ -109,7 +112,8 @@ BENCHMARK_CAPTURE(ProjectBack, bf16, DType::kBF16)->Name("ProjectResidual/bf16")
 BENCHMARK_CAPTURE(ProjectBack, int8, DType::kI8)->Name("ProjectResidual/int8")->Apply(BlockSizes);
 BENCHMARK_CAPTURE(ProjectBack, int4, DType::kI4)->Name("ProjectResidual/int4")->Apply(BlockSizes);
 
-// One row of a large vocabulary, logits N(0, 3), on one thread. The bytes of the logits count.
+// Samples from one row of logits N(0, 3) of a large vocabulary, on one thread. The work is the
+// bytes of the logits.
 void Sample(benchmark::State& state, const SamplingRow& parameters) {
   std::mt19937 engine(1);
   std::normal_distribution<float> normal(0.0f, 3.0f);

@@ -1,4 +1,4 @@
-// Compiled once per instruction set, like the kernels.
+// This file is compiled once per instruction set, like the kernels.
 #include "tests/bench/probe.h"
 
 #include "kernels/cpu/simd/simd.h"
@@ -6,7 +6,9 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-constexpr int kSums = 12;  // native registers; enough to hide a latency of 4 at 2 per cycle
+// The number of independent sums in registers. It is large enough to hide a latency of 4 cycles at
+// 2 multiply-adds per cycle.
+constexpr int kSums = 12;
 
 float Read(const void* data, size_t bytes) {
   const float* from = static_cast<const float*>(data);

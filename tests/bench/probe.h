@@ -10,10 +10,10 @@ namespace longstream {
 struct Probe {
   // Reads `bytes`, a multiple of 1024. The result keeps the compiler from removing the reads.
   float (*read)(const void* data, size_t bytes);
-  // Independent f32 multiply-adds in registers. Returns the number of floating point operations
-  // (two per multiply-add and lane).
+  // Runs independent f32 multiply-adds in registers. Returns the number of floating point
+  // operations (two per multiply-add and lane).
   double (*multiply_add_f32)(int64_t iterations, float* result);
-  // The same with bf16 dot products; nullptr: the instruction set has none.
+  // Does the same with bf16 dot products; nullptr if the instruction set has none of them.
   double (*multiply_add_bf16)(int64_t iterations, float* result);
 };
 

@@ -1,4 +1,4 @@
-// Reads memory.
+// Reads memory on all threads of an executor.
 #include "tests/bench/read_bandwidth.h"
 
 #include <sys/mman.h>

@@ -22,7 +22,7 @@ struct MemoryDeleter {
 using Memory = std::unique_ptr<std::byte, MemoryDeleter>;
 Memory Allocate(size_t bytes);
 
-// Too large for any cache.
+// The size of memory that is too large for any processor cache.
 inline constexpr size_t kProbeBytes = size_t{512} << 20;
 
 class ReadBandwidth {
@@ -30,10 +30,10 @@ class ReadBandwidth {
   // `executor`, whose threads read, must outlive this. `bytes`: a multiple of 256 KiB.
   explicit ReadBandwidth(const Executor& executor, size_t bytes = kProbeBytes);
 
-  // One pass over the memory.
+  // Reads the whole memory once.
   void Read() const;
   size_t bytes() const { return bytes_; }
-  // Bytes per second, the median of three passes: some 30 ms.
+  // Returns bytes per second, the median of three passes. The passes take some 30 ms.
   double Measure() const;
 
  private:

@@ -1,9 +1,11 @@
-// Speed of the ops that take a row (or a row's heads) by itself: between projections and attention,
-// and behind the head. Compared to the processor's limits (yardstick.h).
+// Measures the ops that work on each row, or on each head of a row, by itself. These ops run
+// between projections and attention, and after the head. Their speed is compared to the processor's
+// limits (yardstick.h).
 //
-// Shapes as in Qwen3-0.6B: width 1024, 16 / 8 heads of 128, vocabulary 151936. The argument `rows`
-// is 1 for a decode step. An op's reads and writes count once. The previous op leaves activations
-// in a cache, so of_probe may exceed 1. LONGSTREAM_ISA chooses the instruction set.
+// The shapes are those of Qwen3-0.6B: width 1024, 16 heads of queries and 8 of keys and values with
+// 128 numbers each, vocabulary 151936. The argument `rows` is 1 for a decode step. An op's reads
+// and writes count once. The previous op leaves activations in a cache, so of_probe may exceed 1.
+// LONGSTREAM_ISA chooses the instruction set.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -30,7 +32,7 @@ constexpr int64_t kLayers = 16;
 
 Work Bytes(int64_t bytes) { return {.bytes = static_cast<double>(bytes)}; }
 
-// Zeroed memory for caches of all layers.
+// Returns zeroed memory for the caches of all layers.
 Memory Caches(int64_t layer_bytes) {
   const auto bytes = static_cast<size_t>(layer_bytes * kLayers);
   Memory memory = Allocate(bytes);
@@ -81,7 +83,8 @@ void LogN(benchmark::State& state) {
 }
 BENCHMARK(LogN)->Name("LogitScale")->Apply(ForRowsAndThreads);
 
-// Norm of each head, rotation, and the write into pages; each call writes another layer's pages.
+// Norms and rotates each head and writes the keys and values into pages. Each call writes the pages
+// of another layer.
 void WriteCache(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   const Step step(kContext + rows, rows);
@@ -148,7 +151,7 @@ void WriteRing(benchmark::State& state) {
 }
 BENCHMARK(WriteRing)->Name("RingWrite")->Apply(ForRowsAndThreads);
 
-// The near keys of a ReRoPE window, as after a fork or a deep rollback.
+// Rebuilds the near keys of a ReRoPE window, as after a fork or a deep rollback.
 void RebuildRing(benchmark::State& state) {
   constexpr int32_t kWindow = 256;
   const Step step(kContext + 1, 1);
@@ -180,7 +183,7 @@ void RebuildRing(benchmark::State& state) {
 }
 BENCHMARK(RebuildRing)->Name("RingRebuild")->Apply(ForThreads);
 
-// Every step looks up other tokens.
+// Looks up embeddings. Every step looks up other tokens.
 void Lookup(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   std::vector<int32_t> ids(static_cast<size_t>(kVocabulary + rows));
@@ -200,8 +203,8 @@ void Lookup(benchmark::State& state, DType type) {
 BENCHMARK_CAPTURE(Lookup, bf16, DType::kBF16)->Name("Embed/bf16")->Apply(ForRowsAndThreads);
 BENCHMARK_CAPTURE(Lookup, int4, DType::kI4)->Name("Embed/int4")->Apply(ForRowsAndThreads);
 
-// The last row of each of 16 prompts of 32 tokens. In place, so only the first pass moves different
-// rows; every pass costs the same.
+// Moves the last row of each of 16 prompts of 32 tokens to the front. The op works in place, so
+// only its first call finds the original rows; every call costs the same.
 void Gather(benchmark::State& state) {
   constexpr int64_t kPrompts = 16, kTokens = 32;
   std::vector<float> x = Numbers(kPrompts * kTokens * kWidth);
@@ -230,7 +233,7 @@ void Activate(benchmark::State& state) {
 }
 BENCHMARK(Activate)->Name("GauActivate")->Apply(ForRowsAndThreads);
 
-// One row of logits, which the head has just written.
+// Caps one row of logits. In a model, the head has just written this row.
 void Cap(benchmark::State& state) {
   std::vector<float> logits = Numbers(kVocabulary);
   const SoftCapArgs args = {.x = Rows(logits, 1, kVocabulary), .cap = 30.0f};

@@ -1,4 +1,4 @@
-// How benchmarks read the clock, and medians.
+// Reads the clock for benchmarks, and computes medians.
 #ifndef LONGSTREAM_TESTS_BENCH_TIMING_H_
 #define LONGSTREAM_TESTS_BENCH_TIMING_H_
 
@@ -21,7 +21,8 @@ double SecondsOf(const Work& work) {
   return Seconds() - begin;
 }
 
-// Of an even number of values the mean of the two in the middle. REQUIRES: there is a value.
+// Returns the median. For an even number of values this is the mean of the two in the middle.
+// REQUIRES: there is a value.
 inline double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t middle = values.size() / 2;

@@ -1,4 +1,4 @@
-// Pools, memory, and the benchmarks of the processor itself.
+// Makes pools and memory for benchmarks, and measures the processor's limits.
 #include "tests/bench/yardstick.h"
 
 #include <map>
@@ -14,10 +14,10 @@
 namespace longstream {
 namespace {
 
-constexpr size_t kPeriod = 1048583;  // of Numbers
+constexpr size_t kPeriod = 1048583;  // Numbers(count) repeats after this many numbers
 using MultiplyAddLoop = double (*)(int64_t iterations, float* result);
 
-// Operations of the loop on all threads.
+// Runs the loop on all threads. Returns the floating point operations of all threads together.
 double MultiplyAdds(int64_t threads, MultiplyAddLoop loop) {
   std::vector<double> done(static_cast<size_t>(threads));
   ParallelFor(ExecutorOf(threads), static_cast<uint32_t>(threads), [&](uint32_t i) {
@@ -42,7 +42,7 @@ void Peak(benchmark::State& state, MultiplyAddLoop loop) {
   state.counters["FLOP/s"] = benchmark::Counter(operations, benchmark::Counter::kIsRate);
 }
 
-// An instruction set without a probe has no row for it.
+// Adds a row for each probe. An instruction set without bf16 dot products has no row PeakBF16.
 bool RegisterProbes() noexcept {
   const Probe probe = DeviceProbe();
   ForThreads(benchmark::RegisterBenchmark("ReadBandwidth", ReadBandwidthOf));
@@ -54,7 +54,7 @@ bool RegisterProbes() noexcept {
 }
 [[maybe_unused]] const bool registered = RegisterProbes();
 
-// What some number of threads reaches at most, per second.
+// The most bytes and operations per second that a number of threads reaches.
 struct Limits {
   double bytes = 0;
   double f32 = 0;
@@ -63,7 +63,7 @@ struct Limits {
 
 double MultiplyAddsPerSecond(int64_t threads, MultiplyAddLoop loop) {
   if (loop == nullptr) return 0;
-  constexpr int kLoops = 4;  // some 10 ms
+  constexpr int kLoops = 4;  // these loops take some 10 ms
   std::vector<double> rates(3);
   for (double& rate : rates) {
     double operations = 0;
@@ -84,7 +84,7 @@ const Limits& LimitsNow(int64_t threads) {
     Limits limits;
     double at = 0;
   };
-  constexpr double kFresh = 0.1;  // seconds
+  constexpr double kFresh = 0.1;  // seconds for which a measurement is used again
   static std::map<int64_t, std::unique_ptr<Measured>> of_threads;
   std::unique_ptr<Measured>& measured = of_threads[threads];
   if (measured == nullptr) measured = std::make_unique<Measured>(threads);

@@ -18,19 +18,22 @@
 
 namespace longstream {
 
-// The numbers of threads of the rows: one, and one per logical processor.
+// The numbers of threads with which benchmarks run: one thread, and one thread per logical
+// processor.
 const std::vector<int64_t>& BenchThreads();
 
 // An executor over a pool of `threads` threads, which lives as long as the process.
 Executor ExecutorOf(int64_t threads);
 
-// Arguments of a benchmark: each number of threads; 1 and 512 rows with each number of threads.
+// ForThreads runs a benchmark with each number of threads. ForRowsAndThreads runs it with 1 and
+// with 512 rows, each with each number of threads.
 void ForThreads(benchmark::internal::Benchmark* benchmark);
 void ForRowsAndThreads(benchmark::internal::Benchmark* benchmark);
 
-// Random numbers, N(0, 1). They repeat after about a million, which saves time.
+// Random numbers, N(0, 1). The numbers repeat after about a million, because drawing fewer numbers
+// saves time.
 std::vector<float> Numbers(int64_t count);
-// The same in bf16, in memory like that of caches.
+// Random numbers N(0, 1) as bf16, in memory of the same kind as that of caches.
 Memory BF16Numbers(int64_t count);
 
 inline Matrix Rows(std::vector<float>& values, int64_t rows, int64_t cols) {
@@ -46,13 +49,12 @@ struct Work {
   double flops = 0;  // floating point operations, two per multiply-add; 0: not known
 };
 
-// A row's figures, of all its calls together: bytes_per_second and FLOP/s, and as fractions of the
-// limits for the same number of threads
-//   of_probe      of the read probe's bytes per second, which memory limits: more than 1 if caches
-//                 hold the data
-//   of_peak       of the FLOP/s of f32 multiply-adds: more than 1 if products of bf16 or int8 take
-//                 fewer instructions
-//   of_peak_bf16  of the FLOP/s of bf16 dot products, if the instruction set has them
+// Reports the figures of a row over all its calls: bytes_per_second, FLOP/s, and three fractions of
+// the limits that the same number of threads reaches
+//   of_probe      bytes_per_second / the read probe's: more than 1 if caches hold the data
+//   of_peak       FLOP/s / the peak of f32 multiply-adds: more than 1 if products of bf16 or int8
+//                 take fewer instructions
+//   of_peak_bf16  FLOP/s / the peak of bf16 dot products, if the instruction set has them
 void ReportSpeed(benchmark::State& state, int64_t threads, const Work& work, double seconds);
 
 // Calls `op` with a stream on `threads` threads as often as the benchmark asks for, and reports its

@@ -27,7 +27,7 @@ TEST_F(BenchTest, MeasuresEveryRequest) {
     EXPECT_LE(bench[figure]["p90"], bench[figure]["p99"]);
     EXPECT_LE(bench[figure]["p99"], bench[figure]["max"]);
   }
-  // A step takes 20 ms and gives one token.
+  // A step of the model takes 20 ms and gives each stream one token.
   EXPECT_GT(bench["inter_token_latency_ms"]["p50"], 19.0);
 }
 

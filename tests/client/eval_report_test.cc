@@ -80,9 +80,9 @@ TEST(PlotTest, DrawsWhatWasCounted) {
   EXPECT_THAT(svg, HasSubstr("</svg>\n"));
   EXPECT_THAT(svg, HasSubstr(">b&lt;&amp;&quot;><"));
   EXPECT_THAT(svg, HasSubstr(">position, tokens<"));
-  // x: positions 32 to 256 are log2(256/32) = 3 steps over 500 pixels, which begin at x = 60.
-  // Position 160 lies at log2(160/32) = 2.32 steps. y: 0 % is at 345 and 100 % at 40. The first row
-  // of the second model is empty.
+  // The x axis has log2(256/32) = 3 steps from position 32 to 256. These are 500 pixels that begin
+  // at x = 60. Position 160 lies at log2(160/32) = 2.32 steps. On the y axis, 0 % is at y = 345 and
+  // 100 % at y = 40. The first row of the second model is empty.
   EXPECT_THAT(svg, HasSubstr("points=\"60.0,268.8 447.0,116.2 \""));
   EXPECT_THAT(svg, HasSubstr("points=\"447.0,192.5 \""));
   // The mark is at 128, which is two of the three steps.

@@ -1,4 +1,4 @@
-// A signal cancels the work that has registered for it; a second signal ends the program.
+// A signal calls the function of every OnInterrupt. A second signal ends the program.
 #include "client/interrupt.h"
 
 #include <gtest/gtest.h>

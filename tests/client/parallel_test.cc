@@ -1,4 +1,4 @@
-// Loops over several threads.
+// ForEach and ForEachInOrder run calls on several threads.
 #include "client/parallel.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(ForEachTest, ThrowsWhatWasThrownFirstAndStops) {
   EXPECT_LE(of_three, 3);
 }
 
-// The call for 0 ends last, because it waits for the other three.
+// The call for i = 0 ends last, because it waits for the other three calls.
 TEST(ForEachInOrderTest, TakesResultsInOrder) {
   std::atomic<int> ended = 0;
   std::vector<int> taken;

@@ -16,8 +16,8 @@ struct NamedCheck {
 };
 using Checks = std::vector<NamedCheck>;
 
-// Check the plugin's file and its table, without opening a model. All other checks run only if
-// these pass.
+// These two functions check the plugin's file and its table, without opening a model. All other
+// checks run only if these checks pass.
 void RunFileChecks(const std::string& plugin, Report& report);
 void RunTableChecks(const ls_backend& backend, Report& report);
 

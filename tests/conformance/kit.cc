@@ -11,8 +11,8 @@
 namespace longstream::conformance {
 namespace {
 
-// The default budget on a device other than the host has room for this many of the longest
-// sequences. No check makes more.
+// On a device other than the host, the default budget has room for this many of the longest
+// sequences. No check makes more sequences.
 constexpr uint64_t kDeviceSequences = 64;
 
 }  // namespace
@@ -21,7 +21,7 @@ std::vector<int32_t> PseudoRandomTokens(uint64_t seed, size_t count, uint32_t vo
   std::vector<int32_t> tokens;
   uint64_t state = seed;
   for (size_t i = 0; i < count; ++i) {
-    // SplitMix64 (Steele et al. 2014).
+    // The generator is SplitMix64 (Steele et al. 2014).
     uint64_t x = state += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
@@ -67,8 +67,7 @@ OpenOptions Kit::Defaults() const {
   OpenOptions options;
   options.options = target_.options;
   options.max_batch_tokens = 8 * (prompt_ + tail());
-  // Without a budget a model would take all memory of a GPU and fill it with zeros, each time one
-  // is opened.
+  // Without a budget, each opened model would take all memory of the GPU and fill it with zeros.
   if (std::strcmp(backend_.device, "cpu") != 0) options.cache_bytes_budget = device_budget_;
   return options;
 }
@@ -104,7 +103,7 @@ int RunConformance(const Target& target, std::ostream& out) {
   // A plugin that breaks the ABI cannot be called, and a model that does not open cannot be
   // checked.
   bool usable = report.num_failed() == 0;
-  int num_run = 0;  // checks that ran before --only takes effect
+  int num_run = 0;  // the number of checks that ran before --only takes effect
   if (usable) {
     const PluginFile plugin(target.plugin);
     RunTableChecks(*plugin.backend(), report);

@@ -16,7 +16,8 @@ void RequireOk(ls_code code, const char* call, const std::string& error) {
   if (code != LS_OK) throw CheckFailed{std::string(call) + ": " + NameOf(code) + ": " + error};
 }
 
-// Calls function(error) and stores its sentence. A failure without a sentence ends the check.
+// Calls function(error) and stores the sentence that the plugin wrote. A failure without a sentence
+// ends the check.
 template <typename Function>
 ls_code Call(const char* name, std::string* error, Function&& function) {
   ErrorText text;

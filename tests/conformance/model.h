@@ -114,7 +114,7 @@ class Sequence {
   ls_code TryReserve(uint64_t tokens, std::string* error = nullptr);
   ls_code TryCheckpoint(std::string* error = nullptr);
   ls_code TryTruncate(uint64_t position, uint64_t* restored, std::string* error = nullptr);
-  // The writer that the plugin is given fails after `limit` bytes.
+  // Exports through a writer that fails after `limit` bytes.
   ls_code TryExport(std::string* snapshot, std::string* error = nullptr, size_t limit = SIZE_MAX);
 
  private:
@@ -134,7 +134,7 @@ struct Entry {
   const ls_sampling* sampling = nullptr;  // nullptr: nothing is sampled
 };
 
-// tokens[begin, end)
+// Returns tokens[begin, end).
 std::vector<int32_t> Part(const std::vector<int32_t>& tokens, size_t begin, size_t end);
 
 Entry Prefill(Sequence& sequence, std::vector<int32_t> tokens);

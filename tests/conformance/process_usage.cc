@@ -36,7 +36,7 @@ bool IsFlat(const ProcessUsage& growth) {
 
 ProcessUsage MeasureProcess() {
   ProcessUsage usage;
-  usage.heap_bytes = HeapBytes();  // first, because the code below allocates too
+  usage.heap_bytes = HeapBytes();  // measured first, because the code below allocates too
   usage.file_descriptors = CountEntries("/proc/self/fd");
   usage.threads = CountEntries("/proc/self/task");
   std::string line;

@@ -12,7 +12,7 @@ struct ProcessUsage {
   int64_t file_descriptors = 0;
   int64_t threads = 0;
   int64_t mappings = 0;  // lines of /proc/self/maps; the kernel joins adjacent mappings of one kind
-  int64_t address_bytes = 0;  // of all mappings, even if nothing was written to them
+  int64_t address_bytes = 0;  // the size of all mappings, even if nothing was written to them
   int64_t resident_bytes = 0;
   int64_t heap_bytes = 0;  // allocated by malloc and not freed
 };

@@ -66,7 +66,7 @@ class Report {
 
   void NotApplicable(const std::string& name, const std::string& why);
 
-  // Prints the totals.
+  // Prints how many checks passed, failed and were not applicable.
   void Summarise();
 
   int num_failed() const { return num_failed_; }

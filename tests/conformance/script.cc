@@ -31,7 +31,7 @@ Entry EntryFor(Sequence& sequence, const Piece& piece, const ls_sampling& sampli
   return entry;
 }
 
-// "" if all bits are equal; else the place and size of the first difference.
+// Returns "" if all bits are equal, otherwise the place and size of the first difference.
 std::string Difference(const Output& expected, const Output& found) {
   if (expected.code != found.code) return NameOf(found.code) + " " + found.message;
   if (expected.logits.size() != found.logits.size()) return "another number of logits";
@@ -182,7 +182,7 @@ double RelativeDifference(const std::vector<float>& a, const std::vector<float>&
       sum += a[i];
       sum_of_squares += double{a[i]} * a[i];
       const double here = std::abs(double{a[i]} - b[i]);
-      difference = here <= difference ? difference : here;  // keeps a NaN
+      difference = here <= difference ? difference : here;  // a NaN in `here` stays
     }
     const double mean = sum / static_cast<double>(row);
     const double deviation =

@@ -22,7 +22,7 @@ struct Piece {
 // logits of the last row and for the most probable tokens.
 struct Script {
   std::vector<Piece> pieces;
-  uint64_t seed = 0;  // of sampling
+  uint64_t seed = 0;  // the seed of sampling
 
   uint64_t num_tokens() const;
 };
@@ -33,7 +33,7 @@ void AddPrefill(Script& script, const std::vector<int32_t>& tokens, size_t begin
                 const std::vector<size_t>& cuts = {});
 // Appends tokens[begin, end) as decode steps.
 void AddDecode(Script& script, const std::vector<int32_t>& tokens, size_t begin, size_t end);
-// Every `every`-th grid line between `begin` and `end`.
+// Returns every `every`-th grid line between `begin` and `end`.
 std::vector<size_t> GridLines(const Kit& kit, size_t begin, size_t end, size_t every = 1);
 
 // One output per piece.
@@ -57,7 +57,7 @@ std::vector<Trace> RunTogether(Model& model, const std::vector<Script>& scripts,
 Trace RunInFlight(Model& model, const std::vector<Entry>& entries,
                   const std::function<void(size_t i)>& after_submit = {});
 
-// The outputs from `first` on.
+// Returns the outputs of the trace from index `first` on.
 Trace Tail(const Trace& trace, size_t first);
 
 // Report a failure if any bit differs. The message has `where`, and the place and the size of the
@@ -66,11 +66,11 @@ void ExpectSame(Check& check, const std::string& where, const Output& expected,
                 const Output& found);
 void ExpectSame(Check& check, const std::string& where, const Trace& expected, const Trace& found);
 
-// A number as text for people, even if it is very small.
+// Returns a number as text for people, even if the number is very small.
 std::string Text(double number);
 
-// The largest |a - b| over all rows, in standard deviations of the row of `a`. a, b: [rows, row].
-// Infinity if a number is NaN or the sizes differ.
+// Returns the largest |a - b| over all rows, in standard deviations of the row of `a`. a and b have
+// rows of `row` numbers. Returns infinity if a number is NaN or the sizes differ.
 double RelativeDifference(const std::vector<float>& a, const std::vector<float>& b, size_t row);
 
 }  // namespace longstream::conformance

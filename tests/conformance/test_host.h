@@ -23,7 +23,8 @@ class TestHost {
 
   const ls_host* table() const { return &table_; }
 
-  // A sentence about an action of the plugin that the ABI forbids, or "".
+  // Returns a sentence that names an action of the plugin that the ABI forbids, or "" if there was
+  // none.
   std::string misuse() const;
 
  private:

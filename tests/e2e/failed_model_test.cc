@@ -26,7 +26,8 @@ namespace {
 using nlohmann::ordered_json;
 using testing::HasSubstr;
 
-constexpr size_t kLengthBytes = 8;  // the header's length, little-endian, is the first 8 bytes
+// A safetensors file begins with the header's length, 8 little-endian bytes.
+constexpr size_t kLengthBytes = 8;
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -150,7 +151,8 @@ class DamagedCheckpoint {
   std::string sentence_;
 };
 
-// Waits until the server has loaded the model or failed to. Returns the model as it is listed then.
+// Waits until the server has loaded the model or failed to. Returns the model as the server lists
+// it then.
 v1::Model Loaded(client::Connection& connection, const std::string& name) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   v1::Model model = connection.Model(name);

@@ -252,8 +252,8 @@ void WriteTokenizer(const Voice& voice, const Snapshot& snapshot) {
   if (voice.template_in == TemplateIn::kFile) {
     snapshot.Write("chat_template.jinja", chat_template);
   }
-  // Most files on the hub have this value, which is Python's way to say "no limit". It needs 100
-  // bits.
+  // Most files on the hub have this number for model_max_length. It needs 100 bits, and in Python
+  // it means "no limit".
   std::string config = TokenizerConfig(voice, chat_template).dump();
   config.insert(1, "\"model_max_length\": 1000000000000000019884624838656, ");
   snapshot.Write("tokenizer_config.json", config);

@@ -32,8 +32,8 @@ struct Voice {
 // entry in the table of hub_directory.cc.
 const Voice& VoiceOf(std::string_view model_type);
 
-// A text, and its ids at the beginning of a session. The ids were computed by the library that the
-// tokenizer comes from.
+// A text, and its ids at the beginning of a session. The library from which the tokenizer comes
+// computed these ids.
 std::pair<std::string, std::vector<int32_t>> TextWithIds(const Voice& voice);
 
 // The number of rows of the embedding and the head. As on the hub, it exceeds the number of tokens
@@ -42,8 +42,8 @@ inline constexpr int64_t kHubVocabulary = 1216;
 
 // Writes a model into the empty directory `root` as the hub's cache stores it: blobs, and a
 // snapshot whose files are links to the blobs. Returns the path of the snapshot. Config and weights
-// come from a case of tests/golden. The vocabulary grows to kHubVocabulary; the additional rows are
-// made from the case's own rows.
+// come from a case of tests/golden. The vocabulary grows to kHubVocabulary tokens, and the
+// additional rows of embedding and head are made from the case's own rows.
 std::filesystem::path WriteHubDirectory(const std::filesystem::path& golden_case,
                                         const Voice& voice, const std::filesystem::path& root);
 

@@ -1,6 +1,7 @@
 // A small version of the measurements in docs/length-extrapolation.md, made as `make eval` makes
-// them. All demo models do well at the length they were trained at. At greater lengths the dense
-// model fails; the hybrids do not, nor does the dense model when it is loaded with ReRoPE.
+// them. All demo models do well at the length at which they were trained. At greater lengths the
+// dense model fails. The hybrids still do well, and so does the dense model when it is loaded with
+// ReRoPE.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

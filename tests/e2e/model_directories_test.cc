@@ -172,7 +172,7 @@ TEST_P(ModelDirectoriesTest, TalksWhereItHasATemplate) {
   EXPECT_EQ(ids, voice_.chat_prefix);
   const client::Generation first = connection_.Generate(request);
   EXPECT_GT(first.tokens(), 0);
-  if (model_.context_limit() < 200) return;  // only one turn fits
+  if (model_.context_limit() < 200) return;  // the context is too short for a second turn
   request.clear_input();
   Say("And then?", request.mutable_input());
   const client::Generation second = connection_.Generate(request);

@@ -44,8 +44,8 @@ class QuantisedAccuracyTest : public testing::TestWithParam<std::string> {
     return arguments;
   }
 
-  // The perplexity over all windows of the text, each scored from an empty history, one token per
-  // byte.
+  // Returns the perplexity over all windows of the text. Each window is scored from an empty
+  // history. A token is one byte.
   double Perplexity(const std::string& model) {
     connection_.WaitUntilServing(model, std::chrono::seconds(60));
     uint64_t tokens = 0;

@@ -27,7 +27,7 @@ class TcpConnection {
 // status is 200.
 std::string Scrape(int port);
 
-// The value of the first sample that has this name and all of these labels.
+// Returns the value of the first sample that has this name and all of these labels.
 std::optional<double> SampleValue(const std::string& text, const std::string& name,
                                   const std::map<std::string, std::string>& labels);
 

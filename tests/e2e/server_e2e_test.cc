@@ -1,5 +1,5 @@
-// The server as a process: failures at start, models that fail to load, what it reports, and how it
-// stops.
+// The server as a process: failures at start, models that fail to load, the server's reports, and
+// how it stops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -197,7 +197,7 @@ TEST_F(ServerE2eTest, APortInUseEndsTheStart) {
   EXPECT_THAT(second.log, HasSubstr("\"level\":\"error\",\"event\":\"start_failed\","
                                     "\"error\":\"listen: cannot bind " +
                                     server.address() + "\"}\n"));
-  // gRPC's own reason is in the same log.
+  // The same log also has the line in which gRPC gives its reason.
   EXPECT_THAT(second.log, HasSubstr("\"event\":\"library\",\"library\":\"grpc\""));
   std::istringstream lines(second.log);
   for (std::string line; std::getline(lines, line);) {

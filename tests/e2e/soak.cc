@@ -2,8 +2,8 @@
 // generates on both and scores the same text; it closes some sessions while a turn runs. Calls are
 // cancelled, exceed deadlines or read slowly at random, and some texts have thousands of tokens. At
 // the end the server must be alive, its memory must not have grown, no session may be stuck, and
-// all memory must have been returned. Every finished request must have the tokens, the
-// log-probability and the position of the same request run alone.
+// all memory must have been returned. Every finished request must give the tokens, the
+// log-probability and the position that the same request gives when it runs alone.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -26,7 +26,7 @@ using grpc::StatusCode;
 using std::chrono::milliseconds;
 
 constexpr int kStreams = 64;
-constexpr int kLongStreams = 4;  // only these of the 64 streams append long texts
+constexpr int kLongStreams = 4;  // the number of streams that append long texts
 constexpr int kRequests = 24;
 constexpr int kLongRequests = 6;
 constexpr const char* kModels[] = {"dense", "hwfa2", "hypenet"};
@@ -40,7 +40,7 @@ constexpr int kAttempts = 8;
 struct Spec {
   std::string model;
   std::string appended;         // appended in a turn before the request; may be empty
-  v1::GenerateRequest request;  // without a session
+  v1::GenerateRequest request;  // the request, without a session id
   // The results of the request when it runs alone.
   std::vector<int32_t> tokens;
   double log_prob = 0;  // the log-probability of the appended text and the prompt
@@ -52,7 +52,7 @@ struct Spec {
 // A session, as the client knows it.
 struct Talk {
   std::string id;
-  // A call of this session was aborted. It may reach the server only now, and then holds the
+  // A call of this session was aborted. The call may reach the server late, and then it holds the
   // session until its abort arrives. So from now on any call may find that the session is taken.
   bool aborted = false;
 
@@ -61,7 +61,7 @@ struct Talk {
   }
 };
 
-// Numbers of calls by the way they ended.
+// The numbers of calls, by the way in which the calls ended.
 struct Counts {
   std::atomic<int> finished = 0;
   std::atomic<int> forked = 0;
@@ -69,7 +69,8 @@ struct Counts {
   std::atomic<int> closed = 0;  // the session was closed while the turn ran
   std::atomic<int> cancelled = 0;
   std::atomic<int> late = 0;
-  std::atomic<int> committed = 0;  // cancelled or late, but the turn had already ended
+  // The client cancelled or the deadline passed, but the turn had already ended.
+  std::atomic<int> committed = 0;
   std::atomic<int> different = 0;
   std::atomic<int> unexpected = 0;
 };
@@ -277,7 +278,8 @@ class Soak {
   // Returns the fork's id, or "" if the call failed.
   std::string Fork(Talk& talk, std::mt19937& random) {
     std::string fork;
-    // A unary call has only one message, so a client cannot cancel or be slow between messages.
+    // Fork is a unary call with one message, so a client cannot cancel it or be slow between
+    // messages.
     const auto behaviour = random() % 2 == 0 ? Behaviour::kPlain : Behaviour::kDeadline;
     const grpc::Status status = caller_.Fork(talk.id, behaviour, random, &fork);
     if (status.ok()) {
@@ -417,7 +419,7 @@ int Main(const std::string& binary, const std::string& models, int seconds) {
 
   int faults = soak.CheckIdle();
   const Counts& counts = soak.counts();
-  // Allows 4 % and 4 MiB for allocator noise.
+  // The memory may grow by 4 % and 4 MiB, because the allocator's memory varies.
   const uint64_t allowed = warm + warm / 25 + (4u << 20);
   if (end > allowed) {
     std::printf("FAULT: resident memory grew\n");

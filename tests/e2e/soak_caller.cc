@@ -9,9 +9,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The deadline of all other calls. Without it the soak would wait for ever for a stuck server.
+// The deadline of calls that are not kDeadline. Without a deadline the soak would wait for ever for
+// a stuck server.
 constexpr auto kPatience = milliseconds(300000);
-// More than 16 KiB: the server tokenizes texts of that length on a separate thread.
+// This is more than 16 KiB, because the server tokenizes texts of more than 16 KiB on separate
+// threads.
 constexpr size_t kMaxPiece = 20000;
 
 void SetDeadline(grpc::ClientContext& context, Behaviour behaviour, std::mt19937& random) {
@@ -59,7 +61,7 @@ grpc::Status SoakCaller::Append(const std::string& session, uint64_t position,
   request.set_session_id(session);
   request.set_expected_position(position);
   for (size_t begin = 0; begin < text.size();) {
-    // Most messages are short; one in four carries up to 20000 bytes.
+    // One message of four has up to 20000 bytes. The other messages have at most 400 bytes.
     const size_t longest = random() % 4 == 0 ? kMaxPiece : 1 + random() % 400;
     const size_t length = std::min(longest, text.size() - begin);
     request.mutable_input()->set_text(text.substr(begin, length));

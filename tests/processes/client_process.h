@@ -53,10 +53,10 @@ class ClientProcess {
 
   pid_t pid_ = -1;
   int in_ = -1;
-  std::array<int, 2> from_ = {-1, -1};  // standard output and error
+  std::array<int, 2> from_ = {-1, -1};  // pipes from standard output and standard error
   std::string out_;
   std::string err_;
-  std::string all_;  // both, in the order in which they were read
+  std::string all_;  // the bytes of out_ and err_ in the order in which they were read
   size_t seen_ = 0;  // WaitFor continues at this byte of all_
 };
 

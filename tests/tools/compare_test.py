@@ -12,8 +12,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/bench"))
 import compare  # noqa: E402
 
-# A fake program: answers every slice at the rate of its first argument, in tokens/s. The slice
-# "decode 9 9" takes 1.5 times as long.
+# A fake program. It answers every slice at the rate that its first argument gives in tokens/s. The
+# slice "decode 9 9" takes 1.5 times as long.
 FAKE = """
 import json, sys
 rate, probe = float(sys.argv[1]), float(sys.argv[2])

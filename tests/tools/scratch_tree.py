@@ -23,7 +23,7 @@ class ScratchTree(unittest.TestCase):
         (self.root / path).chmod(0o755)
 
     def git(self, *arguments, **variables):
-        """Runs git with these variables besides those of the environment."""
+        """Runs git. The environment variables are this process's variables and `variables`."""
         environment = dict(os.environ, GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_NOSYSTEM="1",
                            **variables)
         subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *arguments],

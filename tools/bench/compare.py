@@ -43,8 +43,8 @@ def process_seconds(pid):
 
 
 class Others:
-    """Measures `processors`: how many processors other processes used in a with-block. Our own
-    processes have used `own_seconds()`."""
+    """Measures `processors`: how many processors other processes used in a with-block.
+    `own_seconds()` returns the processor seconds of our own processes."""
 
     def __init__(self, own_seconds):
         self._own_seconds = own_seconds
@@ -92,8 +92,8 @@ class Program:
 
     def run(self, line):
         """Runs a slice. Returns its answer {"tokens", "seconds", "bytes", "probes_gbps"} with
-        "tokens_per_second" and "others", the number of processors that other processes used
-        meanwhile."""
+        "tokens_per_second" and "others", the number of processors that other processes used during
+        the slice."""
         with Others(self._seconds) as others:
             try:
                 self._process.stdin.write(line + "\n")
@@ -177,7 +177,7 @@ def fraction(answers):
 
 
 def ratios(ours, theirs, fast):
-    """Returns the ratios of tokens/s of all pairs, and those of fast pairs."""
+    """Returns the ratios of tokens/s of all pairs, and the ratios of fast pairs."""
     pairs = list(zip(ours, theirs))
     value = lambda pair: pair[0]["tokens_per_second"] / pair[1]["tokens_per_second"]
     is_fast = lambda pair: min(pair[0]["probes_gbps"] + pair[1]["probes_gbps"]) >= fast
@@ -208,8 +208,8 @@ def compare(answers, ours, lines, fast, quiet):
 
 
 def growth(answers, lines, base, quiet):
-    """Returns program -> line -> time per token divided by that of the line `base`: medians of the
-    counted rounds."""
+    """Returns program -> line -> time per token divided by the time per token of the line `base`.
+    Both are medians of the counted rounds."""
     def median(of, line):
         return speed([of[line][i] for i in quiet_rounds(answers, line, quiet)[1]])
     return {name: {line: median(of, base) / median(of, line) for line in lines if line != base}

@@ -36,9 +36,9 @@ def events(response):
 
 
 def stream(url, prompt, output_tokens):
-    """Runs one request. Returns {"start": Unix time, "token_seconds": arrival of each token since
-    then}. If the server holds text back, its events have fewer tokens than it generated; the
-    missing tokens count as arrived with the last event."""
+    """Runs one request. Returns {"start": Unix time of the request, "token_seconds": seconds from
+    the start to the arrival of each token}. If the server holds text back, its events have fewer
+    tokens than it generated; the missing tokens count as arrived with the last event."""
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=600)
     body = {"prompt": prompt, "stream": True, "temperature": 0, "ignore_eos": True,

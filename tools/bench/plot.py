@@ -20,13 +20,13 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIGURES = pathlib.Path(__file__).with_name("figures.csv")
 
-# Pixels.
+# Sizes in pixels.
 WIDTH = 760
 LEFT, RIGHT = 44, 748  # left edge of the first panel, right edge of the last
 TOP, BOTTOM = 64, 284
 LEGEND = 336
 LETTER = 6.4  # approximate width of a letter
-INSET = 14  # from a panel's edge to its first and last x
+INSET = 14  # distance from a panel's edge to its first and last x
 
 # The colours of Okabe and Ito, which people with any colour vision can distinguish.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")

@@ -47,7 +47,8 @@ def arrivals(stream):
 
 
 def gaps(streams, begin=0.0, end=float("inf")):
-    """Returns the seconds between the tokens of a stream that arrived in [begin, end]."""
+    """Returns the seconds between successive tokens of each stream. Only tokens that arrived in
+    [begin, end] count."""
     return [after - before for stream in streams
             for before, after in zip(arrivals(stream), arrivals(stream)[1:])
             if begin <= after <= end]

@@ -6,12 +6,15 @@
 # usage: bits.sh [--driver FILE] [--sets "NAME..."] [--models REGEX] [--out DIR] OLD_BUILD NEW_BUILD
 #
 #   OLD_BUILD, NEW_BUILD  build directories of any two commits with their plugins. The target
-#                         bits_driver builds all that is needed; in a commit before it these do:
+#                         bits_driver builds all that is needed. An older commit does not have this
+#                         target; build there:
 #                         dense.cpu hwfa2.cpu hypenet.cpu simt_dense simt_hwfa2 simt_hypenet
-#   --driver FILE  the program that loads the plugins of both builds; NEW_BUILD/tests/bits_driver
-#   --sets         of baseline, avx2, avx512, simt; all by default
+#   --driver FILE  the program that loads the plugins of both builds; by default
+#                  NEW_BUILD/tests/bits_driver
+#   --sets         some of baseline, avx2, avx512 and simt; by default all
 #   --models       models whose name (golden/llama, demo/dense) the extended regular expression fits
-#   --out DIR      where the files go; by default a folder that is kept where the builds differ
+#   --out DIR      the folder of the results; by default a temporary one, which is kept only if the
+#                  builds differ
 #
 # The workload on each model (tests/conformance/bits/workload.cc): a prompt in pieces, greedy and
 # sampled decode with top log-probabilities, a fork, a batch of sequences of different lengths, a

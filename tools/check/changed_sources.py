@@ -1,9 +1,9 @@
 """Selects the sources that `tidy.py --changed` must read because something changed.
 
 CI runs in a fresh clone, which does not show which commits are new on the main line. So "changed"
-means: since the newest commit of the main line that is more than a day older than HEAD, by commit
-date. Each run reads the changes of one day. It misses changes that reach the main line more than a
-day after their commit; `make tidy` reads the whole tree.
+means changed since the newest commit of the main line that is more than a day older than HEAD, by
+commit date. Each run reads the changes of one day. It misses changes that reach the main line more
+than a day after their commit; `make tidy` reads the whole tree.
 """
 
 import pathlib

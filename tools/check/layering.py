@@ -123,7 +123,7 @@ ROOMS = {
     "service/server": "service/chat service/clock service/engine/turn service/jinja/values"
                       " service/models service/serving service/sessions service/tokenizer"
                       " service/tokenizer/stream service/tokenizer/text",
-    # main.cc
+    # This row is for main.cc.
     "service": "kernels/core service/clock service/config service/metrics service/models"
                " service/server service/serving",
 
@@ -132,7 +132,7 @@ ROOMS = {
     "client/eval": "client client/commands",
 
     "tests": "",
-    # These build without gRPC.
+    # These tests build without gRPC.
     "tests/kernels": "kernels/** tests",
     "tests/backends": "backends/** kernels/** tests tests/**",
     "tests/conformance": "backends/** kernels/** tests tests/**",
@@ -148,7 +148,7 @@ ROOMS = {
     "tests/service": "backends/** kernels/** service/** tests tests/**",
     "tests/client": "client client/** service/** tests tests/**",
     "tests/e2e": "backends/** client client/** kernels/** service/** tests tests/**",
-    # Uses the library of a peer, and is built separately.
+    # This program uses the library of a peer, and is built separately.
     "tools/bench/llama_cpp": "",
 }
 

@@ -17,7 +17,7 @@ import source_tree
 import word_tokens
 
 DOCUMENT_SUFFIXES = (".md", ".svg")
-MAX_DIFFERENCES = 5  # at most so many differences of one file are printed
+MAX_DIFFERENCES = 5  # at most this many differences of one file are printed
 
 
 def git(root, *arguments):

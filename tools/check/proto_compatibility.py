@@ -2,9 +2,9 @@
 """Checks that the wire contract only grows: that no message, field, enum value, service or call of
 proto/longstream/baseline.txt was removed, renamed, renumbered or changed in its type.
 
-The baseline has a line for each of them. New ones in the .proto files must be listed too: --update
-adds them, but refuses to remove any. A field that is no longer used must not become `reserved`; it
-stays, with [deprecated = true].
+The baseline has a line for each of them. New declarations in the .proto files must be listed too.
+--update adds their lines to the baseline, but refuses to remove any line. A field that is no longer
+used must not become `reserved`; it stays, with [deprecated = true].
 """
 
 import argparse
@@ -125,7 +125,7 @@ def as_text(found):
 
 
 def as_promises(text):
-    """The inverse of as_text."""
+    """Parses the text that as_text returns."""
     found = {}
     for line in text.splitlines():
         if line.startswith("  "):
@@ -147,7 +147,8 @@ def broken(baseline, now):
 
 
 def what_became_of(line, lines_now):
-    """Says what replaced a line: the line with the same number, or else with the same name."""
+    """Returns what replaced a line: the line with the same number, or else the line with the same
+    name."""
     for key in (number_of, name_of):
         for other in lines_now:
             if key(other) == key(line):

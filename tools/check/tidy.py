@@ -136,7 +136,8 @@ def tidy(program, root, build, path, commands, remembered):
         [program, "--quiet", "-p", build, *EXTRA_ARGUMENTS, path],
         cwd=root, capture_output=True, text=True, check=False)
     if result.returncode == 0:
-        if file is not None and file == remembered.file(commands):  # unchanged meanwhile
+        # The source did not change during the check.
+        if file is not None and file == remembered.file(commands):
             remembered.add(file)
         return []
     output = result.stdout.replace(f"{root}/", "").strip()

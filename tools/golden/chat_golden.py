@@ -1,12 +1,13 @@
 """Writes tests/golden/chat: chat templates as transformers renders them.
 
 The templates in <golden>/templates were written for these tests and use the constructs of the model
-families' templates. For each of them, <golden>/<name>.json has conversations with the text that
-apply_chat_template returns, or with the information that it fails. constructs.json has small
-templates, some written by hand and some random, with the text that the same Jinja environment makes
-of them. tokens.json has conversations as ids. For a wider comparison, --cases and --seed make
-longer lists of other conversations, and --templates uses other templates. The C++ parity test reads
-these from the directory that LONGSTREAM_CHAT_GOLDEN names, which then also contains the templates.
+families' templates. For each template, <golden>/<name>.json has conversations with the text that
+apply_chat_template returns, or with the information that apply_chat_template fails. constructs.json
+has small templates, some written by hand and some random, with the text that the same Jinja
+environment makes of them. tokens.json has conversations as ids. For a wider comparison, --cases and
+--seed make longer lists of other conversations, and --templates uses other templates. The C++
+parity test reads these from the directory that LONGSTREAM_CHAT_GOLDEN names, which then also
+contains the templates.
 """
 
 import argparse
@@ -189,7 +190,8 @@ def constructs(out, count, seed):
     drawn = chat_constructs.TemplateGenerator(f"constructs {seed}")
     templates = list(chat_constructs.WRITTEN) + [drawn.template() for _ in range(count)]
     cases = [render(template) for template in templates]
-    # Texts with the address of an object cannot be compared: it differs between processes.
+    # Texts with the address of an object cannot be compared, because the address differs between
+    # processes.
     cases = [case for case in cases if " at 0x" not in case.get("text", "")]
     write_cases(out / "constructs.json", cases, variables=variables)
     print(f"constructs: {sum('text' in case for case in cases)} of {len(cases)} give a text")

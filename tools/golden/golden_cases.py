@@ -44,9 +44,9 @@ def _published(*sizes, **extra):
 
 ATTN, LIGHTNING, RNN = "attn", "lightning-attn", "gated-rnn"
 
-# Keys of a case: source is the program that computes the logits; dtype is the type of the stored
-# weights; edges are positions around which the logits of every row are stored; note is the text for
-# the case's row in tests/golden/README.md.
+# A case has these keys. `source` is the program that computes the logits. `dtype` is the type of
+# the stored weights. `edges` are positions around which the logits of every row are stored. `note`
+# is the text for the case's row in tests/golden/README.md.
 CASES = FAMILY_CASES | OVERRIDE_CASES | {
     "dense_logn_always": {
         "dtype": "bfloat16",

@@ -35,7 +35,7 @@ def llama(*sizes, **extra):
         "model_type": "llama",
         "mlp_bias": False,
     } | extra
-    if "rope_parameters" in config:  # They contain the base too.
+    if "rope_parameters" in config:  # These contain rope_theta too.
         del config["rope_theta"]
     return config
 
@@ -68,8 +68,8 @@ def mistral(*sizes, **extra):
 
 
 def phi3(*sizes, **extra):
-    """The width of a head is hidden_size / num_attention_heads; `head_dim`, the last of `sizes`, is
-    not written."""
+    """Returns a config of Phi-3. It has no key head_dim, because the width of a head is hidden_size
+    / num_attention_heads. So the last of `sizes` is not written."""
     return family("phi3", "Phi3", *sizes, without=["head_dim"], **extra)
 
 
@@ -302,7 +302,7 @@ FAMILY_CASES = {
         "store": to_mpt,
         "note": "as `mpt`, with `clip_qkv`: q, k and v cut off at ±1",
     },
-    "mpt_slopes": {  # Not from transformers, which does not read alibi_bias_max.
+    "mpt_slopes": {  # The source is not transformers, because it does not read alibi_bias_max.
         "dtype": "bfloat16",
         "config": family(
             "mpt", "Mpt", 43, 18, 72, 2, 3, 3, 6, layer_norm_eps=1e-5, clip_qkv=1.5,

@@ -369,8 +369,8 @@ class Reference:
         return (weights[:, :, None] * values).sum(0).flatten()
 
     def key_turns(self, layer, first):
-        """The angle, in positions, by which each key from `first` on is rotated if the query is
-        not."""
+        """Returns, for each key from `first` on, the angle in positions by which the key is rotated
+        if the query is not rotated."""
         position = self.position
         distance = [float(position - j) for j in range(first, position + 1)]
         kind = layer["position"]

@@ -17,7 +17,7 @@ class Rope(typing.NamedTuple):
     neighbours: bool = False  # True: the pairs are (2i, 2i + 1).
 
     def rotate(self, x, positions):
-        """R_p x for x [n, H, D] with one position per row; the pairs are (i, i + R/2)."""
+        """Returns R_p x for x [n, H, D], with one position per row. The pairs are (i, i + R/2)."""
         half = len(self.frequencies)
         angle = torch.as_tensor(positions, dtype=torch.float64)[:, None] * self.frequencies
         cos, sin = torch.cos(angle)[:, None, :], torch.sin(angle)[:, None, :]

@@ -26,7 +26,9 @@ GREEDY = 24  # Number of tokens that are generated greedily after the prompt.
 ROW_STEP = 15
 GREEDY_MARGIN = 0.02  # Least distance of the best two logits, so that rounding cannot swap them.
 REFERENCE_TOLERANCE = 1e-4
-LOGIT_STD = (0.9, 1.15)  # The absolute tolerance of the parity tests is for logits of std ≈ 1.
+# The least and greatest standard deviation of the logits. The absolute tolerance of the parity
+# tests is for logits of std ≈ 1.
+LOGIT_STD = (0.9, 1.15)
 QK_PROJECTIONS = ("q_proj.weight", "k_proj.weight")
 
 
@@ -228,7 +230,7 @@ def transformers_model(config, tensors, dtype):
 
 @torch.no_grad()
 def transformers_logits(directory, tokens):
-    """Logits [T, V] that transformers computes from the files in the directory."""
+    """Returns the logits [T, V] that transformers computes from the files in the directory."""
     import transformers
 
     model = transformers.AutoModelForCausalLM.from_pretrained(

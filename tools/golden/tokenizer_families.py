@@ -80,7 +80,8 @@ def llama3():
         model = data["model"]
         vocab = model["vocab"]
         model["ignore_merges"] = True
-        # In the real files too some tokens result from several pairs, and some words from no pair.
+        # As in the files of real models, some tokens result from several pairs, and some words
+        # result from no pair.
         pairs = {tuple(pair) for pair in model["merges"]}
         for token in list(vocab):
             for cut in range(1, len(token)):
@@ -199,8 +200,8 @@ def prefixing():
 
 def llama2():
     tokenizer = pieces(prefixing(), None, strip=True)
-    # Old files have such a token. It is not special: the library would not skip it then, because it
-    # searches the special tokens for the normalized form, "▁<pad>".
+    # Old files have such a token. Here the token is not special, because the library would not skip
+    # it as a special token: it looks for the normalized form, "▁<pad>", among the special tokens.
     tokenizer.add_tokens([AddedToken("<pad>", normalized=True)])
     start = ("<s>", tokenizer.token_to_id("<s>"))
     tokenizer.post_processor = processors.TemplateProcessing(

@@ -76,12 +76,12 @@ def byte_of(piece):
 
 
 class PieceDecoder:
-    """The text of ids, for tokenizers in which tokens such as "<0x0A>" are bytes.
+    """Computes the text of ids, for tokenizers in which tokens such as "<0x0A>" are bytes.
 
     If a run of such tokens is not valid UTF-8 as a whole, the library replaces every byte of the
-    run by U+FFFD. The expected text is then that of SentencePiece: the valid characters of the run,
-    and U+FFFD for each other byte. If the run is valid UTF-8, both libraries must agree, and this
-    is checked.
+    run by U+FFFD. In that case SentencePiece gives the expected text: the valid characters of the
+    run, and U+FFFD for each other byte. If the run is valid UTF-8, both libraries must agree, and
+    this is checked.
     """
 
     def __init__(self, tokenizer):

@@ -56,7 +56,7 @@ FAMILIES = {
         added_tokens_decoder={"710": {"content": "[INST]", "special": True},
                               "711": {"content": "<|user|>", "rstrip": True, "special": True},
                               "712": {"content": "<|end|>", "lstrip": True}}),
-    # Gemma: no space before a text; symbols.
+    # Gemma puts no space before a text and has user-defined symbols.
     "spm_gemma": Family(lambda: bpe(vocab_size=700, add_dummy_prefix=False, pad_id=3,
                                     user_defined_symbols=SYMBOLS)),
     "spm_unigram": Family(

@@ -120,7 +120,8 @@ if [[ ${states[-1]} == pass && ${#states[@]} == 2 ]]; then
     record machine_code "not run" 0 "python3 is not on PATH"
   fi
   stage kernels 40 bash -c "in_shards kernels env"
-  # The kernels for compute capability 8.x. On 9.0 the environment variable selects them.
+  # Runs the attention kernels for compute capability 8.x. On a GPU of 9.0 the environment variable
+  # selects these kernels.
   stage mma_sync 15 bash -c \
     "in_shards mma_sync env LONGSTREAM_CUDA_WGMMA=0 GTEST_FILTER='*Attention*'"
   stage golden 25 "$build/tests/gpu_golden_test" --gtest_brief=1

@@ -25,7 +25,7 @@ from kernel_resources import demangled
 STACKS = [
     (r"PrefillKernel<TileShape<BF16, 128, false>", 64),
     (r"GemvMmaKernel<\(DType\)[34], 2, 4,", 80),
-    (r"RopeTableKernel", 40),  # CUDA's sine keeps the digits of an angle of many rotations there
+    (r"RopeTableKernel", 40),  # CUDA's sine keeps the digits of a large angle on the stack
 ]
 
 # Opcodes: the low 9 bits of a 16-byte instruction, for compute capability 8.0 to 9.0.
@@ -40,7 +40,7 @@ MEMORY = range(0x180, 0x1C0)
 NOT_GLOBAL = {0x182, 0x183, 0x184, 0x187, 0x188, 0x189, 0x18C, 0x18D, 0x18F}
 
 # The opcode of a warpgroup's product, the opcode of the instruction that orders products, and the
-# bit with which the latter waits.
+# bit of that instruction that makes it wait.
 PRODUCT, WARPGROUP, WARPGROUP_WAITS = 0x1F0, 0x1C5, 1 << 47
 
 

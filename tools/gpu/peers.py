@@ -70,7 +70,8 @@ def prefill_attention(torch, tokens):
 
 
 def decode_attention(torch, context, sequences):
-    """One query row per sequence over all its keys; two layers in turn, so that none is cached."""
+    """Attention of one query row per sequence over all keys of the sequence. Two layers run in
+    turn, so that the keys of neither are in a cache."""
     attend = torch.nn.functional.scaled_dot_product_attention
     make = lambda heads, rows: torch.randn(
         sequences, heads, rows, DIM, device="cuda", dtype=torch.bfloat16)
@@ -88,8 +89,8 @@ def recurrence_inputs(torch, tokens, count):
 
 
 def chunked_prefill(torch, tokens):
-    """flash-linear-attention's recurrence with gpu_bench's fixed decays: the faster of two kernels, one
-    writes a state per chunk, the other keeps it on chip."""
+    """flash-linear-attention's recurrence with gpu_bench's fixed decays. Measures two kernels and
+    returns the faster: one writes a state per chunk, the other keeps the state on chip."""
     from fla.ops.simple_gla import chunk_simple_gla, fused_chunk_simple_gla
 
     q, k, v = recurrence_inputs(torch, tokens, 3)
@@ -194,7 +195,8 @@ def measure(torch, name, function):
 
 
 def compare(figure, ours):
-    """Adds peer / ours, its target, and whether it is reached if both figures exist."""
+    """Adds the ratio peer / ours if both figures exist, the target of the ratio, and whether the
+    ratio reaches it."""
     mine = ours.get(figure["name"])
     least = LEAST_RATIO.get(figure["name"])
     if least is not None:

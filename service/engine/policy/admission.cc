@@ -1,4 +1,4 @@
-// The rules of admission.
+// Decides which waiting turns are admitted, and counts how often a waiting turn was overtaken.
 #include "service/engine/policy/admission.h"
 
 #include <algorithm>

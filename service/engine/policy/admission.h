@@ -60,7 +60,7 @@ class AdmissionRound {
 
   // The turns for which Wait returned true, in the order of the calls.
   struct Waiting {
-    uint32_t times_overtaken = 0;  // by now
+    uint32_t times_overtaken = 0;  // before this round and in it
     bool is_coming = false;        // the computing turns will free enough memory for it
   };
   const std::vector<Waiting>& waiting() const { return waiting_; }

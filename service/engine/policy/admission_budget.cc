@@ -1,4 +1,4 @@
-// Computes refusals from a cache budget.
+// Writes the error message for a turn that does not fit into the cache budget.
 #include "service/engine/policy/admission_budget.h"
 
 #include <algorithm>

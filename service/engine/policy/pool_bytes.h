@@ -1,4 +1,4 @@
-// Bytes of a model's cache budget.
+// Bytes of a model's cache budget, divided into pages and other memory.
 #ifndef LONGSTREAM_SERVICE_ENGINE_POLICY_POOL_BYTES_H_
 #define LONGSTREAM_SERVICE_ENGINE_POLICY_POOL_BYTES_H_
 

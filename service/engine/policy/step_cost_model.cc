@@ -1,4 +1,4 @@
-// Keeps the costs as moving averages.
+// Keeps the costs of decode rows and of a prompt token as moving averages.
 #include "service/engine/policy/step_cost_model.h"
 
 #include <algorithm>
@@ -28,7 +28,8 @@ void StepCostModel::Learn(uint64_t decode_rows, uint64_t prompt_tokens, absl::Du
   // a step, not the cost of a token.
   if (prompt_tokens < grid_) return;
   const double of_prompts = decode_rows == 0 ? seconds : seconds - decode_seconds_;
-  // The average time of decode rows may exceed the time that they took in this step.
+  // `of_prompts` may be too small or negative, because the average time of decode rows may exceed
+  // the time that they took in this step. `least` replaces it then.
   const double least = seconds / 8;
   Average(std::max(of_prompts, least) / static_cast<double>(prompt_tokens), &token_seconds_);
 }

@@ -8,11 +8,11 @@
 
 namespace longstream {
 
-// A stream waits for all prompt tokens in its step: up to max_batch_tokens without a bound.
-// Therefore a step with decode rows and prompts may take at most `stretch` times as long as its
-// decode rows alone. Prompts then get the share 1 - 1 / stretch of the processor's time, and
-// streams still progress. (A step may take longer if all its streams have just begun: see
-// kBeginningTokens in step_plan.h.)
+// A stream waits until its step has read all prompt tokens in it. Without a bound these could be
+// max_batch_tokens tokens. Therefore a step with decode rows and prompts may take at most `stretch`
+// times as long as its decode rows alone. Prompts then get the share 1 - 1 / stretch of the
+// processor's time, and streams still progress. (A step may take longer if all its streams have
+// just begun: see kBeginningTokens in step_plan.h.)
 //
 // The model learns two costs from the times of steps: `d`, the time of a step's decode rows alone,
 // and `c`, the time of one prompt token. If d is unknown, or if kMaxAge mixed steps (steps with
@@ -20,8 +20,8 @@ namespace longstream {
 // Used by one thread.
 class StepCostModel {
  public:
-  // After so many mixed steps, a step with decode rows only must run. Such steps are rare, so they
-  // cost little.
+  // After this many mixed steps, a step with decode rows only must run. Such steps are rare, so
+  // they cost little.
   static constexpr uint32_t kMaxAge = 64;
 
   StepCostModel(uint32_t prefill_grid, double stretch) : grid_(prefill_grid), stretch_(stretch) {}

@@ -18,7 +18,7 @@ uint64_t PieceLength(const StepCandidate& candidate, uint64_t budget, uint64_t g
   return line > candidate.position ? line - candidate.position : 0;
 }
 
-// The indices of the candidates in the order in which the step serves them.
+// Returns the indices of the candidates in the order in which the step serves them.
 std::vector<uint32_t> Order(std::span<const StepCandidate> candidates) {
   std::vector<uint32_t> order(candidates.size());
   std::iota(order.begin(), order.end(), 0u);

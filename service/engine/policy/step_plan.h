@@ -14,9 +14,10 @@ namespace longstream {
 // A turn is called "beginning" until it has generated this many tokens. If all decode rows of a
 // step belong to beginning turns, the step may read prompts that end in it without the bound
 // max_prompt_tokens. So turns that arrive together are decoded together. If their prompts were read
-// piece by piece, the turns would begin and end one after the other, in steps of few rows that cost
-// nearly as much as full steps. A stream takes part in fewer than kBeginningTokens such long steps.
-// The bound 0 always applies, because that step measures the cost of decode rows alone.
+// piece by piece, the turns would begin and end one after the other. Their steps would have few
+// rows and cost nearly as much as full steps. A stream takes part in fewer than kBeginningTokens
+// such long steps. The bound 0 always applies, because that step measures the cost of decode rows
+// alone.
 inline constexpr uint64_t kBeginningTokens = 4;
 
 // A turn that can take part in the next step.

@@ -19,7 +19,7 @@ struct TurnDemand {
   uint64_t max_tokens = 0;     // tokens to generate; 0: up to the end of the context
   uint64_t context_limit = 0;
 
-  // The position behind the prompt.
+  // The position after the prompt.
   uint64_t PromptEnd() const { return start_tokens + prompt_tokens; }
   // Whether the prompt of a generating turn fills the context. Then no token is drawn, and the turn
   // needs no memory.

@@ -103,7 +103,8 @@ absl::Status ActiveTurn::Admit(MonotonicTime now) {
   phase_ = Phase::kPrefill;
   turn_->stream.Push(
       StartedEvent{history_.start(), meter_.usage().prompt_tokens, request().sampling.seed});
-  // A text of one token has nothing to read: no token comes before it that could predict it.
+  // A scored text of one token has nothing to read, because no token comes before it that could
+  // predict it.
   if (request().kind == TurnKind::kScore && prefill_total_ == 1) {
     AbsorbScore(ls_result{});
     FinishPrefill();
@@ -151,7 +152,9 @@ void ActiveTurn::Look() {
 }
 
 bool ActiveTurn::CanLookAhead() const {
-  // LS_CAP_LOOK_AHEAD promises that the backend takes such a token back without a recomputation.
+  // A token is free to take back if the model has no recurrent state, or if the token does not end
+  // on a grid line. LS_CAP_LOOK_AHEAD promises that the backend takes such a token back without a
+  // recomputation.
   const uint64_t end = history_.sequence().position() + 1;
   const bool is_free = info().state_bytes_per_sequence == 0 || end % info().prefill_grid != 0;
   return is_free && generator_->CanLookAhead();

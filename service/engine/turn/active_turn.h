@@ -96,13 +96,13 @@ class ActiveTurn {
   ls_batch_entry Entry(uint32_t num_tokens);
   // The step with the entry that Entry returned last is now in flight.
   void Submitted(uint64_t step_number) { parts_.Submit(step_number); }
-  // That step was refused as a whole, because of one of its entries. The turn's next step must have
-  // no other turn.
+  // The step with that entry was refused as a whole, because of one of its entries. The turn's next
+  // step must have no other turn.
   void Refused() { parts_.Refuse(); }
   bool goes_alone() const { return parts_.goes_alone(); }
   // Takes in the turn's result of its oldest step in flight. May end the turn.
   void Absorb(const ls_result& result, MonotonicTime now);
-  // That step failed as a whole. The turn ends with `status`.
+  // The turn's oldest step in flight failed as a whole. The turn ends with `status`.
   void AbsorbFailure(absl::Status status);
 
   // Ends the turn with an error, when its steps in flight are done. Later calls do not change the
@@ -119,7 +119,7 @@ class ActiveTurn {
   bool ending() const { return outcome_.has_value(); }
   const ls_model_info& info() const { return model_->backend().info(); }
 
-  // Whether a token may be drawn after the one in flight: max_tokens and the context allow it.
+  // Whether max_tokens and the context allow another token after the token in flight.
   bool GoesOn() const { return !generator_->NextIsLast(history_.size() + 1); }
   // Whether the next step may read the token in flight before the host knows it.
   bool CanLookAhead() const;

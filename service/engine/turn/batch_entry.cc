@@ -1,4 +1,4 @@
-// Makes batch entries and reads result rows.
+// Makes a turn's batch entry, and reads the rows of the entry's result.
 #include "service/engine/turn/batch_entry.h"
 
 #include <algorithm>

@@ -28,11 +28,11 @@ class Generator {
   // token is not known yet (see CanLookAhead). Valid until the next call.
   const ls_sampling* Sampling(uint64_t ahead);
 
-  // Whether a token can be drawn before the previous one is known: no penalty counts earlier
-  // tokens.
+  // Whether a token can be drawn before the previous token is known. This is so if no penalty
+  // counts earlier tokens.
   bool CanLookAhead() const { return !request_.sampling.UsesHistory(); }
-  // Whether the next token is the last one, whichever token it is. `position`: the position of the
-  // session after that token.
+  // Whether the turn ends after the next token, for every possible next token. `position`: the
+  // position of the session after that token.
   bool NextIsLast(uint64_t position) const {
     return Exhausted(drawn_ + 1, position) != FinishReason::kNone;
   }

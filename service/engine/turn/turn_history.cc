@@ -80,7 +80,8 @@ void TurnHistory::RollBack(uint64_t size, std::string reason) {
   state().generated.resize(size);
   const uint64_t target = std::min(sequence().position(), Readable(size));
   absl::StatusOr<uint64_t> restored = sequence().Truncate(target);
-  // If no turn has read the tokens that an earlier rollback lost, they still count as recomputed.
+  // An earlier rollback may have lost tokens that no turn has read since. The next turn still
+  // counts them as recomputed.
   SessionCaches& caches = this->caches();
   caches.computed_tokens = std::max(target, std::min(caches.computed_tokens, Readable(size)));
   caches.recompute_reason = std::move(reason);

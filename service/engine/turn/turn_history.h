@@ -19,8 +19,8 @@ namespace longstream {
 // Holds the lease of one turn. Used by the engine thread alone.
 class TurnHistory {
  public:
-  // `kept_tokens`: the turn adds to the first so many tokens of the session; absent: to all tokens.
-  // `backend` outlives the history.
+  // `kept_tokens`: the turn adds to the session's first `kept_tokens` tokens; absent: to all
+  // tokens. `backend` outlives the history.
   TurnHistory(TurnLease lease, BackendModel* backend, std::optional<uint64_t> kept_tokens);
 
   const Session& session() const { return *lease_.session(); }
@@ -36,7 +36,7 @@ class TurnHistory {
   std::optional<uint64_t> cached() const;
   // The bytes of the caches. Absent if there are no caches.
   std::optional<SessionBytes> bytes() const;
-  // Tokens that the caches have yet to read.
+  // The number of tokens of the history that the caches have not read yet.
   uint64_t unread() const;
 
   // How many tokens the turn computes again although they were in the caches once, and why. The
@@ -46,8 +46,8 @@ class TurnHistory {
     return lease_.session()->caches().recompute_reason;
   }
 
-  // Makes caches if the session has none: a scored text has none yet, and RollBack may have dropped
-  // those of a session. Sets *made to whether this call made them.
+  // Makes caches if the session has none. A scored text has no caches yet, and RollBack may have
+  // dropped the caches of a session. Sets *made to whether this call made them.
   absl::Status EnsureCaches(bool* made);
   void DropCaches() { sequence() = Sequence(); }
 
@@ -59,7 +59,8 @@ class TurnHistory {
   void Append(int32_t token, bool generated) { Append({&token, 1}, generated); }
 
   // Rolls tokens and caches back to `size` tokens. If the caches can only return to an earlier
-  // position, the next turn computes the tokens in between again and reports `reason`.
+  // position, the next turn computes the tokens between that position and `size` again and reports
+  // `reason`.
   void RollBack(uint64_t size, std::string reason);
 
   // Called when the turn ends. Gives back the memory that it reserved and did not use. `whole`: the

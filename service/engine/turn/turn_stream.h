@@ -63,8 +63,8 @@ class TurnStream {
 
  private:
   void Enqueue(TurnEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the `wake` of a waiting reader, which must be called without locks. Empty if no reader
-  // waits.
+  // Returns the function `wake` if a reader waits, otherwise an empty function. The caller must
+  // call it without locks held.
   std::function<void()> TakeWake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;

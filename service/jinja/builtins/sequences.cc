@@ -48,7 +48,7 @@ SliceRange RangeOf(int64_t size, const Value& begin, const Value& end, const Val
     RequireDefined(value);
     Fail("the bounds of a slice must be whole numbers, found " + std::string(value.TypeName()));
   };
-  // A step beyond the size takes one element, whatever its value, so clamp it.
+  // Every step greater than the size takes one element, so a step may be clamped.
   const int64_t step = std::clamp(given(step_value).value_or(1), -size - 1, size + 1);
   if (step == 0) Fail("the step of a slice is 0");
   const int64_t low = step > 0 ? 0 : -1;

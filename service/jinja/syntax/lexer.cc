@@ -1,4 +1,4 @@
-// Reads text, tags and the tokens in tags.
+// Divides a template into texts, tags and the tokens in tags.
 #include "service/jinja/syntax/lexer.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Cuts and moves the runs of foreign bytes together with the bytes.
+// Implements Text. When bytes of a text are cut or appended, the runs of foreign bytes are cut or
+// moved too.
 #include "service/jinja/values/text.h"
 
 #include <algorithm>

@@ -16,7 +16,7 @@ size_t CountCharacters(std::string_view text);
 // Returns the byte offset of the character `index`, or text.size() if there are fewer characters.
 size_t OffsetOf(std::string_view text, size_t index);
 
-// Python's str.isspace for one character.
+// Whether Python's str.isspace is true for the character.
 bool IsSpace(char32_t c);
 // Return the beginning and the end of the text without the characters of `chars` at its ends.
 // nullptr: without white space.

@@ -1,4 +1,4 @@
-// Makes and inspects values.
+// Makes the values of a template, and answers questions about them.
 #include "service/jinja/values/value.h"
 
 #include <algorithm>

@@ -54,8 +54,8 @@ struct Callable {
   enum class Kind { kMacro, kFunction, kMethod };
   Kind kind = Kind::kFunction;
   std::string name;
-  const Statement* macro = nullptr;   // kMacro
-  std::shared_ptr<const Value> self;  // kMethod
+  const Statement* macro = nullptr;   // only for kMacro
+  std::shared_ptr<const Value> self;  // only for kMethod
 };
 
 // A text that the filter `safe` has marked. Text that is added to it is escaped (&lt; for <).
@@ -168,7 +168,7 @@ class Dict {
   std::optional<size_t> IndexOf(std::string_view key) const;
 
   std::vector<Entry> entries_;
-  std::map<std::string, size_t, std::less<>> index_;  // only for large dicts
+  std::map<std::string, size_t, std::less<>> index_;  // filled for large dicts only (kIndexedSize)
   size_t depth_ = 1;
 };
 

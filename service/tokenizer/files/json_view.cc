@@ -1,4 +1,4 @@
-// Views of JSON values. They report unexpected values and where they are.
+// Views of JSON values. Views report unexpected values and the places of these values.
 #include "service/tokenizer/files/json_view.h"
 
 #include "absl/strings/str_cat.h"

@@ -19,7 +19,7 @@ bool HasModelFile(const std::filesystem::path& path);
 // path.
 absl::StatusOr<std::optional<std::string>> FindModelFile(const std::filesystem::path& path);
 
-// Does the same for a file that must exist.
+// Does the same as FindModelFile for a file that must exist.
 absl::StatusOr<std::string> ReadModelFile(const std::filesystem::path& path);
 
 }  // namespace longstream

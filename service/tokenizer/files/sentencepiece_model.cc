@@ -124,8 +124,8 @@ absl::Status ReadPieces(const Model& model, int vocab_size, TokenizerSpec* spec)
   std::sort(pieces.begin(), pieces.end(),
             [](const Scored& a, const Scored& b) { return a.text < b.text; });
   for (Scored& piece : pieces) {
-    // The score of a symbol must be better than that of any other sequence of pieces with the same
-    // text.
+    // The score of a symbol must be greater than the score of every other sequence of pieces with
+    // the same text.
     constexpr double kLess = 0.1;
     const double of_symbol = static_cast<float>(piece.text.size()) * greatest - kLess;
     spec->scores.push_back(piece.is_symbol ? of_symbol : double{piece.score});

@@ -1,4 +1,4 @@
-// Reads the steps in tokenizer.json. Each kind of step has its function.
+// Reads the steps in tokenizer.json. There is a function for each kind of step.
 #include "service/tokenizer/files/tokenizer_json_steps.h"
 
 #include <limits>
@@ -68,7 +68,7 @@ PrependScheme ReadScheme(const JsonView& step) {
       {"always", PrependScheme::kAlways},
       {"never", PrependScheme::kNever},
   };
-  // Older files only have add_prefix_space.
+  // Older files have the key add_prefix_space instead of prepend_scheme.
   if (!step["add_prefix_space"].Bool(true)) return PrependScheme::kNever;
   const auto scheme = schemes.find(step["prepend_scheme"].String("always"));
   if (scheme != schemes.end()) return scheme->second;

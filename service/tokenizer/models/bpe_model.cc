@@ -188,7 +188,8 @@ void BpeModel::PushCandidate(uint32_t left, uint32_t right, Workspace* workspace
 void BpeModel::MergeAll(Workspace* workspace) const {
   std::vector<Workspace::Symbol>& symbols = workspace->symbols_;
   std::vector<Workspace::Candidate>& queue = workspace->queue_;
-  // The heap has the candidate with the lowest rank at its front; of several, the leftmost one.
+  // The heap has the candidate with the lowest rank at its front. If several candidates have this
+  // rank, the leftmost one is there.
   const auto later = [](const Workspace::Candidate& a, const Workspace::Candidate& b) {
     return a.rank != b.rank ? a.rank > b.rank : a.left > b.left;
   };
@@ -202,8 +203,8 @@ void BpeModel::MergeAll(Workspace* workspace) const {
     queue.pop_back();
     Workspace::Symbol& left = symbols[candidate.left];
     if (left.next == kMerged || left.next == kNone) continue;
-    // The pair may have changed since it was queued. If the new pair has the same rank, merging it
-    // now is right.
+    // The pair may have changed since it was queued. If the new pair has the same rank, it is also
+    // the next pair to merge.
     const Merge* merge = FindMerge(left.id, symbols[left.next].id);
     if (merge == nullptr || merge->rank != candidate.rank) continue;
 

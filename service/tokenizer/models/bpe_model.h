@@ -29,7 +29,9 @@ class BpeModel {
     struct Symbol {
       int32_t id;
       uint32_t previous;  // index of the left neighbour; kNone: there is none
-      uint32_t next;      // likewise to the right; kMerged: merged into its left neighbour
+      // Index of the right neighbour; kNone: none; kMerged: this symbol is part of its left
+      // neighbour.
+      uint32_t next;
     };
     struct Candidate {
       uint32_t rank;
@@ -44,9 +46,9 @@ class BpeModel {
   // names a text that is not in the vocabulary.
   static absl::StatusOr<BpeModel> Create(const TokenizerSpec& spec);
 
-  // Appends the ids of a word. The pair of neighbours with the lowest rank is merged first; of
-  // several such pairs, the leftmost one. A character without a token becomes the tokens of its
-  // bytes, or unk_id, or is omitted, as the spec says. O(n log n).
+  // Appends the ids of a word. The pair of neighbours with the lowest rank is merged first; if
+  // several pairs have this rank, the leftmost one. A character without a token becomes the tokens
+  // of its bytes, or unk_id, or is omitted, as the spec says. O(n log n).
   // REQUIRES: word is UTF-8, not empty, shorter than 2^32 - 2 bytes.
   void Encode(std::string_view word, Workspace* workspace, std::vector<int32_t>* ids) const;
 

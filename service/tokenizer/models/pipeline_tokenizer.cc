@@ -37,7 +37,8 @@ absl::StatusOr<std::vector<AddedToken>> Normalized(std::vector<AddedToken> token
   return tokens;
 }
 
-// Makes a matcher of the tokens that are looked for in the normalized text, or of the others.
+// Makes a matcher of the added tokens that are looked for in the normalized text, or of those that
+// are looked for before normalization.
 absl::StatusOr<AddedTokenMatcher> MakeMatcher(const std::vector<AddedToken>& tokens,
                                               bool normalized) {
   std::vector<AddedToken> group;

@@ -42,8 +42,9 @@ class TokenTable {
   void SetPiece(const DecoderSpec& decoder, std::string_view text, int32_t id);
 
   std::vector<Token> tokens_;  // index: id; may be shorter than the vocabulary
-  absl::flat_hash_map<int32_t, std::string> first_bytes_;  // only where they differ from `bytes`
-  absl::flat_hash_map<int32_t, std::string> texts_;        // used by Create only
+  // Only of tokens for which they differ from Token::bytes.
+  absl::flat_hash_map<int32_t, std::string> first_bytes_;
+  absl::flat_hash_map<int32_t, std::string> texts_;  // used by Create only
   absl::flat_hash_map<std::string, int32_t> ids_;
 };
 

@@ -43,9 +43,10 @@ class UnigramModel {
   // kMaxTokenBytes.
   static absl::StatusOr<UnigramModel> Create(const TokenizerSpec& spec);
 
-  // Appends the ids of a word. Of several best sequences, takes the one whose last token begins
-  // first; if these are equal, compares the token before it, and so on. A run of characters without
-  // a token becomes the tokens of its bytes or one unk_id, as the spec says. O(n * longest token).
+  // Appends the ids of a word. If several sequences have the greatest sum, takes the one whose last
+  // token begins first. If their last tokens are equal, compares the tokens before these, and so
+  // on. A run of characters without a token becomes the tokens of its bytes or one unk_id, as the
+  // spec says. O(n * longest token).
   // REQUIRES: word is UTF-8, not empty, shorter than 2^32 - 1 bytes.
   void Encode(std::string_view word, Workspace* workspace, std::vector<int32_t>* ids) const;
 

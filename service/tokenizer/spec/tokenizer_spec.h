@@ -78,7 +78,7 @@ struct DecoderSpec {
   bool byte_level = false;
   std::vector<std::pair<std::string, std::string>> replacements;  // applied to each text, in order
   bool byte_fallback = false;                                     // "<0x0A>" is the byte 0x0A
-  size_t strip_spaces = 0;  // removes at most so many spaces at the beginning of a sequence
+  size_t strip_spaces = 0;  // removes at most this many spaces at the beginning of a sequence
   std::string first_drops;  // removed from the first token of a sequence; empty: nothing is
 };
 
@@ -86,16 +86,17 @@ struct TokenizerSpec {
   enum class Model { kBpe, kUnigram };
 
   Model model = Model::kBpe;
-  // The tokens that words are made of: their texts and ids. If byte_level is set, the texts are
+  // The texts and ids of the tokens of which words consist. If byte_level is set, the texts are
   // written in the byte alphabet.
   std::vector<std::pair<std::string, int32_t>> vocabulary;  // sorted by text
   // Tokens that the merges or scores never produce: control tokens, and the byte tokens of a
   // SentencePiece model.
   std::vector<std::pair<std::string, int32_t>> reserved;
-  bool byte_level = false;        // words are sequences of bytes and not of characters
-  bool byte_fallback = false;     // a character without a token becomes the tokens of its bytes
-  std::optional<int32_t> unk_id;  // for characters that have neither; absent: they are omitted
-  bool fuse_unk = false;          // a run of such characters becomes one unk_id
+  bool byte_level = false;     // words are sequences of bytes and not of characters
+  bool byte_fallback = false;  // a character without a token becomes the tokens of its bytes
+  // For characters without a token and without byte tokens; absent: they are omitted.
+  std::optional<int32_t> unk_id;
+  bool fuse_unk = false;  // a run of such characters becomes one unk_id and not several
 
   // BPE.
   std::vector<std::pair<std::string, std::string>> merges;

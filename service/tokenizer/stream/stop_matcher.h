@@ -1,9 +1,9 @@
 // Finds stop strings in a text that arrives in pieces.
 //
 // Text that may be the beginning of a stop string is held back until later text decides it. So no
-// part of a stop string is ever returned. The stop string that ends first counts; if several end at
-// the same byte, the longest one. The result does not depend on how the text is divided into
-// pieces.
+// part of a stop string is ever returned. The stop string that ends first counts. If several end at
+// the same byte, the longest of them counts. The result does not depend on how the text is divided
+// into pieces.
 //
 // Not thread-safe.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_STREAM_STOP_MATCHER_H_
@@ -28,8 +28,8 @@ class StopMatcher {
   // INVALID_ARGUMENT: a stop string is empty, or is not UTF-8 and so could never be found.
   static absl::StatusOr<StopMatcher> Create(const std::vector<std::string>& stop_strings);
 
-  // Takes the next piece of text and appends to *out the text that is decided. Both consist of
-  // whole UTF-8 characters. If a stop string was found, returns its index; *out then ends before
+  // Takes the next piece of text and appends to *out the text that is decided. Both texts consist
+  // of whole UTF-8 characters. If a stop string was found, returns its index; *out then ends before
   // the stop string, and the rest of the text is dropped. O(bytes of text * number of stop
   // strings).
   //

@@ -36,7 +36,8 @@ TextDelta StreamDecoder::Push(int32_t token) {
   decoder_.Push(token, &text);
   ++pushed_;
 
-  // Earlier tokens that end within the held-back character end where that character ends.
+  // If the last byte of an earlier token lies within the held-back character, the text of that
+  // token ends where the character ends.
   if (held > 0 && !text.empty()) {
     AddTokenEnd(pushed_ - 1, decoded_ + HeldLength(text, held, invalid_));
   }

@@ -75,7 +75,8 @@ class StreamDecoder {
   uint64_t decoded_ = 0;           // bytes of text that decoder_ returned
   uint64_t delivered_bytes_ = 0;   // bytes of text in the deltas
   uint64_t delivered_tokens_ = 0;  // tokens whose text is completely in the deltas
-  std::deque<TokenEnd> ends_;      // ends of the other tokens; text_end strictly ascends
+  // Ends of tokens whose text is not completely in the deltas; text_end strictly ascends.
+  std::deque<TokenEnd> ends_;
 };
 
 }  // namespace longstream

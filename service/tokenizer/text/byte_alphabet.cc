@@ -9,7 +9,8 @@
 namespace longstream {
 namespace {
 
-constexpr char32_t kFirstMoved = 0x100;  // the code point for the first byte of the other 68
+// The code point of the first of the 68 bytes that do not stand for themselves.
+constexpr char32_t kFirstMoved = 0x100;
 constexpr char32_t kEnd = 0x144;
 
 constexpr bool StandsForItself(int byte) {

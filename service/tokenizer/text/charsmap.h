@@ -1,6 +1,7 @@
 // The precompiled characters map of SentencePiece: a double-array trie of texts, and their
-// replacements. Its bytes are, in little-endian order: a uint32, the size of the trie in bytes; the
-// trie, an array of uint32 units; and the replacements, each followed by a zero byte.
+// replacements. The bytes of the map are: the size of the trie in bytes, as a uint32; the trie,
+// which is an array of uint32 units; and the replacements, each followed by a zero byte. Numbers
+// are little-endian.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_CHARSMAP_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TEXT_CHARSMAP_H_
 

@@ -25,8 +25,8 @@ namespace {
 // least kLongRun marks are sorted before ICU sees them.
 constexpr size_t kLongRun = 64;
 
-// No character below U+0300 is a combining mark. In UTF-8 these characters begin with a byte below
-// 0xCC.
+// No character below U+0300 is a combining mark. In UTF-8 the characters below U+0300 begin with a
+// byte below 0xCC.
 bool MayBeMark(unsigned char lead_byte) { return lead_byte >= 0xCC; }
 
 // Whether the full decomposition of a character begins with a combining mark.
@@ -66,7 +66,7 @@ void AppendOrdered(const icu::Normalizer2& nfc, std::string_view run, std::strin
 // run, otherwise *buffer.
 std::string_view OrderLongRuns(const icu::Normalizer2& nfc, std::string_view text,
                                std::string* buffer) {
-  size_t copied = 0;  // the first so many bytes of text are in *buffer
+  size_t copied = 0;  // the first `copied` bytes of text are in *buffer
   for (size_t offset = 0; offset < text.size();) {
     if (!MayBeMark(static_cast<unsigned char>(text[offset]))) {
       ++offset;
@@ -89,7 +89,8 @@ std::string_view OrderLongRuns(const icu::Normalizer2& nfc, std::string_view tex
   return *buffer;
 }
 
-// Normalization form C of ICU's Unicode version, and restricted to the characters of Unicode 9.
+// Two normalizers of form C: `newest` for all characters of ICU's Unicode version, and
+// `of_unicode_9` for the characters of Unicode 9 only.
 struct Normalizers {
   const icu::Normalizer2* newest = nullptr;
   icu::UnicodeSet known;

@@ -21,7 +21,8 @@ constexpr size_t kMaxBytes = 0x7FFFFFFF / 3;
 
 constexpr std::string_view kMark = "\u2581";  // SentencePiece's mark for a space
 
-// A grapheme of more bytes is looked up character by character, as in the library `tokenizers`.
+// A grapheme that has more bytes than this is looked up character by character, as in the library
+// `tokenizers`.
 constexpr size_t kLongestGrapheme = 5;
 
 void ReplaceLiteral(std::string_view text, std::string_view pattern, std::string_view replacement,
@@ -95,7 +96,8 @@ absl::Status MapGraphemes(const Charsmap& map, std::string_view text, std::strin
   return absl::OkStatus();
 }
 
-// Replaces texts of the map, at each place the longest one that matches. Symbols stay unchanged.
+// Replaces the texts of the map. If several texts match at a place, replaces the longest of them.
+// Symbols stay unchanged.
 void MapLongest(const Charsmap& map, const PrefixSet& symbols, std::string_view text,
                 std::string* out) {
   for (size_t at = 0; at < text.size();) {

@@ -22,7 +22,8 @@ std::optional<size_t> PrefixSet::LongestAt(std::string_view text) const {
   if (text.empty() || !begins_member_[ByteAt(text, 0)]) return std::nullopt;
   std::optional<size_t> longest;
   auto first = texts_.begin();
-  auto last = texts_.end();  // [first, last) begin with the first `length` bytes of the text
+  // In the loop, the members [first, last) begin with the first `length` bytes of the text.
+  auto last = texts_.end();
   for (size_t length = 0; length < text.size(); ++length) {
     const auto byte_there = [length](const std::string& member) {
       return length < member.size() ? int{ByteAt(member, length)} : -1;

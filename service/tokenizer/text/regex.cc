@@ -12,8 +12,8 @@
 namespace longstream {
 namespace {
 
-// How many steps one match may take, a few seconds at worst. The value is PCRE2's default. With the
-// patterns of the model families, a word takes at most a few steps per character.
+// The limit of steps of one match. So many steps take a few seconds at worst. The value is PCRE2's
+// default. With the patterns of the model families, a word takes at most a few steps per character.
 constexpr uint32_t kMatchLimit = 10'000'000;
 
 // The limits of backtracking memory for one match: kHeapLimitKib for PCRE2's interpreter, the stack
@@ -69,7 +69,7 @@ void Regex::CodeDeleter::operator()(pcre2_real_code_8* code) const { pcre2_code_
 absl::StatusOr<Regex> Regex::CompilePcre2(const std::string& pattern, uint32_t options) {
   const std::unique_ptr<pcre2_compile_context, decltype(&pcre2_compile_context_free)> context(
       pcre2_compile_context_create(nullptr), &pcre2_compile_context_free);
-  // In Oniguruma, line feed is the only newline, which "." does not match.
+  // In Oniguruma, line feed is the only newline, and "." does not match it.
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int error = 0;
   PCRE2_SIZE offset = 0;

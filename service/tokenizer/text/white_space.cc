@@ -1,4 +1,4 @@
-// Uses ICU's tables.
+// Looks characters up in ICU's tables.
 #include "service/tokenizer/text/white_space.h"
 
 #include <unicode/uchar.h>

@@ -1,6 +1,6 @@
-// Attention: decode over a GiB of keys and values (plain, with ReRoPE, and over a window), and
-// prefill of long prompts, also without wgmma. Heads of the 14B shape: 40 of 128, 8 of keys and
-// values, bf16.
+// Measures attention: decode over a GiB of keys and values (plain, with ReRoPE, and over a window),
+// and prefill of long prompts, with and without wgmma. The heads are those of the 14B shape: 40
+// heads of queries and 8 of keys and values, 128 bf16 numbers each.
 #include <string>
 #include <vector>
 
@@ -29,7 +29,7 @@ struct DecodeCase {
   int64_t context;
   int sequences;
 };
-// 2 * 8 * 128 * 2 bytes a token: a GiB each.
+// Each case reads a GiB. The keys and values of a token have 2 * 8 * 128 numbers of 2 bytes.
 constexpr DecodeCase kDecodeCases[] = {{"1 x 256K", 262144, 1}, {"16 x 16K", 16384, 16}};
 
 std::string PlainName(const DecodeCase& decode) {
@@ -39,7 +39,7 @@ std::string ReropeName(const DecodeCase& decode) {
   return std::string("decode ReRoPE ") + decode.name;
 }
 
-// A step's queries, and where the results go.
+// The queries of a step, and the memory for the results.
 struct Queries {
   Queries(GpuBench& bench, const GpuBatch& of)
       : batch(of),
@@ -119,7 +119,7 @@ void BenchDecode(GpuBench& bench, const DecodeCase& decode) {
                       .least = kLeastOfPlain});
 }
 
-// One row. Each call has its own ring, so that no ring is in a cache when it is used again.
+// Decodes one row. Each call has its own ring, so that no ring is in a cache when it is used again.
 Timed BenchWindowDecode(GpuBench& bench) {
   const auto window = static_cast<int32_t>(bench.Scaled(kWindow));
   const int32_t slots = window + kPrefillGrid;
@@ -145,8 +145,8 @@ Timed BenchWindowDecode(GpuBench& bench) {
   return {.seconds = seconds, .bytes = static_cast<double>(window * kKvWidth * 4)};
 }
 
-// One prompt of `tokens` tokens in one piece, compared to another program's kernel, which
-// tools/gpu/peers.py runs. Uses wgmma if the device has it and `wgmma` allows it.
+// Prefills a prompt of `tokens` tokens in one piece. tools/gpu/peers.py runs another program's
+// kernel for comparison. Uses wgmma if the device has it and `wgmma` allows it.
 Timed BenchPrefill(GpuBench& bench, int64_t tokens, bool wgmma) {
   const GpuBatch batch(
       bench.device(),
@@ -158,7 +158,8 @@ Timed BenchPrefill(GpuBench& bench, int64_t tokens, bool wgmma) {
         on.wgmma = on.wgmma && wgmma;
         DeviceOps().attention(on, queries.Args(PagedKeys{pages.view()}));
       });
-  // Half of the T^2 scores, each with two multiply-adds per element of a head.
+  // A causal prompt of T tokens has T^2 / 2 scores per head. A score and its weighted value take
+  // two multiply-adds per element of the head.
   return {.seconds = seconds,
           .operations = 2.0 * static_cast<double>(tokens) * static_cast<double>(tokens) *
                         static_cast<double>(kWidth)};

@@ -1,4 +1,4 @@
-// Memory of benchmarks, and batches.
+// Allocates the memory of benchmarks and describes batches.
 #include "tests/bench/gpu/gpu_bench.h"
 
 #include <utility>

@@ -22,15 +22,16 @@ namespace longstream {
 
 // How much is measured. A test runs everything on the CPU with smaller sizes.
 struct BenchSizes {
-  int64_t divisor = 1;        // of weights' widths, prompts, contexts, windows and vocabularies
+  // Divides the widths of weights and the sizes of prompts, contexts, windows and vocabularies.
+  int64_t divisor = 1;
   const char* shape = "14b";  // of whole steps (bench_plans.h)
   int warm_steps = 8;
-  int steps = 64;  // of a round: from grid line to grid line
-  int rounds = 3;  // the median counts
+  int steps = 64;  // decode steps of a round: from one grid line to the next
+  int rounds = 3;  // the median round is reported
 };
 
-// What a benchmark has measured: the median time of a call, and the least work in it. 0: not
-// counted.
+// What a benchmark has measured: the median time of a call, and the least bytes and operations that
+// it needs. Bytes or operations that are 0 are not compared.
 struct Timed {
   double seconds = 0;
   double bytes = 0;  // read and written
@@ -48,14 +49,15 @@ class GpuBench {
   const BenchSizes& sizes() const { return sizes_; }
   // `size` scaled down by the divisor.
   int64_t Scaled(int64_t size) const { return std::max<int64_t>(size / sizes_.divisor, 1); }
-  // How many copies of `bytes` bytes to use in turn, so that none is in the second-level cache.
+  // How many copies of an array of `bytes` bytes a benchmark must use one after the other, so that
+  // no copy is in the second-level cache when it is used again.
   int64_t ColdCopies(size_t bytes) const {
     constexpr int64_t kColdBytes = int64_t{512} << 20;
     return Scaled(kColdBytes) / static_cast<int64_t>(bytes) + 2;
   }
   BenchReport& report() { return report_; }
-  // Adds a figure in microseconds. Its bytes are compared to the copy, or its operations to the
-  // product.
+  // Adds a figure in microseconds. Compares the figure's bytes per second to the copy's, or its
+  // operations per second to the product's.
   void Add(const std::string& name, const Timed& timed, std::optional<double> least = {});
   // Adds what `measure` returns as a figure; if it throws BackendError, the figure is missing.
   void Measure(const std::string& name, std::optional<double> least,
@@ -71,10 +73,10 @@ class GpuBench {
   DeviceMemory Memory(size_t size) { return {device_, size, "a benchmark"}; }
   void FillRandom(DType type, void* data, int64_t count, float scale = 1.0f);
 
-  // Median seconds of run(stream, i), i = 0, 1, ..., of the work that it starts on a stream with
-  // that much workspace. After a warm-up, calls follow each other without a wait. i selects a copy
-  // of the data, so that caches are cold. Throws BackendError if an op or the GPU reports a
-  // failure.
+  // Returns the median time, in seconds, of the work that run(stream, i) starts on a stream with
+  // `workspace_bytes` of workspace. i counts the calls from 0. After a warm-up, calls follow each
+  // other without a wait. i selects a copy of the data, so that caches are cold. Throws
+  // BackendError if an op or the GPU reports a failure.
   double MedianSeconds(size_t workspace_bytes, int count,
                        const std::function<void(Stream& stream, int i)>& run);
 
@@ -117,10 +119,11 @@ inline Matrix Rows(const DeviceMemory& memory, DType type, int64_t rows, int64_t
   return {memory.data(), type, rows, cols, cols};
 }
 
-// Fills `count` numbers, bf16 or f32, on a stream. Counter-based: the same for the same seed.
+// Fills `count` numbers, bf16 or f32, on a stream. The numbers depend only on the seed and their
+// index.
 void FillRandom(Stream& stream, DType type, void* data, int64_t count, float scale, uint64_t seed);
 
-// Throws BackendError with this sentence.
+// Throws a BackendError with the message `sentence`.
 [[noreturn]] void FailBenchmark(const std::string& sentence);
 
 // The benchmarks. Each adds rows to the report. A figure that cannot be measured says so there.

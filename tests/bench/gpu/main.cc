@@ -1,4 +1,4 @@
-// gpu_bench: how near the CUDA backends come to what a GPU can do. Needs a GPU.
+// gpu_bench measures how near the CUDA backends come to the limits of a GPU. It needs a GPU.
 #include <cuda_runtime.h>
 
 #include <cstdio>

@@ -1,6 +1,5 @@
-// Projections of one token: how near reading a weight comes to copying it. Projections of a piece
-// of a prompt: how near they come to a large product. The matrices are those of the 14B shape (40
-// layers, d 5120, 40/8 heads of 128, ff 17408, vocabulary 151936).
+// Compares projections of one token to a copy of the weight's bytes, and projections of a piece of
+// a prompt to a large product. The matrices are those of the 14B shape (bench_plans.h).
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,13 +13,14 @@ namespace {
 constexpr int kRepetitions = 40;
 constexpr double kLeastOfCopy = 0.90;
 constexpr int64_t kPrefillRows = 512;
-// Reading smaller weights takes less time than starting a kernel.
+// Weights that are smaller than this have no target, because reading them takes less time than
+// starting a kernel.
 constexpr size_t kLargeBytes = size_t{32} << 20;
 
 // The work of a step before and after the product.
 enum class Role {
   kProject,  // norms its input
-  kGate,     // norms its input, gates one product by another: a pair of weights
+  kGate,     // norms its input; has a pair of weights, and gates one product by the other
   kAdd,      // adds to the residual stream
 };
 
@@ -48,7 +48,8 @@ class Weights {
         bytes_(DeviceOps().packed_bytes(type, projection.n, projection.k)),
         num_copies_(static_cast<size_t>(bench.ColdCopies(bytes_))),
         memory_(bench.Memory(num_copies_ * bytes_)) {
-    // Random bf16 bits. Read as integers and f16 scales, they are integers and scales of about 1.
+    // Fill the weights with random bf16 numbers. Read as packed integers and f16 scales, the same
+    // bits are random integers and scales of about 1.
     bench.FillRandom(DType::kBF16, memory_.data(),
                      static_cast<int64_t>(num_copies_ * bytes_ / sizeof(BF16)), 0.014f);
   }

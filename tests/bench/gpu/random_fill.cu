@@ -1,4 +1,4 @@
-// Random numbers made where they are needed: a model of 30 GB would take minutes over the bus.
+// Makes random numbers on the GPU. Copying a model of 30 GB to the GPU would take minutes.
 #include <algorithm>
 
 #include "kernels/cuda/primitives/element.cuh"
@@ -12,7 +12,8 @@ namespace {
 constexpr int kThreads = 256;
 constexpr unsigned kMaxBlocks = 4096;
 
-// About N(0, 1): the sum of four uniforms out of a SplitMix64 of (seed, i), scaled to variance 1.
+// Returns a number that is about N(0, 1): the sum of four uniform numbers from a SplitMix64 of
+// (seed, i), scaled to variance 1.
 __device__ float Noise(uint64_t seed, int64_t i) {
   uint64_t z = (seed << 40) + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -1,5 +1,6 @@
 // Recurrences: decode of 64 sequences at once with fixed decays, and prefill of a long prompt with
-// fixed decays and with gates. 32 heads of 128 x 128 and one of 1024 x 2048.
+// fixed decays and with gates. One shape has 32 heads with states of 128 x 128, the other one head
+// with a state of 1024 x 2048.
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -25,11 +26,11 @@ struct Heads {
   int64_t value_dim = 128;
   bool gated = false;
 
-  // Numbers in a row.
+  // The count of numbers in one row.
   int64_t keys() const { return count * key_dim; }
   int64_t values() const { return count * value_dim; }
   int64_t gates() const { return gated ? keys() : 0; }
-  // Numbers in a sequence's state.
+  // The count of numbers in the state of a sequence.
   int64_t state() const { return keys() * value_dim; }
   int64_t slot() const { return state() + kPrefillGrid * (keys() + values() + gates()); }
 };
@@ -102,9 +103,9 @@ size_t Workspace(const Heads& heads, int64_t rows) {
   return LinearRecurrenceWorkspace(rows, heads.count, kPrefillGrid, heads.key_dim);
 }
 
-// Sequences at all distances from their last grid line, as in a served batch. Bytes that must move:
-// the states, the rows since the grid line, the step's own rows in and out, and the new state of a
-// sequence that reaches a grid line.
+// Decodes one row of each of many sequences. The sequences are at all distances from their last
+// grid line, as in a served batch. Bytes that must move: the states, the rows since the grid line,
+// the step's own rows in and out, and the new state of a sequence that reaches a grid line.
 Timed BenchDecode(GpuBench& bench, const Heads& heads) {
   std::vector<GpuBatch::Sequence> sequences;
   int64_t floats = 0;
@@ -134,7 +135,7 @@ Timed BenchPrefill(GpuBench& bench, const Heads& heads) {
   const double seconds = bench.MedianSeconds(
       Workspace(heads, tokens), kPrefillRepetitions,
       [&](Stream& on, int) { DeviceOps().linear_recurrence(on, layer.Args(batch.layout())); });
-  // q, k, gates, v and out, each once.
+  // The bytes of q, k, gates, v and out count once.
   const int64_t floats = tokens * 2 * (heads.keys() + heads.values()) + tokens * heads.gates();
   return {.seconds = seconds, .bytes = static_cast<double>(floats) * sizeof(float)};
 }

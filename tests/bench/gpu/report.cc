@@ -1,4 +1,4 @@
-// Printing figures.
+// Prints the figures as a table and writes them as JSON.
 #include "tests/bench/gpu/report.h"
 
 #include <algorithm>

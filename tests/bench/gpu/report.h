@@ -18,7 +18,7 @@ struct Figure {
   std::optional<double> least{};  // target of `fraction`, or of `value` for a ratio
   std::string missing{};          // why there is no value; "": there is one
 
-  // nullopt: the figure has no target or no value.
+  // Whether the figure reaches its target. nullopt: the figure has no target or no value.
   std::optional<bool> passes() const;
 };
 

@@ -43,7 +43,7 @@ TEST(BenchReportTest, WhatIsNotMeasuredIsMissingByName) {
     throw BackendError(LS_RESOURCE_EXHAUSTED, "a benchmark: the device has no 7 bytes");
   });
   EXPECT_THAT(Names(report), ElementsAre("plain", "ReRoPE", "prefill"));
-  EXPECT_EQ(report.num_failed(), 1);  // the third has no target
+  EXPECT_EQ(report.num_failed(), 1);  // the third figure has no target
 
   const auto json = nlohmann::json::parse(report.Json("a GPU"));
   EXPECT_EQ(json["device"], "a GPU");

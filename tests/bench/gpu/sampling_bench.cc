@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kVocabulary = 151936;
 constexpr int kRepetitions = 40;
-constexpr float kDeviation = 3.0f;  // of logits: top-p keeps some thousands of tokens
+// The deviation of the logits. With it, top-p keeps some thousands of tokens.
+constexpr float kDeviation = 3.0f;
 
 Timed BenchSample(GpuBench& bench, const SamplingRow& row) {
   const int64_t vocabulary = bench.Scaled(kVocabulary);

@@ -1,6 +1,6 @@
-// Whole decode steps at batch 1 of the 14B shape, as a plugin runs them: dense, two full layers and
-// windows of 64, and HypeNet's published layers. Weights are random and made on the GPU. Contexts
-// are pages, rings and states of random numbers, which cost no prefill.
+// Measures whole decode steps at batch 1 of the 14B shape, as a plugin runs them: dense, two full
+// layers and windows of 64, and HypeNet's published layers. Weights are random and made on the GPU.
+// Contexts are pages, rings and states of random numbers, which cost no prefill.
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -23,13 +23,13 @@ constexpr int64_t kContexts[] = {4096, 32768, 131072, 524288};
 constexpr double kLeastOfRoofline = 0.85;
 
 struct StepPlan {
-  const char* name;  // of the figures
-  const char* plan;  // of the 14B shape
+  const char* name;  // the name in the report
+  const char* plan;  // the plan's name in bench_plans.h
 };
 constexpr StepPlan kPlans[] = {
     {"dense", "dense"}, {"2 full + w 64", "hwfa2"}, {"HypeNet", "hypenet"}};
 
-// Tensors made on the GPU.
+// Makes random tensors on the GPU.
 class GpuWeightMaker final : public WeightMaker {
  public:
   explicit GpuWeightMaker(GpuBench& bench) : bench_(bench) {}
@@ -74,7 +74,7 @@ std::unique_ptr<ls_sequence> Fake(GpuBench& bench, Model& model, int64_t context
   SequenceCache& cache = *sequence->cache;
   cache.Append(context);
   CacheStore& store = cache.store();
-  // The lowest id is taken first, so the only sequence has consecutive pages.
+  // The page with the lowest id is taken first, so the pages of the only sequence are consecutive.
   for (size_t layer = 0; layer < store.layout.layers.size(); ++layer) {
     const auto& paged = store.layout.layers[layer].paged;
     if (!paged.has_value()) continue;
@@ -86,7 +86,8 @@ std::unique_ptr<ls_sequence> Fake(GpuBench& bench, Model& model, int64_t context
     bench.FillRandom(type, store.pages.values(layer, 0), elements(paged->value_bytes(type)));
   }
   if (store.layout.slot_stride > 0) {
-    // States are f32; pairs of bf16 numbers are f32 numbers of the same magnitude.
+    // States are f32. A pair of bf16 numbers, read as one f32 number, has the magnitude of a bf16
+    // number.
     bench.FillRandom(DType::kBF16, store.slots.data(cache.slot()), store.layout.slot_stride / 2);
   }
   return sequence;
@@ -106,14 +107,15 @@ uint64_t SubmitToken(Model& model, ls_sequence& sequence, int32_t token) {
   return model.Submit(batch);
 }
 
-// Returns the failure; "": none.
+// Waits for the step. Returns a sentence if the step failed, "" otherwise.
 std::string Finish(Model& model, uint64_t ticket) {
   const ls_results results = model.Wait(ticket);
   if (results.results[0].code == LS_OK) return "";
   return std::string("a step failed: ") + results.results[0].message;
 }
 
-// Two tickets in flight. Each step feeds the token of the previous step, as an engine does.
+// Runs `steps` decode steps with two tickets in flight. Each step feeds the token of the previous
+// step, as an engine does.
 void Decode(Model& model, ls_sequence& sequence, int steps) {
   std::string failure;
   uint64_t pending = SubmitToken(model, sequence, 7);
@@ -127,8 +129,8 @@ void Decode(Model& model, ls_sequence& sequence, int steps) {
   if (!failure.empty()) FailBenchmark(failure);
 }
 
-// The median of rounds. The time of a recurrence depends on the distance to the grid line, so a
-// round has a step at each distance.
+// Returns the median time of a step over the rounds. The time of a recurrence depends on the
+// distance to the grid line, so a round has a step at each distance.
 double SecondsPerStep(const BenchSizes& sizes, Model& model, ls_sequence& sequence) {
   Decode(model, sequence, sizes.warm_steps);
   std::vector<double> seconds;

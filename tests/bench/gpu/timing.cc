@@ -1,4 +1,4 @@
-// Timing by events of the GPU, and the yardsticks.
+// Measures times by events of the GPU, and measures the yardsticks.
 #include "tests/bench/timing.h"
 
 #include <cublasLt.h>

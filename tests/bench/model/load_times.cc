@@ -1,4 +1,4 @@
-// Loading, timed.
+// Loads a checkpoint several times and measures the seconds.
 #include "tests/bench/model/load_times.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Loading is timed, and leaves the directory as it was.
+// MeasureLoading reports times and leaves the directory as it was.
 #include "tests/bench/model/load_times.h"
 
 #include <gmock/gmock.h>

@@ -44,7 +44,7 @@ std::string Title(const BenchOptions& options, const NamedModel& named) {
          std::to_string(named.executor.num_threads);
 }
 
-// Rounds of all slices in turn, after an uncounted round.
+// Runs rounds of all slices in turn. The first round is not counted.
 nlohmann::ordered_json Measure(const BenchOptions& options, const NamedModel& named) {
   SlicedModel model = Open(options, named);
   const std::vector<SliceKind> kinds = options.slices();

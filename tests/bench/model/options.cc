@@ -31,7 +31,7 @@ CLI::Validator IsLoadOption(const std::string& key) {
   return CLI::Validator(problem_of, "");
 }
 
-// Checks of several options together.
+// Checks combinations of options.
 void Check(const BenchOptions& options) {
   const bool one_plan = options.plans.size() == 1, one_pool = options.threads.size() == 1;
   if (options.serve && (!one_plan || !one_pool || options.weights.size() != 1)) {

@@ -20,14 +20,15 @@ struct BenchOptions {
   std::vector<uint32_t> threads = {0};  // each a size of the pool; 0: one per logical processor
   uint32_t batch = 1;
   std::vector<int64_t> depths = {0, 4096};
-  int64_t prefill = 512;  // tokens of a slice; 0: none
-  int64_t tokens = 32;    // of a decode slice, each sequence; 0: none
+  int64_t prefill = 512;  // tokens of a prefill slice; 0: no prefill slices
+  int64_t tokens = 32;    // tokens of each sequence of a decode slice; 0: no decode slices
   int rounds = 3;
   std::string json;       // file; "" for none
   bool op_times = false;  // a line under each row shows the time per op
   bool serve = false;
   std::string checkpoint;  // writes the model to this directory and measures nothing; "": none
-  std::string load;        // measures how long such a directory takes to load; "": none
+  // If not "", the program measures how long the checkpoint in this directory takes to load.
+  std::string load;
 
   // A decode and a prefill at each depth.
   std::vector<SliceKind> slices() const;

@@ -1,4 +1,4 @@
-// Text and medians.
+// Writes slices as text and computes medians over slices.
 #include "tests/bench/model/slice.h"
 
 #include <algorithm>
@@ -22,11 +22,11 @@ double MedianOf(const std::vector<Slice>& slices, Value value) {
   return Median(std::move(values));
 }
 
-// A slice was taken in the machine's fast mode if the probes on both sides reach this many bytes
-// per second.
+// A slice was taken in the machine's fast mode if the probes before and after it reach this many
+// bytes per second.
 constexpr double kFastProbe = 45e9;
 
-// What printf prints.
+// Returns the text that printf prints.
 template <typename... Values>
 std::string Text(const char* format, Values... values) {
   std::array<char, 160> text;

@@ -1,5 +1,6 @@
-// Slices: pieces of work so short that the machine does not change between their beginning and
-// their end; a read of memory before and after shows it. Their text forms, and summaries.
+// Slices, their text forms, and summaries of slices. A slice is a piece of work so short that the
+// machine's speed does not change during it. A probe that reads memory before and after the slice
+// shows whether the speed changed.
 #ifndef LONGSTREAM_TESTS_BENCH_MODEL_SLICE_H_
 #define LONGSTREAM_TESTS_BENCH_MODEL_SLICE_H_
 
@@ -11,7 +12,7 @@
 
 namespace longstream {
 
-// Most tokens of a slice, for each of its sequences.
+// The largest number of tokens that a slice feeds to each of its sequences.
 inline constexpr int64_t kMaxSliceTokens = 1024;
 
 // The work of a slice.
@@ -19,22 +20,24 @@ struct SliceKind {
   enum class Op { kDecode, kPrefill };
   Op op = Op::kDecode;
   int64_t depth = 0;   // tokens of the context before the slice
-  int64_t tokens = 1;  // to feed, per sequence; a decode stops earlier if time is up
+  int64_t tokens = 1;  // tokens to feed to each sequence; a decode stops earlier if its time is up
 
   bool operator==(const SliceKind&) const = default;
 };
 
-// "decode DEPTH TOKENS" or "prefill DEPTH TOKENS". Throws std::invalid_argument, which says what
-// was expected.
+// The text form of a SliceKind is "decode DEPTH TOKENS" or "prefill DEPTH TOKENS". ParseSlice
+// throws std::invalid_argument, which says what was expected.
 SliceKind ParseSlice(const std::string& line);
 std::string ToString(const SliceKind& kind);
 
 struct Slice {
-  int64_t tokens = 0;  // fed, of all sequences together
+  int64_t tokens = 0;  // tokens fed to all sequences together
   double seconds = 0;
-  double bytes = 0;                // read from memory; 0 if something else limits
-  std::array<double, 2> probes{};  // bytes per second before and after
-  std::vector<std::pair<std::string, double>> op_seconds{};  // by op, the longest first
+  double bytes = 0;  // read from memory; 0 if something else limits
+  // Bytes per second that the probes before and after the slice read.
+  std::array<double, 2> probes{};
+  // Seconds in each op, the longest first.
+  std::vector<std::pair<std::string, double>> op_seconds{};
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
   double probe() const { return (probes[0] + probes[1]) / 2; }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr SliceKind kDecode = {SliceKind::Op::kDecode, 4096, 32};
 
-// 10 tokens of 100 MB each.
+// A slice of 10 tokens, each of which reads 100 MB.
 Slice Decoded(double seconds, double probe_before, double probe_after) {
   return {10, seconds, 1e9, {probe_before, probe_after}, {}};
 }
@@ -46,13 +46,15 @@ TEST(SliceTest, JsonIsOneLineOfWhatWasMeasured) {
   EXPECT_EQ(json["op_seconds"], nlohmann::json({{"linear_activated", 0.25}, {"embed", 0.125}}));
 }
 
-// Medians, and those of the fast slices apart.
+// The table shows medians over all slices, and in a separate column the median over the fast
+// slices.
 TEST(SliceTest, TableLines) {
   EXPECT_EQ(SummaryLine(kDecode, {Decoded(0.5, 50e9, 50e9), Decoded(0.5, 30e9, 30e9),
                                   Decoded(1, 30e9, 30e9)}),
             "decode 4096 32           20.00     10.00     20.00        30.0     100.0       4 %"
             "  20.00 (1 of 3)");
-  // 1/30, 2/48, 4/47.45 and 5/45 of the probe. The third slice is slow afterwards.
+  // The slices reach 1/30, 2/48, 4/47.45 and 5/45 of the speed of their probes. The third slice
+  // does not count as fast, because the probe after it is below 45 GB/s.
   EXPECT_EQ(SummaryLine(kDecode, {Decoded(1, 30e9, 30e9), Decoded(0.5, 50e9, 46e9),
                                   Decoded(0.25, 50e9, 44.9e9), Decoded(0.2, 45e9, 45e9)}),
             "decode 4096 32           30.00     10.00     50.00        46.2     100.0       6 %"

@@ -1,4 +1,4 @@
-// Makes contexts and runs slices.
+// Makes contexts of random numbers and runs slices after these contexts.
 #include "tests/bench/model/sliced_model.h"
 
 #include <algorithm>
@@ -23,7 +23,8 @@ ModelWeights Weights(const ModelSpec& spec, DType type, const Executor& executor
   return RandomWeights(spec, type, DeviceOps(), executor);
 }
 
-// Random bytes. As bf16 and, in pairs, as f32: magnitude 1/4 to 1, either sign. As f16: 1.6 to 2.
+// Fills memory with random 16-bit numbers. Read as bf16, or in pairs as f32, the numbers have
+// magnitudes from 1/4 to 1 and either sign. Read as f16, they have magnitudes from 1.6 to 2.
 void FillRandom(std::byte* data, size_t bytes) {
   static const std::vector<uint16_t> tile = [] {
     std::vector<uint16_t> numbers(size_t{1} << 15);
@@ -40,7 +41,8 @@ void FillRandom(std::byte* data, size_t bytes) {
   }
 }
 
-// Random numbers; in int8 pages, scales of 1/64 follow them.
+// Fills a page with random numbers. In int8 pages, the scales of each head follow its numbers and
+// are 1/64.
 void FillPage(std::byte* page, int64_t num_heads, int64_t head_dim, DType type) {
   const int64_t head_bytes = PagedHeadBytes(type, kPageTokens, head_dim);
   FillRandom(page, static_cast<size_t>(num_heads * head_bytes));

@@ -42,7 +42,7 @@ class SlicedModel {
  private:
   using Sequences = std::vector<std::unique_ptr<ls_sequence>>;
 
-  // The contexts of a depth, cut back to it.
+  // Returns the contexts of this depth, cut back to `depth` tokens.
   Sequences& At(int64_t depth);
   std::unique_ptr<ls_sequence> MakeContext(int64_t depth);
   void Decode(Sequences& sequences, const SliceKind& kind, Slice* slice);
@@ -53,8 +53,8 @@ class SlicedModel {
   Model model_;
   const ReadBandwidth bandwidth_;
   double weight_bytes_ = 0;
-  std::map<int64_t, Sequences> contexts_;  // by depth
-  std::vector<int32_t> tokens_;            // sampled last, [batch]
+  std::map<int64_t, Sequences> contexts_;  // the contexts of each depth
+  std::vector<int32_t> tokens_;            // the tokens that were sampled last, [batch]
 };
 
 }  // namespace longstream

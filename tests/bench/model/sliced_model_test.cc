@@ -1,4 +1,4 @@
-// Slices begin at the depth that they name, of every kind of layer.
+// Slices begin at the depth that they name, in models with every kind of layer.
 #include "tests/bench/model/sliced_model.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ class SlicedModelTest : public ::testing::TestWithParam<DType> {
                        pool_.AsExecutor());
   }
 
-  // These bytes grow with the context, so they tell the position of the step.
+  // The bytes that a step reads grow with the context, so they tell the position of the step.
   static double BytesOfAStep(SlicedModel& model, int64_t depth) {
     return model.Run({SliceKind::Op::kDecode, depth, 1}).bytes;
   }
@@ -46,7 +46,8 @@ TEST_P(SlicedModelTest, ADecodeFeedsEverySequence) {
     EXPECT_GT(slice.seconds, 0);
     EXPECT_GT(slice.probes[0], 0);
     EXPECT_GT(slice.probes[1], 0);
-    // Every op that such a model decodes with, and none that took longer than all.
+    // The slice lists every op that such a model needs to decode, and all ops together take no
+    // longer than the slice.
     double seconds = 0;
     std::set<std::string> ops;
     for (const auto& [op, time] : slice.op_seconds) {
@@ -71,7 +72,8 @@ TEST_P(SlicedModelTest, APrefillFeedsPieces) {
   EXPECT_EQ(model.Run({SliceKind::Op::kPrefill, 0, 3}).tokens, 3);
 }
 
-// Slices at one depth do not add up: each starts at the depth and needs no more pages.
+// Slices at one depth do not lengthen the context: each slice starts at the depth, and no slice
+// needs further pages.
 TEST_P(SlicedModelTest, SlicesStartAtTheirDepth) {
   SlicedModel model = Make(1);
   const double bytes = BytesOfAStep(model, 200);
@@ -87,7 +89,7 @@ TEST_P(SlicedModelTest, SlicesStartAtTheirDepth) {
 INSTANTIATE_TEST_SUITE_P(Weights, SlicedModelTest,
                          ::testing::Values(DType::kBF16, DType::kI8, DType::kI4));
 
-// A step over int8 pages reads a byte of each element and its row's scale.
+// A step over int8 pages reads one byte for each element, and the scale of each row.
 TEST(SlicedModelCacheTest, Int8PagesAreFilledAndCounted) {
   ThreadPool pool(2);
   SlicedModel model(

@@ -1,4 +1,4 @@
-// Wraps each op in a timer.
+// Wraps each op of an op table in a timer.
 #include "tests/bench/model/timed_ops.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace longstream {
 namespace {
 
-// Seconds by op.
+// Seconds in each op since the last TakeOpSeconds.
 std::map<std::string, double>& Sums() {
   static std::map<std::string, double> sums;
   return sums;
@@ -24,7 +24,8 @@ void Wrap(const char* name, void (*OpTable::*)(Stream&, const Args&), OpTable* t
   };
 }
 
-// Products by what comes after them: nothing, an activation, the addition to the residual stream.
+// Returns the sum for a product. There are three sums, by the work that follows the product: none,
+// an activation, or the addition to the residual stream.
 double& SumOf(const LinearArgs& args) {
   static double* const plain = &Sums()["linear"];
   static double* const activated = &Sums()["linear_activated"];

@@ -10,12 +10,13 @@
 
 namespace longstream {
 
-// The ops of DeviceOps(), each between two reads of the clock (some 50 ns; a step has hundreds of
-// calls). One table per process; used by one thread.
+// Returns the ops of DeviceOps(), each of which is timed by two reads of the clock. The two reads
+// take some 50 ns, and a step has hundreds of calls. There is one table per process; one thread may
+// use it.
 const OpTable& TimedOps();
 
-// Seconds in each op since the last call, the longest first, without ops that did not run. Resets
-// the sums.
+// Returns the seconds in each op since the last call of TakeOpSeconds, the longest first, without
+// ops that did not run. Resets the sums.
 std::vector<std::pair<std::string, double>> TakeOpSeconds();
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Configs of the shapes and plans.
+// Writes the config.json of each shape and plan.
 #include "tests/bench/plans/bench_plans.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Shape {
   int num_heads;
   int head_dim;
   bool qk_norm;
-  const char* members;  // of config.json
+  const char* members;  // members of config.json
 };
 
 constexpr Shape kShapes[] = {

@@ -41,7 +41,7 @@ CacheLayout Layout(const std::string& shape, const std::string& plan) {
   return MakeCacheLayout(BenchSpec(shape, plan), DType::kBF16);
 }
 
-// bf16 weights and one session of 512K tokens of the 14B shape, GiB.
+// Returns the GiB that the 14B shape needs for its bf16 weights and one session of 512K tokens.
 double GiBAt512K(const std::string& plan) {
   const CacheLayout layout = Layout("14b", plan);
   return (2.0 * static_cast<double>(Parameters("14b", plan)) +
@@ -61,9 +61,9 @@ TEST(BenchPlansTest, ParametersAreThoseOfTheNames) {
   EXPECT_NEAR(static_cast<double>(Parameters("200m", "dense")), 194.5e6, 1e6);
 }
 
-// Full attention: 2 * H_kv * D bf16 numbers per token and layer. Window: as many for each slot of
-// the ring, which has 64 more than the window. ReRoPE: keys only. RNN: an f32 state matrix per
-// head, and the rows of one grid interval.
+// Full attention: 2 * H_kv * D bf16 numbers per token and layer. Window: as many numbers for each
+// slot of the ring; the ring has 64 slots more than the window. ReRoPE: keys only. RNN: an f32
+// state matrix per head, and the rows of one grid interval.
 TEST(BenchPlansTest, SessionsOf06BAreAsTheFormula) {
   constexpr uint64_t kToken = 2 * 8 * 128 * 2;
   const CacheLayout dense = Layout("0.6b", "dense");
@@ -98,14 +98,15 @@ TEST(BenchPlansTest, AStepReadsPagesWindowsAndStates) {
   constexpr double kToken = 2 * 8 * 128 * 2;
   EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "dense"), 0), 0);
   EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "dense"), 1000), 28 * 1000 * kToken);
-  // The near ring replaces pages.
+  // A layer with ReRoPE reads its near ring instead of its last pages, so the near ring adds no
+  // bytes.
   EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "hwfa2"), 10), 28 * 10 * kToken);
   EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "hwfa2"), 1000), (2 * 1000 + 26 * 64) * kToken);
   EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "hypenet"), 1000),
             7 * 1000 * kToken + 21.0 * 4 * (16 * 128 * 128 + 32 * 2 * 16 * 128));
 }
 
-// Bytes that a step's products read; the head counts once.
+// Returns the bytes that the products of a step read. The head counts once.
 double ReadBytes(const ModelWeights& weights, const OpTable& ops) {
   auto bytes = static_cast<double>(ops.read_bytes(weights.head));
   for (const LayerWeights& layer : weights.layers) {
@@ -118,7 +119,7 @@ double ReadBytes(const ModelWeights& weights, const OpTable& ops) {
 }
 
 TEST(BenchPlansTest, AStepReadsATiedHeadOnce) {
-  RandomShape shape;  // large enough to be compressed
+  RandomShape shape;  // the weights are large enough to be compressed
   shape.width = 128;
   shape.mlp_width = 256;
   for (const OpTable* ops : {&ReferenceOps(), &DeviceOps()}) {
@@ -134,7 +135,8 @@ TEST(BenchPlansTest, AStepReadsATiedHeadOnce) {
         EXPECT_LT(ops->read_bytes(head), ops->packed_bytes(head.type, head.n, head.k));
       }
     }
-    // The size of compressed weights also depends on their numbers, which differ here.
+    // The size of compressed weights also depends on their numbers. The tied and the untied head
+    // have different numbers, so only the reference ops give equal sizes.
     if (ops == &ReferenceOps()) {
       EXPECT_EQ(bytes[0], bytes[1]);
     }

@@ -1,4 +1,4 @@
-// Names the tensors, then writes their numbers.
+// Writes the names and shapes of all tensors, and then random numbers for each tensor.
 #include "tests/bench/plans/random_checkpoint.h"
 
 #include <cmath>
@@ -45,7 +45,8 @@ class Names final : public WeightSource {
   std::vector<NamedTensor> tensors;
 
  private:
-  // Parts of one tensor follow each other; zeros have no name.
+  // A model may ask for the parts of one tensor one after the other; the tensor is added once.
+  // Weights that are filled with zeros have no name and are not added.
   void Add(const std::string& name, std::vector<int64_t> shape) {
     if (name.empty() || (!tensors.empty() && tensors.back().name == name)) return;
     tensors.push_back({name, std::move(shape)});
@@ -71,7 +72,7 @@ std::string Header(const std::vector<NamedTensor>& tensors) {
   return header;
 }
 
-// Uniform numbers; a norm's are 0.9 to 1.1.
+// Makes uniform random numbers. The numbers of a norm lie between 0.9 and 1.1.
 class Numbers {
  public:
   std::vector<BF16> Of(const NamedTensor& tensor) {
@@ -85,7 +86,7 @@ class Numbers {
   }
 
  private:
-  // From -1/2 to 1/2. Xorshift: Marsaglia 2003.
+  // Returns a number from -1/2 to 1/2, drawn by Marsaglia's Xorshift (2003).
   float Uniform() {
     state_ ^= state_ << 13;
     state_ ^= state_ >> 7;
@@ -119,19 +120,21 @@ void WriteRandomCheckpoint(const ModelSpec& spec, const std::string& config,
   std::filesystem::create_directories(root, failure);
   const std::vector<NamedTensor> tensors = TensorsOf(spec);
   const std::string header = Header(tensors);
-  const uint64_t header_bytes = header.size();  // little-endian, as every machine served
+  // Numbers in the file are little-endian, and so are numbers on every machine that the server
+  // supports.
+  const uint64_t header_bytes = header.size();
   const std::filesystem::path weights = root / "model.safetensors";
   std::ofstream file(weights, std::ios::binary);
   WriteBytes(file, &header_bytes, sizeof(header_bytes));
   WriteBytes(file, header.data(), header.size());
-  Finish(file, weights);  // before the numbers, which take time
+  Finish(file, weights);  // reports a write error before the numbers, which take time
   Numbers numbers;
   for (const NamedTensor& tensor : tensors) {
     const std::vector<BF16> values = numbers.Of(tensor);
     WriteBytes(file, values.data(), values.size() * sizeof(BF16));
   }
   Finish(file, weights);
-  // config.json is last: an interrupted write leaves no model.
+  // config.json is written last, so an interrupted write leaves a directory that is not a model.
   std::ofstream config_file(root / "config.json");
   config_file << config << '\n';
   Finish(config_file, root / "config.json");

@@ -20,7 +20,7 @@
 namespace longstream {
 namespace {
 
-// Together they have every tensor of docs/checkpoints.md.
+// Together these models have every tensor of docs/checkpoints.md.
 constexpr const char* kGoldens[] = {"llama",
                                     "qwen2",
                                     "qwen3",

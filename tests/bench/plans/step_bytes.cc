@@ -1,4 +1,4 @@
-// Counts bytes.
+// Counts the bytes that a step reads.
 #include "tests/bench/plans/step_bytes.h"
 
 #include <algorithm>

@@ -10,8 +10,8 @@
 
 namespace longstream {
 
-// Bytes that `ops` read of the projections, head included. Of an embedding that is not the head, a
-// step reads one row.
+// Returns the bytes that `ops` read of the projections, head included. An embedding that is not the
+// head is not counted, because a step reads only one row of it.
 double StepWeightBytes(const ModelWeights& weights, const OpTable& ops);
 
 // Bytes of caches that a decode step reads for a sequence of `context` tokens:

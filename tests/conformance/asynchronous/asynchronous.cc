@@ -1,7 +1,7 @@
-// Makes a CPU plugin (kInnerPlugin) behave like a device's plugin: a step runs beside the host,
-// after the step before it, and `wait` returns its results when its time is over. Also checks the
-// host: if the host does something that the ABI forbids while a step is in flight, the process ends
-// with a sentence.
+// Makes a CPU plugin (kInnerPlugin) behave like a device's plugin: a step begins when the previous
+// step has ended, and runs while the host continues. `wait` returns the results of a step when the
+// step's time is over. Also checks the host: if the host does something that the ABI forbids while
+// a step is in flight, the process ends with a sentence.
 //
 // Option step_delay_us: the time that a step takes. In place of the workspace's size, ls_memory
 // gives the number of steps that were submitted while another step was in flight. Tests read it
@@ -34,7 +34,7 @@ struct Step {
 
 struct ls_sequence {
   ls_sequence* inner = nullptr;
-  std::deque<uint64_t> in_flight;  // the sequence's position after each of its steps
+  std::deque<uint64_t> in_flight;  // the sequence's position after each of its steps in flight
 };
 
 struct ls_model {
@@ -52,7 +52,7 @@ namespace {
   std::abort();
 }
 
-// Loaded by the first call and unloaded with this plugin.
+// The inner plugin. The first call loads it, and it is unloaded together with this plugin.
 struct InnerPlugin {
   InnerPlugin() {
     if (library == nullptr) Die(dlerror());
@@ -176,7 +176,8 @@ ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence,
 
 ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error) {
   Step step;
-  std::vector<uint64_t> ends;  // a failed entry does not advance, but that is known only at wait
+  // The positions if no entry fails; only `wait` tells which entries failed.
+  std::vector<uint64_t> ends;
   std::vector<ls_batch_entry> entries(batch->entries, batch->entries + batch->num_entries);
   for (ls_batch_entry& entry : entries) {
     step.sequences.push_back(entry.sequence);

@@ -31,11 +31,11 @@ class BitsTest(unittest.TestCase):
         return result.returncode, result.stdout + result.stderr
 
     def text(self, side):
-        """The results that bits.sh wrote for one side, "old" or "new"."""
+        """Returns the results that bits.sh wrote for one side, "old" or "new"."""
         return (self.out / side / f"baseline/{MODEL}.stored.txt").read_text(encoding="utf-8")
 
     def build_with(self, dense):
-        """A build directory whose dense plugin is replaced by `dense` (None: missing)."""
+        """Makes a build directory whose dense plugin is `dense`. None: the plugin is missing."""
         plugins = self.directory / "other/plugins"
         plugins.mkdir(parents=True)
         for name in ("hwfa2", "hypenet"):

@@ -49,8 +49,8 @@ struct Set {
   WorkloadSize size;
   uint64_t cache_bytes_budget;
   std::vector<uint32_t> threads;
-  std::vector<Types> types;       // for every model
-  std::vector<Types> more_types;  // for a few models, in addition to `types`
+  std::vector<Types> types;       // used for every model
+  std::vector<Types> more_types;  // also used for a few models (HasMoreTypes)
 };
 
 constexpr Types kStored = {"stored", ""};
@@ -82,8 +82,8 @@ Set SetNamed(const std::string& name) {
           .more_types = {kF32, kBF16, kInt4Int8Cache}};
 }
 
-// Whether a model is opened with `more_types` too: a demo model, or one golden model per kind of
-// layers.
+// Whether a model is opened with `more_types` too. This is so for demo models, and for one golden
+// model per kind of layers.
 bool HasMoreTypes(const fs::path& name) {
   const std::vector<std::string> golden = {"qwen2", "hwfa2_leaky", "gau_hwfa2",
                                            "hypenet_published_odd", "hypenet_chunked"};
@@ -104,9 +104,9 @@ std::string TextOf(const fs::path& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// The options of a model: its overrides, if the checkpoint has any, and the members of `types` and
-// `more`. Packed weights are not stored, because one build would read the weights that the other
-// packed.
+// Returns the options of a model: its overrides, if the checkpoint has any, and the members of
+// `types` and `more`. Packed weights are not stored, because one build would read the weights that
+// the other packed.
 std::string OptionsFor(const fs::path& directory, const Types& types, const std::string& more) {
   std::string members = R"("packed_cache": "off")" + more;
   if (*types.options != '\0') members += std::string(", ") + types.options;
@@ -129,8 +129,8 @@ class Plugins {
     }
   }
 
-  // The backend for a checkpoint. Overrides mean hwfa2, even for a checkpoint that the dense
-  // backend would serve.
+  // Returns the backend for a checkpoint. Overrides mean hwfa2, even for a checkpoint that the
+  // dense backend would serve.
   const ls_backend& For(const fs::path& directory) const {
     if (fs::exists(directory / "overrides.json")) return *files_[1]->backend();
     ErrorText error;
@@ -165,7 +165,7 @@ std::string TraceOf(const ls_backend& backend, const fs::path& directory, const 
         OptionsFor(directory, types, R"(, "context_limit": )" + std::to_string(size.positions()));
     model = std::make_unique<Model>(backend, directory, options, host);
   }
-  // If the model has too few positions even so, the prompts become shorter.
+  // If the model still has too few positions, the prompts become shorter.
   const uint64_t limit = model->info().context_limit;
   if (limit < size.positions()) size.prompt -= size.positions() - static_cast<uint32_t>(limit);
   size.scored = std::min(size.scored, size.prompt);

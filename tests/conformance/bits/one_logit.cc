@@ -1,5 +1,6 @@
-// The dense plugin (LONGSTREAM_INNER_PLUGIN), but in one step the last bit of one logit differs. It
-// differs only if the host offers NUM_THREADS threads; 0 means any number.
+// The dense plugin (LONGSTREAM_INNER_PLUGIN), except that the last bit of one logit of one step
+// differs. The bit differs only if the host offers NUM_THREADS threads; 0 means any number of
+// threads.
 #include <dlfcn.h>
 
 #include <cmath>

@@ -8,7 +8,7 @@
 namespace longstream::conformance {
 namespace {
 
-// FNV-1a. A change of any single byte changes the digest.
+// Returns the FNV-1a hash of the data. A change of any single byte changes the hash.
 uint64_t Digest(const void* data, size_t size) {
   const auto* bytes = static_cast<const unsigned char*>(data);
   uint64_t digest = 0xcbf29ce484222325u;

@@ -10,7 +10,7 @@
 
 namespace longstream::conformance {
 
-// Collects the lines. Not thread-safe.
+// Collects the lines of results. Not thread-safe.
 class Trace {
  public:
   // `label` names the call of the workload that gave the result.

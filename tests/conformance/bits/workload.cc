@@ -59,7 +59,8 @@ ls_sampling Narrow(uint64_t seed) {
   return sampling;
 }
 
-// Half of the tokens of a small vocabulary. Some occur only in the prompt, some were generated too.
+// Counts for half of the tokens of a small vocabulary. Some of these tokens occur only in the
+// prompt, others were generated too.
 std::vector<ls_token_count> History() {
   std::vector<ls_token_count> history;
   for (int32_t token = 0; token < 36; token += 2) {
@@ -108,8 +109,8 @@ class Workload {
                            const std::vector<Entry>& entries);
   // Each stream feeds the token that it sampled last.
   void DecodeTogether(const std::string& label, const std::vector<Stream*>& streams);
-  // Does the same. If the backend has LS_CAP_IN_FLIGHT_TOKENS, submits each step before it waits
-  // for the previous one.
+  // Decodes like DecodeTogether. If the backend has LS_CAP_IN_FLIGHT_TOKENS, submits each step
+  // before it waits for the previous one.
   void DecodeInFlight(const std::string& label, const std::vector<Stream*>& streams);
 
   Stream ReadPrompt();
@@ -200,7 +201,7 @@ void Workload::DecodeInFlight(const std::string& label, const std::vector<Stream
   wait(size_.decode - 1);
 }
 
-// Cuts the prompt at 33 (not a grid line), after one more token, and on a grid line.
+// Cuts the prompt at position 33, which is not on a grid line, at position 34, and on a grid line.
 Stream Workload::ReadPrompt() {
   Stream main = Create("main", Greedy());
   const std::vector<int32_t> tokens = Tokens(1, size_.prompt);

@@ -17,7 +17,8 @@ using longstream::conformance::SpoiledResults;
 constexpr uint32_t kVocabulary = 256;
 
 enum Mutant {
-  kWrongAbi,           // of another ABI major: nothing else in its table may be used
+  // Has another ABI major version, so the kit may use nothing else in its table.
+  kWrongAbi,
   kLeaksOnReload,      // forgets a few bytes with every model that it closes
   kLeaksMappings,      // reserves addresses with every model that it closes
   kForksEmpty,         // a fork has forgotten the history
@@ -49,8 +50,8 @@ ls_code Truncate(ls_model* model, ls_sequence* sequence, uint64_t position, uint
 
 ls_code TruncateToCheckpoint(ls_model* model, ls_sequence* sequence, uint64_t position,
                              uint64_t* restored, ls_error error) {
-  // Asks for one position less. The backend can restore the position before its last step but not
-  // an earlier one, so it goes back to the checkpoint.
+  // Asks for one position less than the host. The backend can restore the position before its last
+  // step but no earlier one, so it goes back to the checkpoint.
   const uint64_t further = position - (position > 0 ? 1 : 0);
   if (Minimal().sequence_truncate(model, sequence, further, restored, {nullptr, 0}) == LS_OK) {
     return LS_OK;
@@ -71,10 +72,10 @@ ls_code Reserve(ls_model* model, ls_sequence* sequence, uint64_t tokens, ls_erro
 void Free(ls_model*, ls_sequence*) {}
 
 void Close(ls_model* model) {
-  // Written to, so that the compiler keeps an allocation of which nothing is kept.
+  // The mutant writes to the memory, because otherwise the compiler would remove the allocation.
   if (MUTANT == kLeaksOnReload) *static_cast<volatile char*>(std::malloc(24)) = 1;
-  // Nothing is written there and neighbours become one mapping, so that only the address space
-  // grows.
+  // The mutant writes nothing to the mapping, and the kernel joins adjacent mappings. So only the
+  // size of the address space grows.
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   if (MUTANT == kLeaksMappings) mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, kFlags, -1, 0);
   Minimal().model_close(model);

@@ -1,5 +1,5 @@
-// The base of the broken plugins: the minimal backend, some of whose functions each plugin
-// replaces.
+// The base of the broken plugins is the minimal backend. Each broken plugin replaces some of its
+// functions.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_BROKEN_WRAPPED_MINIMAL_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_BROKEN_WRAPPED_MINIMAL_H_
 
@@ -11,7 +11,8 @@
 
 #include "backends/api/backend.h"
 
-// backends/minimal/minimal.cc, compiled with another name for its exported function.
+// The exported function of backends/minimal/minimal.cc, which is compiled here with this name for
+// it.
 extern "C" const ls_backend* minimal_backend();
 
 namespace longstream::conformance {

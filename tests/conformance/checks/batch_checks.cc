@@ -164,7 +164,7 @@ void TooLarge(const Kit& kit, Check& check) {
       {Prefill(sequences[0], Part(tokens, 0, 3)), Prefill(sequences[1], Part(tokens, 0, 3))});
 }
 
-// Sampling parameters that ban every token. A step with them fails in every backend.
+// Sampling parameters that ban every token. A step with these parameters fails in every backend.
 struct BanAll {
   explicit BanAll(const Kit& kit) : sampling(Greedy()) {
     for (uint32_t id = 0; id < kit.vocabulary(); ++id) {
@@ -311,7 +311,7 @@ void FromPrevious(const Kit& kit, Check& check) {
              model.Wait(next_ticket, next)[0].code);
 }
 
-// The host may call from several threads, as long as only one calls at a time.
+// The host may call the plugin from several threads, as long as only one thread calls at a time.
 void ThreadsTakeTurns(const Kit& kit, Check& check) {
   Model model = kit.Open();
   Script script;

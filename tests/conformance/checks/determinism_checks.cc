@@ -1,5 +1,5 @@
 // Checks that a result depends on its sequence alone. It must not depend on the batch or the
-// threads. Cuts of a prefill off the grid may change it only by rounding.
+// threads. Cuts of a prefill that are not on grid lines may change the result only by rounding.
 #include <algorithm>
 #include <random>
 
@@ -9,8 +9,8 @@
 namespace longstream::conformance {
 namespace {
 
-// Scripts whose lengths lie around grid lines. Each is a prefill, some decode steps and a second
-// turn, so that batches hold prefill pieces and decode rows at once.
+// Returns scripts whose lengths lie around grid lines. Each script is a prefill, some decode steps
+// and a second turn, so that batches hold prefill pieces and decode rows at once.
 std::vector<Script> MixedScripts(const Kit& kit) {
   const size_t grid = kit.grid();
   std::vector<Script> scripts;

@@ -5,8 +5,8 @@
 namespace longstream::conformance {
 namespace {
 
-// A script with a common past [0, past). What follows depends on `seed`. *first_piece is the first
-// piece after the past.
+// Returns a script whose tokens [0, past) are the same for every seed. The later tokens depend on
+// `seed`. *first_piece is the first piece after `past`.
 Script FutureOf(const Kit& kit, size_t past, uint64_t seed, size_t* first_piece) {
   std::vector<int32_t> tokens = kit.Tokens(21, past);
   const std::vector<int32_t> future = kit.Tokens(seed, kit.grid() + 10);
@@ -22,7 +22,7 @@ Script FutureOf(const Kit& kit, size_t past, uint64_t seed, size_t* first_piece)
   return script;
 }
 
-// A position that is neither at the end of a page nor on a grid line.
+// Returns a position that is neither at the end of a page nor on a grid line.
 size_t RaggedPast(const Kit& kit) {
   const size_t past = kit.prompt();
   const bool on_page = kit.page_tokens() > 1 && past % kit.page_tokens() == 0;

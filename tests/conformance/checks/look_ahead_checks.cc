@@ -66,8 +66,9 @@ void OthersAreFree(const Kit& kit, Check& check) {
   }
 }
 
-// For the length of two blocks: each step feeds a token, a second step in flight feeds the token
-// that it draws, and the host takes the second step back and feeds another token instead.
+// Repeats this for the length of two blocks: a step feeds a token, a second step in flight feeds
+// the token that the first step draws, and the host takes the second step back and feeds another
+// token instead.
 void TakenBack(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_LOOK_AHEAD, "look-ahead");
   Model model = kit.Open();

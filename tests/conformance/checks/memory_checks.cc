@@ -34,14 +34,14 @@ void ExpectWithinBudget(Check& check, const ls_memory& memory) {
                "not held <= reserved <= budget: " + Print(memory));
 }
 
-// The bytes of the pages for `tokens` tokens.
+// Returns the bytes of the pages for `tokens` tokens.
 uint64_t PageBytes(const ls_model_info& info, uint64_t tokens) {
   if (info.page_tokens == 0) return 0;
   const uint64_t pages = (tokens + info.page_tokens - 1) / info.page_tokens;
   return pages * info.page_tokens * info.kv_bytes_per_token;
 }
 
-// The bytes of a sequence with room for `tokens` tokens, with its checkpoint.
+// Returns the bytes of a sequence with room for `tokens` tokens, including its checkpoint.
 uint64_t FullBytes(const ls_model_info& info, uint64_t tokens) {
   return PageBytes(info, tokens) + info.window_bytes_per_sequence + info.state_bytes_per_sequence +
          info.checkpoint_bytes_per_sequence;
@@ -104,9 +104,9 @@ bool HasPools(const Kit& kit, const ls_model_info& info) {
          FullBytes(info, 0) > 0;
 }
 
-// A budget for `count` sequences with reservations for `tokens` tokens each, and for `empty` more
-// without a reservation. If the model has two pools, each gets half of the budget; so for several
-// sequences the budget is doubled. One sequence always fits.
+// Returns options with a budget for `count` sequences that reserve `tokens` tokens each, and for
+// `empty` further sequences without a reservation. If the model has two pools, each gets half of
+// the budget; so for several sequences the budget is doubled. One sequence always fits.
 OpenOptions Budget(const Kit& kit, uint64_t count, uint64_t tokens, uint64_t empty = 0) {
   const Model model = kit.Open();
   const ls_model_info& info = model.info();
@@ -137,7 +137,8 @@ std::vector<Sequence> FillUp(Model& model, Check& check, uint64_t tokens) {
 }
 
 void Exhaustion(const Kit& kit, Check& check) {
-  // The budget always has room for one more sequence, so it is reserve that must refuse.
+  // The budget always has room for one more sequence without a reservation, so sequence_reserve
+  // must refuse and not sequence_create.
   const uint64_t tokens = kit.prompt();
   Model model = kit.Open(Budget(kit, 3, tokens, 1));
   const ls_memory start = model.Memory();

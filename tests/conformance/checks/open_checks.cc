@@ -101,7 +101,7 @@ struct BadOpen {
   std::string directory;
   OpenOptions options;
   std::set<ls_code> expected;
-  const char* named;  // a part that the error's sentence must contain
+  const char* named;  // the error's sentence must contain this text
 };
 
 std::vector<BadOpen> BadOpens(const Kit& kit, const std::string& not_json,

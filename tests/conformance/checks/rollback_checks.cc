@@ -8,7 +8,8 @@
 namespace longstream::conformance {
 namespace {
 
-// A past, and a turn of decode steps after it. From position `past` on, each piece is one token.
+// A script with a past and a turn of decode steps after it. From position `past` on, each piece is
+// one token.
 struct Turn {
   std::vector<int32_t> tokens;
   Script script;
@@ -54,7 +55,7 @@ void ToTheCheckpoint(const Kit& kit, Check& check) {
   }
 }
 
-// Rolls a whole turn back to each of its positions.
+// Feeds a whole turn and rolls it back to one of its positions, for each position.
 void InBetween(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const size_t length = std::min<size_t>(kit.grid() + 20, 48);
@@ -91,7 +92,8 @@ void AnotherWay(const Kit& kit, Check& check) {
   ExpectReplay(check, "the first way again", expected, sequence, turn, turn.first_piece);
 }
 
-// A turn that is a prefill. Rolls it back to each grid line and feeds the rest with the same cuts.
+// Rolls back a turn that is a prefill. Rolls it back to each grid line and feeds the rest with the
+// same cuts.
 void AcrossPrefill(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const size_t past = kit.grid() / 2 + 1;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The token that the reference op draws for `position` from one row of logits.
+// Returns the token that the reference op draws for `position` from one row of logits.
 int32_t ReferenceSample(std::vector<float> logits, const ls_sampling& sampling, uint64_t position) {
   std::vector<TokenCount> history;
   for (uint32_t i = 0; i < sampling.num_history; ++i) {
@@ -73,7 +73,8 @@ struct Setting {
   }
 };
 
-// Every parameter alone and all together, at several temperatures.
+// Returns settings that use each parameter alone, and settings that use all together, at several
+// temperatures.
 std::vector<Setting> Settings(const Kit& kit) {
   std::vector<Setting> settings;
   const auto add = [&](auto&& change) {
@@ -266,7 +267,7 @@ void ScoreAllRows(const Kit& kit, Check& check) {
                    entry.targets[row], output.log_probs[row],
                    output.top.data() + row * entry.num_top, entry.num_top);
   }
-  // Asking for all rows must not change any row.
+  // A step that asks for the last row only must give the same last row.
   Sequence plain = model.Create(rows);
   const Output last = model.Step(Prefill(plain, entry.tokens));
   check.Expect(std::equal(last.logits.begin(), last.logits.end(),

@@ -124,7 +124,7 @@ void Damage(const Kit& kit, Check& check) {
                                                              std::to_string(good.size()));
 }
 
-// A copy of the model in which one bit of the weights is flipped. It is the lowest bit of a
+// Makes a copy of the model in which one bit of the weights is flipped: the lowest bit of a
 // mantissa.
 std::optional<std::string> OtherWeights(const std::string& model, const fs::path& directory) {
   std::optional<fs::path> weights;

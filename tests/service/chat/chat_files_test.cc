@@ -19,7 +19,7 @@ class ChatFilesTest : public ::testing::Test {
   void Write(const std::string& name, const std::string& text) const {
     directory_.Write(name, text);
   }
-  // The text that the chosen template renders for an empty conversation, or the error.
+  // Returns the text that the chosen template renders for an empty conversation, or the error.
   std::string Chosen(bool has_tools = false) const {
     const auto templates = ReadChatTemplates(directory_.path());
     if (!templates.ok()) return std::string(templates.status().message());
@@ -47,7 +47,7 @@ TEST_F(ChatFilesTest, InTokenizerConfig) {
   EXPECT_EQ(Chosen(/*has_tools=*/true), "<s></s><unk>");
 }
 
-// Many of these files contain Python's way to say "no limit", a number of 100 bits.
+// Many tokenizer_config.json files contain a number of 100 bits, which in Python means "no limit".
 TEST_F(ChatFilesTest, WholeNumbersOfAnySize) {
   Write("tokenizer_config.json",
         R"({"model_max_length": 1000000000000000019884624838656, "chat_template": "long"})");

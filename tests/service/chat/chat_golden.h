@@ -23,7 +23,7 @@ Value ToValue(const Json& json, bool is_foreign = true);
 // The conversation that a case of a golden file renders.
 Conversation ToConversation(const Json& test_case);
 Dict SpecialTokens(const Json& holder);
-// Options with the time at which the golden files were made.
+// Render options whose time is the time at which the golden files were made.
 RenderOptions GoldenOptions();
 
 }  // namespace longstream::chat

@@ -19,7 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// The text rendered with these variables, or the error.
+// Returns the text that the template renders with these variables, or the error.
 absl::StatusOr<Text> Render(const std::string& source, const Json& variables = Json::object(),
                             const RenderOptions& options = GoldenOptions()) {
   const auto chat_template = ChatTemplate::Parse("t.jinja", source);
@@ -32,7 +32,7 @@ std::string Error(const std::string& source, const Json& variables = Json::objec
   return text.ok() ? "no error: " + text->bytes() : std::string(text.status().message());
 }
 
-// The rendered text, with brackets around the bytes that come from callers.
+// Returns the rendered text, with brackets around the bytes that come from callers.
 std::string Bracketed(const std::string& source, const Json& variables) {
   const auto text = Render(source, variables);
   if (!text.ok()) return text.status().ToString();
@@ -146,8 +146,8 @@ void RunOnStack(size_t bytes, std::function<void()> work) {
   pthread_attr_destroy(&attributes);
 }
 
-// The stack has 4 MiB, half of a thread's default. That must be enough with a sanitizer too, whose
-// frames are five times as large.
+// The stack has 4 MiB, half of a thread's default. That must also be enough with a sanitizer, which
+// makes the stack frames five times as large.
 TEST(ChatTemplateTest, DepthFitsTheStackOfAThread) {
   const std::vector<std::string> sources = {
       "{% macro f(x=f()) %}{{ x }}{% endmacro %}{{ f() }}",

@@ -220,8 +220,8 @@ TEST_F(HistoryTest, AReplyCutWithinACharacter) {
   UseTemplate(kChatMl);
   Apply(Turn({Message("user", "Hi")}));
   Reply("x", /*ends=*/false);
-  // The first two bytes of U+FFFD. A reader sees U+FFFD in their place, because they are an
-  // incomplete character.
+  // The loop adds the first two bytes of U+FFFD to the reply. These bytes are an incomplete
+  // character, so a reader sees U+FFFD in their place.
   for (const char byte : {'\xEF', '\xBF'}) {
     for (int32_t id = 0; id < 300; ++id) {
       if (tokenizer_->TokenBytes(id) == std::string_view(&byte, 1)) tokens_.push_back(id);

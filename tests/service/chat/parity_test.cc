@@ -1,6 +1,5 @@
-// Comparison with transformers. For each template and conversation of the golden files the text
-// must equal that of apply_chat_template, and there must be an error where apply_chat_template
-// fails.
+// Comparison with transformers. For each template and conversation of the golden files, our text
+// must equal the text of apply_chat_template. If apply_chat_template fails, we must fail too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

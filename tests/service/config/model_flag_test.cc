@@ -73,7 +73,7 @@ TEST(ModelFlagTest, OptionsHaveTheTypesOfJson) {
        R"({"full_layers":[2,5],"empty":[],"mixed":[1,"x",true],"n":1})"},
       {"options.rope_scaling={rope_type: linear, factor: 2.5, list: [1, 2]},options.m={}",
        R"({"rope_scaling":{"factor":2.5,"list":[1,2],"rope_type":"linear"},"m":{}})"},
-      // What is no YAML is text.
+      // A value that is not YAML is a text.
       {"options.bad={a: [},options.n=1", R"({"bad":"{a: [},options.n=1"})"},
   };
   for (const auto& [options, json] : cases) {

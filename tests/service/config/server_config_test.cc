@@ -14,7 +14,7 @@
 namespace longstream {
 namespace {
 
-// The error message for `text` as the content of server.yaml; "" if there is no error.
+// Returns the error message for `text` as the content of server.yaml, or "" if there is no error.
 std::string ErrorOf(std::string_view text) {
   ServerConfig config;
   const absl::Status status = ReadConfigText(text, "server.yaml", &config);
@@ -22,7 +22,7 @@ std::string ErrorOf(std::string_view text) {
   return std::string(status.message());
 }
 
-// The first ```yaml block of a document, without its fences.
+// Returns the first ```yaml block of a document, without its fences.
 std::string YamlBlock(const std::string& document) {
   std::ifstream file(std::string(LONGSTREAM_SOURCE_DIR) + "/" + document);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -222,7 +222,7 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "1: models[0].device: expected auto, cpu, cuda or cuda:N, found 'tpu'"},
     {"sessions: {max_idle_timeout: 0s}",
      "1: sessions.max_idle_timeout: expected more than 0s, found 0s"},
-    // Shapes.
+    // Values of the wrong shape: a scalar instead of a map, and the like.
     {"just a text", "1: expected a map, found 'just a text'"},
     {"- a", "1: expected a map, found a list"},
     {"scheduler: 5", "1: scheduler: expected a map, found '5'"},
@@ -253,8 +253,8 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "4: models[1]: a model needs the key directory"},
     {"models:\n- {name: a, directory: d}\n- {name: a, directory: e}",
      "3: models[1]: two models are named a"},
-    // Of two keys that disagree, the error names the line of the later one. A key that the file
-    // lacks has its default.
+    // If two keys disagree, the error names the line of the later key. A key that the file lacks
+    // has its default.
     {"scheduler:\n  max_batch_tokens: 100\n  max_batch_sequences: 37",
      "3: scheduler.max_batch_sequences: max_batch_tokens must be at least max_batch_sequences + 64 "
      "= 101, found 100"},
@@ -291,7 +291,7 @@ TEST(ServerConfigErrorTest, Addresses) {
   EXPECT_NE(ErrorOf("listen: ''"), "");
 }
 
-// Values from flags have not passed the checks of the configuration file.
+// The checks of the configuration file do not cover values from flags, so CheckConfig checks them.
 TEST(CheckConfigTest, ValuesOfFlags) {
   ServerConfig good;
   ASSERT_TRUE(AddModelFlag("a=d", &good).ok());

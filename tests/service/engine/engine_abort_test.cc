@@ -67,7 +67,8 @@ TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
   const uint64_t delivered = turn->stream.delivered_position();
   turn->Cancel();
   engine->Wake();
-  // Tokens that are read from now on were not delivered before the cancel.
+  // The session must not keep the tokens that this loop reads, because they were not delivered
+  // before the cancel.
   while (!std::holds_alternative<TurnEnd>(turn->stream.Next())) {
   }
   EXPECT_EQ(session->View().position, delivered);
@@ -79,8 +80,8 @@ TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
             RunTurn(*engine, NewTurn(Generate(twin, "", 20))).text);
 }
 
-// After a rollback tokens must be computed again. The turn that does so reports them, even if
-// another turn was begun and cancelled in between.
+// After a rollback some tokens must be computed again. The turn that computes them reports them,
+// even if another turn was begun and cancelled after the rollback.
 TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
   TestEngine engine(R"({"step_delay_us": 20000})");
   const auto session = engine.Open();
@@ -126,7 +127,7 @@ TEST(EngineAbort, DeadlineDuringTheTurn) {
 }
 
 // gRPC cancels a call whose deadline has passed, so the engine may learn of both at once. Then the
-// status must be DEADLINE_EXCEEDED.
+// turn's status must be DEADLINE_EXCEEDED.
 TEST(EngineAbort, DeadlineIsTheReasonWhereBothAreTrue) {
   TestEngine engine(R"({"step_delay_us": 100000})");
   SessionTurnRequest request = Generate(engine.Open(), "start", 100000);
@@ -182,8 +183,8 @@ TEST(EngineAbort, WriterWhoStopsWriting) {
       << "the request asked to keep the text that had arrived";
 }
 
-// A slow client is not a silent one. Its turn goes on as long as the client reads or writes within
-// each timeout.
+// A client that is slow is not cut off. Its turn goes on as long as the client reads or writes
+// within each timeout.
 TEST(EngineAbort, SlowClientsAreServed) {
   TestEngine engine("{}", 0, {.stream_buffer_bytes = 64, .client_timeout = absl::Seconds(2)});
   SessionTurnRequest append;
@@ -214,7 +215,8 @@ TEST(EngineAbort, BackendFailureRollsBackAndTheSessionLives) {
   const auto session = engine.Open();
   ASSERT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 10))).end.status.ok());
   SessionTurnRequest request = Generate(session, "", 1000);
-  request.on_abort = OnAbort::kKeep;  // applies when the caller aborts, not when the backend fails
+  // Applies when the caller aborts, not when the backend fails.
+  request.on_abort = OnAbort::kKeep;
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(session->View().position, 15u);

@@ -72,7 +72,8 @@ TEST(EngineAdmission, SilentAppendsTakeNoPlaceInTheBatch) {
   for (int i = 0; i < 6; ++i) {
     silent.push_back(NewAppend(engine.Open()));
     ASSERT_TRUE(engine.Start(silent.back()).ok());
-    // Half of them have sent some text, but too little to be read before more arrives.
+    // Half of the callers have sent some text, but too little for the engine to read before more
+    // arrives.
     if (i % 2 == 0) silent.back()->AddInput(Bytes("few"));
   }
   SessionTurnRequest request = Generate(engine.Open(), "f", 50);
@@ -100,7 +101,7 @@ TEST(EngineAdmission, OpenTurnsAreBounded) {
   CancelAll(*engine, silent);
 }
 
-// The limit for waiting turns holds whatever the running turns do.
+// At most max_waiting_turns turns wait, even if the running turns only wait for input.
 TEST(EngineAdmission, TheQueueIsBounded) {
   TestEngine engine("{}", 0,
                     {.max_batch_sequences = 8, .max_open_turns = 3, .max_waiting_turns = 2});
@@ -162,8 +163,8 @@ TEST(EngineAdmission, ARefusedTurnGivesTheSessionBack) {
   CancelAll(*engine, {running});
 }
 
-// Eight turns arrive while the engine is busy. Four of them will run, so only the other four count
-// as waiting.
+// Eight turns arrive while the engine is busy. Four of the eight turns will run, so only the other
+// four count as waiting.
 TEST(EngineAdmission, ARefusalCountsNoTurnsThatHaveOnlyJustCome) {
   TestEngine engine("{}", 0,
                     {.max_batch_sequences = 8, .max_open_turns = 4, .max_waiting_turns = 4});

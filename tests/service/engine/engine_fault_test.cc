@@ -31,8 +31,8 @@ class EngineFault : public testing::Test {
   TestEngine engine_;
 };
 
-// If a step is refused as a whole, its turns are tried one by one. Only those that are refused
-// again end.
+// If a step is refused as a whole, the engine tries its turns one by one. Only the turns that are
+// refused again end.
 TEST_F(EngineFault, ARefusedStepEndsTheTurnsItIsRefusedFor) {
   const std::string first = RunTurn(*engine_, NewTurn("first")).text;
   const std::string second = RunTurn(*engine_, NewTurn("second")).text;

@@ -63,7 +63,7 @@ class MinimalModel {
 // A turn's request together with its session, for tests that use the engine without a session
 // manager.
 struct SessionTurnRequest : TurnRequest {
-  std::shared_ptr<Session> session;  // none for kScore
+  std::shared_ptr<Session> session;  // nullptr for kScore
 };
 
 class SessionTurn : public Turn {
@@ -76,7 +76,8 @@ class SessionTurn : public Turn {
 // Takes the session's lease and starts the turn.
 absl::Status Start(Engine& engine, const std::shared_ptr<SessionTurn>& turn);
 
-// A plugin and a directory of a model that it serves; an empty directory is the minimal model's.
+// A plugin, and the directory of a model that the plugin serves. An empty directory means the
+// directory of the minimal model.
 struct TestModel {
   std::string plugin = MinimalModel::PluginFile();
   std::string directory{};

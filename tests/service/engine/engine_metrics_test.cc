@@ -15,7 +15,7 @@ std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
   return std::make_shared<SessionTurn>(std::move(request));
 }
 
-// The only sample of the metric longstream_`name` whose label has this value.
+// Returns the only sample of the metric longstream_`name` whose label has this value.
 prometheus::ClientMetric Sample(const TestEngine& engine, const std::string& name,
                                 const std::string& label = "model",
                                 const std::string& value = "m") {
@@ -25,7 +25,7 @@ prometheus::ClientMetric Sample(const TestEngine& engine, const std::string& nam
 }
 
 // Three turns of one session, and one turn that is refused. The third turn replaces the text that
-// the second one added, so its caches must be computed again.
+// the second turn added, so some tokens must be computed again.
 class EngineMetrics : public testing::Test {
  protected:
   static constexpr uint64_t kTokens = 20;
@@ -48,7 +48,8 @@ class EngineMetrics : public testing::Test {
 
   double Counter(const std::string& name) { return Sample(engine_, name).counter.value; }
 
-  // Checks that the histogram has one value per turn and that their sum is that of `of(usage)`.
+  // Checks that the histogram has one value per turn, and that the sum of these values equals the
+  // sum of `of(usage)` over the turns.
   void ExpectOfEachTurn(const std::string& name, double (*of)(const TurnUsage& usage)) {
     const prometheus::ClientMetric::Histogram histogram = Sample(engine_, name).histogram;
     double sum = 0;
@@ -100,8 +101,8 @@ TEST_F(EngineMetrics, TokensAndEndsAreCounted) {
   EXPECT_EQ(engine_.model().RequestsCounted("FAILED_PRECONDITION"), 1);
 }
 
-// The engine may read all but the last token of an Append before the caller closes the input. Then
-// the prefill time ends with the last piece, not when the caller closes the input.
+// The engine may read all but the last token of an Append before the caller closes the input. In
+// that case the prefill time ends with the last piece, not when the caller closes the input.
 TEST(EngineAppendMetrics, ThePrefillEndsWithItsLastPiece) {
   constexpr absl::Duration kSilence = absl::Milliseconds(500);
   TestEngine engine(R"({"step_delay_us": 5000})");

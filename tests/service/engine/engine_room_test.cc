@@ -41,9 +41,9 @@ uint64_t StateBytes() {
   return engine->model().backend().info().state_bytes_per_sequence;
 }
 
-// A scored text needs memory for caches and for a rollback copy, a turn of an open session only for
-// a rollback copy. There is room for three sessions and two rollback copies. A long turn takes one
-// of the copies, so a score must wait and a small turn need not.
+// A scored text needs memory for caches and for a rollback copy. A turn of an open session needs
+// memory only for a rollback copy. There is room for three sessions and two rollback copies. A long
+// turn takes one of the rollback copies. Then a score must wait, and a small turn need not.
 class EngineRoom : public testing::Test {
  protected:
   EngineRoom(const std::string& options_json, size_t stream_buffer_bytes)
@@ -67,7 +67,7 @@ class EngineRoom : public testing::Test {
   std::shared_ptr<SessionTurn> holder_;
 };
 
-// The long turn is paused and waits for its reader.
+// In these tests the long turn is paused and waits for its reader.
 class RoomHeldByAReader : public EngineRoom {
  protected:
   RoomHeldByAReader() : EngineRoom("{}", 512) {
@@ -113,7 +113,7 @@ TEST_F(RoomHeldByAReader, WhatNoTurnCanGiveBackIsRefusedAtOnce) {
   CancelAll(*engine_, {holder_});
 }
 
-// The long turn keeps computing.
+// In these tests the long turn keeps computing, because its stream has room for all its events.
 class RoomHeldByAStream : public EngineRoom {
  protected:
   RoomHeldByAStream() : EngineRoom(R"({"step_delay_us": 200})", 64 << 20) {}
@@ -152,8 +152,8 @@ class RoomForHalfAContext : public testing::Test {
   TestEngine engine_;
 };
 
-// A turn without max_tokens asks for the whole context. It is refused with that reason, and stops
-// no other turn.
+// A turn without max_tokens asks for the whole context. The turn is refused with the reason that it
+// needs more than the budget, and it stops no other turn.
 TEST_F(RoomForHalfAContext, MoreThanTheBudgetIsRefusedBesideARunningTurn) {
   const ls_model_info& info = engine_->model().backend().info();
   ASSERT_EQ(info.context_limit * info.kv_bytes_per_token, 2 * kBudget);

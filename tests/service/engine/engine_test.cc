@@ -207,8 +207,8 @@ TEST(Engine, AppendedPiecesEqualOnePrompt) {
   EXPECT_EQ(generated.end.usage.reused_tokens, 499u);
 }
 
-// The fork draws the same tokens as its source. That includes penalties, which count the tokens
-// that the source's turns have drawn.
+// The fork draws the same tokens as its source. The fork's penalties also count the tokens that the
+// source's turns have drawn.
 TEST(Engine, ForkContinuesAlike) {
   TestEngine engine;
   const auto source = engine.Open();
@@ -232,13 +232,13 @@ TEST(Engine, PenaltiesSeeTheHistory) {
   TestEngine engine;
   SessionTurnRequest request = Generate(engine.Open(), "q", 40);
   request.sampling.temperature = 0.0f;
-  request.sampling.presence_penalty = 100.0f;  // so large that no byte occurs twice
+  request.sampling.presence_penalty = 100.0f;  // the penalty is so large that no byte occurs twice
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   std::set<int32_t> distinct(outcome.tokens.begin(), outcome.tokens.end());
   EXPECT_EQ(distinct.size(), outcome.tokens.size());
 }
 
-// Presence and frequency penalties count generated tokens, not those of the prompt.
+// Presence and frequency penalties count the generated tokens and not the tokens of the prompt.
 TEST(Engine, PresenceIsNotThatOfThePrompt) {
   std::string even_bytes;
   for (int byte = 0; byte < 256; byte += 2) even_bytes += static_cast<char>(byte);

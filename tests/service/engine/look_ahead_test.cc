@@ -1,5 +1,5 @@
-// Two steps in flight: when the engine submits a second step, what that saves, and how a turn ends
-// while both steps contain it.
+// Two steps in flight: when the engine submits a second step, how much time the second step saves,
+// and how a turn ends while both steps contain it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,8 +62,8 @@ TEST(LookAhead, NotWherePenaltiesCountWhatIsDrawn) {
   EXPECT_EQ(StepsAhead(engine), 0u);
 }
 
-// While pieces of an Append are in flight, its caller sends more text, which is read after them.
-// Another turn keeps the engine running.
+// While pieces of an Append are in flight, its caller sends more text. The engine reads that text
+// after the pieces. Another turn keeps the engine running.
 TEST(LookAhead, InputThatArrivesInFlight) {
   TestEngine engine(R"({"step_delay_us": 10000})", 0, StepsInFlight(2), Asynchronous());
   const auto other = NewTurn(Generate(engine.Open(), "abcd", 20000));
@@ -152,8 +152,8 @@ TEST(LookAhead, TimesAreTheDevices) {
   const Outcome outcome = RunTurn(*engine, NewTurn(Generate(engine.Open(), "abcd", kTokens)));
   const TurnUsage& usage = outcome.end.usage;
   EXPECT_GE(usage.time_to_first_token, absl::Milliseconds(5));
-  // Checks the sum of both times. A busy host may learn of the first token late and of the last one
-  // in time; then decode_time alone is too short.
+  // The test checks the sum of both times. If a busy host learns of the first token late and of the
+  // last token in time, decode_time alone is too short.
   EXPECT_GE(usage.time_to_first_token + usage.decode_time, kTokens * absl::Milliseconds(5) * 0.98);
 }
 
@@ -175,7 +175,7 @@ TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
     };
     while (index > 0 && (!is_new(index) || (index + 2) % 16 == 0)) --index;
     ASSERT_GT(index, 2u);
-    // The stop token's position. Feeding the token fails there.
+    // `position` is the stop token's position. The backend fails the step that feeds a token there.
     const uint64_t position = 1 + index;
     TestEngine engine(absl::StrCat(R"({"fail_at_position": )", position, "}"), 0,
                       StepsInFlight(most), Asynchronous());
@@ -196,7 +196,8 @@ TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
-// If a step fails, the turn ends after the tokens drawn before it, and the client receives those.
+// If a step fails, the turn ends after the tokens that were drawn before the failed step, and the
+// client receives those tokens.
 TEST(LookAheadEnd, AFailureInFlightIsTheTurns) {
   TestEngine engine(R"({"fail_at_position": 30})", 0, StepsInFlight(2), Asynchronous());
   const auto session = engine.Open();
@@ -264,13 +265,13 @@ TEST(LookAheadEnd, ADeadlineTakesTwoStepsAtMost) {
   request.deadline = MonotonicTime::Now() + 3.5 * kStep;
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded);
-  // At the deadline at most three steps have ended and two are in flight. All but the first of
-  // these were submitted while another one was in flight.
+  // At the deadline at most three steps have ended and two are in flight. Of these five steps, all
+  // but the first were submitted while another step was in flight.
   EXPECT_LE(StepsAhead(engine), 4u);
 }
 
-// Close waits for the session's steps in flight. When it calls back, the session's caches are gone,
-// and the other turn has not changed.
+// Close waits for the session's steps in flight. When Close calls back, the session's caches are
+// gone, and the other turn has not changed.
 TEST(LookAheadEnd, CloseWaitsAndTheOthersGoOn) {
   const std::string slow = R"({"step_delay_us": 3000})";
   TestEngine alone("{}", 0, StepsInFlight(2), Asynchronous());

@@ -20,7 +20,7 @@ namespace {
 // Prompts take so long that the engine waits 1/32 of their time for further turns.
 constexpr char kSlow[] = R"({"step_delay_us": 64000})";
 
-// A prompt of one grid, long enough for the engine to measure the cost of a prompt token.
+// A prompt of one grid interval, long enough for the engine to measure the cost of a prompt token.
 std::string Prompt(TestEngine& engine) {
   return std::string(engine->model().backend().info().prefill_grid, 'x');
 }
@@ -77,14 +77,14 @@ uint64_t TokensBesideAPrompt(uint64_t before, bool costs_are_known = false) {
   return tokens_then - before;
 }
 
-// The second prompt is read as a whole in the next step. The cost of a prompt token is not known
-// then, because the first prompt is shorter than a grid line.
+// The second prompt is read as a whole in the next step. At that time the cost of a prompt token is
+// not known, because the first prompt is shorter than one grid interval.
 TEST(MixedEngine, BesideTheFirstTokensAPromptIsReadAtOnce) {
   EXPECT_EQ(TokensBesideAPrompt(2), 1u);
   EXPECT_EQ(TokensBesideAPrompt(kBeginningTokens - 1), 1u);
 }
 
-// A step of decode rows alone comes first, so that the engine learns its cost.
+// A step of decode rows alone comes first, so that the engine learns the cost of decode rows.
 TEST(MixedEngine, NoPromptIsReadBesideTheVeryFirstDecodeRow) {
   EXPECT_EQ(TokensBesideAPrompt(1), 2u);
 }
@@ -94,13 +94,14 @@ TEST(MixedEngine, BesideAStreamThatFlowsItIsReadInPieces) {
   EXPECT_GE(TokensBesideAPrompt(kBeginningTokens), 2u);
 }
 
-// The second turn is started when the first turn's reader is told that its turn has started.
+// The test starts the second turn when the first turn's reader gets the event that the first turn
+// has started.
 TEST(MixedEngine, TurnsThatComeTogetherBeginTogether) {
   EXPECT_EQ(TokensBesideAPrompt(0, /*costs_are_known=*/true), 1u);
 }
 
-// The turn is cancelled when its reader is told that the turn has started. At that time the engine
-// still gathers other turns for the step.
+// The test cancels the turn when the turn's reader gets the event that the turn has started. At
+// that time the engine still gathers other turns for the step.
 TEST(MixedEngine, ATurnThatIsCancelledMeanwhileIsNotRead) {
   uint64_t tokens = 0;
   std::optional<TurnEnd> end;

@@ -22,7 +22,7 @@ using Script = std::vector<Act>;
 
 struct ScriptLengths {
   size_t num_scripts = 100;
-  uint64_t longest_prompt = 300;  // in bytes; most prompts have at most a tenth of it
+  uint64_t longest_prompt = 300;  // in bytes; most prompts have at most a tenth of this length
   uint64_t max_tokens = 60;
   size_t num_stops = 2;  // stop tokens and stop strings of a turn that has stop rules
 };
@@ -44,8 +44,9 @@ class Scripts {
   const ScriptLengths lengths_;
 };
 
-// The results of each act, without times: all that a caller sees, or for a cancelled act the
-// session's position after it. An engine must run each script with an `index` of its own.
+// Returns the results of each act, without times. The result of an act is all that its caller sees;
+// the result of a cancelled act is the session's position after it. An engine must run each script
+// with an `index` of its own.
 std::vector<std::string> Perform(TestEngine& engine, const Script& script, uint64_t index);
 
 // Runs all scripts one after the other on an engine with one step in flight. Then runs six at a

@@ -42,7 +42,7 @@ class WallClock : public testing::Test {
   // Runs a turn of 100 tokens, which takes some hundred milliseconds, and sets the clock in the
   // middle of it.
   static Outcome RunTurnAcross(absl::Duration offset, absl::Duration deadline) {
-    absl::Notification first_token;  // outlives the engine, whose reader uses it
+    absl::Notification first_token;  // outlives the engine, because the turn's reader uses it
     TestEngine engine(R"({"step_delay_us": 2000})");
     SessionTurnRequest request = Generate(engine.Open(), "abc", 100);
     request.deadline = MonotonicTime::Now() + deadline;

@@ -1,4 +1,5 @@
-// Every line of the log is a JSON object, whatever text is logged.
+// Every line of the log is a JSON object, even if the logged text has quotes, line ends or invalid
+// UTF-8.
 #include "service/metrics/json_log.h"
 
 #include <gmock/gmock.h>

@@ -27,7 +27,8 @@ struct Sample {
 // A metric as docs/metrics.md documents it, or as the text format declares it.
 struct Metric {
   std::string kind;
-  std::set<std::string> labels;  // without the model's label; only from the table
+  // The labels, without the label of the model. Only set for metrics of docs/metrics.md.
+  std::set<std::string> labels;
 };
 
 struct Rendering {

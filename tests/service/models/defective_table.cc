@@ -8,7 +8,7 @@ enum Defect {
   kOtherMajor,  // the table has another ABI major version
   kSmallTable,  // struct_size is too small
   kNoName,      // the backend has no name
-  kNoSubmit,    // submit is missing, which every backend must have
+  kNoSubmit,    // submit is missing, although every backend must have it
   kNoFork,      // fork is missing, although the capability promises it
   kForkless,    // no defect: both fork and its capability are missing
   kNoGrid,      // the prefill grid is 0

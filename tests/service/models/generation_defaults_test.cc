@@ -93,8 +93,8 @@ TEST_F(GenerationDefaultsTest, EndIdsOfTheGenerationConfigComeFirst) {
   EXPECT_EQ(EndIds("null"), Ids{});
 }
 
-// Older directories name the end token only in tokenizer_config.json. It counts if the other files
-// do not have the key.
+// Older directories name the end token only in tokenizer_config.json. That end token counts if the
+// other files do not have the key eos_token_id.
 TEST_F(GenerationDefaultsTest, TheTokenizersEndIsThatOfSilentFiles) {
   EXPECT_EQ(Read(9).end_token_ids, Ids{9});
   directory_.Write("config.json", R"({"eos_token_id": null})");

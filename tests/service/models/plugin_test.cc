@@ -51,7 +51,7 @@ TEST(PluginTest, RefusesWhatIsNoLibrary) {
   const std::filesystem::path file = directory.path() / "text.so";
   const absl::Status status = Plugin::Load(file).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  // The loader's own message comes next, and it begins with the file's name too.
+  // The message of the dynamic loader follows, and it begins with the file's name too.
   EXPECT_THAT(std::string(status.message()),
               testing::StartsWith("plugin " + file.string() + ": " + file.string() + ": "));
 }

@@ -23,8 +23,8 @@ class AppendRaceTest : public ServerTest {
   ~AppendRaceTest() override { mallopt(M_PERTURB, 0); }
 };
 
-// The call ends before its text is read. When the text thread reaches the text, it must not use the
-// call, which is gone by then.
+// The call ends before its text is read. When the text thread reaches the text, the call is gone,
+// so the thread must not use it.
 TEST_F(AppendRaceTest, TheCallEndsBeforeItsTextIsRead) {
   HeldTurns held(&sessions(), kLongText, std::numeric_limits<uint64_t>::max());
   for (int i = 0; i < 20; ++i) {

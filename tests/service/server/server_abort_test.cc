@@ -51,8 +51,8 @@ TEST_F(AbortTest, KeepEndsAtADeliveredToken) {
   const Generated generated = GenerateAnd(request, Cancel);
   EXPECT_EQ(generated.status.error_code(), StatusCode::CANCELLED);
   WaitUntilIdle(id);
-  // The kept position is that of the last token handed to the transport. The client may not have
-  // read all of those.
+  // The kept position is the position of the last token that was handed to the transport. The
+  // client may not have read all tokens up to it.
   const uint64_t position = Get(id).position();
   EXPECT_GE(position, generated.deltas.back().position());
 
@@ -131,7 +131,7 @@ TEST_F(ServerTest, SessionsThatNobodyLearnsOfAreClosed) {
 
   const std::string chosen(32, 'a');
   size_t expected = 1;
-  // Makes a call and cancels it as soon as the server has its session.
+  // Makes a call and cancels it as soon as the server has made the call's session.
   const auto give_up = [&](const std::function<grpc::Status(grpc::ClientContext*)>& call) {
     grpc::ClientContext context;
     grpc::Status status;
@@ -198,7 +198,7 @@ TEST_F(AbortTest, DisconnectedAppendFreesTheSession) {
   EXPECT_TRUE(Generate(Request(id)).status.ok());
 }
 
-// Memory for two sessions and one rollback copy: a second turn must wait.
+// The model has memory for two sessions and one rollback copy, so a second turn must wait.
 class CrowdedTest : public ServerTest {
  protected:
   CrowdedTest() : ServerTest("{}", 3 * StateBytes()) {}

@@ -139,7 +139,7 @@ TEST_F(BpeServerTest, TextMustBeUtf8) {
   ExpectAlive();
 }
 
-// A text whose bytes are too many for the context is refused before it is tokenized.
+// A text that has too many bytes for the context is refused before it is tokenized.
 TEST_F(BpeServerTest, TextOfMoreBytesThanTheContextCanHold) {
   v1::GenerateRequest request = Request(Open());
   request.mutable_input()->set_text(std::string(3 * 65536 + 1, ' '));

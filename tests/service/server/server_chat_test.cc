@@ -77,8 +77,8 @@ TEST_F(ServerChatTest, TurnsGiveWhatTheWholeTextGives) {
   std::string spelled;
   for (const int32_t token : first.tokens) spelled += static_cast<char>(token);
   const std::string rest = "<end>[user]more<end>[assistant]";
-  // If the reply is not UTF-8, its text is repaired and differs from its tokens; then the template
-  // writes it anew.
+  // If the reply is not UTF-8, its text is repaired and differs from its tokens. Then the session
+  // does not keep all tokens of the reply, because the template renders the repaired text.
   if (first.text == spelled) {
     EXPECT_EQ(second.started.position(), first.finish.position());
     EXPECT_EQ(second.started.prompt_tokens(), rest.size());

@@ -70,7 +70,7 @@ class ServerTest : public testing::Test {
 
  private:
   MinimalModel model_;
-  ThreadPool pool_{3};  // writes messages
+  ThreadPool pool_{3};  // its threads write messages
   ModelRegistry models_;
   SessionManager sessions_;
   std::unique_ptr<GrpcServer> server_;

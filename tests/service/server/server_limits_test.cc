@@ -1,4 +1,4 @@
-// Limits for what clients can make a server hold before it has read their requests.
+// Limits of the memory that clients can make a server hold before it has read their requests.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,8 @@ TEST_F(ServerTest, LongTextsThatWaitAreBounded) {
     EXPECT_FALSE(reader->Read(&response));
     ExpectRefused(reader->Finish());
   }
-  // A long piece of an Append refuses the whole turn. A short piece is read at once and does not.
+  // A long piece of an Append finds no room, so the server refuses the whole turn. A short piece is
+  // read at once and needs no room.
   {
     grpc::ClientContext context;
     v1::AppendResponse appended;

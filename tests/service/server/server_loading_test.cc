@@ -150,8 +150,8 @@ class LostModelTest : public testing::Test {
 
   ~LostModelTest() override {
     sessions_.Drain(absl::ZeroDuration());
-    // The server uses models_ and sessions_, so it must end first. It is declared before them
-    // because the callback of models_ uses it.
+    // The server uses models_ and sessions_, so it must end first. The server is declared before
+    // models_ and sessions_, because the callback of models_ uses the server.
     server_.reset();
   }
 

@@ -118,7 +118,7 @@ TEST_F(ShutdownTextsTest, NothingOfACallIsLeft) {
   EXPECT_EQ(engine.use_count(), 2) << "only the model set and this test should hold the engine";
 }
 
-// A host that has vanished does not answer pings. A host that is only silent does.
+// A host that has vanished does not answer pings. A host that is only silent answers them.
 TEST_F(ShutdownTest, ConnectionsThatAnswerNoPingAreClosed) {
   auto quick = GrpcServer::Start({.listen = "127.0.0.1:0",
                                   .keepalive_time = absl::Milliseconds(300),

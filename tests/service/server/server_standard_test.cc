@@ -46,7 +46,7 @@ class StandardTest : public ServerTest {
 };
 
 TEST_F(StandardTest, ReflectionListsTheService) {
-  // ServerReflectionRequest{list_services: ""}
+  // The request is the message ServerReflectionRequest{list_services: ""}.
   std::string response;
   const grpc::Status status = Call("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
                                    {"\x3a\x00", 2}, &response);
@@ -91,7 +91,7 @@ TEST_F(PingTest, AClientMayPing) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-// gRPC itself refuses a request that is not a protobuf message: docs/life-of-a-request.md.
+// gRPC itself refuses a request that is not a protobuf message (docs/life-of-a-request.md).
 TEST_F(StandardTest, BytesThatAreNoMessageAreRefused) {
   std::string response;
   const grpc::Status status =

@@ -123,7 +123,7 @@ TEST_F(ServerTest, LongTextsThatAreRefusedOrCancelled) {
   // The deadline passes before, during or after the start of the turn.
   for (int i = 0; i < 20; ++i) {
     const Generated late = Generate(request, {}, std::chrono::milliseconds(1 + i));
-    // The server may learn that the previous call has ended only after this one arrives.
+    // The server may learn that the previous call has ended only after this call arrives.
     EXPECT_TRUE(late.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
                 late.status.error_code() == grpc::StatusCode::ABORTED)
         << late.status.error_message();

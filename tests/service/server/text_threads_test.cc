@@ -55,7 +55,8 @@ TEST(TextThreadsTest, OneThreadKeepsTheOrder) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
 }
 
-// The limit does not count a text that is being read, and one text may wait whatever its size.
+// The limit does not count a text that is being read. One text may wait even if it is larger than
+// the limit.
 TEST(TextThreadsTest, WhatWaitsIsBounded) {
   constexpr uint64_t kLimit = 3 * kLong;
   absl::Notification reads;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr char kBroken[] = "caf\xc3\xa9 \xff\xfe";
 
-// Reads the message as a client does, which checks strings for UTF-8. `text` must begin with the
-// valid part.
+// Parses the message as a client does; the parser checks that strings are UTF-8. `text` must begin
+// with the valid part of kBroken.
 template <typename Message>
 testing::AssertionResult Arrives(const Message& message, const std::string& text) {
   Message read;

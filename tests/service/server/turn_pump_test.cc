@@ -25,7 +25,7 @@ namespace {
 // does. At most one message of each turn waits to be written.
 class Call : public std::enable_shared_from_this<Call> {
  public:
-  // One turn of the call.
+  // A turn of the call, and the sink of its events.
   struct Arm : TurnPump::Sink {
     explicit Arm(Call* its_call) : call(its_call) {}
 

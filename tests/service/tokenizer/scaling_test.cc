@@ -65,8 +65,8 @@ INSTANTIATE_TEST_SUITE_P(Families, ScalingTest,
                          [](const auto& family) { return std::string(family.param); });
 
 TEST(ScalingTest, StripsWhiteSpaceInLinearTime) {
-  // The token is a space that strips white space on both sides, so each occurrence looks at all the
-  // rest.
+  // The token is a space that strips white space on both sides, so each occurrence looks at the
+  // whole rest of the text.
   AddedToken space;
   space.id = 1;
   space.content = " ";

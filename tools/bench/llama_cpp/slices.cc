@@ -134,8 +134,8 @@ class RandomState {
     const auto element = Copied<uint32_t>();
     Numbers(uint64_t{element} * Copied<uint32_t>());
   }
-  // Writes random f16 numbers with absolute values from 0.5 to 2, for every token, in place of
-  // `bytes` bytes of the one token.
+  // Skips `bytes` bytes of the state of one token, and writes as many bytes of random f16 numbers
+  // for every token. The numbers have absolute values from 0.5 to 2.
   void Numbers(uint64_t bytes) {
     at_ += bytes;
     for (uint64_t i = 0; i < bytes / 2 * tokens_; ++i) {

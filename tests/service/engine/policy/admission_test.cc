@@ -44,8 +44,8 @@ TEST(AdmissionRound, ATurnIsTriedOnlyWhereItMayFit) {
   AdmissionRound round(kRoomy, {.total = 100, .free = 50});
   EXPECT_TRUE(round.MayFit({.pages = 40, .fixed = 10}));
   EXPECT_FALSE(round.MayFit({.pages = 41, .fixed = 10})) << "51 bytes are more than are free";
-  // On a device, pages and the rest have separate pools, so one pool may be full while bytes of the
-  // budget are free.
+  // On a device, pages have one pool and the other memory has another. So one pool may be full
+  // while bytes of the budget are free.
   round.FoundMissing({.pages = 20, .fixed = 5});
   EXPECT_FALSE(round.MayFit({.pages = 20, .fixed = 5}));
   EXPECT_FALSE(round.MayFit({.pages = 30, .fixed = 5}));

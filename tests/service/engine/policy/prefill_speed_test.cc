@@ -33,8 +33,8 @@ TEST(PrefillSpeed, NoTimeOrLessTellsNothing) {
   EXPECT_EQ(speed.TimeFor(100, kStart), absl::Seconds(1));
 }
 
-// Otherwise one slow prefill could make the engine refuse every later turn, and then no prefill
-// would correct the estimate.
+// An estimate must be forgotten if no later prefill confirms it. Otherwise one slow prefill could
+// make the engine refuse every later turn, and then no prefill would correct the estimate.
 TEST(PrefillSpeed, WhatIsNotConfirmedIsForgotten) {
   PrefillSpeed speed;
   for (int i = 0; i <= PrefillSpeed::kWarmUpSamples; ++i) {

@@ -26,7 +26,8 @@ TEST(StepCostModelTest, AStepIsStretchedAsFarAsIsAllowed) {
   StepCostModel mixed(kGrid, kStretch);
   StepTook(mixed, 0, absl::ZeroDuration());
   StepTook(mixed, kGrid, absl::Microseconds(100));
-  // 5 * 10 ms / 0.1 ms = 500 tokens; the largest multiple of the grid below that is 7 * 64.
+  // The prompt tokens may take 5 * 10 ms / 0.1 ms = 500 tokens. The largest multiple of the grid
+  // below 500 is 7 * 64.
   EXPECT_EQ(mixed.PromptTokens(), 7 * kGrid);
 }
 

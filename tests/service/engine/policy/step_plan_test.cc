@@ -76,7 +76,7 @@ TEST(PlanStep, WhatDoesNotEndIsBoundedBesideTurnsThatBegin) {
   const StepCandidate mixed[] = {Beginning(), Prefill(0, 70), Prefill(0, 1000)};
   EXPECT_EQ(PlanStep(mixed, limits).size(), 2u)
       << "58 tokens are left, and a piece has at least 64";
-  // A shorter prompt does not overtake one that is cut.
+  // A shorter prompt does not overtake a prompt that is cut.
   const StepCandidate behind[] = {Beginning(), Prefill(0, 1000), Prefill(0, 70)};
   ASSERT_EQ(PlanStep(behind, limits).size(), 2u);
   EXPECT_EQ(PlanStep(behind, limits)[1].num_tokens, 128u);
@@ -146,7 +146,7 @@ TEST(PlanStep, DecodeRowsLeaveAPromptOneEntry) {
       << "a bound of 0 allows only decode rows";
 }
 
-// The prompt stays bounded even though the decode row, which finds no entry, is not in the step.
+// The bound holds for the prompt even though the decode row gets no entry and is not in the step.
 TEST(PlanStep, AStepOfOneEntryIsWhoseThatHasWaitedLongest) {
   StepLimits limits = kLimits;
   limits.max_sequences = 1;
@@ -160,8 +160,8 @@ TEST(PlanStep, AStepOfOneEntryIsWhoseThatHasWaitedLongest) {
   EXPECT_EQ(PlanStep(candidates, limits)[0].candidate, 0u);
 }
 
-// All candidates always want a step. Each must get one at regular intervals: the candidates of one
-// kind and priority take turns.
+// All candidates always want a step. Each candidate must get a step at regular intervals, because
+// the candidates of one kind and priority take turns.
 TEST(PlanStep, EverybodyGoesOn) {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {

@@ -1,5 +1,5 @@
-// Wakes readers together: each once, on all threads, and without losing a wake between the engine
-// and a reader.
+// ReaderWakes wakes each reader once, on all threads, and loses no wake between the engine and a
+// reader.
 #include "service/engine/turn/reader_wakes.h"
 
 #include <gtest/gtest.h>
@@ -37,8 +37,8 @@ TEST(ReaderWakes, OnOneThreadInTheirOrder) {
   EXPECT_EQ(called.size(), 3u) << "a reader was called twice";
 }
 
-// The first reader waits until the others have begun. They begin in time in some round, not always
-// in the first: workers that are falling asleep are woken only after the first reader has ended.
+// The first reader waits until the other readers have begun. The test tries this for up to 20
+// rounds, because workers that are falling asleep are woken only after the first reader has ended.
 TEST(ReaderWakes, OnSeveralThreadsAtTheSameTime) {
   constexpr int kWakes = 3;
   ThreadPool pool(kWakes);
@@ -89,7 +89,7 @@ class Transport {
     thread_.join();
   }
 
-  // nullptr ends the thread.
+  // Gives `work` to the thread. nullptr ends the thread.
   void Post(std::function<void()> work) {
     absl::MutexLock lock(&mutex_);
     work_.push_back(std::move(work));
@@ -116,8 +116,8 @@ class Transport {
   std::thread thread_;
 };
 
-// Reads one event of a turn at a time. Reads the first event on the thread that wakes it, and the
-// others on the transport's thread.
+// Reads one event of a turn at a time. Reads the first event on the thread that wakes the reader,
+// and the other events on the transport's thread.
 class Reader {
  public:
   Reader(Turn* turn, Transport* transport, absl::BlockingCounter* ended)
@@ -144,8 +144,8 @@ class Reader {
   std::vector<int32_t> tokens_;
 };
 
-// The tokens of `streams` turns of an engine with this executor. Each turn has its own prompt and
-// seed.
+// Returns the tokens of `streams` turns of an engine with this executor. Each turn has its own
+// prompt and seed.
 std::vector<std::vector<int32_t>> TokensOf(const Executor& executor, int streams) {
   std::vector<std::shared_ptr<SessionTurn>> turns;
   std::vector<std::unique_ptr<Reader>> readers;

@@ -41,7 +41,8 @@ TEST(TurnStream, WaitingDeltasAreMerged) {
   EXPECT_TRUE(std::holds_alternative<TurnEnd>(stream.Next()));
 }
 
-// `count` rows of 1 + 20 tokens, the largest rows that a caller can ask for.
+// Returns `count` rows. Each row has a token and 20 alternatives, which is the largest row that a
+// caller can ask for.
 std::vector<TokenLogProb> Rows(int32_t first, int count) {
   std::vector<TokenLogProb> rows;
   for (int i = 0; i < count; ++i) {
@@ -148,8 +149,8 @@ TEST(TurnStream, NothingIsLostBetweenThreads) {
 }
 
 // Reads as a gRPC reactor does, one message at a time. The next read comes from the thread that
-// completes the write, or from the writer's wake if the queue was empty. Only one of the two may
-// get the end.
+// completes the write, or from the writer's wake if the queue was empty. Only one of the two
+// threads may get the end.
 TEST(TurnStream, TheEndIsTakenOnce) {
   for (int round = 0; round < 2000; ++round) {
     TurnStream stream;

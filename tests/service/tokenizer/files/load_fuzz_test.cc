@@ -53,7 +53,7 @@ class LoadFuzzTest : public testing::TestWithParam<const char*> {
   std::mt19937 random_{11};
 };
 
-// A random value of the tree, found by descending from `value`.
+// Returns a random value of the tree below `value`.
 json* Somewhere(json* value, std::mt19937* random) {
   while (value->is_structured() && !value->empty() && (*random)() % 5 != 0) {
     auto member = value->begin();

@@ -1,4 +1,5 @@
-// Model directories: the tokenizer that each gives, and the sentence for each possible fault.
+// Model directories: the tokenizer that each directory gives, and the error message for each
+// possible fault.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +63,7 @@ class LoadTest : public testing::Test {
     return *std::move(tokenizer);
   }
 
-  // Expects an error, if the file of llama3 is edited.
+  // Expects an error after `edit` has changed the tokenizer.json of llama3.
   void ExpectRefused(absl::StatusCode code, const std::function<void(json&)>& edit,
                      const testing::Matcher<std::string>& message) const {
     WriteFamily("llama3", edit);
@@ -76,7 +77,7 @@ class LoadTest : public testing::Test {
 
 void Unedited(json&) {}
 
-// A change of one value.
+// An edit that changes or removes one value of a tokenizer.json.
 struct Edit {
   const char* place;  // a JSON pointer
   const char* value;  // JSON; "": removes the value
@@ -204,7 +205,7 @@ TEST_F(LoadTest, EncodesFromManyThreads) {
   EXPECT_THAT(wrong, ElementsAre(0, 0, 0, 0));
 }
 
-// The message follows the file's name.
+// In the error, the message follows the file's name.
 const Refusal kWrongValues[] = {
     {{"/model", ""}, "model: expected an object, found nothing"},
     {{"/model/vocab", "[1, 2]"}, "model.vocab: expected an object, found an array of 2"},
@@ -242,7 +243,7 @@ TEST_F(LoadTest, NamesFileKeyExpectedAndFound) {
       HasSubstr(R"(: added_tokens: expected each text once, found "<|begin_of_text|>" for ids )"));
 }
 
-// The message goes on with "is not supported".
+// In the error, "is not supported" follows the message.
 const Refusal kUnsupported[] = {
     {{"/model/type", R"("WordPiece")"}, R"(model.type: model type "WordPiece")"},
     {{"/model/type", R"("Unigram")"}, "model.type: a Unigram model with ByteLevel"},

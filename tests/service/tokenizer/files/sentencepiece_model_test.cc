@@ -1,5 +1,5 @@
-// Directories with a tokenizer.model: what is read from it and from the files beside it, and the
-// sentence for each possible fault.
+// Directories with a tokenizer.model: what is read from this file and from the files beside it, and
+// the error message for each possible fault.
 #include "service/tokenizer/files/sentencepiece_model.h"
 
 #include <gmock/gmock.h>

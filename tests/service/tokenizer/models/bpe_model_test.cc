@@ -129,8 +129,8 @@ TEST(BpeModel, MergesPairsOfOneRankFromTheLeft) {
   EXPECT_EQ(Encode(spec, "abc"), (std::vector<int32_t>{4, 3}));
 }
 
-// Merges the pair of the lowest rank until no pair can be merged. Of several such pairs it takes
-// the leftmost.
+// Merges the pair of the lowest rank until no pair can be merged. If several pairs have the lowest
+// rank, it merges the leftmost.
 std::vector<std::string> MergeLiterally(
     const std::vector<std::pair<std::string, std::string>>& merges, std::string_view word) {
   std::vector<std::string> symbols;

@@ -43,8 +43,8 @@ StopMatcher Matcher(const std::vector<std::string>& stop_strings) {
   return *std::move(matcher);
 }
 
-// The deltas of all tokens in order and then that of Finish, as "text@position text@position". If a
-// stop string is found, the trace ends with "#index".
+// Returns the deltas of all tokens in order and then the delta of Finish, as "text@position
+// text@position". If a stop string is found, the trace ends with "#index".
 std::string Trace(const std::vector<std::string>& tokens,
                   const std::vector<std::string>& stop_strings, StreamDecoderOptions options) {
   const ListTokenizer tokenizer(tokens);
@@ -156,8 +156,8 @@ TEST(StreamDecoder, AgreesWithDecode) {
   }
 }
 
-// A token is covered when the text that all bytes up to its end decode to has been released. Here
-// each byte is a token.
+// Take all bytes up to the end of a token. The token is covered when the text to which these bytes
+// decode has been released. Here each byte is a token.
 TEST(StreamDecoder, PositionsFollowTheirDefinition) {
   const ByteTokenizer tokenizer(256);
   const std::string bytes = "x\xE2\x82\xAC\xC3(\xF0\x9F\x98\x80stop\xE2\x82-st!\xFF.";

@@ -54,23 +54,23 @@ TEST(Nfc, LeavesTextInFormCWhereItIs) {
   EXPECT_EQ(normalized->data(), text.data());
 }
 
-// Classes ascend, and marks of one class keep their order. One mark of the class that composes
-// joins its letter.
+// NFC sorts marks by class, and marks of one class keep their order. If the letter and a mark
+// compose, one such mark joins the letter.
 TEST(Nfc, OrdersLongRuns) {
   for (const int count : {10, 63, 64, 65, 1000}) {
     const std::string high = Times(count, "\u0301");
     const std::string low = Times(count, "\u0316");
     EXPECT_EQ(Nfc("x" + high + low + "y"), "x" + low + high + "y") << count;
     EXPECT_EQ(Nfc("e" + high + low), "\u00e9" + low + Times(count - 1, "\u0301")) << count;
-    // U+0F73 is U+0F71 (class 129) and U+0F72 (class 130).
+    // U+0F73 decomposes into U+0F71 (class 129) and U+0F72 (class 130).
     EXPECT_EQ(Nfc("x" + Times(count, "\u0f73")),
               "x" + Times(count, "\u0f71") + Times(count, "\u0f72"));
   }
 }
 
 TEST(Nfc, TreatsLongRunsLikeShortOnes) {
-  // U+034F in the middle has class 0 and joins nothing, so it must keep the two parts apart. Each
-  // part is short enough for ICU to order it.
+  // U+034F in the middle has class 0 and does not compose, so no mark may move across it. So the
+  // text has two parts. Each part is short enough for ICU to order it.
   const std::vector<std::string> marks = {"\u0301", "\u0316", "\u0327", "\u0345",
                                           "\u0f73", "\u0344", "\u3099", "\u05b0"};
   std::mt19937 random(5);
