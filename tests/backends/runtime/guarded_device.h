@@ -42,9 +42,10 @@ class GuardedDevice final : public Device {
   uint64_t uploads() const { return num_uploads_; }
   uint64_t downloaded_bytes() const { return num_downloaded_bytes_; }
 
- private:
-  friend const OpTable& GuardedOps();
+  // Makes all memory of the device accessible or not.
+  void Protect(bool accessible);
 
+ private:
   class Event;
   struct Transfer {
     std::byte* host;
@@ -52,7 +53,6 @@ class GuardedDevice final : public Device {
     bool is_upload;
   };
 
-  void Protect(bool accessible);
   // Completes transfers until `count` transfers since the start are complete.
   void Complete(uint64_t count);
   // Whether [data, data + size) lies in one allocation.

@@ -139,6 +139,27 @@ TEST_F(RoomHeldByAStream, OnlySoManyTurnsPassOneThatWillFit) {
   EXPECT_TRUE(ReadToEnd(*small).end.status.ok());
 }
 
+// A turn that arrives while others wait takes a place in the queue, although places to run are
+// free.
+TEST(EngineRoomQueue, NoPlaceIsFreeWhileATurnWaits) {
+  TestEngine engine("{}", 5 * StateBytes(), {.max_waiting_turns = 2, .stream_buffer_bytes = 512});
+  std::vector<std::shared_ptr<Session>> sessions;
+  for (int i = 0; i < 3; ++i) sessions.push_back(engine.Open());
+  const auto holder = NewTurn(Generate(sessions[0], "s", 60000));
+  ASSERT_TRUE(engine.Start(holder).ok());
+  while (!holder->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
+  const auto first = NewScore();
+  const auto second = NewScore();
+  ASSERT_TRUE(engine.Start(first).ok());
+  ASSERT_TRUE(engine.Start(second).ok());
+  engine->Flush();
+  engine->Flush();
+  EXPECT_EQ(engine.Start(NewScore()).code(), absl::StatusCode::kResourceExhausted);
+  CancelAll(*engine, {holder});
+  EXPECT_TRUE(ReadToEnd(*first).end.status.ok());
+  EXPECT_TRUE(ReadToEnd(*second).end.status.ok());
+}
+
 // The budget is half of the memory that a session of the whole context needs.
 class RoomForHalfAContext : public testing::Test {
  protected:

@@ -128,6 +128,17 @@ TEST_F(ServerChatTest, AWholeConversationIsReusedAsFarAsItAgrees) {
   EXPECT_EQ(Generate(other).text, AnswerToText("[user]ho<end>[assistant]").text);
 }
 
+// Text that a turn replaces takes no room of the context beside the new text.
+TEST_F(ServerChatTest, AReplacedConversationTakesNoRoom) {
+  const std::string id = Open();
+  const Generated first = Generate(ChatRequest(id, {{"user", std::string(40000, 'a')}}));
+  ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+  v1::GenerateRequest other = ChatRequest(id, {{"user", std::string(40000, 'b')}});
+  other.mutable_input()->mutable_messages()->set_whole_conversation(true);
+  const Generated second = Generate(other);
+  EXPECT_TRUE(second.status.ok()) << second.status.error_message();
+}
+
 TEST_F(ServerChatTest, ARolledBackTurnPutsBackWhatItReplaced) {
   const std::string id = Open();
   const Generated first = Generate(ChatRequest(id, {{"user", "hi"}}));
