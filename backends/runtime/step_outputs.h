@@ -21,8 +21,8 @@ namespace longstream {
 // thread-safe; the constructor's arguments must outlive it.
 class StepOutputs {
  public:
-  // The rows of logits that the head computes at a time. They are enough to share one read of the
-  // head's weights, and so few that scoring a long text does not need logits of its whole length.
+  // How many rows of logits the head computes at a time. So many rows share one read of the head's
+  // weights, and scoring a long text needs no memory for the logits of the whole text.
   static constexpr int32_t kBlockRows = 64;
 
   StepOutputs(Decoder& decoder, const OpTable& ops, Device& device, const Executor& executor,

@@ -101,8 +101,8 @@ std::optional<Activation> FindActivation(const Config& config, std::string_view 
 std::optional<std::vector<bool>> FindWindowLayers(const Config& config, size_t num_layers);
 
 // Applies logn_scaling, or the option `logn`, which replaces it, to every full-attention layer of
-// `spec`. Needs spec->training_length. If no layer is full attention, the option is refused and the
-// key has no effect.
+// `spec`. Needs spec->training_length. If no layer is full attention, the option `logn` is refused,
+// and logn_scaling has no effect.
 void ApplyLogN(const Config& config, const LoadOptions& options, ModelSpec* spec);
 
 // The training length, at least 2. If neither config nor options state one: LS_INVALID_ARGUMENT,

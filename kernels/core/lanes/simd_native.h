@@ -18,8 +18,8 @@
 #define LONGSTREAM_INLINE_LAMBDA __attribute__((always_inline))
 
 // Unrolls at most 16 turns of the loop that follows it. Every loop over an array of sums that must
-// stay in registers needs this: if only one such loop were not unrolled, the whole array would be
-// in memory.
+// stay in registers needs this. A single loop over the array that is not unrolled puts the whole
+// array in memory.
 #if defined(__clang__)
 #define LONGSTREAM_UNROLL _Pragma("unroll")
 #else

@@ -1,9 +1,9 @@
 // Flash attention over pages and rings: the core of attention over every view of keys.
 //
-// For each row and head it computes an online softmax (Dao 2022) over blocks of kKeyBlock keys,
-// which begin at absolute positions. It keeps a running maximum, the sum of the weights and the
-// weighted sum of the values, all in f32. So a row's bits depend on its own position and keys
-// alone, not on the rows that are computed with it.
+// For each row and head it computes an online softmax (Dao 2022) over blocks of kKeyBlock keys. It
+// keeps a running maximum, the sum of the weights and the weighted sum of the values, all in f32.
+// Blocks begin at multiples of kKeyBlock in the sequence, whichever rows are computed together. So
+// a row's bits depend on its own position and keys alone.
 //
 //   decode   One task computes a split of the context for one K/V head, or for several or all heads
 //            if there are enough tasks. It reads keys and values in place, once for all query heads

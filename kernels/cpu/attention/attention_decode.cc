@@ -13,7 +13,7 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
 constexpr int kBlockVectors = static_cast<int>(kKeyBlock) / kLanes;
-// The most numbers of a row that any register holds: 64 numbers of int8.
+// The widest register holds at most this many numbers of a row: 64 numbers of int8.
 constexpr int64_t kWidestRegister = 64;
 
 // Computes one group of a decode row. FarKeys is the class for far keys. Keys is the class for the

@@ -94,8 +94,8 @@ void ScoreTile(const ScoreTileArgs& args, const int32_t* sums) {
   }
 }
 
-// Computes the scores of `count` keys of D = `dim`. It computes as many keys at once as there are
-// registers for their sums of high and low bytes.
+// Computes the scores of `count` keys, each of `dim` numbers. A score needs registers for a sum of
+// high bytes and a sum of low bytes. The function computes as many scores at once as fit.
 template <int kVectors>
 void ScoreKeys(ScoreTileArgs args, int64_t count, int64_t dim) {
   constexpr int kAtOnce = 8 / kVectors;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kMaxGridYZ = 65535;
-// The limit of sm_80, which is the smallest of all architectures that are compiled for.
+// The limit of sm_80. No other architecture that the kernels are compiled for has a smaller one.
 constexpr size_t kMaxSharedBytes = 163 << 10;
 constexpr size_t kDefaultSharedBytes = 48 << 10;
 
