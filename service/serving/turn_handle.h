@@ -82,7 +82,7 @@ class NewTurn {
 
   // Makes the handle of the turn. The turn is not started yet. `wake`: see TurnStream::SetReader.
   TurnHandle Make(TurnRequest request, std::function<void()> wake) const;
-  // Passes the turn to the engine. Returns the errors of Engine::Start, which has counted them in the
+  // Passes the turn to the engine. Returns the errors of Engine::Start, which counts them in the
   // metrics.
   // REQUIRES: Lease has succeeded.
   absl::Status Start(const TurnHandle& handle);
