@@ -7,7 +7,8 @@
 //     numbers also go into Fingerprint::AddMixer (backends/runtime/model_description.cc), because a
 //     snapshot must not load into a model that reads it otherwise;
 //   - new weights in MixerWeights (backends/spec/model_weights.h);
-//   - the value of a config key that asks for it (backends/architectures).
+//   - the value of a config key that asks for it (backends/architectures);
+//   - its tests and its golden: docs/checkpoints.md#adding-a-family, "A new mixer".
 #ifndef LONGSTREAM_BACKENDS_MODEL_MIXERS_MIXER_H_
 #define LONGSTREAM_BACKENDS_MODEL_MIXERS_MIXER_H_
 
