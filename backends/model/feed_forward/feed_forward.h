@@ -19,7 +19,9 @@ namespace longstream {
 //
 // To add a kind: its FeedForwardKind (backends/spec/model_spec.h), its class and a line of
 // FeedForwardOf (feed_forward.cc), its weights beside MlpWeights (backends/spec/model_weights.h),
-// and the config key that asks for it (backends/architectures).
+// its numbers that are in no tensor (FingerprintOf in backends/runtime/model_description.cc), and
+// the config key that asks for it (backends/architectures). All layers of a model have the same
+// kind.
 class FeedForward {
  public:
   FeedForward() = default;
