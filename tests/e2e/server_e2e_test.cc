@@ -236,8 +236,7 @@ TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
       "longstream-server: " + file +
           ":2: unknown key 'colour'; expected one of: listen, metrics_listen, "
           "max_message_bytes, max_transit_bytes, plugin_directory, threads, grace, log_level, "
-          "scheduler, sessions, "
-          "models\n");
+          "scheduler, sessions, models\n");
 
   run = FailToStart({"--config", directory.string()});
   EXPECT_EQ(run.exit_code, 2);
@@ -246,8 +245,8 @@ TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
   run = FailToStart({});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_EQ(run.log,
-            "longstream-server: models: there is none; name one in the file or with --model "
-            "NAME=DIR\n");
+            "longstream-server: models: no model is configured; name one in the file or with "
+            "--model NAME=DIR\n");
 
   run = FailToStart({"--model", Minimal(",colour=red")});
   EXPECT_EQ(run.exit_code, 2);

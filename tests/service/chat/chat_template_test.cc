@@ -58,7 +58,7 @@ TEST(ChatTemplateTest, ErrorsNameFileLineColumnAndConstruct) {
       {"{{ x.y.z }}", "line 1, column 7: 'dict object' has no attribute 'y'"},
       {"{% if a %}\n{{ b", "line 2, column 1: a tag is not closed"},
       {"{% if a %}", "line 1, column 11: expected {% endif %}, found the end of the template"},
-      {"{% set x = 'a' + 1 %}", "line 1, column 16: '+' is not for 'str' and 'int'"},
+      {"{% set x = 'a' + 1 %}", "line 1, column 16: '+' does not apply to 'str' and 'int'"},
   };
   for (const auto& [source, error] : cases) {
     EXPECT_EQ(Error(source, {{"x", Json::object()}}), std::string("t.jinja: ") + error) << source;

@@ -17,6 +17,7 @@ import sys
 
 
 SYMBOL = re.compile(r"^([0-9a-f]+) [TtWwVv] (.+)$")
+PART = re.compile(r"\[clone|::\{lambda")
 KERNEL = re.compile(r"^(?:void )?longstream::cuda::(?:\(anonymous namespace\)::)?\w+Kernel[<(]")
 
 
@@ -27,7 +28,8 @@ def kernels_of(symbols):
         if line.endswith(" __ehdr_start"):
             start = int(line.split()[0], 16)
         match = SYMBOL.match(line)
-        if match and KERNEL.match(match[2]) and "[clone" not in match[2]:
+        # The compiler may give a lambda of a kernel, or a part of a kernel, a symbol of its own.
+        if match and KERNEL.match(match[2]) and not PART.search(match[2]):
             kernels[int(match[1], 16)] = match[2]
     return {address - start: name for address, name in kernels.items()}
 
