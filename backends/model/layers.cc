@@ -31,6 +31,7 @@ LayerWeights ReadLayer(const NamedTensors& tensors, const MixerSpec& mixer) {
 
 CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type) {
   std::vector<LayerCacheLayout> layers;
+  layers.reserve(spec.layers.size());
   for (const MixerSpec& mixer : spec.layers) layers.push_back(MixerOf(mixer).Caches(mixer));
   return PlaceCaches(std::move(layers), type);
 }

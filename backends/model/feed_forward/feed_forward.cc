@@ -76,16 +76,16 @@ class NoFeedForward final : public FeedForward {
 }  // namespace
 
 const FeedForward& FeedForwardOf(FeedForwardKind kind) {
-  static const Mlp kGated(/*gated=*/true);
-  static const Mlp kPlain(/*gated=*/false);
-  static const NoFeedForward kNone;
+  static const Mlp gated(/*gated=*/true);
+  static const Mlp plain(/*gated=*/false);
+  static const NoFeedForward none;
   switch (kind) {
     case FeedForwardKind::kGated:
-      return kGated;
+      return gated;
     case FeedForwardKind::kPlain:
-      return kPlain;
+      return plain;
     case FeedForwardKind::kNone:
-      return kNone;
+      return none;
   }
   std::abort();  // no other kind exists
 }

@@ -91,8 +91,8 @@ class AttentionMixer final : public Mixer {
 }  // namespace
 
 const Mixer& Attention() {
-  static const AttentionMixer kMixer;
-  return kMixer;
+  static const AttentionMixer mixer;
+  return mixer;
 }
 
 LayerCacheLayout AttentionCaches(const MixerSpec& mixer) {

@@ -82,8 +82,8 @@ class GatedAttentionUnitMixer final : public Mixer {
 }  // namespace
 
 const Mixer& GatedAttentionUnit() {
-  static const GatedAttentionUnitMixer kMixer;
-  return kMixer;
+  static const GatedAttentionUnitMixer mixer;
+  return mixer;
 }
 
 }  // namespace longstream

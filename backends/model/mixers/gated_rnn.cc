@@ -36,8 +36,8 @@ class GatedRnnMixer final : public Mixer {
 }  // namespace
 
 const Mixer& GatedRnn() {
-  static const GatedRnnMixer kMixer;
-  return kMixer;
+  static const GatedRnnMixer mixer;
+  return mixer;
 }
 
 }  // namespace longstream

@@ -48,8 +48,8 @@ class LightningMixer final : public Mixer {
 }  // namespace
 
 const Mixer& Lightning() {
-  static const LightningMixer kMixer;
-  return kMixer;
+  static const LightningMixer mixer;
+  return mixer;
 }
 
 }  // namespace longstream
