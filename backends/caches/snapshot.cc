@@ -178,8 +178,9 @@ class Stage {
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  // Calls transfer(host memory, device memory, size) for the next run, in pieces that fit into the
-  // buffer. Whenever the buffer is full, calls flush() first.
+  // Cuts the next `size` bytes of device memory into pieces that fit into the buffer, and calls
+  // transfer(host memory, device memory, size) for each. Whenever the buffer is full, calls flush()
+  // first.
   template <typename Byte, typename Transfer, typename Flush>
   void Add(Byte* data, size_t size, Transfer&& transfer, Flush&& flush) {
     if (bytes_.empty()) bytes_.resize(kStageBytes);

@@ -249,8 +249,8 @@ __device__ __forceinline__ void PrepareInBlock(const RowSource& source, int64_t 
       in.Load(first, h);
 #pragma unroll
       for (int v = 0; v < kRowVectors; ++v) {
-        // For int8, all lanes of a warp store or none does, because the stride is a multiple of
-        // their elements.
+        // For int8, either all lanes of a warp store or none does, because the stride is a multiple
+        // of the number of elements that a warp stores.
         const int i = first + v * kVectorStep;
         if (i < stride) StoreVector(h[v], i, values + r * stride, row_scales);
       }
