@@ -67,13 +67,13 @@ StepSizes SizesOf(const ModelSpec& spec, const ModelWeights& weights, const Step
   sizes.width = spec.width;
   // The head.
   StepSizes::Raise(sizes.workspace, LinearWorkspace(limits.max_rows, spec.width));
+  FeedForwardOf(spec.feed_forward).RaiseSizes(limits, spec, &sizes);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const LayerWeights& layer = weights.layers[i];
     if (layer.mixer_post_norm.weight != nullptr || layer.mlp_post_norm.weight != nullptr) {
       sizes.branch = spec.width;
     }
     MixerOf(spec.layers[i]).RaiseSizes(limits, spec.layers[i], layer.mixer, &sizes);
-    FeedForwardOf(spec.feed_forward).RaiseSizes(limits, spec, &sizes);
   }
   return sizes;
 }

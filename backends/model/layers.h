@@ -1,4 +1,5 @@
-// What all layers of a model need together: caches, weights, and buffers for a step.
+// Functions over all layers of a model: they plan its caches, read its weights, and size the
+// buffers of a step.
 #ifndef LONGSTREAM_BACKENDS_MODEL_LAYERS_H_
 #define LONGSTREAM_BACKENDS_MODEL_LAYERS_H_
 

@@ -23,7 +23,7 @@ namespace longstream {
 // Receives one sentence that says how the file was used, or why it was not used.
 using LoadLog = std::function<void(const std::string& sentence)>;
 
-// What a model's file of packed weights must contain: its blocks and their size.
+// The blocks that a model's file of packed weights must contain, and their size.
 struct PackedWeightsPlan {
   std::string recipes;  // one line per block, in the order of memory: how the block is packed
   uint64_t bytes = 0;   // the bytes of all blocks together

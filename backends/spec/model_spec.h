@@ -14,7 +14,8 @@
 
 namespace longstream {
 
-// What mixes the tokens of a layer. backends/model/mixers/mixers.cc says which mixer serves a kind.
+// The kind of a layer's mixer, the part that reads other tokens than its own.
+// backends/model/mixers/mixers.cc says which mixer serves a kind.
 enum class MixerKind {
   kFull,       // attention over all tokens, paged
   kWindow,     // attention over the last `window` tokens, in a ring
@@ -65,7 +66,7 @@ struct RopeSpec {
   bool operator==(const RopeSpec&) const = default;
 };
 
-// What follows the mixer of a layer (backends/model/feed_forward).
+// The kind of the part that follows the mixer of a layer (backends/model/feed_forward).
 enum class FeedForwardKind {
   kGated,  // an MLP with a gate: W_down (act(W_gate h) * (W_up h))
   kPlain,  // an MLP without a gate: W_down act(W_gate h)

@@ -22,7 +22,7 @@ void SetDeadline(grpc::ClientContext& context, Behaviour behaviour, std::mt19937
   context.set_deadline(std::chrono::system_clock::now() + patience);
 }
 
-// What a client does after each message: nothing, sleep, or cancel after some messages.
+// Decides what a client does after each message: nothing, sleep, or cancel after some messages.
 class Temper {
  public:
   Temper(grpc::ClientContext& context, Behaviour behaviour, std::mt19937& random)

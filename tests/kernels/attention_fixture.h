@@ -1,5 +1,5 @@
-// What the tests of attention share: histories of random queries, keys and values; steps that are
-// cut from them; and the properties that each view of keys is tested for.
+// The fixture of the tests of attention: histories of random queries, keys and values; steps that
+// are cut from them; and the properties that each view of keys is tested for.
 #ifndef LONGSTREAM_TESTS_KERNELS_ATTENTION_FIXTURE_H_
 #define LONGSTREAM_TESTS_KERNELS_ATTENTION_FIXTURE_H_
 

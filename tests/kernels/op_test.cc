@@ -1,4 +1,4 @@
-// What all op tests share.
+// The fixtures of all op tests.
 #include "tests/kernels/op_test.h"
 
 #include <array>

@@ -1,5 +1,5 @@
-// What all op tests share: random data in guarded buffers, packed weights, streams, and comparisons
-// whose messages name the op, the library and the index.
+// Fixtures of all op tests: random data in guarded buffers, packed weights, streams, and
+// comparisons whose messages name the op, the library and the index.
 //
 // A test of an op runs on every library that its program is linked with (ops_under_test.h). In this
 // folder these are the CPU ops for every instruction set of the processor; in tests/simt they are

@@ -10,7 +10,8 @@
 
 namespace longstream {
 
-// What tests must know about a library: choices that kernels/ops leaves to it, and how it runs.
+// The properties of a library that tests must know: choices that kernels/ops leaves to it, and how
+// it runs.
 struct LibraryTraits {
   // How attention over bf16 keys and values rounds queries and softmax weights, the numbers that it
   // multiplies with them (ops/attention/attention.h).

@@ -3,6 +3,7 @@
 #ifndef LONGSTREAM_BACKENDS_ARCHITECTURES_HYPENET_HYPENET_PLAN_H_
 #define LONGSTREAM_BACKENDS_ARCHITECTURES_HYPENET_HYPENET_PLAN_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,7 @@ struct LightningDialect {
 struct NamedMixer {
   std::string_view name;
   MixerSpec mixer;
-  std::string_view other_spelling = "";
+  std::optional<std::string_view> other_spelling{};
 };
 // Sets each layer to the mixer that `types` names. Refuses other names, and types for another
 // number of layers; `where` ends the sentence that lists the names.

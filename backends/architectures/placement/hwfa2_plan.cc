@@ -51,7 +51,7 @@ PositionKind ReadFullPosition(const Config& config) {
                                           config.Found("full_position"));
 }
 
-// What the config states, before the options change it.
+// The values that the config states, before the options change them.
 struct Stated {
   TransformerPlan plan;
   std::vector<int64_t> full_layers;

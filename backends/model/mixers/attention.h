@@ -1,4 +1,5 @@
-// What attention layers and gated attention units share: caches, buffers, and attention itself.
+// The common part of attention layers and gated attention units: caches, buffers, and attention
+// itself.
 #ifndef LONGSTREAM_BACKENDS_MODEL_MIXERS_ATTENTION_H_
 #define LONGSTREAM_BACKENDS_MODEL_MIXERS_ATTENTION_H_
 

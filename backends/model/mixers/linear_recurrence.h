@@ -1,4 +1,4 @@
-// What linear RNNs share: their memory, their buffers, and the recurrence itself.
+// The common part of linear RNNs: their memory, their buffers, and the recurrence itself.
 #ifndef LONGSTREAM_BACKENDS_MODEL_MIXERS_LINEAR_RECURRENCE_H_
 #define LONGSTREAM_BACKENDS_MODEL_MIXERS_LINEAR_RECURRENCE_H_
 

@@ -24,10 +24,11 @@ std::vector<int32_t> OrderByHead(const MixerSpec& mixer, const std::vector<int32
   return order;
 }
 
-void ReadQkNorms(const NamedTensors& tensors, const MixerSpec& mixer, MixerWeights* weights) {
+// `order` is the HeadOrder of the mixer.
+void ReadQkNorms(const NamedTensors& tensors, const MixerSpec& mixer,
+                 const std::vector<int32_t>& order, MixerWeights* weights) {
   if (mixer.qk_norm == QkNorm::kNone) return;
   const ProjectionWidths widths(mixer);
-  const std::vector<int32_t> order = HeadOrder(mixer);
   const auto norm = [&](std::string_view name, int64_t all) {
     const int64_t size = mixer.qk_norm == QkNorm::kHead ? mixer.head_dim : all;
     std::vector<WeightPart> parts = tensors.Parts({{name, size, order}}, ".weight");
@@ -96,7 +97,7 @@ void ReadInput(const NamedTensors& tensors, const MixerSpec& mixer, const GateTe
     weights->value = source.Projection({value}, width);
     if (mixer.qkv_bias) weights->value_bias = source.Vector({value_bias}, 0.0f);
   }
-  ReadQkNorms(tensors, mixer, weights);
+  ReadQkNorms(tensors, mixer, order, weights);
 }
 
 void ReadOutput(const NamedTensors& tensors, const MixerSpec& mixer, MixerWeights* weights) {

@@ -1,4 +1,4 @@
-// What the layers of a forward pass share.
+// The operations that all layers of a forward pass use.
 #include "backends/model/step/forward_pass.h"
 
 namespace longstream {

@@ -1,5 +1,5 @@
-// What depends on positions alone: rotary tables and logit scales, computed once per step and
-// shared by all layers of one kind.
+// Rotary tables and logit scales. They depend on positions alone, so a step computes them once, and
+// all layers of one kind share them.
 #ifndef LONGSTREAM_BACKENDS_MODEL_STEP_POSITION_TABLES_H_
 #define LONGSTREAM_BACKENDS_MODEL_STEP_POSITION_TABLES_H_
 

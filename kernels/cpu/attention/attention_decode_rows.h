@@ -46,7 +46,7 @@ LONGSTREAM_INLINE void ForVectors(int64_t num_vectors, const Body& body) {
 
 #if defined(__AVX2__)
 
-// What a loop prefetches while it computes, and into which cache.
+// Says whether a loop prefetches while it computes, and into which cache.
 enum class Asks { kNothing, kIntoFirstLevel, kIntoSecondLevel };
 
 // Prefetches the cache line of next[index]. `next` is nullptr if kAsks is kNothing.

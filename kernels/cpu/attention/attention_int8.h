@@ -1,5 +1,6 @@
-// What all classes for attention over int8 pages in integers share: how queries and weights are
-// rounded and, for the dot product of bytes (VNNI), how values of four tokens are interleaved.
+// Common functions of all classes for attention over int8 pages in integers: how queries and
+// weights are rounded and, for the dot product of bytes (VNNI), how values of four tokens are
+// interleaved.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_H_
 

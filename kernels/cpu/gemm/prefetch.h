@@ -20,8 +20,8 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 // A distance of 16 KiB gave 0.96 of the speed of 8 KiB, and 4 KiB gave 0.9.)
 inline constexpr int64_t kPrefetchDistance = int64_t{8} << 10;
 
-// What a tile prefetches. In each step of its sums, it prefetches a line for each vector of weights
-// that it reads.
+// Describes the memory that a tile prefetches. In each step of its sums, it prefetches a line for
+// each vector of weights that it reads.
 struct Prefetch {
   const std::byte* from = nullptr;
   int64_t step = 0;    // bytes from the prefetch of one step to that of the next
@@ -52,11 +52,11 @@ class TilePasses {
   // tile need not stop for other tiles.
   bool in_one_pass() const { return num_passes_ == 1; }
 
-  // What the first tile of a column prefetches. The column uses the weights at `from` in `steps`
-  // steps. The weights at `next` come after all columns and are as long. If there are several
-  // tiles, each prefetches its part of them. In a step it prefetches a line or little more. If
-  // there are two vectors, the second one prefetches the second half of that, which mostly is the
-  // same line again.
+  // Returns the prefetch of the first tile of a column. The column uses the weights at `from` in
+  // `steps` steps. The weights at `next` come after all columns and are as long. If there are
+  // several tiles, each prefetches its part of them. In a step it prefetches a line or little more.
+  // If there are two vectors, the second one prefetches the second half of that, which mostly is
+  // the same line again.
   LONGSTREAM_INLINE Prefetch First(int64_t column, const void* from, const void* next,
                                    int64_t steps) const {
     if (in_one_pass()) return PrefetchBehind(from, step_bytes_);

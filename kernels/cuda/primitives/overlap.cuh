@@ -35,7 +35,7 @@ __device__ __forceinline__ void AwaitEarlierKernels() {
 #endif
 }
 
-// What a kernel does first if it prefetches nothing.
+// Begins a kernel that prefetches nothing.
 __device__ __forceinline__ void BeginKernel() {
   LetNextKernelStart();
   AwaitEarlierKernels();

@@ -1,5 +1,5 @@
-// What the reference projections share: the preparation of rows, and the product of a row and an
-// output.
+// Functions that all reference projections call: they prepare rows, and multiply a row with the
+// weights of an output.
 #ifndef LONGSTREAM_KERNELS_REFERENCE_GEMM_PROJECTION_H_
 #define LONGSTREAM_KERNELS_REFERENCE_GEMM_PROJECTION_H_
 

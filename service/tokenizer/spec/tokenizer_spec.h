@@ -50,7 +50,7 @@ struct NormalizerStep {
   PrependScheme scheme = PrependScheme::kAlways;
 };
 
-// What a split does with the matches of a pattern and the texts between them.
+// How a split treats the matches of a pattern and the texts between them.
 enum class SplitBehavior { kIsolated, kRemoved, kContiguous, kMergedWithPrevious, kMergedWithNext };
 
 // One step of the pre-tokenizer. It is applied to each piece that the previous step made.

@@ -22,7 +22,7 @@ char32_t NextCodePoint(std::string_view text, size_t* offset);
 // text is UTF-8, *offset > 0.
 char32_t PreviousCodePoint(std::string_view text, size_t* offset);
 
-// What replaces a maximal subpart of an invalid sequence (Unicode standard, section 3.9).
+// The replacement of a maximal subpart of an invalid sequence (Unicode standard, section 3.9).
 enum class InvalidUtf8 {
   kOneReplacement,      // one U+FFFD
   kReplacementPerByte,  // one U+FFFD for each of its bytes

@@ -253,6 +253,8 @@ const Refusal kPublishedOtherMathematics[] = {
      "mixer_types must hold attn and lightning-attn only, found \"gdn\" in layer 1"},
     {R"({"mixer_types": ["attn", "attn", "gated-rnn"]})",
      "mixer_types must hold attn and lightning-attn only, found \"gated-rnn\" in layer 2"},
+    {R"({"mixer_types": ["attn", "", "attn"]})",
+     "mixer_types must hold attn and lightning-attn only, found \"\" in layer 1"},
     {R"({"lightning_use_short_conv": true})", "lightning_use_short_conv must be false, found true"},
     {R"({"lightning_scale": "d"})",
      "lightning_scale must be \"1/sqrt(d)\", \"1/d\" or 1, found \"d\""},
@@ -306,6 +308,8 @@ const Refusal kChunkedOtherMathematics[] = {
     {R"({"num_hidden_layers": 1, "mixer_types": ["lightning-attn"]})",
      "mixer_types must hold attn and gated-rnn only in the chunked profile, found "
      "\"lightning-attn\" in layer 0"},
+    {R"({"num_hidden_layers": 1, "mixer_types": [""]})",
+     "mixer_types must hold attn and gated-rnn only in the chunked profile, found \"\" in layer 0"},
     {R"({"attn_use_rope": false})", NotKnown("attn_use_rope = false", "the backend hypenet")},
     {R"({"lightning_nh": 4})", NotKnown("lightning_nh = 4", "the backend hypenet")},
 };

@@ -30,7 +30,7 @@ struct BenchSizes {
   int rounds = 3;  // the median round is reported
 };
 
-// What a benchmark has measured: the median time of a call, and the least bytes and operations that
+// The result of a benchmark: the median time of a call, and the least bytes and operations that
 // it needs. Bytes or operations that are 0 are not compared.
 struct Timed {
   double seconds = 0;

@@ -79,8 +79,8 @@ TEST(Dispatch, UnknownSetsAreNotFound) {
   EXPECT_EQ(OpsFor(""), nullptr);
 }
 
-// What the system says about the first processor under `name`, such as "cpu family". The result is
-// "" if the system says nothing.
+// Returns the value that the system reports of the first processor under `name`, such as "cpu
+// family", or "" if it reports none.
 std::string ProcessorSays(const std::string& name) {
   std::ifstream says("/proc/cpuinfo");
   for (std::string line; std::getline(says, line);) {

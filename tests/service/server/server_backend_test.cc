@@ -1,5 +1,5 @@
-// What a client sees if the backend computes NaN or lacks a capability, and with different
-// tokenizers.
+// The answers that a client gets if the backend computes NaN or lacks a capability, and the answers
+// with different tokenizers.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
