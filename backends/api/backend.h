@@ -22,8 +22,8 @@
  *                 struct_size. The filling side sets it to its own sizeof of the structure. (The
  *                 exceptions are the structures that model_info, model_memory and sequence_bytes
  *                 fill: there the caller sets struct_size to the caller's sizeof.) A minor version
- * only appends fields, after any padding. A reader requires the fields of version 1.0
- *                 (LS_..._SIZE_1_0) and uses only fields that struct_size covers. Structures
+ *                 only appends fields, after any padding. A reader requires the fields of version
+ *                 1.0 (LS_..._SIZE_1_0) and uses only fields that struct_size covers. Structures
  *                 without struct_size do not change within a major version: ls_error, ls_results,
  *                 ls_writer, ls_reader, and the elements of arrays (ls_layer_info, ls_token_count,
  *                 ls_logit_bias, ls_batch_entry, ls_top_token, ls_result).

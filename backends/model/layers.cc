@@ -65,7 +65,7 @@ ModelWeights ReadWeights(const ModelSpec& spec, const TensorRoot& root, WeightSo
 StepSizes SizesOf(const ModelSpec& spec, const ModelWeights& weights, const StepLimits& limits) {
   StepSizes sizes;
   sizes.width = spec.width;
-  // The head.
+  // For the head and for every projection of the residual stream.
   StepSizes::Raise(sizes.workspace, LinearWorkspace(limits.max_rows, spec.width));
   FeedForwardOf(spec.feed_forward).RaiseSizes(limits, spec, &sizes);
   for (size_t i = 0; i < spec.layers.size(); ++i) {

@@ -83,7 +83,7 @@ uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
                   spec.chunk_size);
   if (spec.layer_norm || spec.parallel) fingerprint.Add(spec.layer_norm, spec.parallel);
   // 1 stands for gated attention units in existing snapshots.
-  if (spec.feed_forward == FeedForwardKind::kNone) fingerprint.Add(1);
+  if (spec.layers.front().gau) fingerprint.Add(1);
   if (spec.logit_softcap > 0.0f) fingerprint.Add(spec.logit_softcap);
   if (spec.activation != Activation::kSilu) fingerprint.Add(spec.activation);
   for (const MixerSpec& mixer : spec.layers) fingerprint.AddMixer(mixer);

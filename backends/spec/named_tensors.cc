@@ -23,8 +23,8 @@ NormWeights NamedTensors::StreamNorm(std::string_view name) const {
   NormWeights norm;
   if (name.empty()) return norm;
   const std::vector<NamedRows> rows = {{name, spec_.width}};
-  norm.weight = source_.Vector(Parts(rows, ".weight"), norm_plus());
-  if (spec_.norm_bias) norm.bias = Bias(rows);
+  norm.weight = Vector(rows, ".weight", norm_plus());
+  if (spec_.norm_bias) norm.bias = Vector(rows, ".bias");
   return norm;
 }
 

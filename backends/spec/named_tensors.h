@@ -39,9 +39,10 @@ class NamedTensors {
   PackedWeight Projection(const std::vector<NamedRows>& named, int64_t k) const {
     return source_.Projection(Parts(named, ".weight"), k);
   }
-  // The tensors <prefix><name>.bias.
-  const float* Bias(const std::vector<NamedRows>& named) const {
-    return source_.Vector(Parts(named, ".bias"), 0.0f);
+  // [all rows]: the tensors <prefix><name><suffix>, `plus` added to each number.
+  const float* Vector(const std::vector<NamedRows>& named, std::string_view suffix,
+                      float plus = 0.0f) const {
+    return source_.Vector(Parts(named, suffix), plus);
   }
 
   // A norm of the residual stream. If `name` is empty, the result is empty.

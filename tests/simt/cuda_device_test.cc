@@ -133,6 +133,11 @@ TEST_F(CudaDeviceTest, OfSeveralOneThatCanBeUsed) {
   devices[1].is_taken = true;
   devices[2].sharedMemPerBlockOptin = 101376;
   EXPECT_EQ(NameOfChosen(), "cuda:3");
+  // A device that is named by its number is not replaced by another.
+  ExpectMissing("cuda:0",
+                "cuda:0: SIMT harness has compute capability 7.5, expected 8.x or 9.0; use device "
+                "cpu",
+                false);
   devices[2] = devices[0];
   devices[3] = devices[1];
   ExpectMissing("cuda",

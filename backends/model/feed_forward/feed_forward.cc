@@ -32,7 +32,7 @@ class Mlp final : public FeedForward {
     const std::vector<WeightPart> biases = tensors.Parts(in, ".bias");
     weights->gate_bias = tensors.source().Vector({biases[0]}, 0.0f);
     if (gated_) weights->up_bias = tensors.source().Vector({biases[1]}, 0.0f);
-    weights->down_bias = tensors.Bias(down);
+    weights->down_bias = tensors.Vector(down, ".bias");
   }
 
   void RaiseSizes(const StepLimits& limits, const ModelSpec& spec,

@@ -33,33 +33,6 @@ void ClipAndNorm(ForwardPass& pass, size_t layer, const Projections& in) {
   }
 }
 
-// The arguments that every layer passes to rope_cache_write. The op norms heads that share one
-// norm's weights, rotates q and k, and scales q by position (PositionTables).
-RopeCacheWriteArgs CacheWriteArgs(const ForwardPass& pass, size_t layer, const Projections& in) {
-  const MixerSpec& mixer = pass.spec.layers[layer];
-  const MixerWeights& weights = pass.weights.layers[layer].mixer;
-  const LayerTables tables = pass.tables.layer(layer);
-  const auto head_norm = [&](const float* norm) {
-    return pass.NormOf(mixer.qk_norm == QkNorm::kHead ? norm : nullptr, mixer.head_dim);
-  };
-  return {.batch = pass.rows.layout(),
-          .num_heads = mixer.num_heads,
-          .num_kv_heads = mixer.num_kv_heads,
-          .head_dim = mixer.head_dim,
-          .value_dim = mixer.value_dim,
-          .q = in.q,
-          .k = in.k,
-          .v = in.v,
-          .q_norm = head_norm(weights.q_norm),
-          .k_norm = head_norm(weights.k_norm),
-          .rope_q = tables.q,
-          .rope_q_far = tables.q_far,
-          .rope_k = tables.k,
-          .rope_near = tables.near,
-          .q_scale = tables.q_scale,
-          .q_out = in.q};
-}
-
 //   x = x + W_o (softmax(score_scale * q K^T) V * sigmoid(gate))
 class AttentionMixer final : public Mixer {
  public:

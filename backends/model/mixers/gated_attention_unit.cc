@@ -29,7 +29,7 @@ class GatedAttentionUnitMixer final : public Mixer {
     weights->in = tensors.Projection({{"gau.in_proj", 2 * e}, {"gau.in_proj", s, order}},
                                      tensors.spec().width);
     const auto vector = [&](std::string_view name) {
-      return tensors.source().Vector(tensors.Parts({{name, s, order}}, ""), 0.0f);
+      return tensors.Vector({{name, s, order}}, "");
     };
     weights->q_scale = vector("gau.q_scale");
     weights->q_offset = vector("gau.q_offset");

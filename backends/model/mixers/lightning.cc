@@ -23,8 +23,7 @@ class LightningMixer final : public Mixer {
     ReadInput(tensors, mixer, gate, weights);
     if (mixer.output_norm) {
       const int64_t size = ProjectionWidths(mixer).out;
-      weights->output_norm =
-          tensors.source().Vector(tensors.Parts({{"self_attn.o_norm", size}}, ".weight"), 0.0f);
+      weights->output_norm = tensors.Vector({{"self_attn.o_norm", size}}, ".weight");
     }
     weights->log_decay = tensors.source().Constants(LightningLogDecay(mixer.num_heads));
     ReadOutput(tensors, mixer, weights);

@@ -24,25 +24,11 @@ void RaiseRecurrenceSizes(const StepLimits& limits, const MixerSpec& mixer,
 
 Matrix Recur(ForwardPass& pass, size_t layer, const Projections& in, const Decay& decay) {
   const MixerSpec& mixer = pass.spec.layers[layer];
-  const MixerWeights& weights = pass.weights.layers[layer].mixer;
-  const LayerTables tables = pass.tables.layer(layer);
-  // Norms and rotates queries and keys in place: the outputs of this op are the matrices in.q, in.k
-  // and in.v, which stay f32.
-  pass.ops.rope_cache_write(pass.stream, {.batch = pass.rows.layout(),
-                                          .num_heads = mixer.num_heads,
-                                          .num_kv_heads = mixer.num_kv_heads,
-                                          .head_dim = mixer.head_dim,
-                                          .value_dim = mixer.value_dim,
-                                          .q = in.q,
-                                          .k = in.k,
-                                          .v = in.v,
-                                          .q_norm = pass.NormOf(weights.q_norm, mixer.head_dim),
-                                          .k_norm = pass.NormOf(weights.k_norm, mixer.head_dim),
-                                          .rope_q = tables.q,
-                                          .rope_k = tables.k,
-                                          .q_out = in.q,
-                                          .k_out = in.k,
-                                          .v_out = in.v});
+  // Queries, keys and values stay where they are, as f32.
+  RopeCacheWriteArgs write = CacheWriteArgs(pass, layer, in);
+  write.k_out = in.k;
+  write.v_out = in.v;
+  pass.ops.rope_cache_write(pass.stream, write);
   const Matrix mixed = pass.buffers.Mixed(pass.num_rows, ProjectionWidths(mixer).out);
   pass.ops.linear_recurrence(pass.stream, {.batch = pass.rows.layout(),
                                            .q = in.q,

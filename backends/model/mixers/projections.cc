@@ -103,7 +103,7 @@ void ReadInput(const NamedTensors& tensors, const MixerSpec& mixer, const GateTe
 void ReadOutput(const NamedTensors& tensors, const MixerSpec& mixer, MixerWeights* weights) {
   const std::vector<NamedRows> out = {{tensors.names().out, tensors.spec().width}};
   weights->out = tensors.Projection(out, ProjectionWidths(mixer).out);
-  if (mixer.output_bias) weights->out_bias = tensors.Bias(out);
+  if (mixer.output_bias) weights->out_bias = tensors.Vector(out, ".bias");
 }
 
 void RaiseProjectionSizes(const StepLimits& limits, const MixerSpec& mixer,
@@ -111,7 +111,6 @@ void RaiseProjectionSizes(const StepLimits& limits, const MixerSpec& mixer,
   const int64_t mixed = ProjectionWidths(mixer).out;
   StepSizes::Raise(sizes->projected, weights.in.n + weights.value.n);
   StepSizes::Raise(sizes->mixed, mixed);
-  StepSizes::Raise(sizes->workspace, LinearWorkspace(limits.max_rows, sizes->width));
   StepSizes::Raise(sizes->workspace, LinearWorkspace(limits.max_rows, mixed));
 }
 
@@ -151,6 +150,31 @@ Projections Project(ForwardPass& pass, size_t layer) {
                      {}};
   if (all.cols > gate_begin) out.gate = all.Columns(gate_begin, all.cols - gate_begin);
   return out;
+}
+
+RopeCacheWriteArgs CacheWriteArgs(const ForwardPass& pass, size_t layer, const Projections& in) {
+  const MixerSpec& mixer = pass.spec.layers[layer];
+  const MixerWeights& weights = pass.weights.layers[layer].mixer;
+  const LayerTables tables = pass.tables.layer(layer);
+  const auto head_norm = [&](const float* norm) {
+    return pass.NormOf(mixer.qk_norm == QkNorm::kHead ? norm : nullptr, mixer.head_dim);
+  };
+  return {.batch = pass.rows.layout(),
+          .num_heads = mixer.num_heads,
+          .num_kv_heads = mixer.num_kv_heads,
+          .head_dim = mixer.head_dim,
+          .value_dim = mixer.value_dim,
+          .q = in.q,
+          .k = in.k,
+          .v = in.v,
+          .q_norm = head_norm(weights.q_norm),
+          .k_norm = head_norm(weights.k_norm),
+          .rope_q = tables.q,
+          .rope_q_far = tables.q_far,
+          .rope_k = tables.k,
+          .rope_near = tables.near,
+          .q_scale = tables.q_scale,
+          .q_out = in.q};
 }
 
 //   x = x + residual_multiplier * PostNorm(W_o (Norm(mixed) * sigmoid(gate)) + bias)

@@ -14,6 +14,7 @@
 #include "backends/spec/model_weights.h"
 #include "backends/spec/named_tensors.h"
 #include "kernels/core/matrix.h"
+#include "kernels/ops/cache/rope_cache_write.h"
 
 namespace longstream {
 
@@ -49,7 +50,8 @@ void ReadInput(const NamedTensors& tensors, const MixerSpec& mixer, const GateTe
 // Reads W_o.
 void ReadOutput(const NamedTensors& tensors, const MixerSpec& mixer, MixerWeights* weights);
 
-// Raises the sizes for Project and ProjectBack.
+// Raises the sizes for Project and ProjectBack. SizesOf provides for products of the residual
+// stream.
 void RaiseProjectionSizes(const StepLimits& limits, const MixerSpec& mixer,
                           const MixerWeights& weights, StepSizes* sizes);
 
@@ -62,6 +64,11 @@ struct Projections {
   Matrix gate;
 };
 Projections Project(ForwardPass& pass, size_t layer);
+
+// The arguments that every layer passes to rope_cache_write. The op norms heads that share one
+// norm's weights, rotates q and k, and scales q by position (PositionTables). The caller adds where
+// keys and values go.
+RopeCacheWriteArgs CacheWriteArgs(const ForwardPass& pass, size_t layer, const Projections& in);
 
 // x += residual_multiplier * PostNorm(W_o in + bias), where in.x [num_rows, H*Dv] and in.gate are
 // rows of the step. In the last layer it keeps only the logit rows (in a parallel block they are

@@ -41,6 +41,12 @@ TEST(GauPlanTest, WithoutWindowsItIsDense) {
   const char* changes =
       R"({"model_type": "llama", "sliding_window": "<absent>", "num_full_layers": "<absent>"})";
   EXPECT_EQ(DenseFit(Edited(kGau, changes), &why), 100);
+  const ModelSpec spec =
+      DensePlan(Edited(kGau, changes), LoadOptions(R"({"logn": "extrapolate"})"));
+  EXPECT_TRUE(spec.layers[2].gau);
+  EXPECT_EQ(spec.layers[2].kind, MixerKind::kFull);
+  EXPECT_EQ(spec.layers[2].position, PositionKind::kRope);
+  EXPECT_EQ(spec.layers[2].logit_scale, LogitScaleKind::kLogNExtrapolate);
 }
 
 const Refusal kWrongValues[] = {

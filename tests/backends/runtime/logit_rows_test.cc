@@ -20,7 +20,7 @@ MlpCalls& CallsOfMlp() {
   return calls;
 }
 
-TEST(WantedRowsTest, OthersEndBehindTheLastMixer) {
+TEST(LogitRowsTest, OthersEndBehindTheLastMixer) {
   OpTable ops = ReferenceOps();
   ops.linear = [](Stream& stream, const LinearArgs& args) {
     if (args.activation != Activation::kNone) {
