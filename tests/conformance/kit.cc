@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <ostream>
 
 #include "tests/conformance/checks.h"
@@ -14,6 +15,8 @@ namespace {
 // On a device other than the host, the default budget has room for this many of the longest
 // sequences. No check makes more sequences.
 constexpr uint64_t kDeviceSequences = 64;
+// The budget there while the bytes of a sequence are not known yet.
+constexpr uint64_t kFirstDeviceBudget = uint64_t{256} << 20;
 
 }  // namespace
 
@@ -34,6 +37,7 @@ Kit::Kit(const ls_backend& backend, const Target& target)
     : backend_(backend), target_(target), host_(2) {
   OpenOptions options;
   options.options = target.options;
+  if (IsOnDevice()) options.cache_bytes_budget = kFirstDeviceBudget;
   const Model model(backend_, target_.model, options, host_);
   const ls_model_info& info = model.info();
   vocabulary_ = info.vocabulary_size;
@@ -63,12 +67,14 @@ void Kit::Need(uint64_t capability, const char* name) const {
   if (!Has(capability)) throw CheckNotApplicable{std::string("capability: ") + name};
 }
 
+bool Kit::IsOnDevice() const { return std::strcmp(backend_.device, "cpu") != 0; }
+
 OpenOptions Kit::Defaults() const {
   OpenOptions options;
   options.options = target_.options;
   options.max_batch_tokens = 8 * (prompt_ + tail());
   // Without a budget, each opened model would take all memory of the GPU and fill it with zeros.
-  if (std::strcmp(backend_.device, "cpu") != 0) options.cache_bytes_budget = device_budget_;
+  if (IsOnDevice()) options.cache_bytes_budget = device_budget_;
   return options;
 }
 
@@ -106,15 +112,16 @@ int RunConformance(const Target& target, std::ostream& out) {
   int num_run = 0;  // the number of checks that ran before --only takes effect
   if (usable) {
     const PluginFile plugin(target.plugin);
+    std::optional<Kit> kit;
     RunTableChecks(*plugin.backend(), report);
     usable = report.num_failed() == 0;
     if (usable) {
-      report.Run("model.open", [&](Check&) { const Kit kit(*plugin.backend(), target); });
+      report.Run("model.open", [&](Check&) { kit.emplace(*plugin.backend(), target); });
       usable = report.num_failed() == 0;
     }
     report.RunOnly(target.only);
     num_run = report.num_run();
-    if (usable) RunModelChecks(Kit(*plugin.backend(), target), report);
+    if (usable) RunModelChecks(*kit, report);
   }
   if (usable) RunReloadChecks(target, report);
   if (usable && report.num_run() == num_run) {

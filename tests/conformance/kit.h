@@ -74,6 +74,8 @@ class Kit {
   }
 
  private:
+  bool IsOnDevice() const;
+
   const ls_backend& backend_;
   const Target target_;
   TestHost host_;

@@ -34,7 +34,7 @@ expect() { grep -qE -- "$1" <<<"$output" || { echo "no '$1' in:"; echo "$output"
 
 all_pass
 check 0
-expect '^10 passed, 0 failed or unavailable, 0 not run'
+expect '^11 passed, 0 failed or unavailable, 0 not run'
 expect '^machine_code +pass .* 9 kernels'
 expect '^kernels +pass .* 72 tests passed'
 expect '^mma_sync +pass .* 72 tests passed'
@@ -48,9 +48,9 @@ if ! command -v compute-sanitizer >/dev/null; then
   check 1
   expect '^kernels +UNAVAILABLE .*no CUDA device: there is none'
   expect '^racecheck +not run .*compute-sanitizer is not on PATH'
-  expect '^3 passed, 5 failed or unavailable, 2 not run'
+  expect '^3 passed, 6 failed or unavailable, 2 not run'
   grep -qF '"benchmarks": null' build/gpu/check.json
-  grep -qF '"passed": 3, "failed": 5, "not_run": 2' build/gpu/check.json
+  grep -qF '"passed": 3, "failed": 6, "not_run": 2' build/gpu/check.json
 fi
 
 all_pass
@@ -60,13 +60,13 @@ check 1
 expect '^golden +FAIL '
 expect '^memcheck +pass '
 expect '^racecheck +FAIL '
-expect '^8 passed, 2 failed'
+expect '^9 passed, 2 failed'
 
 all_pass
 program compute-sanitizer 'echo "========= Error: Device not supported"; exit 1'
 check 0
 expect '^memcheck +not run .*cannot debug'
-expect '^8 passed, 0 failed or unavailable, 2 not run'
+expect '^9 passed, 0 failed or unavailable, 2 not run'
 
 all_pass
 program cmake '[[ $1 != --build ]] || exit 1'

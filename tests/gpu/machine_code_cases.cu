@@ -27,11 +27,6 @@ __global__ void NeverWaits(float* to) {
   to[threadIdx.x] = 1.0f;
 }
 
-__global__ void LetsNobodyStart(float* to) {
-  AwaitEarlierKernels();
-  to[threadIdx.x] = 1.0f;
-}
-
 __global__ void LoadsEarly(float* to, const float* from) {
   LetNextKernelStart();
   const float early = *static_cast<const volatile float*>(from);
@@ -57,6 +52,13 @@ __global__ void KeepsAStack(float* to, const int* places) {
   float values[16] = {};
   for (int i = 0; i < 64; ++i) values[places[i] & 15] += to[i];
   for (int i = 0; i < 16; ++i) to[places[i]] = values[places[i + 1] & 15];
+}
+
+constexpr int kArrayOfTheHost[2] = {1, 2};
+constexpr int Sum(int x) { return x += kArrayOfTheHost[0]; }
+__global__ void RefersToTheHost(int* to) {
+  BeginKernel();
+  to[threadIdx.x] = Sum(to[threadIdx.x]);
 }
 
 template <bool kOneByOne>

@@ -96,6 +96,23 @@ TEST_F(GpuBenchTest, Sampling) {
   ExpectFigures(BenchSampling, {"sample greedy", "sample top-p", "sample top-k, top-p"});
 }
 
+TEST_F(GpuBenchTest, Launches) {
+  std::set<std::string> names;
+  for (const std::string where : {"stream", "graph"}) {
+    for (const char* how : {"", ", overlapping"}) {
+      for (const char* memory : {"", ", alternating memory"}) {
+        names.insert("a kernel of a " + where + how + memory);
+      }
+    }
+  }
+  ExpectFigures(BenchLaunches, names);
+}
+
+TEST_F(GpuBenchTest, MeasuresOnlyWhatMatches) {
+  bench_->report().Match("top-p");
+  ExpectFigures(BenchSampling, {"sample top-p", "sample top-k, top-p"});
+}
+
 TEST_F(GpuBenchTest, Steps) {
   std::set<std::string> names = {"dense / HypeNet 32K", "dense / HypeNet 128K",
                                  "dense / HypeNet 512K", "dense / 2 full + w 64 512K"};

@@ -26,9 +26,13 @@ void Multiply(const PrefillProductArgs& args) {
 
 }  // namespace
 
-void PrefillProduct(Stream& stream, const PrefillProductArgs& args) {
-  if (!stream.ok()) return;
+bool PrefillProduct(Stream& stream, const PrefillProductArgs& args) {
+  // On a GPU cuBLASLt has no algorithm for some shapes. Here it has none for these, so that tests
+  // also run the products that replace it.
+  if (args.weight.n % 4 == 3) return false;
+  if (!stream.ok()) return true;
   simt::Enqueue(static_cast<cudaStream_t>(stream.native), {[args] { Multiply(args); }, {}});
+  return true;
 }
 
 const std::string& LoadCublasLt() { return simt::TheMachine().cublaslt_problem; }

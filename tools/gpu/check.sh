@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # `make gpu-check` runs this script. It builds the CUDA kernels and plugins and runs all checks that
-# need a GPU: the tests of the ops, the golden models, the conformance kit, compute-sanitizer and
-# the benchmarks. It needs CMake, ninja, nvcc and a C++ compiler, and runs in an unpacked
-# longstream-gpu.tar.gz or in a checkout.
+# need a GPU: the tests of the ops, the golden models, the conformance kit, random steps beside the
+# CPU plugins, compute-sanitizer and the benchmarks. It needs CMake, ninja, nvcc and a C++ compiler,
+# and runs in an unpacked longstream-gpu.tar.gz or in a checkout.
 #
 # The script prints a table and writes build/gpu/check.json. The time limits of the stages add up to
 # less than 8 minutes. The exit code is 0 if all stages that ran have passed. A stage that finds no
@@ -127,6 +127,8 @@ if [[ ${states[-1]} == pass && ${#states[@]} == 2 ]]; then
   stage golden 25 "$build/tests/gpu_golden_test" --gtest_brief=1
   stage conformance 35 ctest --test-dir "$build" -R '^conformance_cuda_' -j 8 --output-on-failure \
     --no-tests=error
+  stage random_steps 40 ctest --test-dir "$build" -R '^random_steps_cuda_' -j 3 \
+    --output-on-failure --no-tests=error
   for tool in memcheck racecheck; do
     if command -v compute-sanitizer >/dev/null; then
       stage "$tool" 45 bash -c "sanitize $tool"

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Checks the machine code of the CUDA kernels (docs/cuda.md, Kernels that overlap, Registers).
 
-  - At compute capability 9.0, every kernel allows the next one to start. On every path, a thread
-  waits for the kernels before it, before it accesses global memory (except by prefetches) and
-  before it ends. This is checked in the machine code, because the compiler may move loads to an
-  earlier place. - A kernel uses at most as much stack (for spilled registers) as STACKS allows. -
-  Threads do not wait for products of a warpgroup (wgmma) one by one. A compiler generates such
-  waits if it believes that the registers of a product are used while it runs.
+  - At compute capability 9.0, on every path, a thread waits for the kernels before it, before it
+  accesses global memory (except by prefetches) and before it ends. This is checked in the machine
+  code, because the compiler may move loads to an earlier place. - A kernel uses at most as much
+  stack (for spilled registers) as STACKS allows. - Threads do not wait for products of a warpgroup
+  (wgmma) one by one. A compiler generates such waits if it believes that the registers of a product
+  are used while it runs. - No kernel has a trap. A compiler generates one where it believes that a
+  program is wrong, for example where a kernel refers to an array of the host.
 
 The script reads plugins or any other files with machine code. It needs neither a GPU nor a
 disassembler, because it knows the few opcodes that it must recognise.
@@ -29,7 +30,8 @@ STACKS = [
 ]
 
 # Opcodes: the low 9 bits of a 16-byte instruction, for compute capability 8.0 to 9.0.
-LET_NEXT_START, WAIT, CALL, BRANCH, EXIT, RETURN = 0x02D, 0x02E, 0x144, 0x147, 0x14D, 0x150
+WAIT, CALL, BRANCH, EXIT, RETURN = 0x02E, 0x144, 0x147, 0x14D, 0x150
+TRAP = 0x15C  # BPT
 CONTROL = range(0x140, 0x160)
 # Control instructions after which the thread continues with the next instruction: BSYNC, BREAK,
 # BSSY, YIELD, WARPSYNC, BMOV, BPT.
@@ -103,7 +105,7 @@ def overlap_problem(code):
     """The first problem that a thread may reach before it has waited for earlier kernels, or "" if
     there is none."""
     words = memoryview(code).cast("Q")
-    problems, seen, lets_start, to_do = [], set(), False, [0]
+    problems, seen, to_do = [], set(), [0]
     while to_do:
         at = to_do.pop()
         if at in seen:
@@ -116,7 +118,6 @@ def overlap_problem(code):
         opcode, always = low & 0x1FF, low >> 12 & 0xF == 7
         if opcode == WAIT and always:
             continue
-        lets_start |= opcode == LET_NEXT_START
         goes_on = True
         if opcode in (CALL, BRANCH):
             to_do.append(target(at, low, high))
@@ -136,7 +137,7 @@ def overlap_problem(code):
     if problems:
         at, what = min(problems)
         return f"before it waits for earlier kernels it {what}, at {16 * at:#x}"
-    return "" if lets_start else "it does not let the next kernel start before it waits"
+    return ""
 
 
 def stack_problem(name, stack):
@@ -152,6 +153,13 @@ def product_problem(code):
     return f"it waits {waits} times for {products} products" if 4 * waits > products else ""
 
 
+def trap_problem(code):
+    for at, low in enumerate(memoryview(code).cast("Q")[::2]):
+        if low & 0x1FF == TRAP:
+            return f"it has a trap, at {16 * at:#x}"
+    return ""
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -164,7 +172,7 @@ def main():
         for name, (capability, _, code, stack) in zip(names, found):
             problems = [stack_problem(name, stack)]
             if capability == 90:
-                problems += [overlap_problem(code), product_problem(code)]
+                problems += [overlap_problem(code), product_problem(code), trap_problem(code)]
             for problem in filter(None, problems):
                 failed = True
                 print(f"{path}: {name} (sm_{capability}): {problem}")

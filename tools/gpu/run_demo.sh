@@ -29,7 +29,10 @@ trap stop EXIT
 
 models=(dense hwfa2 hypenet)
 flags=()
-for model in "${models[@]}"; do flags+=(--model "$model=models/$model,device=$device"); done
+# Without a budget the first model would take all memory of a GPU.
+for model in "${models[@]}"; do
+  flags+=(--model "$model=models/$model,device=$device,cache_bytes=1GiB")
+done
 "$loader" --library-path "$libraries" bin/longstream-server "${flags[@]}" --plugins "$PWD/plugins" \
   --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 2>"$results/server.log" &
 server=$!

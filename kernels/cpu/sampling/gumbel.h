@@ -35,14 +35,14 @@ LONGSTREAM_INLINE I32x16 PhiloxWord(uint64_t seed, int64_t position, const I32x1
   I32x16 c3 = Broadcast(0);
   for (int round = 0; round < kPhiloxRounds; ++round) {
     I32x16 high0, low0, high1, low1;
-    MultiplyWide(c0, kPhiloxMultipliers[0], high0, low0);
-    MultiplyWide(c2, kPhiloxMultipliers[1], high1, low1);
+    MultiplyWide(c0, kPhiloxMultiplier0, high0, low0);
+    MultiplyWide(c2, kPhiloxMultiplier1, high1, low1);
     c0 = high1 ^ c1 ^ Broadcast(static_cast<int32_t>(key0));
     c1 = low1;
     c2 = high0 ^ c3 ^ Broadcast(static_cast<int32_t>(key1));
     c3 = low0;
-    key0 += kPhiloxKeySteps[0];
-    key1 += kPhiloxKeySteps[1];
+    key0 += kPhiloxKeyStep0;
+    key1 += kPhiloxKeyStep1;
   }
   return c0;
 }

@@ -158,7 +158,7 @@ __device__ __forceinline__ void VisitTile(const Attention& attention, const Head
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
     PrefillKernel(Attention attention, HeadGroups groups) {
-  BeginKernel();
+  AwaitEarlierKernels();
   if constexpr (!Shape::kWgmma || kHasWgmma) {
     VisitTile<Shape>(attention, groups, static_cast<int>(blockIdx.x));
   } else {
@@ -257,7 +257,7 @@ __device__ void AddWarps(const Attention& attention, const TileRows& rows, int d
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
     DecodeKernel(Attention attention, HeadGroups groups) {
-  BeginKernel();
+  AwaitEarlierKernels();
   const int number = static_cast<int>(blockIdx.z), part = static_cast<int>(blockIdx.x);
   const SequenceRows* sequence = DecodeRow(attention.batch, number);
   if (sequence == nullptr || sequence->num_rows == 0) return;
@@ -274,6 +274,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
   auto* shared = SharedMemory<typename Shape::Shared>();
   Tile<Shape> tile(attention, *sequence, rows, *shared);
   tile.Run();
+  LetNextKernelStart();
   static_assert(sizeof(WarpSums<Shape>) <= sizeof(typename Shape::Shared));
   auto* sums = SharedMemory<WarpSums<Shape>>();
   StoreWarpSums(tile, *sums);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <map>
 
 namespace longstream::cuda {
 namespace {
@@ -42,6 +43,31 @@ std::optional<AlgorithmChoice> ChooseAlgorithm(AlgorithmSource& source, const Pr
     choice = {algorithm, true};
   }
   return choice;
+}
+
+std::string WhyNoneServes(AlgorithmSource& source, const ProductShape& shape) {
+  int proposed = 0;
+  int divide = 0;
+  std::map<int64_t, int> fail_at;  // the first of kServedRows at which an algorithm fails
+  for (const int64_t rows : kTimedRows) {
+    for (const Algorithm& algorithm : source.Propose(shape, rows, kMaxProposals)) {
+      ++proposed;
+      if (!source.SumsInOneSequence(algorithm)) {
+        ++divide;
+        continue;
+      }
+      const auto* const failed =
+          std::find_if(std::begin(kServedRows), std::end(kServedRows),
+                       [&](int64_t served) { return !source.Serves(shape, served, algorithm); });
+      if (failed != std::end(kServedRows)) ++fail_at[*failed];
+    }
+  }
+  std::string why = "of " + std::to_string(proposed) + " proposed algorithms " +
+                    std::to_string(divide) + " divide their sums";
+  for (const auto& [rows, count] : fail_at) {
+    why += ", " + std::to_string(count) + " fail at " + std::to_string(rows) + " rows";
+  }
+  return why;
 }
 
 }  // namespace longstream::cuda

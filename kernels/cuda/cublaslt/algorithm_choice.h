@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace longstream::cuda {
@@ -50,8 +51,12 @@ class AlgorithmSource {
 // The numbers of rows at which algorithms are timed: those of a piece of a long prompt, and of the
 // rest at its end. The fastest algorithm is the one with the least sum of both times.
 inline constexpr int64_t kTimedRows[] = {512, 64};
+// The most rows of one call of the library. Longer products are cut: of 16 algorithms that cuBLASLt
+// 13.1 proposed on an H200 for a weight of 5120 x 17408, none worked without workspace at 64, 512
+// and 2048 rows.
+inline constexpr int64_t kMostRows = 512;
 // The numbers of rows for which the chosen algorithm must work as well.
-inline constexpr int64_t kServedRows[] = {1, 2, 7, 16, 33, 64, 128, 257, 512, 576, 2048};
+inline constexpr int64_t kServedRows[] = {1, 2, 7, 16, 33, 64, 128, 257, kMostRows};
 // The number of algorithms that the library may propose for each of kTimedRows.
 inline constexpr size_t kMaxProposals = 32;
 
@@ -68,6 +73,10 @@ bool ServesAll(AlgorithmSource& source, const ProductShape& shape, const Algorit
 // Chooses the fastest algorithm that serves; of equally fast ones, the first that was proposed.
 // nullopt: none serves.
 std::optional<AlgorithmChoice> ChooseAlgorithm(AlgorithmSource& source, const ProductShape& shape);
+
+// Says for a log why no algorithm serves: how many were proposed, how many of them divide sums, and
+// at which numbers of rows the others fail.
+std::string WhyNoneServes(AlgorithmSource& source, const ProductShape& shape);
 
 }  // namespace longstream::cuda
 

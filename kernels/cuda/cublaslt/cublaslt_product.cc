@@ -79,7 +79,12 @@ class Choices {
     auto [entry, is_new] = algorithms_.try_emplace({device, shape});
     if (is_new) {
       CublasLtAlgorithms source(handle.get(), weight, stream);
-      entry->second = StoredOrChosen(file_, KeyOf(device, shape), source, shape);
+      const std::string key = KeyOf(device, shape);
+      entry->second = StoredOrChosen(file_, key, source, shape);
+      if (!entry->second.has_value()) {
+        Warn("cuBLASLt has no algorithm for " + key +
+             ", so these products run more slowly: " + WhyNoneServes(source, shape));
+      }
     }
     return {handle.get(), &entry->second};
   }
@@ -106,31 +111,42 @@ uint32_t AlignmentOf(const Matrix& out) {
 
 }  // namespace
 
-void PrefillProduct(Stream& stream, const PrefillProductArgs& args) {
+bool PrefillProduct(Stream& stream, const PrefillProductArgs& args) {
   const int64_t num_rows = args.rows.num_rows - args.first_row;
-  if (!stream.ok() || num_rows == 0) return;
+  if (!stream.ok() || num_rows == 0) return true;
   auto* const native = static_cast<cudaStream_t>(stream.native);
   const ProductShape shape = {.n = args.weight.n,
                               .k = args.rows.stride,
                               .out_stride = args.out.stride,
                               .out_alignment = AlignmentOf(args.out)};
   int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return stream.Fail(OpStatus::kDeviceError);
+  if (cudaGetDevice(&device) != cudaSuccess) {
+    stream.Fail(OpStatus::kDeviceError);
+    return true;
+  }
   static Choices choices;
   const Choices::Found found = choices.Find(device, shape, args.weight.data, native);
-  if (found.handle == nullptr) return stream.Fail(OpStatus::kDeviceError);
-  if (!found.algorithm->has_value()) return stream.Fail(OpStatus::kUnsupported);
-
-  ProductDescription product(shape, num_rows);
-  const cublasLtMatmulAlgo_t algorithm = ToCublasLt(**found.algorithm);
-  const auto* rows = static_cast<const BF16*>(args.rows.data) + args.first_row * args.rows.stride;
-  float* out = args.out.f32_row(args.first_row);
-  if (!product.ok() ||
-      !Ok(cublasLtMatmul(found.handle, product.operation(), &args.alpha, args.weight.data,
-                         product.weight(), rows, product.rows(), &args.beta, out, product.out(),
-                         out, product.out(), &algorithm, nullptr, 0, native))) {
+  if (found.handle == nullptr) {
     stream.Fail(OpStatus::kDeviceError);
+    return true;
   }
+  if (!found.algorithm->has_value()) return false;
+
+  const cublasLtMatmulAlgo_t algorithm = ToCublasLt(**found.algorithm);
+  for (int64_t done = 0; done < num_rows; done += kMostRows) {
+    ProductDescription product(shape, std::min(num_rows - done, kMostRows));
+    const int64_t first = args.first_row + done;
+    const auto* rows = static_cast<const BF16*>(args.rows.data) + first * args.rows.stride;
+    float* out = args.out.f32_row(first);
+    if (!product.ok() ||
+        !Ok(cublasLtMatmul(found.handle, product.operation(), &args.alpha, args.weight.data,
+                           product.weight(), rows, product.rows(), &args.beta, out, product.out(),
+                           out, product.out(), &algorithm, nullptr, 0, native))) {
+      stream.Fail(OpStatus::kDeviceError);
+      break;
+    }
+  }
+  return true;
 }
 
 }  // namespace longstream::cuda

@@ -22,8 +22,8 @@ constexpr size_t kOwnBytes = size_t{1} << 30;
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int ordinal, cudaStream_t stream, bool overlap, bool wgmma)
-      : ordinal_(ordinal), stream_(stream), graphs_(stream, overlap), wgmma_(wgmma) {}
+  CudaDevice(int ordinal, cudaStream_t stream, bool overlap, bool records, bool wgmma)
+      : ordinal_(ordinal), stream_(stream), graphs_(stream, overlap, records), wgmma_(wgmma) {}
   ~CudaDevice() override {
     MakeCurrent();
     graphs_.Clear();
@@ -169,8 +169,9 @@ class CudaDevice final : public Device {
 };
 
 // Some environment variables turn a feature off if their value is 0, for comparisons.
-// LONGSTREAM_CUDA_OVERLAP=0 makes kernels run one after the other; LONGSTREAM_CUDA_WGMMA=0 makes
-// prefill attention use mma.sync.
+// LONGSTREAM_CUDA_OVERLAP=0 makes kernels run one after the other; LONGSTREAM_CUDA_GRAPHS=0
+// launches every kernel by a call of its own; LONGSTREAM_CUDA_WGMMA=0 makes prefill attention use
+// mma.sync.
 bool IsAllowed(const char* variable) {
   const char* setting = std::getenv(variable);
   return setting == nullptr || std::string_view(setting) != "0";
@@ -197,6 +198,7 @@ OpenedDevice OpenDevice(std::string_view name) {
   }
   return {.device = std::make_unique<CudaDevice>(
               choice.ordinal, stream, choice.is_hopper && IsAllowed("LONGSTREAM_CUDA_OVERLAP"),
+              IsAllowed("LONGSTREAM_CUDA_GRAPHS"),
               choice.is_hopper && IsAllowed("LONGSTREAM_CUDA_WGMMA")),
           .name = number};
 }

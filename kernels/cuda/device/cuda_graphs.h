@@ -27,7 +27,9 @@ class CudaGraphs {
   static constexpr size_t kMaxGraphs = 48;
 
   // overlap: the device can start a kernel before the previous one has ended (overlap.cuh).
-  CudaGraphs(cudaStream_t stream, bool overlap) : stream_(stream), overlap_(overlap) {}
+  // records: whether any graph is recorded.
+  CudaGraphs(cudaStream_t stream, bool overlap, bool records)
+      : stream_(stream), overlap_(overlap), records_(records) {}
   ~CudaGraphs() { Clear(); }
   CudaGraphs(const CudaGraphs&) = delete;
   CudaGraphs& operator=(const CudaGraphs&) = delete;
@@ -60,7 +62,7 @@ class CudaGraphs {
   std::map<uint64_t, Entry> entries_;
   uint64_t uses_ = 0;
   bool overlap_;
-  bool records_ = true;
+  bool records_;
 };
 
 }  // namespace longstream::cuda

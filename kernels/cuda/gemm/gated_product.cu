@@ -5,9 +5,9 @@
 #include "kernels/cuda/gemm/fused_product.cuh"
 #include "kernels/cuda/gemm/gated_product.h"
 #include "kernels/cuda/gemm/prefill_product.h"
+#include "kernels/cuda/gemm/prefill_without_library.cuh"
 #include "kernels/cuda/gemm/prepared_rows.h"
 #include "kernels/cuda/gemm/product.cuh"
-#include "kernels/cuda/gemm/tiled_product.cuh"
 #include "kernels/cuda/gemm/weight.cuh"
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/overlap.cuh"
@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // The gate's product goes to `out`. The other product goes to the workspace, behind the prepared
-// rows.
-void PrefillBF16(Stream& stream, const LinearArgs& args, const PreparedRows& rows,
+// rows. Returns false if cuBLASLt does not serve both products.
+bool PrefillBF16(Stream& stream, const LinearArgs& args, const PreparedRows& rows,
                  const Gating& gating) {
   const PackedWeight& gate = args.in.weight();
   const Matrix& out = args.out.rows();
@@ -64,13 +64,14 @@ void PrefillBF16(Stream& stream, const LinearArgs& args, const PreparedRows& row
                      WeightStride(DType::kF32, gate.n)};
   PrefillProductArgs product = {
       .rows = rows, .first_row = args.num_decode_rows, .weight = gate, .out = out};
-  PrefillProduct(stream, product);
+  if (!PrefillProduct(stream, product)) return false;
   product.weight = args.up;
   product.out = up;
-  PrefillProduct(stream, product);
+  if (!PrefillProduct(stream, product)) return false;
   const auto num_rows = static_cast<unsigned>(rows.num_rows - args.num_decode_rows);
   Launch(stream, {{num_rows, CeilDiv(gate.n, kThreads)}, kThreads}, GateKernel, out, up, gating,
          args.num_decode_rows);
+  return true;
 }
 
 }  // namespace
@@ -89,10 +90,10 @@ void GatedProduct(Stream& stream, const LinearArgs& args) {
   const PreparedRows rows = MultiplyRows(stream, source, gate, operands, epilogue);
 
   if (num_gemv == out.rows) return;
-  if (gate.type == DType::kBF16) return PrefillBF16(stream, args, rows, gating);
+  if (gate.type == DType::kBF16 && PrefillBF16(stream, args, rows, gating)) return;
   operands.first_row = args.num_decode_rows;
   operands.num_rows = out.rows - args.num_decode_rows;
-  TiledProduct(stream, gate.type, operands, epilogue);
+  PrefillWithoutLibrary(stream, gate.type, operands, epilogue);
 }
 
 }  // namespace longstream::cuda

@@ -1,17 +1,17 @@
 // The linear op: a product with operations before and after it (kernels/ops/gemm/linear.h).
 //
-// Decode rows run as GEMV, prefill rows as tiled products or by cuBLASLt. With int8 and int4
-// weights all rows run as GEMV. The kind of row and the weight alone decide this. An activation
-// without a second weight is a kernel of its own. A call that prepares rows for a reader leaves f32
-// rows; the next product prepares them for itself.
+// Decode rows run as GEMV, prefill rows by cuBLASLt or as prefill_without_library.cuh says. With
+// int8 and int4 weights all rows run as GEMV. The kind of row and the weight alone decide this. An
+// activation without a second weight is a kernel of its own. A call that prepares rows for a reader
+// leaves f32 rows; the next product prepares them for itself.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/gemm/activation.cuh"
 #include "kernels/cuda/gemm/fused_product.cuh"
 #include "kernels/cuda/gemm/gated_product.h"
 #include "kernels/cuda/gemm/prefill_product.h"
+#include "kernels/cuda/gemm/prefill_without_library.cuh"
 #include "kernels/cuda/gemm/prepared_rows.h"
 #include "kernels/cuda/gemm/product.cuh"
-#include "kernels/cuda/gemm/tiled_product.cuh"
 #include "kernels/cuda/gemm/weight.cuh"
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/overlap.cuh"
@@ -55,19 +55,22 @@ __global__ void __launch_bounds__(kThreads) ActivateKernel(Matrix out, Activatio
   *value = Activated(activation, *value);
 }
 
-void PrefillBF16(Stream& stream, const LinearArgs& args, const PreparedRows& rows) {
+// Returns false if cuBLASLt does not serve the product.
+bool PrefillBF16(Stream& stream, const LinearArgs& args, const PreparedRows& rows) {
   const PackedWeight& weight = args.in.weight();
   const Matrix& out = args.out.rows();
-  PrefillProduct(stream, {.rows = rows,
-                          .first_row = args.num_decode_rows,
-                          .weight = weight,
-                          .alpha = args.scale,
-                          .beta = args.accumulate ? 1.0f : 0.0f,
-                          .out = out});
-  if (args.bias == nullptr) return;
+  const PrefillProductArgs product = {.rows = rows,
+                                      .first_row = args.num_decode_rows,
+                                      .weight = weight,
+                                      .alpha = args.scale,
+                                      .beta = args.accumulate ? 1.0f : 0.0f,
+                                      .out = out};
+  if (!PrefillProduct(stream, product)) return false;
+  if (args.bias == nullptr) return true;
   const auto num_rows = static_cast<unsigned>(rows.num_rows - args.num_decode_rows);
   Launch(stream, {{num_rows, CeilDiv(weight.n, kThreads)}, kThreads}, AddBiasKernel, out, args.bias,
          args.scale, args.num_decode_rows);
+  return true;
 }
 
 // out[r, :] = scale * (h[r] W^T + bias), or this is added to `out`.
@@ -85,10 +88,10 @@ void Product(Stream& stream, const LinearArgs& args) {
   const PreparedRows rows = MultiplyRows(stream, source, weight, operands, epilogue);
 
   if (num_gemv == out.rows) return;
-  if (weight.type == DType::kBF16) return PrefillBF16(stream, args, rows);
+  if (weight.type == DType::kBF16 && PrefillBF16(stream, args, rows)) return;
   operands.first_row = args.num_decode_rows;
   operands.num_rows = out.rows - args.num_decode_rows;
-  TiledProduct(stream, weight.type, operands, epilogue);
+  PrefillWithoutLibrary(stream, weight.type, operands, epilogue);
 }
 
 }  // namespace

@@ -21,13 +21,17 @@ struct PrefillProductArgs {
   Matrix out;         // [rows.num_rows, n] f32
 };
 
+// Returns false, and has done nothing, if cuBLASLt has no algorithm for the shape. The answer depends
+// on the shape and on the alignment of `out` alone, so a caller may compute such products in another
+// way.
+//
 // A row's sums have the same bits whatever rows are beside it: the algorithm depends only on the
 // weight's shape, on the alignment of `out`, and on the file of choices (algorithm_file.h).
 // Products are summed in f32. Thread-safe for distinct streams. The first product with a shape of
 // weight that the file does not know measures algorithms for some 100 ms and waits for the stream.
 // The first one with a known shape takes some milliseconds more than later ones. Neither may run
 // while a stream is captured.
-void PrefillProduct(Stream& stream, const PrefillProductArgs& args);
+bool PrefillProduct(Stream& stream, const PrefillProductArgs& args);
 
 }  // namespace longstream::cuda
 

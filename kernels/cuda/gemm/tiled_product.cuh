@@ -45,7 +45,7 @@ __device__ __forceinline__ void LoadTile(const T* from, int64_t first, int64_t n
 template <typename T, int kWeights, typename Epilogue>
 __global__ void __launch_bounds__(kTiledThreads)
     TiledFmaKernel(ProductOperands<kWeights> in, Epilogue epilogue) {
-  BeginKernel();
+  AwaitEarlierKernels();
   InputTile* tiles = SharedMemory<InputTile>();  // a tile of the rows, and one of each weight
   const int64_t first_column = int64_t{blockIdx.x} * kTiledRows;
   const int64_t first_row = int64_t{blockIdx.y} * kTiledRows;

@@ -2,9 +2,15 @@
 // capability 9.0). On other GPUs these functions do nothing, and kernels run one after the other.
 //
 // A kernel starts once each block of the previous kernel has called LetNextKernelStart or ended. By
-// then all blocks of the previous kernels are on the GPU. So the waiting kernel keeps none of them
-// out, takes only registers and shared memory that no other kernel of the stream could use, and
-// waits for no block that has yet to get a place.
+// then all blocks of the previous kernels are on the GPU, so the waiting kernel keeps none of them
+// out and waits for no block that has yet to get a place.
+//
+// Only a short kernel may call LetNextKernelStart at its beginning (BeginKernel). The blocks of the
+// next kernel are placed wherever there is room at that moment. While a long kernel fills the GPU,
+// its first blocks that end would make room for blocks of the next kernels, so that some SMs get
+// several blocks of a kernel and others none. (When every kernel called it at its beginning, a step
+// of the 14B shape took 16.0 ms on an H200, and 8.8 ms without any overlap.) A long kernel calls it
+// when all that is left is to write its results, or not at all.
 //
 // AwaitEarlierKernels returns when the previous kernel has ended and its writes can be read. The
 // previous kernel has waited for the one before it, so all earlier kernels have ended. For this,
@@ -35,7 +41,7 @@ __device__ __forceinline__ void AwaitEarlierKernels() {
 #endif
 }
 
-// Begins a kernel that prefetches nothing.
+// Begins a short kernel that prefetches nothing.
 __device__ __forceinline__ void BeginKernel() {
   LetNextKernelStart();
   AwaitEarlierKernels();

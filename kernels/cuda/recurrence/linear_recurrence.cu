@@ -36,6 +36,7 @@
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/overlap.cuh"
 #include "kernels/cuda/primitives/shared.cuh"
+#include "kernels/cuda/primitives/warp.cuh"
 #include "kernels/cuda/recurrence/recurrence_decode.cuh"
 #include "kernels/cuda/recurrence/recurrence_rows.cuh"
 #include "kernels/cuda/recurrence/recurrence_scores.cuh"
@@ -72,7 +73,7 @@ __device__ bool FindBlock(const BatchLayout& batch, int64_t grid, int64_t index,
 template <bool kGated>
 __global__ void __launch_bounds__(kTileThreads, 2)
     ScoreKernel(LinearRecurrenceArgs args, RecurrenceWorkspace workspace) {
-  BeginKernel();
+  AwaitEarlierKernels();
   const int64_t head = blockIdx.y;
   int32_t sequence;
   GridBlock block;
@@ -94,13 +95,13 @@ __device__ int32_t FindSequence(const BatchLayout& batch, bool is_decode, int64_
   return s;
 }
 
-template <int kWidth>
+template <int kWidth, bool kGated>
 __global__ void __launch_bounds__(kDecodeThreads, 2) DecodeKernel(LinearRecurrenceArgs args) {
-  BeginKernel();
+  AwaitEarlierKernels();
   const int32_t s = args.batch.num_decode_rows == args.batch.num_sequences
                         ? static_cast<int32_t>(blockIdx.z)
                         : FindSequence(args.batch, true, blockIdx.z);
-  using Row = DecodeRow<kWidth>;
+  using Row = DecodeRow<kWidth, kGated>;
   Row(args, args.batch.sequences[s], blockIdx.y, blockIdx.x, *SharedMemory<typename Row::Shared>())
       .Run();
 }
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2) DecodeKernel(LinearRecurren
 template <typename Shape>
 __global__ void __launch_bounds__(kTileThreads)
     StateKernel(LinearRecurrenceArgs args, RecurrenceWorkspace workspace) {
-  BeginKernel();
+  AwaitEarlierKernels();
   const BatchLayout& batch = args.batch;
   auto& shared = *SharedMemory<typename Shape::Shared>();
   const auto run = [&](int32_t s) {
@@ -126,12 +127,15 @@ __global__ void __launch_bounds__(kTileThreads)
     const int32_t s = first + static_cast<int32_t>(threadIdx.x);
     const bool completes = s < batch.num_sequences && batch.sequences[s].is_decode &&
                            IsLine(batch.sequences[s].first_position + 1, workspace.grid);
-    if (__syncthreads_or(completes) == 0) continue;
-    shared.completes[threadIdx.x] = completes;
+    const unsigned of_warp = __ballot_sync(kAllLanes, completes ? 1 : 0);
+    if (threadIdx.x % kWarp == 0) shared.completes[threadIdx.x / kWarp] = of_warp;
     __syncthreads();
-    for (int i = 0; i < kTileThreads; ++i) {
-      if (shared.completes[i]) run(first + i);
+    for (int warp = 0; warp < kTileThreads / kWarp; ++warp) {
+      for (unsigned left = shared.completes[warp]; left != 0; left &= left - 1) {
+        run(first + warp * kWarp + __ffs(static_cast<int>(left)) - 1);
+      }
     }
+    __syncthreads();  // the next round writes `completes`
   }
 }
 
@@ -203,15 +207,29 @@ void LaunchScores(Stream& stream, const LinearRecurrenceArgs& args, const Counts
   }
 }
 
-template <int kWidth>
+template <int kWidth, bool kGated>
 void LaunchDecode(Stream& stream, const LinearRecurrenceArgs& args, const Counts& counts) {
-  using Row = DecodeRow<kWidth>;
+  using Row = DecodeRow<kWidth, kGated>;
   Launch(stream,
          {{CeilDiv(args.cache.value_dim, Row::kColumns), counts.heads,
            static_cast<unsigned>(counts.decode_rows)},
           kDecodeThreads,
-          Row::SharedBytes(args.cache.key_dim, args.log_decay == nullptr)},
-         DecodeKernel<kWidth>, args);
+          Row::SharedBytes(args.cache.key_dim)},
+         DecodeKernel<kWidth, kGated>, args);
+}
+
+// If 64 columns a thread block give too few thread blocks, or with gates, which need more
+// registers, a thread block has 32 columns.
+void LaunchDecode(Stream& stream, const LinearRecurrenceArgs& args, const Counts& counts) {
+  const int64_t wide_blocks = CeilDiv(args.cache.value_dim, DecodeRow<2, false>::kColumns) *
+                              counts.heads * counts.decode_rows;
+  if (args.log_decay == nullptr) {
+    LaunchDecode<1, true>(stream, args, counts);
+  } else if (wide_blocks >= kFullGpu) {
+    LaunchDecode<2, false>(stream, args, counts);
+  } else {
+    LaunchDecode<1, false>(stream, args, counts);
+  }
 }
 
 template <typename Shape>
@@ -249,20 +267,14 @@ void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args) {
   if (cache.grid < 1 || cache.grid > kMaxRecurrenceGrid ||
       stream.workspace_bytes < LinearRecurrenceWorkspace(args.batch.num_rows, cache.num_heads,
                                                          cache.grid, cache.key_dim) ||
-      DecodeRow<2>::SharedBytes(cache.key_dim, true) > kMaxSharedBytes) {
+      DecodeRow<1, true>::SharedBytes(cache.key_dim) > kMaxSharedBytes) {
     stream.Fail(OpStatus::kUnsupported);
     return;
   }
   const RecurrenceWorkspace workspace = WorkspaceOf(stream, args);
   const Counts counts(args);
   LaunchScores(stream, args, counts, workspace);
-  // If this gives too few thread blocks, each thread block gets half as many columns of a row.
-  if (CeilDiv(cache.value_dim, DecodeRow<2>::kColumns) * counts.heads * counts.decode_rows >=
-      kFullGpu) {
-    LaunchDecode<2>(stream, args, counts);
-  } else {
-    LaunchDecode<1>(stream, args, counts);
-  }
+  LaunchDecode(stream, args, counts);
   LaunchStates(stream, args, counts, workspace);
   if (counts.prefill_rows > 0) {
     Launch(stream, {static_cast<unsigned>(args.batch.num_rows), kRememberThreads}, RememberKernel,

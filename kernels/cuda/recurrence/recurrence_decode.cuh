@@ -3,10 +3,16 @@
 // 8 w ... 8 w + 7 of the block in all sums over rows. So the order of every sum follows from the
 // position.
 //
-// Each thread loads its elements of the state before anything is computed: 16 loads of 4 bytes for
-// each of its columns. With 64 columns a thread block has 32 KiB in flight, and two blocks run on
-// an SM. That is almost three times what keeps memory busy: its latency times its bandwidth is 23
-// KiB for each SM. The scores with the keys are computed while the state is loaded.
+// Before anything is computed, the warps prefetch their rows' keys and values into L2, and each
+// thread loads its elements of the state. With 64 columns and 128 key elements a thread block has
+// 32 KiB of the state, up to 32 KiB of keys and up to 16 KiB of values in flight, and two blocks
+// run on an SM.
+//
+// An SM has little more time for a block than these bytes take, so addresses must cost few
+// instructions: rows beyond the last one and columns beyond the value are replaced by valid ones
+// whose results are not used, instead of by branches, and offsets have 32 bits. (With a branch for
+// each load and offsets of 64 bits, a warp executed some 4000 instructions, and an H200 reached
+// 0.30 of the speed of a copy.)
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_DECODE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_DECODE_CUH_
 
@@ -15,6 +21,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/cuda/primitives/overlap.cuh"
 #include "kernels/cuda/primitives/warp.cuh"
 #include "kernels/cuda/recurrence/recurrence_rows.cuh"
 
@@ -26,7 +33,7 @@ inline constexpr int kPartRows = kMaxRecurrenceGrid / kDecodeWarps;
 inline constexpr int kEarlyKeys = 16;  // keys of a warp whose state elements are loaded first
 
 // kWidth: how many columns a lane has.
-template <int kWidth>
+template <int kWidth, bool kGated>
 class DecodeRow {
  public:
   static constexpr int kColumns = kWidth * kWarp;
@@ -36,9 +43,9 @@ class DecodeRow {
     float parts[kDecodeWarps][kColumns];
     // After this struct lie the decayed query [Dk] and, if gated, ln F of each warp's rows [8, Dk].
   };
-  static size_t SharedBytes(int64_t key_dim, bool gated) {
+  static size_t SharedBytes(int64_t key_dim) {
     return sizeof(Shared) +
-           static_cast<size_t>(key_dim * (gated ? 1 + kDecodeWarps : 1)) * sizeof(float);
+           static_cast<size_t>(key_dim * (kGated ? 1 + kDecodeWarps : 1)) * sizeof(float);
   }
 
   __device__ DecodeRow(const LinearRecurrenceArgs& args, const SequenceRows& sequence, int64_t head,
@@ -52,21 +59,25 @@ class DecodeRow {
         first_column_(slice * kColumns),
         shared_(shared),
         query_(reinterpret_cast<float*>(&shared + 1)),
+        key_dim_(static_cast<int>(rows_.key_dim())),
+        value_dim_(static_cast<int>(rows_.value_dim())),
+        state_(rows_.State()),
+        cached_keys_(rows_.Memory(args.cache.keys) + rows_.kv_head() * key_dim_),
+        cached_values_(rows_.Memory(args.cache.values) + rows_.kv_head() * value_dim_),
+        step_key_(rows_.Key(line_ + last_)),
+        step_value_(rows_.Value(line_ + last_)),
         warp_(static_cast<int>(threadIdx.x) / kWarp),
         lane_(static_cast<int>(threadIdx.x) % kWarp) {}
 
   __device__ void Run() {
-    const int64_t dim = rows_.key_dim();
-    const int64_t keys = (dim + kDecodeWarps - 1) / kDecodeWarps;
-    const int64_t first_key = warp_ * keys, last_key = min(first_key + keys, dim);
+    const int dim = key_dim_;
+    const int keys = (dim + kDecodeWarps - 1) / kDecodeWarps;
+    const int first_key = warp_ * keys, last_key = min(first_key + keys, dim);
+    PrefetchRows();
     float state[kEarlyKeys][kWidth];
 #pragma unroll
     for (int i = 0; i < kEarlyKeys; ++i) LoadState(first_key + i, last_key, state[i]);
-    if (rows_.gated()) {
-      Score<true>();
-    } else {
-      Score<false>();
-    }
+    Score();
     float values[kPartRows][kWidth];
 #pragma unroll
     for (int i = 0; i < kPartRows; ++i) LoadValues(warp_ * kPartRows + i, values[i]);
@@ -77,7 +88,7 @@ class DecodeRow {
     for (int i = 0; i < kEarlyKeys; ++i) {
       if (first_key + i < last_key) Add(query_[first_key + i], state[i], sums);
     }
-    for (int64_t i = first_key + kEarlyKeys; i < last_key; ++i) {
+    for (int i = first_key + kEarlyKeys; i < last_key; ++i) {
       LoadState(i, last_key, state[0]);
       Add(query_[i], state[0], sums);
     }
@@ -91,19 +102,44 @@ class DecodeRow {
   }
 
  private:
-  __device__ int64_t ColumnOf(int c) const { return first_column_ + c * kWarp + lane_; }
+  // A column of the lane; the value's last column instead of one beyond it.
+  __device__ int ColumnOf(int c) const {
+    return min(static_cast<int>(first_column_) + c * kWarp + lane_, value_dim_ - 1);
+  }
+  // The key [Dk] and the value [Dv] of the block's row r; those of the last row for later rows.
+  // Rows of earlier steps are in the cache, the last row is the step's.
+  __device__ __forceinline__ const float* KeyOf(int r) const {
+    return r < last_ ? cached_keys_ + r * (args_.cache.num_kv_heads * key_dim_) : step_key_;
+  }
+  __device__ __forceinline__ const float* ValueOf(int r) const {
+    return r < last_ ? cached_values_ + r * (args_.cache.num_kv_heads * value_dim_) : step_value_;
+  }
 
   // Loads the elements of the state for one key element. A key element from `end` on is replaced by
   // the last one before it. Its result is not used, and no load has to wait for a comparison.
-  __device__ __forceinline__ void LoadState(int64_t key, int64_t end, float (&to)[kWidth]) const {
-    const float* row = rows_.State() + min(key, end - 1) * rows_.value_dim();
+  __device__ __forceinline__ void LoadState(int key, int end, float (&to)[kWidth]) const {
+    const float* const row = state_ + min(key, end - 1) * value_dim_;
 #pragma unroll
-    for (int c = 0; c < kWidth; ++c) to[c] = row[min(ColumnOf(c), rows_.value_dim() - 1)];
+    for (int c = 0; c < kWidth; ++c) to[c] = row[ColumnOf(c)];
+  }
+  // Prefetches the keys and values of the warp's rows into L2, which needs no registers.
+  __device__ __forceinline__ void PrefetchRows() const {
+    constexpr int kLine = kPrefetchLine / static_cast<int>(sizeof(float));
+    const int first = static_cast<int>(first_column_);
+    for (int i = 0; i < kPartRows; ++i) {
+      const int r = warp_ * kPartRows + i;
+      if (r > last_) break;
+      for (int k = lane_ * kLine; k < key_dim_; k += kWarp * kLine) {
+        Prefetch(KeyOf(r) + k);
+      }
+      const int column = first + lane_ * kLine;
+      if (column < min(first + kColumns, value_dim_)) Prefetch(ValueOf(r) + column);
+    }
   }
   __device__ __forceinline__ void LoadValues(int r, float (&to)[kWidth]) const {
-    const float* row = rows_.Value(line_ + min(r, last_));
+    const float* const row = ValueOf(r);
 #pragma unroll
-    for (int c = 0; c < kWidth; ++c) to[c] = row[min(ColumnOf(c), rows_.value_dim() - 1)];
+    for (int c = 0; c < kWidth; ++c) to[c] = row[ColumnOf(c)];
   }
   static __device__ __forceinline__ void Add(float weight, const float (&row)[kWidth],
                                              float (&sums)[kWidth]) {
@@ -114,14 +150,13 @@ class DecodeRow {
   // Computes the scores of the warp's rows; the first warp also computes the decayed query. If
   // gated, all warps first compute ln F of their rows. Then each knows the decay behind its last
   // row, and all can go back through their rows at once.
-  template <bool kGated>
   __device__ __forceinline__ void Score() {
-    const int64_t dim = rows_.key_dim();
+    const int dim = key_dim_;
     const int first = warp_ * kPartRows;
     const float* q = static_cast<const float*>(args_.q.data) + t_ * args_.q.stride + head_ * dim;
     float* logs = query_ + dim;
     if constexpr (kGated) {
-      for (int64_t i = lane_; i < dim; i += kWarp) {
+      for (int i = lane_; i < dim; i += kWarp) {
         float sum = 0.0f;
 #pragma unroll
         for (int r = kPartRows - 1; r >= 0; --r) sum += LogGate(first + r, i);
@@ -130,7 +165,7 @@ class DecodeRow {
       __syncthreads();
     }
     float scores[kPartRows] = {};
-    for (int64_t i = lane_; i < dim; i += kWarp) {
+    for (int i = lane_; i < dim; i += kWarp) {
       const float element = q[i];
       float log = 0.0f;
       if constexpr (kGated) {
@@ -138,8 +173,8 @@ class DecodeRow {
       }
 #pragma unroll
       for (int r = kPartRows - 1; r >= 0; --r) {
-        const float k = first + r <= last_ ? rows_.Key(line_ + first + r)[i] : 0.0f;
-        scores[r] = __fmaf_rn(kGated ? element * expf(log) : element, k, scores[r]);
+        const float key = KeyOf(first + r)[i];
+        scores[r] = __fmaf_rn(kGated ? element * expf(log) : element, key, scores[r]);
         if constexpr (kGated) log += LogGate(first + r, i);
       }
       if (warp_ == 0) query_[i] = element * (kGated ? expf(log) : FixedDecay(last_ + 1));
@@ -199,7 +234,7 @@ class DecodeRow {
       store(cache.keys, cache.num_kv_heads, rows_.kv_head(), dim, 0, dim,
             [&](int64_t i) { return k[i]; });
     }
-    if (rows_.gated()) {
+    if constexpr (kGated) {
       store(cache.gates, cache.num_heads, head_, dim, 0, dim,
             [&](int64_t i) { return rows_.LogGate(position, i); });
     }
@@ -214,6 +249,13 @@ class DecodeRow {
   const int64_t first_column_;
   Shared& shared_;
   float* query_;
+  const int key_dim_;
+  const int value_dim_;
+  const float* const state_;          // [Dk, Dv]
+  const float* const cached_keys_;    // the head's key in the cache's row 0
+  const float* const cached_values_;  // the head's value in the cache's row 0
+  const float* const step_key_;       // [Dk], of the step's row
+  const float* const step_value_;     // [Dv], of the step's row
   const int warp_;
   const int lane_;
 };

@@ -44,7 +44,7 @@ struct StateShape {
     float powers[kTileRows + 1];  // powers of a fixed decay
     float total[kPanel];          // F of the block for a panel
     SubBlockTotals totals;
-    uint8_t completes[kTileThreads];  // which decode rows complete a block
+    unsigned completes[kTileThreads / kWarp];  // a bit for each decode row that completes a block
     // If kStaged, the slice lies after this struct: [Dk rounded up to panels, kStride].
   };
   static size_t SharedBytes(int64_t key_dim) {

@@ -131,6 +131,7 @@ void BenchProjections(GpuBench& bench);
 void BenchAttention(GpuBench& bench);
 void BenchRecurrence(GpuBench& bench);
 void BenchSampling(GpuBench& bench);
+void BenchLaunches(GpuBench& bench);
 void BenchSteps(GpuBench& bench);
 
 }  // namespace longstream

@@ -18,24 +18,25 @@ constexpr int kNoDevice = 2;
 constexpr int kUsageError = 3;
 
 constexpr char kUsage[] =
-    "usage: gpu_bench [--json FILE] [--only projections|attention|recurrence|sampling|steps]\n"
+    "usage: gpu_bench [--json FILE] [--match TEXT]\n"
+    "                 [--only projections|attention|recurrence|sampling|launches|steps]\n"
     "Prints a table of medians against the copy bandwidth and the rate of bf16 products, both "
     "taken\n"
-    "in the same run. Exit code: 0 all bars are reached, 1 some are not, 2 no GPU.\n";
+    "in the same run. --match measures only figures whose names contain TEXT. Exit code: 0 all "
+    "bars are reached, 1 some are not, 2 no GPU.\n";
 
 struct Part {
   const char* name;
   void (*run)(GpuBench& bench);
 };
-constexpr Part kParts[] = {{"projections", BenchProjections},
-                           {"attention", BenchAttention},
-                           {"recurrence", BenchRecurrence},
-                           {"sampling", BenchSampling},
-                           {"steps", BenchSteps}};
+constexpr Part kParts[] = {{"projections", BenchProjections}, {"attention", BenchAttention},
+                           {"recurrence", BenchRecurrence},   {"sampling", BenchSampling},
+                           {"launches", BenchLaunches},       {"steps", BenchSteps}};
 
 struct Arguments {
   std::string json;
   std::string only;
+  std::string match;
 };
 
 bool Parse(int argc, char** argv, Arguments* arguments) {
@@ -45,6 +46,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       arguments->json = argv[i + 1];
     } else if (std::strcmp(argv[i], "--only") == 0) {
       arguments->only = argv[i + 1];
+    } else if (std::strcmp(argv[i], "--match") == 0) {
+      arguments->match = argv[i + 1];
     } else {
       return false;
     }
@@ -78,6 +81,7 @@ int Run(const Arguments& arguments) {
   const std::string device = NameOfDevice();
   std::printf("%s\n", device.c_str());
   bench.MeasureYardsticks();
+  bench.report().Match(arguments.match);
   for (const Part& part : kParts) {
     if (arguments.only.empty() || arguments.only == part.name) part.run(bench);
   }

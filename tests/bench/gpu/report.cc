@@ -36,6 +36,7 @@ std::optional<bool> Figure::passes() const {
 }
 
 void BenchReport::Add(Figure figure) {
+  if (!IsWanted(figure)) return;
   Print(figure);
   std::fflush(stdout);
   figures_.push_back(std::move(figure));
@@ -43,6 +44,10 @@ void BenchReport::Add(Figure figure) {
 
 void BenchReport::Measure(const std::vector<Figure>& figures,
                           const std::function<void()>& measure) {
+  if (std::none_of(figures.begin(), figures.end(),
+                   [this](const Figure& figure) { return IsWanted(figure); })) {
+    return;
+  }
   try {
     measure();
   } catch (const BackendError& error) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace longstream {
@@ -24,6 +25,8 @@ struct Figure {
 
 class BenchReport {
  public:
+  // From now on, Measure measures only figures whose names contain `text`, and Add ignores others.
+  void Match(std::string text) { match_ = std::move(text); }
   // Adds a figure and prints its line.
   void Add(Figure figure);
   // Runs `measure`, which adds the figures with these names. If it throws BackendError (as when
@@ -39,7 +42,12 @@ class BenchReport {
   int num_failed() const;
 
  private:
+  bool IsWanted(const Figure& figure) const {
+    return figure.name.find(match_) != std::string::npos;
+  }
+
   std::vector<Figure> figures_;
+  std::string match_;
 };
 
 }  // namespace longstream

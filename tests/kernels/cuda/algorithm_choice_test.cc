@@ -83,6 +83,19 @@ TEST(AlgorithmChoiceTest, TakesTheFastest) {
   EXPECT_TRUE(choice->is_timed);
 }
 
+TEST(AlgorithmChoiceTest, SaysWhyNoneServes) {
+  FakeLibrary library({{.id = 1, .milliseconds_512 = 1, .milliseconds_64 = 1, .splits = true},
+                       {.id = 2, .milliseconds_512 = 1, .milliseconds_64 = 1, .fails_at = 7},
+                       {.id = 3,
+                        .milliseconds_512 = 1,
+                        .milliseconds_64 = 1,
+                        .fails_at = 257,
+                        .proposed_at = 512}});
+  EXPECT_FALSE(ChooseAlgorithm(library, kShape).has_value());
+  EXPECT_EQ(WhyNoneServes(library, kShape),
+            "of 5 proposed algorithms 2 divide their sums, 2 fail at 7 rows, 1 fail at 257 rows");
+}
+
 TEST(AlgorithmChoiceTest, CountsLongAndShortPieces) {
   FakeLibrary library({{1, 0.20, 0.15}, {2, 0.22, 0.05}});
   EXPECT_EQ(ChooseAlgorithm(library, kShape)->algorithm, Number(2));

@@ -256,13 +256,15 @@ TEST_P(LinearBitsTest, LeavesRowsForTheirReader) {
         const OwnedMatrix x(rows, kK, random);
         OwnedStream stream(std::max(LinearWorkspace(rows, kK, n), LinearWorkspace(rows, n)),
                            ExecutorOf(2));
-        const OwnedMatrix plain(rows, n);
+        // Laid out as prepared rows are: a library may sum in another order for another layout.
+        const Buffer plain_memory(PreparedBytes(rows, n));
+        const Matrix plain = {plain_memory.data(), DType::kF32, rows, n, n};
         const Buffer memory(PreparedBytes(rows, n));
         LinearArgs args;
         args.in = {{.x = x.view()}, weight.Pack(ops())};
         if (rows != 5) args.activation = Activation::kSilu;
         if (rows > 5 || rows == 1) args.up = up.Pack(ops());
-        args.out = plain.view();
+        args.out = plain;
         ops().linear(*stream, args);
         const LinearInput prepared =
             LinearFor(reader, rows, memory.data(), ops().linear, *stream, args);
@@ -274,7 +276,7 @@ TEST_P(LinearBitsTest, LeavesRowsForTheirReader) {
           ops().linear(*stream, {.in = in, .out = out});
           ops().linear(*stream, {.in = in, .accumulate = true, .out = residual});
         };
-        project({{.x = plain.view()}, reader}, expected.view(), sum.view());
+        project({{.x = plain}, reader}, expected.view(), sum.view());
         project(prepared, actual.view(), other_sum.view());
         ASSERT_TRUE(stream->ok());
         const std::string what =
