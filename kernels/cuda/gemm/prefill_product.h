@@ -21,9 +21,9 @@ struct PrefillProductArgs {
   Matrix out;         // [rows.num_rows, n] f32
 };
 
-// Returns false, and has done nothing, if cuBLASLt has no algorithm for the shape. The answer depends
-// on the shape and on the alignment of `out` alone, so a caller may compute such products in another
-// way.
+// Returns false, and has done nothing, if cuBLASLt has no algorithm for the shape. The answer
+// depends on the shape and on the alignment of `out` alone, so a caller may compute such products
+// in another way.
 //
 // A row's sums have the same bits whatever rows are beside it: the algorithm depends only on the
 // weight's shape, on the alignment of `out`, and on the file of choices (algorithm_file.h).

@@ -106,6 +106,25 @@ __global__ void __launch_bounds__(kDecodeThreads, 2) DecodeKernel(LinearRecurren
       .Run();
 }
 
+// Writes the numbers of the threads for which `is_listed` holds to `list`, in order, and returns
+// how many there are. warps: [kTileThreads / 32] in shared memory; list: [kTileThreads] in shared
+// memory.
+__device__ int ListThreads(bool is_listed, unsigned* warps, uint8_t* list) {
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const unsigned of_warp = __ballot_sync(kAllLanes, is_listed ? 1 : 0);
+  if (threadIdx.x % kWarp == 0) warps[warp] = of_warp;
+  __syncthreads();
+  int count = 0;
+  int before = __popc(of_warp & ((1u << threadIdx.x % kWarp) - 1));
+  for (int w = 0; w < kTileThreads / kWarp; ++w) {
+    if (w == warp) before += count;
+    count += __popc(warps[w]);
+  }
+  if (is_listed) list[before] = static_cast<uint8_t>(threadIdx.x);
+  __syncthreads();
+  return count;
+}
+
 // Thread block z computes the z-th prefill sequence. One more thread block computes all decode
 // rows, because few of them complete a block of the grid.
 template <typename Shape>
@@ -127,15 +146,9 @@ __global__ void __launch_bounds__(kTileThreads)
     const int32_t s = first + static_cast<int32_t>(threadIdx.x);
     const bool completes = s < batch.num_sequences && batch.sequences[s].is_decode &&
                            IsLine(batch.sequences[s].first_position + 1, workspace.grid);
-    const unsigned of_warp = __ballot_sync(kAllLanes, completes ? 1 : 0);
-    if (threadIdx.x % kWarp == 0) shared.completes[threadIdx.x / kWarp] = of_warp;
-    __syncthreads();
-    for (int warp = 0; warp < kTileThreads / kWarp; ++warp) {
-      for (unsigned left = shared.completes[warp]; left != 0; left &= left - 1) {
-        run(first + warp * kWarp + __ffs(static_cast<int>(left)) - 1);
-      }
-    }
-    __syncthreads();  // the next round writes `completes`
+    const int count = ListThreads(completes, shared.warps, shared.complete);
+    for (int i = 0; i < count; ++i) run(first + shared.complete[i]);
+    __syncthreads();  // the next round writes the list
   }
 }
 

@@ -44,7 +44,8 @@ struct StateShape {
     float powers[kTileRows + 1];  // powers of a fixed decay
     float total[kPanel];          // F of the block for a panel
     SubBlockTotals totals;
-    unsigned completes[kTileThreads / kWarp];  // a bit for each decode row that completes a block
+    unsigned warps[kTileThreads / kWarp];  // for ListThreads
+    uint8_t complete[kTileThreads];        // the decode rows that complete a block
     // If kStaged, the slice lies after this struct: [Dk rounded up to panels, kStride].
   };
   static size_t SharedBytes(int64_t key_dim) {

@@ -106,15 +106,18 @@ bool HasPools(const Kit& kit, const ls_model_info& info) {
 
 // Returns options with a budget for `count` sequences that reserve `tokens` tokens each, and for
 // `empty` further sequences without a reservation. If the model has two pools, each gets half of
-// the budget; so for several sequences the budget is doubled. One sequence always fits.
+// the budget. So for several sequences the budget is doubled, and for one sequence it is enlarged
+// until its pages fit into one half, and by a page, because slots are larger than what they hold.
 OpenOptions Budget(const Kit& kit, uint64_t count, uint64_t tokens, uint64_t empty = 0) {
   const Model model = kit.Open();
   const ls_model_info& info = model.info();
   OpenOptions options = kit.Defaults();
-  options.cache_bytes_budget =
-      count * FullBytes(info, tokens) +
-      empty * (info.window_bytes_per_sequence + info.state_bytes_per_sequence);
-  if (count > 1 && HasPools(kit, info)) options.cache_bytes_budget *= 2;
+  uint64_t& budget = options.cache_bytes_budget;
+  budget = count * FullBytes(info, tokens) +
+           empty * (info.window_bytes_per_sequence + info.state_bytes_per_sequence);
+  if (!HasPools(kit, info)) return options;
+  const uint64_t pages = PageBytes(info, tokens);
+  budget = count > 1 ? 2 * budget : std::max(budget, 2 * pages) + PageBytes(info, 1);
   return options;
 }
 

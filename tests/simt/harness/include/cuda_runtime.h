@@ -83,6 +83,7 @@ inline float __fdiv_rn(float x, float y) { return x / y; }
 [[noreturn]] inline void __trap() { std::abort(); }
 inline int __clzll(int64_t x) { return std::countl_zero(static_cast<uint64_t>(x)); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
