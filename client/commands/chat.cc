@@ -37,14 +37,19 @@ void TellFailure(const CallError& error, const std::string& session, bool json) 
 
 // Runs a turn and prints its answer while it arrives, or as a line of JSON. Ctrl-C stops only this
 // answer; the session keeps the tokens that have arrived. Returns the exit code of the turn.
-int Answer(Connection& connection, const v1::GenerateRequest& request, bool json) {
+// *cut: whether the answer before ended within a character, for which U+FFFD was printed. An answer
+// that succeeds sets it for itself.
+int Answer(Connection& connection, const v1::GenerateRequest& request, bool json, bool* cut) {
   int exit_code = kOk;
   try {
-    const Generation generation = StreamTurn(connection, request, json);
+    const Show text = *cut ? Show::kTextOfTokens : Show::kText;
+    const Generation generation = StreamTurn(connection, request, json ? Show::kNothing : text);
     if (json) {
       Print(TurnJson(generation, request.session_id(), /*one_line=*/true) + "\n");
       FlushOutput();
     } else {
+      PrintIncomplete(generation);
+      *cut = !generation.finish.incomplete_character().empty();
       Print("\n");
       PrintUsage(generation);
     }
@@ -127,6 +132,7 @@ void Chat(const Global& global, const ChatOptions& options) {
   std::cerr << "session " << request.session_id()
             << "; an empty line or Ctrl-D ends, Ctrl-C stops an answer\n";
   int exit_code = kOk;  // the exit code of the last failed turn
+  bool cut = false;
   LineReader lines;
   for (;;) {
     std::cerr << "> ";
@@ -135,7 +141,7 @@ void Chat(const Global& global, const ChatOptions& options) {
     const bool is_first =
         inputs.uses_messages() && connection.Get(request.session_id()).position() == 0;
     inputs.Set(*line, is_first, request.mutable_input());
-    const int of_turn = Answer(connection, request, global.json);
+    const int of_turn = Answer(connection, request, global.json, &cut);
     if (of_turn != kOk) exit_code = of_turn;
   }
   if (Interrupted()) std::cerr << "\n";

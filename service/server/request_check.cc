@@ -113,7 +113,16 @@ absl::Status ReadStop(const v1::StopRule& rule, const ServedModel& model, StopPa
     stop->token_ids.insert(stop->token_ids.end(), ends.begin(), ends.end());
   }
   stop->min_tokens = rule.min_tokens();
-  return absl::OkStatus();
+  switch (rule.stop_text()) {
+    case v1::STOP_TEXT_UNSPECIFIED:
+    case v1::STOP_TEXT_KEEP:
+      return absl::OkStatus();
+    case v1::STOP_TEXT_DROP:
+      return absl::UnimplementedError(
+          "stop.stop_text: STOP_TEXT_DROP is not supported yet; STOP_TEXT_KEEP is");
+    default:
+      return Invalid("stop.stop_text: unknown value ", static_cast<int>(rule.stop_text()));
+  }
 }
 
 absl::StatusOr<OnAbort> ReadOnAbort(v1::OnAbort value) {

@@ -56,6 +56,15 @@ TEST_F(ChatTest, RawLinesAreText) {
   EXPECT_THAT(run.err, HasSubstr("[max_tokens, 4 + 4 tokens"));
 }
 
+// Byte 0xC3 begins a character. Every answer ends within it, and no answer begins with U+FFFD.
+TEST_F(ChatTest, AnswersEndWithTheReplacementOfAnIncompleteCharacter) {
+  for (const char* model : {"quick", "talk"}) {
+    const ClientRun run =
+        RunOk({"chat", "-m", model, "-n", "1", "--logit-bias", "195=100"}, "abc\nde\n");
+    EXPECT_EQ(run.out, "\uFFFD\n\uFFFD\n") << model;
+  }
+}
+
 TEST_F(ChatTest, ToolsAndTemplateArguments) {
   const TemporaryDirectory directory;
   directory.Write("tools.json", R"([{"type": "function"}, {}])");

@@ -73,6 +73,37 @@ TEST_F(GenerateTest, StopIdsMinTokensAndBias) {
   EXPECT_EQ(with({"--priority", "high"})["token_ids"], plain["token_ids"]);
 }
 
+// Byte 0xC3 begins a character. A session that stays open may complete it.
+TEST_F(GenerateTest, AnIncompleteCharacterIsShownOnce) {
+  const Strings first = {"generate", "-m", "quick", "-n", "1", "--logit-bias", "195=100", "x"};
+  EXPECT_EQ(RunOk(first).out, "\uFFFD\n");
+  EXPECT_THAT(RunOk(first).err, HasSubstr("; ends within a character]\n"));
+  const json turn = RunJson(first);
+  EXPECT_EQ(turn["text"], "");
+  EXPECT_EQ(turn["incomplete_character"], json::array({195}));
+  EXPECT_EQ(turn["kept_text_bytes"], 0);
+
+  const std::string session = connection_.Open("quick").session_id();
+  const auto next = [&](const std::string& byte, const Strings& prompt) {
+    Strings command = {"generate", "-s", session, "-n", "1", "--logit-bias", byte + "=100"};
+    command.insert(command.end(), prompt.begin(), prompt.end());
+    return RunOk(command).out;
+  };
+  EXPECT_EQ(next("195", {"x"}), "\n");
+  EXPECT_EQ(next("169", {}), "\u00e9\n");
+  EXPECT_EQ(next("195", {}), "\n");
+  EXPECT_EQ(next("65", {"x"}), "\uFFFDA\n");
+  connection_.Close(session);
+}
+
+TEST_F(GenerateTest, KeptTextIsCounted) {
+  const json turn = RunJson({"generate", "-m", "quick", "-n", "9", "--logit-bias", "65=100",
+                             "--stop", "AA", "--min-tokens", "2", "x"});
+  EXPECT_EQ(turn["text"], "AA");
+  EXPECT_EQ(turn["kept_text_bytes"], 2);
+  EXPECT_EQ(turn["incomplete_character"], json::array());
+}
+
 TEST_F(GenerateTest, LogProbs) {
   const Strings options = {"generate",        "-m", "dense", "-n", "3", "--ignore-eos",
                            "--top-log-probs", "2",  "abc"};

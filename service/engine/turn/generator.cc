@@ -19,24 +19,27 @@ StopMatcher Stops(const TurnRequest& request) {
 }
 
 StreamDecoderOptions DecoderOptions(const TurnRequest& request, const Tokenizer& tokenizer,
-                                    const std::vector<int32_t>& history) {
+                                    const std::vector<int32_t>& history, std::string incomplete) {
   StreamDecoderOptions options;
   options.decode.skip_special = true;
   options.decode.continues = std::any_of(
       history.begin(), history.end(), [&](int32_t token) { return !tokenizer.IsSpecial(token); });
   options.start_position = history.size();
   options.min_tokens = request.stop.min_tokens;
+  options.incomplete = std::move(incomplete);
   return options;
 }
 
 }  // namespace
 
 Generator::Generator(const ServedModel& model, const TurnRequest& request,
-                     const std::vector<int32_t>& history, const std::vector<bool>& generated)
+                     const std::vector<int32_t>& history, const std::vector<bool>& generated,
+                     std::string incomplete)
     : request_(request),
+      tokenizer_(model.tokenizer()),
       context_limit_(model.backend().info().context_limit),
       decoder_(model.tokenizer(), Stops(request),
-               DecoderOptions(request, model.tokenizer(), history)) {
+               DecoderOptions(request, model.tokenizer(), history, std::move(incomplete))) {
   const SamplingParams& params = request.sampling;
   sampling_.struct_size = sizeof(sampling_);
   sampling_.seed = params.seed;
@@ -92,24 +95,34 @@ Generator::Step Generator::Take(int32_t token, uint64_t position) {
   Step step;
   step.delta.tokens = {token};
   step.delta.position = position;
-  step.reason = IsStopToken(token) ? FinishReason::kStopToken : Exhausted(drawn_, position);
+  const bool is_stop_token = IsStopToken(token);
+  step.reason = is_stop_token ? FinishReason::kStopToken : Exhausted(drawn_, position);
 
   // A stop token has no text.
   std::optional<size_t> stop;
-  if (step.reason != FinishReason::kStopToken) {
+  if (!is_stop_token) {
     TextDelta text = decoder_.Push(token);
     step.delta.text = std::move(text.text);
     stop = text.stop;
   }
-  // After the last token, send the text that was held back.
+  // After the last token, send the text that was held back. If the text can go on in a later turn,
+  // that turn may complete an incomplete character.
   if (step.reason != FinishReason::kNone && !stop.has_value()) {
-    TextDelta text = decoder_.Finish();
+    const bool can_go_on = !is_stop_token && position < context_limit_;
+    TextDelta text = can_go_on ? decoder_.Pause() : decoder_.Finish();
     step.delta.text += text.text;
     stop = text.stop;
   }
   if (stop.has_value()) {
     step.reason = FinishReason::kStopString;
     step.stop_string = request_.stop.strings[*stop];
+  }
+  if (step.reason != FinishReason::kNone) {
+    step.kept_text_bytes = decoder_.undelivered_bytes();
+    if (is_stop_token && !tokenizer_.IsSpecial(token)) {
+      step.kept_text_bytes += tokenizer_.TokenBytes(token).size();
+    }
+    step.incomplete_character = decoder_.incomplete();
   }
   return step;
 }
