@@ -37,6 +37,18 @@ uint64_t DrawSeed() {
   return static_cast<uint64_t>(device()) << 32 | device();
 }
 
+absl::StatusOr<PenaltyScope> ReadPenaltyScope(v1::PenaltyScope value) {
+  switch (value) {
+    case v1::PENALTY_SCOPE_UNSPECIFIED:
+    case v1::PENALTY_SCOPE_TURN:
+      return PenaltyScope::kTurn;
+    case v1::PENALTY_SCOPE_SESSION:
+      return PenaltyScope::kSession;
+    default:
+      return Invalid("sampling.penalty_scope: unknown value ", static_cast<int>(value));
+  }
+}
+
 // Reads the sampling values. If a value is absent in the request, uses the default of the model.
 absl::Status ReadSampling(const v1::Sampling& request, const ServedModel& model,
                           SamplingParams* params) {
@@ -51,6 +63,9 @@ absl::Status ReadSampling(const v1::Sampling& request, const ServedModel& model,
                                    : defaults.repetition_penalty.value_or(1.0f);
   params->presence_penalty = request.presence_penalty();
   params->frequency_penalty = request.frequency_penalty();
+  const absl::StatusOr<PenaltyScope> scope = ReadPenaltyScope(request.penalty_scope());
+  if (!scope.ok()) return scope.status();
+  params->penalty_scope = *scope;
   params->seed = request.has_seed() ? request.seed() : DrawSeed();
 
   const absl::Status checks[] = {

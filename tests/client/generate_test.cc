@@ -73,6 +73,20 @@ TEST_F(GenerateTest, StopIdsMinTokensAndBias) {
   EXPECT_EQ(with({"--priority", "high"})["token_ids"], plain["token_ids"]);
 }
 
+TEST_F(GenerateTest, PenaltiesCountTheTurnOrTheSession) {
+  const std::string session = connection_.Open("dense").session_id();
+  const auto next = [&](const Strings& options) {
+    Strings command = {"generate",     "-s",    session,        "-t",   "0",
+                       "--logit-bias", "65=60", "--logit-bias", "66=50"};
+    command.insert(command.end(), options.begin(), options.end());
+    return RunJson(command)["text"];
+  };
+  EXPECT_EQ(next({"-n", "20", "x"}), std::string(20, 'A'));
+  EXPECT_EQ(next({"-n", "1", "--frequency-penalty", "2"}), "A");
+  EXPECT_EQ(next({"-n", "1", "--frequency-penalty", "2", "--penalty-scope", "session"}), "B");
+  connection_.Close(session);
+}
+
 // Byte 0xC3 begins a character. A session that stays open may complete it.
 TEST_F(GenerateTest, AnIncompleteCharacterIsShownOnce) {
   const Strings first = {"generate", "-m", "quick", "-n", "1", "--logit-bias", "195=100", "x"};
@@ -271,9 +285,9 @@ TEST_F(GenerateTest, ALongPromptShowsABarOnATerminalOnly) {
 TEST_F(GenerateTest, HelpNamesEveryOption) {
   const ClientRun run = RunOk({"generate", "--help"});
   for (const char* option :
-       {"--presence-penalty", "--frequency-penalty", "--logit-bias", "--min-tokens", "--stop-id",
-        "--log-probs", "--top-log-probs", "--priority", "--expected-position", "--on-abort",
-        "--tokens", "Examples:"}) {
+       {"--presence-penalty", "--frequency-penalty", "--penalty-scope", "--logit-bias",
+        "--min-tokens", "--stop-id", "--log-probs", "--top-log-probs", "--priority",
+        "--expected-position", "--on-abort", "--tokens", "Examples:"}) {
     EXPECT_THAT(run.out, HasSubstr(option));
   }
 }

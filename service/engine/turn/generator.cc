@@ -57,16 +57,17 @@ Generator::Generator(const ServedModel& model, const TurnRequest& request,
   for (const auto& [token, bias] : early) early_bias_.push_back({token, BackendBias(bias)});
 
   if (params.UsesHistory()) {
-    for (size_t i = 0; i < history.size(); ++i) Count(history[i], generated[i]);
+    const bool counts_session = params.penalty_scope == PenaltyScope::kSession;
+    for (size_t i = 0; i < history.size(); ++i) Count(history[i], counts_session && generated[i]);
   }
 }
 
-void Generator::Count(int32_t token, bool generated) {
+void Generator::Count(int32_t token, bool counts_as_generated) {
   const auto [it, is_new] = count_index_.try_emplace(token, counts_.size());
   if (is_new) counts_.push_back(ls_token_count{token, 0, 0});
   ls_token_count& count = counts_[it->second];
   ++count.total;
-  count.generated += generated ? 1 : 0;
+  count.generated += counts_as_generated ? 1 : 0;
 }
 
 const ls_sampling* Generator::Sampling(uint64_t ahead) {
@@ -91,7 +92,7 @@ FinishReason Generator::Exhausted(uint64_t drawn, uint64_t position) const {
 
 Generator::Step Generator::Take(int32_t token, uint64_t position) {
   ++drawn_;
-  if (request_.sampling.UsesHistory()) Count(token, true);
+  if (request_.sampling.UsesHistory()) Count(token, /*counts_as_generated=*/true);
   Step step;
   step.delta.tokens = {token};
   step.delta.position = position;

@@ -50,7 +50,7 @@ class Generator {
   Step Take(int32_t token, uint64_t position);
 
  private:
-  void Count(int32_t token, bool generated);
+  void Count(int32_t token, bool counts_as_generated);
   // Why no token may follow after `drawn` tokens, at `position`. kNone: one may follow.
   FinishReason Exhausted(uint64_t drawn, uint64_t position) const;
   bool IsStopToken(int32_t token) const;
