@@ -64,6 +64,11 @@ int Answer(Connection& connection, const v1::GenerateRequest& request, bool json
   return exit_code;
 }
 
+// Why the model cannot take messages. REQUIRES: it cannot.
+std::string ReasonForText(const v1::Model& model) {
+  return model.chat_error().empty() ? "the model has no chat template" : model.chat_error();
+}
+
 struct ChatOptions {
   TurnOptions turn;
   bool raw = false;
@@ -82,9 +87,7 @@ class Inputs {
     const bool needs_messages = !options.system.empty() || !options.tools_file.empty() ||
                                 !options.template_arguments.empty();
     if (needs_messages && !uses_messages_) {
-      const std::string why = options.raw                  ? "cannot be used with --raw"
-                              : model.chat_error().empty() ? "the model has no chat template"
-                                                           : model.chat_error();
+      const std::string why = options.raw ? "cannot be used with --raw" : ReasonForText(model);
       throw CLI::ValidationError("--system, --tools, --template-args", why);
     }
     if (!options.system.empty() && !is_new) {
@@ -128,7 +131,9 @@ void Chat(const Global& global, const ChatOptions& options) {
   const v1::Session session = connection.Get(request.session_id());
   const v1::Model model = connection.Model(session.model());
   const Inputs inputs(options, model, session.position() == 0);
-  if (!model.chat_error().empty() && !options.raw) std::cerr << model.chat_error() << "\n";
+  if (!inputs.uses_messages() && !options.raw) {
+    std::cerr << ReasonForText(model) << "; the model continues the text of your lines\n";
+  }
   std::cerr << "session " << request.session_id()
             << "; an empty line or Ctrl-D ends, Ctrl-C stops an answer\n";
   int exit_code = kOk;  // the exit code of the last failed turn

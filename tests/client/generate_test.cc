@@ -20,8 +20,8 @@ TEST_F(GenerateTest, StreamsTextAndSaysWhatItTook) {
 }
 
 TEST_F(GenerateTest, JsonHoldsTheTurn) {
-  const json turn =
-      RunJson({"generate", "-m", "dense", "-n", "5", "--ignore-eos", "--seed", "7", "import os"});
+  const json turn = RunJson({"generate", "-m", "dense", "-n", "5", "-t", "0", "--ignore-eos",
+                             "--seed", "7", "import os"});
   EXPECT_EQ(turn["prompt_tokens"], 9);
   EXPECT_EQ(turn["generated_tokens"], 5);
   EXPECT_EQ(turn["position"], 14);
@@ -38,7 +38,7 @@ TEST_F(GenerateTest, ThePromptComesFromTheCommandLineAFileStandardInputOrAsIds) 
   const TemporaryDirectory directory;
   directory.Write("prompt", "abc");
   const auto ids = [](const Strings& prompt) {
-    Strings command = {"generate", "-m", "dense", "-n", "6", "--ignore-eos"};
+    Strings command = {"generate", "-m", "dense", "-n", "6", "-t", "0", "--ignore-eos"};
     command.insert(command.end(), prompt.begin(), prompt.end());
     return RunJson(command, "abc")["token_ids"];
   };
@@ -49,7 +49,7 @@ TEST_F(GenerateTest, ThePromptComesFromTheCommandLineAFileStandardInputOrAsIds) 
 }
 
 TEST_F(GenerateTest, StopIdsMinTokensAndBias) {
-  const Strings command = {"generate", "-m", "dense", "-n", "6", "--ignore-eos", "abc"};
+  const Strings command = {"generate", "-m", "dense", "-n", "6", "-t", "0", "--ignore-eos", "abc"};
   const auto with = [&](const Strings& options) {
     Strings all = command;
     all.insert(all.end() - 1, options.begin(), options.end());
@@ -119,8 +119,8 @@ TEST_F(GenerateTest, KeptTextIsCounted) {
 }
 
 TEST_F(GenerateTest, LogProbs) {
-  const Strings options = {"generate",        "-m", "dense", "-n", "3", "--ignore-eos",
-                           "--top-log-probs", "2",  "abc"};
+  const Strings options = {"generate", "-m",           "dense",           "-n", "3",  "-t",
+                           "0",        "--ignore-eos", "--top-log-probs", "2",  "abc"};
   const json turn = RunJson(options);
   ASSERT_EQ(turn["log_probs"].size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
