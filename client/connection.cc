@@ -101,6 +101,7 @@ void Generation::Add(const v1::GenerateResponse& response, double seconds) {
   if (!response.has_delta()) return;
   const v1::Delta& delta = response.delta();
   text += delta.text();
+  if (delta.token_ids().empty()) return;
   token_seconds.push_back(seconds);
   token_counts.push_back(delta.token_ids_size());
   token_ids.insert(token_ids.end(), delta.token_ids().begin(), delta.token_ids().end());

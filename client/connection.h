@@ -37,7 +37,7 @@ class CallError : public std::runtime_error {
 // The messages of a Generate call.
 struct Generation {
   std::string text;
-  std::vector<double> token_seconds;  // arrival of each delta, from the call's start
+  std::vector<double> token_seconds;  // arrival of each delta with tokens, from the call's start
   std::vector<int> token_counts;      // tokens of each delta
   std::vector<int32_t> token_ids;
   std::vector<v1::TokenLogProb> log_probs;  // one per token id, if requested

@@ -1,4 +1,5 @@
-"""config.json of the demo models, and of two models whose blocks are gated attention units."""
+"""config.json and generation_config.json of the demo models, and of two models whose blocks are
+gated attention units."""
 
 TRAINING_LENGTH = 512
 
@@ -94,3 +95,7 @@ CONFIGS = {
         "lightning_use_output_gate": True,
     },
 }
+
+# generation_config.json of every model. The most probable continuation of a line of code is often a
+# line of blanks, so the models sample.
+GENERATION_CONFIG = {"do_sample": True, "temperature": 1.0}

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 
 import corpus
 import tasks
-from demo_configs import CONFIGS, TRAINING_LENGTH
+from demo_configs import CONFIGS, GENERATION_CONFIG, TRAINING_LENGTH
 from layers import Decoder
 
 WARMUP_STEPS = 100
@@ -82,6 +82,8 @@ def optimizers(model):
 def save_checkpoint(model, config, directory):
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    (directory / "generation_config.json").write_text(
+        json.dumps(GENERATION_CONFIG, indent=2) + "\n")
     tensors = {n: p.detach().to(torch.bfloat16).contiguous() for n, p in model.named_parameters()}
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
 

@@ -212,7 +212,7 @@ typedef struct ls_sequence_bytes {
 typedef struct ls_token_count {
   int32_t token;
   int32_t total;     /* occurrences in the whole history, including the prompt */
-  int32_t generated; /* occurrences among generated tokens */
+  int32_t generated; /* occurrences among the generated tokens that penalties count */
 } ls_token_count;
 
 typedef struct ls_logit_bias {

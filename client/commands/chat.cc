@@ -37,14 +37,19 @@ void TellFailure(const CallError& error, const std::string& session, bool json) 
 
 // Runs a turn and prints its answer while it arrives, or as a line of JSON. Ctrl-C stops only this
 // answer; the session keeps the tokens that have arrived. Returns the exit code of the turn.
-int Answer(Connection& connection, const v1::GenerateRequest& request, bool json) {
+// *cut: whether the answer before ended within a character, for which U+FFFD was printed. An answer
+// that succeeds sets it for itself.
+int Answer(Connection& connection, const v1::GenerateRequest& request, bool json, bool* cut) {
   int exit_code = kOk;
   try {
-    const Generation generation = StreamTurn(connection, request, json);
+    const Show text = *cut ? Show::kTextOfTokens : Show::kText;
+    const Generation generation = StreamTurn(connection, request, json ? Show::kNothing : text);
     if (json) {
       Print(TurnJson(generation, request.session_id(), /*one_line=*/true) + "\n");
       FlushOutput();
     } else {
+      PrintIncomplete(generation);
+      *cut = !generation.finish.incomplete_character().empty();
       Print("\n");
       PrintUsage(generation);
     }
@@ -57,6 +62,11 @@ int Answer(Connection& connection, const v1::GenerateRequest& request, bool json
   ClearInterrupt();
   WaitUntilIdle(connection, request.session_id());
   return exit_code;
+}
+
+// Why the model cannot take messages. REQUIRES: it cannot.
+std::string ReasonForText(const v1::Model& model) {
+  return model.chat_error().empty() ? "the model has no chat template" : model.chat_error();
 }
 
 struct ChatOptions {
@@ -77,9 +87,7 @@ class Inputs {
     const bool needs_messages = !options.system.empty() || !options.tools_file.empty() ||
                                 !options.template_arguments.empty();
     if (needs_messages && !uses_messages_) {
-      const std::string why = options.raw                  ? "cannot be used with --raw"
-                              : model.chat_error().empty() ? "the model has no chat template"
-                                                           : model.chat_error();
+      const std::string why = options.raw ? "cannot be used with --raw" : ReasonForText(model);
       throw CLI::ValidationError("--system, --tools, --template-args", why);
     }
     if (!options.system.empty() && !is_new) {
@@ -123,10 +131,13 @@ void Chat(const Global& global, const ChatOptions& options) {
   const v1::Session session = connection.Get(request.session_id());
   const v1::Model model = connection.Model(session.model());
   const Inputs inputs(options, model, session.position() == 0);
-  if (!model.chat_error().empty() && !options.raw) std::cerr << model.chat_error() << "\n";
+  if (!inputs.uses_messages() && !options.raw) {
+    std::cerr << ReasonForText(model) << "; the model continues the text of your lines\n";
+  }
   std::cerr << "session " << request.session_id()
             << "; an empty line or Ctrl-D ends, Ctrl-C stops an answer\n";
   int exit_code = kOk;  // the exit code of the last failed turn
+  bool cut = false;
   LineReader lines;
   for (;;) {
     std::cerr << "> ";
@@ -135,7 +146,7 @@ void Chat(const Global& global, const ChatOptions& options) {
     const bool is_first =
         inputs.uses_messages() && connection.Get(request.session_id()).position() == 0;
     inputs.Set(*line, is_first, request.mutable_input());
-    const int of_turn = Answer(connection, request, global.json);
+    const int of_turn = Answer(connection, request, global.json, &cut);
     if (of_turn != kOk) exit_code = of_turn;
   }
   if (Interrupted()) std::cerr << "\n";

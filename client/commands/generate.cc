@@ -44,11 +44,13 @@ void Generate(const Global& global, const GenerateOptions& options) {
   Connection connection = Connect(global, options.turn.model());
   std::unique_ptr<OwnedSession> owned;
   request.set_session_id(options.turn.Session(connection, &owned));
-  const Generation generation = StreamTurn(connection, request, global.json);
+  const Generation generation =
+      StreamTurn(connection, request, global.json ? Show::kNothing : Show::kText);
   if (global.json) {
     Print(TurnJson(generation, request.session_id()) + "\n");
     return;
   }
+  if (owned != nullptr) PrintIncomplete(generation);
   Print("\n");
   PrintLogProbs(generation);
   FlushOutput();

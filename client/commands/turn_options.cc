@@ -52,6 +52,11 @@ void TurnOptions::AddTo(CLI::App* app) {
   app->add_option("--repetition-penalty", repetition_penalty_, "> 0; 1: off");
   app->add_option("--presence-penalty", presence_penalty_, "in [-2, 2]; 0: off");
   app->add_option("--frequency-penalty", frequency_penalty_, "in [-2, 2]; 0: off");
+  app->add_option("--penalty-scope", penalty_scope_,
+                  "which generated tokens the presence and frequency penalties count: those of "
+                  "this turn, or of all turns of the session")
+      ->check(CLI::IsMember({"turn", "session"}))
+      ->capture_default_str();
   app->add_option("--logit-bias", logit_bias_,
                   "ID=BIAS, in [-100, 100], -100 bans the token; may be repeated")
       ->check(CLI::Validator(CheckBias, "ID=BIAS"))
@@ -86,6 +91,8 @@ void TurnOptions::FillSampling(v1::Sampling* sampling) const {
   if (Given("--frequency-penalty")) {
     sampling->set_frequency_penalty(static_cast<float>(frequency_penalty_));
   }
+  sampling->set_penalty_scope(penalty_scope_ == "session" ? v1::PENALTY_SCOPE_SESSION
+                                                          : v1::PENALTY_SCOPE_TURN);
   for (const std::string& text : logit_bias_) {
     if (const auto bias = ParseBias(text)) {
       (*sampling->mutable_logit_bias())[bias->first] = bias->second;

@@ -46,6 +46,7 @@ class TurnOptions {
   double repetition_penalty_ = 1;
   double presence_penalty_ = 0;
   double frequency_penalty_ = 0;
+  std::string penalty_scope_ = "turn";
   std::vector<std::string> logit_bias_;  // "ID=BIAS"
   uint64_t seed_ = 0;
   std::vector<std::string> stop_;

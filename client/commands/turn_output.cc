@@ -60,6 +60,13 @@ Json LogProbsJson(const Generation& generation) {
   return list;
 }
 
+// The bytes as numbers, because they are no UTF-8.
+Json BytesJson(const std::string& bytes) {
+  Json list = Json::array();
+  for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
+  return list;
+}
+
 constexpr int kBarWidth = 30;
 // Shorter prompts get no progress bar, because the server reads them before a person could see it.
 constexpr uint64_t kBarTokens = 1024;
@@ -76,12 +83,18 @@ void PrintProgress(const v1::PrefillProgress& progress) {
 
 }  // namespace
 
-Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request, bool quiet) {
-  return connection.Generate(request, [quiet](const v1::GenerateResponse& response) {
-    if (!quiet && response.has_prefill()) PrintProgress(response.prefill());
-    if (!quiet && response.has_delta()) Print(response.delta().text());
+Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request, Show show) {
+  return connection.Generate(request, [show](const v1::GenerateResponse& response) {
+    if (show == Show::kNothing) return true;
+    if (response.has_prefill()) PrintProgress(response.prefill());
+    const v1::Delta& delta = response.delta();
+    if (show == Show::kText || !delta.token_ids().empty()) Print(delta.text());
     return true;
   });
+}
+
+void PrintIncomplete(const Generation& generation) {
+  if (!generation.finish.incomplete_character().empty()) Print("\uFFFD");
 }
 
 void PrintUsage(const Generation& generation) {
@@ -92,6 +105,7 @@ void PrintUsage(const Generation& generation) {
             << std::setprecision(2) << InterTokenMilliseconds(usage) << std::defaultfloat
             << " ms each; holds kv " << HumanBytes(usage.bytes().kv()) << ", window "
             << HumanBytes(usage.bytes().window()) << ", state " << HumanBytes(usage.bytes().state())
+            << (generation.finish.incomplete_character().empty() ? "" : "; ends within a character")
             << "]\n";
 }
 
@@ -113,6 +127,8 @@ std::string TurnJson(const Generation& generation, const std::string& session, b
                {"token_ids", generation.token_ids},
                {"finish_reason", ReasonName(generation.finish.reason())},
                {"position", generation.finish.position()},
+               {"kept_text_bytes", generation.finish.kept_text_bytes()},
+               {"incomplete_character", BytesJson(generation.finish.incomplete_character())},
                {"seed", generation.started.seed()},
                {"prompt_tokens", usage.prompt_tokens()},
                {"generated_tokens", usage.generated_tokens()},

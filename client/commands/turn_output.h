@@ -8,10 +8,20 @@
 
 namespace longstream::client {
 
-// Runs the turn. Unless `quiet` is set, prints its text to standard output while it arrives. If
+enum class Show {
+  kNothing,
+  kText,
+  kTextOfTokens,  // without the U+FFFD for an incomplete character of an earlier turn
+};
+
+// Runs the turn. Prints its text to standard output while it arrives, unless `show` is kNothing. If
 // standard error is a terminal, also shows a progress bar there while the server reads a long
 // prompt. Throws CallError and OutputError.
-Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request, bool quiet);
+Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request, Show show);
+
+// If the text ends within a character, prints U+FFFD in its place. For a session that ends or gets
+// further input, so that no token will complete the character. Throws OutputError.
+void PrintIncomplete(const Generation& generation);
 
 // Prints one line to standard error: why the turn ended, its tokens and times, and the bytes of the
 // session.

@@ -37,6 +37,18 @@ uint64_t DrawSeed() {
   return static_cast<uint64_t>(device()) << 32 | device();
 }
 
+absl::StatusOr<PenaltyScope> ReadPenaltyScope(v1::PenaltyScope value) {
+  switch (value) {
+    case v1::PENALTY_SCOPE_UNSPECIFIED:
+    case v1::PENALTY_SCOPE_TURN:
+      return PenaltyScope::kTurn;
+    case v1::PENALTY_SCOPE_SESSION:
+      return PenaltyScope::kSession;
+    default:
+      return Invalid("sampling.penalty_scope: unknown value ", static_cast<int>(value));
+  }
+}
+
 // Reads the sampling values. If a value is absent in the request, uses the default of the model.
 absl::Status ReadSampling(const v1::Sampling& request, const ServedModel& model,
                           SamplingParams* params) {
@@ -51,6 +63,9 @@ absl::Status ReadSampling(const v1::Sampling& request, const ServedModel& model,
                                    : defaults.repetition_penalty.value_or(1.0f);
   params->presence_penalty = request.presence_penalty();
   params->frequency_penalty = request.frequency_penalty();
+  const absl::StatusOr<PenaltyScope> scope = ReadPenaltyScope(request.penalty_scope());
+  if (!scope.ok()) return scope.status();
+  params->penalty_scope = *scope;
   params->seed = request.has_seed() ? request.seed() : DrawSeed();
 
   const absl::Status checks[] = {
@@ -113,7 +128,16 @@ absl::Status ReadStop(const v1::StopRule& rule, const ServedModel& model, StopPa
     stop->token_ids.insert(stop->token_ids.end(), ends.begin(), ends.end());
   }
   stop->min_tokens = rule.min_tokens();
-  return absl::OkStatus();
+  switch (rule.stop_text()) {
+    case v1::STOP_TEXT_UNSPECIFIED:
+    case v1::STOP_TEXT_KEEP:
+      return absl::OkStatus();
+    case v1::STOP_TEXT_DROP:
+      return absl::UnimplementedError(
+          "stop.stop_text: STOP_TEXT_DROP is not supported yet; STOP_TEXT_KEEP is");
+    default:
+      return Invalid("stop.stop_text: unknown value ", static_cast<int>(rule.stop_text()));
+  }
 }
 
 absl::StatusOr<OnAbort> ReadOnAbort(v1::OnAbort value) {

@@ -1,6 +1,7 @@
 // Checks the fields of requests and converts them to plain values. For inputs see turn_input.h.
 //
-// Every error is INVALID_ARGUMENT. Its message names the field, the value and the limit.
+// Every error is INVALID_ARGUMENT, or UNIMPLEMENTED for a value that is not supported yet. Its
+// message names the field, the value and the limit.
 #ifndef LONGSTREAM_SERVICE_SERVER_REQUEST_CHECK_H_
 #define LONGSTREAM_SERVICE_SERVER_REQUEST_CHECK_H_
 

@@ -214,6 +214,8 @@ void ToProto(const TurnEnd& end, v1::Finish* message) {
   message->set_position(end.position);
   message->set_stop_string(end.stop_string);
   if (end.stop_token >= 0) message->set_stop_token(end.stop_token);
+  message->set_kept_text_bytes(end.kept_text_bytes);
+  message->set_incomplete_character(end.incomplete_character);
   ToProto(end.usage, message->mutable_usage());
 }
 

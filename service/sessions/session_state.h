@@ -12,12 +12,21 @@
 
 namespace longstream {
 
+// An incomplete character at the end of the text that turns have generated. No delta has it yet.
+// The next turn that generates delivers it: with its rest if the turn has no input, otherwise as
+// U+FFFD.
+struct TextTail {
+  std::string bytes;       // its first bytes, at most 3; empty: there is no incomplete character
+  bool has_ended = false;  // input follows the bytes, so no token can complete the character
+};
+
 // The whole state of a session. The caches can always be computed again from the state.
 //
 // Only the holder of the session's lease (TurnLease) uses the state, so the state needs no lock.
 struct SessionState {
   std::vector<int32_t> tokens;
   std::vector<bool> generated;  // per token: whether the model drew it
+  TextTail tail;
   // The conversation that the tokens encode. nullptr: the tokens are not a conversation.
   std::shared_ptr<const chat::History> conversation;  // shared with forks
 };

@@ -5,12 +5,13 @@
 
 namespace longstream {
 
-TextDecoder::TextDecoder(const Tokenizer& tokenizer, DecodeOptions options)
+TextDecoder::TextDecoder(const Tokenizer& tokenizer, DecodeOptions options,
+                         std::string_view pending)
     : tokenizer_(tokenizer),
       skip_special_(options.skip_special),
       at_first_token_(!options.continues),
       strip_spaces_(options.continues ? 0 : tokenizer.decode_rules().strip_spaces),
-      utf8_(tokenizer.decode_rules().invalid) {}
+      utf8_(tokenizer.decode_rules().invalid, pending) {}
 
 void TextDecoder::Push(int32_t token, std::string* text) {
   if (skip_special_ && tokenizer_.IsSpecial(token)) return;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "service/tokenizer/text/utf8.h"
 #include "service/tokenizer/tokenizer.h"
@@ -15,8 +16,9 @@ namespace longstream {
 // thread-safe; one per text.
 class TextDecoder {
  public:
-  // The tokenizer must outlive the decoder.
-  TextDecoder(const Tokenizer& tokenizer, DecodeOptions options);
+  // The tokenizer must outlive the decoder. `pending`: what the decoder of the tokens before held
+  // back, if this decoder continues their text.
+  TextDecoder(const Tokenizer& tokenizer, DecodeOptions options, std::string_view pending = {});
 
   // Appends to *text the UTF-8 characters that the token completes.
   void Push(int32_t token, std::string* text);
@@ -24,8 +26,8 @@ class TextDecoder {
   // Appends the replacement for an incomplete character at the end.
   void Finish(std::string* text);
 
-  // How many bytes of an incomplete character are held back.
-  size_t pending() const { return utf8_.pending(); }
+  // The bytes of an incomplete character that are held back. Valid until the decoder changes.
+  std::string_view pending() const { return utf8_.pending(); }
 
  private:
   void Strip(size_t begin, std::string* text);

@@ -54,6 +54,23 @@ TEST_F(ChatTest, SendsMessagesWhereTheModelHasATemplate) {
 TEST_F(ChatTest, RawLinesAreText) {
   const ClientRun run = RunOk({"chat", "-m", "talk", "-n", "4", "--ignore-eos", "--raw"}, "abc\n");
   EXPECT_THAT(run.err, HasSubstr("[max_tokens, 4 + 4 tokens"));
+  EXPECT_THAT(run.err, testing::Not(HasSubstr("continues")));
+}
+
+TEST_F(ChatTest, SaysThatAModelWithoutATemplateContinuesText) {
+  constexpr char kLine[] =
+      "the model has no chat template; the model continues the text of your lines\n";
+  EXPECT_THAT(RunOk({"chat", "-m", "quick"}, "").err, testing::StartsWith(kLine));
+  EXPECT_THAT(RunOk({"chat", "-m", "talk"}, "").err, testing::Not(HasSubstr("continues")));
+}
+
+// Byte 0xC3 begins a character. Every answer ends within it, and no answer begins with U+FFFD.
+TEST_F(ChatTest, AnswersEndWithTheReplacementOfAnIncompleteCharacter) {
+  for (const char* model : {"quick", "talk"}) {
+    const ClientRun run =
+        RunOk({"chat", "-m", model, "-n", "1", "--logit-bias", "195=100"}, "abc\nde\n");
+    EXPECT_EQ(run.out, "\uFFFD\n\uFFFD\n") << model;
+  }
 }
 
 TEST_F(ChatTest, ToolsAndTemplateArguments) {

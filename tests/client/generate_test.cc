@@ -20,8 +20,8 @@ TEST_F(GenerateTest, StreamsTextAndSaysWhatItTook) {
 }
 
 TEST_F(GenerateTest, JsonHoldsTheTurn) {
-  const json turn =
-      RunJson({"generate", "-m", "dense", "-n", "5", "--ignore-eos", "--seed", "7", "import os"});
+  const json turn = RunJson({"generate", "-m", "dense", "-n", "5", "-t", "0", "--ignore-eos",
+                             "--seed", "7", "import os"});
   EXPECT_EQ(turn["prompt_tokens"], 9);
   EXPECT_EQ(turn["generated_tokens"], 5);
   EXPECT_EQ(turn["position"], 14);
@@ -38,7 +38,7 @@ TEST_F(GenerateTest, ThePromptComesFromTheCommandLineAFileStandardInputOrAsIds) 
   const TemporaryDirectory directory;
   directory.Write("prompt", "abc");
   const auto ids = [](const Strings& prompt) {
-    Strings command = {"generate", "-m", "dense", "-n", "6", "--ignore-eos"};
+    Strings command = {"generate", "-m", "dense", "-n", "6", "-t", "0", "--ignore-eos"};
     command.insert(command.end(), prompt.begin(), prompt.end());
     return RunJson(command, "abc")["token_ids"];
   };
@@ -49,7 +49,7 @@ TEST_F(GenerateTest, ThePromptComesFromTheCommandLineAFileStandardInputOrAsIds) 
 }
 
 TEST_F(GenerateTest, StopIdsMinTokensAndBias) {
-  const Strings command = {"generate", "-m", "dense", "-n", "6", "--ignore-eos", "abc"};
+  const Strings command = {"generate", "-m", "dense", "-n", "6", "-t", "0", "--ignore-eos", "abc"};
   const auto with = [&](const Strings& options) {
     Strings all = command;
     all.insert(all.end() - 1, options.begin(), options.end());
@@ -73,9 +73,54 @@ TEST_F(GenerateTest, StopIdsMinTokensAndBias) {
   EXPECT_EQ(with({"--priority", "high"})["token_ids"], plain["token_ids"]);
 }
 
+TEST_F(GenerateTest, PenaltiesCountTheTurnOrTheSession) {
+  const std::string session = connection_.Open("dense").session_id();
+  const auto next = [&](const Strings& options) {
+    Strings command = {"generate",     "-s",    session,        "-t",   "0",
+                       "--logit-bias", "65=60", "--logit-bias", "66=50"};
+    command.insert(command.end(), options.begin(), options.end());
+    return RunJson(command)["text"];
+  };
+  EXPECT_EQ(next({"-n", "20", "x"}), std::string(20, 'A'));
+  EXPECT_EQ(next({"-n", "1", "--frequency-penalty", "2"}), "A");
+  EXPECT_EQ(next({"-n", "1", "--frequency-penalty", "2", "--penalty-scope", "session"}), "B");
+  connection_.Close(session);
+}
+
+// Byte 0xC3 begins a character. A session that stays open may complete it.
+TEST_F(GenerateTest, AnIncompleteCharacterIsShownOnce) {
+  const Strings first = {"generate", "-m", "quick", "-n", "1", "--logit-bias", "195=100", "x"};
+  EXPECT_EQ(RunOk(first).out, "\uFFFD\n");
+  EXPECT_THAT(RunOk(first).err, HasSubstr("; ends within a character]\n"));
+  const json turn = RunJson(first);
+  EXPECT_EQ(turn["text"], "");
+  EXPECT_EQ(turn["incomplete_character"], json::array({195}));
+  EXPECT_EQ(turn["kept_text_bytes"], 0);
+
+  const std::string session = connection_.Open("quick").session_id();
+  const auto next = [&](const std::string& byte, const Strings& prompt) {
+    Strings command = {"generate", "-s", session, "-n", "1", "--logit-bias", byte + "=100"};
+    command.insert(command.end(), prompt.begin(), prompt.end());
+    return RunOk(command).out;
+  };
+  EXPECT_EQ(next("195", {"x"}), "\n");
+  EXPECT_EQ(next("169", {}), "\u00e9\n");
+  EXPECT_EQ(next("195", {}), "\n");
+  EXPECT_EQ(next("65", {"x"}), "\uFFFDA\n");
+  connection_.Close(session);
+}
+
+TEST_F(GenerateTest, KeptTextIsCounted) {
+  const json turn = RunJson({"generate", "-m", "quick", "-n", "9", "--logit-bias", "65=100",
+                             "--stop", "AA", "--min-tokens", "2", "x"});
+  EXPECT_EQ(turn["text"], "AA");
+  EXPECT_EQ(turn["kept_text_bytes"], 2);
+  EXPECT_EQ(turn["incomplete_character"], json::array());
+}
+
 TEST_F(GenerateTest, LogProbs) {
-  const Strings options = {"generate",        "-m", "dense", "-n", "3", "--ignore-eos",
-                           "--top-log-probs", "2",  "abc"};
+  const Strings options = {"generate", "-m",           "dense",           "-n", "3",  "-t",
+                           "0",        "--ignore-eos", "--top-log-probs", "2",  "abc"};
   const json turn = RunJson(options);
   ASSERT_EQ(turn["log_probs"].size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
@@ -240,9 +285,9 @@ TEST_F(GenerateTest, ALongPromptShowsABarOnATerminalOnly) {
 TEST_F(GenerateTest, HelpNamesEveryOption) {
   const ClientRun run = RunOk({"generate", "--help"});
   for (const char* option :
-       {"--presence-penalty", "--frequency-penalty", "--logit-bias", "--min-tokens", "--stop-id",
-        "--log-probs", "--top-log-probs", "--priority", "--expected-position", "--on-abort",
-        "--tokens", "Examples:"}) {
+       {"--presence-penalty", "--frequency-penalty", "--penalty-scope", "--logit-bias",
+        "--min-tokens", "--stop-id", "--log-probs", "--top-log-probs", "--priority",
+        "--expected-position", "--on-abort", "--tokens", "Examples:"}) {
     EXPECT_THAT(run.out, HasSubstr(option));
   }
 }

@@ -42,6 +42,7 @@ class LongSessionTest : public testing::TestWithParam<std::string> {
     request.set_session_id(session);
     request.mutable_input()->set_text(text.substr(0, bytes));
     request.set_max_tokens(1);
+    request.mutable_sampling()->set_temperature(0);
     return connection_.Generate(request).finish;
   }
 

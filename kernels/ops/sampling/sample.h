@@ -24,7 +24,7 @@ namespace longstream {
 struct TokenCount {
   int32_t token = 0;
   int32_t total = 0;      // occurrences in the whole history
-  int32_t generated = 0;  // occurrences among generated tokens
+  int32_t generated = 0;  // occurrences among the generated tokens that penalties count
 };
 
 struct LogitBias {

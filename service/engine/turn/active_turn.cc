@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "service/engine/turn/batch_entry.h"
+#include "service/tokenizer/text_decoder.h"
 
 namespace longstream {
 namespace {
@@ -96,13 +97,13 @@ absl::Status ActiveTurn::Admit(MonotonicTime now) {
                history_.recompute_reason(), now);
   AddPrompt(request().prompt);
   if (generates()) {
-    generator_.emplace(*model_, request(), history_.tokens(), history_.generated());
+    generator_.emplace(*model_, request(), history_.tokens(), history_.generated(),
+                       ContinuesText() ? history_.tail().bytes : "");
   }
   prefill_total_ = history_.unread();
   client_seen_ = now;
   phase_ = Phase::kPrefill;
-  turn_->stream.Push(
-      StartedEvent{history_.start(), meter_.usage().prompt_tokens, request().sampling.seed});
+  PushStarted();
   // A scored text of one token has nothing to read, because no token comes before it that could
   // predict it.
   if (request().kind == TurnKind::kScore && prefill_total_ == 1) {
@@ -114,11 +115,28 @@ absl::Status ActiveTurn::Admit(MonotonicTime now) {
 
 void ActiveTurn::EndAtContext() {
   AddPrompt(request().prompt);
-  turn_->stream.Push(
-      StartedEvent{history_.start(), meter_.usage().prompt_tokens, request().sampling.seed});
+  PushStarted();
   TurnEnd end;
   end.reason = FinishReason::kContext;
   End(std::move(end));
+}
+
+bool ActiveTurn::ContinuesText() const {
+  return request().prompt.empty() && !request().kept_tokens.has_value() &&
+         !history_.tail().has_ended;
+}
+
+void ActiveTurn::PushStarted() {
+  turn_->stream.Push(
+      StartedEvent{history_.start(), meter_.usage().prompt_tokens, request().sampling.seed});
+  const std::string& incomplete = history_.tail().bytes;
+  if (!generates() || incomplete.empty() || (generator_.has_value() && ContinuesText())) return;
+  // If the turn has messages, they contain the earlier text, with U+FFFD.
+  if (request().kept_tokens.has_value()) return;
+  DeltaEvent delta;
+  delta.position = history_.start();
+  TextDecoder(model_->tokenizer(), {.continues = true}, incomplete).Finish(&delta.text);
+  turn_->stream.Push(std::move(delta));
 }
 
 void ActiveTurn::AddPrompt(std::span<const int32_t> tokens) {
@@ -264,6 +282,8 @@ void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
   TurnEnd end;
   end.reason = step.reason;
   end.stop_string = std::move(step.stop_string);
+  end.kept_text_bytes = step.kept_text_bytes;
+  end.incomplete_character = std::move(step.incomplete_character);
   if (step.reason == FinishReason::kStopToken) end.stop_token = token;
   End(std::move(end));
 }

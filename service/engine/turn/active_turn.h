@@ -130,6 +130,12 @@ class ActiveTurn {
   // Reserves memory for `tokens` more tokens. RESOURCE_EXHAUSTED: the earlier reservation stays.
   absl::Status Reserve(uint64_t tokens);
   void EndAtContext();
+  // Whether the tokens of the turn directly follow the incomplete character of the session (if it
+  // has one), so that they may complete it.
+  bool ContinuesText() const;
+  // Reports the beginning of the turn. If the turn generates and cannot complete the incomplete
+  // character of the session, delivers it as U+FFFD.
+  void PushStarted();
   void AddPrompt(std::span<const int32_t> tokens);
 
   // Removes the oldest part from the parts in flight and returns it. Returns nothing if the turn is
@@ -147,6 +153,8 @@ class ActiveTurn {
   // Puts the session into the state that `status` and the request ask for. True: the history keeps
   // the prompt of the turn.
   bool Restore(const absl::Status& status);
+  // The incomplete character of a session that keeps the prompt. Call it after Restore.
+  TextTail TailAfter(const TurnEnd& end) const;
 
   const std::shared_ptr<Turn> turn_;
   ServedModel* const model_;

@@ -1,10 +1,15 @@
 // How a turn ends, and to which position its session is rolled back if the turn was aborted.
 #include <algorithm>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "service/engine/turn/active_turn.h"
+#include "service/tokenizer/text_decoder.h"
+#include "service/tokenizer/tokenizer.h"
 
 namespace longstream {
 namespace {
@@ -13,6 +18,23 @@ namespace {
 bool EndedFromOutside(const absl::Status& status) {
   return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsUnavailable(status);
+}
+
+// Returns the bytes of an incomplete character at the end of `tokens`. `before`: the bytes of an
+// incomplete character before them.
+std::string IncompleteEnd(const Tokenizer& tokenizer, std::span<const int32_t> tokens,
+                          std::string_view before) {
+  constexpr size_t kMostBytes = 3;  // of an incomplete character
+  size_t begin = tokens.size();
+  for (size_t bytes = 0; begin > 0 && bytes < kMostBytes;) {
+    --begin;
+    if (!tokenizer.IsSpecial(tokens[begin])) bytes += tokenizer.TokenBytes(tokens[begin]).size();
+  }
+  if (begin > 0) before = "";
+  TextDecoder decoder(tokenizer, {.skip_special = true, .continues = true}, before);
+  std::string text;
+  for (const int32_t token : tokens.subspan(begin)) decoder.Push(token, &text);
+  return std::string(decoder.pending());
 }
 
 }  // namespace
@@ -46,11 +68,27 @@ bool ActiveTurn::Restore(const absl::Status& status) {
   return keep > start;
 }
 
+TextTail ActiveTurn::TailAfter(const TurnEnd& end) const {
+  const TextTail& before = history_.tail();
+  if (!generates()) {
+    const bool has_input = history_.size() > history_.start();
+    if (before.bytes.empty() || request().kept_tokens.has_value()) return {};
+    return {before.bytes, before.has_ended || has_input};
+  }
+  if (end.status.ok()) return {end.incomplete_character, /*has_ended=*/false};
+  const std::span<const int32_t> tokens = history_.tokens();
+  const uint64_t prompt_end = history_.start() + meter_.usage().prompt_tokens;
+  return {IncompleteEnd(model_->tokenizer(), tokens.subspan(std::min(prompt_end, tokens.size())),
+                        ContinuesText() ? before.bytes : ""),
+          /*has_ended=*/false};
+}
+
 void ActiveTurn::Conclude() {
   ended_ = true;
   TurnEnd& end = *outcome_;
   const bool began = phase_ != Phase::kWaiting || end.status.ok();
   const bool keeps_prompt = began && Restore(end.status);
+  if (keeps_prompt) history_.set_tail(TailAfter(end));
   history_.Settle(/*whole=*/end.status.ok() && !overread_);
   if (keeps_prompt && request().conversation != nullptr) {
     history_.set_conversation(request().conversation);

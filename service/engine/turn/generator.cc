@@ -19,24 +19,27 @@ StopMatcher Stops(const TurnRequest& request) {
 }
 
 StreamDecoderOptions DecoderOptions(const TurnRequest& request, const Tokenizer& tokenizer,
-                                    const std::vector<int32_t>& history) {
+                                    const std::vector<int32_t>& history, std::string incomplete) {
   StreamDecoderOptions options;
   options.decode.skip_special = true;
   options.decode.continues = std::any_of(
       history.begin(), history.end(), [&](int32_t token) { return !tokenizer.IsSpecial(token); });
   options.start_position = history.size();
   options.min_tokens = request.stop.min_tokens;
+  options.incomplete = std::move(incomplete);
   return options;
 }
 
 }  // namespace
 
 Generator::Generator(const ServedModel& model, const TurnRequest& request,
-                     const std::vector<int32_t>& history, const std::vector<bool>& generated)
+                     const std::vector<int32_t>& history, const std::vector<bool>& generated,
+                     std::string incomplete)
     : request_(request),
+      tokenizer_(model.tokenizer()),
       context_limit_(model.backend().info().context_limit),
       decoder_(model.tokenizer(), Stops(request),
-               DecoderOptions(request, model.tokenizer(), history)) {
+               DecoderOptions(request, model.tokenizer(), history, std::move(incomplete))) {
   const SamplingParams& params = request.sampling;
   sampling_.struct_size = sizeof(sampling_);
   sampling_.seed = params.seed;
@@ -54,16 +57,17 @@ Generator::Generator(const ServedModel& model, const TurnRequest& request,
   for (const auto& [token, bias] : early) early_bias_.push_back({token, BackendBias(bias)});
 
   if (params.UsesHistory()) {
-    for (size_t i = 0; i < history.size(); ++i) Count(history[i], generated[i]);
+    const bool counts_session = params.penalty_scope == PenaltyScope::kSession;
+    for (size_t i = 0; i < history.size(); ++i) Count(history[i], counts_session && generated[i]);
   }
 }
 
-void Generator::Count(int32_t token, bool generated) {
+void Generator::Count(int32_t token, bool counts_as_generated) {
   const auto [it, is_new] = count_index_.try_emplace(token, counts_.size());
   if (is_new) counts_.push_back(ls_token_count{token, 0, 0});
   ls_token_count& count = counts_[it->second];
   ++count.total;
-  count.generated += generated ? 1 : 0;
+  count.generated += counts_as_generated ? 1 : 0;
 }
 
 const ls_sampling* Generator::Sampling(uint64_t ahead) {
@@ -88,28 +92,38 @@ FinishReason Generator::Exhausted(uint64_t drawn, uint64_t position) const {
 
 Generator::Step Generator::Take(int32_t token, uint64_t position) {
   ++drawn_;
-  if (request_.sampling.UsesHistory()) Count(token, true);
+  if (request_.sampling.UsesHistory()) Count(token, /*counts_as_generated=*/true);
   Step step;
   step.delta.tokens = {token};
   step.delta.position = position;
-  step.reason = IsStopToken(token) ? FinishReason::kStopToken : Exhausted(drawn_, position);
+  const bool is_stop_token = IsStopToken(token);
+  step.reason = is_stop_token ? FinishReason::kStopToken : Exhausted(drawn_, position);
 
   // A stop token has no text.
   std::optional<size_t> stop;
-  if (step.reason != FinishReason::kStopToken) {
+  if (!is_stop_token) {
     TextDelta text = decoder_.Push(token);
     step.delta.text = std::move(text.text);
     stop = text.stop;
   }
-  // After the last token, send the text that was held back.
+  // After the last token, send the text that was held back. If the text can go on in a later turn,
+  // that turn may complete an incomplete character.
   if (step.reason != FinishReason::kNone && !stop.has_value()) {
-    TextDelta text = decoder_.Finish();
+    const bool can_go_on = !is_stop_token && position < context_limit_;
+    TextDelta text = can_go_on ? decoder_.Pause() : decoder_.Finish();
     step.delta.text += text.text;
     stop = text.stop;
   }
   if (stop.has_value()) {
     step.reason = FinishReason::kStopString;
     step.stop_string = request_.stop.strings[*stop];
+  }
+  if (step.reason != FinishReason::kNone) {
+    step.kept_text_bytes = decoder_.undelivered_bytes();
+    if (is_stop_token && !tokenizer_.IsSpecial(token)) {
+      step.kept_text_bytes += tokenizer_.TokenBytes(token).size();
+    }
+    step.incomplete_character = decoder_.incomplete();
   }
   return step;
 }

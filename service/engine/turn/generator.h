@@ -20,9 +20,11 @@ namespace longstream {
 class Generator {
  public:
   // `history`: the tokens of the session, including the prompt of the turn. `generated` says which
-  // of them the model drew. REQUIRES: StopMatcher::Create accepts the request's stop strings.
+  // of them the model drew. `incomplete`: the first bytes of a character that the turn may complete
+  // (TextTail). REQUIRES: StopMatcher::Create accepts the request's stop strings.
   Generator(const ServedModel& model, const TurnRequest& request,
-            const std::vector<int32_t>& history, const std::vector<bool>& generated);
+            const std::vector<int32_t>& history, const std::vector<bool>& generated,
+            std::string incomplete);
 
   // How to draw the next token. With `ahead` 1: how to draw the token after it, while the next
   // token is not known yet (see CanLookAhead). Valid until the next call.
@@ -41,17 +43,20 @@ class Generator {
     DeltaEvent delta;  // its log_probs are empty
     FinishReason reason = FinishReason::kNone;
     std::string stop_string;
+    uint64_t kept_text_bytes = 0;      // as TurnEnd's
+    std::string incomplete_character;  // as TurnEnd's
   };
   // Takes in a drawn token. `position`: the position of the session after that token.
   Step Take(int32_t token, uint64_t position);
 
  private:
-  void Count(int32_t token, bool generated);
+  void Count(int32_t token, bool counts_as_generated);
   // Why no token may follow after `drawn` tokens, at `position`. kNone: one may follow.
   FinishReason Exhausted(uint64_t drawn, uint64_t position) const;
   bool IsStopToken(int32_t token) const;
 
   const TurnRequest& request_;
+  const Tokenizer& tokenizer_;
   const uint64_t context_limit_;
 
   ls_sampling sampling_{};

@@ -31,6 +31,9 @@ enum class Priority { kLow, kNormal, kHigh };
 // A bias of -100 or less bans a token, as the wire contract says.
 inline constexpr float kBanBias = -100.0f;
 
+// Which generated tokens the presence and frequency penalties count.
+enum class PenaltyScope { kTurn, kSession };
+
 // How tokens are drawn; backends/api/backend.h (ls_sampling) explains each field.
 struct SamplingParams {
   float temperature = 0.0f;
@@ -40,6 +43,7 @@ struct SamplingParams {
   float repetition_penalty = 1.0f;
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
+  PenaltyScope penalty_scope = PenaltyScope::kTurn;
   std::map<int32_t, float> logit_bias;
   uint64_t seed = 0;
 

@@ -35,6 +35,7 @@ struct TokenLogProb {
 // Generated text and tokens. Deltas that wait for a slow reader are merged into one.
 struct DeltaEvent {
   std::string text;  // whole UTF-8 characters
+  // Empty only if the text stands for an incomplete character of an earlier turn.
   std::vector<int32_t> tokens;
   uint64_t position = 0;  // the session's position after these tokens
   std::vector<TokenLogProb> log_probs;
@@ -72,6 +73,12 @@ struct TurnEnd {
   uint64_t position = 0;
   std::string stop_string;
   int32_t stop_token = -1;
+  // Bytes of text at the end of the session that no delta has: the stop string and what follows it,
+  // or the stop token.
+  uint64_t kept_text_bytes = 0;
+  // The first bytes of a character at the end of the session that further tokens may complete. They
+  // are not part of kept_text_bytes.
+  std::string incomplete_character;
   TurnUsage usage;
 };
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -67,6 +68,8 @@ class TurnHistory {
   // caches have read all tokens that they should.
   void Settle(bool whole);
 
+  const TextTail& tail() const { return lease_.state().tail; }
+  void set_tail(TextTail tail) { lease_.state().tail = std::move(tail); }
   void set_conversation(std::shared_ptr<const chat::History> conversation) {
     lease_.state().conversation = std::move(conversation);
   }

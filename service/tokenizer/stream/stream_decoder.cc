@@ -26,12 +26,12 @@ size_t HeldLength(std::string_view text, size_t held, InvalidUtf8 invalid) {
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, StopMatcher stop_strings,
                              StreamDecoderOptions options)
     : stop_strings_(std::move(stop_strings)),
-      options_(options),
+      options_(std::move(options)),
       invalid_(tokenizer.decode_rules().invalid),
-      decoder_(tokenizer, options.decode) {}
+      decoder_(tokenizer, options_.decode, options_.incomplete) {}
 
 TextDelta StreamDecoder::Push(int32_t token) {
-  const size_t held = decoder_.pending();
+  const size_t held = decoder_.pending().size();
   std::string text;
   decoder_.Push(token, &text);
   ++pushed_;
@@ -42,7 +42,7 @@ TextDelta StreamDecoder::Push(int32_t token) {
     AddTokenEnd(pushed_ - 1, decoded_ + HeldLength(text, held, invalid_));
   }
   decoded_ += text.size();
-  if (decoder_.pending() == 0) AddTokenEnd(pushed_, decoded_);
+  if (decoder_.pending().empty()) AddTokenEnd(pushed_, decoded_);
   return Deliver(text, pushed_ > options_.min_tokens);
 }
 
@@ -52,9 +52,13 @@ TextDelta StreamDecoder::Finish() {
   decoded_ += text.size();
   AddTokenEnd(pushed_, decoded_);
   TextDelta delta = Deliver(text, pushed_ > options_.min_tokens);
-  if (delta.stop) return delta;
-  stop_strings_.Flush(&delta.text);
-  delta.position = options_.start_position + pushed_;
+  if (!delta.stop) Release(&delta);
+  return delta;
+}
+
+TextDelta StreamDecoder::Pause() {
+  TextDelta delta;
+  Release(&delta);
   return delta;
 }
 
@@ -73,13 +77,23 @@ TextDelta StreamDecoder::Deliver(std::string_view text, bool searched) {
   } else {
     delta.text = text;
   }
-  delivered_bytes_ += delta.text.size();
+  Count(delta.text.size(), &delta);
+  return delta;
+}
+
+void StreamDecoder::Release(TextDelta* delta) {
+  const size_t before = delta->text.size();
+  stop_strings_.Flush(&delta->text);
+  Count(delta->text.size() - before, delta);
+}
+
+void StreamDecoder::Count(size_t bytes, TextDelta* delta) {
+  delivered_bytes_ += bytes;
   while (!ends_.empty() && ends_.front().text_end <= delivered_bytes_) {
     delivered_tokens_ = ends_.front().tokens;
     ends_.pop_front();
   }
-  delta.position = options_.start_position + delivered_tokens_;
-  return delta;
+  delta->position = options_.start_position + delivered_tokens_;
 }
 
 }  // namespace longstream

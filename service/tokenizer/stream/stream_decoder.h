@@ -4,6 +4,10 @@
 // splits a UTF-8 character or contains part of a stop string, because undecided text is held back.
 // The length of the longest stop string bounds the memory.
 //
+// If more tokens may come later, in another decoder, Pause ends a stream instead of Finish. Then
+// the incomplete character at the end is not part of the deltas, and the other decoder begins with
+// it.
+//
 // Not thread-safe. Each generated text needs its own decoder.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_STREAM_STREAM_DECODER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_STREAM_STREAM_DECODER_H_
@@ -28,6 +32,8 @@ struct StreamDecoderOptions {
   uint64_t start_position = 0;
   // The text of the first min_tokens tokens is not searched for stop strings.
   uint64_t min_tokens = 0;
+  // incomplete() of the decoder of the tokens before, if this decoder continues their text.
+  std::string incomplete = {};
 };
 
 // The text that can be sent after a token.
@@ -48,13 +54,22 @@ class StreamDecoder {
                 StreamDecoderOptions options = {});
 
   // Takes the next token and returns the text that can be sent. REQUIRES: no delta had a stop, and
-  // Finish was not called.
+  // neither Finish nor Pause was called.
   TextDelta Push(int32_t token);
 
   // Returns the text that was held back. An incomplete character becomes U+FFFD. The position of
   // the delta covers every token, unless that U+FFFD completes a stop string. REQUIRES: as for
   // Push.
   TextDelta Finish();
+
+  // Returns the text that was held back, without an incomplete character. REQUIRES: as for Push.
+  TextDelta Pause();
+
+  // The bytes of an incomplete character at the end. Valid until the decoder changes.
+  std::string_view incomplete() const { return decoder_.pending(); }
+  // How many bytes of text no delta has, without incomplete(). After a stop: the stop string and
+  // the text after it.
+  uint64_t undelivered_bytes() const { return decoded_ - delivered_bytes_; }
 
  private:
   // The text of the first `tokens` tokens ends at byte `text_end` of the whole text.
@@ -65,6 +80,10 @@ class StreamDecoder {
 
   void AddTokenEnd(uint64_t tokens, uint64_t text_end);
   TextDelta Deliver(std::string_view text, bool searched);
+  // Adds the text that may begin a stop string to the delta.
+  void Release(TextDelta* delta);
+  // Counts `bytes` more bytes of text as delivered in `delta`.
+  void Count(size_t bytes, TextDelta* delta);
 
   StopMatcher stop_strings_;
   const StreamDecoderOptions options_;

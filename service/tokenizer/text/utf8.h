@@ -32,7 +32,10 @@ enum class InvalidUtf8 {
 // the cuts. Not thread-safe.
 class Utf8Stream {
  public:
-  explicit Utf8Stream(InvalidUtf8 invalid = InvalidUtf8::kOneReplacement) : invalid_(invalid) {}
+  // `pending`: what another stream held back, if this stream continues its bytes.
+  explicit Utf8Stream(InvalidUtf8 invalid = InvalidUtf8::kOneReplacement,
+                      std::string_view pending = {})
+      : invalid_(invalid), pending_(pending) {}
 
   // Appends to *text all complete characters. Holds back an incomplete character at the end.
   void Push(std::string_view bytes, std::string* text);
@@ -40,8 +43,8 @@ class Utf8Stream {
   // If an incomplete character is held back, appends U+FFFD instead of it.
   void Finish(std::string* text);
 
-  // How many bytes are held back, at most 3.
-  size_t pending() const { return pending_.size(); }
+  // The bytes that are held back, at most 3. Valid until the stream changes.
+  std::string_view pending() const { return pending_; }
 
  private:
   void Replace(size_t length, std::string* text) const;

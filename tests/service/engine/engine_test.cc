@@ -143,12 +143,21 @@ TEST(Engine, UnicodeIsNeverSplit) {
       << "the model wrote no character of several bytes, so nothing was tested";
 }
 
+// No sampling parameter changes the log-probabilities.
 TEST(Engine, LogProbsAreThoseOfAScore) {
   TestEngine engine;
   const auto session = engine.Open();
   SessionTurnRequest request = Generate(session, "some prompt", 30);
   request.log_probs = true;
   request.top_log_probs = 3;
+  request.sampling.temperature = 1.7f;
+  request.sampling.top_k = 100;
+  request.sampling.top_p = 0.9f;
+  request.sampling.min_p = 0.001f;
+  request.sampling.repetition_penalty = 1.5f;
+  request.sampling.presence_penalty = 1.0f;
+  request.sampling.frequency_penalty = 0.5f;
+  request.sampling.logit_bias = {{'A', 2.0f}, {'B', kBanBias}};
   const Outcome generated = RunTurn(*engine, NewTurn(request));
   ASSERT_EQ(generated.log_probs.size(), 30u);
 
@@ -207,14 +216,15 @@ TEST(Engine, AppendedPiecesEqualOnePrompt) {
   EXPECT_EQ(generated.end.usage.reused_tokens, 499u);
 }
 
-// The fork draws the same tokens as its source. The fork's penalties also count the tokens that the
-// source's turns have drawn.
+// The fork draws the same tokens as its source. If the fork's penalties count the session, they
+// also count the tokens that the source's turns have drawn.
 TEST(Engine, ForkContinuesAlike) {
   TestEngine engine;
   const auto source = engine.Open();
   const auto generate = [](const std::shared_ptr<Session>& session, const char* prompt) {
     SessionTurnRequest request = Generate(session, prompt, 20);
     request.sampling.presence_penalty = 2.0f;
+    request.sampling.penalty_scope = PenaltyScope::kSession;
     return NewTurn(request);
   };
   RunTurn(*engine, generate(source, "fork me"));
@@ -236,6 +246,31 @@ TEST(Engine, PenaltiesSeeTheHistory) {
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   std::set<int32_t> distinct(outcome.tokens.begin(), outcome.tokens.end());
   EXPECT_EQ(distinct.size(), outcome.tokens.size());
+}
+
+// The first turn has drawn the token that the second would draw too. The penalties of the second
+// turn count it only if they count the session.
+TEST(Engine, PenaltiesCountTheTurnUnlessTheyCountTheSession) {
+  TestEngine engine;
+  const auto draw = [&](bool presence, PenaltyScope scope) {
+    const auto session = engine.Open();
+    SessionTurnRequest request = Generate(session, "q", 1);
+    request.sampling.temperature = 0.0f;
+    request.sampling.logit_bias = {{'A', 60.0f}};
+    const std::vector<int32_t> first = RunTurn(*engine, NewTurn(request)).tokens;
+    EXPECT_EQ(first, Bytes("A"));
+    (presence ? request.sampling.presence_penalty : request.sampling.frequency_penalty) = 100.0f;
+    request.sampling.penalty_scope = scope;
+    request.max_tokens = 2;
+    return RunTurn(*engine, NewTurn(request)).tokens;
+  };
+  for (const bool presence : {true, false}) {
+    const std::vector<int32_t> turn = draw(presence, PenaltyScope::kTurn);
+    ASSERT_EQ(turn.size(), 2u);
+    EXPECT_EQ(turn[0], 'A') << "an earlier turn drew it";
+    EXPECT_NE(turn[1], 'A') << "this turn drew it";
+    EXPECT_NE(draw(presence, PenaltyScope::kSession)[0], 'A');
+  }
 }
 
 // Presence and frequency penalties count the generated tokens and not the tokens of the prompt.

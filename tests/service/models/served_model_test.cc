@@ -58,6 +58,7 @@ TEST_F(ServedModelTest, EachDemoCheckpointGetsItsBackend) {
     const auto model = Load();
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_EQ((*model)->backend().plugin().name(), name);
+    EXPECT_EQ((*model)->defaults().temperature, 1.0f) << "greedy answers would be blanks";
   }
 }
 

@@ -86,6 +86,37 @@ TEST_F(ServerChatTest, TurnsGiveWhatTheWholeTextGives) {
   EXPECT_EQ(second.text, AnswerToText(text + first.text + rest).text);
 }
 
+// The reply in the conversation has U+FFFD for the character that max_tokens cut. The next answer
+// does not begin with it.
+TEST_F(ServerChatTest, AReplyThatEndsWithinACharacterIsRepaired) {
+  const std::string id = Open();
+  v1::GenerateRequest request = ChatRequest(id, {{"user", "hi"}});
+  (*request.mutable_sampling()->mutable_logit_bias())[0xE2] = 100;
+  request.mutable_sampling()->set_temperature(0);
+  request.set_max_tokens(1);
+  const Generated first = Generate(request);
+  ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+  EXPECT_EQ(first.text, "");
+  EXPECT_EQ(first.finish.incomplete_character(), "\xE2");
+
+  const Generated second = Generate(ChatRequest(id, {{"user", "more"}}));
+  ASSERT_TRUE(second.status.ok()) << second.status.error_message();
+  const std::string text = "[user]hi<end>[assistant]\uFFFD<end>[user]more<end>[assistant]";
+  EXPECT_EQ(second.text, AnswerToText(text).text);
+  EXPECT_EQ(second.finish.position(), text.size() + second.tokens.size());
+
+  // A turn that is refused leaves the character as it was.
+  const std::string other = Open();
+  request.set_session_id(other);
+  EXPECT_EQ(Generate(request).finish.incomplete_character(), "\xE2");
+  EXPECT_FALSE(Generate(ChatRequest(other, {{"bad", ""}})).status.ok());
+  v1::GenerateRequest rest = Request(other);
+  rest.clear_input();
+  (*rest.mutable_sampling()->mutable_logit_bias())[0x82] = 100;
+  rest.set_max_tokens(1);
+  EXPECT_EQ(Generate(rest).finish.incomplete_character(), "\xE2\x82");
+}
+
 TEST_F(ServerChatTest, WhatTheTemplateLeavesOutIsReplaced) {
   const std::string id = Open();
   v1::GenerateRequest begin = ChatRequest(id, {{"user", "hi"}, {"assistant", "um|ho"}});

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -99,16 +100,32 @@ std::vector<BadRequest> BadRequests() {
        "top_log_probs: expected 0 ... 20, found 21"},
       {"top_log_probs alone", [](auto* r) { r->set_top_log_probs(5); }, kInvalid,
        "top_log_probs: expected 0 without log_probs, found 5"},
+  };
+}
+
+std::vector<BadRequest> BadEnumValues() {
+  constexpr StatusCode kInvalid = StatusCode::INVALID_ARGUMENT;
+  return {
       {"on_abort", [](auto* r) { r->set_on_abort(static_cast<v1::OnAbort>(9)); }, kInvalid,
        "on_abort: unknown value 9"},
       {"priority", [](auto* r) { r->set_priority(static_cast<v1::Priority>(9)); }, kInvalid,
        "priority: unknown value 9"},
+      {"penalty_scope",
+       [](auto* r) { r->mutable_sampling()->set_penalty_scope(static_cast<v1::PenaltyScope>(9)); },
+       kInvalid, "sampling.penalty_scope: unknown value 9"},
+      {"stop_text", [](auto* r) { r->mutable_stop()->set_stop_text(static_cast<v1::StopText>(9)); },
+       kInvalid, "stop.stop_text: unknown value 9"},
+      {"stop_text that is to come",
+       [](auto* r) { r->mutable_stop()->set_stop_text(v1::STOP_TEXT_DROP); },
+       StatusCode::UNIMPLEMENTED, "stop.stop_text: STOP_TEXT_DROP is not supported yet"},
   };
 }
 
 TEST_F(ServerTest, BadRequestsAreNamedAndChangeNothing) {
   const std::string id = Open();
-  for (const BadRequest& bad : BadRequests()) {
+  std::vector<BadRequest> requests = BadRequests();
+  for (BadRequest& bad : BadEnumValues()) requests.push_back(std::move(bad));
+  for (const BadRequest& bad : requests) {
     v1::GenerateRequest request = Request(id);
     bad.spoil(&request);
     const Generated generated = Generate(request);

@@ -156,6 +156,52 @@ TEST(StreamDecoder, AgreesWithDecode) {
   }
 }
 
+// For random bytes in random tokens, and streams that pause between them: the deltas of all streams
+// joined equal Decode of the tokens.
+TEST(StreamDecoder, AnotherDecoderGoesOnAfterAPause) {
+  std::mt19937 random(12);
+  constexpr std::string_view kBytes = "ab\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xFF\xED\xA0";
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::vector<std::string> tokens(1 + random() % 20);
+    std::vector<int32_t> ids;
+    for (std::string& token : tokens) {
+      for (size_t n = random() % 5; n > 0; --n) token += kBytes[random() % kBytes.size()];
+      ids.push_back(static_cast<int32_t>(ids.size()));
+    }
+    const ListTokenizer tokenizer(tokens);
+    std::string text;
+    std::string incomplete;
+    for (size_t i = 0; i < ids.size();) {
+      // The stop strings hold text back and never occur.
+      StreamDecoder decoder(
+          tokenizer, Matcher({"ab\u20acba!", "\uFFFD!"}),
+          {.decode = {.continues = true}, .start_position = i, .incomplete = incomplete});
+      const size_t end = i + 1 + random() % (ids.size() - i);
+      for (; i < end; ++i) text += decoder.Push(ids[i]).text;
+      const TextDelta paused = decoder.Pause();
+      text += paused.text;
+      incomplete = decoder.incomplete();
+      EXPECT_LE(incomplete.size(), 3u);
+      EXPECT_EQ(ValidUtf8Prefix(paused.text), paused.text.size());
+      EXPECT_LE(paused.position, end);
+      EXPECT_EQ(paused.position == end, incomplete.empty());
+      EXPECT_EQ(decoder.undelivered_bytes(), 0u);
+    }
+    StreamDecoder last(tokenizer, StopMatcher(), {.incomplete = incomplete});
+    EXPECT_EQ(text + last.Finish().text, tokenizer.Decode(ids));
+  }
+}
+
+TEST(StreamDecoder, CountsTheTextFromAStopStringOn) {
+  const ListTokenizer tokenizer({"so. ", "A\u20ac", "\u20ac\n\xE2"});
+  StreamDecoder decoder(tokenizer, Matcher({"\u20ac\u20ac"}));
+  EXPECT_EQ(decoder.Push(0).text, "so. ");
+  EXPECT_EQ(decoder.Push(1).text, "A");
+  EXPECT_TRUE(decoder.Push(2).stop.has_value());
+  EXPECT_EQ(decoder.undelivered_bytes(), std::string_view("\u20ac\u20ac\n").size());
+  EXPECT_EQ(decoder.incomplete(), "\xE2");
+}
+
 // Take all bytes up to the end of a token. The token is covered when the text to which these bytes
 // decode has been released. Here each byte is a token.
 TEST(StreamDecoder, PositionsFollowTheirDefinition) {

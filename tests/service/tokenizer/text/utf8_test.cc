@@ -97,10 +97,10 @@ TEST(Utf8Stream, HoldsBackNoMoreThanAnIncompleteCharacter) {
   std::string text;
   stream.Push("ok \xF0\x9F\x98", &text);
   EXPECT_EQ(text, "ok ");
-  EXPECT_EQ(stream.pending(), 3u);
+  EXPECT_EQ(stream.pending().size(), 3u);
   stream.Push("\x80!", &text);
   EXPECT_EQ(text, "ok \U0001F600!");
-  EXPECT_EQ(stream.pending(), 0u);
+  EXPECT_EQ(stream.pending().size(), 0u);
   stream.Push("\xE2", &text);
   stream.Finish(&text);
   stream.Finish(&text);
