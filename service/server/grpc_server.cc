@@ -16,6 +16,9 @@
 namespace longstream {
 namespace {
 
+// The time that clients get to close their connections, after the calls of our service have ended.
+constexpr absl::Duration kGoodbye = absl::Seconds(1);
+
 // gRPC's plugins are process-wide and must be chosen before the first server is built.
 void EnablePlugins() {
   static std::once_flag once;
@@ -93,7 +96,10 @@ void GrpcServer::SetNotServing() {
 void GrpcServer::Shutdown(MonotonicTime deadline) {
   if (server_ == nullptr) return;
   service_->WaitForCalls(deadline);
-  server_->Shutdown(std::chrono::system_clock::now());
+  // gRPC first tells all connections that it goes away: GOAWAY with NO_ERROR. A connection without
+  // calls is closed when its client has answered. What is left after kGoodbye is closed by force,
+  // which sends GOAWAY with INTERNAL_ERROR to clients that have not answered.
+  server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kGoodbye));
   server_->Wait();
   // gRPC is done with every call, so all turns have ended. A thread that woke a call or that
   // encodes its text may still use the call for a moment.

@@ -60,9 +60,9 @@ class GrpcServer {
   // Sets every status to NOT_SERVING.
   void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Waits for the running calls of our service, at most until `deadline`. Then cancels the
-  // remaining calls and closes every connection, including idle ones. When it returns, no call
-  // exists any more.
+  // Waits for the running calls of our service, at most until `deadline`. Then tells the clients
+  // that the server goes away. A second later it cancels the remaining calls and closes the
+  // connections that are still open. When it returns, no call exists any more.
   void Shutdown(MonotonicTime deadline);
 
  private:

@@ -123,7 +123,7 @@ ROOMS = {
     "service/server": "service/chat service/clock service/engine/turn service/jinja/values"
                       " service/models service/serving service/sessions service/tokenizer"
                       " service/tokenizer/stream service/tokenizer/text",
-    # This row is for main.cc.
+    # This row is for main.cc and the files beside it.
     "service": "kernels/core service/clock service/config service/metrics service/models"
                " service/server service/serving",
 
