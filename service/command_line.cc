@@ -7,7 +7,8 @@
 
 namespace longstream {
 
-absl::Status ReadCommandLine(int argc, char** argv, ServerConfig* config, int* exit_code) {
+absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, int* exit_code) {
+  ServerConfig* const config = &command_line->config;
   CLI::App app("Longstream: session-based streaming generation over gRPC.");
   app.footer(
       "Examples:\n"
@@ -28,6 +29,9 @@ absl::Status ReadCommandLine(int argc, char** argv, ServerConfig* config, int* e
       app.add_option("--threads", flags.threads, "compute threads; 0: one per core");
   CLI::Option* level = app.add_option("--log-level", flags.log_level, "lowest level that is logged")
                            ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  app.add_flag("--check-config", command_line->check_config,
+               "check the configuration, the plugins and the files of the models, print the result "
+               "and exit with 0 or 1; no weights are loaded");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

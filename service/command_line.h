@@ -7,9 +7,15 @@
 
 namespace longstream {
 
-// Reads the configuration. Flags override the file, and the file overrides the defaults. CANCELLED:
-// the program must exit with *exit_code, for example after --help.
-absl::Status ReadCommandLine(int argc, char** argv, ServerConfig* config, int* exit_code);
+struct CommandLine {
+  ServerConfig config;
+  bool check_config = false;  // only check the configuration and the files that it names
+};
+
+// Reads the command line and the configuration. Flags override the file, and the file overrides the
+// defaults. CANCELLED: the program must exit with *exit_code, for example after --help. After any
+// other error, check_config is set.
+absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, int* exit_code);
 
 }  // namespace longstream
 

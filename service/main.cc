@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "service/check_config.h"
 #include "service/command_line.h"
 #include "service/config/server_config.h"
 #include "service/metrics/json_log.h"
@@ -48,14 +49,16 @@ std::string ReasonOfException() {
 }
 
 int Run(int argc, char** argv, const sigset_t& signals) {
-  ServerConfig config;
+  CommandLine command_line;
   int exit_code = 2;
-  const absl::Status status = ReadCommandLine(argc, argv, &config, &exit_code);
+  const absl::Status status = ReadCommandLine(argc, argv, &command_line, &exit_code);
   if (absl::IsCancelled(status)) return exit_code;
   if (!status.ok()) {
     std::cerr << "longstream-server: " << status.message() << "\n";
-    return 2;
+    return command_line.check_config ? 1 : 2;
   }
+  const ServerConfig& config = command_line.config;
+  if (command_line.check_config) return CheckConfiguration(config, std::cout);
   const JsonLog log(config.log_level);
   try {
     return Serve(config, log, signals);

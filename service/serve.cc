@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +23,7 @@
 #include "service/config/server_config.h"
 #include "service/metrics/json_log.h"
 #include "service/metrics/metrics_server.h"
+#include "service/model_sources.h"
 #include "service/models/host.h"
 #include "service/models/plugin.h"
 #include "service/server/grpc_server.h"
@@ -36,33 +36,6 @@ namespace {
 
 // After every turn has ended, calls have this much time to deliver their last messages.
 constexpr absl::Duration kLastMessages = absl::Seconds(2);
-
-// Finds the plugin directory relative to the binary: `plugins` beside `bin` in a build, or the
-// directory of an installation under any prefix.
-std::filesystem::path DefaultPluginDirectory() {
-  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  std::filesystem::path built = here.parent_path() / "plugins";
-  if (std::filesystem::is_directory(built)) return built;
-  return (here / LONGSTREAM_PLUGINS_FROM_BINARY).lexically_normal();
-}
-
-std::vector<ModelSource> Sources(const ServerConfig& config) {
-  std::vector<ModelSource> sources;
-  for (const ModelConfig& model : config.models) {
-    ModelSource source;
-    source.name = model.name;
-    source.directory = model.directory;
-    source.backend = model.backend;
-    source.device = model.device;
-    source.options_json = model.options_json;
-    source.version = model.version;
-    source.cache_bytes_budget = model.cache_bytes;
-    source.max_batch_tokens = config.max_batch_tokens;
-    source.max_batch_sequences = config.max_batch_sequences;
-    sources.push_back(std::move(source));
-  }
-  return sources;
-}
 
 GrpcServer::Options ServerOptions(const ServerConfig& config) {
   GrpcServer::Options options;
@@ -151,8 +124,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   RedirectLibraryLogs([library_log = log](std::string_view library, std::string_view text) {
     library_log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
   });
-  const std::string plugin_directory =
-      config.plugin_directory.empty() ? DefaultPluginDirectory().string() : config.plugin_directory;
+  const std::string plugin_directory = PluginDirectoryOf(config);
   absl::StatusOr<PluginDirectory> plugins = LoadPluginDirectory(plugin_directory);
   if (!plugins.ok()) return Fail(log, plugins.status());
   for (const absl::Status& refused : plugins->refused) {
@@ -187,7 +159,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
     log.Write(LogLevel::kError, "turn_failed",
               {{"model", std::string(model)}, {"error", absl::StrCat(status.message())}});
   };
-  ModelRegistry models(options, Sources(config),
+  ModelRegistry models(options, ModelSourcesOf(config),
                        [&announcer](const ModelStatus& status) { announcer.Announce(status); });
   std::optional<SessionManager> sessions;
   std::unique_ptr<GrpcServer> server;

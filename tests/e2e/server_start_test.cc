@@ -52,6 +52,54 @@ TEST_F(ServerStartTest, TooFewThreadsEndTheStartWithASentence) {
   }
 }
 
+// The output of `--check-config` with these arguments, and its exit code.
+ServerRun CheckConfig(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {"-c", "exec \"$@\" >&2", "bash", kBinary, "--check-config"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return RunServer("/bin/bash", all);
+}
+
+TEST_F(ServerStartTest, CheckConfigPrintsWhatItFound) {
+  const std::string dense = std::string(LONGSTREAM_SOURCE_DIR) + "/models/demo/dense";
+  const ServerRun run =
+      CheckConfig({"--model", "m=" + minimal_.string(), "--model", "d=" + dense + ",device=cpu"});
+  EXPECT_EQ(run.exit_code, 0) << run.log;
+  EXPECT_THAT(run.log, HasSubstr("  dense.cpu, version "));
+  EXPECT_THAT(run.log, HasSubstr("model m: " + minimal_.string() +
+                                 "\n  plugin: minimal.cpu\n"
+                                 "  weights: 0 safetensors files, 0 bytes\n  tokenizer: byte\n"));
+  EXPECT_THAT(run.log, HasSubstr("model d: " + dense + "\n  plugin: dense.cpu\n  weights: 1 "));
+  EXPECT_THAT(run.log, HasSubstr("the configuration is usable"));
+}
+
+TEST_F(ServerStartTest, CheckConfigNamesEveryFault) {
+  const TemporaryDirectory shards;
+  shards.Write("config.json", R"({"model_type": "minimal"})");
+  shards.Write("model.safetensors.index.json", R"({"weight_map": {"a": "x.safetensors"}})");
+  const TemporaryDirectory tokenizer;
+  tokenizer.Write("config.json", R"({"model_type": "minimal"})");
+  tokenizer.Write("tokenizer.json", "{");
+  const ServerRun run =
+      CheckConfig({"--model", "a=/nowhere", "--model", "b=" + shards.string(), "--model",
+                   "c=" + tokenizer.string(), "--model", "m=" + minimal_.string()});
+  EXPECT_EQ(run.exit_code, 1) << run.log;
+  EXPECT_THAT(run.log, HasSubstr("model a: /nowhere\n  error: "));
+  EXPECT_THAT(run.log, HasSubstr("  error: " + shards.string() +
+                                 "/x.safetensors: No such file or directory\n"));
+  EXPECT_THAT(run.log, HasSubstr("model c: " + tokenizer.string() + "\n  error: "));
+  EXPECT_THAT(run.log, HasSubstr("\nerrors: 3\n"));
+}
+
+TEST_F(ServerStartTest, CheckConfigOfAWrongFileExitsWith1) {
+  const TemporaryDirectory directory;
+  directory.Write("server.yaml", "threads: many\n");
+  const ServerRun run = CheckConfig({"--config", directory.string() + "/server.yaml"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.log, HasSubstr("server.yaml:1: threads: expected a whole number"));
+  EXPECT_EQ(CheckConfig({"--plugins", "/nowhere", "--model", "m=" + minimal_.string()}).log,
+            "error: plugin directory /nowhere: No such file or directory\nerrors: 1\n");
+}
+
 TEST_F(ServerStartTest, TooLittleAddressSpaceEndsTheStartWithASentence) {
   std::vector<std::string> arguments = {"-c", "ulimit -v 204800; exec \"$@\"", "bash", kBinary};
   for (const std::string& argument : Arguments()) arguments.push_back(argument);
