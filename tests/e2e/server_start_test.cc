@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
+#include "client/connection.h"
 #include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
@@ -98,6 +100,27 @@ TEST_F(ServerStartTest, CheckConfigOfAWrongFileExitsWith1) {
   EXPECT_THAT(run.log, HasSubstr("server.yaml:1: threads: expected a whole number"));
   EXPECT_EQ(CheckConfig({"--plugins", "/nowhere", "--model", "m=" + minimal_.string()}).log,
             "error: plugin directory /nowhere: No such file or directory\nerrors: 1\n");
+}
+
+// A limit on the address space below the machine's memory lowers the budget of the caches. It does
+// not keep a model from loading.
+TEST_F(ServerStartTest, ALimitOnAddressSpaceLowersTheBudget) {
+  const std::string demo = std::string(LONGSTREAM_SOURCE_DIR) + "/models/demo/";
+  for (const char* gigabytes : {"3", "6"}) {
+    for (const char* name : {"dense", "hwfa2", "hypenet"}) {
+      ServerProcess server(
+          "/bin/bash", {"-c", "ulimit -v $(($1 << 20)); shift; exec \"$@\"", "bash", gigabytes,
+                        kBinary, "--threads", "2", "--model", "m=" + demo + name + ",device=cpu"});
+      client::Connection connection(server.address());
+      connection.WaitUntilServing("m", std::chrono::seconds(30));
+      v1::GenerateRequest request;
+      request.set_session_id(connection.Open("m").session_id());
+      request.mutable_input()->set_text("def main():");
+      request.set_max_tokens(5);
+      EXPECT_EQ(connection.Generate(request).tokens(), 5) << name << " " << gigabytes;
+      EXPECT_EQ(server.Stop(), 0);
+    }
+  }
 }
 
 TEST_F(ServerStartTest, TooLittleAddressSpaceEndsTheStartWithASentence) {
