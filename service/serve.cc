@@ -37,11 +37,27 @@ namespace {
 // After every turn has ended, calls have this much time to deliver their last messages.
 constexpr absl::Duration kLastMessages = absl::Seconds(2);
 
-GrpcServer::Options ServerOptions(const ServerConfig& config) {
+// Logs a call that ended with an error. The messages of errors that clients cause may repeat their
+// input, so they are not logged, and only at the level debug.
+void LogFailedCall(const JsonLog& log, std::string_view request_id, std::string_view method,
+                   const absl::Status& status) {
+  const bool is_ours = absl::IsInternal(status) || absl::IsUnknown(status);
+  log.Write(is_ours ? LogLevel::kError : LogLevel::kDebug, "call_failed",
+            {{"request_id", std::string(request_id)},
+             {"method", std::string(method)},
+             {"code", absl::StatusCodeToString(status.code())},
+             {"error", is_ours ? std::string(status.message()) : ""}});
+}
+
+GrpcServer::Options ServerOptions(const ServerConfig& config, const JsonLog& log) {
   GrpcServer::Options options;
   options.listen = config.listen;
   options.max_message_bytes = static_cast<int>(config.max_message_bytes);
   options.max_transit_bytes = config.max_transit_bytes;
+  options.on_call_failure = [&log](std::string_view request_id, std::string_view method,
+                                   const absl::Status& status) {
+    LogFailedCall(log, request_id, method, status);
+  };
   return options;
 }
 
@@ -96,8 +112,8 @@ size_t LeastThreads(const ServerConfig& config) {
 }
 
 // Starts `count` threads at once and ends them again. Throws std::system_error if the system does
-// not give so many. gRPC ends the program if it can start none of its threads, so the server finds
-// out before.
+// not give so many. If gRPC cannot start one of its first threads, it ends the program by a signal.
+// So the server finds out before.
 void TryThreads(size_t count) {
   absl::Notification end;
   std::vector<std::jthread> threads;
@@ -169,7 +185,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   sessions.emplace(&models, SessionManager::Options{config.max_sessions, config.idle_timeout,
                                                     config.max_idle_timeout});
   absl::StatusOr<std::unique_ptr<GrpcServer>> listening =
-      GrpcServer::Start(ServerOptions(config), &models, &*sessions);
+      GrpcServer::Start(ServerOptions(config, log), &models, &*sessions);
   if (!listening.ok()) return Fail(log, listening.status());
   server = *std::move(listening);
   announcer.SetServer(server.get());
