@@ -44,8 +44,18 @@ const char* CodeName(grpc::StatusCode code) {
 // call if the server hangs.
 constexpr std::chrono::seconds kCloseTimeout{5};
 
-void Check(const grpc::Status& status) {
-  if (!status.ok()) throw CallError(status);
+// The server's id of the call, under which its log has the failure; "": it has none. Only failures
+// of the server itself are logged at the usual level.
+std::string LoggedId(const grpc::ClientContext& context, const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::INTERNAL) return "";
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto found = metadata.find("x-request-id");
+  return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
+}
+
+// Throws CallError unless the call has ended with OK.
+void Check(const grpc::ClientContext& context, const grpc::Status& status) {
+  if (!status.ok()) throw CallError(status, LoggedId(context, status));
 }
 
 // The context of a call. An interrupt cancels the call.
@@ -108,9 +118,10 @@ void Generation::Add(const v1::GenerateResponse& response, double seconds) {
   log_probs.insert(log_probs.end(), delta.log_probs().begin(), delta.log_probs().end());
 }
 
-CallError::CallError(const grpc::Status& status)
+CallError::CallError(const grpc::Status& status, const std::string& request_id)
     : std::runtime_error(std::string(CodeName(status.error_code())) + ": " +
-                         status.error_message()),
+                         status.error_message() +
+                         (request_id.empty() ? "" : " (request id " + request_id + ")")),
       status_(status),
       exit_code_(status.error_code() == grpc::StatusCode::UNAVAILABLE ? kNoServer : kCallFailed) {}
 
@@ -150,7 +161,7 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
 std::vector<v1::Model> Connection::Models() {
   Call call;
   v1::ListModelsResponse response;
-  Check(stubs_->longstream.ListModels(&call.context, {}, &response));
+  Check(call.context, stubs_->longstream.ListModels(&call.context, {}, &response));
   return {response.models().begin(), response.models().end()};
 }
 
@@ -159,7 +170,7 @@ v1::Model Connection::Model(const std::string& name) {
   v1::GetModelRequest request;
   v1::Model model;
   request.set_name(name);
-  Check(stubs_->longstream.GetModel(&call.context, request, &model));
+  Check(call.context, stubs_->longstream.GetModel(&call.context, request, &model));
   return model;
 }
 
@@ -169,7 +180,7 @@ v1::Session Connection::Open(const std::string& model, const std::string& id) {
   v1::Session session;
   request.set_model(model);
   request.set_session_id(id);
-  Check(stubs_->longstream.OpenSession(&call.context, request, &session));
+  Check(call.context, stubs_->longstream.OpenSession(&call.context, request, &session));
   return session;
 }
 
@@ -178,7 +189,7 @@ v1::Session Connection::Get(const std::string& id) {
   v1::GetSessionRequest request;
   v1::Session session;
   request.set_session_id(id);
-  Check(stubs_->longstream.GetSession(&call.context, request, &session));
+  Check(call.context, stubs_->longstream.GetSession(&call.context, request, &session));
   return session;
 }
 
@@ -188,7 +199,7 @@ v1::Session Connection::Fork(const std::string& id, const std::string& new_id) {
   v1::Session session;
   request.set_session_id(id);
   request.set_new_session_id(new_id);
-  Check(stubs_->longstream.ForkSession(&call.context, request, &session));
+  Check(call.context, stubs_->longstream.ForkSession(&call.context, request, &session));
   return session;
 }
 
@@ -202,7 +213,7 @@ v1::AppendResponse Connection::Append(const std::string& id, const std::string& 
   // If a write fails, Finish returns the reason.
   writer->Write(request);
   writer->WritesDone();
-  Check(writer->Finish());
+  Check(call.context, writer->Finish());
   return response;
 }
 
@@ -213,7 +224,7 @@ std::vector<v1::Session> Connection::Sessions(const std::string& model) {
   do {
     Call call;
     v1::ListSessionsResponse response;
-    Check(stubs_->longstream.ListSessions(&call.context, request, &response));
+    Check(call.context, stubs_->longstream.ListSessions(&call.context, request, &response));
     sessions.insert(sessions.end(), response.sessions().begin(), response.sessions().end());
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
@@ -226,7 +237,7 @@ v1::CloseSessionResponse Connection::Close(const std::string& id) {
   v1::CloseSessionRequest request;
   v1::CloseSessionResponse response;
   request.set_session_id(id);
-  Check(stubs_->longstream.CloseSession(&context, request, &response));
+  Check(context, stubs_->longstream.CloseSession(&context, request, &response));
   return response;
 }
 
@@ -249,7 +260,7 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
   }
   const grpc::Status status = reader->Finish();
   if (thrown) std::rethrow_exception(thrown);
-  Check(status);
+  Check(call.context, status);
   return generation;
 }
 
@@ -257,7 +268,7 @@ Generation Connection::Collect(const v1::GenerateRequest& request) {
   Call call;
   Collector collector;
   stubs_->longstream.async()->Generate(&call.context, &request, &collector);
-  Check(collector.Run());
+  Check(call.context, collector.Run());
   return collector.TakeGeneration();
 }
 
@@ -270,7 +281,7 @@ v1::ScoreSummary Connection::Score(const v1::ScoreRequest& request, const OnPiec
     if (response.has_summary()) summary = response.summary();
     if (on_piece) on_piece(response);
   }
-  Check(reader->Finish());
+  Check(call.context, reader->Finish());
   return summary;
 }
 

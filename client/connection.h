@@ -23,7 +23,8 @@ enum ExitCode { kOk = 0, kCallFailed = 1, kUsage = 2, kNoServer = 3, kOutputFail
 // A call that the server refused or did not answer.
 class CallError : public std::runtime_error {
  public:
-  explicit CallError(const grpc::Status& status);
+  // `request_id`: the id of the call in the server's log; may be empty.
+  explicit CallError(const grpc::Status& status, const std::string& request_id = "");
 
   int exit_code() const { return exit_code_; }
   const char* code_name() const;  // "NOT_FOUND"

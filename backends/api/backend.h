@@ -224,7 +224,8 @@ typedef struct ls_logit_bias {
  *   1 repetition_penalty r over tokens with total > 0:  z > 0 ? z / r : z * r
  *   2 z -= presence_penalty * (generated > 0) + frequency_penalty * generated
  *   3 z += bias
- *   4 temperature 0: the argmax, ties to the lowest id. Otherwise z /= temperature, then
+ *   4 temperature 0: the argmax, ties to the lowest id. Otherwise z /= temperature. If the largest
+ *     quotient is infinite in f32: the argmax of the z before the division. Otherwise
  *   5 top_k: keep the k largest; among equal ones at the border keep the lowest ids
  *   6 top_p: of these, keep the most probable ones, as few as have a total probability >= top_p
  *   7 min_p: of these, keep the tokens with a probability >= min_p * the largest one

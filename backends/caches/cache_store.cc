@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/core/address_space.h"
 #include "kernels/core/physical_memory.h"
 
 namespace longstream {
@@ -18,10 +19,18 @@ uint64_t SlotBytes(const CacheLayout& layout) {
   return static_cast<uint64_t>(layout.slot_stride + layout.rollback_stride());
 }
 
+// The largest budget whose reservations fit into the process's address space. On a host each kind
+// of memory may become as large as the whole budget, so each kind reserves that much.
+uint64_t MostReserved(const CacheLayout& layout) {
+  const uint64_t live = layout.ring_bytes + layout.state_bytes;
+  const uint64_t of_slots = live == 0 ? 0 : (SlotBytes(layout) + live - 1) / live;
+  return ReservableBytes() / (1 + of_slots);
+}
+
 }  // namespace
 
 uint64_t MostCacheBytes(const CacheLayout& layout, Device& device) {
-  if (device.host_memory()) return PhysicalMemory();
+  if (device.host_memory()) return std::min(PhysicalMemory(), MostReserved(layout));
   const uint64_t free = device.free_bytes();
   const uint64_t others =
       device.own_bytes() + layout.page_bytes + static_cast<uint64_t>(layout.slot_stride);

@@ -28,6 +28,14 @@ std::string PathOf(const LoadOptions& options, const Checkpoint& checkpoint, con
          std::string(ops.name) + "-" + name + ".packed";
 }
 
+// Makes the directory of the file and its parents if they do not exist.
+void MakeDirectoryOf(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (!error) return;
+  throw PackedFileError("cannot be written: its directory cannot be made: " + error.message());
+}
+
 }  // namespace
 
 PackedCache::PackedCache(const LoadOptions& options, const Checkpoint& checkpoint,
@@ -64,6 +72,7 @@ void PackedCache::Write(std::span<const std::byte> memory, const WeightTotals& t
     if (!checkpoint_.IsUnchanged()) {
       throw PackedFileError("is not written: the checkpoint has changed meanwhile");
     }
+    MakeDirectoryOf(path_);
     WritePackedFile(path_, key_, totals, memory, executor);
     log_("packed weights " + path_ + " are written, " + std::to_string(memory.size()) + " bytes");
   } catch (const PackedFileError& error) {

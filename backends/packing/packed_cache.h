@@ -48,8 +48,8 @@ class PackedCache {
   // anything. REQUIRES: memory.size() is the plan's `bytes`.
   std::optional<WeightTotals> Read(std::span<std::byte> memory, const Executor& executor) const;
 
-  // Writes weights that were packed from the checkpoint. Does nothing if the checkpoint's files
-  // have changed since they were opened.
+  // Writes weights that were packed from the checkpoint. Makes the directory of the file if it does
+  // not exist. Does nothing if the checkpoint's files have changed since they were opened.
   void Write(std::span<const std::byte> memory, const WeightTotals& totals,
              const Executor& executor) const;
 

@@ -1,15 +1,19 @@
 // longstream: the command-line client.
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <exception>
 #include <iostream>
 
 #include "client/commands/commands.h"
 #include "client/interrupt.h"
 #include "client/output.h"
 
-int main(int argc, char** argv) {
-  namespace client = longstream::client;
-  using client::CallError;
+namespace {
+
+namespace client = longstream::client;
+using client::CallError;
+
+int Run(int argc, char** argv) {
   // Construct this before gRPC starts threads. SIGPIPE is ignored, so that a write to a closed pipe
   // fails and does not end the program.
   const client::InterruptListener interrupts;
@@ -59,4 +63,15 @@ int main(int argc, char** argv) {
     return error.exit_code();
   }
   return client::Interrupted() ? 128 + client::InterruptSignal() : client::kOk;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& error) {  // for example, the system gives no further thread
+    std::cerr << "longstream: " << error.what() << "\n";
+    return client::kCallFailed;
+  }
 }

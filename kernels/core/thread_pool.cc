@@ -99,15 +99,24 @@ ThreadPool::ThreadPool(uint32_t num_threads) {
   jobs_ = std::make_unique<Job[]>(kMaxCallers);
   for (uint32_t i = 0; i < kMaxCallers; ++i) jobs_[i].runs = &runs_[size_t{i} * num_threads];
   for (uint32_t i = 1; i < num_threads; ++i) workers_.push_back(std::make_unique<Worker>());
-  for (uint32_t i = 1; i < num_threads; ++i) {
-    workers_[i - 1]->thread = std::thread([this, i] { RunWorker(i); });
+  try {
+    for (uint32_t i = 1; i < num_threads; ++i) {
+      workers_[i - 1]->thread = std::thread([this, i] { RunWorker(i); });
+    }
+  } catch (...) {
+    Stop();
+    throw;
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { Stop(); }
+
+void ThreadPool::Stop() {
   stop_ = true;
   for (const auto& worker : workers_) worker->Wake();
-  for (const auto& worker : workers_) worker->thread.join();
+  for (const auto& worker : workers_) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
 }
 
 void ThreadPool::ParallelRun(uint32_t num_tasks, Executor::Task task, void* argument) {

@@ -27,7 +27,8 @@ namespace longstream {
 class ThreadPool {
  public:
   // num_threads includes the caller of ParallelRun: the pool starts num_threads - 1 workers.
-  // 0: one thread per processor that this process may use.
+  // 0: one thread per processor that this process may use. Throws std::system_error if the system
+  // gives no further thread.
   explicit ThreadPool(uint32_t num_threads);
   // REQUIRES: no ParallelRun is running.
   ~ThreadPool();
@@ -63,6 +64,8 @@ class ThreadPool {
   // Wakes the sleeping workers among the first num_threads threads.
   void Wake(uint32_t num_threads);
 
+  // Ends the workers that have started.
+  void Stop();
   void RunWorker(uint32_t thread);
   // Finds the next job with tasks in this thread's run; begins to look at *next_job. nullptr: there
   // is none.

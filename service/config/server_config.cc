@@ -314,6 +314,19 @@ absl::Status AddModelFlag(std::string_view flag, ServerConfig* config) {
   return absl::OkStatus();
 }
 
+absl::Status AddModelFlags(const std::vector<std::string>& flags, ServerConfig* config) {
+  std::map<std::string, std::string> by_name;
+  for (const std::string& flag : flags) {
+    if (absl::Status status = AddModelFlag(flag, config); !status.ok()) return status;
+    const auto [first, is_new] = by_name.emplace(config->models.back().name, flag);
+    if (!is_new) {
+      return ModelFlagError(
+          flag, absl::StrCat("an earlier flag has the same name: --model ", first->second));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckConfig(const ServerConfig& config) {
   if (const auto error = AddressError(config.listen)) {
     return absl::InvalidArgumentError(absl::StrCat("listen: ", *error));

@@ -63,6 +63,10 @@ absl::Status ReadConfigText(std::string_view text, std::string_view origin, Serv
 // options.KEY for options of the backend. Adds a model, or replaces the model of the same name.
 absl::Status AddModelFlag(std::string_view flag, ServerConfig* config);
 
+// Reads the values of all --model flags as AddModelFlag does. INVALID_ARGUMENT: two flags have the
+// same name; a flag is wrong.
+absl::Status AddModelFlags(const std::vector<std::string>& flags, ServerConfig* config);
+
 // Checks the final configuration: that it has a model, and that flags set no value that the file
 // would refuse. INVALID_ARGUMENT: the message names the key.
 absl::Status CheckConfig(const ServerConfig& config);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "service/clock/monotonic_time.h"
+#include "service/models/plugin_choice.h"
 #include "service/tokenizer/files/load_tokenizer.h"
 #include "service/tokenizer/files/model_file.h"
 
@@ -22,56 +23,6 @@ using Json = nlohmann::json;
 
 absl::Status Named(const std::string& model, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("model ", model, ": ", status.message()));
-}
-
-using Plugins = std::span<const std::shared_ptr<const Plugin>>;
-
-// The devices to try, best first.
-std::vector<std::string> DevicesOf(const ModelSource& source) {
-  if (source.device == "auto") return {"cuda", "cpu"};
-  return {source.device};
-}
-
-// Returns the plugin that fits the checkpoint on `device` best, or an error that says why no plugin
-// fits.
-absl::StatusOr<std::shared_ptr<const Plugin>> Choose(const ModelSource& source,
-                                                     const std::string& device, Plugins plugins) {
-  std::shared_ptr<const Plugin> best;
-  int32_t best_fit = 0;
-  bool any_matches = false;
-  std::vector<std::string> reasons;
-  for (const std::shared_ptr<const Plugin>& plugin : plugins) {
-    // The plugin for "cuda" also serves "cuda:0".
-    if (plugin->device() != device.substr(0, device.find(':'))) continue;
-    any_matches = true;
-    if (!source.backend.empty()) {
-      if (plugin->name() == source.backend) return plugin;
-      reasons.push_back(plugin->name());
-      continue;
-    }
-    std::array<char, 512> text{};
-    int32_t fit = 0;
-    const ls_code code =
-        plugin->table().probe(source.directory.c_str(), &fit, ls_error{text.data(), text.size()});
-    if (code != LS_OK) return StatusFromCode(code, text.data());
-    if (fit == 0) reasons.push_back(absl::StrCat(plugin->name(), ": ", text.data()));
-    if (fit > best_fit) {
-      best = plugin;
-      best_fit = fit;
-    }
-  }
-  if (best != nullptr) return best;
-  if (!any_matches) {
-    return absl::NotFoundError(absl::StrCat("device: no plugin was found for ", source.device));
-  }
-  if (!source.backend.empty()) {
-    return absl::NotFoundError(absl::StrCat("backend: no plugin '", source.backend, "' for device ",
-                                            source.device,
-                                            "; available: ", absl::StrJoin(reasons, ", ")));
-  }
-  return absl::InvalidArgumentError(absl::StrCat("no plugin for device ", source.device, " serves ",
-                                                 source.directory, " (",
-                                                 absl::StrJoin(reasons, "; "), ")"));
 }
 
 // Opens the model on the first device that is present and has a plugin for the model. If that
@@ -87,7 +38,7 @@ absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& sou
   options.max_batch_sequences = source.max_batch_sequences;
   absl::Status why;
   for (const std::string& device : DevicesOf(source)) {
-    absl::StatusOr<std::shared_ptr<const Plugin>> plugin = Choose(source, device, plugins);
+    absl::StatusOr<std::shared_ptr<const Plugin>> plugin = ChoosePlugin(source, device, plugins);
     if (!plugin.ok()) {
       why = plugin.status();
       continue;

@@ -95,7 +95,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
           input_->ReadMessages(request_.input().messages(), turn->history(), &*request);
       if (!status.ok()) return turn->Refuse(status);
     }
-    request->deadline = DeadlineOf(*context_);
+    request->deadline = DeadlineFrom(context_->raw_deadline());
     first_ = request_;
     if (has_messages) {
       // Keep an empty `messages` in first_. CheckContinuation then knows that no input may follow.

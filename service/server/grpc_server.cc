@@ -11,10 +11,14 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "service/interceptors/request_id.h"
 #include "service/server/service_impl.h"
 
 namespace longstream {
 namespace {
+
+// The time that clients get to close their connections, after the calls of our service have ended.
+constexpr absl::Duration kGoodbye = absl::Seconds(1);
 
 // gRPC's plugins are process-wide and must be chosen before the first server is built.
 void EnablePlugins() {
@@ -59,6 +63,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &server->port_);
   builder.RegisterService(server->service_.get());
+  builder.experimental().SetInterceptorCreators(RequestIdInterceptors(options.on_call_failure));
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || server->port_ == 0) {
     return absl::UnavailableError(absl::StrCat("listen: cannot bind ", options.listen));
@@ -93,7 +98,10 @@ void GrpcServer::SetNotServing() {
 void GrpcServer::Shutdown(MonotonicTime deadline) {
   if (server_ == nullptr) return;
   service_->WaitForCalls(deadline);
-  server_->Shutdown(std::chrono::system_clock::now());
+  // gRPC first tells all connections that it goes away: GOAWAY with NO_ERROR. A connection without
+  // calls is closed when its client has answered. What is left after kGoodbye is closed by force,
+  // which sends GOAWAY with INTERNAL_ERROR to clients that have not answered.
+  server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kGoodbye));
   server_->Wait();
   // gRPC is done with every call, so all turns have ended. A thread that woke a call or that
   // encodes its text may still use the call for a moment.

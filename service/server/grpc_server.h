@@ -2,9 +2,11 @@
 #ifndef LONGSTREAM_SERVICE_SERVER_GRPC_SERVER_H_
 #define LONGSTREAM_SERVICE_SERVER_GRPC_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -40,6 +42,11 @@ class GrpcServer {
     // server disconnects a client that pings more often. gRPC's default is five minutes, but many
     // proxies drop a silent connection sooner, so clients must be able to ping more often.
     absl::Duration least_ping_interval = absl::Seconds(5);
+    // Called for each call that ends with an error (service/interceptors/request_id.h); may be
+    // empty.
+    std::function<void(std::string_view request_id, std::string_view method,
+                       const absl::Status& status)>
+        on_call_failure = nullptr;
   };
 
   // Starts a server that listens. `models` and `sessions` must outlive it. UNAVAILABLE: the address
@@ -60,9 +67,9 @@ class GrpcServer {
   // Sets every status to NOT_SERVING.
   void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Waits for the running calls of our service, at most until `deadline`. Then cancels the
-  // remaining calls and closes every connection, including idle ones. When it returns, no call
-  // exists any more.
+  // Waits for the running calls of our service, at most until `deadline`. Then tells the clients
+  // that the server goes away. A second later it cancels the remaining calls and closes the
+  // connections that are still open. When it returns, no call exists any more.
   void Shutdown(MonotonicTime deadline);
 
  private:

@@ -2,6 +2,8 @@
 #include "service/server/request_check.h"
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <set>
@@ -20,16 +22,32 @@ absl::Status Invalid(const Parts&... parts) {
 
 constexpr float kLargest = std::numeric_limits<float>::max();
 
+// A repetition penalty outside this range acts as the nearer end. It draws the same tokens, because
+// a penalised logit then differs from any other by far more than any noise. And no logit that a
+// model computes leaves the range of f32 when it is divided or multiplied by the penalty.
+constexpr float kLeastRepetitionPenalty = 1e-6f;
+constexpr float kMostRepetitionPenalty = 1e6f;
+
+// The shortest text that stands for `value` alone. With a fixed number of digits, the first value
+// above a limit would look like the limit.
+std::string Text(float value) {
+  char text[32];
+  const std::to_chars_result end = std::to_chars(std::begin(text), std::end(text), value);
+  return std::string(text, end.ptr);
+}
+
 // Returns an error unless low <= value <= high. NaN is an error too.
 absl::Status CheckRange(const std::string& field, float value, float low, float high) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return Invalid(field, ": expected ", low, " ... ", high, ", found ", value);
+  return Invalid(field, ": expected ", low, " ... ", high, ", found ", Text(value));
 }
 
 absl::Status CheckAboveZero(const char* field, float value, float high = kLargest) {
   if (value > 0.0f && value <= high) return absl::OkStatus();
-  if (high == kLargest) return Invalid(field, ": expected a finite number above 0, found ", value);
-  return Invalid(field, ": expected a number above 0 and at most ", high, ", found ", value);
+  if (high == kLargest) {
+    return Invalid(field, ": expected a finite number above 0, found ", Text(value));
+  }
+  return Invalid(field, ": expected a number above 0 and at most ", high, ", found ", Text(value));
 }
 
 uint64_t DrawSeed() {
@@ -82,6 +100,8 @@ absl::Status ReadSampling(const v1::Sampling& request, const ServedModel& model,
   if (params->top_k < 0) {
     return Invalid("sampling.top_k: expected 0 or more, found ", params->top_k);
   }
+  params->repetition_penalty =
+      std::clamp(params->repetition_penalty, kLeastRepetitionPenalty, kMostRepetitionPenalty);
   return absl::OkStatus();
 }
 
@@ -206,7 +226,9 @@ absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
   constexpr int32_t kMaxNanos = 999'999'999;
   if (duration.seconds() < -kMaxSeconds || duration.seconds() > kMaxSeconds ||
       duration.nanos() < -kMaxNanos || duration.nanos() > kMaxNanos) {
-    return Invalid("idle_timeout: not a valid duration");
+    return Invalid("idle_timeout: expected a duration of at most ", kMaxSeconds, " seconds and ",
+                   kMaxNanos, " nanos, found ", duration.seconds(), " seconds and ",
+                   duration.nanos(), " nanos");
   }
   return std::optional<absl::Duration>(absl::Seconds(duration.seconds()) +
                                        absl::Nanoseconds(duration.nanos()));

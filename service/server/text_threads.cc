@@ -19,10 +19,17 @@ constexpr uint64_t kCallBytes = 4 << 10;
 
 TextThreads::TextThreads(int num_threads, uint64_t max_waiting_bytes)
     : max_waiting_bytes_(max_waiting_bytes) {
-  for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Serve(); });
+  try {
+    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Serve(); });
+  } catch (...) {
+    Stop();
+    throw;
+  }
 }
 
-TextThreads::~TextThreads() {
+TextThreads::~TextThreads() { Stop(); }
+
+void TextThreads::Stop() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;

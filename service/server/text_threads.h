@@ -19,6 +19,7 @@ namespace longstream {
 class TextThreads {
  public:
   // `max_waiting_bytes`: the limit for the sum of `held_bytes` of queued work.
+  // Throws std::system_error if the system gives no further thread.
   TextThreads(int num_threads, uint64_t max_waiting_bytes);
   // Waits until all queued work has run.
   ~TextThreads();
@@ -33,6 +34,8 @@ class TextThreads {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // Waits until all queued work has run, and ends the threads.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   void Serve() ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Item {

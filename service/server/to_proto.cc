@@ -1,6 +1,7 @@
 // Copies plain values to the fields of messages.
 #include "service/server/to_proto.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -22,10 +23,12 @@ std::string Text(absl::string_view bytes) {
   return text;
 }
 
+// A longer duration than protobuf can hold, 10 000 years, becomes the longest one.
 void SetDuration(absl::Duration duration, google::protobuf::Duration* message) {
-  const int64_t nanoseconds = absl::ToInt64Nanoseconds(duration);
-  message->set_seconds(nanoseconds / 1'000'000'000);
-  message->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
+  constexpr absl::Duration kLongest = absl::Seconds(315'576'000'000);
+  absl::Duration rest = std::clamp(duration, -kLongest, kLongest);
+  message->set_seconds(absl::IDivDuration(rest, absl::Seconds(1), &rest));
+  message->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
 }
 
 void SetTime(absl::Time time, google::protobuf::Timestamp* message) {

@@ -1,7 +1,6 @@
 // Calls that stream the events of one turn. One message is in flight at a time.
 #include "service/server/turn_reactor.h"
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -180,7 +179,7 @@ Reactor* NewReactor(grpc::CallbackServerContext* context, const Request& request
   const auto reactor = std::make_shared<Reactor>(
       calls, context, [context, &request, &sessions]() -> absl::StatusOr<CheckedTurn> {
         absl::StatusOr<CheckedTurn> turn = Check(request, sessions);
-        if (turn.ok()) turn->request.deadline = DeadlineOf(*context);
+        if (turn.ok()) turn->request.deadline = DeadlineFrom(context->raw_deadline());
         return turn;
       });
   reactor->Begin(request.input(), threads);
@@ -195,11 +194,12 @@ absl::StatusOr<NewTurn> FindTurn(const std::string& session_id, const SessionMan
   return sessions.TurnOf(*id);
 }
 
-MonotonicTime DeadlineOf(const grpc::CallbackServerContext& context) {
-  using WallClock = std::chrono::system_clock;
-  const WallClock::time_point deadline = context.deadline();
-  if (deadline == WallClock::time_point::max()) return MonotonicTime::InfiniteFuture();
-  return MonotonicTime::Now() + absl::FromChrono(deadline - WallClock::now());
+MonotonicTime DeadlineFrom(const gpr_timespec& deadline) {
+  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {
+    return MonotonicTime::InfiniteFuture();
+  }
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  return MonotonicTime::Now() + absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(

@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_SERVER_TURN_REACTOR_H_
 #define LONGSTREAM_SERVICE_SERVER_TURN_REACTOR_H_
 
+#include <grpc/support/time.h>
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
@@ -38,9 +39,10 @@ std::optional<uint64_t> ExpectedPosition(const Request& request) {
   return request.expected_position();
 }
 
-// Returns the deadline of the call, or InfiniteFuture() if it has none. gRPC gives the deadline as
-// wall-clock time. After this conversion no code depends on the wall clock.
-MonotonicTime DeadlineOf(const grpc::CallbackServerContext& context);
+// Converts the raw deadline of a call, or returns InfiniteFuture() if the call has none. After this
+// conversion no code depends on gRPC's clocks. (gRPC's other form of the deadline counts
+// nanoseconds in 64 bits, which overflow after 292 years. A client may ask for 11 000 years.)
+MonotonicTime DeadlineFrom(const gpr_timespec& deadline);
 
 }  // namespace longstream
 

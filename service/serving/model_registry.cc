@@ -1,6 +1,7 @@
 // Loads the models of the server one after the other and keeps their states.
 #include "service/serving/model_registry.h"
 
+#include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,11 +44,24 @@ void ModelRegistry::LoadAll() {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return;
     }
-    Load(source);
+    ModelStatus status;
+    try {
+      status = Load(source);
+    } catch (const std::exception& error) {  // no memory, or no thread for the engine
+      status.name = source.name;
+      status.state = ModelState::kFailed;
+      status.error = absl::ResourceExhaustedError(
+          absl::StrCat("model ", source.name, ": it could not be loaded: ", error.what()));
+    }
+    {
+      absl::MutexLock lock(&mutex_);
+      models_[source.name] = status;
+    }
+    if (listener_) listener_(status);
   }
 }
 
-void ModelRegistry::Load(const ModelSource& source) {
+ModelStatus ModelRegistry::Load(const ModelSource& source) {
   absl::StatusOr<std::shared_ptr<ServedModel>> model =
       ServedModel::Load(source, options_.plugins, options_.host);
   ModelStatus status;
@@ -63,19 +77,15 @@ void ModelRegistry::Load(const ModelSource& source) {
     engine.max_batch_tokens = source.max_batch_tokens;
     engine.max_batch_sequences = source.max_batch_sequences;
     engine.on_lost = [this, name = source.name](const absl::Status& why) { Lose(name, why); };
-    status.state = ModelState::kReady;
     status.engine = std::make_shared<Engine>(*model, engine, metrics.get());
+    status.state = ModelState::kReady;
     absl::MutexLock lock(&mutex_);
     metrics_.push_back(std::move(metrics));
   } else {
     status.state = ModelState::kFailed;
     status.error = model.status();
   }
-  {
-    absl::MutexLock lock(&mutex_);
-    models_[source.name] = status;
-  }
-  if (listener_) listener_(status);
+  return status;
 }
 
 void ModelRegistry::Lose(const std::string& name, const absl::Status& why) {
@@ -101,6 +111,11 @@ absl::StatusOr<ModelStatus> ModelRegistry::Status(std::string_view name) const {
   std::vector<std::string> names;
   names.reserve(models_.size());
   for (const auto& [other, status] : models_) names.push_back(other);
+  if (name.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        "model: the server has several models, and the request names none; available: ",
+        absl::StrJoin(names, ", ")));
+  }
   return absl::NotFoundError(absl::StrCat(
       "model: no model '", absl::string_view(name.data(), name.size()).substr(0, kMaxEchoBytes),
       name.size() > kMaxEchoBytes ? "...'" : "'", "; available: ", absl::StrJoin(names, ", ")));

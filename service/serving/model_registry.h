@@ -73,7 +73,8 @@ class ModelRegistry {
 
  private:
   void LoadAll();
-  void Load(const ModelSource& source);
+  // May throw std::system_error or std::bad_alloc.
+  ModelStatus Load(const ModelSource& source);
   void Lose(const std::string& name, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Options options_;

@@ -173,6 +173,28 @@ TEST_F(ServerE2eTest, SigtermLetsARunningTurnFinish) {
   EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"stopped\""));
 }
 
+// A client's error and the server's log name the same call.
+TEST_F(ServerE2eTest, AFailureHasItsRequestIdInTheLog) {
+  ServerProcess server(kBinary, {"--model", Minimal(",options.fail_at_position=20")});
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("m", kPatience);
+  std::string message;
+  try {
+    connection.Generate(Request(connection.Open("m").session_id(), "abc", 50));
+  } catch (const client::CallError& error) {
+    message = error.what();
+  }
+  const std::string before = " (request id ";
+  const size_t found = message.find(before);
+  ASSERT_NE(found, std::string::npos) << message;
+  const std::string id = message.substr(found + before.size(), 32);
+  EXPECT_THAT(message, testing::StartsWith("INTERNAL: "));
+  EXPECT_EQ(server.Stop(), 0);
+  EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"call_failed\",\"request_id\":\"" + id +
+                                      "\",\"method\":\"/longstream.v1.Longstream/Generate\","
+                                      "\"code\":\"INTERNAL\",\"error\":\""));
+}
+
 // If packed weights exceed the file size limit, the server does not write them and serves all the
 // same.
 TEST_F(ServerE2eTest, AFileSizeLimitEndsNoServer) {

@@ -121,9 +121,16 @@ bool ServerProcess::running() {
   return false;
 }
 
+void ServerProcess::Signal(int signal) const { kill(pid_, signal); }
+
 int ServerProcess::Stop() {
   if (pid_ <= 0) return -1;
-  kill(pid_, SIGTERM);
+  Signal(SIGTERM);
+  return Wait();
+}
+
+int ServerProcess::Wait() {
+  if (pid_ <= 0) return -1;
   int status = 0;
   waitpid(pid_, &status, 0);
   pid_ = -1;

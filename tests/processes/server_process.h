@@ -36,8 +36,11 @@ class ServerProcess {
   uint64_t resident_bytes() const;
   bool running();
 
+  void Signal(int signal) const;
   // Sends SIGTERM and waits. Returns the exit status, or -1 if a signal ended the server.
   int Stop();
+  // Waits until the server ends. Returns as Stop does.
+  int Wait();
   std::string Log() const;
 
  private:

@@ -120,10 +120,12 @@ ROOMS = {
                       " service/sessions",
     "service/serving": "service/clock service/engine service/engine/turn service/metrics"
                        " service/models service/sessions",
-    "service/server": "service/chat service/clock service/engine/turn service/jinja/values"
+    "service/interceptors": "service/sessions",
+    "service/server": "service/chat service/clock service/engine/turn service/interceptors"
+                      " service/jinja/values"
                       " service/models service/serving service/sessions service/tokenizer"
                       " service/tokenizer/stream service/tokenizer/text",
-    # This row is for main.cc.
+    # This row is for main.cc and the files beside it.
     "service": "kernels/core service/clock service/config service/metrics service/models"
                " service/server service/serving",
 
@@ -167,6 +169,7 @@ LIBRARIES = {
     "service": "absl grpc prometheus protobuf",
     "service/**": "absl",
     "service/metrics": "prometheus",
+    "service/interceptors": "grpc",
     "service/server": "grpc protobuf",
     "service/tokenizer/files": "protobuf",  # SentencePiece's files are protobuf messages
     "client": "absl grpc protobuf",

@@ -45,6 +45,12 @@ struct Best {
     nan = nan | (new_score != new_score);
   }
 
+  // Whether the largest score is infinite. A NaN does not count.
+  LONGSTREAM_INLINE bool IsInfinite() const {
+    const float largest = MaxLane(score);
+    return largest == kInfinity || largest == -kInfinity;
+  }
+
   // The id with the largest score; of equal scores, the lowest id. It is -1 if a score was NaN or
   // all were -inf.
   LONGSTREAM_INLINE int32_t Token() const {
@@ -73,8 +79,8 @@ int32_t Argmax(const float* z, int64_t count) {
 }
 
 // The argmax of z / temperature + Gumbel noise over the tokens with z >= `floor`.
-int32_t GumbelArgmax(const SamplingRow& row, const float* z, const int32_t* ids, int64_t count,
-                     float temperature, float floor) {
+Best GumbelArgmax(const SamplingRow& row, const float* z, const int32_t* ids, int64_t count,
+                  float temperature, float floor) {
   Best best;
   for (int64_t i = 0; i < count; i += kLanes) {
     const Block block = LoadBlock(z, ids, i, count);
@@ -84,25 +90,24 @@ int32_t GumbelArgmax(const SamplingRow& row, const float* z, const int32_t* ids,
     const F32x16 score = block.z / Broadcast(temperature) + noise;
     best.Add(Select(below, Broadcast(-kInfinity), score), block.ids);
   }
-  return best.Token();
+  return best;
 }
 
-// to[i] = from[i] / temperature, with 0 in place of -0. Returns the largest of them; NaN if one is
-// NaN.
-float Scale(const float* from, int64_t count, float temperature, float* to) {
-  F32x16 largest = Broadcast(-kInfinity);
-  I32x16 nan = Broadcast(0);
+// to[i] = from[i] / temperature, with 0 in place of -0. `to` may be `from`. Returns the argmax of
+// `from`; -1 if it holds a NaN or only -inf.
+int32_t Scale(const float* from, int64_t count, float temperature, float* to) {
+  Best best;
   for (int64_t i = 0; i < count; i += kLanes) {
-    const F32x16 z = LoadBlock(from, nullptr, i, count).z / Broadcast(temperature) + Zero();
-    largest = Max(z, largest);
-    nan = nan | (z != z);
+    const Block block = LoadBlock(from, nullptr, i, count);
+    best.Add(block.z, block.ids);
+    const F32x16 z = block.z / Broadcast(temperature) + Zero();
     if (i + kLanes <= count) {
       Store(z, to + i);
     } else {
       StorePartial(z, to + i, count - i);
     }
   }
-  return Bits(nan) != 0 ? std::numeric_limits<float>::quiet_NaN() : MaxLane(largest);
+  return best.Token();
 }
 
 bool HasPenalty(const SamplingRow& row) {
@@ -133,8 +138,7 @@ void AddPenaltiesAndBias(const SamplingRow& row, float* z) {
 int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabulary, float* z,
                   int32_t* ids) {
   if (HasPenalty(row) || row.num_bias > 0) {
-    const float largest = Scale(logits, vocabulary, 1.0f, z);
-    if (largest != largest) return -1;
+    if (Scale(logits, vocabulary, 1.0f, z) < 0) return -1;
     AddPenaltiesAndBias(row, z);
     logits = z;
   }
@@ -142,16 +146,20 @@ int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabular
   const bool top_k = row.top_k > 0 && row.top_k < vocabulary;
   const bool top_p = row.top_p < 1.0f;
   if (!top_k && !top_p && row.min_p <= 0.0f) {
-    return GumbelArgmax(row, logits, nullptr, vocabulary, row.temperature, -kInfinity);
+    const Best best = GumbelArgmax(row, logits, nullptr, vocabulary, row.temperature, -kInfinity);
+    return best.IsInfinite() ? Argmax(logits, vocabulary) : best.Token();
   }
-  const float largest = Scale(logits, vocabulary, row.temperature, z);
-  if (!(largest > -kInfinity)) return -1;  // a NaN, or only banned tokens
+  const int32_t first = Scale(logits, vocabulary, row.temperature, z);
+  if (first < 0) return -1;  // a NaN, or only banned tokens
+  const float largest = z[first];
+  if (largest == kInfinity || largest == -kInfinity) return first;  // the division overflowed
   Candidates candidates{z, ids, vocabulary, true};
   if (top_k) KeepTopK(candidates, row.top_k);
   if (top_p) KeepTopP(candidates, row.top_p, largest);
   const float floor =
       row.min_p > 0.0f ? largest + static_cast<float>(__builtin_log(row.min_p)) : -kInfinity;
-  return GumbelArgmax(row, z, candidates.all ? nullptr : ids, candidates.count, 1.0f, floor);
+  return GumbelArgmax(row, z, candidates.all ? nullptr : ids, candidates.count, 1.0f, floor)
+      .Token();
 }
 
 }  // namespace

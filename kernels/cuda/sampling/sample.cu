@@ -1,8 +1,8 @@
 // Sampling: several thread blocks compute a row, without a sort. Up to 64 rows at a time go through
 // four kernels. Each kernel reads from the workspace what earlier kernels have written:
 //
-// - adjust, a block for each part of a row: adjusted logits, the part's greatest rank
-//   (row_reduce.cuh);
+// - adjust, a block for each part of a row: adjusted logits divided by the temperature, the part's
+//   greatest rank (row_reduce.cuh) before the division;
 // - count, a block for each part, if top-k or top-p cut: the row's bins (sample_cut.cuh);
 // - select, a block for each part: candidates for the end of the kept tokens, and the greatest
 //   score of the tokens that are kept in any case;
@@ -69,7 +69,7 @@ struct Draw {
 struct Row {
   const SamplingRow sampling;
   const float* const logits;
-  float* const z;      // adjusted logits
+  float* const z;      // adjusted logits, divided by the temperature
   int32_t* const ids;  // ids of candidates
   Notes& notes;
   const Cuts cuts;
@@ -82,7 +82,15 @@ struct Row {
         notes(draw.notes[index]),
         cuts(sampling.top_k, sampling.top_p, draw.vocabulary) {}
 
-  __device__ bool is_greedy() const { return sampling.temperature == 0; }
+  // Whether the token of rank `first`, the greatest of the row, is drawn without noise: the
+  // temperature is 0, or the division by it overflows.
+  __device__ bool IsGreedy(Word64 first) const {
+    return sampling.temperature == 0 || std::isinf(LargestQuotient(first));
+  }
+  // The greatest logit divided by the temperature, which must not be 0.
+  __device__ float LargestQuotient(Word64 first) const {
+    return __fdiv_rn(LogitOf(first), sampling.temperature);
+  }
   // Whether penalties change logits. Hosts give a history even if no penalty does.
   __device__ bool has_penalties() const {
     return sampling.num_history > 0 &&
@@ -190,11 +198,9 @@ __global__ void __launch_bounds__(kPartThreads) AdjustKernel(Draw draw) {
   ForRow<kPartLoads>(
       part.size, [&](int i) { return from[part.begin + i]; },
       [&](int i, float logit) {
-        if (!row.is_greedy()) {
-          logit = __fdiv_rn(logit, row.sampling.temperature);
-          row.z[part.begin + i] = logit;
-        }
         first = max(first, logit != logit ? kNaNRank : RankOf(logit, part.begin + i));
+        if (row.sampling.temperature == 0) return;
+        row.z[part.begin + i] = __fdiv_rn(logit, row.sampling.temperature);
       });
   first = RowMax(first, SharedMemory<Word64>());
   if (threadIdx.x == 0) row.notes.first[part.index] = first;
@@ -212,10 +218,10 @@ __global__ void __launch_bounds__(kPartThreads) CountKernel(Draw draw) {
   BeginKernel();
   const Part part(draw);
   const Row row(draw, part.row);
-  if (row.is_greedy() || !row.cuts.any()) return;
+  if (!row.cuts.any()) return;
   const Word64 first = GreatestOfParts(row.notes.first, draw.parts);
-  if (!IsDrawable(first)) return;
-  const LargestLogit largest = {LogitOf(first), draw.mass_of_one};
+  if (!IsDrawable(first) || row.IsGreedy(first)) return;
+  const LargestLogit largest = {row.LargestQuotient(first), draw.mass_of_one};
   auto* shared = SharedMemory<CountShared>();
   const auto thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   for (int i = thread; i < kSampleBins; i += threads) {
@@ -272,10 +278,9 @@ __global__ void __launch_bounds__(kPartThreads) SelectKernel(Draw draw) {
   BeginKernel();
   const Part part(draw);
   const Row row(draw, part.row);
-  if (row.is_greedy()) return;
   const Word64 first = GreatestOfParts(row.notes.first, draw.parts);
-  if (!IsDrawable(first)) return;
-  const LargestLogit largest = {LogitOf(first), draw.mass_of_one};
+  if (!IsDrawable(first) || row.IsGreedy(first)) return;
+  const LargestLogit largest = {row.LargestQuotient(first), draw.mass_of_one};
   CandidateBins bins;
   if (row.cuts.any()) bins = FindCandidates(row.cuts, row.notes.counts, row.notes.masses);
   auto* shared = SharedMemory<SelectShared>();
@@ -419,9 +424,11 @@ __global__ void __launch_bounds__(kFinishThreads, 1) FinishKernel(Draw draw) {
   const Row row(draw, index);
   const Word64 first = GreatestOfParts(row.notes.first, draw.parts);
   int32_t sampled = -1;
-  if (IsDrawable(first)) {
-    const LargestLogit largest = {LogitOf(first), draw.mass_of_one};
-    sampled = IdOf(row.is_greedy() ? first : BestOfRow(draw, row, largest));
+  if (IsDrawable(first) && row.IsGreedy(first)) {
+    sampled = IdOf(first);
+  } else if (IsDrawable(first)) {
+    const LargestLogit largest = {row.LargestQuotient(first), draw.mass_of_one};
+    sampled = IdOf(BestOfRow(draw, row, largest));
   }
   if (threadIdx.x == 0) draw.sampled[index] = sampled;
 }

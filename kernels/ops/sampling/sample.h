@@ -2,8 +2,12 @@
 // (backends/api/backend.h, ls_sampling): penalties, bias, temperature, top-k, top-p, min-p, then
 // Gumbel-max with counter-based noise.
 //
-// Penalties, bias and temperature are f32 operations in the order that the ABI gives. The noise of
-// token id i at position p is -log(-log(u)), with
+// Penalties, bias and temperature are f32 operations in the order that the ABI gives. Logits
+// divided by a tiny temperature may exceed f32; infinite quotients cannot be compared. So if the
+// largest quotient is infinite, the token is the argmax of the logits before the division. That is
+// the limit for a temperature towards 0.
+//
+// The noise of token id i at position p is -log(-log(u)), with
 //
 //   u = (x + 1/2) / 2^32,  x the first word of Philox4x32-10 (kernels/core/philox.h) with
 //                          key (seed lo, seed hi) and counter (p lo, p hi, i, 0)

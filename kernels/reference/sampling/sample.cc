@@ -15,8 +15,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The logits after steps 1 to 3 of sampling (ls_sampling in backends/api/backend.h). They are also
-// divided by the temperature (step 4) unless it is 0.
+// The logits after steps 1 to 3 of sampling (ls_sampling in backends/api/backend.h).
 std::vector<float> AdjustedLogits(const SamplingRow& row, const float* logits, int64_t vocabulary) {
   std::vector<float> z(logits, logits + vocabulary);
   for (int32_t i = 0; i < row.num_history; ++i) {
@@ -33,10 +32,17 @@ std::vector<float> AdjustedLogits(const SamplingRow& row, const float* logits, i
     float& logit = z[static_cast<size_t>(row.bias[i].token)];
     logit = row.bias[i].bias == -kInfinity ? -kInfinity : logit + row.bias[i].bias;
   }
-  if (row.temperature > 0) {
-    for (float& logit : z) logit /= row.temperature;
-  }
   return z;
+}
+
+// The ids in falling order of z, equal ones in rising order.
+std::vector<int32_t> FallingOrder(const std::vector<float>& z) {
+  std::vector<int32_t> order(z.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return z[static_cast<size_t>(a)] > z[static_cast<size_t>(b)];
+  });
+  return order;
 }
 
 double Gumbel(const SamplingRow& row, int32_t id) {
@@ -52,16 +58,15 @@ double Gumbel(const SamplingRow& row, int32_t id) {
 int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabulary) {
   const auto is_nan = [](float logit) { return std::isnan(logit); };
   if (std::any_of(logits, logits + vocabulary, is_nan)) return -1;
-  const std::vector<float> z = AdjustedLogits(row, logits, vocabulary);
+  std::vector<float> z = AdjustedLogits(row, logits, vocabulary);
   if (std::any_of(z.begin(), z.end(), is_nan)) return -1;
-  std::vector<int32_t> order(z.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return z[static_cast<size_t>(a)] > z[static_cast<size_t>(b)];
-  });
-  const float largest = z[static_cast<size_t>(order[0])];
-  if (largest == -kInfinity) return -1;
-  if (row.temperature == 0) return order[0];
+  const int32_t first = FallingOrder(z)[0];
+  if (z[static_cast<size_t>(first)] == -kInfinity) return -1;
+  if (row.temperature == 0) return first;
+  for (float& logit : z) logit /= row.temperature;
+  const float largest = z[static_cast<size_t>(first)];
+  if (std::isinf(largest)) return first;
+  std::vector<int32_t> order = FallingOrder(z);
 
   // The probability of a token divided by the largest probability.
   const auto weight = [&](int32_t id) {

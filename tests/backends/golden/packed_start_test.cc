@@ -321,7 +321,7 @@ TEST_F(PackedStartTest, TheCheckpointIsReplaced) {
 
 TEST_F(PackedStartTest, WhereNothingCanBeWrittenAModelLoads) {
   const Opened expected = Open(R"("packed_cache": "off")");
-  for (const std::string place : {"/nowhere", "/proc"}) {
+  for (const std::string place : {"/proc/nowhere", "/proc"}) {
     for (int start = 0; start < 2; ++start) {
       const Opened opened = Open(R"("packed_cache": ")" + place + "\"");
       EXPECT_THAT(opened.log,
@@ -330,6 +330,15 @@ TEST_F(PackedStartTest, WhereNothingCanBeWrittenAModelLoads) {
       EXPECT_TRUE(opened == expected);
     }
   }
+}
+
+TEST_F(PackedStartTest, TheDirectoryIsMade) {
+  const std::filesystem::path place = cache_.path() / "of" / "weights";
+  const std::string options = R"("packed_cache": ")" + place.string() + "\"";
+  EXPECT_THAT(Open(options).log, ElementsAre(HasSubstr("are written")));
+  using Files = std::filesystem::directory_iterator;
+  EXPECT_EQ(std::distance(Files(place), Files()), 1);
+  EXPECT_THAT(Open(options).log, ElementsAre(HasSubstr("are used")));
 }
 
 TEST_F(PackedStartTest, SmallModelsHaveNoneUnlessADirectoryIsNamed) {

@@ -105,6 +105,11 @@ std::vector<Setting> Settings(const Kit& kit) {
   add([](Setting&) {});
   add([](Setting& s) { s.sampling.seed = 0; });
   add([](Setting& s) { s.sampling.seed = UINT64_MAX; });
+  // Logits divided by these overflow f32.
+  for (const float tiny : {1e-40f, std::numeric_limits<float>::denorm_min()}) {
+    add([=](Setting& s) { s.sampling.temperature = tiny; });
+    add([=](Setting& s) { s.sampling.temperature = tiny, s.sampling.top_k = 7; });
+  }
   for (const int32_t k : {1, 2, 7, vocabulary, vocabulary + 5}) {
     add([=](Setting& s) { s.sampling.top_k = k; });
   }

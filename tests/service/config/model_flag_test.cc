@@ -133,5 +133,20 @@ TEST(ModelFlagTest, ErrorsQuoteTheFlag) {
   }
 }
 
+TEST(ModelFlagsTest, ANameOccursOnce) {
+  ServerConfig config;
+  ASSERT_TRUE(ReadConfigText("models: [{name: a, directory: d}]", "server.yaml", &config).ok());
+  ASSERT_TRUE(AddModelFlags({"a=x", "b=y"}, &config).ok());
+  ASSERT_EQ(config.models.size(), 2u);
+  EXPECT_EQ(config.models[0].directory, "x") << "a flag replaces the model of the file";
+
+  const absl::Status status = AddModelFlags({"c=x", "a=y", "c=z,backend=dense"}, &config);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "--model c=z,backend=dense: an earlier flag has the same name: --model c=x");
+  EXPECT_EQ(AddModelFlags({"=x"}, &config).message(),
+            "--model =x: expected NAME=DIR[,key=value...]");
+}
+
 }  // namespace
 }  // namespace longstream

@@ -273,6 +273,52 @@ TEST(ServerConfigErrorTest, NamesLineKeyExpectedAndFound) {
   }
 }
 
+// The ends of each range. kRefusals has the values beyond.
+TEST(ServerConfigTest, BothEndsOfEveryRange) {
+  const char* accepted[] = {
+      "threads: 0",
+      "threads: 1024",
+      "grace: 0s",
+      "grace: 2562047788015215h",
+      "max_message_bytes: 64KiB",
+      "max_message_bytes: 1GiB",
+      "max_transit_bytes: 64MiB",
+      "max_transit_bytes: 18446744073709551615",
+      "scheduler: {max_batch_tokens: 65, max_batch_sequences: 1}",
+      "scheduler: {max_batch_tokens: 65536, max_batch_sequences: 4096}",
+      "scheduler: {max_open_turns: 1, max_waiting_turns: 0}",
+      "scheduler: {max_open_turns: 1048576, max_waiting_turns: 1048576}",
+      "scheduler: {stream_buffer_bytes: 0}",
+      "scheduler: {stream_buffer_bytes: 18446744073709551615}",
+      "scheduler: {client_timeout: 1ns}",
+      "scheduler: {client_timeout: 2562047788015215h}",
+      "scheduler: {max_decode_stretch: 2}",
+      "scheduler: {max_decode_stretch: 1000}",
+      "sessions: {max: 16777216, idle_timeout: 1ns, max_idle_timeout: 1ns}",
+      "sessions: {max_idle_timeout: 2562047788015215h}",
+      "models: [{name: a, directory: d, cache_bytes: 18446744073709551615}]",
+      "models: [{name: a, directory: d, device: 'cuda:4294967295'}]",
+  };
+  for (const char* yaml : accepted) EXPECT_EQ(ErrorOf(yaml), "") << yaml;
+  // Numbers that do not fit into their types.
+  const char* refused[] = {
+      "grace: 2562047788015216h",
+      "grace: 99999999999999999999s",
+      "scheduler: {client_timeout: 0.1ns}",
+      "max_transit_bytes: 18446744073709551616",
+      "max_transit_bytes: 17179869184GiB",
+      "scheduler: {max_decode_stretch: 1}",
+      "scheduler: {max_decode_stretch: 1001}",
+      "scheduler: {max_batch_tokens: 65537}",
+      "scheduler: {max_batch_sequences: 4097}",
+      "scheduler: {max_open_turns: 18446744073709551617}",
+      "models: [{name: a, directory: d, device: 'cuda:4294967296'}]",
+  };
+  for (const char* yaml : refused) {
+    EXPECT_TRUE(ErrorOf(yaml).starts_with("server.yaml:1: ")) << yaml << ": " << ErrorOf(yaml);
+  }
+}
+
 TEST(ServerConfigTest, LimitsOfRelations) {
   EXPECT_EQ(ErrorOf("scheduler:\n  max_batch_tokens: 100\n  max_batch_sequences: 36"), "");
   EXPECT_EQ(ErrorOf("sessions:\n  max_idle_timeout: 1h\n  idle_timeout: 1h"), "");

@@ -1,5 +1,6 @@
-// The minimal backend, with arithmetic that overflows: an entry that feeds the token 0 has NaN
-// logits. So no token can be drawn, and no log-probability is a number.
+// The minimal backend, with arithmetic that overflows. An entry that feeds the token 0 has NaN
+// logits: no token can be drawn, and no log-probability is a number. An entry that feeds the token
+// 1 is refused, as if its penalties left no token.
 #include <array>
 #include <limits>
 #include <vector>
@@ -12,6 +13,7 @@ using longstream::conformance::MarkedResults;
 using longstream::conformance::Minimal;
 
 MarkedResults overflows;
+MarkedResults refusals;
 // The log-probabilities of the two tickets that may be in flight.
 std::array<std::vector<std::vector<float>>, 2> log_probs;
 
@@ -19,6 +21,7 @@ ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_erro
   const ls_code code = Minimal().submit(model, batch, ticket, error);
   if (code != LS_OK) return code;
   overflows.Submitted(*ticket, *batch, 0);
+  refusals.Submitted(*ticket, *batch, 1);
   return code;
 }
 
@@ -31,6 +34,12 @@ ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error err
     result.sampled = -1;
     rows[i].assign(result.num_log_prob_rows, std::numeric_limits<float>::quiet_NaN());
     result.log_probs = rows[i].data();
+  });
+  refusals.Waited(ticket, results, [](ls_result& result, size_t) {
+    result = ls_result{};
+    result.code = LS_INVALID_ARGUMENT;
+    result.message = "penalties: they leave no token";
+    result.sampled = -1;
   });
   return code;
 }

@@ -35,6 +35,22 @@ TEST_F(NanServerTest, GenerateIsInternalAndRolledBack) {
   ExpectAlive();
 }
 
+// The fault of the request appears only when a token is drawn.
+TEST_F(NanServerTest, SamplingThatLeavesNoTokenIsRefused) {
+  const std::string id = Open();
+  ASSERT_TRUE(Generate(Request(id)).status.ok());
+  v1::GenerateRequest request = Request(id);
+  request.mutable_input()->set_text(
+      "a\x01"
+      "b");
+  const Generated generated = Generate(request);
+  EXPECT_EQ(generated.status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(generated.status.error_message(), "sampling: penalties: they leave no token");
+  EXPECT_EQ(Get(id).position(), 15u) << "the refused turn was not rolled back";
+  EXPECT_EQ(model().RequestsCounted("INVALID_ARGUMENT"), 1.0);
+  EXPECT_TRUE(Generate(Request(id)).status.ok()) << "the session can be used after the refusal";
+}
+
 TEST_F(NanServerTest, ScoreIsInternal) {
   const auto score = [this](const std::string& text) {
     grpc::ClientContext context;

@@ -148,25 +148,6 @@ TEST_F(ServerTest, OneTokenLeftIsEnough) {
   EXPECT_EQ(generated.tokens, std::vector<int32_t>(10, 0));
 }
 
-// The fault appears only when a token is drawn: a negative bias divided by the smallest temperature
-// is -infinity.
-TEST_F(ServerTest, SamplingThatLeavesNoTokenIsRefused) {
-  const std::string id = Open();
-  ASSERT_TRUE(Generate(Request(id)).status.ok());
-  v1::GenerateRequest request = Request(id);
-  request.mutable_sampling()->set_temperature(std::numeric_limits<float>::min());
-  for (int32_t token = 0; token < 256; ++token) {
-    (*request.mutable_sampling()->mutable_logit_bias())[token] = token == 'a' ? -99 : -100;
-  }
-  const Generated generated = Generate(request);
-  EXPECT_EQ(generated.status.error_code(), StatusCode::INVALID_ARGUMENT);
-  EXPECT_NE(generated.status.error_message().find("sampling: "), std::string::npos)
-      << generated.status.error_message();
-  EXPECT_EQ(Get(id).position(), 15u) << "the refused turn was not rolled back";
-  EXPECT_EQ(model().RequestsCounted("INVALID_ARGUMENT"), 1.0);
-  EXPECT_TRUE(Generate(Request(id)).status.ok()) << "the session can be used after the refusal";
-}
-
 TEST_F(ServerTest, RefusedTurnsAreCounted) {
   v1::GenerateRequest request = Request(Open());
   request.set_top_log_probs(21);

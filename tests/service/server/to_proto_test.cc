@@ -31,6 +31,35 @@ TEST(ToProto, ReasonsOfABackend) {
   EXPECT_TRUE(Arrives(message, message.recompute_reason()));
 }
 
+TEST(ToProto, Durations) {
+  constexpr int64_t kLongest = 315'576'000'000;  // seconds, protobuf's limit
+  const struct {
+    absl::Duration duration;
+    int64_t seconds;
+    int32_t nanos;
+  } cases[] = {
+      {absl::ZeroDuration(), 0, 0},
+      {absl::Nanoseconds(1), 0, 1},
+      {absl::Nanoseconds(1) / 4, 0, 0},
+      {absl::Seconds(1) - absl::Nanoseconds(1), 0, 999'999'999},
+      {-absl::Milliseconds(1500), -1, -500'000'000},
+      // More nanoseconds than 64 bits hold.
+      {absl::Seconds(10'000'000'000) + absl::Nanoseconds(7), 10'000'000'000, 7},
+      {absl::Seconds(kLongest), kLongest, 0},
+      {absl::Seconds(kLongest) + absl::Nanoseconds(1), kLongest, 0},
+      {absl::InfiniteDuration(), kLongest, 0},
+      {-absl::InfiniteDuration(), -kLongest, 0},
+  };
+  for (const auto& [duration, seconds, nanos] : cases) {
+    SessionView view;
+    view.idle_timeout = duration;
+    v1::Session session;
+    ToProto(view, &session);
+    EXPECT_EQ(session.idle_timeout().seconds(), seconds) << duration;
+    EXPECT_EQ(session.idle_timeout().nanos(), nanos) << duration;
+  }
+}
+
 TEST(ToProto, NamesOfModels) {
   SessionView view;
   view.model = kBroken;

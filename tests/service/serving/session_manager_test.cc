@@ -90,6 +90,11 @@ TEST_F(SessionManagerTest, OpensUnderTheChosenIdOnce) {
 
 TEST_F(SessionManagerTest, UnknownAndBrokenModels) {
   EXPECT_EQ(Open("nobody").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Open("nobody").status().message(), "model: no model 'nobody'; available: broken, m");
+  EXPECT_EQ(Open("").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Open("").status().message(),
+            "model: the server has several models, and the request names none; available: broken, "
+            "m");
   const absl::Status broken = Open("broken").status();
   EXPECT_EQ(broken.code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(broken.message().find("/nonexistent"), std::string::npos) << broken;

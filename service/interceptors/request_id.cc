@@ -1,0 +1,95 @@
+// An interceptor of gRPC sees the metadata of every call, those of the health service included.
+#include "service/interceptors/request_id.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "service/sessions/session_id.h"
+
+namespace longstream {
+namespace {
+
+using grpc::experimental::InterceptionHookPoints;
+using grpc::experimental::Interceptor;
+using grpc::experimental::InterceptorBatchMethods;
+using grpc::experimental::ServerRpcInfo;
+
+using ClientMetadata = std::multimap<grpc::string_ref, grpc::string_ref>;
+
+// The client's id, or a drawn one. Of several ids the first one counts.
+std::string IdFrom(const ClientMetadata& metadata) {
+  const auto found = metadata.find(kRequestIdKey);
+  if (found != metadata.end()) {
+    const std::string_view id(found->second.data(), found->second.size());
+    if (IsRequestId(id)) return std::string(id);
+  }
+  return SessionId::Random().ToString();
+}
+
+// The interceptor of one call. gRPC calls it for one batch of operations at a time.
+class RequestIdInterceptor final : public Interceptor {
+ public:
+  RequestIdInterceptor(const char* method, const CallFailureListener* on_failure)
+      : method_(method), on_failure_(on_failure) {}
+
+  void Intercept(InterceptorBatchMethods* methods) override {
+    const auto is_at = [methods](InterceptionHookPoints point) {
+      return methods->QueryInterceptionHookPoint(point);
+    };
+    if (is_at(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+      id_ = IdFrom(*methods->GetRecvInitialMetadata());
+    }
+    if (is_at(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->emplace(kRequestIdKey, id_);
+    }
+    if (is_at(InterceptionHookPoints::PRE_SEND_STATUS)) {
+      const grpc::Status status = methods->GetSendStatus();
+      if (!status.ok()) {
+        methods->GetSendTrailingMetadata()->emplace(kRequestIdKey, id_);
+        Report(status);
+      }
+    }
+    methods->Proceed();
+  }
+
+ private:
+  void Report(const grpc::Status& status) const {
+    if (*on_failure_ == nullptr) return;
+    (*on_failure_)(
+        id_, method_,
+        absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()));
+  }
+
+  const std::string method_;
+  const CallFailureListener* const on_failure_;
+  std::string id_;
+};
+
+class Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit Factory(CallFailureListener on_failure) : on_failure_(std::move(on_failure)) {}
+
+  Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
+    return new RequestIdInterceptor(info->method(), &on_failure_);
+  }
+
+ private:
+  const CallFailureListener on_failure_;
+};
+
+}  // namespace
+
+bool IsRequestId(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxRequestIdBytes &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+RequestIdInterceptors(CallFailureListener on_failure) {
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
+  factories.push_back(std::make_unique<Factory>(std::move(on_failure)));
+  return factories;
+}
+
+}  // namespace longstream

@@ -1,0 +1,57 @@
+// Asks each plugin how well it fits.
+#include "service/models/plugin_choice.h"
+
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace longstream {
+
+std::vector<std::string> DevicesOf(const ModelSource& source) {
+  if (source.device == "auto") return {"cuda", "cpu"};
+  return {source.device};
+}
+
+absl::StatusOr<std::shared_ptr<const Plugin>> ChoosePlugin(const ModelSource& source,
+                                                           const std::string& device,
+                                                           Plugins plugins) {
+  std::shared_ptr<const Plugin> best;
+  int32_t best_fit = 0;
+  bool any_matches = false;
+  std::vector<std::string> reasons;
+  for (const std::shared_ptr<const Plugin>& plugin : plugins) {
+    // The plugin for "cuda" also serves "cuda:0".
+    if (plugin->device() != device.substr(0, device.find(':'))) continue;
+    any_matches = true;
+    if (!source.backend.empty()) {
+      if (plugin->name() == source.backend) return plugin;
+      reasons.push_back(plugin->name());
+      continue;
+    }
+    std::array<char, 512> text{};
+    int32_t fit = 0;
+    const ls_code code =
+        plugin->table().probe(source.directory.c_str(), &fit, ls_error{text.data(), text.size()});
+    if (code != LS_OK) return StatusFromCode(code, text.data());
+    if (fit == 0) reasons.push_back(absl::StrCat(plugin->name(), ": ", text.data()));
+    if (fit > best_fit) {
+      best = plugin;
+      best_fit = fit;
+    }
+  }
+  if (best != nullptr) return best;
+  if (!any_matches) {
+    return absl::NotFoundError(absl::StrCat("device: no plugin was found for ", source.device));
+  }
+  if (!source.backend.empty()) {
+    return absl::NotFoundError(absl::StrCat("backend: no plugin '", source.backend, "' for device ",
+                                            source.device,
+                                            "; available: ", absl::StrJoin(reasons, ", ")));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("no plugin for device ", source.device, " serves ",
+                                                 source.directory, " (",
+                                                 absl::StrJoin(reasons, "; "), ")"));
+}
+
+}  // namespace longstream

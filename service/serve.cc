@@ -1,0 +1,215 @@
+// Makes the parts of the server and connects them: thread pool, plugins, models with their engines,
+// gRPC and metrics.
+#include "service/serve.h"
+
+#include <prometheus/registry.h>
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "kernels/core/thread_pool.h"
+#include "service/clock/monotonic_time.h"
+#include "service/config/server_config.h"
+#include "service/metrics/json_log.h"
+#include "service/metrics/metrics_server.h"
+#include "service/model_sources.h"
+#include "service/models/host.h"
+#include "service/models/plugin.h"
+#include "service/server/grpc_server.h"
+#include "service/server/library_logs.h"
+#include "service/serving/model_registry.h"
+#include "service/serving/session_manager.h"
+
+namespace longstream {
+namespace {
+
+// After every turn has ended, calls have this much time to deliver their last messages.
+constexpr absl::Duration kLastMessages = absl::Seconds(2);
+
+// Logs a call that ended with an error. The messages of errors that clients cause may repeat their
+// input, so they are not logged, and only at the level debug.
+void LogFailedCall(const JsonLog& log, std::string_view request_id, std::string_view method,
+                   const absl::Status& status) {
+  const bool is_ours = absl::IsInternal(status) || absl::IsUnknown(status);
+  log.Write(is_ours ? LogLevel::kError : LogLevel::kDebug, "call_failed",
+            {{"request_id", std::string(request_id)},
+             {"method", std::string(method)},
+             {"code", absl::StatusCodeToString(status.code())},
+             {"error", is_ours ? std::string(status.message()) : ""}});
+}
+
+GrpcServer::Options ServerOptions(const ServerConfig& config, const JsonLog& log) {
+  GrpcServer::Options options;
+  options.listen = config.listen;
+  options.max_message_bytes = static_cast<int>(config.max_message_bytes);
+  options.max_transit_bytes = config.max_transit_bytes;
+  options.on_call_failure = [&log](std::string_view request_id, std::string_view method,
+                                   const absl::Status& status) {
+    LogFailedCall(log, request_id, method, status);
+  };
+  return options;
+}
+
+// Reports the state of each model to the log and to the health service. Models begin to load before
+// the server listens; reports from before wait until the server is known. Models may still be
+// loading when the server shuts down.
+class ModelAnnouncer {
+ public:
+  explicit ModelAnnouncer(const JsonLog* log) : log_(log) {}
+
+  void SetServer(GrpcServer* server) {
+    absl::MutexLock lock(&mutex_);
+    server_ = server;
+    decided_ = true;
+  }
+  // The server did not start or is shutting down. From now on, states go to the log only.
+  void ForgetServer() { SetServer(nullptr); }
+
+  void Announce(const ModelStatus& status) {
+    if (status.state == ModelState::kReady) {
+      const BackendModel& backend = status.engine->model().backend();
+      log_->Write(LogLevel::kInfo, "model_ready",
+                  {{"model", status.name},
+                   {"backend", backend.plugin().name()},
+                   {"architecture", backend.info().architecture},
+                   {"kernels", backend.info().kernels},
+                   {"parameters", std::to_string(backend.info().num_parameters)}});
+    } else {
+      log_->Write(LogLevel::kError, "model_failed",
+                  {{"model", status.name}, {"error", absl::StrCat(status.error.message())}});
+    }
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&decided_));
+    if (server_ != nullptr) {
+      server_->SetModelServing(status.name, status.state == ModelState::kReady);
+    }
+  }
+
+ private:
+  const JsonLog* const log_;
+  absl::Mutex mutex_;
+  bool decided_ ABSL_GUARDED_BY(mutex_) = false;
+  GrpcServer* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+// The number of threads that the server starts at least, besides those of the thread pool.
+size_t LeastThreads(const ServerConfig& config) {
+  const size_t of_grpc = 8 + 2 * std::max(1u, std::thread::hardware_concurrency());
+  constexpr size_t kOfMetrics = 6;
+  constexpr size_t kOwn = 4;  // loading, expiry of sessions, long texts
+  return of_grpc + kOfMetrics + kOwn + config.models.size();
+}
+
+// Starts `count` threads at once and ends them again. Throws std::system_error if the system does
+// not give so many. If gRPC cannot start one of its first threads, it ends the program by a signal.
+// So the server finds out before.
+void TryThreads(size_t count) {
+  absl::Notification end;
+  std::vector<std::jthread> threads;
+  const absl::Cleanup release = [&end] { end.Notify(); };
+  threads.reserve(count);
+  while (threads.size() < count) {
+    threads.emplace_back([&end] { end.WaitForNotification(); });
+  }
+}
+
+int Fail(const JsonLog& log, const absl::Status& status) {
+  return FailToStart(log, std::string_view(status.message().data(), status.message().size()));
+}
+
+}  // namespace
+
+int FailToStart(const JsonLog& log, std::string_view why) {
+  log.Write(LogLevel::kError, "start_failed", {{"error", std::string(why)}});
+  return 1;
+}
+
+int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signals) {
+  // Copy the log, because threads of the libraries may outlive this function.
+  RedirectLibraryLogs([library_log = log](std::string_view library, std::string_view text) {
+    library_log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
+  });
+  const std::string plugin_directory = PluginDirectoryOf(config);
+  absl::StatusOr<PluginDirectory> plugins = LoadPluginDirectory(plugin_directory);
+  if (!plugins.ok()) return Fail(log, plugins.status());
+  for (const absl::Status& refused : plugins->refused) {
+    log.Write(LogLevel::kWarning, "plugin_refused", {{"error", absl::StrCat(refused.message())}});
+  }
+
+  if (plugins->plugins.empty()) {
+    return Fail(log, absl::NotFoundError(absl::StrCat("plugin directory ", plugin_directory,
+                                                      ": found no plugin that can be used")));
+  }
+
+  ThreadPool pool(config.threads);
+  TryThreads(LeastThreads(config));
+  const Host host(pool.AsExecutor(), [&log](LogSeverity severity, std::string_view text) {
+    log.Write(static_cast<LogLevel>(severity), "backend", {{"text", text}});
+  });
+  auto registry = std::make_shared<prometheus::Registry>();
+  AddBuildInfo(registry.get(), LONGSTREAM_VERSION);
+
+  ModelAnnouncer announcer(&log);
+  ModelRegistry::Options options;
+  options.plugins = plugins->plugins;
+  options.host = &host;
+  options.metrics = registry.get();
+  options.engine.executor = pool.AsExecutor();
+  options.engine.max_open_turns = config.max_open_turns;
+  options.engine.max_waiting_turns = config.max_waiting_turns;
+  options.engine.stream_buffer_bytes = config.stream_buffer_bytes;
+  options.engine.client_timeout = config.client_timeout;
+  options.engine.max_decode_stretch = config.max_decode_stretch;
+  options.engine.on_failure = [&log](std::string_view model, const absl::Status& status) {
+    log.Write(LogLevel::kError, "turn_failed",
+              {{"model", std::string(model)}, {"error", absl::StrCat(status.message())}});
+  };
+  ModelRegistry models(options, ModelSourcesOf(config),
+                       [&announcer](const ModelStatus& status) { announcer.Announce(status); });
+  std::optional<SessionManager> sessions;
+  std::unique_ptr<GrpcServer> server;
+  // Destroyed before the server and the models. The destructor of `models` waits for the loading
+  // thread, which may wait for the announcer's decision.
+  const absl::Cleanup forget_server = [&announcer] { announcer.ForgetServer(); };
+  sessions.emplace(&models, SessionManager::Options{config.max_sessions, config.idle_timeout,
+                                                    config.max_idle_timeout});
+  absl::StatusOr<std::unique_ptr<GrpcServer>> listening =
+      GrpcServer::Start(ServerOptions(config, log), &models, &*sessions);
+  if (!listening.ok()) return Fail(log, listening.status());
+  server = *std::move(listening);
+  announcer.SetServer(server.get());
+  std::unique_ptr<MetricsServer> metrics_server;
+  if (!config.metrics_listen.empty()) {
+    absl::StatusOr<std::unique_ptr<MetricsServer>> started =
+        MetricsServer::Start(config.metrics_listen, registry);
+    if (!started.ok()) return Fail(log, started.status());
+    metrics_server = *std::move(started);
+  }
+  log.Write(
+      LogLevel::kInfo, "listening",
+      {{"port", std::to_string(server->port())},
+       {"metrics_port", std::to_string(metrics_server == nullptr ? 0 : metrics_server->port())}});
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
+  announcer.ForgetServer();
+  server->SetNotServing();
+  sessions->Drain(config.grace);
+  server->Shutdown(MonotonicTime::Now() + kLastMessages);
+  log.Write(LogLevel::kInfo, "stopped");
+  return 0;
+}
+
+}  // namespace longstream

@@ -1,0 +1,135 @@
+// Starts that fail because the machine gives too little, and checks before a start.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "client/connection.h"
+#include "tests/processes/server_process.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kBinary[] = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
+constexpr char kLimitedThreads[] = LONGSTREAM_BINARY_DIR "/test_plugins/limited_threads.so";
+
+class ServerStartTest : public testing::Test {
+ protected:
+  ServerStartTest() { minimal_.Write("config.json", R"({"model_type": "minimal"})"); }
+
+  std::vector<std::string> Arguments() const {
+    return {"--listen",         "127.0.0.1:0",
+            "--metrics-listen", "127.0.0.1:0",
+            "--model",          "m=" + minimal_.string(),
+            "--threads",        "4"};
+  }
+
+  // Runs a server that can have at most `most` threads. It is killed by SIGTERM after a while if it
+  // starts.
+  ServerRun WithThreads(int most) const {
+    std::vector<std::string> arguments = {"LD_PRELOAD=" + std::string(kLimitedThreads),
+                                          "LONGSTREAM_MAX_THREADS=" + std::to_string(most),
+                                          kBinary};
+    for (const std::string& argument : Arguments()) arguments.push_back(argument);
+    return RunServer("/usr/bin/env", arguments);
+  }
+
+  const TemporaryDirectory minimal_;
+};
+
+// Whichever thread is the first that the system does not give, the server says so and exits with 1.
+// It is never ended by a signal.
+TEST_F(ServerStartTest, TooFewThreadsEndTheStartWithASentence) {
+  for (int most = 1; most <= 20; ++most) {
+    const ServerRun run = WithThreads(most);
+    EXPECT_EQ(run.exit_code, 1) << most << " threads: " << run.log;
+    EXPECT_THAT(run.log, HasSubstr("\"event\":\"start_failed\",\"error\":\"the system gives no "
+                                   "further thread: "))
+        << most << " threads";
+  }
+}
+
+// The output of `--check-config` with these arguments, and its exit code.
+ServerRun CheckConfig(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {"-c", "exec \"$@\" >&2", "bash", kBinary, "--check-config"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return RunServer("/bin/bash", all);
+}
+
+TEST_F(ServerStartTest, CheckConfigPrintsWhatItFound) {
+  const std::string dense = std::string(LONGSTREAM_SOURCE_DIR) + "/models/demo/dense";
+  const ServerRun run =
+      CheckConfig({"--model", "m=" + minimal_.string(), "--model", "d=" + dense + ",device=cpu"});
+  EXPECT_EQ(run.exit_code, 0) << run.log;
+  EXPECT_THAT(run.log, HasSubstr("  dense.cpu, version "));
+  EXPECT_THAT(run.log, HasSubstr("model m: " + minimal_.string() +
+                                 "\n  plugin: minimal.cpu\n"
+                                 "  weights: 0 safetensors files, 0 bytes\n  tokenizer: byte\n"));
+  EXPECT_THAT(run.log, HasSubstr("model d: " + dense + "\n  plugin: dense.cpu\n  weights: 1 "));
+  EXPECT_THAT(run.log, HasSubstr("the configuration is usable"));
+}
+
+TEST_F(ServerStartTest, CheckConfigNamesEveryFault) {
+  const TemporaryDirectory shards;
+  shards.Write("config.json", R"({"model_type": "minimal"})");
+  shards.Write("model.safetensors.index.json", R"({"weight_map": {"a": "x.safetensors"}})");
+  const TemporaryDirectory tokenizer;
+  tokenizer.Write("config.json", R"({"model_type": "minimal"})");
+  tokenizer.Write("tokenizer.json", "{");
+  const ServerRun run =
+      CheckConfig({"--model", "a=/nowhere", "--model", "b=" + shards.string(), "--model",
+                   "c=" + tokenizer.string(), "--model", "m=" + minimal_.string()});
+  EXPECT_EQ(run.exit_code, 1) << run.log;
+  EXPECT_THAT(run.log, HasSubstr("model a: /nowhere\n  error: "));
+  EXPECT_THAT(run.log, HasSubstr("  error: " + shards.string() +
+                                 "/x.safetensors: No such file or directory\n"));
+  EXPECT_THAT(run.log, HasSubstr("model c: " + tokenizer.string() + "\n  error: "));
+  EXPECT_THAT(run.log, HasSubstr("\nerrors: 3\n"));
+}
+
+TEST_F(ServerStartTest, CheckConfigOfAWrongFileExitsWith1) {
+  const TemporaryDirectory directory;
+  directory.Write("server.yaml", "threads: many\n");
+  const ServerRun run = CheckConfig({"--config", directory.string() + "/server.yaml"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.log, HasSubstr("server.yaml:1: threads: expected a whole number"));
+  EXPECT_EQ(CheckConfig({"--plugins", "/nowhere", "--model", "m=" + minimal_.string()}).log,
+            "error: plugin directory /nowhere: No such file or directory\nerrors: 1\n");
+}
+
+// A limit on the address space below the machine's memory lowers the budget of the caches. It does
+// not keep a model from loading.
+TEST_F(ServerStartTest, ALimitOnAddressSpaceLowersTheBudget) {
+  const std::string demo = std::string(LONGSTREAM_SOURCE_DIR) + "/models/demo/";
+  for (const char* gigabytes : {"3", "6"}) {
+    for (const char* name : {"dense", "hwfa2", "hypenet"}) {
+      ServerProcess server(
+          "/bin/bash", {"-c", "ulimit -v $(($1 << 20)); shift; exec \"$@\"", "bash", gigabytes,
+                        kBinary, "--threads", "2", "--model", "m=" + demo + name + ",device=cpu"});
+      client::Connection connection(server.address());
+      connection.WaitUntilServing("m", std::chrono::seconds(30));
+      v1::GenerateRequest request;
+      request.set_session_id(connection.Open("m").session_id());
+      request.mutable_input()->set_text("def main():");
+      request.set_max_tokens(5);
+      EXPECT_EQ(connection.Generate(request).tokens(), 5) << name << " " << gigabytes;
+      EXPECT_EQ(server.Stop(), 0);
+    }
+  }
+}
+
+TEST_F(ServerStartTest, TooLittleAddressSpaceEndsTheStartWithASentence) {
+  std::vector<std::string> arguments = {"-c", "ulimit -v 204800; exec \"$@\"", "bash", kBinary};
+  for (const std::string& argument : Arguments()) arguments.push_back(argument);
+  const ServerRun run = RunServer("/bin/bash", arguments);
+  EXPECT_EQ(run.exit_code, 1) << run.log;
+  EXPECT_THAT(run.log, HasSubstr("\"event\":\"start_failed\",\"error\":\""));
+}
+
+}  // namespace
+}  // namespace longstream
