@@ -93,7 +93,7 @@ absl::Status ActiveTurn::Admit(MonotonicTime now) {
     return status;
   }
   meter_.Admit(history_.sequence().position(), history_.recomputed_tokens(),
-               history_.recompute_reason(), now);
+               history_.recompute_reason());
   AddPrompt(request().prompt);
   if (generates()) {
     generator_.emplace(*model_, request(), history_.tokens(), history_.generated());
@@ -233,6 +233,7 @@ void ActiveTurn::AbsorbPrefill(uint64_t position, MonotonicTime now) {
 }
 
 void ActiveTurn::FinishPrefill() {
+  meter_.Begin(MonotonicTime::Now());  // if there was nothing to read
   meter_.FinishPrefill();
   if (!generates()) End(TurnEnd{});
 }

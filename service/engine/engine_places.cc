@@ -1,0 +1,61 @@
+// Places in the batch: decides which of the running turns take part in the next steps.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
+#include "service/engine/engine.h"
+#include "service/engine/policy/batch_places.h"
+
+namespace longstream {
+
+void Engine::GivePlaces() {
+  const MonotonicTime now = MonotonicTime::Now();
+  ++place_round_;
+  std::vector<ActiveTurn*> turns;
+  std::vector<PlaceCandidate> candidates;
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    if (!turn->needs_place()) {
+      turn->place().Leave();
+      continue;
+    }
+    turn->place().Want(place_round_);
+    turns.push_back(turn.get());
+    candidates.push_back(turn->AsPlaceCandidate(now, options_.time_slice));
+  }
+  const double elapsed = absl::FDivDuration(now - places_given_at_, options_.time_slice);
+  const PlaceChanges changes =
+      SharePlaces(candidates, options_.max_batch_sequences, elapsed, place_shares_);
+  for (const uint32_t i : changes.yields) turns[i]->place().Yield(place_round_);
+  for (const uint32_t i : changes.renews) turns[i]->place().Renew(place_round_);
+  for (const uint32_t i : changes.takes) turns[i]->place().Take(place_round_);
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    if (!turn->ended() && !turn->place().awaited()) turn->Begin(now);
+  }
+  place_shares_ = changes.shares;
+  places_given_at_ = now;
+  PublishRoom();
+}
+
+void Engine::PublishRoom() {
+  size_t computing = 0;
+  size_t held = 0;
+  size_t parked = 0;
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    computing += turn->computes();
+    held += turn->place().held();
+    parked += turn->place().awaited();
+  }
+  // More turns may compute than are admitted to compute, because clients that were waited for go
+  // on.
+  const auto left = [](size_t most, size_t taken) { return most - std::min(most, taken); };
+  const size_t room =
+      std::min(left(options_.max_batch_sequences, held), left(options_.max_open_turns, computing));
+  absl::MutexLock lock(&mutex_);
+  num_parked_ = parked;
+  // While a turn waits, every turn that arrives waits behind it.
+  room_ = waiting_.empty() ? room : 0;
+}
+
+}  // namespace longstream
