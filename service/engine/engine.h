@@ -193,7 +193,7 @@ class Engine {
   Turns running_;
   StepPipeline pipeline_;  // composes steps of the turns in running_ that hold a place
   PlaceShares place_shares_;
-  uint64_t place_round_ = 0;       // the number of the last call of GivePlaces
+  uint64_t place_changes_ = 0;     // PlaceCandidate::since of the last change
   MonotonicTime places_given_at_;  // when GivePlaces was called last
   ReaderWakes wakes_;
   std::vector<std::shared_ptr<Session>> open_sessions_;

@@ -12,7 +12,6 @@ namespace longstream {
 
 void Engine::GivePlaces() {
   const MonotonicTime now = MonotonicTime::Now();
-  ++place_round_;
   std::vector<ActiveTurn*> turns;
   std::vector<PlaceCandidate> candidates;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
@@ -20,16 +19,16 @@ void Engine::GivePlaces() {
       turn->place().Leave();
       continue;
     }
-    turn->place().Want(place_round_);
+    turn->place().Want(++place_changes_);
     turns.push_back(turn.get());
     candidates.push_back(turn->AsPlaceCandidate(now, options_.time_slice));
   }
   const double elapsed = absl::FDivDuration(now - places_given_at_, options_.time_slice);
   const PlaceChanges changes =
       SharePlaces(candidates, options_.max_batch_sequences, elapsed, place_shares_);
-  for (const uint32_t i : changes.yields) turns[i]->place().Yield(place_round_);
-  for (const uint32_t i : changes.renews) turns[i]->place().Renew(place_round_);
-  for (const uint32_t i : changes.takes) turns[i]->place().Take(place_round_);
+  for (const uint32_t i : changes.yields) turns[i]->place().Yield(++place_changes_);
+  for (const uint32_t i : changes.renews) turns[i]->place().Renew(++place_changes_);
+  for (const uint32_t i : changes.takes) turns[i]->place().Take(++place_changes_);
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
     if (!turn->ended() && !turn->place().awaited()) turn->Begin(now);
   }

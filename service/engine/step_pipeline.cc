@@ -83,6 +83,10 @@ bool StepPipeline::Submit(const Turns& turns) {
     Refused(step, ticket.status());
     return true;
   }
+  // Submitted resets what PassedOver counts, for the turns in the step.
+  if (step.prompt_tokens > 0) {
+    for (ActiveTurn* turn : able) turn->PassedOver();
+  }
   for (ActiveTurn* turn : step.turns) turn->Submitted(step_number_, step.submitted);
   step.ticket = *ticket;
   in_flight_.push_back(std::move(step));

@@ -31,7 +31,7 @@ class Groups {
   }
   void Sort(std::span<const PlaceCandidate> candidates) {
     for (std::deque<uint32_t>& group : groups_) {
-      std::stable_sort(group.begin(), group.end(), [&](uint32_t a, uint32_t b) {
+      std::sort(group.begin(), group.end(), [&](uint32_t a, uint32_t b) {
         return candidates[a].since < candidates[b].since;
       });
     }

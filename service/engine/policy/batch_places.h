@@ -16,8 +16,8 @@ struct PlaceCandidate {
   bool holds_place = false;    // only turns with a place take part in steps
   bool slice_is_over = false;  // it holds a place and has used it for a time slice
   bool is_new = false;         // it has never held a place
-  // When the turn got its place, or began to wait for one. Smaller is earlier. Places and waits
-  // have the same clock.
+  // When the turn got its place, or began to wait for one: a number that grows with each such
+  // change of any turn. Smaller is earlier.
   uint64_t since = 0;
 };
 
@@ -30,7 +30,8 @@ struct PlaceShares {
   std::array<double, kNumGroups> had{};
 };
 
-// What changes before the next step. Each list holds indices of candidates.
+// What changes before the next step. Each list holds indices of candidates, in the order of the
+// changes.
 struct PlaceChanges {
   std::vector<uint32_t> yields;  // lose their place
   std::vector<uint32_t> renews;  // keep their place, and begin another slice

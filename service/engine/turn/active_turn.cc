@@ -174,6 +174,7 @@ std::optional<StepCandidate> ActiveTurn::FindCandidate() {
   candidate.input_open = input_open_;
   candidate.priority = static_cast<int32_t>(request().priority);
   candidate.last_step = parts_.last_step();
+  candidate.passed_over = parts_.passed_over();
   if (!CanStep(candidate, info().prefill_grid)) return std::nullopt;
   return candidate;
 }

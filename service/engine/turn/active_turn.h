@@ -115,6 +115,8 @@ class ActiveTurn {
     parts_.Submit(step_number);
     place_.Step(now);
   }
+  // A step reads other prompts, although the turn was a candidate too.
+  void PassedOver() { parts_.PassOver(); }
   // The step with that entry was refused as a whole, because of one of its entries. The turn's next
   // step must have no other turn.
   void Refused() { parts_.Refuse(); }

@@ -11,7 +11,7 @@
 namespace longstream {
 
 // Whether a turn holds a place, waits for one or needs none. The engine decides once in each round
-// (Engine::GivePlaces); `round` is the number of the round, which only grows. Used by one thread.
+// (Engine::GivePlaces). `since`: PlaceCandidate::since of the new state. Used by one thread.
 class BatchPlace {
  public:
   bool held() const { return state_ == State::kHeld; }
@@ -19,21 +19,21 @@ class BatchPlace {
   bool awaited() const { return state_ == State::kAwaited; }
 
   // The turn has something to compute. If it holds no place, it waits for one.
-  void Want(uint64_t round) {
-    if (state_ == State::kNone) Change(State::kAwaited, round);
+  void Want(uint64_t since) {
+    if (state_ == State::kNone) Change(State::kAwaited, since);
   }
   // The turn has nothing to compute at present.
   void Leave() { state_ = State::kNone; }
 
-  void Take(uint64_t round) {
-    Change(State::kHeld, round);
+  void Take(uint64_t since) {
+    Change(State::kHeld, since);
     is_new_ = false;
     first_step_ = MonotonicTime::InfiniteFuture();
   }
   // The slice is over, and another one begins.
-  void Renew(uint64_t round) { Take(round); }
+  void Renew(uint64_t since) { Take(since); }
   // The slice is over, and another turn takes the place.
-  void Yield(uint64_t round) { Change(State::kAwaited, round); }
+  void Yield(uint64_t since) { Change(State::kAwaited, since); }
 
   // The turn takes part in a step. The slice begins with the first step, so a turn does not lose
   // its place before the step has had room for it.
@@ -53,9 +53,9 @@ class BatchPlace {
  private:
   enum class State { kNone, kAwaited, kHeld };
 
-  void Change(State state, uint64_t round) {
+  void Change(State state, uint64_t since) {
     state_ = state;
-    since_ = round;
+    since_ = since;
   }
 
   State state_ = State::kNone;

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 #include <prometheus/client_metric.h>
 
+#include <algorithm>
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,7 +76,7 @@ class Reader {
   absl::Notification ended_;
 };
 
-// Long turns that are read on the engine's thread. Destroy the engine first.
+// Long turns that are read on the engine's thread. Outlives the engine.
 class LongTurns {
  public:
   // `on_token` is called after each token of each turn.
@@ -86,10 +89,6 @@ class LongTurns {
           [on_token](uint64_t) { on_token(); }));
       EXPECT_TRUE(engine.Start(readers_.back()->shared()).ok());
     }
-  }
-  bool AnyEnded() const {
-    return std::any_of(readers_.begin(), readers_.end(),
-                       [](const auto& reader) { return reader->ended(); });
   }
   void CancelAll() {
     for (const auto& reader : readers_) reader->turn().Cancel();
@@ -134,7 +133,6 @@ TEST_P(ShortTurns, AreServedBesideLongOnes) {
     EXPECT_TRUE(engine.Start(reader->shared()).ok());
   });
   EXPECT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60))) << "the short turn starves";
-  EXPECT_FALSE(turns.AnyEnded() && !done.HasBeenNotified());
   turns.CancelAll();
   engine->Wake();
   for (const auto& long_turn : turns.readers()) {
@@ -158,15 +156,17 @@ TEST(EnginePlaces, PrioritiesShareTheSteps) {
   LongTurns turns;
   uint64_t drawn = 0;
   uint64_t tokens[3] = {};
+  std::atomic<bool> all_started = false;
   absl::Notification done;
   TestEngine engine("{}", 0, {.max_batch_sequences = 2, .time_slice = kEachStep});
   for (const Priority priority : {Priority::kLow, Priority::kNormal, Priority::kHigh}) {
     turns.Start(engine, 4, priority, [&, priority] {
-      if (drawn == kSteps) return;
+      if (!all_started || drawn == kSteps) return;
       ++tokens[static_cast<size_t>(priority)];
       if (++drawn == kSteps) done.Notify();
     });
   }
+  all_started = true;
   EXPECT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60)));
   turns.CancelAll();
   engine->Wake();

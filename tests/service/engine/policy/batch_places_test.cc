@@ -142,13 +142,12 @@ class Rotation {
   };
 
   size_t Add(int32_t priority, uint64_t steps = uint64_t{1} << 40) {
-    turns_.push_back({.place = IsNew(priority, now_), .steps_left = steps});
+    turns_.push_back({.place = IsNew(priority, ++changes_), .steps_left = steps});
     return turns_.size() - 1;
   }
   const Turn& turn(size_t index) const { return turns_[index]; }
 
   void Step() {
-    ++now_;
     std::vector<size_t> able;
     std::vector<PlaceCandidate> candidates;
     for (size_t i = 0; i < turns_.size(); ++i) {
@@ -182,13 +181,13 @@ class Rotation {
   void Change(Turn& turn, bool holds) {
     turn.place.holds_place = holds;
     turn.place.is_new &= !holds;
-    turn.place.since = now_;
+    turn.place.since = ++changes_;
     turn.slice_steps = 0;
   }
 
   const size_t places_;
   const uint64_t slice_;
-  uint64_t now_ = 0;
+  uint64_t changes_ = 0;
   PlaceShares shares_;
   std::vector<Turn> turns_;
 };
