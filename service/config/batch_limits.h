@@ -12,9 +12,9 @@ namespace longstream {
 inline constexpr uint32_t kDefaultBatchTokens = 576;
 // Entries of a step, one for each sequence in it. An engine has as many places in its batch.
 inline constexpr uint32_t kDefaultBatchSequences = 64;
-// Some steps of a small model. Long enough for a short answer, and so short that many turns are
-// served each second.
-inline constexpr absl::Duration kDefaultTimeSlice = absl::Milliseconds(100);
+// Some steps of a small model, enough for a very short answer, and so short that every turn of many
+// gets its next slice soon.
+inline constexpr absl::Duration kDefaultTimeSlice = absl::Milliseconds(50);
 
 }  // namespace longstream
 

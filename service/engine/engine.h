@@ -168,8 +168,9 @@ class Engine {
   uint64_t FreeBytes() const;
   AdmissionBudget Budget() const;
   RunningTurns Running() const;
-  // A part of GivePlaces. Tells EnterQueue how many turns hold places and how many wait for one.
-  void PublishRoom() ABSL_LOCKS_EXCLUDED(mutex_);
+  // A part of GivePlaces. Tells EnterQueue how many running turns compute, and how many of them
+  // hold or need a place.
+  void PublishRoom(size_t computing, size_t need_place) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::shared_ptr<ServedModel> model_;  // shared with callers that describe the model
   const Options options_;

@@ -14,9 +14,12 @@ void Engine::GivePlaces() {
   const MonotonicTime now = MonotonicTime::Now();
   std::vector<ActiveTurn*> turns;
   std::vector<PlaceCandidate> candidates;
+  size_t computing = 0;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    computing += turn->computes();
     if (!turn->needs_place()) {
       turn->place().Leave();
+      if (!turn->ended()) turn->Begin(now);
       continue;
     }
     turn->place().Want(++place_changes_);
@@ -28,31 +31,23 @@ void Engine::GivePlaces() {
       SharePlaces(candidates, options_.max_batch_sequences, elapsed, place_shares_);
   for (const uint32_t i : changes.yields) turns[i]->place().Yield(++place_changes_);
   for (const uint32_t i : changes.renews) turns[i]->place().Renew(++place_changes_);
-  for (const uint32_t i : changes.takes) turns[i]->place().Take(++place_changes_);
-  for (const std::unique_ptr<ActiveTurn>& turn : running_) {
-    if (!turn->ended() && !turn->place().awaited()) turn->Begin(now);
+  for (const uint32_t i : changes.takes) {
+    turns[i]->place().Take(++place_changes_);
+    turns[i]->Begin(now);
   }
   place_shares_ = changes.shares;
   places_given_at_ = now;
-  PublishRoom();
+  PublishRoom(computing, candidates.size());
 }
 
-void Engine::PublishRoom() {
-  size_t computing = 0;
-  size_t held = 0;
-  size_t parked = 0;
-  for (const std::unique_ptr<ActiveTurn>& turn : running_) {
-    computing += turn->computes();
-    held += turn->place().held();
-    parked += turn->place().awaited();
-  }
+void Engine::PublishRoom(size_t computing, size_t need_place) {
   // More turns may compute than are admitted to compute, because clients that were waited for go
   // on.
   const auto left = [](size_t most, size_t taken) { return most - std::min(most, taken); };
-  const size_t room =
-      std::min(left(options_.max_batch_sequences, held), left(options_.max_open_turns, computing));
+  const size_t places = options_.max_batch_sequences;
+  const size_t room = std::min(left(places, need_place), left(options_.max_open_turns, computing));
   absl::MutexLock lock(&mutex_);
-  num_parked_ = parked;
+  num_parked_ = left(need_place, places);
   // While a turn waits, every turn that arrives waits behind it.
   room_ = waiting_.empty() ? room : 0;
 }

@@ -31,9 +31,8 @@ class Groups {
   }
   void Sort(std::span<const PlaceCandidate> candidates) {
     for (std::deque<uint32_t>& group : groups_) {
-      std::sort(group.begin(), group.end(), [&](uint32_t a, uint32_t b) {
-        return candidates[a].since < candidates[b].since;
-      });
+      std::sort(group.begin(), group.end(),
+                [&](uint32_t a, uint32_t b) { return candidates[a].since < candidates[b].since; });
     }
   }
   bool Has(size_t group) const { return !groups_[group].empty(); }
@@ -117,17 +116,21 @@ PlaceChanges SharePlaces(std::span<const PlaceCandidate> candidates, size_t num_
   Groups waiting;
   Groups over;
   size_t held = 0;
+  bool any_over = false;
   for (uint32_t i = 0; i < candidates.size(); ++i) {
     const PlaceCandidate& candidate = candidates[i];
     held += candidate.holds_place;
     if (!candidate.holds_place) waiting.Add(candidate, i);
     if (!candidate.slice_is_over) continue;
     over.Add(candidate, i);
+    any_over = true;
     account.ChargeOvertime(GroupOf(candidate));
   }
-  waiting.Sort(candidates);
-  over.Sort(candidates);
   size_t free = num_places - std::min(num_places, held);
+  if (free > 0 || any_over) {
+    waiting.Sort(candidates);
+    over.Sort(candidates);
+  }
   while (const std::optional<size_t> next = NextToTake(waiting, account)) {
     if (free > 0) {
       --free;

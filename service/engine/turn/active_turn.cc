@@ -181,9 +181,13 @@ std::optional<StepCandidate> ActiveTurn::FindCandidate() {
 
 absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
   if (ending() || phase_ == Phase::kWaiting) return absl::ZeroDuration();
+  if (computes()) {
+    client_seen_ = now;
+    return absl::ZeroDuration();
+  }
   // The history grows when tokens arrive, and the queue shrinks when the client reads.
   const uint64_t progress = history_.size() - turn_->stream.queued_bytes();
-  if (progress != client_progress_ || computes()) {
+  if (progress != client_progress_) {
     client_progress_ = progress;
     client_seen_ = now;
   }

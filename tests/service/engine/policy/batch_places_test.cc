@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,13 +31,24 @@ PlaceCandidate IsNew(int32_t priority, uint64_t since) {
   return {.priority = priority, .is_new = true, .since = since};
 }
 
-TEST(SharePlaces, OneDecision) {
-  struct Case {
-    const char* name;
-    size_t places;
-    std::vector<PlaceCandidate> candidates;
-    Indices yields, renews, takes;
-  };
+struct Case {
+  const char* name;
+  size_t places;
+  std::vector<PlaceCandidate> candidates;
+  Indices yields, renews, takes;
+};
+
+void ExpectChanges(std::span<const Case> cases) {
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const PlaceChanges changes = SharePlaces(c.candidates, c.places, 0.5, PlaceShares());
+    EXPECT_EQ(changes.yields, c.yields);
+    EXPECT_EQ(changes.renews, c.renews);
+    EXPECT_EQ(changes.takes, c.takes);
+  }
+}
+
+TEST(SharePlaces, AmongTurnsOfOnePriority) {
   const Case cases[] = {
       {"no candidates", 2, {}, {}, {}, {}},
       {"a place for all", 3, {IsNew(kLow, 1), IsOver(kHigh, 1), Waits(kLow, 2)}, {}, {}, {0, 2}},
@@ -79,6 +91,24 @@ TEST(SharePlaces, OneDecision) {
        {},
        {},
        {3, 0, 4, 1}},
+      {"free places are taken before a turn yields",
+       2,
+       {IsOver(kNormal, 1), Waits(kNormal, 2)},
+       {},
+       {},
+       {1}},
+      {"more turns hold places than there are",
+       1,
+       {Holds(kLow, 1), IsOver(kLow, 1), Waits(kLow, 2)},
+       {1},
+       {},
+       {2}},
+  };
+  ExpectChanges(cases);
+}
+
+TEST(SharePlaces, AmongPriorities) {
+  const Case cases[] = {
       {"high priority goes first",
        1,
        {IsOver(kNormal, 1), IsNew(kLow, 2), IsNew(kNormal, 2), IsNew(kHigh, 9)},
@@ -97,18 +127,6 @@ TEST(SharePlaces, OneDecision) {
        {},
        {0},
        {}},
-      {"free places are taken before a turn yields",
-       2,
-       {IsOver(kNormal, 1), Waits(kNormal, 2)},
-       {},
-       {},
-       {1}},
-      {"more turns hold places than there are",
-       1,
-       {Holds(kLow, 1), IsOver(kLow, 1), Waits(kLow, 2)},
-       {1},
-       {},
-       {2}},
       {"priorities out of range count as the nearest",
        1,
        {Waits(-7, 1), Waits(99, 2)},
@@ -116,13 +134,7 @@ TEST(SharePlaces, OneDecision) {
        {},
        {1}},
   };
-  for (const Case& c : cases) {
-    SCOPED_TRACE(c.name);
-    const PlaceChanges changes = SharePlaces(c.candidates, c.places, 0.5, PlaceShares());
-    EXPECT_EQ(changes.yields, c.yields);
-    EXPECT_EQ(changes.renews, c.renews);
-    EXPECT_EQ(changes.takes, c.takes);
-  }
+  ExpectChanges(cases);
 }
 
 // Turns that always have something to compute, or that end after some steps. Each call of Step is
