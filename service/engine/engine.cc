@@ -17,6 +17,9 @@ namespace {
 // When nothing happens, the loop updates gauges and checks deadlines at this interval.
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
 
+// While steps run, the loop updates gauges at this interval.
+constexpr absl::Duration kPublishPeriod = absl::Milliseconds(10);
+
 // GatherTurns pauses to wait for a message. One pause is 1 / kGatheringPart of the time that
 // reading the prompts takes, at most kMostGatheringPause. When a message arrives, a new pause
 // starts. All pauses together last at most kGatheringPauses times one pause.
@@ -228,8 +231,9 @@ void Engine::Run() {
     if (std::exchange(has_slept, false) && GatherTurns()) continue;
     const bool stepped = Step();
     wakes_.Run();
-    PublishMetrics();
-    if (!stepped && !any_ended) {
+    const bool sleeps = !stepped && !any_ended;
+    if (sleeps || MonotonicTime::Now() - published_at_ >= kPublishPeriod) PublishMetrics();
+    if (sleeps) {
       Sleep();
       has_slept = true;
     }
@@ -324,6 +328,7 @@ bool Engine::LookAtRunning() {
   const MonotonicTime now = MonotonicTime::Now();
   bool any_ended = false;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    if (turn->is_parked()) continue;
     turn->TakeInput();
     turn->Look();
     if (turn->ClientSilence(now) > options_.client_timeout) {
@@ -351,6 +356,7 @@ void Engine::GiveUp() {
 }
 
 void Engine::PublishMetrics() {
+  published_at_ = MonotonicTime::Now();
   const ls_memory memory = model_->backend().memory();
   metrics_->SetMemory({memory.weights, memory.pages, memory.rings, memory.states,
                        memory.checkpoints, memory.workspace, memory.budget});

@@ -198,6 +198,7 @@ class Engine {
   MonotonicTime places_given_at_;  // when GivePlaces was called last
   ReaderWakes wakes_;
   std::vector<std::shared_ptr<Session>> open_sessions_;
+  MonotonicTime published_at_;  // when PublishMetrics was called last
   bool gave_up_ = false;
 
   std::thread thread_;  // the last member: starts when all others are constructed

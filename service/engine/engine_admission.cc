@@ -55,7 +55,8 @@ Engine::Admission Engine::TryToAdmit(ActiveTurn& turn, AdmissionRound& round) co
 }
 
 bool Engine::AdmitWaiting() {
-  AdmissionRound round(Running(), waiting_.empty() ? AdmissionBudget{} : Budget());
+  if (waiting_.empty()) return false;
+  AdmissionRound round(Running(), Budget());
   const size_t num_waiting = waiting_.size();
   std::vector<ActiveTurn*> waits;  // in the same order as round.waiting()
   bool any_ended = false;

@@ -145,10 +145,12 @@ void ActiveTurn::TakeInput() {
 void ActiveTurn::Look() {
   candidate_.reset();
   awaits_result_ = false;
+  is_settled_ = false;
   if (ending() || phase_ == Phase::kWaiting || turn_->stream.Full()) return;
   if (parts_.drawing() && !GoesOn()) return;
   awaits_result_ = parts_.drawing() && !CanLookAhead();
   if (!awaits_result_) candidate_ = FindCandidate();
+  is_settled_ = candidate_.has_value() && !input_open_ && !parts_.in_flight();
 }
 
 bool ActiveTurn::CanLookAhead() const {

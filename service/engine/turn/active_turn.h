@@ -79,7 +79,12 @@ class ActiveTurn {
   // Takes in the tokens that an Append's caller has sent since the last round.
   void TakeInput();
 
-  // Decides the turn's part in the next step. The three functions below report the result.
+  // Whether TakeInput and Look would change nothing: the turn waits for a place, and no step in
+  // flight and no input changes its part in the next step. The engine skips such turns, because
+  // there may be many.
+  bool is_parked() const { return place_.awaited() && is_settled_; }
+
+  // Decides the turn's part in the next step. The four functions below report the result.
   void Look();
   // The turn's part in the next step. Absent while the turn waits for its reader, for enough input
   // to reach the next place where a prompt may be cut, or for the result of a step in flight.
@@ -191,6 +196,7 @@ class ActiveTurn {
 
   std::optional<StepCandidate> candidate_;
   bool awaits_result_ = false;
+  bool is_settled_ = false;  // candidate_ stays as it is until the turn takes part in a step
   // client_progress_ changes when the client reads or sends. client_seen_ is the time of its last
   // change.
   uint64_t client_progress_ = 0;
