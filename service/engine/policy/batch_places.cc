@@ -18,6 +18,10 @@ size_t GroupOf(const PlaceCandidate& candidate) {
   return 2 * priority + (candidate.is_new ? 1 : 0);
 }
 
+// If the machine stalls, more time than this is not charged. Otherwise a turn would have to wait as
+// long as the machine has stalled during its slice.
+constexpr double kMostElapsed = 100;
+
 double CostOfSlice(size_t group) {
   constexpr double kWeights[] = {1, 4, 16};
   return 1 / kWeights[group / 2];
@@ -50,7 +54,9 @@ class Groups {
 class Account {
  public:
   Account(const PlaceShares& shares, double elapsed)
-      : shares_(shares), elapsed_(elapsed), slice_(std::max(1.0, elapsed)) {}
+      : shares_(shares),
+        elapsed_(std::clamp(elapsed, 0.0, kMostElapsed)),
+        slice_(std::max(1.0, elapsed_)) {}
 
   const PlaceShares& shares() const { return shares_; }
   // What the group will have had after one more slice.

@@ -137,6 +137,18 @@ TEST(SharePlaces, AmongPriorities) {
   ExpectChanges(cases);
 }
 
+// The machine has stalled for a day while a turn of low priority held the place.
+TEST(SharePlaces, AStallIsNotCharged) {
+  std::vector<PlaceCandidate> candidates = {IsOver(kLow, 1), IsNew(kNormal, 2)};
+  PlaceChanges changes = SharePlaces(candidates, 1, 86400 * 20.0, PlaceShares());
+  EXPECT_EQ(changes.takes, Indices{1});
+  int decisions = 0;
+  for (candidates = {Waits(kLow, 3), IsOver(kNormal, 4)}; changes.takes != Indices{0};) {
+    changes = SharePlaces(candidates, 1, 1, changes.shares);
+    ASSERT_LT(++decisions, 1000);
+  }
+}
+
 // Turns that always have something to compute, or that end after some steps. Each call of Step is
 // one decision and one step.
 class Rotation {
