@@ -170,6 +170,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   options.engine.max_waiting_turns = config.max_waiting_turns;
   options.engine.stream_buffer_bytes = config.stream_buffer_bytes;
   options.engine.client_timeout = config.client_timeout;
+  options.engine.time_slice = config.time_slice;
   options.engine.max_decode_stretch = config.max_decode_stretch;
   options.engine.on_failure = [&log](std::string_view model, const absl::Status& status) {
     log.Write(LogLevel::kError, "turn_failed",

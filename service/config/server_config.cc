@@ -138,6 +138,8 @@ absl::Status ReadScheduler(const YamlNode& node, ServerConfig* config) {
        [&](const YamlNode& value) { return value.ReadBytes(&config->stream_buffer_bytes); }},
       {"client_timeout",
        [&](const YamlNode& value) { return ReadTimeout(value, &config->client_timeout); }},
+      {"time_slice",
+       [&](const YamlNode& value) { return ReadTimeout(value, &config->time_slice); }},
       {"max_decode_stretch",
        [&](const YamlNode& value) { return value.Read(2, 1000, &config->max_decode_stretch); }},
   });

@@ -41,6 +41,7 @@ struct ServerConfig {
   uint64_t max_waiting_turns = 256;
   uint64_t stream_buffer_bytes = 65536;
   absl::Duration client_timeout = absl::Minutes(5);
+  absl::Duration time_slice = kDefaultTimeSlice;
   // A step that also reads prompts may take at most this many times as long as its decode rows
   // alone.
   uint32_t max_decode_stretch = 6;

@@ -1,5 +1,5 @@
-// The loop of the engine. Each round runs messages, ends aborted turns, admits turns and runs a
-// step.
+// The loop of the engine. Each round runs messages, ends aborted turns, admits turns, gives places
+// in the batch, and runs a step.
 #include "service/engine/engine.h"
 
 #include <algorithm>
@@ -16,6 +16,9 @@ namespace {
 
 // When nothing happens, the loop updates gauges and checks deadlines at this interval.
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
+
+// While steps run, the loop updates gauges at this interval.
+constexpr absl::Duration kPublishPeriod = absl::Milliseconds(10);
 
 // GatherTurns pauses to wait for a message. One pause is 1 / kGatheringPart of the time that
 // reading the prompts takes, at most kMostGatheringPause. When a message arrives, a new pause
@@ -143,9 +146,9 @@ void Engine::CountRefusal(const absl::Status& status) const {
   metrics_->CountRequest(absl::StatusCodeToString(status.code()), "");
 }
 
-absl::Status Engine::TakePlace() {
+absl::Status Engine::EnterQueue() {
   absl::MutexLock lock(&mutex_);
-  if (num_waiting_ >= options_.max_waiting_turns + room_) {
+  if (num_waiting_ + num_parked_ >= options_.max_waiting_turns + room_) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "model ", model_->name(), ": the queue has no room for another turn; it holds at most ",
         options_.max_waiting_turns));
@@ -154,7 +157,7 @@ absl::Status Engine::TakePlace() {
   return absl::OkStatus();
 }
 
-void Engine::GivePlaces(size_t count) {
+void Engine::LeaveQueue(size_t count) {
   absl::MutexLock lock(&mutex_);
   num_waiting_ -= count;
 }
@@ -163,7 +166,7 @@ absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
   if (draining_.load()) return absl::UnavailableError("the server is draining");
   if (absl::Status status = CheckPrompt(turn->request, lease); !status.ok()) return status;
   if (absl::Status status = CheckDeadline(*turn); !status.ok()) return status;
-  if (absl::Status status = TakePlace(); !status.ok()) return status;
+  if (absl::Status status = EnterQueue(); !status.ok()) return status;
   num_turns_.fetch_add(1);
   turn->stream.SetWriter(
       options_.stream_buffer_bytes, [this] { Wake(); }, &wakes_);
@@ -223,12 +226,14 @@ void Engine::Run() {
     EndAborted();
     bool any_ended = LookAtRunning();
     any_ended |= AdmitWaiting();
+    GivePlaces();
     wakes_.Run();  // readers get the drawn tokens before the next step
     if (std::exchange(has_slept, false) && GatherTurns()) continue;
     const bool stepped = Step();
     wakes_.Run();
-    PublishMetrics();
-    if (!stepped && !any_ended) {
+    const bool sleeps = !stepped && !any_ended;
+    if (sleeps || MonotonicTime::Now() - published_at_ >= kPublishPeriod) PublishMetrics();
+    if (sleeps) {
       Sleep();
       has_slept = true;
     }
@@ -310,7 +315,7 @@ void Engine::EndAborted() {
       }
       if (active.ended()) {
         num_turns_.fetch_sub(1);
-        if (turns == &waiting_) GivePlaces(1);
+        if (turns == &waiting_) LeaveQueue(1);
         it = turns->erase(it);
       } else {
         ++it;
@@ -323,6 +328,7 @@ bool Engine::LookAtRunning() {
   const MonotonicTime now = MonotonicTime::Now();
   bool any_ended = false;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    if (turn->is_parked()) continue;
     turn->TakeInput();
     turn->Look();
     if (turn->ClientSilence(now) > options_.client_timeout) {
@@ -350,16 +356,19 @@ void Engine::GiveUp() {
 }
 
 void Engine::PublishMetrics() {
+  published_at_ = MonotonicTime::Now();
   const ls_memory memory = model_->backend().memory();
   metrics_->SetMemory({memory.weights, memory.pages, memory.rings, memory.states,
                        memory.checkpoints, memory.workspace, memory.budget});
-  metrics_->SetRequests(running_.size(), waiting_.size());
+  size_t parked = 0;
   size_t active = 0;
   size_t queued_bytes = 0;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    parked += turn->place().awaited();
     active += turn->turn().request.kind != TurnKind::kScore;
     queued_bytes += turn->turn().stream.queued_bytes();
   }
+  metrics_->SetRequests(running_.size(), waiting_.size(), parked);
   metrics_->SetSessions(active, open_sessions_.size() - std::min(active, open_sessions_.size()));
   metrics_->SetStreamQueuedBytes(queued_bytes);
 }

@@ -18,6 +18,7 @@
 #include "kernels/core/executor.h"
 #include "service/config/batch_limits.h"
 #include "service/engine/policy/admission.h"
+#include "service/engine/policy/batch_places.h"
 #include "service/engine/shared_prefill_speed.h"
 #include "service/engine/step_pipeline.h"
 #include "service/engine/turn/active_turn.h"
@@ -46,10 +47,15 @@ class Engine {
  public:
   struct Options {
     uint32_t max_batch_tokens = kDefaultBatchTokens;
-    uint32_t max_batch_sequences =
-        kDefaultBatchSequences;      // entries of a step, and turns that compute at the same time
-    size_t max_open_turns = 1024;    // includes turns that wait for their reader or for input
-    size_t max_waiting_turns = 256;  // further turns get RESOURCE_EXHAUSTED
+    uint32_t max_batch_sequences = kDefaultBatchSequences;  // places in the batch
+    // Admitted turns that have something to compute. Turns that wait for their reader or for input
+    // do not count.
+    size_t max_open_turns = 1024;
+    // Turns that wait to be admitted or for a place in the batch. Further turns get
+    // RESOURCE_EXHAUSTED.
+    size_t max_waiting_turns = 256;
+    // If turns wait for a place in the batch, a turn yields its place after this time.
+    absl::Duration time_slice = kDefaultTimeSlice;
     size_t stream_buffer_bytes = 65536;  // a turn pauses if its reader is further behind
     double max_decode_stretch = 6;       // > 1; the parameter `stretch` of StepCostModel
     size_t max_steps_in_flight = 2;      // 1 or 2; 1 if the backend cannot look ahead
@@ -108,7 +114,7 @@ class Engine {
   // Refuses new turns from now on.
   void BeginDrain() { draining_.store(true); }
   bool draining() const { return draining_.load(); }
-  // The number of turns that wait or run.
+  // The number of turns that have been started and have not ended.
   size_t num_turns() const { return num_turns_.load(); }
   // Ends every turn with `status`.
   void AbortAll(absl::Status status);
@@ -131,9 +137,9 @@ class Engine {
   void Post(Message message) ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn, TurnLease lease);
-  // Takes a place in the queue. RESOURCE_EXHAUSTED: the queue is full.
-  absl::Status TakePlace() ABSL_LOCKS_EXCLUDED(mutex_);
-  void GivePlaces(size_t count) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Counts another turn in the queue. RESOURCE_EXHAUSTED: the queue is full.
+  absl::Status EnterQueue() ABSL_LOCKS_EXCLUDED(mutex_);
+  void LeaveQueue(size_t count) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Makes caches for the session if it has none. CANCELLED: the session is closed.
   absl::Status EnsureCaches(Session& session);
@@ -147,6 +153,8 @@ class Engine {
   // Admits turns from the front of the queue (AdmissionRound). True: an admitted turn has already
   // ended.
   bool AdmitWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Gives the places in the batch to turns that have something to compute (SharePlaces).
+  void GivePlaces() ABSL_LOCKS_EXCLUDED(mutex_);
   // False: there was nothing to do.
   bool Step();
   void GiveUp();
@@ -159,9 +167,10 @@ class Engine {
   Admission TryToAdmit(ActiveTurn& turn, AdmissionRound& round) const;
   uint64_t FreeBytes() const;
   AdmissionBudget Budget() const;
-  AdmissionPlaces Places() const;
-  // Tells TakePlace how many turns have left the queue and how many places are free.
-  void PublishRoom(size_t left_queue, const AdmissionPlaces& places) ABSL_LOCKS_EXCLUDED(mutex_);
+  RunningTurns Running() const;
+  // A part of GivePlaces. Tells EnterQueue how many running turns compute, and how many of them
+  // hold or need a place.
+  void PublishRoom(size_t computing, size_t need_place) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::shared_ptr<ServedModel> model_;  // shared with callers that describe the model
   const Options options_;
@@ -174,17 +183,22 @@ class Engine {
   absl::Mutex mutex_;
   std::vector<Message> mailbox_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
-  size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // waiting turns, including those in the mailbox
-  size_t room_ ABSL_GUARDED_BY(mutex_);             // how many turns could be admitted now
+  size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // turns in waiting_ and in the mailbox
+  size_t num_parked_ ABSL_GUARDED_BY(mutex_) = 0;   // admitted turns that wait for a place
+  size_t room_ ABSL_GUARDED_BY(mutex_);  // how many turns could be admitted and get a place now
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Only the engine thread uses these members.
   using Turns = StepPipeline::Turns;
   Turns waiting_;  // ordered by priority, then arrival
   Turns running_;
-  StepPipeline pipeline_;  // composes steps of the turns in running_
+  StepPipeline pipeline_;  // composes steps of the turns in running_ that hold a place
+  PlaceShares place_shares_;
+  uint64_t place_changes_ = 0;     // PlaceCandidate::since of the last change
+  MonotonicTime places_given_at_;  // when GivePlaces was called last
   ReaderWakes wakes_;
   std::vector<std::shared_ptr<Session>> open_sessions_;
+  MonotonicTime published_at_;  // when PublishMetrics was called last
   bool gave_up_ = false;
 
   std::thread thread_;  // the last member: starts when all others are constructed

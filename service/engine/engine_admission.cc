@@ -25,12 +25,10 @@ AdmissionBudget Engine::Budget() const {
   return budget;
 }
 
-AdmissionPlaces Engine::Places() const {
-  AdmissionPlaces places{.max_computing = options_.max_batch_sequences,
-                         .open = running_.size(),
-                         .max_open = options_.max_open_turns};
-  for (const std::unique_ptr<ActiveTurn>& turn : running_) places.computing += turn->computes();
-  return places;
+RunningTurns Engine::Running() const {
+  RunningTurns running{.max_computing = options_.max_open_turns, .all = running_.size()};
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) running.computing += turn->computes();
+  return running;
 }
 
 Engine::Admission Engine::TryToAdmit(ActiveTurn& turn, AdmissionRound& round) const {
@@ -57,7 +55,8 @@ Engine::Admission Engine::TryToAdmit(ActiveTurn& turn, AdmissionRound& round) co
 }
 
 bool Engine::AdmitWaiting() {
-  AdmissionRound round(Places(), waiting_.empty() ? AdmissionBudget{} : Budget());
+  if (waiting_.empty()) return false;
+  AdmissionRound round(Running(), Budget());
   const size_t num_waiting = waiting_.size();
   std::vector<ActiveTurn*> waits;  // in the same order as round.waiting()
   bool any_ended = false;
@@ -79,15 +78,8 @@ bool Engine::AdmitWaiting() {
   for (size_t i = 0; i < waits.size(); ++i) {
     waits[i]->set_times_overtaken(round.waiting()[i].times_overtaken);
   }
-  PublishRoom(num_waiting - waiting_.size(), round.places());
+  LeaveQueue(num_waiting - waiting_.size());
   return any_ended;
-}
-
-void Engine::PublishRoom(size_t left_queue, const AdmissionPlaces& places) {
-  absl::MutexLock lock(&mutex_);
-  num_waiting_ -= left_queue;
-  // While a turn waits, every turn that arrives waits behind it.
-  room_ = waiting_.empty() ? FreePlaces(places) : 0;
 }
 
 }  // namespace longstream

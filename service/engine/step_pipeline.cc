@@ -36,7 +36,7 @@ absl::Duration StepPipeline::PromptTime(const Turns& turns) const {
   uint64_t tokens = 0;
   for (const std::unique_ptr<ActiveTurn>& turn : turns) {
     const std::optional<StepCandidate>& candidate = turn->candidate();
-    if (!candidate.has_value()) continue;
+    if (!turn->place().held() || !candidate.has_value()) continue;
     if (candidate->is_decode) return absl::ZeroDuration();
     tokens += candidate->remaining;
   }
@@ -51,6 +51,7 @@ bool StepPipeline::Submit(const Turns& turns) {
   std::vector<ActiveTurn*> able;
   std::vector<StepCandidate> candidates;
   for (const std::unique_ptr<ActiveTurn>& turn : turns) {
+    if (!turn->place().held()) continue;
     if (turn->awaits_result()) return false;
     if (!turn->candidate().has_value()) continue;
     able.push_back(turn.get());
@@ -82,7 +83,11 @@ bool StepPipeline::Submit(const Turns& turns) {
     Refused(step, ticket.status());
     return true;
   }
-  for (ActiveTurn* turn : step.turns) turn->Submitted(step_number_);
+  // Submitted resets what PassedOver counts, for the turns in the step.
+  if (step.prompt_tokens > 0) {
+    for (ActiveTurn* turn : able) turn->PassedOver();
+  }
+  for (ActiveTurn* turn : step.turns) turn->Submitted(step_number_, step.submitted);
   step.ticket = *ticket;
   in_flight_.push_back(std::move(step));
   return true;

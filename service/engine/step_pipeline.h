@@ -23,10 +23,10 @@ namespace longstream {
 // takes in the tokens of the first step, streams them and runs new messages. The number of steps in
 // flight does not change the tokens of any turn.
 //
-// A second step is submitted only if no turn has to wait for the results of the first one. A turn
-// has to wait if its penalties count the token that is being drawn, or if taking that token back
-// would cost a recomputation. Without this rule, such a turn would be part of only every other
-// step, and a step without the turn costs as much as a step with it.
+// A second step is submitted only if no turn with a place has to wait for the results of the first
+// one. A turn has to wait if its penalties count the token that is being drawn, or if taking that
+// token back would cost a recomputation. Without this rule, such a turn would be part of only every
+// other step, and a step without the turn costs as much as a step with it.
 //
 // The backend refuses a whole step if one entry is malformed. Such a refusal ends no turn. The
 // turns are submitted again one by one, and a turn ends if its entry alone is refused.
@@ -46,9 +46,9 @@ class StepPipeline {
         most_in_flight_(most_in_flight),
         prefill_speed_(prefill_speed) {}
 
-  // Submits a step of the turns that are candidates (ActiveTurn::candidate), if any. Then takes in
-  // the results of the oldest step, unless another step may be submitted first. False: there was
-  // nothing to do.
+  // Submits a step of the turns that hold a place in the batch and are candidates
+  // (ActiveTurn::candidate), if any. Then takes in the results of the oldest step, unless another
+  // step may be submitted first. False: there was nothing to do.
   bool Advance(const Turns& turns);
 
   // The time that reading the prompts of the turns takes, if the next step has no decode rows and

@@ -78,6 +78,8 @@ struct ModelMetrics::Families {
       Gauge("longstream_requests_running", "Turns that were admitted and have not ended", labels);
   prometheus::Gauge& waiting =
       Gauge("longstream_requests_waiting", "Turns that wait for admission", labels);
+  prometheus::Gauge& parked = Gauge("longstream_requests_parked",
+                                    "Admitted turns that wait for a place in the batch", labels);
   prometheus::Gauge& active = Sessions("active");
   prometheus::Gauge& idle = Sessions("idle");
   prometheus::Gauge& kv_ratio = Pool("kv");
@@ -109,10 +111,11 @@ struct ModelMetrics::Families {
   prometheus::Histogram& inter_token =
       Histogram("longstream_inter_token_latency_seconds", "Time between two tokens of a turn");
   prometheus::Histogram& queue =
-      Histogram("longstream_request_queue_seconds", "Time from a turn's arrival to its admission");
+      Histogram("longstream_request_queue_seconds",
+                "Time from a turn's arrival to its first place in the batch");
   prometheus::Histogram& prefill =
       Histogram("longstream_request_prefill_seconds",
-                "Time from a turn's admission to the end of its prompt");
+                "Time from a turn's first place in the batch to the end of its prompt");
   prometheus::Histogram& decode =
       Histogram("longstream_request_decode_seconds",
                 "Time from the end of a turn's prompt to its last token");
@@ -134,9 +137,10 @@ ModelMetrics::ModelMetrics(prometheus::Registry* registry, const Labels& labels)
 
 ModelMetrics::~ModelMetrics() = default;
 
-void ModelMetrics::SetRequests(size_t running, size_t waiting) {
+void ModelMetrics::SetRequests(size_t running, size_t waiting, size_t parked) {
   families_->running.Set(static_cast<double>(running));
   families_->waiting.Set(static_cast<double>(waiting));
+  families_->parked.Set(static_cast<double>(parked));
 }
 
 void ModelMetrics::SetSessions(size_t active, size_t idle) {

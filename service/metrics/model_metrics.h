@@ -41,7 +41,8 @@ class ModelMetrics {
   ModelMetrics& operator=(const ModelMetrics&) = delete;
 
   // These functions set gauges.
-  void SetRequests(size_t running, size_t waiting);
+  // `parked`: running turns that wait for a place in the batch.
+  void SetRequests(size_t running, size_t waiting, size_t parked);
   void SetSessions(size_t active, size_t idle);
   void SetMemory(const Memory& memory);
   void SetStreamQueuedBytes(size_t bytes);

@@ -9,7 +9,7 @@ bool AdmissionRound::GoesOn() const {
   const auto holds_the_line = [](const Waiting& turn) {
     return turn.is_coming && turn.times_overtaken >= kMaxOvertaken;
   };
-  return places_.computing < places_.max_computing && places_.open < places_.max_open &&
+  return running_.computing < running_.max_computing &&
          std::none_of(waiting_.begin(), waiting_.end(), holds_the_line);
 }
 
@@ -21,8 +21,8 @@ bool AdmissionRound::MayFit(const PoolBytes& wanted) const {
 }
 
 void AdmissionRound::Admit(const Admitted& admitted) {
-  ++places_.open;
-  places_.computing += admitted.computes ? 1 : 0;
+  ++running_.all;
+  running_.computing += admitted.computes ? 1 : 0;
   budget_.free = admitted.free;
   budget_.most_coming += admitted.most_coming;
   if (admitted.computes) budget_.coming += admitted.coming;
@@ -30,16 +30,9 @@ void AdmissionRound::Admit(const Admitted& admitted) {
 }
 
 bool AdmissionRound::Wait(const PoolBytes& wanted, uint32_t times_overtaken) {
-  if (places_.open == 0 || !budget_.CanCome(wanted.total())) return false;
+  if (running_.all == 0 || !budget_.CanCome(wanted.total())) return false;
   waiting_.push_back({times_overtaken, budget_.IsComing(wanted.total())});
   return true;
-}
-
-size_t FreePlaces(const AdmissionPlaces& places) {
-  // A paused turn computes again when its client catches up, so more turns may compute than there
-  // are places.
-  const auto left = [](size_t most, size_t taken) { return most - std::min(most, taken); };
-  return std::min(left(places.max_computing, places.computing), left(places.max_open, places.open));
 }
 
 }  // namespace longstream

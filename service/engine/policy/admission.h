@@ -11,12 +11,12 @@
 
 namespace longstream {
 
-// The number of running turns, and its limits.
-struct AdmissionPlaces {
-  size_t computing = 0;
+// The number of running turns. Turns that wait for their client do not compute, and nothing limits
+// their number but their memory.
+struct RunningTurns {
+  size_t computing = 0;  // have something to compute
   size_t max_computing = 0;
-  size_t open = 0;  // includes turns that wait for their client
-  size_t max_open = 0;
+  size_t all = 0;  // includes turns that wait for their client
 };
 
 // One pass over the queue of waiting turns, from its front. It holds plain values only: the engine
@@ -30,10 +30,11 @@ class AdmissionRound {
  public:
   static constexpr uint32_t kMaxOvertaken = 64;
 
-  AdmissionRound(const AdmissionPlaces& places, const AdmissionBudget& budget)
-      : places_(places), budget_(budget) {}
+  AdmissionRound(const RunningTurns& running, const AdmissionBudget& budget)
+      : running_(running), budget_(budget) {}
 
-  // Whether another turn may be admitted: a place is free, and no earlier turn blocks the queue.
+  // Whether another turn may be admitted: not too many turns compute, and no earlier turn blocks
+  // the queue.
   bool GoesOn() const;
 
   // Whether a reservation of `wanted` may succeed. If it returns false, the engine skips the
@@ -66,17 +67,13 @@ class AdmissionRound {
   const std::vector<Waiting>& waiting() const { return waiting_; }
 
   const AdmissionBudget& budget() const { return budget_; }
-  const AdmissionPlaces& places() const { return places_; }
 
  private:
-  AdmissionPlaces places_;
+  RunningTurns running_;
   AdmissionBudget budget_;
   std::vector<Waiting> waiting_;
   std::vector<PoolBytes> missing_;
 };
-
-// How many more turns can be admitted now. Further turns wait.
-size_t FreePlaces(const AdmissionPlaces& places);
 
 }  // namespace longstream
 

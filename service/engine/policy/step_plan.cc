@@ -25,7 +25,9 @@ std::vector<uint32_t> Order(std::span<const StepCandidate> candidates) {
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     const auto rank = [&](uint32_t i) {
       const StepCandidate& candidate = candidates[i];
-      return std::make_tuple(!candidate.is_decode, -candidate.priority, candidate.last_step, i);
+      const uint32_t overdue = candidate.passed_over >= kMostPassedOver ? candidate.passed_over : 0;
+      return std::make_tuple(!candidate.is_decode, -int64_t{overdue}, -candidate.priority,
+                             candidate.last_step, i);
     };
     return rank(a) < rank(b);
   });

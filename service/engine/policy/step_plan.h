@@ -20,6 +20,10 @@ namespace longstream {
 // alone.
 inline constexpr uint64_t kBeginningTokens = 4;
 
+// A prompt that was passed over by this many steps goes before all other prompts. So prompts of
+// high priority and short new prompts do not stop other prompts for ever.
+inline constexpr uint32_t kMostPassedOver = 64;
+
 // A turn that can take part in the next step.
 struct StepCandidate {
   uint64_t position = 0;      // tokens that its sequence has read
@@ -29,6 +33,7 @@ struct StepCandidate {
   bool input_open = false;    // more prompt may arrive, so a piece must end on a grid line
   int32_t priority = 0;       // higher goes first
   uint64_t last_step = 0;     // number of the last step that it took part in; 0: none
+  uint32_t passed_over = 0;   // steps since then that read other prompts and not this one
 };
 
 struct StepPiece {
@@ -51,7 +56,8 @@ bool CanStep(const StepCandidate& candidate, uint64_t prefill_grid);
 
 // Plans the next step. Decode rows come first, because they are cheap and clients wait for their
 // tokens. Pieces of prompts follow. Both kinds are ordered by priority, then by the longest wait
-// since the last step, then by arrival (the order of `candidates`).
+// since the last step, then by arrival (the order of `candidates`). But first come prompts that
+// were passed over too often (kMostPassedOver), in the order of how often.
 //
 // If decode rows could fill all entries, one entry is left for the first prompt, so that streams
 // and prompts both progress. A turn that gets no entry goes before the other turns of its kind and

@@ -94,7 +94,7 @@ absl::Status ActiveTurn::Admit(MonotonicTime now) {
     return status;
   }
   meter_.Admit(history_.sequence().position(), history_.recomputed_tokens(),
-               history_.recompute_reason(), now);
+               history_.recompute_reason());
   AddPrompt(request().prompt);
   if (generates()) {
     generator_.emplace(*model_, request(), history_.tokens(), history_.generated(),
@@ -163,10 +163,12 @@ void ActiveTurn::TakeInput() {
 void ActiveTurn::Look() {
   candidate_.reset();
   awaits_result_ = false;
+  is_settled_ = false;
   if (ending() || phase_ == Phase::kWaiting || turn_->stream.Full()) return;
   if (parts_.drawing() && !GoesOn()) return;
   awaits_result_ = parts_.drawing() && !CanLookAhead();
   if (!awaits_result_) candidate_ = FindCandidate();
+  is_settled_ = candidate_.has_value() && !input_open_ && !parts_.in_flight();
 }
 
 bool ActiveTurn::CanLookAhead() const {
@@ -192,15 +194,20 @@ std::optional<StepCandidate> ActiveTurn::FindCandidate() {
   candidate.input_open = input_open_;
   candidate.priority = static_cast<int32_t>(request().priority);
   candidate.last_step = parts_.last_step();
+  candidate.passed_over = parts_.passed_over();
   if (!CanStep(candidate, info().prefill_grid)) return std::nullopt;
   return candidate;
 }
 
 absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
   if (ending() || phase_ == Phase::kWaiting) return absl::ZeroDuration();
+  if (computes()) {
+    client_seen_ = now;
+    return absl::ZeroDuration();
+  }
   // The history grows when tokens arrive, and the queue shrinks when the client reads.
   const uint64_t progress = history_.size() - turn_->stream.queued_bytes();
-  if (progress != client_progress_ || computes()) {
+  if (progress != client_progress_) {
     client_progress_ = progress;
     client_seen_ = now;
   }
@@ -251,6 +258,7 @@ void ActiveTurn::AbsorbPrefill(uint64_t position, MonotonicTime now) {
 }
 
 void ActiveTurn::FinishPrefill() {
+  meter_.Begin(MonotonicTime::Now());  // if there was nothing to read
   meter_.FinishPrefill();
   if (!generates()) End(TurnEnd{});
 }

@@ -12,9 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
+#include "service/engine/policy/batch_places.h"
 #include "service/engine/policy/pool_bytes.h"
 #include "service/engine/policy/step_plan.h"
 #include "service/engine/policy/turn_demand.h"
+#include "service/engine/turn/batch_place.h"
 #include "service/engine/turn/generator.h"
 #include "service/engine/turn/step_parts.h"
 #include "service/engine/turn/turn.h"
@@ -77,15 +79,34 @@ class ActiveTurn {
   // Takes in the tokens that an Append's caller has sent since the last round.
   void TakeInput();
 
-  // Decides the turn's part in the next step. The three functions below report the result.
+  // Whether TakeInput and Look would change nothing: the turn waits for a place, and no step in
+  // flight and no input changes its part in the next step. The engine skips such turns, because
+  // there may be many.
+  bool is_parked() const { return place_.awaited() && is_settled_; }
+
+  // Decides the turn's part in the next step. The four functions below report the result.
   void Look();
   // The turn's part in the next step. Absent while the turn waits for its reader, for enough input
   // to reach the next place where a prompt may be cut, or for the result of a step in flight.
   const std::optional<StepCandidate>& candidate() const { return candidate_; }
   // Whether the turn would be a candidate if the result of a step in flight were known.
   bool awaits_result() const { return awaits_result_; }
-  // Whether the turn is part of a step in flight or can be part of the next step.
+  // Whether the turn is part of a step in flight, or can be part of the next step if it holds a
+  // place in the batch.
   bool computes() const { return parts_.in_flight() || candidate_.has_value(); }
+  // Whether the turn needs a place in the batch, now or when the result of a step in flight is
+  // known.
+  bool needs_place() const { return awaits_result_ || candidate_.has_value(); }
+
+  // The turn's place in the batch. Only a turn that holds a place takes part in the next step.
+  BatchPlace& place() { return place_; }
+  const BatchPlace& place() const { return place_; }
+  PlaceCandidate AsPlaceCandidate(MonotonicTime now, absl::Duration slice) const {
+    return place_.Candidate(static_cast<int32_t>(request().priority), now, slice);
+  }
+  // The turn was admitted, and it holds a place or needs none now. Ends the turn's time in the
+  // queue. Later calls change nothing.
+  void Begin(MonotonicTime now) { meter_.Begin(now); }
 
   // How long the turn has waited for its client while the client neither read nor sent.
   absl::Duration ClientSilence(MonotonicTime now);
@@ -95,7 +116,12 @@ class ActiveTurn {
   // The turn's entry in the next step, with `num_tokens` tokens. Valid until the turn changes.
   ls_batch_entry Entry(uint32_t num_tokens);
   // The step with the entry that Entry returned last is now in flight.
-  void Submitted(uint64_t step_number) { parts_.Submit(step_number); }
+  void Submitted(uint64_t step_number, MonotonicTime now) {
+    parts_.Submit(step_number);
+    place_.Step(now);
+  }
+  // A step reads other prompts, although the turn was a candidate too.
+  void PassedOver() { parts_.PassOver(); }
   // The step with that entry was refused as a whole, because of one of its entries. The turn's next
   // step must have no other turn.
   void Refused() { parts_.Refuse(); }
@@ -163,6 +189,7 @@ class ActiveTurn {
   const TurnDemand demand_;
   TurnMeter meter_;
   StepParts parts_;
+  BatchPlace place_;
   std::optional<Generator> generator_;
 
   Phase phase_ = Phase::kWaiting;
@@ -177,6 +204,7 @@ class ActiveTurn {
 
   std::optional<StepCandidate> candidate_;
   bool awaits_result_ = false;
+  bool is_settled_ = false;  // candidate_ stays as it is until the turn takes part in a step
   // client_progress_ changes when the client reads or sends. client_seen_ is the time of its last
   // change.
   uint64_t client_progress_ = 0;

@@ -27,6 +27,7 @@ class StepParts {
   void Submit(uint64_t step) {
     in_flight_.push_back(composed_);
     last_step_ = step;
+    passed_over_ = 0;
     goes_alone_ = false;
   }
   // The composed step was refused as a whole. The turn's next step must have no other turn.
@@ -40,11 +41,16 @@ class StepParts {
   }
   // The number of the last step that the turn was part of. 0: none.
   uint64_t last_step() const { return last_step_; }
+  // A step was submitted that reads other prompts and not the turn's.
+  void PassOver() { ++passed_over_; }
+  // How many such steps there were since the last step.
+  uint32_t passed_over() const { return passed_over_; }
 
  private:
   StepPart composed_;
   std::deque<StepPart> in_flight_;
   uint64_t last_step_ = 0;
+  uint32_t passed_over_ = 0;
   bool goes_alone_ = false;
 };
 

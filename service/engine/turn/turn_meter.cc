@@ -31,20 +31,24 @@ void TurnMeter::AddPrompt(uint64_t tokens) {
   metrics_->AddPromptTokens(tokens);
 }
 
-void TurnMeter::Admit(uint64_t reused, uint64_t recomputed, const std::string& reason,
-                      MonotonicTime now) {
-  usage_.queue_time = now - arrival_;
+void TurnMeter::Admit(uint64_t reused, uint64_t recomputed, const std::string& reason) {
+  admitted_ = true;
   usage_.reused_tokens = reused;
   usage_.recomputed_tokens = recomputed;
   if (recomputed > 0) usage_.recompute_reason = reason;
-  admitted_ = prefilled_ = now;
-  metrics_->ObserveQueue(absl::ToDoubleSeconds(usage_.queue_time));
   metrics_->AddReusedTokens(reused);
   metrics_->AddRecomputedTokens(recomputed);
 }
 
+void TurnMeter::Begin(MonotonicTime now) {
+  if (begun_.has_value()) return;
+  begun_ = prefilled_ = now;
+  usage_.queue_time = now - arrival_;
+  metrics_->ObserveQueue(absl::ToDoubleSeconds(usage_.queue_time));
+}
+
 void TurnMeter::FinishPrefill() {
-  usage_.prefill_time = prefilled_ - admitted_;
+  usage_.prefill_time = prefilled_ - *begun_;
   metrics_->ObservePrefill(absl::ToDoubleSeconds(usage_.prefill_time));
 }
 
@@ -69,7 +73,10 @@ void TurnMeter::End(const TurnEnd& end, const std::optional<SessionBytes>& bytes
   if (usage_.generated_tokens > 0) {
     metrics_->ObserveDecode(absl::ToDoubleSeconds(usage_.decode_time));
   }
-  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(MonotonicTime::Now() - arrival_));
+  const MonotonicTime now = MonotonicTime::Now();
+  // The turn has waited for its first place all the time.
+  if (admitted_ && !begun_.has_value()) usage_.queue_time = now - arrival_;
+  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(now - arrival_));
   metrics_->CountRequest(absl::StatusCodeToString(end.status.code()), NameOf(end.reason));
 }
 

@@ -24,9 +24,12 @@ class TurnMeter {
   void AddPrompt(uint64_t tokens);
   // The turn was admitted. `reused`: history tokens that were in the caches. `recomputed`: history
   // tokens that are computed again, because of `reason`.
-  void Admit(uint64_t reused, uint64_t recomputed, const std::string& reason, MonotonicTime now);
+  void Admit(uint64_t reused, uint64_t recomputed, const std::string& reason);
+  // The admitted turn holds its first place in the batch, or has nothing to compute yet: its time
+  // in the queue is over. Later calls change nothing.
+  void Begin(MonotonicTime now);
   // AdvancePrefill: a piece of the prompt was read at `now`. FinishPrefill: that piece was the last
-  // one.
+  // one. REQUIRES: Begin was called.
   void AdvancePrefill(MonotonicTime now) { prefilled_ = now; }
   void FinishPrefill();
   // A token was drawn.
@@ -38,8 +41,9 @@ class TurnMeter {
   ModelMetrics* const metrics_;
   const MonotonicTime arrival_;
   TurnUsage usage_;
-  MonotonicTime admitted_;
-  MonotonicTime prefilled_;  // when the latest prompt piece was read; admitted_ before the first
+  bool admitted_ = false;
+  std::optional<MonotonicTime> begun_;
+  MonotonicTime prefilled_;  // when the latest prompt piece was read; begun_ before the first
   MonotonicTime last_token_;
 };
 

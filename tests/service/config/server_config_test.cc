@@ -51,6 +51,7 @@ scheduler:
   max_waiting_turns: 9
   stream_buffer_bytes: 1KiB
   client_timeout: 90s
+  time_slice: 20ms
   max_decode_stretch: 9
 sessions:
   max: 10
@@ -83,6 +84,7 @@ models:
   EXPECT_EQ(config.max_waiting_turns, 9u);
   EXPECT_EQ(config.stream_buffer_bytes, 1024u);
   EXPECT_EQ(config.client_timeout, absl::Seconds(90));
+  EXPECT_EQ(config.time_slice, absl::Milliseconds(20));
   EXPECT_EQ(config.max_decode_stretch, 9u);
   EXPECT_EQ(config.max_sessions, 10u);
   EXPECT_EQ(config.idle_timeout, absl::Milliseconds(500));
@@ -216,6 +218,7 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "2: listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most 65535, "
      "found '127.0.0.1:99999'"},
     {"sessions: {idle_timeout: 0s}", "1: sessions.idle_timeout: expected more than 0s, found 0s"},
+    {"scheduler: {time_slice: 0s}", "1: scheduler.time_slice: expected more than 0s, found 0s"},
     {"scheduler: {client_timeout: 0s}",
      "1: scheduler.client_timeout: expected more than 0s, found 0s"},
     {"models: [{name: a, directory: d, device: tpu}]",
@@ -236,7 +239,8 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "max_transit_bytes, plugin_directory, threads, grace, log_level, scheduler, sessions, models"},
     {"scheduler:\n  batch: 2",
      "2: scheduler: unknown key 'batch'; expected one of: max_batch_tokens, max_batch_sequences, "
-     "max_open_turns, max_waiting_turns, stream_buffer_bytes, client_timeout, max_decode_stretch"},
+     "max_open_turns, max_waiting_turns, stream_buffer_bytes, client_timeout, time_slice, "
+     "max_decode_stretch"},
     {"sessions: {limit: 2}",
      "1: sessions: unknown key 'limit'; expected one of: max, idle_timeout, max_idle_timeout"},
     {"models:\n- name: a\n  directory: d\n- name: b\n  dir: d",

@@ -1,5 +1,6 @@
 // Which turns run, which wait and which are refused: readers that stall, callers that send nothing,
-// full queues. engine_room_test.cc has the turns that do not fit into memory.
+// full queues. engine_room_test.cc has the turns that do not fit into memory, engine_places_test.cc
+// the turns that wait for a place in the batch.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -83,41 +84,80 @@ TEST(EngineAdmission, SilentAppendsTakeNoPlaceInTheBatch) {
   CancelAll(*engine, silent);
 }
 
+// Silent callers and stalled readers do not count among the open turns, however many they are.
+TEST(EngineAdmission, TurnsThatWaitForTheirClientsStopNoTurn) {
+  TestEngine engine("{}", 0,
+                    {.max_batch_sequences = 1,
+                     .max_open_turns = 1,
+                     .max_waiting_turns = 1,
+                     .stream_buffer_bytes = 512});
+  std::vector<std::shared_ptr<SessionTurn>> turns;
+  for (int i = 0; i < 1100; ++i) {
+    const bool appends = i % 100 != 0;
+    turns.push_back(appends ? NewAppend(engine.Open())
+                            : NewTurn(Generate(engine.Open(), "s", 50000)));
+    ASSERT_TRUE(engine.Start(turns.back()).ok()) << i;
+    while (!appends && !turns.back()->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
+    engine->Flush();  // the engine has admitted the turn, or does so before the next message
+  }
+  SessionTurnRequest request = Generate(engine.Open(), "f", 50);
+  request.deadline = MonotonicTime::Now() + absl::Seconds(20);
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+  EXPECT_EQ(outcome.tokens.size(), 50u);
+  // They all go on when their clients do.
+  for (const size_t i : {1, 555, 1099}) {
+    turns[i]->AddInput(Bytes("some text"));
+    turns[i]->CloseInput();
+    engine->Wake();
+    const Outcome appended = ReadToEnd(*turns[i]);
+    EXPECT_TRUE(appended.end.status.ok()) << appended.end.status;
+    EXPECT_EQ(appended.end.position, 9u);
+  }
+  CancelAll(*engine, turns);
+}
+
+// A turn that computes until it is cancelled.
+std::shared_ptr<SessionTurn> NewBusy(std::shared_ptr<Session> session) {
+  return NewTurn(Generate(std::move(session), "b", 60000));
+}
+
+constexpr char kSlow[] = R"({"step_delay_us": 500})";
+
 TEST(EngineAdmission, OpenTurnsAreBounded) {
-  TestEngine engine("{}", 0, {.max_batch_sequences = 2, .max_open_turns = 3});
-  std::vector<std::shared_ptr<SessionTurn>> silent;
+  TestEngine engine(kSlow, 0, {.max_batch_sequences = 2, .max_open_turns = 3});
+  std::vector<std::shared_ptr<SessionTurn>> busy;
   for (int i = 0; i < 3; ++i) {
-    silent.push_back(NewAppend(engine.Open()));
-    ASSERT_TRUE(engine.Start(silent.back()).ok());
+    busy.push_back(NewBusy(engine.Open()));
+    ASSERT_TRUE(engine.Start(busy.back()).ok());
   }
   const auto next = NewTurn(Generate(engine.Open(), "f", 50));
   ASSERT_TRUE(engine.Start(next).ok());
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_TRUE(std::holds_alternative<std::monostate>(next->stream.Next()))
       << "the fourth turn should wait";
-  silent[1]->CloseInput();
-  engine->Wake();
+  CancelAll(*engine, {busy[1]});
   EXPECT_TRUE(ReadToEnd(*next).end.status.ok());
-  CancelAll(*engine, silent);
+  CancelAll(*engine, busy);
 }
 
-// At most max_waiting_turns turns wait, even if the running turns only wait for input.
+// At most max_waiting_turns turns wait, to be admitted or for a place in the batch.
 TEST(EngineAdmission, TheQueueIsBounded) {
-  TestEngine engine("{}", 0,
+  TestEngine engine(kSlow, 0,
                     {.max_batch_sequences = 8, .max_open_turns = 3, .max_waiting_turns = 2});
   std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 5; ++i) {
-    turns.push_back(NewAppend(engine.Open()));
+    turns.push_back(NewBusy(engine.Open()));
     ASSERT_TRUE(engine.Start(turns.back()).ok()) << i;
   }
   engine->Flush();
   const auto session = engine.Open();
-  const absl::Status full = engine.Start(NewAppend(session));
+  const absl::Status full = engine.Start(NewBusy(session));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
   EXPECT_EQ(full.message(), "model m: the queue has no room for another turn; it holds at most 2");
   // A place in the queue becomes free when a turn is admitted, and when a waiting turn is
   // cancelled.
-  turns[0]->CloseInput();
+  turns[0]->Cancel();
   turns[4]->Cancel();
   engine->Wake();
   ReadToEnd(*turns[0]);
@@ -127,10 +167,10 @@ TEST(EngineAdmission, TheQueueIsBounded) {
   engine->Flush();
   engine->Flush();
   for (int i = 0; i < 2; ++i) {
-    turns.push_back(NewAppend(engine.Open()));
+    turns.push_back(NewBusy(engine.Open()));
     ASSERT_TRUE(engine.Start(turns.back()).ok()) << i;
   }
-  EXPECT_EQ(engine.Start(NewAppend(session)).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(engine.Start(NewBusy(session)).code(), absl::StatusCode::kResourceExhausted);
   CancelAll(*engine, turns);
 }
 
@@ -150,9 +190,9 @@ TEST(EngineAdmission, SecondWritersTakeNoPlaceInTheQueue) {
 
 // A turn that finds no place in the queue drops its session's lease.
 TEST(EngineAdmission, ARefusedTurnGivesTheSessionBack) {
-  TestEngine engine("{}", 0,
+  TestEngine engine(kSlow, 0,
                     {.max_batch_sequences = 1, .max_open_turns = 1, .max_waiting_turns = 0});
-  const auto running = NewAppend(engine.Open());
+  const auto running = NewBusy(engine.Open());
   ASSERT_TRUE(engine.Start(running).ok());
   engine->Flush();
   engine->Flush();

@@ -133,30 +133,40 @@ TEST(EngineAppendMetrics, ThePrefillEndsWithItsLastPiece) {
               absl::ToDoubleSeconds(usages[0].prefill_time + usages[1].prefill_time), 1e-9);
 }
 
+// One turn is stalled, one holds the only place, one waits for the place, and one waits to be
+// admitted.
 TEST(EngineGauges, WhoRunsAndWhoWaits) {
-  TestEngine engine("{}", 0, {.max_open_turns = 1, .stream_buffer_bytes = 512});
+  TestEngine engine(R"({"step_delay_us": 1000})", 0,
+                    {.max_batch_sequences = 1, .max_open_turns = 2, .stream_buffer_bytes = 512});
   const auto idle = engine.Open();
   const auto stalled = NewTurn(Generate(engine.Open(), "s", 50000));
   ASSERT_TRUE(engine.Start(stalled).ok());
   while (!stalled->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
-  const auto waiting = NewTurn(Generate(engine.Open(), "w", 5));
-  ASSERT_TRUE(engine.Start(waiting).ok());
+  std::vector<std::shared_ptr<SessionTurn>> turns;
+  for (int i = 0; i < 3; ++i) {
+    turns.push_back(NewTurn(Generate(engine.Open(), "w", 50000)));
+    turns.back()->stream.SetReader([turn = turns.back().get()] {
+      while (turn->stream.Next().index() == 1) continue;  // up to the last event, without the end
+    });
+    ASSERT_TRUE(engine.Start(turns.back()).ok());
+  }
   const absl::Time give_up = absl::Now() + absl::Seconds(10);
-  while (Sample(engine, "requests_waiting").gauge.value != 1 && absl::Now() < give_up) {
+  while (Sample(engine, "requests_parked").gauge.value != 1 && absl::Now() < give_up) {
     absl::SleepFor(absl::Milliseconds(5));
   }
+  EXPECT_EQ(Sample(engine, "requests_parked").gauge.value, 1);
   EXPECT_EQ(Sample(engine, "requests_waiting").gauge.value, 1);
-  EXPECT_EQ(Sample(engine, "requests_running").gauge.value, 1);
+  EXPECT_EQ(Sample(engine, "requests_running").gauge.value, 3);
   engine->Flush();  // the engine sets the other gauges later in the same round
-  EXPECT_EQ(Sample(engine, "sessions", "state", "active").gauge.value, 1);
+  EXPECT_EQ(Sample(engine, "sessions", "state", "active").gauge.value, 3);
   EXPECT_EQ(Sample(engine, "sessions", "state", "idle").gauge.value, 2);
   EXPECT_EQ(Sample(engine, "stream_queued_bytes").gauge.value,
             static_cast<double>(stalled->stream.queued_bytes()));
   EXPECT_GT(stalled->stream.queued_bytes(), 512u);
-  stalled->Cancel();
+  turns.push_back(stalled);
+  for (const auto& turn : turns) turn->Cancel();
   engine->Wake();
-  ReadToEnd(*stalled);
-  EXPECT_TRUE(ReadToEnd(*waiting).end.status.ok());
+  for (const auto& turn : turns) ReadToEnd(*turn);
 }
 
 }  // namespace

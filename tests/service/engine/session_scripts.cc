@@ -154,7 +154,11 @@ void ExpectSameWithTwoInFlight(const TestModel& model, const ScriptLengths& leng
     for (size_t i = 0; i < all.size(); ++i) expected.push_back(Perform(engine, all[i], i));
   }
   std::vector<std::vector<std::string>> found(all.size());
-  TestEngine engine("{}", 0, {.max_batch_sequences = 4, .max_steps_in_flight = 2}, model);
+  TestEngine engine("{}", 0,
+                    {.max_batch_sequences = 4,
+                     .time_slice = absl::Nanoseconds(1),  // places change hands after every step
+                     .max_steps_in_flight = 2},
+                    model);
   EXPECT_TRUE(engine->model().backend().CanLookAhead());
   std::atomic<size_t> next = 0;
   std::vector<std::thread> clients;

@@ -50,7 +50,8 @@ class Scripts {
 std::vector<std::string> Perform(TestEngine& engine, const Script& script, uint64_t index);
 
 // Runs all scripts one after the other on an engine with one step in flight. Then runs six at a
-// time on an engine with two steps in flight and four entries per step. Expects the same results.
+// time on an engine with two steps in flight and four places in the batch, which change hands after
+// every step. Expects the same results.
 void ExpectSameWithTwoInFlight(const TestModel& model, const ScriptLengths& lengths);
 
 }  // namespace longstream

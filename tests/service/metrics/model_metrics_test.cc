@@ -162,8 +162,8 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
 }
 
 TEST_F(ModelMetricsTest, GaugesHaveTheLastValue) {
-  metrics_.SetRequests(9, 9);
-  metrics_.SetRequests(3, 4);
+  metrics_.SetRequests(9, 9, 9);
+  metrics_.SetRequests(3, 4, 2);
   metrics_.SetSessions(5, 6);
   metrics_.SetStreamQueuedBytes(7);
   metrics_.SetMemory({1, 20, 30, 40, 50, 60, 80});
@@ -171,6 +171,7 @@ TEST_F(ModelMetricsTest, GaugesHaveTheLastValue) {
   metrics_.ObserveLoad("tokenizer", 0.25);
   EXPECT_EQ(Value("longstream_requests_running", {}), "3");
   EXPECT_EQ(Value("longstream_requests_waiting", {}), "4");
+  EXPECT_EQ(Value("longstream_requests_parked", {}), "2");
   EXPECT_EQ(Value("longstream_sessions", {{"state", "active"}}), "5");
   EXPECT_EQ(Value("longstream_sessions", {{"state", "idle"}}), "6");
   EXPECT_EQ(Value("longstream_stream_queued_bytes", {}), "7");
@@ -235,8 +236,8 @@ TEST_F(ModelMetricsTest, HistogramsHoldWhatWasObserved) {
 
 TEST_F(ModelMetricsTest, ModelsShareARegistry) {
   ModelMetrics other(&registry_, {"n", "1", "minimal", "cpu"});
-  metrics_.SetRequests(1, 0);
-  other.SetRequests(2, 0);
+  metrics_.SetRequests(1, 0, 0);
+  other.SetRequests(2, 0, 0);
   EXPECT_EQ(Value("longstream_requests_running", {{"model", "m"}}), "1");
   EXPECT_EQ(Value("longstream_requests_running", {{"model", "n"}}), "2");
 }

@@ -8,7 +8,7 @@
 namespace longstream {
 namespace {
 
-constexpr AdmissionPlaces kRoomy{.max_computing = 8, .max_open = 8};
+constexpr RunningTurns kFew{.max_computing = 8};
 
 // Admits a turn that asks for `wanted` bytes and computes.
 void Admit(AdmissionRound& round, uint64_t wanted) {
@@ -18,30 +18,38 @@ void Admit(AdmissionRound& round, uint64_t wanted) {
                .most_coming = wanted});
 }
 
-TEST(AdmissionRound, GoesOnWhileThereArePlaces) {
+TEST(AdmissionRound, GoesOnWhileFewTurnsCompute) {
   struct Case {
     const char* name;
-    AdmissionPlaces places;
+    RunningTurns running;
     bool goes_on;
-    size_t free_places;
   };
   const Case cases[] = {
-      {"empty", {0, 2, 0, 4}, true, 2},
-      {"one computes", {1, 2, 1, 4}, true, 1},
-      {"all places compute", {2, 2, 2, 4}, false, 0},
-      {"all are open, none computes", {0, 2, 4, 4}, false, 0},
-      {"one open place is left", {0, 2, 3, 4}, true, 1},
-      {"clients that caught up made more compute", {3, 2, 3, 4}, false, 0},
+      {"none", {.computing = 0, .max_computing = 2, .all = 0}, true},
+      {"one computes", {.computing = 1, .max_computing = 2, .all = 1}, true},
+      {"the limit", {.computing = 2, .max_computing = 2, .all = 2}, false},
+      {"many wait for their clients", {.computing = 1, .max_computing = 2, .all = 5000}, true},
+      {"clients that caught up made more compute",
+       {.computing = 3, .max_computing = 2, .all = 3},
+       false},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    EXPECT_EQ(AdmissionRound(c.places, {}).GoesOn(), c.goes_on);
-    EXPECT_EQ(FreePlaces(c.places), c.free_places);
+    EXPECT_EQ(AdmissionRound(c.running, {}).GoesOn(), c.goes_on);
+  }
+}
+
+TEST(AdmissionRound, AnAdmittedTurnThatComputesCounts) {
+  for (const bool computes : {true, false}) {
+    SCOPED_TRACE(computes);
+    AdmissionRound round({.computing = 1, .max_computing = 2, .all = 1}, {.total = 9, .free = 9});
+    round.Admit({.computes = computes, .free = 9});
+    EXPECT_EQ(round.GoesOn(), !computes);
   }
 }
 
 TEST(AdmissionRound, ATurnIsTriedOnlyWhereItMayFit) {
-  AdmissionRound round(kRoomy, {.total = 100, .free = 50});
+  AdmissionRound round(kFew, {.total = 100, .free = 50});
   EXPECT_TRUE(round.MayFit({.pages = 40, .fixed = 10}));
   EXPECT_FALSE(round.MayFit({.pages = 41, .fixed = 10})) << "51 bytes are more than are free";
   // On a device, pages have one pool and the other memory has another. So one pool may be full
@@ -53,19 +61,14 @@ TEST(AdmissionRound, ATurnIsTriedOnlyWhereItMayFit) {
   EXPECT_TRUE(round.MayFit({.pages = 30, .fixed = 4}));
 }
 
-TEST(AdmissionRound, AnAdmittedTurnTakesAPlaceAndMemory) {
-  AdmissionRound round(kRoomy, {.total = 100, .free = 50});
+TEST(AdmissionRound, AnAdmittedTurnTakesMemory) {
+  AdmissionRound round(kFew, {.total = 100, .free = 50});
   Admit(round, 30);
-  EXPECT_EQ(round.places().computing, 1u);
-  EXPECT_EQ(round.places().open, 1u);
   EXPECT_EQ(round.budget().free, 20u);
   EXPECT_EQ(round.budget().coming, 15u);
   EXPECT_EQ(round.budget().most_coming, 30u);
-  // A turn that waits for input takes a place among the open turns but none among the computing
-  // ones.
+  // A turn that waits for input frees no memory before its client sends some.
   round.Admit({.computes = false, .free = 10, .coming = 10, .most_coming = 10});
-  EXPECT_EQ(round.places().computing, 1u);
-  EXPECT_EQ(round.places().open, 2u);
   EXPECT_EQ(round.budget().coming, 15u);
   EXPECT_EQ(round.budget().most_coming, 40u);
 }
@@ -86,9 +89,9 @@ TEST(AdmissionRound, ATurnWaitsWhereRunningTurnsCanMakeRoom) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    AdmissionPlaces places = kRoomy;
-    places.open = c.running;
-    AdmissionRound round(places, {.total = 100, .free = 10, .coming = 20, .most_coming = 60});
+    RunningTurns running = kFew;
+    running.all = c.running;
+    AdmissionRound round(running, {.total = 100, .free = 10, .coming = 20, .most_coming = 60});
     EXPECT_EQ(round.Wait({.pages = c.wanted}, 0), c.waits);
     ASSERT_EQ(round.waiting().size(), c.waits ? 1u : 0u);
     if (c.waits) {
@@ -98,14 +101,14 @@ TEST(AdmissionRound, ATurnWaitsWhereRunningTurnsCanMakeRoom) {
 }
 
 TEST(AdmissionRound, ATurnHoldsTheLineOnceItWasOvertakenOftenEnough) {
-  AdmissionPlaces places = kRoomy;
-  places.open = 1;
+  RunningTurns running = kFew;
+  running.all = 1;
   for (const bool is_coming : {true, false}) {
     SCOPED_TRACE(is_coming ? "its memory is coming" : "a stalled client holds its memory");
-    AdmissionRound round(places, {.total = 100,
-                                  .free = 10,
-                                  .coming = is_coming ? uint64_t{60} : uint64_t{0},
-                                  .most_coming = 60});
+    AdmissionRound round(running, {.total = 100,
+                                   .free = 10,
+                                   .coming = is_coming ? uint64_t{60} : uint64_t{0},
+                                   .most_coming = 60});
     ASSERT_TRUE(round.Wait({.pages = 50}, AdmissionRound::kMaxOvertaken - 1));
     EXPECT_TRUE(round.GoesOn());
     Admit(round, 1);

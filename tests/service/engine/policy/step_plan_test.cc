@@ -126,6 +126,45 @@ TEST(PlanStep, PriorityBeforeWaiting) {
   EXPECT_EQ(PlanStep(candidates, kLimits)[0].candidate, 1u);
 }
 
+TEST(PlanStep, APromptThatWasPassedOverTooOftenGoesFirst) {
+  StepCandidate candidates[] = {Prefill(0, 100, 9), Prefill(64, 100, 9), Prefill(0, 100)};
+  candidates[2].priority = 2;
+  candidates[0].passed_over = kMostPassedOver - 1;
+  candidates[1].passed_over = kMostPassedOver - 1;
+  EXPECT_EQ(PlanStep(candidates, kLimits)[0].candidate, 2u);
+  candidates[0].passed_over = kMostPassedOver;
+  candidates[1].passed_over = kMostPassedOver + 1;
+  const auto plan = PlanStep(candidates, kLimits);
+  EXPECT_EQ(plan[0].candidate, 1u);
+  EXPECT_EQ(plan[1].candidate, 0u);
+}
+
+// In every step new short prompts of high priority fill the rows.
+TEST(PlanStep, NoPromptStarves) {
+  StepCandidate prompts[] = {Prefill(0, 1000), Prefill(0, 1000)};
+  prompts[1].priority = 1;
+  for (uint64_t step = 1; step < 2000; ++step) {
+    std::vector<StepCandidate> candidates(prompts, prompts + 2);
+    for (int i = 0; i < 3; ++i) {
+      candidates.push_back(Prefill(0, 100));
+      candidates.back().priority = 2;
+    }
+    for (StepCandidate& prompt : prompts) ++prompt.passed_over;
+    for (const StepPiece& piece : PlanStep(candidates, kLimits)) {
+      if (piece.candidate >= 2) continue;
+      StepCandidate& prompt = prompts[piece.candidate];
+      prompt.position += piece.num_tokens;
+      prompt.remaining -= piece.num_tokens;
+      prompt.last_step = step;
+      prompt.passed_over = 0;
+      if (prompt.remaining == 0) prompt = Prefill(0, 1000, step);
+    }
+    for (const StepCandidate& prompt : prompts) {
+      ASSERT_LE(prompt.passed_over, kMostPassedOver + 2) << step;
+    }
+  }
+}
+
 TEST(PlanStep, DecodeRowsLeaveAPromptOneEntry) {
   const StepCandidate candidates[] = {Decode(7), Decode(3), Decode(5), Decode(4),
                                       Prefill(0, 30, 9)};
