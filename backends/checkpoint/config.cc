@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "backends/api/config_json.h"
 #include "backends/checkpoint/harmless_keys.h"
 #include "backends/checkpoint/json.h"
 #include "backends/checkpoint/quote.h"
@@ -16,17 +17,28 @@ namespace longstream {
 
 using Json = nlohmann::json;
 
+// What the objects of one file share.
+struct Config::Shared {
+  bool ignores_unknown = false;
+  bool has_own_class = false;  // the file has auto_map
+  std::vector<std::string> warnings;
+};
+
 struct Config::Node {
+  std::shared_ptr<Shared> shared;
   std::string file;
   std::string prefix;  // the path to this object in sentences: "rope_parameters."
   Json object;
   std::set<std::string, std::less<>> asked;
 
-  // The value of a key; nullptr if it is absent or null.
-  const Json* Ask(std::string_view key) {
-    asked.emplace(key);
+  // The value of a key; nullptr if it is absent or null. Peek does not record the key as asked.
+  const Json* Peek(std::string_view key) const {
     const auto it = object.find(key);
     return it == object.end() || it->is_null() ? nullptr : &*it;
+  }
+  const Json* Ask(std::string_view key) {
+    asked.emplace(key);
+    return Peek(key);
   }
 };
 
@@ -70,6 +82,32 @@ bool IsOff(const Json& value) {
   return value == Json(false) || (value.is_structured() && value.empty());
 }
 
+// Removes the value under a path of keys with dots between them. Returns whether it was there. A
+// key may have dots itself ("transformers.js_config"), so the whole path is tried as a key first.
+bool RemovePath(Json& object, std::string_view path) {
+  if (!object.is_object()) return false;
+  if (const auto it = object.find(path); it != object.end()) {
+    object.erase(it);
+    return true;
+  }
+  for (size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
+    const auto it = object.find(path.substr(0, dot));
+    if (it != object.end() && RemovePath(*it, path.substr(dot + 1))) return true;
+  }
+  return false;
+}
+
+// The names of keys in a sentence. A file may have very many.
+std::string Listed(const std::vector<std::string>& keys) {
+  constexpr size_t kMost = 20;
+  std::string names;
+  for (size_t i = 0; i < std::min(keys.size(), kMost); ++i) {
+    names += (i == 0 ? "" : ", ") + Shortened(keys[i]);
+  }
+  if (keys.size() > kMost) names += " and " + std::to_string(keys.size() - kMost) + " more";
+  return names;
+}
+
 bool Matches(std::string_view key, std::string_view pattern) {
   if (!pattern.empty() && pattern.back() == '*') {
     return key.starts_with(pattern.substr(0, pattern.size() - 1));
@@ -91,13 +129,24 @@ Config::Config(const std::string& directory)
     : Config(ReadTextFile(directory + "/config.json"), directory + "/config.json") {}
 
 Config::Config(std::string_view text, std::string file) : node_(std::make_shared<Node>()) {
+  node_->shared = std::make_shared<Shared>();
   node_->file = std::move(file);
-  node_->object = ParseJsonObject(text, node_->file, LS_INVALID_ARGUMENT);
+  node_->object = ParseJsonObject(QuoteNonFinite(text), node_->file, LS_INVALID_ARGUMENT);
+  node_->shared->has_own_class = node_->Peek("auto_map") != nullptr;
 }
 
 Config::Config(std::shared_ptr<Node> node) : node_(std::move(node)) {}
 
 const std::string& Config::file() const { return node_->file; }
+
+void Config::Remove(const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) {
+    if (RemovePath(node_->object, key)) continue;
+    throw BackendError(LS_INVALID_ARGUMENT, "options: ignore_keys acts on nothing: " + node_->file +
+                                                " has no key " + Shortened(key));
+  }
+  node_->shared->has_own_class = node_->Peek("auto_map") != nullptr;
+}
 
 bool Config::Has(std::string_view key) const { return node_->Ask(key) != nullptr; }
 
@@ -110,6 +159,11 @@ bool Config::IsNull(std::string_view key) const {
   node_->Ask(key);
   const auto it = node_->object.find(key);
   return it != node_->object.end() && it->is_null();
+}
+
+bool Config::IsNumber(std::string_view key, double number) const {
+  const Json* value = node_->Peek(key);
+  return value != nullptr && value->is_number() && value->get<double>() == number;
 }
 
 std::optional<bool> Config::FindBool(std::string_view key) const {
@@ -197,6 +251,7 @@ std::optional<Config> Config::FindObject(std::string_view key) const {
   if (value == nullptr) return std::nullopt;
   if (!value->is_object()) Invalid(key, "must be an object, found " + Text(*value));
   auto node = std::make_shared<Node>();
+  node->shared = node_->shared;
   node->file = node_->file;
   node->prefix = node_->prefix + std::string(key) + ".";
   node->object = *value;
@@ -243,6 +298,7 @@ std::vector<std::string> Config::Keys() const {
 
 void Config::RefuseUnknown(std::string_view reader,
                            std::initializer_list<std::string_view> harmless) const {
+  std::vector<std::string> ignored;
   for (const auto& item : node_->object.items()) {
     const std::string& key = item.key();
     if (item.value().is_null() || node_->asked.contains(key) || IsHarmlessKey(key)) continue;
@@ -251,10 +307,36 @@ void Config::RefuseUnknown(std::string_view reader,
                     [&key](std::string_view pattern) { return Matches(key, pattern); })) {
       continue;
     }
-    Unsupported(key, "= " + Text(item.value()) + " is not known to " + std::string(reader) +
-                         ", and what is not known may change the mathematics");
+    const bool is_on = !IsOff(item.value()) && item.value() != Json(0);
+    if (!node_->shared->ignores_unknown || (ChangesMathematics(key) && is_on)) {
+      Unsupported(key, "= " + Text(item.value()) + " is not known to " + std::string(reader) +
+                           ", and what is not known may change the mathematics; the option "
+                           "ignore_keys ignores the key");
+    }
+    if (ChangesMathematics(key)) continue;
+    ignored.push_back(node_->prefix + key);
+  }
+  if (ignored.empty()) return;
+  AddWarning(node_->file + ": keys that are not known to " + std::string(reader) +
+             " are ignored: " + Listed(ignored));
+}
+
+void Config::IgnoreUnknown() const {
+  node_->shared->ignores_unknown = !node_->shared->has_own_class;
+}
+
+void Config::Warn(std::string_view key, const std::string& problem) const {
+  AddWarning(node_->file + ": " + node_->prefix + Shortened(key) + " " + problem);
+}
+
+void Config::AddWarning(std::string sentence) const {
+  std::vector<std::string>& warnings = node_->shared->warnings;
+  if (std::find(warnings.begin(), warnings.end(), sentence) == warnings.end()) {
+    warnings.push_back(std::move(sentence));
   }
 }
+
+const std::vector<std::string>& Config::warnings() const { return node_->shared->warnings; }
 
 void Config::Invalid(std::string_view key, const std::string& problem) const {
   throw BackendError(LS_INVALID_ARGUMENT,

@@ -1,4 +1,4 @@
-// Keys of Hugging Face configs that do not change what a decoder computes.
+// Lists of keys of Hugging Face configs.
 #include "backends/checkpoint/harmless_keys.h"
 
 #include <algorithm>
@@ -91,17 +91,71 @@ constexpr std::string_view kHarmlessIfOff[] = {
     "rope_interleaved",    "tie_encoder_decoder", "use_mrope",
 };
 
+// Keys of other classes, of authors' code and of this project's own types.
+constexpr std::string_view kMathematical[] = {
+    "alibi",
+    "attention_chunk_size",
+    "attn_temperature_tuning",
+    "block_type",
+    "cross_attention_layers",
+    "dim_model_base",
+    "full_attn_mod",
+    "full_position",
+    "gau_expansion",
+    "gau_key_dim",
+    "hypenet_profile",
+    "kv_lora_rank",
+    "kv_sharing_modes",
+    "layer_types",
+    "layers_block_type",
+    "leaky_rerope_factor",
+    "lm_head_bias",
+    "logn_scaling",
+    "mixer_types",
+    "mlp_bias",
+    "mrope_section",
+    "mup_enabled",
+    "n_routed_experts",
+    "num_experts",
+    "num_full_layers",
+    "num_kv_shared_layers",
+    "num_local_experts",
+    "parallel_attn",
+    "per_layer_config",
+    "q_lora_rank",
+    "qk_layernorm",
+    "qk_norm",
+    "rerope_window",
+    "rope",
+    "scale_depth",
+    "scale_emb",
+    "sliding_window",
+    "sparse_config",
+    "use_alibi",
+    "use_dynamic_ntk",
+    "use_logn_attn",
+    "use_parallel_residual",
+    "use_qk_norm",
+    "use_sliding_window",
+};
+
 static_assert(std::is_sorted(std::begin(kHarmless), std::end(kHarmless)));
 static_assert(std::is_sorted(std::begin(kHarmlessIfOff), std::end(kHarmlessIfOff)));
+static_assert(std::is_sorted(std::begin(kMathematical), std::end(kMathematical)));
+
+template <size_t n>
+bool Contains(const std::string_view (&sorted)[n], std::string_view key) {
+  return std::binary_search(std::begin(sorted), std::end(sorted), key);
+}
 
 }  // namespace
 
-bool IsHarmlessKey(std::string_view key) {
-  return std::binary_search(std::begin(kHarmless), std::end(kHarmless), key);
-}
+bool IsHarmlessKey(std::string_view key) { return Contains(kHarmless, key); }
 
-bool IsHarmlessIfOff(std::string_view key) {
-  return std::binary_search(std::begin(kHarmlessIfOff), std::end(kHarmlessIfOff), key);
+bool IsHarmlessIfOff(std::string_view key) { return Contains(kHarmlessIfOff, key); }
+
+bool ChangesMathematics(std::string_view key) {
+  return Contains(kMathematical, key) || IsHarmlessIfOff(key);
 }
 
 }  // namespace longstream

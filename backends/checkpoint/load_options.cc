@@ -16,8 +16,9 @@ constexpr int64_t kMaxLayers = 1 << 16;
 constexpr int64_t kMaxPositions = int64_t{1} << 40;
 
 constexpr std::string_view kKnown[] = {
-    "weights",     "cache", "packed_cache",  "rerope_window",   "leaky_rerope_factor", "window",
-    "full_layers", "logn",  "context_limit", "training_length", "rope_scaling",
+    "weights",      "cache",       "packed_cache", "rerope_window", "leaky_rerope_factor",
+    "window",       "full_layers", "logn",         "context_limit", "training_length",
+    "rope_scaling", "ignore_keys",
 };
 
 std::string KnownOptions() {
@@ -73,6 +74,7 @@ LoadOptions::LoadOptions(const char* json) {
   context_limit_ = options.FindInteger("context_limit", 1, kMaxPositions);
   training_length_ = options.FindInteger("training_length", 2, kMaxPositions);
   rope_scaling_ = options.FindObject("rope_scaling");
+  ignore_keys_ = options.FindStrings("ignore_keys").value_or(ignore_keys_);
 }
 
 void LoadOptions::RefuseOverridesBut(std::initializer_list<std::string_view> served,

@@ -48,6 +48,9 @@ class LoadOptions {
   // Replaces the config's rope_scaling (backends/architectures/transformer/rope_config.h).
   const std::optional<Config>& rope_scaling() const { return rope_scaling_; }
 
+  // Keys of config.json that count as absent (Config::Remove).
+  const std::vector<std::string>& ignore_keys() const { return ignore_keys_; }
+
   // Throws LS_UNIMPLEMENTED for a given override that is not in `served`. Every backend serves
   // context_limit. The sentence contains `backend` and `hint` (what to do instead).
   void RefuseOverridesBut(std::initializer_list<std::string_view> served, std::string_view backend,
@@ -65,6 +68,7 @@ class LoadOptions {
   std::optional<int64_t> context_limit_;
   std::optional<int64_t> training_length_;
   std::optional<Config> rope_scaling_;
+  std::vector<std::string> ignore_keys_;
 };
 
 }  // namespace longstream

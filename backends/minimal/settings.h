@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
 
+#include "backends/api/config_json.h"
 #include "backends/api/plugin.h"
 #include "backends/minimal/toy_model.h"
 
@@ -32,7 +34,9 @@ inline nlohmann::json ReadConfig(const std::string& directory) {
   Require(std::filesystem::is_regular_file(path), LS_NOT_FOUND, path + " is not a file");
   std::ifstream file(path);
   Require(file.good(), LS_NOT_FOUND, path + " cannot be read");
-  nlohmann::json config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  nlohmann::json config =
+      nlohmann::json::parse(QuoteNonFinite(text), nullptr, /*allow_exceptions=*/false);
   Require(config.is_object(), LS_DATA_LOSS, path + " is not a JSON object");
   return config;
 }

@@ -311,12 +311,15 @@ std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
                           options.host->parallel_run};
   const LoadOptions load_options(options.options);
   CheckServed(load_options, ops);
-  const Config config(options.directory);
+  Config config(options.directory);
+  config.Remove(load_options.ignore_keys());
   ModelSpec spec = definition.plan(config, load_options);
   CheckServed(spec, config);
-  const auto log = [host = options.host](const std::string& sentence) {
-    if (host->log != nullptr) host->log(host->context, /*severity=*/1, sentence.c_str());
+  const auto write = [host = options.host](int32_t severity, const std::string& sentence) {
+    if (host->log != nullptr) host->log(host->context, severity, sentence.c_str());
   };
+  for (const std::string& warning : config.warnings()) write(/*severity=*/2, warning);
+  const auto log = [&write](const std::string& sentence) { write(/*severity=*/1, sentence); };
   ModelWeights weights =
       LoadWeights(spec, Checkpoint(options.directory), load_options, ops, executor, device, log);
   const DType cache_type = load_options.CacheType(weights.layers[0].mixer.in.type);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "backends/api/config_json.h"
 #include "nlohmann/json.hpp"
 #include "service/clock/monotonic_time.h"
 #include "service/models/plugin_choice.h"
@@ -58,7 +59,7 @@ absl::StatusOr<Json> ReadJson(const std::filesystem::path& file) {
   const absl::StatusOr<std::optional<std::string>> text = FindModelFile(file);
   if (!text.ok()) return text.status();
   if (!text->has_value()) return Json::object();
-  Json json = Json::parse(**text, nullptr, /*allow_exceptions=*/false);
+  Json json = Json::parse(QuoteNonFinite(**text), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(
         absl::StrCat(file.string(), ": expected a JSON object, found ",

@@ -10,7 +10,11 @@ namespace {
 constexpr int64_t kWindowOfConfigClass = 4096;
 constexpr int64_t kPatternOfConfigClass = 4;
 constexpr TensorNames kNames = {.mlp_norm = ""};
-constexpr TransformerDefaults kDefaults = {.tied_head = true, .trained_to_limit = true};
+constexpr RopeDefaults kCohereRope = {
+    .theta = 500000.0, .theta_before_5 = 10000.0, .dictionary = RopeDictionary::kOne};
+constexpr TransformerDefaults kCohereDefaults = {
+    .rope = kCohereRope, .tied_head = true, .trained_to_limit = true};
+constexpr TransformerDefaults kCohere2Defaults = {.tied_head = true, .trained_to_limit = true};
 
 void ReadBoth(const Config& config, TransformerPlan* plan) {
   ModelSpec& spec = plan->spec;
@@ -38,14 +42,17 @@ void ReadCohere(const Config& config, TransformerPlan* plan) {
   for (MixerSpec& mixer : plan->spec.layers) mixer.qk_norm = QkNorm::kEachHead;
 }
 
-// The number has three names. If several keys are present, the first one counts.
+// The number has three names. transformers reads one of them; the authors' files have the others.
 int64_t Pattern(const Config& config) {
-  std::optional<int64_t> pattern;
-  for (const char* key : {"sliding_window_pattern", "_sliding_window_pattern", "layer_switch"}) {
-    const std::optional<int64_t> stated = config.FindInteger(key, 1, kMaxLayers);
-    if (!pattern) pattern = stated;
+  const int64_t pattern =
+      config.FindInteger("sliding_window_pattern", 1, kMaxLayers).value_or(kPatternOfConfigClass);
+  for (const char* key : {"_sliding_window_pattern", "layer_switch"}) {
+    if (config.FindInteger(key, 1, kMaxLayers).value_or(pattern) == pattern) continue;
+    if (config.Has("layer_types")) continue;
+    config.Unsupported(key, "must be sliding_window_pattern = " + std::to_string(pattern) +
+                                ", found " + config.Found(key));
   }
-  return pattern.value_or(kPatternOfConfigClass);
+  return pattern;
 }
 
 void ReadCohere2(const Config& config, TransformerPlan* plan) {
@@ -69,13 +76,13 @@ void ReadCohere2(const Config& config, TransformerPlan* plan) {
 
 const Family& Cohere() {
   static constexpr Family kFamily = {
-      .model_type = "cohere", .defaults = kDefaults, .names = kNames, .read = ReadCohere};
+      .model_type = "cohere", .defaults = kCohereDefaults, .names = kNames, .read = ReadCohere};
   return kFamily;
 }
 
 const Family& Cohere2() {
   static constexpr Family kFamily = {
-      .model_type = "cohere2", .defaults = kDefaults, .names = kNames, .read = ReadCohere2};
+      .model_type = "cohere2", .defaults = kCohere2Defaults, .names = kNames, .read = ReadCohere2};
   return kFamily;
 }
 

@@ -38,6 +38,8 @@ constexpr const Family& (*kFamilies[])() = {
     families::Phi3,  families::Qwen2,   families::Qwen3,      families::SmolLm3,
 };
 
+constexpr int64_t kWindowOfQwensClass = 4096;
+
 PositionKind ReadFullPosition(const Config& config) {
   const std::string name = config.String("full_position");
   if (name == "rope") return PositionKind::kRope;
@@ -52,6 +54,7 @@ PositionKind ReadFullPosition(const Config& config) {
 Config TextConfig(const Config& config) {
   if (config.FindString("model_type") != "gemma3") return config;
   RefuseQuantised(config);
+  config.IgnoreUnknown();
   Config text = config.Object("text_config");
   // This key counts for the whole model; the one in text_config has no effect.
   if (!config.FindBool("tie_word_embeddings").value_or(true)) {
@@ -91,7 +94,13 @@ NoFamily WhyNoFamily(const Config& config, std::string_view backend, std::string
 }
 
 TransformerPlan ReadFamily(const Config& config, const LoadOptions& options, const Family& family) {
-  TransformerPlan plan = ReadTransformer(config, options, family.model_type, family.defaults);
+  // Gated attention units are a form of this project, so no other class reads such a config.
+  const bool is_own = config.FindString("block_type") == "gau";
+  if (!is_own) config.IgnoreUnknown();
+  RequireTrue(config, "is_causal");
+  TransformerDefaults defaults = family.defaults;
+  if (!is_own) defaults.rope.rotates_parts = family.rotates_parts;
+  TransformerPlan plan = ReadTransformer(config, options, family.model_type, defaults);
   if (!plan.spec.layers.front().gau) plan.spec.names = family.names;
   family.read(config, &plan);
   for (MixerSpec& mixer : plan.spec.layers) {
@@ -118,13 +127,14 @@ bool HasWindows(const Config& config, const Family& family) {
   }
 }
 
-WindowKeys ReadUseSlidingWindow(const Config& config, size_t num_layers) {
+WindowKeys ReadUseSlidingWindow(const Config& config, size_t num_layers,
+                                std::optional<int64_t> absent) {
   const bool use = config.FindBool("use_sliding_window").value_or(false);
   const std::optional<int64_t> window =
       config.FindInteger("sliding_window", use ? 1 : 0, kMaxPositions);
   WindowKeys keys;
   keys.layers = FindWindowLayers(config, num_layers);
-  if (use) keys.window = window;
+  if (use) keys.window = window || config.IsNull("sliding_window") ? window : absent;
   const bool asked = keys.layers && std::find(keys.layers->begin(), keys.layers->end(), true) !=
                                         keys.layers->end();
   if (asked && !keys.window) {
@@ -141,7 +151,7 @@ void ReadQwenAttention(const Config& config, TransformerPlan* plan) {
   config.Has("dual_chunk_attention_config");
   const size_t num_layers = plan->spec.layers.size();
   const int64_t first = config.FindInteger("max_window_layers", 0, kMaxLayers).value_or(28);
-  const WindowKeys keys = ReadUseSlidingWindow(config, num_layers);
+  const WindowKeys keys = ReadUseSlidingWindow(config, num_layers, kWindowOfQwensClass);
   if (!keys.window) return;
   for (size_t i = 0; i < num_layers; ++i) {
     const bool in_window = keys.layers ? (*keys.layers)[i] : static_cast<int64_t>(i) >= first;
@@ -158,10 +168,6 @@ std::vector<bool> ReadWindowPattern(const Config& config, size_t num_layers, int
     windows.push_back(pattern > 0 && (static_cast<int64_t>(i) + 1) % pattern != 0);
   }
   return windows;
-}
-
-void SetPlainWindowRope(const Config& config, double theta, TransformerPlan* plan) {
-  if (!config.Has("rope_parameters")) plan->window_rope = {.theta = theta};
 }
 
 void SetAlibiAndLayerNorm(const Config& config, ModelSpec* spec) {

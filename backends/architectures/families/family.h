@@ -18,6 +18,9 @@ struct Family {
   // The values that the family's config class gives to absent keys.
   TransformerDefaults defaults{};
   TensorNames names{};
+  // Whether the class reads partial_rotary_factor in plain RoPE. Replaces
+  // defaults.rope.rotates_parts.
+  bool rotates_parts = false;
   // Reads the keys that ReadTransformer does not know and applies them to the layers. Throws
   // BackendError. A layer whose window holds the whole context may remain a window layer.
   void (*read)(const Config& config, TransformerPlan* plan) = nullptr;
@@ -52,13 +55,14 @@ bool HasWindows(const Config& config, const Family& family);
 // The functions below read keys that several families have.
 
 // Reads the keys use_sliding_window, sliding_window and layer_types. sliding_window counts only if
-// use_sliding_window is true. If `window` is nullopt, no layer has a window, and the function has
-// refused a layer_types that asks for one.
+// use_sliding_window is true; null: no window; absent: `absent`. If `window` is nullopt, no layer
+// has a window, and the function has refused a layer_types that asks for one.
 struct WindowKeys {
   std::optional<int64_t> window;
   std::optional<std::vector<bool>> layers;  // layer_types: whether each layer has the window
 };
-WindowKeys ReadUseSlidingWindow(const Config& config, size_t num_layers);
+WindowKeys ReadUseSlidingWindow(const Config& config, size_t num_layers,
+                                std::optional<int64_t> absent);
 
 // Qwen's use_sliding_window with max_window_layers: layers from max_window_layers on have windows,
 // unless layer_types lists the window layers. dual_chunk_attention_config (in releases for a
@@ -68,11 +72,6 @@ void ReadQwenAttention(const Config& config, TransformerPlan* plan);
 // Whether each layer has a window: from layer_types (transformers 5), else by the rule of older
 // configs that every layer but each `pattern`-th has one.
 std::vector<bool> ReadWindowPattern(const Config& config, size_t num_layers, int64_t pattern);
-
-// For older configs, in which each layer type has a RoPE of its own: rope_scaling applies to full
-// attention, and windows get plain RoPE with base `theta`. Does nothing if the config has
-// rope_parameters.
-void SetPlainWindowRope(const Config& config, double theta, TransformerPlan* plan);
 
 // Sets ALiBi in every layer, and LayerNorm with epsilon layer_norm_epsilon (default 1e-5).
 void SetAlibiAndLayerNorm(const Config& config, ModelSpec* spec);

@@ -20,8 +20,25 @@ void ReadGemma(const Config& config, TransformerPlan* plan) {
   RequireFalse(config, "use_bidirectional_attention");
   spec.norms_less_one = true;
   spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.width)));
-  // If both keys are present, hidden_activation counts.
-  spec.activation = FindActivation(config, "hidden_activation").value_or(spec.activation);
+}
+
+// Gemma's class reads hidden_act; the classes of Gemma 2 and 3 read hidden_activation. Many configs
+// have both keys.
+void WarnOfOtherActivation(const Config& config, const char* other, const ModelSpec& spec) {
+  const std::optional<std::string> name = config.FindString(other);
+  const bool is_early_tanh = name == "gelu" && spec.activation == Activation::kGeluTanh;
+  if (!name || is_early_tanh || FindActivation(config, other) == spec.activation) return;
+  config.Warn(other, "= " + config.Found(other) + " has no effect in this family");
+}
+
+void ReadGemma1(const Config& config, TransformerPlan* plan) {
+  ReadGemma(config, plan);
+  WarnOfOtherActivation(config, "hidden_activation", plan->spec);
+}
+
+void ReadHiddenActivation(const Config& config, ModelSpec* spec) {
+  spec->activation = FindActivation(config, "hidden_activation").value_or(Activation::kGeluTanh);
+  WarnOfOtherActivation(config, "hidden_act", *spec);
 }
 
 // The cap that the key states: 0, which means no cap, if the key is null; `absent` if it is absent.
@@ -29,16 +46,11 @@ double ReadSoftcap(const Config& config, std::string_view key, double absent) {
   return config.FindNumber(key, 1e-3, 1e9).value_or(config.IsNull(key) ? 0.0 : absent);
 }
 
-// Reads keys that Gemma 2 and 3 have in common. `scores` and `logits` are the caps of absent keys,
-// which differ between the two.
-void ReadCapsAndScale(const Config& config, double scores, double logits, ModelSpec* spec) {
-  const double cap = ReadSoftcap(config, "attn_logit_softcapping", scores);
-  spec->logit_softcap = static_cast<float>(ReadSoftcap(config, "final_logit_softcapping", logits));
+// Reads keys that Gemma 2 and 3 have in common. `cap` is the cap of logits if its key is absent.
+void ReadCapAndScale(const Config& config, double cap, ModelSpec* spec) {
+  spec->logit_softcap = static_cast<float>(ReadSoftcap(config, "final_logit_softcapping", cap));
   const double scalar = config.FindNumber("query_pre_attn_scalar", 1e-9, 1e9).value_or(256.0);
-  for (MixerSpec& mixer : spec->layers) {
-    mixer.softcap = cap;
-    mixer.score_scale = 1.0 / std::sqrt(scalar);
-  }
+  for (MixerSpec& mixer : spec->layers) mixer.score_scale = 1.0 / std::sqrt(scalar);
 }
 
 void ReadWindows(const Config& config, int64_t pattern, TransformerPlan* plan) {
@@ -54,16 +66,23 @@ void ReadWindows(const Config& config, int64_t pattern, TransformerPlan* plan) {
 
 void ReadGemma2(const Config& config, TransformerPlan* plan) {
   ReadGemma(config, plan);
-  ReadCapsAndScale(config, /*scores=*/50.0, /*logits=*/30.0, &plan->spec);
+  ReadHiddenActivation(config, &plan->spec);
+  ReadCapAndScale(config, /*cap=*/30.0, &plan->spec);
+  const double cap = ReadSoftcap(config, "attn_logit_softcapping", /*absent=*/50.0);
+  for (MixerSpec& mixer : plan->spec.layers) mixer.softcap = cap;
   ReadWindows(config, kGemma2Pattern, plan);
 }
 
 void ReadGemma3(const Config& config, TransformerPlan* plan) {
   ReadGemma(config, plan);
   SetQkNorm(&plan->spec);
-  ReadCapsAndScale(config, /*scores=*/0.0, /*logits=*/0.0, &plan->spec);
-  const double local = config.FindNumber("rope_local_base_freq", 1.0, 1e15).value_or(10000.0);
-  SetPlainWindowRope(config, local, plan);
+  ReadHiddenActivation(config, &plan->spec);
+  ReadCapAndScale(config, /*cap=*/0.0, &plan->spec);
+  // The class declares this key, but its attention does not apply it.
+  if (config.Has("attn_logit_softcapping")) {
+    config.Warn("attn_logit_softcapping",
+                "= " + config.Found("attn_logit_softcapping") + " has no effect in this family");
+  }
   config.FindInteger("_sliding_window_pattern", 1, kMaxLayers);  // no effect beside layer_types
   const int64_t pattern =
       config.FindInteger("sliding_window_pattern", 1, kMaxLayers).value_or(kGemma3Pattern);
@@ -79,6 +98,7 @@ constexpr std::string_view kVision[] = {"model.vision_tower.", "model.multi_moda
                                         "vision_tower.", "multi_modal_projector."};
 
 constexpr TransformerDefaults kDefaults = {.head_dim = 256,
+                                           .rope = {.dictionary = RopeDictionary::kOne},
                                            .tied_head = true,
                                            .activation = Activation::kGeluTanh,
                                            .gelu_is_tanh = true,
@@ -100,7 +120,7 @@ constexpr TensorNames Gemma3Names() {
 
 const Family& Gemma() {
   static constexpr Family kFamily = {
-      .model_type = "gemma", .defaults = kDefaults, .read = ReadGemma};
+      .model_type = "gemma", .defaults = kDefaults, .read = ReadGemma1};
   return kFamily;
 }
 
@@ -117,19 +137,22 @@ const Family& Gemma2() {
 }
 
 const Family& Gemma3Text() {
-  static constexpr Family kFamily = {.model_type = "gemma3_text",
-                                     .defaults = {.vocabulary = 262208,
-                                                  .num_heads = 8,
-                                                  .num_kv_heads = 4,
-                                                  .context_limit = 131072,
-                                                  .head_dim = 256,
-                                                  .rope_theta = 1000000.0,
-                                                  .tied_head = true,
-                                                  .activation = Activation::kGeluTanh,
-                                                  .gelu_is_tanh = true,
-                                                  .trained_to_limit = true},
-                                     .names = Gemma3Names(),
-                                     .read = ReadGemma3};
+  static constexpr Family kFamily = {
+      .model_type = "gemma3_text",
+      .defaults = {.vocabulary = 262208,
+                   .num_heads = 8,
+                   .num_kv_heads = 4,
+                   .context_limit = 131072,
+                   .head_dim = 256,
+                   .rope = {.theta = 1000000.0,
+                            .dictionary = RopeDictionary::kByLayerType,
+                            .window_theta_key = "rope_local_base_freq"},
+                   .tied_head = true,
+                   .activation = Activation::kGeluTanh,
+                   .gelu_is_tanh = true,
+                   .trained_to_limit = true},
+      .names = Gemma3Names(),
+      .read = ReadGemma3};
   return kFamily;
 }
 

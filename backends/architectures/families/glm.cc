@@ -18,10 +18,11 @@ const Family& Glm() {
       .model_type = "glm",
       .defaults = {.num_kv_heads = 2,
                    .head_dim = 128,
-                   .partial_rotary_factor = 0.5,
+                   .rope = {.partial_rotary_factor = 0.5, .dictionary = RopeDictionary::kOne},
                    .norm_eps = 1.5625e-7,
                    .trained_to_limit = true},
       .names = {.gate = "mlp.gate_up_proj", .up = "mlp.gate_up_proj"},
+      .rotates_parts = true,
       .read = Read};
   return kFamily;
 }

@@ -22,7 +22,9 @@ void Read(const Config& config, TransformerPlan* plan) {
 
 const Family& Granite() {
   static constexpr Family kFamily = {
-      .model_type = "granite", .defaults = {.trained_to_limit = true}, .read = Read};
+      .model_type = "granite",
+      .defaults = {.rope = {.dictionary = RopeDictionary::kOne}, .trained_to_limit = true},
+      .read = Read};
   return kFamily;
 }
 

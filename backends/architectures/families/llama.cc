@@ -12,10 +12,12 @@ void Read(const Config& config, TransformerPlan* plan) {
 }  // namespace
 
 const Family& Llama() {
-  static constexpr Family kFamily = {
-      .model_type = "llama",
-      .defaults = {.context_limit = 2048, .trained_to_limit = true, .gau = true},
-      .read = Read};
+  static constexpr Family kFamily = {.model_type = "llama",
+                                     .defaults = {.context_limit = 2048,
+                                                  .rope = {.dictionary = RopeDictionary::kOne},
+                                                  .trained_to_limit = true,
+                                                  .gau = true},
+                                     .read = Read};
   return kFamily;
 }
 

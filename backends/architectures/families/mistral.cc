@@ -16,7 +16,9 @@ void Read(const Config& config, TransformerPlan* plan) {
 
 const Family& Mistral() {
   static constexpr Family kFamily = {
-      .model_type = "mistral", .defaults = {.trained_to_limit = true}, .read = Read};
+      .model_type = "mistral",
+      .defaults = {.rope = {.dictionary = RopeDictionary::kOne}, .trained_to_limit = true},
+      .read = Read};
   return kFamily;
 }
 

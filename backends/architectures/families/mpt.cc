@@ -18,6 +18,10 @@ void ReadAttention(const Config& attention, ModelSpec* spec) {
   const std::optional<double> scale = attention.FindNumber("softmax_scale", 1e-9, 1e9);
   const double clip = attention.FindNumber("clip_qkv", 0.0, 1e9).value_or(0.0);
   const std::optional<double> alibi_max = attention.FindNumber("alibi_bias_max", 1.0, 100.0);
+  if (alibi_max.value_or(8.0) != 8.0) {
+    attention.Warn("alibi_bias_max", "= " + attention.Found("alibi_bias_max") +
+                                         " counts, as in the authors' code; transformers takes 8");
+  }
   for (MixerSpec& mixer : spec->layers) {
     if (scale) mixer.score_scale = *scale;
     mixer.qkv_clip = clip;

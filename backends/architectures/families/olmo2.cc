@@ -24,7 +24,6 @@ void ReadOlmo3(const Config& config, TransformerPlan* plan) {
   const std::vector<bool> windows = ReadWindowPattern(config, num_layers, kPatternOfConfigClass);
   const int64_t window =
       config.FindInteger("sliding_window", 1, kMaxPositions).value_or(kWindowOfConfigClass);
-  SetPlainWindowRope(config, plan->full_rope.theta, plan);
   for (size_t i = 0; i < num_layers; ++i) {
     if (windows[i]) plan->SetWindow(i, window);
   }
@@ -34,7 +33,9 @@ void ReadOlmo3(const Config& config, TransformerPlan* plan) {
 
 const Family& Olmo2() {
   static constexpr Family kFamily = {.model_type = "olmo2",
-                                     .defaults = {.norm_eps = 1e-5, .trained_to_limit = true},
+                                     .defaults = {.rope = {.dictionary = RopeDictionary::kOne},
+                                                  .norm_eps = 1e-5,
+                                                  .trained_to_limit = true},
                                      .names = kNames,
                                      .read = ReadOlmo2};
   return kFamily;
@@ -43,7 +44,12 @@ const Family& Olmo2() {
 const Family& Olmo3() {
   static constexpr Family kFamily = {
       .model_type = "olmo3",
-      .defaults = {.rope_theta = 500000.0, .norm_eps = 1e-5, .trained_to_limit = true},
+      .defaults = {.rope = {.theta = 500000.0,
+                            .theta_before_5 = 10000.0,
+                            .dictionary = RopeDictionary::kByLayerType,
+                            .window_theta = 500000.0},
+                   .norm_eps = 1e-5,
+                   .trained_to_limit = true},
       .names = kNames,
       .read = ReadOlmo3};
   return kFamily;

@@ -26,12 +26,17 @@ void Read(const Config& config, TransformerPlan* plan) {
 
 const Family& Phi3() {
   static constexpr Family kFamily = {.model_type = "phi3",
-                                     .defaults = {.norm_eps = 1e-5, .trained_to_limit = true},
+                                     .defaults = {.rope = {.original_length = 4096,
+                                                           .yarn_is_longrope = true,
+                                                           .dictionary = RopeDictionary::kOne},
+                                                  .norm_eps = 1e-5,
+                                                  .trained_to_limit = true},
                                      .names = {.q = "self_attn.qkv_proj",
                                                .k = "self_attn.qkv_proj",
                                                .v = "self_attn.qkv_proj",
                                                .gate = "mlp.gate_up_proj",
                                                .up = "mlp.gate_up_proj"},
+                                     .rotates_parts = true,
                                      .read = Read};
   return kFamily;
 }

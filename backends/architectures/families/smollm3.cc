@@ -26,7 +26,7 @@ void Read(const Config& config, TransformerPlan* plan) {
   ReadMlpBias(config, &spec);
   config.FindInteger("max_window_layers", 0, kMaxLayers);  // no effect in this family
   const std::vector<bool> rope = LayersWithRope(config, spec.layers.size());
-  const WindowKeys keys = ReadUseSlidingWindow(config, spec.layers.size());
+  const WindowKeys keys = ReadUseSlidingWindow(config, spec.layers.size(), /*absent=*/{});
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     if (!rope[i]) spec.layers[i].position = PositionKind::kNone;
     // Without layer_types, the layers without RoPE have the windows.
@@ -40,7 +40,7 @@ void Read(const Config& config, TransformerPlan* plan) {
 const Family& SmolLm3() {
   static constexpr Family kFamily = {
       .model_type = "smollm3",
-      .defaults = {.rope_theta = 2000000.0, .tied_head = true, .trained_to_limit = true},
+      .defaults = {.rope = {.theta = 2000000.0}, .tied_head = true, .trained_to_limit = true},
 
       .read = Read};
   return kFamily;

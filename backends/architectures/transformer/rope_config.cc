@@ -4,43 +4,41 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "backends/architectures/transformer/rope_scaling.h"
+#include "backends/architectures/transformer/transformer_plan.h"
 
 namespace longstream {
 namespace {
 
 constexpr double kMaxTheta = 1e15;
 constexpr double kMaxFactor = 1e9;
-constexpr int64_t kMaxPositions = int64_t{1} << 40;
 constexpr const char* kKinds = "default, linear, dynamic, ntk, yarn, llama3 or longrope";
+
+constexpr const char* kPartial = "partial_rotary_factor";
 
 // The keys that the config states beside the dictionary. theta and partial count if the dictionary
 // does not have them; original_length counts even if it does.
 struct TopKeys {
-  std::optional<double> theta;
-  std::string found_theta;
-  std::optional<double> partial;
-  std::optional<int64_t> original_length;
-
-  explicit TopKeys(const Config& config)
-      : theta(config.FindNumber("rope_theta", 1.0, kMaxTheta)),
-        found_theta(config.Found("rope_theta")),
-        partial(config.FindNumber("partial_rotary_factor", 0.0, 1.0)),
-        original_length(config.FindInteger("original_max_position_embeddings", 1, kMaxPositions)) {}
+  const Config& config;
+  std::optional<double> theta{};
+  std::string found_theta{};
+  std::optional<int64_t> original_length{};
+  std::optional<double> partial{};  // in place of the config's partial_rotary_factor
 };
 
 // Reads one dictionary into a RopeSpec.
 class RopeReader {
  public:
   RopeReader(const Config& rope, const TopKeys& top, const RopeShape& shape)
-      : rope_(rope), top_(top), shape_(shape) {}
+      : rope_(rope), top_(top), shape_(shape), defaults_(shape.defaults) {}
 
   RopeSpec Read() {
     const std::string kind = Kind();
-    const RopeBase base = Base();
+    const RopeBase base = Base(kind);
     RopeSpec spec = Scaled(kind, base);
     rope_.RefuseUnknown("RoPE of the kind " + kind);
     return spec;
@@ -58,24 +56,64 @@ class RopeReader {
     }
     kind_key_ = rope_type ? "rope_type" : "type";
     const std::string kind = rope_type ? *rope_type : type.value_or("default");
-    return kind == "su" ? "longrope" : kind;  // su is Phi-3's first name for longrope
+    const bool is_early_name = kind == "su" || (kind == "yarn" && defaults_.yarn_is_longrope);
+    return is_early_name ? "longrope" : kind;
   }
 
-  RopeBase Base() const {
+  RopeBase Base(const std::string& kind) const {
     const std::optional<double> theta = rope_.FindNumber("rope_theta", 1.0, kMaxTheta);
     if (theta && top_.theta && *theta != *top_.theta) {
       rope_.Invalid("rope_theta", "= " + rope_.Found("rope_theta") +
                                       " disagrees with rope_theta = " + top_.found_theta);
     }
-    const double partial = rope_.FindNumber("partial_rotary_factor", 0.0, 1.0)
-                               .value_or(top_.partial.value_or(shape_.default_partial));
-    const auto rotated = static_cast<int32_t>(shape_.head_dim * partial);
+    if (!theta && !top_.theta) WarnOfDefaultTheta();
+    const auto rotated = static_cast<int32_t>(shape_.head_dim * Partial(kind));
     if (rotated < 2 || rotated % 2 != 0) {
-      rope_.Unsupported("partial_rotary_factor", "must rotate an even number of each head's " +
-                                                     std::to_string(shape_.head_dim) +
-                                                     " elements, found " + std::to_string(rotated));
+      rope_.Unsupported(kPartial, "must rotate an even number of each head's " +
+                                      std::to_string(shape_.head_dim) + " elements, found " +
+                                      std::to_string(rotated));
     }
-    return {theta.value_or(top_.theta.value_or(shape_.default_theta)), rotated};
+    return {theta.value_or(top_.theta.value_or(defaults_.theta)), rotated};
+  }
+
+  // The part of each head that rotates.
+  double Partial(const std::string& kind) const {
+    if (top_.partial) return rope_.FindNumber(kPartial, 0.0, 1.0).value_or(*top_.partial);
+    if (!defaults_.rotates_parts && kind == "default") {
+      for (const Config* config : {&rope_, &top_.config}) {
+        if (config->IsNumber(kPartial, 1.0)) config->Has(kPartial);
+      }
+      return 1.0;
+    }
+    const std::optional<double> inner = rope_.FindNumber(kPartial, 0.0, 1.0);
+    const std::optional<double> outer = top_.config.FindNumber(kPartial, 0.0, 1.0);
+    const double absent = top_.config.IsNull(kPartial) ? 1.0 : defaults_.partial_rotary_factor;
+    const double partial = inner ? *inner : outer.value_or(absent);
+    if (!defaults_.rotates_parts && partial != 1.0) {
+      const Config& stated = inner ? rope_ : top_.config;
+      stated.Unsupported(kPartial, "must be 1 beside RoPE of the kind " + kind +
+                                       " in a family that rotates whole heads, found " +
+                                       stated.Found(kPartial));
+    }
+    return partial;
+  }
+
+  // Releases of transformers give different bases to some families if the config states none.
+  void WarnOfDefaultTheta() const {
+    const Config& config = top_.config;
+    if (defaults_.theta_before_5 == 0.0) return;
+    const bool is_stated = config.IsString("transformers_version");
+    const std::string release = is_stated ? config.String("transformers_version") : "";
+    const size_t major_digits = release.find_first_not_of("0123456789");
+    const bool before_5 =
+        release.empty() || major_digits == 0 || (major_digits == 1 && release[0] < '5');
+    if (!before_5) return;
+    std::ostringstream problem;
+    problem << "is absent and counts as " << defaults_.theta
+            << ", as in transformers from release 5 on; earlier releases take "
+            << defaults_.theta_before_5;
+    if (is_stated) problem << "; the file names release " << config.Found("transformers_version");
+    config.Warn("rope_theta", problem.str());
   }
 
   RopeSpec Scaled(const std::string& kind, const RopeBase& base) {
@@ -102,6 +140,17 @@ class RopeReader {
     return top_.original_length.value_or(inner.value_or(shape_.max_position_embeddings));
   }
 
+  // The class's own value takes precedence over the key in the dictionary, too.
+  int64_t LengthOfClass() const {
+    const char* key = "original_max_position_embeddings";
+    const std::optional<int64_t> inner = rope_.FindInteger(key, 1, kMaxPositions);
+    if (inner && *inner != defaults_.original_length) {
+      rope_.Unsupported(key, "must stand beside the dictionary in this family, found " +
+                                 rope_.Found(key) + " in it alone");
+    }
+    return defaults_.original_length;
+  }
+
   RopeSpec Ntk(const std::string& kind, const RopeBase& base) const {
     if (base.rotated == 2) {
       rope_.Unsupported(kind_key_, "must not be " + kind + " where 2 elements of a head rotate");
@@ -124,6 +173,8 @@ class RopeReader {
     scaling.beta_fast = rope_.FindNumber("beta_fast", 1e-9, 1e9).value_or(32.0);
     scaling.beta_slow = rope_.FindNumber("beta_slow", 1e-9, 1e9).value_or(1.0);
     scaling.truncate = rope_.FindBool("truncate").value_or(true);
+    // transformers reads this key beside the dictionaries of the layer types.
+    if (defaults_.dictionary == RopeDictionary::kByLayerType) RequireTrue(rope_, "truncate");
     rope_.FindBool("finetuned");  // whether the model was trained with this scaling; no effect
     const double mscale = rope_.FindNumber("mscale", 0.0, 1e6).value_or(0.0);
     const double all = rope_.FindNumber("mscale_all_dim", 0.0, 1e6).value_or(0.0);
@@ -153,7 +204,8 @@ class RopeReader {
   }
 
   RopeSpec Long(const RopeBase& base) const {
-    const int64_t length = OriginalLength();
+    const int64_t length =
+        top_.original_length || defaults_.original_length == 0 ? OriginalLength() : LengthOfClass();
     const std::vector<double> shorter = Factors("short_factor", base.rotated / 2);
     const std::vector<double> longer = Factors("long_factor", base.rotated / 2);
     const double implied =
@@ -186,59 +238,146 @@ class RopeReader {
   const Config& rope_;
   const TopKeys& top_;
   const RopeShape& shape_;
+  const RopeDefaults& defaults_;
   mutable const char* kind_key_ = "rope_type";
   int64_t extended_length_ = 0;
 };
 
-// The dictionary rope_parameters, or under its older name rope_scaling.
-std::optional<Config> FindDictionary(const Config& config) {
-  std::optional<Config> parameters = config.FindObject("rope_parameters");
-  std::optional<Config> scaling = config.FindObject("rope_scaling");
-  if (parameters && scaling) {
+// RoPE's dictionaries: rope_parameters, or rope_scaling by its older name.
+struct Dictionaries {
+  std::optional<Config> parameters;
+  std::optional<Config> scaling;
+
+  explicit Dictionaries(const Config& config)
+      : parameters(config.FindObject("rope_parameters")),
+        scaling(config.FindObject("rope_scaling")) {
+    if (!parameters || !scaling) return;
     config.Invalid("rope_scaling", "must be absent beside rope_parameters, its new name, found " +
                                        config.Found("rope_scaling"));
   }
-  return parameters ? parameters : scaling;
+};
+
+bool HasLayerTypes(const Config& rope) {
+  const bool full = rope.Has("full_attention");
+  return rope.Has("sliding_attention") || full;
 }
+
+class LayersReader {
+ public:
+  LayersReader(const Config& config, const RopeShape& shape) : config_(config), shape_(shape) {}
+
+  RopeOfLayers Read() {
+    const Dictionaries found(config_);
+    if (shape_.defaults.dictionary == RopeDictionary::kByLayerType) return ByLayerType(found);
+    TopKeys top = Beside();
+    top.original_length = config_.FindInteger("original_max_position_embeddings", 1, kMaxPositions);
+    const std::optional<Config>& rope = found.parameters ? found.parameters : found.scaling;
+    if (!rope || !HasLayerTypes(*rope)) {
+      layers_.full = layers_.window = ReadOne(rope, top, shape_);
+      return layers_;
+    }
+    if (shape_.defaults.dictionary == RopeDictionary::kOne) {
+      const char* key = found.parameters ? "rope_parameters" : "rope_scaling";
+      config_.Unsupported(
+          key, "must be one dictionary for all layers in this family, found " + config_.Found(key));
+    }
+    layers_.window = ReadOne(rope->FindObject("sliding_attention"), top, shape_);
+    layers_.extended_length = 0;
+    layers_.full = ReadOne(rope->FindObject("full_attention"), top, shape_);
+    rope->RefuseUnknown("RoPE by layer type");
+    return layers_;
+  }
+
+  // Reads the option rope_scaling. The values that it does not state come from the config, which
+  // gave `layers`.
+  RopeOfLayers ReadOption(const Config& option, const RopeOfLayers& layers) {
+    layers_ = layers;
+    TopKeys top = Beside();
+    top.theta = layers.full.theta;
+    if (option.Has("rope_theta")) top.theta.reset();
+    if (!option.Has("original_max_position_embeddings")) {
+      top.original_length =
+          config_.FindInteger("original_max_position_embeddings", 1, kMaxPositions);
+    }
+    const int32_t rotated = layers.full.rotated > 0 ? layers.full.rotated : shape_.head_dim;
+    // The conversion back to an integer truncates. With + 0.5 it gives `rotated` again.
+    top.partial = (rotated + 0.5) / shape_.head_dim;
+    layers_.extended_length = 0;
+    RopeShape shape = shape_;
+    shape.defaults = {};
+    layers_.full = ReadOne(option, top, shape);
+    const bool one =
+        shape_.defaults.dictionary != RopeDictionary::kByLayerType && layers.full == layers.window;
+    if (one) layers_.window = layers_.full;
+    return layers_;
+  }
+
+ private:
+  TopKeys Beside() const {
+    return {.config = config_,
+            .theta = config_.FindNumber("rope_theta", 1.0, kMaxTheta),
+            .found_theta = config_.Found("rope_theta")};
+  }
+
+  RopeSpec ReadOne(const std::optional<Config>& rope, const TopKeys& top, const RopeShape& shape) {
+    const Config silent("{}", config_.file());
+    RopeReader reader(rope ? *rope : silent, top, shape);
+    RopeSpec spec = reader.Read();
+    layers_.extended_length = std::max(layers_.extended_length, reader.extended_length());
+    return spec;
+  }
+
+  // A dictionary for all layers counts for full attention alone if it is called rope_scaling.
+  RopeOfLayers ByLayerType(const Dictionaries& found) {
+    std::optional<Config> full = found.scaling;
+    std::optional<Config> window;
+    if (found.parameters && !found.parameters->Keys().empty()) {
+      const Config& rope = *found.parameters;
+      if (!HasLayerTypes(rope)) {
+        config_.Unsupported(
+            "rope_parameters",
+            "must hold full_attention and sliding_attention in this family, found " +
+                config_.Found("rope_parameters"));
+      }
+      full = rope.FindObject("full_attention");
+      window = rope.FindObject("sliding_attention");
+      rope.RefuseUnknown("RoPE by layer type");
+    }
+    const TopKeys top = Beside();
+    const RopeDefaults& defaults = shape_.defaults;
+    RopeShape of_windows = shape_;
+    of_windows.defaults.theta = defaults.window_theta;
+    of_windows.defaults.theta_before_5 = 0.0;
+    TopKeys beside_windows = {.config = config_};
+    if (!defaults.window_theta_key.empty()) {
+      beside_windows.theta = config_.FindNumber(defaults.window_theta_key, 1.0, kMaxTheta);
+      if (window && window->Has("rope_theta")) beside_windows.theta.reset();
+    } else if (top.theta.value_or(defaults.window_theta) != defaults.window_theta &&
+               !(window && window->Has("rope_theta"))) {
+      std::ostringstream problem;
+      problem << "must be " << defaults.window_theta
+              << " or stand in rope_parameters for each layer type, because releases of "
+                 "transformers differ in whether it counts in windows, found "
+              << top.found_theta;
+      config_.Unsupported("rope_theta", problem.str());
+    }
+    layers_.window = ReadOne(window, beside_windows, of_windows);
+    layers_.extended_length = 0;
+    layers_.full = ReadOne(full, top, shape_);
+    return layers_;
+  }
+
+  const Config& config_;
+  const RopeShape& shape_;
+  RopeOfLayers layers_;
+};
 
 }  // namespace
 
 RopeOfLayers ReadRope(const Config& config, const LoadOptions& options, const RopeShape& shape) {
-  RopeOfLayers layers;
-  const TopKeys top(config);
-  const auto read = [&](const std::optional<Config>& rope, const TopKeys& beside) {
-    const Config silent("{}", config.file());
-    RopeReader reader(rope ? *rope : silent, beside, shape);
-    RopeSpec spec = reader.Read();
-    layers.extended_length = std::max(layers.extended_length, reader.extended_length());
-    return spec;
-  };
-  const std::optional<Config> rope = FindDictionary(config);
-  const bool by_type = rope && (rope->Has("full_attention") || rope->Has("sliding_attention"));
-  if (by_type) {
-    layers.window = read(rope->FindObject("sliding_attention"), top);
-    layers.extended_length = 0;
-    layers.full = read(rope->FindObject("full_attention"), top);
-    rope->RefuseUnknown("RoPE by layer type");
-  } else {
-    layers.full = layers.window = read(rope, top);
-  }
-  if (options.rope_scaling()) {
-    const Config& option = *options.rope_scaling();
-    const bool one = layers.full == layers.window;
-    // Values that the option does not state come from the config.
-    TopKeys beside = top;
-    beside.theta = layers.full.theta;
-    if (option.Has("rope_theta")) beside.theta.reset();
-    if (option.Has("original_max_position_embeddings")) beside.original_length.reset();
-    const int32_t rotated = layers.full.rotated > 0 ? layers.full.rotated : shape.head_dim;
-    // The conversion back to an integer truncates. With + 0.5 it gives `rotated` again.
-    beside.partial = (rotated + 0.5) / shape.head_dim;
-    layers.extended_length = 0;
-    layers.full = read(option, beside);
-    if (one) layers.window = layers.full;
-  }
-  return layers;
+  const RopeOfLayers layers = LayersReader(config, shape).Read();
+  if (!options.rope_scaling()) return layers;
+  return LayersReader(config, shape).ReadOption(*options.rope_scaling(), layers);
 }
 
 }  // namespace longstream

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "backends/architectures/transformer/gau_config.h"
-#include "backends/architectures/transformer/rope_config.h"
 #include "backends/errors/error.h"
 
 namespace longstream {
@@ -143,10 +142,9 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   if (gau) spec.names = GauNames();
   const RopeOfLayers rope = ReadRope(config, options,
                                      {.head_dim = mixer.head_dim,
-                                      .default_theta = defaults.rope_theta,
-                                      .default_partial = defaults.partial_rotary_factor,
                                       .max_position_embeddings = positions,
-                                      .context_limit = spec.context_limit});
+                                      .context_limit = spec.context_limit,
+                                      .defaults = defaults.rope});
   mixer.rope = plan.full_rope = rope.full;
   plan.window_rope = rope.window;
   if (!options.context_limit()) {

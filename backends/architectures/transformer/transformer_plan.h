@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/architectures/transformer/rope_config.h"
 #include "backends/checkpoint/config.h"
 #include "backends/checkpoint/load_options.h"
 #include "backends/spec/model_spec.h"
@@ -35,8 +36,7 @@ struct TransformerDefaults {
   int64_t context_limit = 0;  // 0: refused
   int64_t mlp_factor = 0;     // width of the MLP / width of the model; 0: refused
   int64_t head_dim = 0;       // 0: hidden_size / num_attention_heads
-  double rope_theta = 10000.0;
-  double partial_rotary_factor = 1.0;
+  RopeDefaults rope{};
   double norm_eps = 1e-6;
   bool tied_head = false;
   Activation activation = Activation::kSilu;

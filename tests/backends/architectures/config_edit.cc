@@ -3,11 +3,30 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backends/api/config_json.h"
+
 namespace longstream {
 
+namespace {
+
+// Values that Python writes and JSON does not have.
+constexpr std::string_view kNonFinite[] = {"\"-Infinity\"", "\"Infinity\"", "\"NaN\""};
+
+// Takes the quotes of these values away.
+std::string Unquoted(std::string text) {
+  for (const std::string_view quoted : kNonFinite) {
+    for (size_t at = text.find(quoted); at != text.npos; at = text.find(quoted)) {
+      text.replace(at, quoted.size(), quoted.substr(1, quoted.size() - 2));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string EditedText(std::string_view base, std::string_view changes) {
-  nlohmann::json config = nlohmann::json::parse(base.begin(), base.end());
-  const nlohmann::json edits = nlohmann::json::parse(changes.begin(), changes.end());
+  nlohmann::json config = nlohmann::json::parse(QuoteNonFinite(base));
+  const nlohmann::json edits = nlohmann::json::parse(QuoteNonFinite(changes));
   for (const auto& [key, value] : edits.items()) {
     if (value == "<absent>") {
       config.erase(key);
@@ -15,7 +34,7 @@ std::string EditedText(std::string_view base, std::string_view changes) {
       config[key] = value;
     }
   }
-  return config.dump();
+  return Unquoted(config.dump());
 }
 
 Config Edited(std::string_view base, std::string_view changes) {

@@ -202,12 +202,13 @@ TEST(FamilyTest, Gemma2) {
   EXPECT_EQ(without.layers[0].softcap, 0.0);
   EXPECT_EQ(without.logit_softcap, 0.0f);
   EXPECT_EQ(Windows(without), (Widths{4096, 0, 4096, 0}));
-  // Gemma 3's class also has these keys, but no values for them.
+  // Gemma 3's class also has these keys, but it has no values for them and applies only the second.
   const ModelSpec gemma3 = Plan("gemma3_text", R"({"attn_logit_softcapping": 20.0,
                                                         "hidden_act": "gelu"})");
   EXPECT_EQ(gemma3.activation, Activation::kGeluTanh);
-  EXPECT_EQ(gemma3.layers[3].softcap, 20.0);
+  EXPECT_EQ(gemma3.layers[3].softcap, 0.0);
   EXPECT_EQ(gemma3.logit_softcap, 0.0f);
+  EXPECT_EQ(Plan("gemma3_text", R"({"final_logit_softcapping": 20.0})").logit_softcap, 20.0f);
 }
 
 TEST(FamilyTest, Afmoe) {

@@ -102,9 +102,9 @@ const Published kPublished[] = {
      R"({"head_dim": 8, "sliding_window": null, "sliding_window_pattern": null})"},
     {"olmo2", "dense", R"({"attention_bias": false})"},
     {"olmo3", "hwfa2",
-     R"({"attention_bias": false, "sliding_window": 96, "layer_types": ["sliding_attention",
-         "sliding_attention", "sliding_attention", "full_attention"],
-         "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "attention_factor": 1.2,
+     R"({"attention_bias": false, "rope_theta": 500000, "sliding_window": 96,
+         "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention",
+         "full_attention"], "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "attention_factor": 1.2,
          "beta_fast": 32.0, "beta_slow": 1.0, "original_max_position_embeddings": 80}})"},
 
     {"gemma", "dense",
@@ -217,7 +217,7 @@ TEST(PublishedKeysTest, QuantisedCheckpointsAreRefused) {
   }
 }
 
-// cohere2's pattern has three names; the first one counts.
+// cohere2's pattern has three names. transformers reads one of them, so the others must agree.
 TEST(PublishedKeysTest, NamesOfCohere2sPattern) {
   const auto second_is_window = [](const char* changes) {
     const std::string typed =
@@ -226,9 +226,16 @@ TEST(PublishedKeysTest, NamesOfCohere2sPattern) {
     return spec.layers[1].kind == MixerKind::kWindow;
   };
   EXPECT_TRUE(second_is_window("{}"));
-  EXPECT_FALSE(second_is_window(R"({"layer_switch": 2})"));
-  EXPECT_TRUE(second_is_window(R"({"layer_switch": 2, "_sliding_window_pattern": 4})"));
-  EXPECT_FALSE(second_is_window(R"({"_sliding_window_pattern": 4, "sliding_window_pattern": 2})"));
+  EXPECT_FALSE(second_is_window(R"({"sliding_window_pattern": 2})"));
+  EXPECT_FALSE(second_is_window(R"({"layer_switch": 2, "sliding_window_pattern": 2})"));
+  EXPECT_TRUE(second_is_window(R"({"layer_switch": 2, "layer_types": ["sliding_attention",
+      "sliding_attention", "full_attention", "full_attention"]})"));
+  for (const char* key : {"layer_switch", "_sliding_window_pattern"}) {
+    ExpectError(
+        LS_UNIMPLEMENTED,
+        "m/config.json: " + std::string(key) + " must be sliding_window_pattern = 4, found 2",
+        [&] { second_is_window(("{\"" + std::string(key) + "\": 2}").c_str()); });
+  }
 }
 
 }  // namespace

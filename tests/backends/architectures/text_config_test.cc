@@ -1,4 +1,5 @@
 // Gemma 3 beside a vision model: the config of its text model, and the keys allowed around it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,6 +12,8 @@
 
 namespace longstream {
 namespace {
+
+using ::testing::ElementsAre;
 
 // As google/gemma-3-4b-it has it.
 const std::string kReleased = R"({
@@ -44,6 +47,29 @@ TEST(TextConfigTest, IsWhatIsServed) {
   EXPECT_EQ(Plan(R"({"tie_word_embeddings": true, "image_token_id": 262144})").layers.size(), 34u);
 }
 
+TEST(TextConfigTest, UnknownKeysAreIgnored) {
+  const Config config = Edited(kReleased, R"({"acme": 1, "text_config": {"hidden_size": 2560,
+      "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34,
+      "license": "mit"}})");
+  Hwfa2Plan(config, LoadOptions());
+  EXPECT_THAT(config.warnings(),
+              ElementsAre("m/config.json: keys that are not known to the text model of gemma3 are "
+                          "ignored: acme",
+                          "m/config.json: keys that are not known to the backend hwfa2 are "
+                          "ignored: text_config.license"));
+}
+
+// auto_map beside text_config counts for the text model, too.
+TEST(TextConfigTest, OwnClassesMayKnowMore) {
+  ExpectError(LS_UNIMPLEMENTED,
+              "m/config.json: " + NotKnown("text_config.license = \"mit\"", "the backend hwfa2"),
+              [] {
+                Plan(R"({"auto_map": {"AutoConfig": "acme.Config"}, "text_config": {
+                    "hidden_size": 2560, "intermediate_size": 10240, "license": "mit",
+                    "model_type": "gemma3_text", "num_hidden_layers": 34}})");
+              });
+}
+
 TEST(TextConfigTest, ChoosesTheBackend) {
   std::string why;
   EXPECT_EQ(DenseFit(Edited(kReleased, "{}"), &why), 10);
@@ -64,7 +90,9 @@ const Refusal kOtherMathematics[] = {
     {R"({"quantization_config": {"quant_method": "awq"}})",
      "quantization_config must be absent: only weights of F32, F16 and BF16 are read (the option "
      "weights quantises them), found {\"quant_method\":\"awq\"}"},
-    {R"({"acme": 1})", NotKnown("acme = 1", "the text model of gemma3")},
+    {R"({"auto_map": {"AutoConfig": "acme.Config"}, "acme": 1})",
+     NotKnown("acme = 1", "the text model of gemma3")},
+    {R"({"num_experts": 8})", NotKnown("num_experts = 8", "the text model of gemma3")},
 };
 
 TEST(TextConfigTest, SaysWhatIsWrong) {

@@ -44,9 +44,8 @@ TEST(ConfigTest, WhatIsNoObjectIsRefused) {
               StartsWith("m/config.json: no valid JSON: parse error at line 1"),
               [] { Make("{\"a\": "); });
   ExpectError(LS_INVALID_ARGUMENT, StartsWith("m/config.json: no valid JSON: "), [] { Make(""); });
-  // Python writes NaN like this.
   ExpectError(LS_INVALID_ARGUMENT, EndsWith("invalid literal; last read: '\"rope_theta\": N'"),
-              [] { Make(R"({"rope_theta": NaN})"); });
+              [] { Make(R"({"rope_theta": NaNN})"); });
   ExpectError(LS_INVALID_ARGUMENT, "m/config.json: the key \"a\" is there twice in one object",
               [] { Make(R"({"a": 1, "b": 2, "a": 3})"); });
   ExpectError(LS_INVALID_ARGUMENT, "m/config.json: the key \"x\" is there twice in one object",
@@ -118,6 +117,10 @@ const Wrong kWrong[] = {
     {"{}", ReadNumber, "is missing, expected a number"},
     {R"({"k": 3})", ReadNumber, "must be a number from 0.5 to 2, found 3"},
     {R"({"k": []})", ReadNumber, "must be a number from 0.5 to 2, found []"},
+    {R"({"k": NaN})", ReadNumber, "must be a number from 0.5 to 2, found \"NaN\""},
+    {R"({"k": Infinity})", FindInteger, "must be an integer from 1 to 8, found \"Infinity\""},
+    {R"({"k": [1, -Infinity]})", ReadIntegers,
+     "must be a list, each item an integer from 0 to 8, found [1,\"-Infinity\"]"},
     {"{}", ReadBool, "is missing, expected true or false"},
     {R"({"k": 0})", ReadBool, "must be true or false, found 0"},
     {"{}", ReadString, "is missing, expected a string"},
@@ -183,6 +186,44 @@ TEST(ConfigTest, HarmlessKeysAreHarmlessOnlyWhenOff) {
 TEST(ConfigTest, ANameWithoutAStarStandsForItselfOnly) {
   ExpectError(LS_UNIMPLEMENTED, "m/config.json: " + NotKnown("loss_fn_2 = 1", "hypenet"),
               [] { Make(R"({"loss_fn_2": 1})").RefuseUnknown("hypenet", {"loss_fn"}); });
+}
+
+TEST(ConfigTest, NonFiniteNumbersInHarmlessKeysPass) {
+  const Config config = Make(R"({"initializer_range": NaN, "top_p": Infinity, "top_k":-Infinity,
+      "label2id": {"NaN": 1, "a \" NaN": NaN}, "id2label": [NaN,Infinity,-Infinity]})");
+  config.RefuseUnknown("dense");
+  EXPECT_EQ(config.Found("label2id"), R"({"NaN":1,"a \" NaN":"NaN"})");
+  EXPECT_EQ(config.Found("id2label"), R"(["NaN","Infinity","-Infinity"])");
+}
+
+TEST(ConfigTest, RemovedKeysCountAsAbsent) {
+  Config config = Make(R"({"a": 1, "b.c": 2, "d": {"e": 3, "f": null, "g.h": {"i": 4}}})");
+  config.Remove({"a", "b.c", "d.e", "d.f", "d.g.h.i"});
+  EXPECT_FALSE(config.Has("a"));
+  EXPECT_FALSE(config.Has("b.c"));
+  EXPECT_EQ(config.Found("d"), R"({"g.h":{}})");
+  for (const char* absent : {"a", "d.e", "d.", "d.g", "", ".", "d.g.h.i.j"}) {
+    ExpectError(
+        LS_INVALID_ARGUMENT,
+        "options: ignore_keys acts on nothing: m/config.json has no key " + std::string(absent),
+        [&] { config.Remove({absent}); });
+  }
+}
+
+TEST(ConfigTest, WithoutAutoMapUnknownKeysMayBeIgnored) {
+  Config config = Make(R"({"auto_map": {}, "acme": 1, "o": {"acme": 2}})");
+  config.IgnoreUnknown();
+  ExpectError(LS_UNIMPLEMENTED, "m/config.json: " + NotKnown("o.acme = 2", "dense"),
+              [&] { config.Object("o").RefuseUnknown("dense"); });
+  config.Remove({"auto_map"});
+  config.IgnoreUnknown();
+  config.Object("o").RefuseUnknown("dense");
+  config.RefuseUnknown("dense");
+  config.RefuseUnknown("dense");
+  EXPECT_THAT(
+      config.warnings(),
+      ::testing::ElementsAre("m/config.json: keys that are not known to dense are ignored: o.acme",
+                             "m/config.json: keys that are not known to dense are ignored: acme"));
 }
 
 TEST(ConfigTest, CopiesShareWhatWasAsked) {

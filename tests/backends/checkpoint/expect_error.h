@@ -47,7 +47,8 @@ void ExpectRefusals(ls_code code, std::span<const Refusal> rows, Plan&& plan) {
 // The sentence about a key that nothing has read, for example NotKnown("acme = 1", "dense").
 inline std::string NotKnown(const std::string& key_and_value, const std::string& reader) {
   return key_and_value + " is not known to " + reader +
-         ", and what is not known may change the mathematics";
+         ", and what is not known may change the mathematics; the option ignore_keys ignores the "
+         "key";
 }
 
 }  // namespace longstream

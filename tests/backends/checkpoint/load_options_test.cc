@@ -35,7 +35,8 @@ TEST(LoadOptionsTest, ReadsEveryOption) {
   const LoadOptions options(R"({"weights": "f16", "cache": "f32", "rerope_window": 256,
       "leaky_rerope_factor": 16, "window": 64, "full_layers": [2, 5], "logn": "extrapolate",
       "context_limit": 65536, "training_length": 512, "packed_cache": "/var/cache/packed",
-      "rope_scaling": {"rope_type": "linear", "factor": 2}})");
+      "rope_scaling": {"rope_type": "linear", "factor": 2},
+      "ignore_keys": ["license", "rope_scaling.acme"]})");
   EXPECT_EQ(options.weights(), DType::kF16);
   EXPECT_EQ(options.CacheType(DType::kF16), DType::kF32);
   EXPECT_EQ(options.rerope_window(), 256);
@@ -47,6 +48,7 @@ TEST(LoadOptionsTest, ReadsEveryOption) {
   EXPECT_EQ(options.training_length(), 512);
   EXPECT_EQ(options.packed_cache(), "/var/cache/packed");
   EXPECT_EQ(options.rope_scaling()->String("rope_type"), "linear");
+  EXPECT_EQ(options.ignore_keys(), (std::vector<std::string>{"license", "rope_scaling.acme"}));
 }
 
 TEST(LoadOptionsTest, QuantisedWeights) {
@@ -76,7 +78,8 @@ const std::pair<const char*, const char*> kRefusals[] = {
     {R"({"wieghts": "f32"})",
      "wieghts is no option, expected one of weights, cache, packed_cache, rerope_window, "
      "leaky_rerope_factor, window, full_layers, logn, context_limit, training_length, "
-     "rope_scaling"},
+     "rope_scaling, ignore_keys"},
+    {R"({"ignore_keys": "license"})", "ignore_keys must be a list of strings, found \"license\""},
     {R"({"rope_scaling": "yarn"})", "rope_scaling must be an object, found \"yarn\""},
     {R"({"weights": "f64"})", "weights must be auto, f32, f16, bf16, int8 or int4, found \"f64\""},
     {R"({"weights": 16})", "weights must be a string, found 16"},

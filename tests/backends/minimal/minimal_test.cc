@@ -145,6 +145,8 @@ TEST_F(MinimalTest, RefusesUnknownKeysByName) {
   std::string error;
   EXPECT_EQ(open(R"({"model_type": "minimal", "sed": 3})", &error), LS_UNIMPLEMENTED);
   EXPECT_EQ(error, "config.json: sed = 3 is not known");
+  EXPECT_EQ(open(R"({"model_type": "minimal", "sed": NaN})", &error), LS_UNIMPLEMENTED);
+  EXPECT_EQ(error, "config.json: sed = \"NaN\" is not known");
   EXPECT_EQ(open(R"({"model_type": "minimal", "seed": 3, "context_limit": 64, "eos_token_id": 7,
                      "architectures": ["Minimal"]})",
                  &error),

@@ -58,6 +58,17 @@ TEST_F(GenerationDefaultsTest, EveryKey) {
   EXPECT_EQ(defaults.repetition_penalty, 1.5f);
 }
 
+// Python writes NaN and Infinity. Only the keys that are read must be numbers.
+TEST_F(GenerationDefaultsTest, NonFiniteNumbers) {
+  directory_.Write("config.json", R"({"eos_token_id": 7, "initializer_range": NaN})");
+  directory_.Write("generation_config.json", R"({"top_k": 20, "length_penalty": -Infinity})");
+  EXPECT_EQ(Read().end_token_ids, Ids{7});
+  EXPECT_EQ(Read().top_k, 20);
+  directory_.Write("generation_config.json", R"({"top_p": Infinity})");
+  EXPECT_EQ(Error(), File("generation_config.json") +
+                         ": top_p: expected a number above 0 and at most 1, found \"Infinity\"");
+}
+
 TEST_F(GenerationDefaultsTest, WithoutSamplingTheTemperatureIsZero) {
   directory_.Write("generation_config.json", R"({"do_sample": false, "temperature": 0.7})");
   EXPECT_EQ(Read().temperature, 0.0f);
