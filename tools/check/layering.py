@@ -120,9 +120,10 @@ ROOMS = {
                       " service/sessions",
     "service/serving": "service/clock service/engine service/engine/turn service/metrics"
                        " service/models service/sessions",
+    "service/server/transport": "service/tokenizer/text",
     "service/server": "service/chat service/clock service/engine/turn service/jinja/values"
-                      " service/models service/serving service/sessions service/tokenizer"
-                      " service/tokenizer/stream service/tokenizer/text",
+                      " service/models service/server/transport service/serving service/sessions"
+                      " service/tokenizer service/tokenizer/stream service/tokenizer/text",
     # This row is for main.cc.
     "service": "kernels/core service/clock service/config service/metrics service/models"
                " service/server service/serving",
@@ -167,7 +168,7 @@ LIBRARIES = {
     "service": "absl grpc prometheus protobuf",
     "service/**": "absl",
     "service/metrics": "prometheus",
-    "service/server": "grpc protobuf",
+    "service/server/**": "grpc protobuf",
     "service/tokenizer/files": "protobuf",  # SentencePiece's files are protobuf messages
     "client": "absl grpc protobuf",
     "client/**": "absl grpc protobuf",
