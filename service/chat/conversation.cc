@@ -2,6 +2,7 @@
 // cuts the rendered text at the mark.
 #include "service/chat/conversation.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -23,6 +24,14 @@ constexpr std::array<std::string_view, 3> kReasoning = {"reasoning_content", "th
 std::string_view Stripped(std::string_view text) {
   const size_t begin = StripBegin(text, nullptr);
   return text.substr(begin, StripEnd(text, begin, nullptr) - begin);
+}
+
+// Whether PutRight would return an equal message.
+bool IsRight(const Dict& message) {
+  return std::ranges::none_of(message.entries(), [](const Dict::Entry& entry) {
+    return entry.value.is_none() ||
+           std::ranges::find(kReasoning, entry.key.bytes()) != kReasoning.end();
+  });
 }
 
 // Returns the message without the members that are None. If the message has reasoning, the result
@@ -126,8 +135,13 @@ absl::StatusOr<Text> ApplyTemplate(const ChatTemplate& chat_template, const Dict
     if (!message.is_dict()) {
       return absl::InvalidArgumentError(absl::StrCat("messages[", i, "]: expected an object"));
     }
+    const bool is_marked = continues && i + 1 == conversation.messages.size();
+    if (!is_marked && IsRight(message.dict())) {
+      messages.push_back(message);
+      continue;
+    }
     Dict dict = PutRight(message.dict());
-    if (continues && i + 1 == conversation.messages.size()) {
+    if (is_marked) {
       if (absl::Status status = Mark(&dict, &final_text); !status.ok()) return status;
     }
     messages.push_back(Value::MakeDict(std::move(dict)));

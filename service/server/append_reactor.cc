@@ -8,9 +8,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "service/server/grpc_status.h"
 #include "service/server/request_check.h"
 #include "service/server/to_proto.h"
+#include "service/server/transport/grpc_status.h"
 #include "service/server/turn_input.h"
 #include "service/server/turn_pump.h"
 #include "service/server/turn_reactor.h"
@@ -21,28 +21,42 @@ namespace {
 // Once the turn has begun, only the end of the turn finishes the call. A malformed message cancels
 // the turn, and the end of the turn carries the error. So Finish is called exactly once. It may be
 // called while a long text waits for its thread. After Finish, no function of the call may be used.
-class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
+class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>,
                             public TurnPump::Sink,
                             public std::enable_shared_from_this<AppendReactor> {
  public:
   AppendReactor(grpc::CallbackServerContext* context, v1::AppendResponse* response,
-                const SessionManager* sessions, TextThreads* threads, CallCount* calls)
+                const SessionManager* sessions, TextThreads* threads, RequestMemory* memory,
+                CallCount* calls)
       : call_(calls),
         context_(context),
         response_(response),
         sessions_(sessions),
-        threads_(threads) {}
+        threads_(threads),
+        memory_(memory) {}
 
   void Begin() {
     self_ = shared_from_this();
-    StartRead(&request_);
+    StartRead(&raw_);
   }
 
+  // `ok` is false if there is no further message: the client has closed its side, or the call has
+  // failed. A message that cannot be decoded has `ok`, because gRPC does not decode it.
   void OnReadDone(bool ok) override {
-    const size_t text_bytes = ok ? TextBytes(request_.input()) : 0;
-    const absl::Status taken = threads_->Run(text_bytes, request_.ByteSizeLong(),
-                                             [self = self_, ok] { self->OnMessage(ok); });
+    if (!ok) return OnLastMessage();
+    absl::StatusOr<Decoded<v1::AppendRequest>> decoded = Decode(raw_, memory_);
+    if (!decoded.ok()) return Refuse(decoded.status());
+    const size_t text_bytes = TextBytes(decoded->message->input());
+    const uint64_t held_bytes = decoded->charge.bytes();
+    message_.emplace(*std::move(decoded));
+    const absl::Status taken =
+        threads_->Run(text_bytes, held_bytes, [self = self_] { self->OnMessage(); });
     if (!taken.ok()) Refuse(taken);
+  }
+
+  void OnSendInitialMetadataDone(bool ok) override {
+    if (!ok || context_->IsCancelled()) return OnCancel();
+    pump_.turn().CloseInput();
   }
 
   void OnCancel() override { pump_.Cancel(absl::CancelledError("the caller cancelled the turn")); }
@@ -50,16 +64,24 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   void OnDone() override { self_.reset(); }
 
  private:
-  // Handles one message, then reads the next one.
-  void OnMessage(bool ok) {
-    if (!pump_.started()) {
-      const absl::Status begun =
-          ok ? BeginTurn() : absl::InvalidArgumentError("session_id: the stream had no message");
-      if (!begun.ok()) return FinishCall(begun);
-    }
-    if (!ok) return OnInputEnd();
-    if (absl::Status status = TakeInput(); !status.ok()) return Refuse(status);
+  // Handles message_, then reads the next one.
+  void OnMessage() {
+    absl::Status status = pump_.started() ? absl::OkStatus() : BeginTurn();
+    if (!status.ok()) return FinishCall(status);
+    status = TakeInput();
+    message_.reset();
+    if (!status.ok()) return Refuse(status);
     ReadNext();
+  }
+
+  // gRPC does not say whether the client has closed its side or the call has failed, for example
+  // because a message was too large. It cannot send the initial metadata of a call that has failed.
+  void OnLastMessage() ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (!pump_.started()) {
+      return FinishCall(absl::InvalidArgumentError("session_id: the stream had no message"));
+    }
+    absl::MutexLock lock(&mutex_);
+    if (!finished_) StartSendInitialMetadata();
   }
 
   // Ends the call with an error. A turn that has begun is cancelled and rolled back first, so that
@@ -71,7 +93,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
 
   void ReadNext() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    if (!finished_) StartRead(&request_);
+    if (!finished_) StartRead(&raw_);
   }
 
   void FinishCall(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -81,43 +103,45 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   }
 
   absl::Status BeginTurn() {
-    absl::StatusOr<NewTurn> turn = FindTurn(request_.session_id(), *sessions_);
+    v1::AppendRequest& message = *message_->message;
+    absl::StatusOr<NewTurn> turn = FindTurn(message.session_id(), *sessions_);
     if (!turn.ok()) return turn.status();
-    absl::StatusOr<TurnRequest> request = CheckAppend(request_);
+    absl::StatusOr<TurnRequest> request = CheckAppend(message);
     if (!request.ok()) return turn->Refuse(request.status());
-    if (absl::Status status = turn->Lease(ExpectedPosition(request_)); !status.ok()) {
+    if (absl::Status status = turn->Lease(ExpectedPosition(message)); !status.ok()) {
       return turn->Refuse(status);
     }
-    input_.emplace(turn->model(), turn->history(), request_.parse_special());
-    const bool has_messages = request_.input().has_messages();
+    input_.emplace(turn->model(), turn->history(), message.parse_special());
+    const bool has_messages = message.input().has_messages();
     if (has_messages) {
-      absl::Status status =
-          input_->ReadMessages(request_.input().messages(), turn->history(), &*request);
+      absl::Status status = input_->ReadMessages(message.mutable_input()->mutable_messages(),
+                                                 turn->history(), &message_->charge, &*request);
       if (!status.ok()) return turn->Refuse(status);
+      message.clear_input();
     }
     request->deadline = DeadlineFrom(context_->raw_deadline());
-    first_ = request_;
+    v1::Input input;
+    input.Swap(message.mutable_input());
+    first_ = message;
+    // An empty `messages` in first_ tells CheckContinuation that no input may follow.
     if (has_messages) {
-      // Keep an empty `messages` in first_. CheckContinuation then knows that no input may follow.
-      request_.clear_input();
-      first_.mutable_input()->mutable_messages()->Clear();
+      message.clear_input();
+      first_.mutable_input()->mutable_messages();
     } else {
+      message.mutable_input()->Swap(&input);
       first_.clear_input();
     }
     return pump_.Start(*std::move(turn), *std::move(request), self_);
   }
 
   absl::Status TakeInput() {
-    if (absl::Status status = CheckContinuation(request_, first_); !status.ok()) return status;
-    absl::StatusOr<std::vector<int32_t>> tokens = input_->Read(request_.input());
+    v1::AppendRequest& message = *message_->message;
+    if (absl::Status status = CheckContinuation(message, first_); !status.ok()) return status;
+    absl::StatusOr<std::vector<int32_t>> tokens =
+        input_->Read(message.mutable_input(), &message_->charge);
     if (!tokens.ok()) return tokens.status();
     pump_.turn().AddInput(*tokens);
     return absl::OkStatus();
-  }
-
-  void OnInputEnd() {
-    if (context_->IsCancelled()) return OnCancel();
-    pump_.turn().CloseInput();
   }
 
   // The client gets no message for an event, only the response at the end.
@@ -135,9 +159,11 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   v1::AppendResponse* const response_;
   const SessionManager* const sessions_;
   TextThreads* const threads_;
+  RequestMemory* const memory_;
 
-  // Used by OnMessage, which runs for one message at a time.
-  v1::AppendRequest request_;
+  // Used by OnReadDone and OnMessage, which run for one message at a time.
+  RawRequest<v1::AppendRequest> raw_;
+  std::optional<Decoded<v1::AppendRequest>> message_;
   v1::AppendRequest first_;  // the first message without its input
   std::optional<TurnInput> input_;
 
@@ -150,12 +176,11 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
 
 }  // namespace
 
-grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
-                                                             v1::AppendResponse* response,
-                                                             const SessionManager* sessions,
-                                                             TextThreads* threads,
-                                                             CallCount* calls) {
-  auto reactor = std::make_shared<AppendReactor>(context, response, sessions, threads, calls);
+grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>* NewAppendReactor(
+    grpc::CallbackServerContext* context, v1::AppendResponse* response,
+    const SessionManager* sessions, TextThreads* threads, RequestMemory* memory, CallCount* calls) {
+  auto reactor =
+      std::make_shared<AppendReactor>(context, response, sessions, threads, memory, calls);
   reactor->Begin();
   return reactor.get();
 }

@@ -7,16 +7,15 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
+#include "service/server/transport/raw_request.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
 
 // Makes a reactor that deletes itself when its call is done. The arguments must outlive it.
-grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
-                                                             v1::AppendResponse* response,
-                                                             const SessionManager* sessions,
-                                                             TextThreads* threads,
-                                                             CallCount* calls);
+grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>* NewAppendReactor(
+    grpc::CallbackServerContext* context, v1::AppendResponse* response,
+    const SessionManager* sessions, TextThreads* threads, RequestMemory* memory, CallCount* calls);
 
 }  // namespace longstream
 

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "longstream/v1/longstream.grpc.pb.h"
 #include "service/interceptors/request_id.h"
 #include "service/server/service_impl.h"
 
@@ -61,6 +62,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   quota.Resize(options.max_transit_bytes);
   builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
+  // gRPC would inflate a compressed request without any limit.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &server->port_);
   builder.RegisterService(server->service_.get());
   builder.experimental().SetInterceptorCreators(RequestIdInterceptors(options.on_call_failure));

@@ -29,9 +29,10 @@ class GrpcServer {
   struct Options {
     std::string listen = "127.0.0.1:50051";  // host:port; port 0 takes any free port
     int max_message_bytes = 64 << 20;        // a larger request gets RESOURCE_EXHAUSTED
-    // The limit for each of two buffers: received bytes that were not read yet, and messages whose
-    // long texts wait for a thread. If the first buffer is full, gRPC stops reading. If the second
-    // is full, calls end with RESOURCE_EXHAUSTED.
+    // The limit for each of three amounts: received bytes that were not read yet, the memory of
+    // requests that are being decoded and read, and the memory of requests whose long texts wait
+    // for a thread. At the first limit, gRPC stops reading. At the others, calls end with
+    // RESOURCE_EXHAUSTED.
     uint64_t max_transit_bytes = 1 << 30;
     int max_concurrent_streams = 1024;  // calls per connection; the client delays further ones
     // HTTP/2 pings. The server notices a vanished host after the sum of the two times, and ends its

@@ -23,6 +23,9 @@ inline constexpr int kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopStringBytes = 256;
 inline constexpr int kMaxStopIds = 64;
 
+// The memory that CheckGenerate needs for each bias, in two trees.
+inline constexpr uint64_t kCheckedBiasBytes = 128;
+
 // Returns the id that the client chose, or nothing if the field is empty.
 absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
                                                         std::string_view field);

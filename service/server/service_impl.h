@@ -1,54 +1,54 @@
 // The gRPC service. Each call has a reactor that translates between messages and the session
-// manager.
+// manager. Requests are decoded with bounds (transport/).
 #ifndef LONGSTREAM_SERVICE_SERVER_SERVICE_IMPL_H_
 #define LONGSTREAM_SERVICE_SERVER_SERVICE_IMPL_H_
 
 #include <grpcpp/grpcpp.h>
 
-#include "longstream/v1/longstream.grpc.pb.h"
+#include "longstream/v1/longstream.pb.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
+#include "service/server/transport/decoding_service.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
 
 // Thread-safe. The arguments of the constructor must outlive every call.
-class ServiceImpl final : public v1::Longstream::CallbackService {
+class ServiceImpl final : public DecodingService {
  public:
-  // `max_waiting_bytes`: the limit for requests whose long texts wait for a thread.
-  ServiceImpl(const ModelRegistry* models, SessionManager* sessions, uint64_t max_waiting_bytes)
-      : models_(models), sessions_(sessions), text_threads_(kTextThreads, max_waiting_bytes) {}
+  // `max_request_bytes`: the limit for the memory of requests that are being read, and also for the
+  // requests whose long texts wait for a thread.
+  ServiceImpl(const ModelRegistry* models, SessionManager* sessions, uint64_t max_request_bytes);
 
-  // Blocks until no call is in progress, at most until `deadline`.
+  // Blocks until no call is in progress, at most until `deadline`. A call whose request could not
+  // be decoded does not count.
   void WaitForCalls(MonotonicTime deadline) { calls_.WaitUntilNone(deadline); }
 
   grpc::ServerUnaryReactor* OpenSession(grpc::CallbackServerContext* context,
-                                        const v1::OpenSessionRequest* request,
-                                        v1::Session* response) override;
-  grpc::ServerReadReactor<v1::AppendRequest>* Append(grpc::CallbackServerContext* context,
-                                                     v1::AppendResponse* response) override;
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
+                                        const v1::OpenSessionRequest& request,
+                                        v1::Session* response);
+  grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>* Append(
+      grpc::CallbackServerContext* context, v1::AppendResponse* response);
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(grpc::CallbackServerContext* context,
+                                                           Decoded<v1::GenerateRequest> request);
   grpc::ServerUnaryReactor* GetSession(grpc::CallbackServerContext* context,
-                                       const v1::GetSessionRequest* request,
-                                       v1::Session* response) override;
+                                       const v1::GetSessionRequest& request, v1::Session* response);
   grpc::ServerUnaryReactor* ListSessions(grpc::CallbackServerContext* context,
-                                         const v1::ListSessionsRequest* request,
-                                         v1::ListSessionsResponse* response) override;
+                                         const v1::ListSessionsRequest& request,
+                                         v1::ListSessionsResponse* response);
   grpc::ServerUnaryReactor* ForkSession(grpc::CallbackServerContext* context,
-                                        const v1::ForkSessionRequest* request,
-                                        v1::Session* response) override;
+                                        const v1::ForkSessionRequest& request,
+                                        v1::Session* response);
   grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* context,
-                                         const v1::CloseSessionRequest* request,
-                                         v1::CloseSessionResponse* response) override;
+                                         const v1::CloseSessionRequest& request,
+                                         v1::CloseSessionResponse* response);
   grpc::ServerWriteReactor<v1::ScoreResponse>* Score(grpc::CallbackServerContext* context,
-                                                     const v1::ScoreRequest* request) override;
+                                                     Decoded<v1::ScoreRequest> request);
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
-                                       const v1::ListModelsRequest* request,
-                                       v1::ListModelsResponse* response) override;
+                                       const v1::ListModelsRequest& request,
+                                       v1::ListModelsResponse* response);
   grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
-                                     const v1::GetModelRequest* request,
-                                     v1::Model* response) override;
+                                     const v1::GetModelRequest& request, v1::Model* response);
 
  private:
   // Two threads, so that one text of many megabytes does not block the next text.
@@ -57,6 +57,7 @@ class ServiceImpl final : public v1::Longstream::CallbackService {
   const ModelRegistry* const models_;
   SessionManager* const sessions_;
   CallCount calls_;
+  RequestMemory request_memory_;
   TextThreads text_threads_;  // the last member: its work uses the others
 };
 

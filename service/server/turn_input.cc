@@ -20,28 +20,34 @@ TurnInput::TurnInput(const ServedModel& model, const SessionState& history, bool
   if (!history.tokens.empty()) last_token_ = history.tokens.back();
 }
 
-absl::StatusOr<std::vector<int32_t>> TurnInput::Read(const v1::Input& input) {
+absl::StatusOr<std::vector<int32_t>> TurnInput::Read(v1::Input* input, RequestCharge* charge) {
   std::vector<int32_t> tokens;
-  if (input.has_text()) {
-    if (input.text().size() > model_.max_text_bytes()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input.text: ", input.text().size(), " bytes exceed the model's context of ",
-                       model_.backend().info().context_limit, " tokens, which hold at most ",
-                       model_.max_text_bytes()));
+  if (input->has_text()) {
+    if (input->text().size() > model_.max_text_bytes()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input.text: ", input->text().size(), " bytes exceed the model's context of ",
+          model_.backend().info().context_limit, " tokens, which hold at most ",
+          model_.max_text_bytes()));
     }
     absl::StatusOr<std::vector<int32_t>> encoded = model_.tokenizer().EncodeAfter(
-        last_token_, input.text(), EncodeOptions{.parse_special = parse_special_});
+        last_token_, input->text(), EncodeOptions{.parse_special = parse_special_});
     if (!encoded.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("input.text: ", encoded.status().message()));
     }
     tokens = *std::move(encoded);
-  } else if (input.has_messages()) {
-    absl::StatusOr<chat::Addition> addition = AddMessages(
-        input.messages(), parse_special_, /*generates=*/false, model_, chat::SessionText{});
+  } else if (input->has_messages()) {
+    absl::StatusOr<chat::Addition> addition =
+        AddMessages(input->mutable_messages(), parse_special_, /*generates=*/false, model_,
+                    chat::SessionText{}, charge);
     if (!addition.ok()) return addition.status();
     tokens = std::move(addition->tokens);
-  } else if (input.has_tokens()) {
-    tokens.assign(input.tokens().ids().begin(), input.tokens().ids().end());
+  } else if (input->has_tokens()) {
+    const auto& ids = input->tokens().ids();
+    const auto count = static_cast<size_t>(ids.size());
+    absl::Status room = CheckRoom(position_, count, model_.backend().info().context_limit);
+    if (room.ok()) room = charge->Add(count * sizeof(int32_t));
+    if (!room.ok()) return room;
+    tokens.assign(ids.begin(), ids.end());
     for (size_t i = 0; i < tokens.size(); ++i) {
       absl::Status status = CheckTokenId("input.tokens.ids", static_cast<int64_t>(i), tokens[i],
                                          model_.backend().info().vocabulary_size);
@@ -52,11 +58,11 @@ absl::StatusOr<std::vector<int32_t>> TurnInput::Read(const v1::Input& input) {
   return tokens;
 }
 
-absl::Status TurnInput::ReadMessages(const v1::Messages& messages, const SessionState& history,
-                                     TurnRequest* turn) {
+absl::Status TurnInput::ReadMessages(v1::Messages* messages, const SessionState& history,
+                                     RequestCharge* charge, TurnRequest* turn) {
   absl::StatusOr<chat::Addition> addition =
       AddMessages(messages, parse_special_, turn->kind == TurnKind::kGenerate, model_,
-                  {history.tokens, history.conversation, model_.defaults().end_token_ids});
+                  {history.tokens, history.conversation, model_.defaults().end_token_ids}, charge);
   if (!addition.ok()) return addition.status();
   position_ = addition->kept_tokens;
   if (absl::Status status = Add(addition->tokens); !status.ok()) return status;

@@ -13,6 +13,7 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/engine/turn/turn.h"
 #include "service/models/served_model.h"
+#include "service/server/transport/request_memory.h"
 #include "service/sessions/session_state.h"
 
 namespace longstream {
@@ -27,20 +28,24 @@ size_t TextBytes(const v1::Input& input);
 //
 // INVALID_ARGUMENT: an input is wrong; the message names the field, the value and the limit.
 // Messages have more errors: the errors of chat::AddMessages, and UNIMPLEMENTED or
-// FAILED_PRECONDITION if the model's chat template cannot be used. Not thread-safe.
+// FAILED_PRECONDITION if the model's chat template cannot be used. Also returns the errors of
+// RequestCharge::Add. Not thread-safe.
 class TurnInput {
  public:
   // `history` is not used after the constructor. `model` outlives the input.
   TurnInput(const ServedModel& model, const SessionState& history, bool parse_special);
 
   // Returns the ids that an input adds after the history and all earlier inputs. Returns no ids for
-  // an absent input. Messages are read as a new conversation.
-  absl::StatusOr<std::vector<int32_t>> Read(const v1::Input& input);
+  // an absent input. Messages are read as a new conversation. May move texts out of the input.
+  // Counts in `charge` the memory that the input takes while it is read, except for the tokens of a
+  // text.
+  absl::StatusOr<std::vector<int32_t>> Read(v1::Input* input, RequestCharge* charge);
 
   // Reads messages that continue the conversation of `history`. Sets the prompt, the kept tokens
   // and the conversation of `turn`. `history` must be the same object as in the constructor.
-  absl::Status ReadMessages(const v1::Messages& messages, const SessionState& history,
-                            TurnRequest* turn);
+  // Otherwise as Read.
+  absl::Status ReadMessages(v1::Messages* messages, const SessionState& history,
+                            RequestCharge* charge, TurnRequest* turn);
 
   // The number of tokens of the history and of all inputs so far.
   uint64_t position() const { return position_; }

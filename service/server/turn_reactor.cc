@@ -7,10 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "service/server/grpc_status.h"
 #include "service/server/request_check.h"
 #include "service/server/to_proto.h"
+#include "service/server/transport/grpc_status.h"
 #include "service/server/turn_input.h"
 #include "service/server/turn_pump.h"
 
@@ -30,16 +31,18 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
                     public TurnPump::Sink,
                     public std::enable_shared_from_this<TurnReactor<Response>> {
  public:
-  // Checks the request and takes the lease. Called once.
+  // Checks the request and takes the lease. Called once. Holds the request, and frees it when it is
+  // destroyed.
   using Check = std::function<absl::StatusOr<CheckedTurn>()>;
 
   TurnReactor(CallCount* calls, const grpc::CallbackServerContext* context, Check check)
       : call_(calls), context_(context), check_(std::move(check)) {}
 
-  void Begin(const v1::Input& input, TextThreads* threads) {
+  // `text_bytes`, `held_bytes`: as for TextThreads::Run.
+  void Begin(size_t text_bytes, uint64_t held_bytes, TextThreads* threads) {
     self_ = this->shared_from_this();
     const absl::Status taken =
-        threads->Run(TextBytes(input), input.ByteSizeLong(), [self = self_] { self->Start(); });
+        threads->Run(text_bytes, held_bytes, [self = self_] { self->Start(); });
     if (!taken.ok()) this->Finish(ToGrpc(taken));
   }
 
@@ -59,8 +62,9 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
  private:
   void Start() {
     // The caller may have cancelled the call while its text waited for this thread.
+    const Check check = std::exchange(check_, nullptr);
     absl::StatusOr<CheckedTurn> checked =
-        context_->IsCancelled() ? absl::CancelledError("the caller cancelled the call") : check_();
+        context_->IsCancelled() ? absl::CancelledError("the caller cancelled the call") : check();
     if (!checked.ok()) return this->Finish(ToGrpc(checked.status()));
     const absl::Status status =
         pump_.Start(std::move(checked->turn), std::move(checked->request), self_);
@@ -83,7 +87,7 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
 
   const CallCount::Call call_;
   const grpc::CallbackServerContext* const context_;
-  const Check check_;
+  Check check_;
   TurnPump pump_{this};
   Response response_;                  // the message in flight
   std::shared_ptr<TurnReactor> self_;  // keeps this object alive until OnDone
@@ -133,37 +137,50 @@ class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
 
 // Takes the lease, then encodes the input as the continuation of the history that the lease
 // protects.
-absl::Status LeaseAndRead(const v1::GenerateRequest& request, NewTurn& turn, TurnRequest* checked) {
+absl::Status LeaseAndRead(Decoded<v1::GenerateRequest>* decoded, NewTurn& turn,
+                          TurnRequest* checked) {
+  v1::GenerateRequest& request = *decoded->message;
   if (absl::Status status = turn.Lease(ExpectedPosition(request)); !status.ok()) return status;
   TurnInput input(turn.model(), turn.history(), request.parse_special());
   if (request.input().has_messages()) {
-    return input.ReadMessages(request.input().messages(), turn.history(), checked);
+    return input.ReadMessages(request.mutable_input()->mutable_messages(), turn.history(),
+                              &decoded->charge, checked);
   }
-  absl::StatusOr<std::vector<int32_t>> prompt = input.Read(request.input());
+  absl::StatusOr<std::vector<int32_t>> prompt =
+      input.Read(request.mutable_input(), &decoded->charge);
   if (!prompt.ok()) return prompt.status();
   checked->prompt = *std::move(prompt);
   return absl::OkStatus();
 }
 
-absl::StatusOr<CheckedTurn> Check(const v1::GenerateRequest& request,
+absl::StatusOr<CheckedTurn> Check(Decoded<v1::GenerateRequest>* decoded,
                                   const SessionManager& sessions) {
+  const v1::GenerateRequest& request = *decoded->message;
   absl::StatusOr<NewTurn> turn = FindTurn(request.session_id(), sessions);
   if (!turn.ok()) return turn.status();
+  const auto biases = static_cast<uint64_t>(request.sampling().logit_bias_size());
+  if (absl::Status status = decoded->charge.Add(biases * kCheckedBiasBytes); !status.ok()) {
+    return turn->Refuse(
+        absl::Status(status.code(), absl::StrCat("sampling.logit_bias: ", status.message())));
+  }
   absl::StatusOr<TurnRequest> checked = CheckGenerate(request, turn->model());
   if (!checked.ok()) return turn->Refuse(checked.status());
-  const absl::Status read = LeaseAndRead(request, *turn, &*checked);
+  const absl::Status read = LeaseAndRead(decoded, *turn, &*checked);
   if (!read.ok()) return turn->Refuse(read);
   return CheckedTurn{*std::move(turn), *std::move(checked)};
 }
 
-absl::StatusOr<CheckedTurn> Check(const v1::ScoreRequest& request, const SessionManager& sessions) {
+absl::StatusOr<CheckedTurn> Check(Decoded<v1::ScoreRequest>* decoded,
+                                  const SessionManager& sessions) {
+  v1::ScoreRequest& request = *decoded->message;
   absl::StatusOr<NewTurn> turn = sessions.ScoreWith(request.model());
   if (!turn.ok()) return turn.status();
   absl::StatusOr<TurnRequest> checked = CheckScore(request, turn->model());
   if (!checked.ok()) return turn->Refuse(checked.status());
   if (absl::Status status = turn->Lease(); !status.ok()) return turn->Refuse(status);
   absl::StatusOr<std::vector<int32_t>> prompt =
-      TurnInput(turn->model(), turn->history(), request.parse_special()).Read(request.input());
+      TurnInput(turn->model(), turn->history(), request.parse_special())
+          .Read(request.mutable_input(), &decoded->charge);
   if (!prompt.ok()) return turn->Refuse(prompt.status());
   if (prompt->empty()) {
     return turn->Refuse(absl::InvalidArgumentError("input: a score needs a text or token ids"));
@@ -172,17 +189,21 @@ absl::StatusOr<CheckedTurn> Check(const v1::ScoreRequest& request, const Session
   return CheckedTurn{*std::move(turn), *std::move(checked)};
 }
 
-// The request and the sessions must outlive the call.
+// The sessions must outlive the call.
 template <typename Reactor, typename Request>
-Reactor* NewReactor(grpc::CallbackServerContext* context, const Request& request,
+Reactor* NewReactor(grpc::CallbackServerContext* context, Decoded<Request> request,
                     const SessionManager& sessions, TextThreads* threads, CallCount* calls) {
+  // Shared, because std::function can only hold what can be copied.
+  const auto held = std::make_shared<Decoded<Request>>(std::move(request));
+  const size_t text_bytes = TextBytes(held->message->input());
+  const uint64_t held_bytes = held->charge.bytes();
   const auto reactor = std::make_shared<Reactor>(
-      calls, context, [context, &request, &sessions]() -> absl::StatusOr<CheckedTurn> {
-        absl::StatusOr<CheckedTurn> turn = Check(request, sessions);
+      calls, context, [context, held, &sessions]() -> absl::StatusOr<CheckedTurn> {
+        absl::StatusOr<CheckedTurn> turn = Check(held.get(), sessions);
         if (turn.ok()) turn->request.deadline = DeadlineFrom(context->raw_deadline());
         return turn;
       });
-  reactor->Begin(request.input(), threads);
+  reactor->Begin(text_bytes, held_bytes, threads);
   return reactor.get();
 }
 
@@ -203,17 +224,17 @@ MonotonicTime DeadlineFrom(const gpr_timespec& deadline) {
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
-    grpc::CallbackServerContext* context, const v1::GenerateRequest& request,
+    grpc::CallbackServerContext* context, Decoded<v1::GenerateRequest> request,
     const SessionManager* sessions, TextThreads* threads, CallCount* calls) {
-  return NewReactor<GenerateReactor>(context, request, *sessions, threads, calls);
+  return NewReactor<GenerateReactor>(context, std::move(request), *sessions, threads, calls);
 }
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
-                                                             const v1::ScoreRequest& request,
+                                                             Decoded<v1::ScoreRequest> request,
                                                              const SessionManager* sessions,
                                                              TextThreads* threads,
                                                              CallCount* calls) {
-  return NewReactor<ScoreReactor>(context, request, *sessions, threads, calls);
+  return NewReactor<ScoreReactor>(context, std::move(request), *sessions, threads, calls);
 }
 
 }  // namespace longstream

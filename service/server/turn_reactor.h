@@ -13,18 +13,19 @@
 #include "service/clock/monotonic_time.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
+#include "service/server/transport/raw_request.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
 
-// Each function makes a reactor that deletes itself when its call is done. The arguments must
-// outlive the call.
+// Each function makes a reactor that deletes itself when its call is done. The other arguments must
+// outlive the call. The request is freed as soon as its turn has been checked.
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
-    grpc::CallbackServerContext* context, const v1::GenerateRequest& request,
+    grpc::CallbackServerContext* context, Decoded<v1::GenerateRequest> request,
     const SessionManager* sessions, TextThreads* threads, CallCount* calls);
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
-                                                             const v1::ScoreRequest& request,
+                                                             Decoded<v1::ScoreRequest> request,
                                                              const SessionManager* sessions,
                                                              TextThreads* threads,
                                                              CallCount* calls);

@@ -121,9 +121,10 @@ ROOMS = {
     "service/serving": "service/clock service/engine service/engine/turn service/metrics"
                        " service/models service/sessions",
     "service/interceptors": "service/sessions",
+    "service/server/transport": "service/tokenizer/text",
     "service/server": "service/chat service/clock service/engine/turn service/interceptors"
-                      " service/jinja/values"
-                      " service/models service/serving service/sessions service/tokenizer"
+                      " service/jinja/values service/models service/server/transport"
+                      " service/serving service/sessions service/tokenizer"
                       " service/tokenizer/stream service/tokenizer/text",
     # This row is for main.cc and the files beside it.
     "service": "kernels/core service/clock service/config service/metrics service/models"
@@ -170,7 +171,7 @@ LIBRARIES = {
     "service/**": "absl",
     "service/metrics": "prometheus",
     "service/interceptors": "grpc",
-    "service/server": "grpc protobuf",
+    "service/server/**": "grpc protobuf",
     "service/tokenizer/files": "protobuf",  # SentencePiece's files are protobuf messages
     "client": "absl grpc protobuf",
     "client/**": "absl grpc protobuf",

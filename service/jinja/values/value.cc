@@ -8,9 +8,6 @@
 namespace longstream::chat {
 namespace {
 
-// A dict with fewer entries has no index; Find compares one key after the other.
-constexpr size_t kIndexedSize = 16;
-
 void CheckDepth(size_t depth) {
   if (depth <= kMaxDataDepth) return;
   Fail("lists and dicts are nested deeper than " + std::to_string(kMaxDataDepth) + " levels");

@@ -150,6 +150,9 @@ struct List {
 // A dict. Keys are texts, in the order of insertion.
 class Dict {
  public:
+  // A dict with fewer entries has no index; Find compares one key after the other.
+  static constexpr size_t kIndexedSize = 16;
+
   struct Entry {
     Text key;
     Value value;

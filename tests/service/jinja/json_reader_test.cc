@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace longstream::chat {
 namespace {
 
@@ -42,6 +44,25 @@ TEST(JsonReaderTest, DepthIsBounded) {
 TEST(JsonReaderTest, NotJson) {
   EXPECT_THAT(Refusal(R"({"a": )"), HasSubstr("not JSON at byte"));
   EXPECT_THAT(Refusal(""), HasSubstr("not JSON at byte"));
+}
+
+// Lists of small values take many times the bytes of their text.
+TEST(JsonReaderTest, TheMemoryOfTheValuesIsBounded) {
+  std::string json = "[[]";
+  for (int i = 0; i < 1000; ++i) json += ",[]";
+  json += "]";
+  uint64_t bytes = 0;
+  ASSERT_TRUE(ReadJson(json, /*is_foreign=*/true, 1 << 20, &bytes).ok());
+  EXPECT_GT(bytes, 1000 * (sizeof(List) + sizeof(Value)));
+  EXPECT_TRUE(ReadJson(json, true, 2 * bytes).ok());
+  const auto value = ReadJson(json, true, bytes / 2);
+  EXPECT_EQ(value.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(value.status().message(),
+            absl::StrCat("the values take more than ", bytes / 2, " bytes of memory"));
+  for (const char* small :
+       {R"("a text that is longer than the limit")", R"({"key": 1})", "[1, 2]"}) {
+    EXPECT_FALSE(ReadJson(small, true, 20).ok()) << small;
+  }
 }
 
 }  // namespace

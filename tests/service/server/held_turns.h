@@ -8,23 +8,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/synchronization/notification.h"
 #include "service/server/append_reactor.h"
 #include "service/server/text_threads.h"
+#include "service/server/transport/decoding_service.h"
 #include "service/server/turn_reactor.h"
 #include "tests/service/server/server_fixture.h"
 
 namespace longstream {
 
-class HeldTurns final : public v1::Longstream::CallbackService {
+class HeldTurns final : public DecodingService {
  public:
   // `text_bytes`: the length of a text that counts as long. Waiting long texts may hold at most
   // max_waiting_bytes.
   HeldTurns(SessionManager* sessions, size_t text_bytes, uint64_t max_waiting_bytes)
-      : sessions_(sessions), threads_(1, max_waiting_bytes) {
+      : DecodingService(&memory_), sessions_(sessions), threads_(1, max_waiting_bytes) {
+    AddClientStream("/longstream.v1.Longstream/Append", &HeldTurns::Append);
+    AddServerStream("/longstream.v1.Longstream/Generate", &HeldTurns::Generate);
     const auto hold = [this] {
       held_.Notify();
       release_.WaitForNotification();
@@ -45,13 +50,13 @@ class HeldTurns final : public v1::Longstream::CallbackService {
     calls_.WaitUntilNone(MonotonicTime::InfiniteFuture());
   }
 
-  grpc::ServerReadReactor<v1::AppendRequest>* Append(grpc::CallbackServerContext* context,
-                                                     v1::AppendResponse* response) override {
-    return NewAppendReactor(context, response, sessions_, &threads_, &calls_);
+  grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>* Append(
+      grpc::CallbackServerContext* context, v1::AppendResponse* response) {
+    return NewAppendReactor(context, response, sessions_, &threads_, &memory_, &calls_);
   }
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override {
-    auto* reactor = NewGenerateReactor(context, *request, sessions_, &threads_, &calls_);
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(grpc::CallbackServerContext* context,
+                                                           Decoded<v1::GenerateRequest> request) {
+    auto* reactor = NewGenerateReactor(context, std::move(request), sessions_, &threads_, &calls_);
     if (!generates_.HasBeenNotified()) generates_.Notify();
     return reactor;
   }
@@ -69,6 +74,7 @@ class HeldTurns final : public v1::Longstream::CallbackService {
   absl::Notification generates_;
   absl::Notification release_;
   CallCount calls_;
+  RequestMemory memory_{std::numeric_limits<uint64_t>::max()};
   TextThreads threads_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,13 @@ class TurnInputTest : public testing::Test {
     return input;
   }
 
+  // Reads a request that has this input and many other bytes.
+  static absl::StatusOr<Ids> Read(TurnInput* reader, v1::Input input) {
+    RequestMemory memory(std::numeric_limits<uint64_t>::max());
+    RequestCharge charge(&memory, /*received_bytes=*/1 << 20);
+    return reader->Read(&input, &charge);
+  }
+
   MinimalModel files_;
   std::shared_ptr<ServedModel> model_;
 };
@@ -77,7 +85,7 @@ TEST_F(TurnInputTest, EachTextIsReadAfterTheTokensBeforeIt) {
     TurnInput input(*model_, history, /*parse_special=*/false);
     Ids added;
     for (const v1::Input& piece : c.inputs) {
-      const absl::StatusOr<Ids> tokens = input.Read(piece);
+      const absl::StatusOr<Ids> tokens = Read(&input, piece);
       ASSERT_TRUE(tokens.ok()) << tokens.status();
       added.insert(added.end(), tokens->begin(), tokens->end());
     }
@@ -91,22 +99,35 @@ TEST_F(TurnInputTest, RefusesWhatExceedsTheContext) {
   SessionState history;
   history.tokens.assign(limit - 2, 2);
   TurnInput input(*model_, history, false);
-  EXPECT_TRUE(input.Read(Tokens({2})).ok());
-  const absl::Status status = input.Read(Tokens({2, 2})).status();
+  EXPECT_TRUE(Read(&input, Tokens({2})).ok());
+  const absl::Status status = Read(&input, Tokens({2, 2})).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), absl::StrCat("input: 2 tokens after position ", limit - 1,
                                            " exceed the model's context of ", limit));
-  EXPECT_TRUE(input.Read(Tokens({2})).ok()) << "a refused input must add no tokens";
-  EXPECT_EQ(
-      TurnInput(*model_, SessionState(), false).Read(Tokens(Ids(limit + 1, 2))).status().message(),
-      absl::StrCat("input: ", limit + 1, " tokens exceed the model's context of ", limit));
+  EXPECT_TRUE(Read(&input, Tokens({2})).ok()) << "a refused input must add no tokens";
+  TurnInput empty(*model_, SessionState(), false);
+  EXPECT_EQ(Read(&empty, Tokens(Ids(limit + 1, 2))).status().message(),
+            absl::StrCat("input: ", limit + 1, " tokens exceed the model's context of ", limit));
 }
 
 TEST_F(TurnInputTest, RefusesTokensOutsideTheVocabulary) {
   TurnInput input(*model_, SessionState(), false);
-  const absl::Status status = input.Read(Tokens({2, -1})).status();
+  const absl::Status status = Read(&input, Tokens({2, -1})).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("input.tokens.ids[1]: token id -1"), std::string::npos) << status;
+}
+
+// An id that takes one byte in the request takes four bytes in the message and four in the prompt.
+TEST_F(TurnInputTest, TheMemoryOfTheIdsIsCounted) {
+  RequestMemory memory(std::numeric_limits<uint64_t>::max());
+  RequestCharge charge(&memory, /*received_bytes=*/0);
+  ASSERT_TRUE(charge.Add(charge.bytes_left() - 8).ok());
+  TurnInput input(*model_, SessionState(), false);
+  v1::Input two = Tokens({2, 2});
+  EXPECT_TRUE(input.Read(&two, &charge).ok());
+  v1::Input one = Tokens({2});
+  EXPECT_EQ(input.Read(&one, &charge).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(input.position(), 2u);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Converts absl::Status to grpc::Status.
-#include "service/server/grpc_status.h"
+#include "service/server/transport/grpc_status.h"
 
 #include <string>
 

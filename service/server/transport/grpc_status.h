@@ -1,6 +1,6 @@
 // Converts an absl::Status to a gRPC status, with the details that clients use.
-#ifndef LONGSTREAM_SERVICE_SERVER_GRPC_STATUS_H_
-#define LONGSTREAM_SERVICE_SERVER_GRPC_STATUS_H_
+#ifndef LONGSTREAM_SERVICE_SERVER_TRANSPORT_GRPC_STATUS_H_
+#define LONGSTREAM_SERVICE_SERVER_TRANSPORT_GRPC_STATUS_H_
 
 #include <grpcpp/support/status.h>
 
@@ -13,4 +13,4 @@ grpc::Status ToGrpc(const absl::Status& status);
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVER_GRPC_STATUS_H_
+#endif  // LONGSTREAM_SERVICE_SERVER_TRANSPORT_GRPC_STATUS_H_
