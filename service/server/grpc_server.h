@@ -19,6 +19,8 @@ class Server;
 
 namespace longstream {
 
+class ConnectionMetrics;
+class Http2Gate;
 class ServiceImpl;
 
 // Thread-safe.
@@ -40,10 +42,17 @@ class GrpcServer {
     // server disconnects a client that pings more often. gRPC's default is five minutes, but many
     // proxies drop a silent connection sooner, so clients must be able to ping more often.
     absl::Duration least_ping_interval = absl::Seconds(5);
+    // Limits of connections (service/connections/http2_gate.h).
+    uint64_t max_connections = 0;              // 0: as many as the descriptors of the process allow
+    uint64_t max_connections_per_address = 0;  // 0: no limit
+    absl::Duration handshake_timeout = absl::Seconds(10);  // for a client's preface and SETTINGS
+    // A connection without calls is closed after this time, at the latest after twice this time.
+    absl::Duration idle_timeout = absl::Minutes(2);
+    ConnectionMetrics* connection_metrics = nullptr;  // outlives the server; null: no metrics
   };
 
   // Starts a server that listens. `models` and `sessions` must outlive it. UNAVAILABLE: the address
-  // cannot be bound.
+  // cannot be bound. RESOURCE_EXHAUSTED: the process has no descriptor left.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options,
                                                            const ModelRegistry* models,
                                                            SessionManager* sessions);
@@ -60,9 +69,12 @@ class GrpcServer {
   // Sets every status to NOT_SERVING.
   void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Waits for the running calls of our service, at most until `deadline`. Then cancels the
-  // remaining calls and closes every connection, including idle ones. When it returns, no call
-  // exists any more.
+  // Closes the port. Clients cannot connect any more. Connections that are open stay open.
+  void StopAccepting();
+
+  // Stops accepting. Waits for the running calls of our service, at most until `deadline`. Then
+  // cancels the remaining calls and closes every connection, including idle ones. When it returns,
+  // no call exists any more.
   void Shutdown(MonotonicTime deadline);
 
  private:
@@ -70,6 +82,7 @@ class GrpcServer {
 
   std::unique_ptr<ServiceImpl> service_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Http2Gate> gate_;
   int port_ = 0;
 
   absl::Mutex mutex_;

@@ -96,6 +96,8 @@ ROOMS = {
     "service/clock": "",
     "service/config": "",
     "service/metrics": "",
+    "service/connections": "service/clock service/metrics",
+    "service/scrapes": "service/clock service/connections service/metrics",
     "service/tokenizer": "service/tokenizer/text",
     "service/tokenizer/spec": "",
     "service/tokenizer/text": "service/tokenizer/spec",
@@ -120,12 +122,12 @@ ROOMS = {
                       " service/sessions",
     "service/serving": "service/clock service/engine service/engine/turn service/metrics"
                        " service/models service/sessions",
-    "service/server": "service/chat service/clock service/engine/turn service/jinja/values"
+    "service/server": "service/chat service/clock service/connections service/engine/turn service/jinja/values"
                       " service/models service/serving service/sessions service/tokenizer"
                       " service/tokenizer/stream service/tokenizer/text",
     # This row is for main.cc.
-    "service": "kernels/core service/clock service/config service/metrics service/models"
-               " service/server service/serving",
+    "service": "kernels/core service/clock service/config service/connections service/metrics"
+               " service/models service/scrapes service/server service/serving",
 
     "client": "",
     "client/commands": "client",
@@ -167,6 +169,7 @@ LIBRARIES = {
     "service": "absl grpc prometheus protobuf",
     "service/**": "absl",
     "service/metrics": "prometheus",
+    "service/scrapes": "prometheus",
     "service/server": "grpc protobuf",
     "service/tokenizer/files": "protobuf",  # SentencePiece's files are protobuf messages
     "client": "absl grpc protobuf",
