@@ -46,10 +46,7 @@ class ConnectionsE2eTest : public testing::Test {
         ProcessLimits{.max_descriptors = max_descriptors});
     client::Connection(server_->address()).WaitUntilServing("m", kPatience);
   }
-  int port() const {
-    const std::string address = server_->address();
-    return std::stoi(address.substr(address.rfind(':') + 1));
-  }
+  int port() const { return server_->port(); }
   double Metric(const std::string& name, const std::map<std::string, std::string>& labels) const {
     return SampleValue(Scrape(server_->metrics_port()), name, labels).value_or(-1);
   }

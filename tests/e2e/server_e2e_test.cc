@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "client/connection.h"
 #include "tests/e2e/scrape.h"
 #include "tests/processes/server_process.h"
+#include "tests/tcp_client.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -150,6 +152,7 @@ TEST_F(ServerE2eTest, SigtermLetsARunningTurnFinish) {
             refused = error.status().error_code() == grpc::StatusCode::UNAVAILABLE;
           }
         }
+        EXPECT_THROW(TcpClient{server.port()}, std::runtime_error) << "the port is still open";
         return true;
       });
   stopper.join();

@@ -30,8 +30,8 @@ class ConnectionsTest : public ServerTest {
  protected:
   ~ConnectionsTest() override { own_.reset(); }
 
-  void Start(GrpcServer::Options options = {}) {
-    options.listen = "127.0.0.1:0";
+  void Start(GrpcServer::Options options = {}, const std::string& listen = "127.0.0.1:0") {
+    options.listen = listen;
     options.connection_metrics = &metrics_;
     auto server = GrpcServer::Start(options, &models(), &sessions());
     if (!server.ok()) throw std::runtime_error(server.status().ToString());
@@ -53,18 +53,18 @@ class ConnectionsTest : public ServerTest {
     return clients;
   }
   // A call on a new connection. If the server refuses the connection, the client tries again.
-  grpc::Status Call() {
+  grpc::Status Call(const std::string& host = "127.0.0.1") {
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     v1::ListModelsResponse response;
-    return NewStub()->ListModels(&context, {}, &response);
+    return NewStub(host)->ListModels(&context, {}, &response);
   }
-  std::unique_ptr<v1::Longstream::Stub> NewStub() {
+  std::unique_ptr<v1::Longstream::Stub> NewStub(const std::string& host = "127.0.0.1") {
     grpc::ChannelArguments own_connection;
     own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     return v1::Longstream::NewStub(
-        grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(own_->port()),
+        grpc::CreateCustomChannel(host + ":" + std::to_string(own_->port()),
                                   grpc::InsecureChannelCredentials(), own_connection));
   }
   double WaitForOpen(double connections) {
@@ -87,6 +87,21 @@ class ConnectionsTest : public ServerTest {
   ConnectionMetrics metrics_{&registry_, "grpc"};
   std::unique_ptr<GrpcServer> own_;
 };
+
+TEST_F(ConnectionsTest, EveryKindOfAddress) {
+  const std::pair<const char*, std::vector<const char*>> kAddresses[] = {
+      {"[::1]:0", {"[::1]"}},
+      {"localhost:0", {"127.0.0.1"}},
+      {"0.0.0.0:0", {"127.0.0.1", "[::1]"}},
+      {"[::]:0", {"127.0.0.1", "[::1]"}}};
+  for (const auto& [listen, hosts] : kAddresses) {
+    Start({}, listen);
+    for (const char* host : hosts) {
+      const grpc::Status status = Call(host);
+      EXPECT_TRUE(status.ok()) << listen << " " << host << " " << status.error_message();
+    }
+  }
+}
 
 TEST_F(ConnectionsTest, ClientsThatClose) {
   Start();
