@@ -106,7 +106,7 @@ bool Http2Gate::IsFull(const std::string& peer) const {
   return found != by_peer_.end() && found->second >= options_.max_per_address;
 }
 
-void Http2Gate::CountRefused(RefusedConnection reason) {
+void Http2Gate::CountRefused(RefusedConnection reason) const {
   if (options_.metrics != nullptr) options_.metrics->CountRefused(reason);
 }
 

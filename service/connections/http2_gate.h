@@ -71,7 +71,7 @@ class Http2Gate final : private ConnectionHandler {
   bool IsFull(const std::string& peer) const;
   // Returns whether there is room for a connection of `peer`, and counts the refusal if not.
   bool Admits(const std::string& peer);
-  void CountRefused(RefusedConnection reason);
+  void CountRefused(RefusedConnection reason) const;
   void ForgetPeer(const std::string& peer);
   // Forgets the connections that gRPC has closed.
   void Sweep();
