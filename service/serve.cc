@@ -21,11 +21,14 @@
 #include "kernels/core/thread_pool.h"
 #include "service/clock/monotonic_time.h"
 #include "service/config/server_config.h"
+#include "service/connections/descriptor_shares.h"
+#include "service/metrics/build_info.h"
+#include "service/metrics/connection_metrics.h"
 #include "service/metrics/json_log.h"
-#include "service/metrics/metrics_server.h"
 #include "service/model_sources.h"
 #include "service/models/host.h"
 #include "service/models/plugin.h"
+#include "service/scrapes/metrics_server.h"
 #include "service/server/grpc_server.h"
 #include "service/server/library_logs.h"
 #include "service/serving/model_registry.h"
@@ -54,11 +57,29 @@ GrpcServer::Options ServerOptions(const ServerConfig& config, const JsonLog& log
   options.listen = config.listen;
   options.max_message_bytes = static_cast<int>(config.max_message_bytes);
   options.max_transit_bytes = config.max_transit_bytes;
+  options.max_connections = config.max_connections;
+  options.max_connections_per_address = config.max_connections_per_address;
+  options.handshake_timeout = config.handshake_timeout;
+  options.idle_timeout = config.connection_idle_timeout;
   options.on_call_failure = [&log](std::string_view request_id, std::string_view method,
                                    const absl::Status& status) {
     LogFailedCall(log, request_id, method, status);
   };
   return options;
+}
+
+// Logs the limit of connections. Warns if the process may not open as many descriptors as the
+// configuration asks for.
+void LogConnectionLimit(const ServerConfig& config, const JsonLog& log) {
+  const uint64_t limit = DescriptorLimit();
+  const std::string most = std::to_string(MaxConnections(config.max_connections, limit));
+  log.Write(LogLevel::kInfo, "connections", {{"max", most}});
+  if (config.max_connections > ShareDescriptors(limit).calls) {
+    log.Write(LogLevel::kWarning, "connections",
+              {{"error", absl::StrCat("connections.max: ", config.max_connections,
+                                      " is more than the limit of open files, ", limit,
+                                      ", allows; the limit is ", most)}});
+  }
 }
 
 // Reports the state of each model to the log and to the health service. Models begin to load before
@@ -102,6 +123,13 @@ class ModelAnnouncer {
   bool decided_ ABSL_GUARDED_BY(mutex_) = false;
   GrpcServer* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
+
+// Returns null if the configuration wants no metrics port.
+absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(
+    const ServerConfig& config, const std::shared_ptr<prometheus::Registry>& registry) {
+  if (config.metrics_listen.empty()) return nullptr;
+  return MetricsServer::Start(config.metrics_listen, registry);
+}
 
 // The number of threads that the server starts at least, besides those of the thread pool.
 size_t LeastThreads(const ServerConfig& config) {
@@ -179,34 +207,35 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   ModelRegistry models(options, ModelSourcesOf(config),
                        [&announcer](const ModelStatus& status) { announcer.Announce(status); });
   std::optional<SessionManager> sessions;
+  ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
   // Destroyed before the server and the models. The destructor of `models` waits for the loading
   // thread, which may wait for the announcer's decision.
   const absl::Cleanup forget_server = [&announcer] { announcer.ForgetServer(); };
   sessions.emplace(&models, SessionManager::Options{config.max_sessions, config.idle_timeout,
                                                     config.max_idle_timeout});
+  LogConnectionLimit(config, log);
+  GrpcServer::Options server_options = ServerOptions(config, log);
+  server_options.connection_metrics = &connection_metrics;
   absl::StatusOr<std::unique_ptr<GrpcServer>> listening =
-      GrpcServer::Start(ServerOptions(config, log), &models, &*sessions);
+      GrpcServer::Start(server_options, &models, &*sessions);
   if (!listening.ok()) return Fail(log, listening.status());
   server = *std::move(listening);
   announcer.SetServer(server.get());
-  std::unique_ptr<MetricsServer> metrics_server;
-  if (!config.metrics_listen.empty()) {
-    absl::StatusOr<std::unique_ptr<MetricsServer>> started =
-        MetricsServer::Start(config.metrics_listen, registry);
-    if (!started.ok()) return Fail(log, started.status());
-    metrics_server = *std::move(started);
-  }
-  log.Write(
-      LogLevel::kInfo, "listening",
-      {{"port", std::to_string(server->port())},
-       {"metrics_port", std::to_string(metrics_server == nullptr ? 0 : metrics_server->port())}});
+  const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics_server =
+      StartMetrics(config, registry);
+  if (!metrics_server.ok()) return Fail(log, metrics_server.status());
+  log.Write(LogLevel::kInfo, "listening",
+            {{"port", std::to_string(server->port())},
+             {"metrics_port",
+              std::to_string(*metrics_server == nullptr ? 0 : (*metrics_server)->port())}});
 
   int signal = 0;
   sigwait(&signals, &signal);
   log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
   announcer.ForgetServer();
   server->SetNotServing();
+  server->StopAccepting();
   sessions->Drain(config.grace);
   server->Shutdown(MonotonicTime::Now() + kLastMessages);
   log.Write(LogLevel::kInfo, "stopped");

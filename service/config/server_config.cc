@@ -146,6 +146,36 @@ absl::Status ReadScheduler(const YamlNode& node, ServerConfig* config) {
   return status.ok() ? CheckBatch(batch_key, *config) : status;
 }
 
+// Times of connections. gRPC counts them in milliseconds, in 31 bits.
+absl::Status ReadConnectionTime(const YamlNode& node, absl::Duration most, absl::Duration* time) {
+  constexpr absl::Duration kLeast = absl::Milliseconds(100);
+  if (absl::Status status = node.ReadDuration(time); !status.ok()) return status;
+  if (*time >= kLeast && *time <= most) return absl::OkStatus();
+  return node.Error(absl::StrCat("expected ", absl::FormatDuration(kLeast), " to ",
+                                 absl::FormatDuration(most), ", found ",
+                                 absl::FormatDuration(*time)));
+}
+
+absl::Status ReadConnections(const YamlNode& node, ServerConfig* config) {
+  constexpr uint64_t kMost = 1 << 20;
+  return node.ReadMap({
+      {"max",
+       [&](const YamlNode& value) { return value.Read(0, kMost, &config->max_connections); }},
+      {"max_per_address",
+       [&](const YamlNode& value) {
+         return value.Read(0, kMost, &config->max_connections_per_address);
+       }},
+      {"handshake_timeout",
+       [&](const YamlNode& value) {
+         return ReadConnectionTime(value, absl::Hours(1), &config->handshake_timeout);
+       }},
+      {"idle_timeout",
+       [&](const YamlNode& value) {
+         return ReadConnectionTime(value, absl::Hours(24), &config->connection_idle_timeout);
+       }},
+  });
+}
+
 absl::Status ReadSessions(const YamlNode& node, ServerConfig* config) {
   YamlNode timeout_key = node;  // whichever of the two timeouts comes last in the file
   const auto read_timeout = [&](const YamlNode& value, absl::Duration* timeout) {
@@ -207,6 +237,7 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
          return value.ReadOneOf({"debug", "info", "warning", "error"}, &config->log_level);
        }},
       {"scheduler", [&](const YamlNode& value) { return ReadScheduler(value, config); }},
+      {"connections", [&](const YamlNode& value) { return ReadConnections(value, config); }},
       {"sessions", [&](const YamlNode& value) { return ReadSessions(value, config); }},
       {"models", [&](const YamlNode& value) { return ReadModels(value, config); }},
   });

@@ -46,6 +46,11 @@ struct ServerConfig {
   // alone.
   uint32_t max_decode_stretch = 6;
 
+  uint64_t max_connections = 0;              // 0: as many as the descriptors of the process allow
+  uint64_t max_connections_per_address = 0;  // 0: no limit
+  absl::Duration handshake_timeout = absl::Seconds(10);  // for the first bytes of HTTP/2
+  absl::Duration connection_idle_timeout = absl::Minutes(2);
+
   uint64_t max_sessions = 0;  // 0: only memory is the limit
   absl::Duration idle_timeout = absl::Hours(1);
   absl::Duration max_idle_timeout = absl::Hours(24);

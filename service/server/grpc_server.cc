@@ -9,9 +9,13 @@
 
 #include <chrono>
 #include <mutex>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "longstream/v1/longstream.grpc.pb.h"
+#include "service/connections/descriptor_shares.h"
+#include "service/connections/http2_gate.h"
+#include "service/connections/listening_sockets.h"
 #include "service/interceptors/request_id.h"
 #include "service/server/service_impl.h"
 
@@ -35,6 +39,16 @@ int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }
 
+// Returns a function that gives connections to gRPC.
+Http2Gate::HandOver GiveTo(
+    std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor) {
+  return [shared = std::shared_ptr(std::move(acceptor))](int descriptor) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = descriptor;
+    shared->HandleNewConnection(&connection);
+  };
+}
+
 }  // namespace
 
 GrpcServer::GrpcServer() = default;
@@ -45,12 +59,22 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
                                                               const ModelRegistry* models,
                                                               SessionManager* sessions) {
   EnablePlugins();
+  absl::StatusOr<ListeningSockets> listening = Listen(options.listen, options.keepalive_timeout);
+  if (!listening.ok()) {
+    return absl::UnavailableError(absl::StrCat("listen: ", listening.status().message()));
+  }
   std::unique_ptr<GrpcServer> server(new GrpcServer());
   server->service_ = std::make_unique<ServiceImpl>(models, sessions, options.max_transit_bytes);
 
   grpc::ServerBuilder builder;
-  // A second server on the same port must fail to start, and not take a share of the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // gRPC gets connections from the gate after the preface, and waits for the SETTINGS frame.
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+          grpc::InsecureServerCredentials());
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             Milliseconds(options.handshake_timeout));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(options.idle_timeout));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                              Milliseconds(options.keepalive_timeout));
@@ -66,17 +90,24 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &server->port_);
   builder.RegisterService(server->service_.get());
   builder.experimental().SetInterceptorCreators(RequestIdInterceptors(options.on_call_failure));
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || server->port_ == 0) {
-    return absl::UnavailableError(absl::StrCat("listen: cannot bind ", options.listen));
-  }
+  if (server->server_ == nullptr) return absl::InternalError("gRPC did not start; see its log");
   server->server_->GetHealthCheckService()->SetServingStatus(false);
   // The health service knows every model from the beginning. A model that is loading is
   // NOT_SERVING.
   for (const ModelStatus& model : models->List()) server->SetModelServing(model.name, false);
+  server->port_ = listening->port;
+  const Http2Gate::Options limits{
+      .max_connections = MaxConnections(options.max_connections, DescriptorLimit()),
+      .max_per_address = options.max_connections_per_address,
+      .preface_timeout = options.handshake_timeout,
+      .metrics = options.connection_metrics};
+  absl::StatusOr<std::unique_ptr<Http2Gate>> gate =
+      Http2Gate::Start(*std::move(listening), limits, GiveTo(std::move(acceptor)));
+  if (!gate.ok()) return gate.status();
+  server->gate_ = *std::move(gate);
   return server;
 }
 
@@ -100,8 +131,11 @@ void GrpcServer::SetNotServing() {
   server_->GetHealthCheckService()->SetServingStatus(false);
 }
 
+void GrpcServer::StopAccepting() { gate_->StopAccepting(); }
+
 void GrpcServer::Shutdown(MonotonicTime deadline) {
   if (server_ == nullptr) return;
+  if (gate_ != nullptr) StopAccepting();
   service_->WaitForCalls(deadline);
   // gRPC first tells all connections that it goes away: GOAWAY with NO_ERROR. A connection without
   // calls is closed when its client has answered. What is left after kGoodbye is closed by force,

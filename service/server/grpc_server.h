@@ -21,6 +21,8 @@ class Server;
 
 namespace longstream {
 
+class ConnectionMetrics;
+class Http2Gate;
 class ServiceImpl;
 
 // Thread-safe.
@@ -48,10 +50,17 @@ class GrpcServer {
     std::function<void(std::string_view request_id, std::string_view method,
                        const absl::Status& status)>
         on_call_failure = nullptr;
+    // Limits of connections (service/connections/http2_gate.h).
+    uint64_t max_connections = 0;              // 0: as many as the descriptors of the process allow
+    uint64_t max_connections_per_address = 0;  // 0: no limit
+    absl::Duration handshake_timeout = absl::Seconds(10);  // for a client's preface and SETTINGS
+    // A connection without calls is closed after this time, at the latest after twice this time.
+    absl::Duration idle_timeout = absl::Minutes(2);
+    ConnectionMetrics* connection_metrics = nullptr;  // outlives the server; null: no metrics
   };
 
   // Starts a server that listens. `models` and `sessions` must outlive it. UNAVAILABLE: the address
-  // cannot be bound.
+  // cannot be bound. RESOURCE_EXHAUSTED: the process has no descriptor left.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options,
                                                            const ModelRegistry* models,
                                                            SessionManager* sessions);
@@ -68,9 +77,13 @@ class GrpcServer {
   // Sets every status to NOT_SERVING.
   void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Waits for the running calls of our service, at most until `deadline`. Then tells the clients
-  // that the server goes away. A second later it cancels the remaining calls and closes the
-  // connections that are still open. When it returns, no call exists any more.
+  // Closes the port. Clients cannot connect any more. Connections that are open stay open.
+  void StopAccepting();
+
+  // Stops accepting. Waits for the running calls of our service, at most until `deadline`. Then
+  // tells the clients that the server goes away. A second later it cancels the remaining calls and
+  // closes the connections that are still open, idle ones included. When it returns, no call exists
+  // any more.
   void Shutdown(MonotonicTime deadline);
 
  private:
@@ -78,6 +91,7 @@ class GrpcServer {
 
   std::unique_ptr<ServiceImpl> service_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Http2Gate> gate_;
   int port_ = 0;
 
   absl::Mutex mutex_;

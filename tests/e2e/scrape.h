@@ -8,21 +8,6 @@
 
 namespace longstream {
 
-// A connection to 127.0.0.1:PORT. It sends nothing by itself.
-class TcpConnection {
- public:
-  // Throws std::runtime_error if it cannot connect.
-  explicit TcpConnection(int port);
-  ~TcpConnection();
-  TcpConnection(const TcpConnection&) = delete;
-  TcpConnection& operator=(const TcpConnection&) = delete;
-
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 // Returns the body of GET http://127.0.0.1:PORT/metrics. Throws std::runtime_error unless the
 // status is 200.
 std::string Scrape(int port);

@@ -31,10 +31,15 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Starts `binary` with its standard error in a new file, whose path it puts into *log_path. The
-// process can write no file larger than `max_file_bytes`; 0: no limit.
-pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, uint64_t max_file_bytes,
-            std::string* log_path) {
+// Lowers a limit of this process; 0 keeps it.
+bool SetLimit(decltype(RLIMIT_NOFILE) resource, uint64_t most) {
+  const rlimit limit = {most, most};
+  return most == 0 || setrlimit(resource, &limit) == 0;
+}
+
+// Starts `binary` with its standard error in a new file, whose path it puts into *log_path.
+pid_t Spawn(const std::string& binary, std::vector<std::string> arguments,
+            const ProcessLimits& limits, std::string* log_path) {
   *log_path = (std::filesystem::temp_directory_path() / "longstream_server_XXXXXX").string();
   const int log = mkostemp(log_path->data(), O_CLOEXEC);
   if (log < 0) throw std::runtime_error("no temporary file for the server's log");
@@ -47,8 +52,9 @@ pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, uint6
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves no server behind
     dup2(log, STDERR_FILENO);
-    const rlimit file_size = {max_file_bytes, max_file_bytes};
-    if (max_file_bytes > 0 && setrlimit(RLIMIT_FSIZE, &file_size) != 0) _exit(126);
+    const bool limited = SetLimit(RLIMIT_FSIZE, limits.max_file_bytes) &&
+                         SetLimit(RLIMIT_NOFILE, limits.max_descriptors);
+    if (!limited) _exit(126);
     execv(binary.c_str(), argv.data());
     _exit(127);
   }
@@ -60,7 +66,7 @@ pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, uint6
 
 ServerRun RunServer(const std::string& binary, const std::vector<std::string>& arguments) {
   std::string log_path;
-  const pid_t pid = Spawn(binary, arguments, 0, &log_path);
+  const pid_t pid = Spawn(binary, arguments, {}, &log_path);
   int status = 0;
   bool ended = false;
   for (int i = 0; i < 600 && !ended; ++i) {
@@ -77,9 +83,9 @@ ServerRun RunServer(const std::string& binary, const std::vector<std::string>& a
 }
 
 ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments,
-                             uint64_t max_file_bytes) {
+                             const ProcessLimits& limits) {
   arguments.insert(arguments.end(), {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"});
-  pid_ = Spawn(binary, std::move(arguments), max_file_bytes, &log_path_);
+  pid_ = Spawn(binary, std::move(arguments), limits, &log_path_);
   for (int i = 0; i < 1200; ++i) {
     if (ReadPorts()) return;
     if (!running()) break;

@@ -19,20 +19,27 @@ struct ServerRun {
 // Runs a server that must fail to start, with exactly these arguments. Kills it after 30 s.
 ServerRun RunServer(const std::string& binary, const std::vector<std::string>& arguments);
 
+// Limits of the process's resources; 0: the limits of the test.
+struct ProcessLimits {
+  uint64_t max_file_bytes = 0;   // a larger file cannot be written, and neither a larger log
+  uint64_t max_descriptors = 0;  // further descriptors cannot be opened
+};
+
 // The server listens on free loopback ports. The destructor kills it if it still runs.
 class ServerProcess {
  public:
   // Starts the server and waits until it listens. If it does not, throws std::runtime_error with
-  // its log. The server can write no file larger than `max_file_bytes`, its log included; 0: no
-  // limit.
+  // its log.
   ServerProcess(const std::string& binary, std::vector<std::string> arguments,
-                uint64_t max_file_bytes = 0);
+                const ProcessLimits& limits = {});
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  int port() const { return port_; }
   int metrics_port() const { return metrics_port_; }
+  pid_t pid() const { return pid_; }
   uint64_t resident_bytes() const;
   bool running();
 

@@ -96,6 +96,8 @@ ROOMS = {
     "service/clock": "",
     "service/config": "",
     "service/metrics": "",
+    "service/connections": "service/clock service/metrics",
+    "service/scrapes": "service/clock service/connections service/metrics",
     "service/tokenizer": "service/tokenizer/text",
     "service/tokenizer/spec": "",
     "service/tokenizer/text": "service/tokenizer/spec",
@@ -122,13 +124,13 @@ ROOMS = {
                        " service/models service/sessions",
     "service/interceptors": "service/sessions",
     "service/server/transport": "service/tokenizer/text",
-    "service/server": "service/chat service/clock service/engine/turn service/interceptors"
-                      " service/jinja/values service/models service/server/transport"
-                      " service/serving service/sessions service/tokenizer"
-                      " service/tokenizer/stream service/tokenizer/text",
+    "service/server": "service/chat service/clock service/connections service/engine/turn"
+                      " service/interceptors service/jinja/values service/models"
+                      " service/server/transport service/serving service/sessions"
+                      " service/tokenizer service/tokenizer/stream service/tokenizer/text",
     # This row is for main.cc and the files beside it.
-    "service": "kernels/core service/clock service/config service/metrics service/models"
-               " service/server service/serving",
+    "service": "kernels/core service/clock service/config service/connections service/metrics"
+               " service/models service/scrapes service/server service/serving",
 
     "client": "",
     "client/commands": "client",
@@ -171,6 +173,7 @@ LIBRARIES = {
     "service/**": "absl",
     "service/metrics": "prometheus",
     "service/interceptors": "grpc",
+    "service/scrapes": "prometheus",
     "service/server/**": "grpc protobuf",
     "service/tokenizer/files": "protobuf",  # SentencePiece's files are protobuf messages
     "client": "absl grpc protobuf",

@@ -33,9 +33,8 @@ std::string YamlBlock(const std::string& document) {
   return text.substr(begin + fence.size(), end - begin - fence.size());
 }
 
-TEST(ServerConfigTest, ReadsEveryKey) {
-  ServerConfig config;
-  const absl::Status status = ReadConfigText(R"(
+// A file with every key.
+constexpr char kEveryKey[] = R"(
 listen: 0.0.0.0:1
 metrics_listen: ""
 max_message_bytes: 1MiB
@@ -53,6 +52,11 @@ scheduler:
   client_timeout: 90s
   time_slice: 20ms
   max_decode_stretch: 9
+connections:
+  max: 500
+  max_per_address: 20
+  handshake_timeout: 3s
+  idle_timeout: 1h
 sessions:
   max: 10
   idle_timeout: 500ms
@@ -67,8 +71,11 @@ models:
     options: {weights: int8, context_limit: 4096, fast: true, scale: 0.5, list: [1, x], none: null,
               packed_cache: off}
   - {name: b, directory: /b}
-)",
-                                             "server.yaml", &config);
+)";
+
+TEST(ServerConfigTest, ReadsEveryKey) {
+  ServerConfig config;
+  const absl::Status status = ReadConfigText(kEveryKey, "server.yaml", &config);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(config.listen, "0.0.0.0:1");
   EXPECT_EQ(config.metrics_listen, "");
@@ -86,6 +93,10 @@ models:
   EXPECT_EQ(config.client_timeout, absl::Seconds(90));
   EXPECT_EQ(config.time_slice, absl::Milliseconds(20));
   EXPECT_EQ(config.max_decode_stretch, 9u);
+  EXPECT_EQ(config.max_connections, 500u);
+  EXPECT_EQ(config.max_connections_per_address, 20u);
+  EXPECT_EQ(config.handshake_timeout, absl::Seconds(3));
+  EXPECT_EQ(config.connection_idle_timeout, absl::Hours(1));
   EXPECT_EQ(config.max_sessions, 10u);
   EXPECT_EQ(config.idle_timeout, absl::Milliseconds(500));
   EXPECT_EQ(config.max_idle_timeout, absl::Hours(2));
@@ -164,6 +175,10 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.max_waiting_turns, defaults.max_waiting_turns);
   EXPECT_EQ(config.stream_buffer_bytes, defaults.stream_buffer_bytes);
   EXPECT_EQ(config.max_decode_stretch, defaults.max_decode_stretch);
+  EXPECT_EQ(config.max_connections, defaults.max_connections);
+  EXPECT_EQ(config.max_connections_per_address, defaults.max_connections_per_address);
+  EXPECT_EQ(config.handshake_timeout, defaults.handshake_timeout);
+  EXPECT_EQ(config.connection_idle_timeout, defaults.connection_idle_timeout);
   EXPECT_EQ(config.max_sessions, defaults.max_sessions);
   EXPECT_EQ(config.idle_timeout, defaults.idle_timeout);
   EXPECT_EQ(config.max_idle_timeout, defaults.max_idle_timeout);
@@ -221,6 +236,21 @@ const std::pair<const char*, const char*> kRefusals[] = {
     {"scheduler: {time_slice: 0s}", "1: scheduler.time_slice: expected more than 0s, found 0s"},
     {"scheduler: {client_timeout: 0s}",
      "1: scheduler.client_timeout: expected more than 0s, found 0s"},
+    {"connections: {max: 1048577}",
+     "1: connections.max: expected a whole number from 0 to 1048576, found '1048577'"},
+    {"connections: {max_per_address: -1}",
+     "1: connections.max_per_address: expected a whole number from 0 to 1048576, found '-1'"},
+    {"connections: {handshake_timeout: 99ms}",
+     "1: connections.handshake_timeout: expected 100ms to 1h, found 99ms"},
+    {"connections: {handshake_timeout: 61m}",
+     "1: connections.handshake_timeout: expected 100ms to 1h, found 1h1m"},
+    {"connections: {idle_timeout: 0s}",
+     "1: connections.idle_timeout: expected 100ms to 24h, found 0"},
+    {"connections: {idle_timeout: 1000000h}",
+     "1: connections.idle_timeout: expected 100ms to 24h, found 1000000h"},
+    {"connections:\n  limit: 2",
+     "2: connections: unknown key 'limit'; expected one of: max, max_per_address, "
+     "handshake_timeout, idle_timeout"},
     {"models: [{name: a, directory: d, device: tpu}]",
      "1: models[0].device: expected auto, cpu, cuda or cuda:N, found 'tpu'"},
     {"sessions: {max_idle_timeout: 0s}",
@@ -236,7 +266,8 @@ const std::pair<const char*, const char*> kRefusals[] = {
     // Keys that are unknown or repeated.
     {"threads: 1\nthread: 2",
      "2: unknown key 'thread'; expected one of: listen, metrics_listen, max_message_bytes, "
-     "max_transit_bytes, plugin_directory, threads, grace, log_level, scheduler, sessions, models"},
+     "max_transit_bytes, plugin_directory, threads, grace, log_level, scheduler, connections, "
+     "sessions, models"},
     {"scheduler:\n  batch: 2",
      "2: scheduler: unknown key 'batch'; expected one of: max_batch_tokens, max_batch_sequences, "
      "max_open_turns, max_waiting_turns, stream_buffer_bytes, client_timeout, time_slice, "
@@ -248,7 +279,8 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "cache_bytes, options"},
     {"[a]: 1",
      "1: unknown key ''; expected one of: listen, metrics_listen, max_message_bytes, "
-     "max_transit_bytes, plugin_directory, threads, grace, log_level, scheduler, sessions, models"},
+     "max_transit_bytes, plugin_directory, threads, grace, log_level, scheduler, connections, "
+     "sessions, models"},
     {"threads: 1\nlisten: a:1\nthreads: 2", "3: key 'threads' is repeated"},
     {"sessions:\n  max: 1\n  max: 1", "3: sessions: key 'max' is repeated"},
     // A model needs a name of its own and a directory.

@@ -12,7 +12,8 @@
 #include <sstream>
 #include <string>
 
-#include "service/metrics/metrics_server.h"
+#include "service/metrics/build_info.h"
+#include "service/metrics/connection_metrics.h"
 
 namespace longstream {
 namespace {
@@ -124,6 +125,7 @@ class ModelMetricsTest : public testing::Test {
   }
 
   prometheus::Registry registry_;
+  ConnectionMetrics connections_{&registry_, "grpc"};
   ModelMetrics metrics_{&registry_, {"m", "v2", "dense", "cpu"}};
 };
 
@@ -143,7 +145,7 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
     for (const auto& [label, value] : sample.labels) names.insert(label);
     names.erase("le");
     std::set<std::string> expected = found->second.labels;
-    if (name != "longstream_build_info") {
+    if (name != "longstream_build_info" && !name.starts_with("longstream_connections")) {
       expected.insert({"model", "version", "backend", "device"});
       EXPECT_EQ(sample.labels.at("model"), "m");
       EXPECT_EQ(sample.labels.at("version"), "v2");
@@ -159,6 +161,33 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
     ASSERT_NE(type, rendering.types.end()) << name;
     EXPECT_EQ(type->second.kind, metric.kind) << name;
   }
+}
+
+TEST_F(ModelMetricsTest, ConnectionsByPortAndReason) {
+  ConnectionMetrics other(&registry_, "metrics");
+  connections_.SetOpen(9);
+  connections_.SetOpen(7);
+  for (int i = 0; i < 12; ++i) connections_.CountAccepted();
+  connections_.CountRefused(RefusedConnection::kTotal);
+  connections_.CountRefused(RefusedConnection::kPeer);
+  connections_.CountRefused(RefusedConnection::kPeer);
+  connections_.CountRefused(RefusedConnection::kDescriptors);
+  for (int i = 0; i < 3; ++i) connections_.CountRefused(RefusedConnection::kTimeout);
+  for (int i = 0; i < 4; ++i) connections_.CountRefused(RefusedConnection::kProtocol);
+  EXPECT_EQ(Value("longstream_connections", {{"port", "grpc"}}), "7");
+  EXPECT_EQ(Value("longstream_connections_accepted_total", {{"port", "grpc"}}), "12");
+  const auto refused = [this](const char* reason) {
+    return Value("longstream_connections_refused_total", {{"port", "grpc"}, {"reason", reason}});
+  };
+  EXPECT_EQ(refused("total"), "1");
+  EXPECT_EQ(refused("peer"), "2");
+  EXPECT_EQ(refused("descriptors"), "1");
+  EXPECT_EQ(refused("timeout"), "3");
+  EXPECT_EQ(refused("protocol"), "4");
+  EXPECT_EQ(Value("longstream_connections", {{"port", "metrics"}}), "0");
+  EXPECT_EQ(
+      Value("longstream_connections_refused_total", {{"port", "metrics"}, {"reason", "protocol"}}),
+      "0");
 }
 
 TEST_F(ModelMetricsTest, GaugesHaveTheLastValue) {

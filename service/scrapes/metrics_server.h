@@ -1,0 +1,76 @@
+// Serves the process's metrics to Prometheus over HTTP, on a port of its own.
+#ifndef LONGSTREAM_SERVICE_SCRAPES_METRICS_SERVER_H_
+#define LONGSTREAM_SERVICE_SCRAPES_METRICS_SERVER_H_
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
+#include "service/connections/accept_loop.h"
+#include "service/metrics/connection_metrics.h"
+#include "service/scrapes/http_exchange.h"
+
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
+
+namespace longstream {
+
+// Answers GET /metrics in Prometheus's text format, each request on a connection of its own.
+//
+// One thread serves all connections, and none of them can make it wait. Each has a time limit. If
+// there are too many connections, a new connection replaces the oldest one. So clients that send or
+// read slowly do not delay an honest scrape, whatever their number.
+//
+// Thread-safe.
+class MetricsServer final : private ConnectionHandler {
+ public:
+  // `listen`: host:port. Port 0 takes any free port. `timeout`: for a request and its answer.
+  // UNAVAILABLE: the address cannot be bound.
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
+      const std::string& listen, std::shared_ptr<prometheus::Registry> registry,
+      absl::Duration timeout = absl::Seconds(5));
+  ~MetricsServer() override;
+
+  int port() const { return port_; }
+
+ private:
+  struct Own;  // metrics of this server
+  struct Scrape {
+    HttpExchange exchange;
+    MonotonicTime deadline;
+  };
+
+  MetricsServer(std::shared_ptr<prometheus::Registry> registry, absl::Duration timeout);
+
+  void OnConnection(Descriptor connection, const sockaddr_storage& peer) override;
+  void OnNoDescriptor() override;
+  void OnReady(int descriptor) override;
+  MonotonicTime OnTime(MonotonicTime now) override;
+  void OnAcceptingStopped() override {}
+
+  HttpAnswer Answer(std::string_view target);
+  void Proceed(std::list<Scrape>::iterator scrape);
+  void Close(std::list<Scrape>::iterator scrape);
+  // Closes a connection that the server did not serve to its end, and counts the reason.
+  void Refuse(std::list<Scrape>::iterator scrape, RefusedConnection reason);
+
+  const std::shared_ptr<prometheus::Registry> registry_;
+  const std::unique_ptr<Own> own_;
+  const absl::Duration timeout_;
+  const size_t max_connections_;
+  int port_ = 0;
+  std::list<Scrape> scrapes_;  // in the order of their deadlines
+  std::unordered_map<int, std::list<Scrape>::iterator> by_descriptor_;
+  std::unique_ptr<AcceptLoop> loop_;  // the last member: its thread uses the others
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SCRAPES_METRICS_SERVER_H_
