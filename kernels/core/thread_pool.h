@@ -27,7 +27,7 @@ namespace longstream {
 class ThreadPool {
  public:
   // num_threads includes the caller of ParallelRun: the pool starts num_threads - 1 workers.
-  // 0: one thread per processor that this process may use.
+  // 0: UsableProcessors().
   explicit ThreadPool(uint32_t num_threads);
   // REQUIRES: no ParallelRun is running.
   ~ThreadPool();
