@@ -10,18 +10,15 @@
 #include <optional>
 #include <string_view>
 
-#include "kernels/core/control_groups.h"
-#include "kernels/core/numbered_lines.h"
+#include "kernels/core/limits/control_groups.h"
+#include "kernels/core/limits/numbered_lines.h"
 
 namespace longstream {
 namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
-constexpr const char* kMeminfo = "/proc/meminfo";
 
 uint64_t PageBytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
-
-uint64_t SaturatedSum(uint64_t a, uint64_t b) { return a > kUnlimited - b ? kUnlimited : a + b; }
 
 }  // namespace
 
@@ -36,13 +33,8 @@ uint64_t PhysicalMemory() {
   return std::min(machine, ControlGroups().MemoryLimit());
 }
 
-uint64_t AvailableMemory() { return std::min(MachineLeft(kMeminfo), ControlGroups().MemoryLeft()); }
-
-uint64_t MemoryOfProcess() {
-  constexpr std::array<std::string_view, 1> kWords = {"MemAvailable:"};
-  const std::optional<uint64_t> kib = SumOfNumbers(kMeminfo, kWords);
-  const uint64_t left = std::min(kib ? *kib * 1024 : kUnlimited, ControlGroups().MemoryLeft());
-  return std::min(PhysicalMemory(), SaturatedSum(left, AnonymousMemory()));
+uint64_t AvailableMemory() {
+  return std::min(MachineLeft("/proc/meminfo"), ControlGroups().MemoryLeft());
 }
 
 uint64_t AnonymousMemory() {

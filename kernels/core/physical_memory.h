@@ -8,16 +8,12 @@
 namespace longstream {
 
 // Bytes of memory that this process may use: the memory of the machine or, if it is less, the limit
-// of the process's control groups (control_groups.h).
+// of the process's control groups (limits/control_groups.h).
 uint64_t PhysicalMemory();
 
 // Bytes of PhysicalMemory() that are available. Swap counts, and so does the file cache that the
 // system would give up. Other processes may take these bytes at any time.
 uint64_t AvailableMemory();
-
-// Bytes of PhysicalMemory() that other processes leave to this one, without swap. What this process
-// holds already is included, so the number stays about the same while the process grows.
-uint64_t MemoryOfProcess();
 
 // Bytes that this process holds now, without pages of files, which the system can give up.
 uint64_t AnonymousMemory();

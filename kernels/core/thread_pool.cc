@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "kernels/core/processors.h"
+#include "kernels/core/limits/processors.h"
 
 namespace longstream {
 namespace {

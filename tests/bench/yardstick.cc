@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "kernels/core/processors.h"
+#include "kernels/core/limits/processors.h"
 #include "kernels/core/thread_pool.h"
 #include "tests/bench/probe.h"
 #include "tests/bench/timing.h"

@@ -1,5 +1,5 @@
 // Limits of control groups, read from trees of files like the kernel's.
-#include "kernels/core/control_groups.h"
+#include "kernels/core/limits/control_groups.h"
 
 #include <gtest/gtest.h>
 

@@ -32,11 +32,6 @@ TEST(PhysicalMemoryTest, IsAtMostTheMachines) {
                                   static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
 }
 
-TEST(PhysicalMemoryTest, TheProcessMayUseWhatItHolds) {
-  EXPECT_GE(MemoryOfProcess(), AnonymousMemory());
-  EXPECT_LE(MemoryOfProcess(), PhysicalMemory());
-}
-
 TEST(PhysicalMemoryTest, AnonymousMemoryGrowsWithWhatIsWritten) {
   constexpr size_t kBytes = size_t{64} << 20;
   const uint64_t before = AnonymousMemory();

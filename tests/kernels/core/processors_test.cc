@@ -1,5 +1,5 @@
 // How many threads compute, by affinity and quota.
-#include "kernels/core/processors.h"
+#include "kernels/core/limits/processors.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

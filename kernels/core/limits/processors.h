@@ -1,6 +1,6 @@
 // The processors that this process may use.
-#ifndef LONGSTREAM_KERNELS_CORE_PROCESSORS_H_
-#define LONGSTREAM_KERNELS_CORE_PROCESSORS_H_
+#ifndef LONGSTREAM_KERNELS_CORE_LIMITS_PROCESSORS_H_
+#define LONGSTREAM_KERNELS_CORE_LIMITS_PROCESSORS_H_
 
 #include <cstdint>
 
@@ -18,4 +18,4 @@ uint32_t UsableProcessors();
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_KERNELS_CORE_PROCESSORS_H_
+#endif  // LONGSTREAM_KERNELS_CORE_LIMITS_PROCESSORS_H_

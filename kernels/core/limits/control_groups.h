@@ -1,6 +1,6 @@
 // The limits that control groups put on this process. Containers, Kubernetes and systemd set them.
-#ifndef LONGSTREAM_KERNELS_CORE_CONTROL_GROUPS_H_
-#define LONGSTREAM_KERNELS_CORE_CONTROL_GROUPS_H_
+#ifndef LONGSTREAM_KERNELS_CORE_LIMITS_CONTROL_GROUPS_H_
+#define LONGSTREAM_KERNELS_CORE_LIMITS_CONTROL_GROUPS_H_
 
 #include <cstdint>
 #include <string>
@@ -47,4 +47,4 @@ class ControlGroups {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_KERNELS_CORE_CONTROL_GROUPS_H_
+#endif  // LONGSTREAM_KERNELS_CORE_LIMITS_CONTROL_GROUPS_H_

@@ -1,5 +1,5 @@
 // Counts processors, as far as affinity and quota allow them.
-#include "kernels/core/processors.h"
+#include "kernels/core/limits/processors.h"
 
 #include <sched.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/core/control_groups.h"
+#include "kernels/core/limits/control_groups.h"
 
 namespace longstream {
 namespace {

@@ -1,6 +1,6 @@
 // Files of the system whose lines are a word and a number, such as /proc/meminfo.
-#ifndef LONGSTREAM_KERNELS_CORE_NUMBERED_LINES_H_
-#define LONGSTREAM_KERNELS_CORE_NUMBERED_LINES_H_
+#ifndef LONGSTREAM_KERNELS_CORE_LIMITS_NUMBERED_LINES_H_
+#define LONGSTREAM_KERNELS_CORE_LIMITS_NUMBERED_LINES_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -31,4 +31,4 @@ inline std::optional<uint64_t> SumOfNumbers(const std::string& file,
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_KERNELS_CORE_NUMBERED_LINES_H_
+#endif  // LONGSTREAM_KERNELS_CORE_LIMITS_NUMBERED_LINES_H_

@@ -1,5 +1,5 @@
 // Finds the folders of the process's control groups and reads the limits in them.
-#include "kernels/core/control_groups.h"
+#include "kernels/core/limits/control_groups.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <sstream>
 #include <utility>
 
-#include "kernels/core/numbered_lines.h"
+#include "kernels/core/limits/numbered_lines.h"
 
 namespace longstream {
 namespace {
