@@ -4,6 +4,7 @@
 #include <prometheus/registry.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <iostream>
@@ -16,12 +17,14 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/core/physical_memory.h"
 #include "kernels/core/thread_pool.h"
 #include "service/clock/monotonic_time.h"
 #include "service/config/server_config.h"
 #include "service/metrics/json_log.h"
 #include "service/metrics/metrics_server.h"
 #include "service/models/host.h"
+#include "service/models/memory_plan.h"
 #include "service/models/plugin.h"
 #include "service/server/grpc_server.h"
 #include "service/server/library_logs.h"
@@ -159,23 +162,39 @@ int Fail(const JsonLog& log, const absl::Status& status) {
   return 1;
 }
 
+using Plugins = std::vector<std::shared_ptr<const Plugin>>;
+
+absl::StatusOr<Plugins> LoadPlugins(const ServerConfig& config, const JsonLog& log) {
+  const std::string directory =
+      config.plugin_directory.empty() ? DefaultPluginDirectory().string() : config.plugin_directory;
+  absl::StatusOr<PluginDirectory> found = LoadPluginDirectory(directory);
+  if (!found.ok()) return found.status();
+  for (const absl::Status& refused : found->refused) {
+    log.Write(LogLevel::kWarning, "plugin_refused", {{"error", absl::StrCat(refused.message())}});
+  }
+  if (!found->plugins.empty()) return std::move(found->plugins);
+  return absl::NotFoundError(
+      absl::StrCat("plugin directory ", directory, ": found no plugin that can be used"));
+}
+
+// The memory that the process may use.
+uint64_t MemoryBytes(const ServerConfig& config) {
+  const uint64_t there_is = PhysicalMemory();
+  return config.memory_bytes == 0 ? there_is : std::min(config.memory_bytes, there_is);
+}
+
 int Serve(const ServerConfig& config, const sigset_t& signals) {
   const JsonLog log(config.log_level);
   // Copy the log, because threads of the libraries may outlive this function.
   RedirectLibraryLogs([library_log = log](std::string_view library, std::string_view text) {
     library_log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
   });
-  const std::string plugin_directory =
-      config.plugin_directory.empty() ? DefaultPluginDirectory().string() : config.plugin_directory;
-  absl::StatusOr<PluginDirectory> plugins = LoadPluginDirectory(plugin_directory);
+  const absl::StatusOr<Plugins> plugins = LoadPlugins(config, log);
   if (!plugins.ok()) return Fail(log, plugins.status());
-  for (const absl::Status& refused : plugins->refused) {
-    log.Write(LogLevel::kWarning, "plugin_refused", {{"error", absl::StrCat(refused.message())}});
-  }
-
-  if (plugins->plugins.empty()) {
-    return Fail(log, absl::NotFoundError(absl::StrCat("plugin directory ", plugin_directory,
-                                                      ": found no plugin that can be used")));
+  const std::vector<ModelSource> sources = Sources(config);
+  const uint64_t memory_bytes = MemoryBytes(config);
+  if (absl::Status status = CheckCacheBytes(memory_bytes, sources, *plugins); !status.ok()) {
+    return Fail(log, status);
   }
 
   ThreadPool pool(config.threads);
@@ -187,9 +206,10 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
 
   ModelAnnouncer announcer(&log);
   ModelRegistry::Options options;
-  options.plugins = plugins->plugins;
+  options.plugins = *plugins;
   options.host = &host;
   options.metrics = registry.get();
+  options.memory_bytes = memory_bytes;
   options.engine.executor = pool.AsExecutor();
   options.engine.max_open_turns = config.max_open_turns;
   options.engine.max_waiting_turns = config.max_waiting_turns;
@@ -200,7 +220,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
     log.Write(LogLevel::kError, "turn_failed",
               {{"model", std::string(model)}, {"error", absl::StrCat(status.message())}});
   };
-  ModelRegistry models(options, Sources(config),
+  ModelRegistry models(options, sources,
                        [&announcer](const ModelStatus& status) { announcer.Announce(status); });
   SessionManager sessions(&models,
                           {config.max_sessions, config.idle_timeout, config.max_idle_timeout});
