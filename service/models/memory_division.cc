@@ -81,6 +81,7 @@ MemoryShares DivideMemory(uint64_t bytes, std::span<const CacheNeed> needs) {
   std::iota(others.begin(), others.end(), size_t{0});
   while (true) {
     std::vector<CacheNeed> of_others;
+    of_others.reserve(others.size());
     for (const size_t i : others) of_others.push_back(needs[i]);
     const std::vector<uint64_t> divided = InStages(bytes, of_others);
     std::vector<size_t> rest;
