@@ -25,8 +25,8 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
   CLI::Option* metrics = app.add_option("--metrics-listen", flags.metrics_listen,
                                         "host:port for Prometheus; empty: no metrics port");
   CLI::Option* plugins = app.add_option("--plugins", flags.plugin_directory, "plugin directory");
-  CLI::Option* threads =
-      app.add_option("--threads", flags.threads, "compute threads; 0: one per core");
+  CLI::Option* threads = app.add_option("--threads", flags.threads,
+                                        "compute threads; 0: one per processor that may be used");
   CLI::Option* level = app.add_option("--log-level", flags.log_level, "lowest level that is logged")
                            ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   app.add_flag("--check-config", command_line->check_config,

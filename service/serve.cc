@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "kernels/core/physical_memory.h"
 #include "kernels/core/thread_pool.h"
 #include "service/clock/monotonic_time.h"
 #include "service/config/server_config.h"
@@ -27,6 +29,7 @@
 #include "service/metrics/json_log.h"
 #include "service/model_sources.h"
 #include "service/models/host.h"
+#include "service/models/memory_plan.h"
 #include "service/models/plugin.h"
 #include "service/scrapes/metrics_server.h"
 #include "service/server/grpc_server.h"
@@ -124,6 +127,12 @@ class ModelAnnouncer {
   GrpcServer* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
+// The memory that the process may use.
+uint64_t MemoryBytes(const ServerConfig& config) {
+  const uint64_t there_is = PhysicalMemory();
+  return config.memory_bytes == 0 ? there_is : std::min(config.memory_bytes, there_is);
+}
+
 // Returns null if the configuration wants no metrics port.
 absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(
     const ServerConfig& config, const std::shared_ptr<prometheus::Registry>& registry) {
@@ -156,6 +165,20 @@ int Fail(const JsonLog& log, const absl::Status& status) {
   return FailToStart(log, std::string_view(status.message().data(), status.message().size()));
 }
 
+using Plugins = std::vector<std::shared_ptr<const Plugin>>;
+
+absl::StatusOr<Plugins> LoadPlugins(const ServerConfig& config, const JsonLog& log) {
+  const std::string directory = PluginDirectoryOf(config);
+  absl::StatusOr<PluginDirectory> found = LoadPluginDirectory(directory);
+  if (!found.ok()) return found.status();
+  for (const absl::Status& refused : found->refused) {
+    log.Write(LogLevel::kWarning, "plugin_refused", {{"error", absl::StrCat(refused.message())}});
+  }
+  if (!found->plugins.empty()) return std::move(found->plugins);
+  return absl::NotFoundError(
+      absl::StrCat("plugin directory ", directory, ": found no plugin that can be used"));
+}
+
 }  // namespace
 
 int FailToStart(const JsonLog& log, std::string_view why) {
@@ -168,16 +191,12 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   RedirectLibraryLogs([library_log = log](std::string_view library, std::string_view text) {
     library_log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
   });
-  const std::string plugin_directory = PluginDirectoryOf(config);
-  absl::StatusOr<PluginDirectory> plugins = LoadPluginDirectory(plugin_directory);
+  const absl::StatusOr<Plugins> plugins = LoadPlugins(config, log);
   if (!plugins.ok()) return Fail(log, plugins.status());
-  for (const absl::Status& refused : plugins->refused) {
-    log.Write(LogLevel::kWarning, "plugin_refused", {{"error", absl::StrCat(refused.message())}});
-  }
-
-  if (plugins->plugins.empty()) {
-    return Fail(log, absl::NotFoundError(absl::StrCat("plugin directory ", plugin_directory,
-                                                      ": found no plugin that can be used")));
+  const std::vector<ModelSource> sources = ModelSourcesOf(config);
+  const uint64_t memory_bytes = MemoryBytes(config);
+  if (absl::Status status = CheckCacheBytes(memory_bytes, sources, *plugins); !status.ok()) {
+    return Fail(log, status);
   }
 
   ThreadPool pool(config.threads);
@@ -190,9 +209,10 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
 
   ModelAnnouncer announcer(&log);
   ModelRegistry::Options options;
-  options.plugins = plugins->plugins;
+  options.plugins = *plugins;
   options.host = &host;
   options.metrics = registry.get();
+  options.memory_bytes = memory_bytes;
   options.engine.executor = pool.AsExecutor();
   options.engine.max_open_turns = config.max_open_turns;
   options.engine.max_waiting_turns = config.max_waiting_turns;
@@ -204,7 +224,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
     log.Write(LogLevel::kError, "turn_failed",
               {{"model", std::string(model)}, {"error", absl::StrCat(status.message())}});
   };
-  ModelRegistry models(options, ModelSourcesOf(config),
+  ModelRegistry models(options, sources,
                        [&announcer](const ModelStatus& status) { announcer.Announce(status); });
   std::optional<SessionManager> sessions;
   ConnectionMetrics connection_metrics(registry.get(), "grpc");

@@ -53,7 +53,7 @@ extern "C" {
 #endif
 
 #define LS_ABI_MAJOR 1u
-#define LS_ABI_MINOR 1u
+#define LS_ABI_MINOR 2u
 
 /* The one exported symbol: `const ls_backend* longstream_backend(void)`. */
 #define LS_BACKEND_SYMBOL "longstream_backend"
@@ -93,7 +93,8 @@ enum {
    *     sequence has recurrent states and the entry has reached a multiple of prefill_grid may
    *     sequence_truncate go back further;
    *   - the host may call sequence_bytes for a sequence in flight. */
-  LS_CAP_LOOK_AHEAD = 1u << 5
+  LS_CAP_LOOK_AHEAD = 1u << 5,
+  LS_CAP_SET_BUDGET = 1u << 6 /* since 1.2: model_set_budget */
 };
 
 /* ---------------------------------------------------------------- host services */
@@ -431,6 +432,14 @@ typedef struct ls_backend {
   /* Waits until the step is done and returns its results (ls_result says how long they stay valid).
    * LS_INVALID_ARGUMENT: not the oldest ticket in flight. */
   ls_code (*wait)(ls_model* model, uint64_t ticket, ls_results* results, ls_error error);
+
+  /* Since 1.2. Changes the limit for the caches of all sequences: to cache_bytes_budget, but at
+   * most to the limit in force after model_open. ls_memory.budget is the new limit. Sequences keep
+   * what they hold and what reserve has promised them, even if that is more. Then create, fork,
+   * import, and reserve for more than the present promise fail with LS_RESOURCE_EXHAUSTED, until
+   * enough is freed. LS_INVALID_ARGUMENT: less than one sequence of one token needs; the limit
+   * stays. */
+  ls_code (*model_set_budget)(ls_model* model, uint64_t cache_bytes_budget, ls_error error);
 } ls_backend;
 
 typedef const ls_backend* (*ls_backend_function)(void);

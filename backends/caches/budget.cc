@@ -15,16 +15,15 @@ uint64_t SaturatedBytes(uint64_t count, uint64_t each) {
 }
 
 void Budget::Require(uint64_t bytes, const char* what) const {
-  const uint64_t free = limit_ - reserved();
-  if (bytes <= free) return;
+  if (bytes <= free()) return;
   throw BackendError(LS_RESOURCE_EXHAUSTED, "cache budget: " + std::string(what) + " needs " +
                                                 std::to_string(bytes) + " bytes, " +
-                                                std::to_string(free) + " of " +
-                                                std::to_string(limit_) + " are free");
+                                                std::to_string(free()) + " of " +
+                                                std::to_string(limit()) + " are free");
 }
 
 void Budget::Add(CacheKind kind, uint64_t bytes) {
-  assert(bytes <= limit_ - reserved());
+  assert(bytes <= free());
   Account(kind).fetch_add(bytes, std::memory_order_relaxed);
   reserved_.fetch_add(bytes, std::memory_order_relaxed);
 }

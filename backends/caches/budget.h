@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_BACKENDS_CACHES_BUDGET_H_
 #define LONGSTREAM_BACKENDS_CACHES_BUDGET_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -25,12 +26,15 @@ uint64_t SaturatedBytes(uint64_t count, uint64_t each);
 // checks that memory is free (Require), and after taking it adds the bytes to the account (Add). So
 // a call that takes several kinds can check their sum first and cannot fail halfway.
 //
-// One thread at a time may write. Any thread may read `held` and `reserved` at any time.
+// One thread at a time may write. Any thread may read `limit`, `held` and `reserved` at any time.
 class Budget {
  public:
   explicit Budget(uint64_t limit) : limit_(limit) {}
 
-  uint64_t limit() const { return limit_; }
+  uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
+  // More than the new limit may be held already. Then nothing is free until enough is removed.
+  void set_limit(uint64_t limit) { limit_.store(limit, std::memory_order_relaxed); }
+  uint64_t free() const { return limit() - std::min(limit(), reserved()); }
   uint64_t held(CacheKind kind) const { return Account(kind).load(std::memory_order_relaxed); }
   // The sum over all kinds.
   uint64_t reserved() const { return reserved_.load(std::memory_order_relaxed); }
@@ -39,7 +43,7 @@ class Budget {
   // the sentence.
   void Require(uint64_t bytes, const char* what) const;
 
-  // REQUIRES: at least that many bytes are free.
+  // REQUIRES: at least that many bytes are free (Require).
   void Add(CacheKind kind, uint64_t bytes);
   // REQUIRES: at least that many bytes of this kind are held.
   void Remove(CacheKind kind, uint64_t bytes);
@@ -54,7 +58,7 @@ class Budget {
   }
   std::atomic<uint64_t>& Account(CacheKind kind) { return held_[static_cast<size_t>(kind)]; }
 
-  const uint64_t limit_;
+  std::atomic<uint64_t> limit_;
   std::array<std::atomic<uint64_t>, kNumKinds> held_{};
   std::atomic<uint64_t> reserved_{0};
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/caches/idle_memory.h"
 #include "kernels/core/address_space.h"
 #include "kernels/core/physical_memory.h"
 
@@ -61,10 +62,25 @@ PoolSizes DivideBudget(const CacheLayout& layout, uint64_t budget_bytes, bool ho
 CacheStore::CacheStore(CacheLayout cache_layout, uint64_t budget_bytes, Device& cache_device)
     : device(cache_device),
       layout(std::move(cache_layout)),
-      budget(Limit(layout, budget_bytes, device)),
+      most_bytes(Limit(layout, budget_bytes, device)),
+      budget(most_bytes),
       pages(layout, DivideBudget(layout, budget.limit(), device.host_memory()).page_bytes, budget,
             device),
       slots(layout, DivideBudget(layout, budget.limit(), device.host_memory()).num_slots, budget,
             device) {}
+
+void CacheStore::SetBudget(uint64_t bytes) {
+  budget.set_limit(std::min(bytes, most_bytes));
+  ReturnIdle();
+}
+
+void CacheStore::ReturnIdle() {
+  if (!device.host_memory()) return;
+  const uint64_t bytes =
+      IdleBytesToReturn(pages.idle_bytes() + slots.idle_bytes(), budget.reserved(), budget.limit());
+  if (bytes == 0) return;
+  const uint64_t returned = pages.ReturnIdle(bytes);
+  if (returned < bytes) slots.ReturnIdle(bytes - returned);
+}
 
 }  // namespace longstream

@@ -41,8 +41,18 @@ struct CacheStore {
   CacheStore(const CacheStore&) = delete;
   CacheStore& operator=(const CacheStore&) = delete;
 
+  // Changes the budget. It cannot exceed the limit with which the store was made, for which the
+  // pools have room. If sequences have reserved more than the new limit, they keep it, and nothing
+  // more can be reserved until enough is given back.
+  void SetBudget(uint64_t bytes);
+
+  // Gives memory of free pages and slots back to the system, if there is much of it
+  // (IdleBytesToReturn). Call it after each change of what sequences hold.
+  void ReturnIdle();
+
   Device& device;
   const CacheLayout layout;
+  const uint64_t most_bytes;  // the largest budget
   Budget budget;
   PageStore pages;
   SlotStore slots;

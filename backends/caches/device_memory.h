@@ -30,6 +30,9 @@ class DeviceMemory {
   // some cache lines, so huge pages pay; with small pieces huge pages would be mostly unused.
   void SetPieceBytes(size_t bytes);
 
+  // Device::Discard for a part of the memory.
+  void Discard(size_t offset, size_t size) { device_->Discard(data_ + offset, size); }
+
   // Aligned to at least 256 bytes; nullptr if size is 0.
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }

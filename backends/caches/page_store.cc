@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "backends/caches/idle_memory.h"
 #include "backends/errors/error.h"
 
 namespace longstream {
@@ -49,8 +50,8 @@ void PageStore::Promise(int64_t pages) {
 }
 
 bool PageStore::CanPromise(int64_t pages) const {
-  return pages == 0 || (pages <= num_free() && static_cast<uint64_t>(pages) * layout_.page_bytes <=
-                                                   budget_.limit() - budget_.reserved());
+  return pages == 0 || (pages <= num_free() &&
+                        static_cast<uint64_t>(pages) * layout_.page_bytes <= budget_.free());
 }
 
 int64_t PageStore::num_free() const {
@@ -82,12 +83,44 @@ void PageStore::Release(int32_t page) {
   assert(holders > 0);
   if (--holders > 0) return;
   budget_.Remove(CacheKind::kPages, layout_.page_bytes);
+  Free(page);
+}
+
+void PageStore::ReleaseAsPromise(int32_t page) {
+  int32_t& holders = holders_[static_cast<size_t>(page)];
+  assert(holders == 1);
+  holders = 0;
+  budget_.Move(CacheKind::kPages, CacheKind::kPromised, layout_.page_bytes);
+  ++promised_;
+  Free(page);
+}
+
+void PageStore::Free(int32_t page) {
   for (LayerStore& store : layers_) {
     const size_t index = static_cast<size_t>(page);
     store.keys.Poison(index * store.key_bytes, store.key_bytes);
     store.values.Poison(index * store.value_bytes, store.value_bytes);
   }
   ids_.Give(page);
+}
+
+size_t PageStore::num_idle() const {
+  return ids_.num_idle() - std::min(ids_.num_idle(), static_cast<size_t>(promised_));
+}
+
+uint64_t PageStore::idle_bytes() const { return num_idle() * layout_.page_bytes; }
+
+uint64_t PageStore::ReturnIdle(uint64_t bytes) {
+  if (!layout_.has_pages()) return 0;
+  const uint64_t wanted = (bytes + layout_.page_bytes - 1) / layout_.page_bytes;
+  const size_t most = static_cast<size_t>(std::min<uint64_t>(wanted, num_idle()));
+  const auto give_back = [this](size_t first, size_t last) {
+    for (LayerStore& store : layers_) {
+      ReturnPieces(store.keys, store.key_bytes, ids_, first, last);
+      ReturnPieces(store.values, store.value_bytes, ids_, first, last);
+    }
+  };
+  return ids_.ReturnIdle(most, give_back) * layout_.page_bytes;
 }
 
 void PageStore::Copy(int32_t from, int32_t to) {

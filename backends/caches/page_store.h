@@ -14,8 +14,9 @@
 
 namespace longstream {
 
-// Take uses the lowest free page, and page memory is never freed. So the memory of a warm process
-// does not grow, and steps cause no page faults. Under AddressSanitizer, free pages are poisoned.
+// Take uses the lowest free page, and a free page keeps its memory until ReturnIdle. So the memory
+// of a warm process does not grow, and steps seldom cause page faults. Under AddressSanitizer, free
+// pages are poisoned.
 //
 // Promise reserves memory and may fail; Take uses a promise and cannot fail. Not thread-safe.
 class PageStore {
@@ -36,7 +37,15 @@ class PageStore {
   void Share(int32_t page) { ++holders_[static_cast<size_t>(page)]; }
   // Removes a holder. When the last holder is removed, the page is free.
   void Release(int32_t page);
+  // Release by the only holder, who keeps the memory as a promise. Never fails. REQUIRES: the page
+  // is not shared.
+  void ReleaseAsPromise(int32_t page);
   bool IsShared(int32_t page) const { return holders_[static_cast<size_t>(page)] > 1; }
+
+  // Memory of free pages that no promise will use.
+  uint64_t idle_bytes() const;
+  // Gives up to `bytes` of the idle memory back to the system. Returns how many bytes.
+  uint64_t ReturnIdle(uint64_t bytes);
 
   // A page that belongs to no sequence, for the padding rows of a step. REQUIRES:
   // layout.has_pages().
@@ -54,6 +63,9 @@ class PageStore {
  private:
   // The number of pages that are neither taken nor promised.
   int64_t num_free() const;
+  // The number of idle pages beyond those that the promises will use.
+  size_t num_idle() const;
+  void Free(int32_t page);
 
   struct LayerStore {
     DeviceMemory keys;

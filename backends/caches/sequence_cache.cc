@@ -21,12 +21,15 @@ bool RingsHold(int64_t position, int64_t written, int64_t min_slots) {
 
 }  // namespace
 
-SequenceCache::SequenceCache(CacheStore& store) : store_(store), slot_(store.slots.TakeLive()) {}
+SequenceCache::SequenceCache(CacheStore& store) : store_(store), slot_(store.slots.TakeLive()) {
+  store_.ReturnIdle();
+}
 
 SequenceCache::~SequenceCache() {
   ReleaseReservation();
   for (const int32_t page : pages_) store_.pages.Release(page);
   store_.slots.GiveLive(slot_);
+  store_.ReturnIdle();
 }
 
 std::unique_ptr<SequenceCache> SequenceCache::Fork() {
@@ -53,11 +56,15 @@ std::unique_ptr<SequenceCache> SequenceCache::Fork() {
   fork->position_ = position_;
   fork->written_ = written_;
   fork->near_rings_stale_ = near_rings_stale_;
+  store_.ReturnIdle();
   return fork;
 }
 
 void SequenceCache::Reserve(int64_t tokens) {
-  if (tokens == 0) return ReleaseReservation();
+  if (tokens == 0) {
+    ReleaseReservation();
+    return store_.ReturnIdle();
+  }
   const CacheLayout& layout = store_.layout;
   const int64_t end = position_ + tokens;
   const int64_t needed =
@@ -76,6 +83,7 @@ void SequenceCache::Reserve(int64_t tokens) {
     promised_ = needed;
   }
   reserved_end_ = end;
+  store_.ReturnIdle();
 }
 
 void SequenceCache::ReleaseReservation() {
@@ -187,12 +195,13 @@ void SequenceCache::DropPages(int64_t position) {
     const int32_t page = pages_.back();
     const bool is_shared = store_.pages.IsShared(page);
     pages_.pop_back();
-    store_.pages.Release(page);
     // The next step may need another page here. If this page was shared, the other page is promised
     // already.
     if (has_reservation() && !is_shared) {
-      store_.pages.Promise(1);
+      store_.pages.ReleaseAsPromise(page);
       ++promised_;
+    } else {
+      store_.pages.Release(page);
     }
   }
 }
@@ -230,6 +239,7 @@ void SequenceCache::Occupy(int64_t tokens) {
   pages_.reserve(static_cast<size_t>(pages));
   store_.pages.Promise(pages);
   for (int64_t i = 0; i < pages; ++i) pages_.push_back(store_.pages.Take());
+  store_.ReturnIdle();
   position_ = tokens;
   // An import restores only the windows, without the kPrefillGrid slots beyond them. That is the
   // state of rings in which kPrefillGrid later tokens have been written.

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "backends/caches/idle_memory.h"
 #include "backends/errors/error.h"
 
 namespace longstream {
@@ -29,6 +30,19 @@ int32_t SlotStore::Pieces::Take() {
 void SlotStore::Pieces::Give(int32_t id) {
   memory.Poison(Offset(id), stride);
   ids.Give(id);
+}
+
+uint64_t SlotStore::Pieces::ReturnIdle(uint64_t bytes) {
+  if (stride == 0) return 0;
+  const auto give_back = [this](size_t first, size_t last) {
+    ReturnPieces(memory, stride, ids, first, last);
+  };
+  return ids.ReturnIdle((bytes + stride - 1) / stride, give_back) * stride;
+}
+
+void SlotStore::ReturnIdle(uint64_t bytes) {
+  const uint64_t returned = rollback_copies_.ReturnIdle(bytes);
+  if (returned < bytes) live_.ReturnIdle(bytes - returned);
 }
 
 int32_t SlotStore::TakeLive() {

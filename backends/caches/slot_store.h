@@ -15,8 +15,8 @@ namespace longstream {
 
 // Live slots and rollback copies (copies of a part of a slot) are stored separately, so a rollback
 // point at position 0 copies nothing and costs no memory. Both kinds take the lowest free piece
-// first, and their memory is never freed. Under AddressSanitizer, free pieces are poisoned. Not
-// thread-safe.
+// first, and a free piece keeps its memory until ReturnIdle. Under AddressSanitizer, free pieces
+// are poisoned. Not thread-safe.
 class SlotStore {
  public:
   // Allocates `capacity` live slots, as many rollback copies, and the spare slot. The arguments
@@ -36,6 +36,11 @@ class SlotStore {
   // budget.Require(layout.rollback_bytes) has passed, and there are fewer copies than live slots.
   int32_t TakeRollbackCopy();
   void GiveRollbackCopy(int32_t copy);
+
+  // Memory of free slots and copies.
+  uint64_t idle_bytes() const { return live_.idle_bytes() + rollback_copies_.idle_bytes(); }
+  // Gives about `bytes` of the idle memory back to the system.
+  void ReturnIdle(uint64_t bytes);
 
   // Makes the slot empty, as at position 0, by zeroing its states.
   void Clear(int32_t slot);
@@ -59,6 +64,9 @@ class SlotStore {
     size_t Offset(int32_t id) const { return static_cast<size_t>(id) * stride; }
     int32_t Take();
     void Give(int32_t id);
+    uint64_t idle_bytes() const { return ids.num_idle() * stride; }
+    // Returns how many bytes were given back.
+    uint64_t ReturnIdle(uint64_t bytes);
 
     size_t stride = 0;
     DeviceMemory memory;

@@ -28,7 +28,7 @@ using longstream::toy::Snapshot;
 using longstream::toy::State;
 
 constexpr uint64_t kCapabilities =
-    LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE | LS_CAP_IN_FLIGHT_TOKENS;
+    LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE | LS_CAP_IN_FLIGHT_TOKENS | LS_CAP_SET_BUDGET;
 
 // ---------------------------------------------------------------- 1. The two handles
 
@@ -55,14 +55,14 @@ struct ls_model {
         rows(max_tokens),
         outputs{Outputs(kVocabulary, max_tokens, max_sequences),
                 Outputs(kVocabulary, max_tokens, max_sequences)} {
-    if (options.cache_bytes_budget != 0) budget = options.cache_bytes_budget;
+    if (options.cache_bytes_budget != 0) budget = most_bytes = options.cache_bytes_budget;
   }
 
   const Settings settings;
   const uint64_t fingerprint =
       longstream::toy::Mix(settings.weights.seed * 2 + settings.weights.utf8 + 1);
   const ls_layer_info layer{LS_LAYER_RECURRENT, "none", 0, 0, sizeof(State)};
-  uint64_t budget = std::numeric_limits<uint64_t>::max();
+  uint64_t most_bytes = std::numeric_limits<uint64_t>::max();  // the largest budget
   const uint32_t max_tokens;
   const uint32_t max_sequences;
   const longstream::Executor executor;  // the host's threads
@@ -72,7 +72,9 @@ struct ls_model {
   uint64_t next_ticket = 1;
   uint64_t oldest_ticket = 1;  // the oldest ticket in flight; == next_ticket if none is
   bool device_lost = false;
-  // Bytes that sequences hold. Atomic, because any thread may call model_memory at any time.
+  // The budget, and the bytes that sequences hold. Atomic, because any thread may call model_memory
+  // at any time.
+  std::atomic<uint64_t> budget{std::numeric_limits<uint64_t>::max()};
   std::atomic<uint64_t> states{0};
   std::atomic<uint64_t> checkpoints{0};
 };
@@ -93,6 +95,11 @@ ls_code Probe(const char* directory, int32_t* fit, ls_error error) {
   });
 }
 
+void CheckBudget(uint64_t bytes) {
+  Require(bytes >= 2 * sizeof(State), LS_INVALID_ARGUMENT,
+          "cache_bytes_budget: one sequence needs " + std::to_string(2 * sizeof(State)));
+}
+
 ls_code Open(const ls_model_options* options, ls_model** model, ls_error error) {
   return Guarded(error, [&] {
     const Settings settings = longstream::toy::ReadSettings(options->directory, options->options);
@@ -100,8 +107,7 @@ ls_code Open(const ls_model_options* options, ls_model** model, ls_error error) 
             "devices: this backend runs on one device, cpu");
     longstream::CheckBatchLimits(*options);
     auto opened = std::make_unique<ls_model>(*options, settings);
-    Require(opened->budget >= 2 * sizeof(State), LS_INVALID_ARGUMENT,
-            "cache_bytes_budget: one sequence needs " + std::to_string(2 * sizeof(State)));
+    CheckBudget(opened->budget);
     *model = opened.release();
   });
 }
@@ -136,11 +142,19 @@ ls_code Memory(const ls_model* model, ls_memory* memory) {
   return LS_OK;
 }
 
+ls_code SetBudget(ls_model* model, uint64_t cache_bytes_budget, ls_error error) {
+  return Guarded(error, [&] {
+    CheckBudget(cache_bytes_budget);
+    model->budget = std::min(cache_bytes_budget, model->most_bytes);
+  });
+}
+
 // ---------------------------------------------------------------- 3. Sequences
 
 // Takes the bytes of one State from the budget and adds them to `held`.
 void Charge(const ls_model& model, std::atomic<uint64_t>& held) {
-  const uint64_t left = model.budget - model.states - model.checkpoints;
+  const uint64_t used = model.states + model.checkpoints;  // may exceed a budget that was lowered
+  const uint64_t left = model.budget - std::min<uint64_t>(model.budget, used);
   Require(left >= sizeof(State), LS_RESOURCE_EXHAUSTED,
           "cache budget: " + std::to_string(sizeof(State)) + " bytes wanted, " +
               std::to_string(left) + " of " + std::to_string(model.budget) + " left");
@@ -369,6 +383,7 @@ constexpr ls_backend kBackend = {
     .sequence_import = Import,
     .submit = Submit,
     .wait = Wait,
+    .model_set_budget = SetBudget,
 };
 
 }  // namespace

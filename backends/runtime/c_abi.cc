@@ -110,6 +110,10 @@ ls_code Memory(const ls_model* model, ls_memory* memory) {
   return LS_OK;
 }
 
+ls_code SetBudget(ls_model* model, uint64_t cache_bytes_budget, ls_error error) {
+  return Barrier(error, [&] { model->model->SetBudget(cache_bytes_budget); });
+}
+
 ls_code Create(ls_model* model, ls_sequence** sequence, ls_error error) {
   return Barrier(error, [&] { *sequence = model->model->Create().release(); });
 }
@@ -168,7 +172,8 @@ ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error err
 }
 
 uint64_t Capabilities() {
-  return DeviceRunsBesideHost() ? kCapabilities | LS_CAP_LOOK_AHEAD : kCapabilities;
+  // The pools of a device that runs beside the host are allocated with the size of the budget.
+  return kCapabilities | (DeviceRunsBesideHost() ? LS_CAP_LOOK_AHEAD : LS_CAP_SET_BUDGET);
 }
 
 const ls_backend& Table() {
@@ -197,6 +202,7 @@ const ls_backend& Table() {
       .sequence_import = Import,
       .submit = Submit,
       .wait = Wait,
+      .model_set_budget = SetBudget,
   };
   return table;
 }

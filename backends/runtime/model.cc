@@ -48,19 +48,23 @@ uint64_t CacheBudget(const CacheLayout& layout, const ModelLimits& limits, int64
   return budget;
 }
 
-// Checks that the budget holds a sequence of one token with its reservation, and that the bytes of
-// any reservation fit in 64 bits.
+// Checks that a budget holds a sequence of one token with its reservation.
+void CheckHoldsASequence(const CacheLayout& layout, uint64_t budget) {
+  const uint64_t needed =
+      layout.ring_bytes + layout.state_bytes + layout.rollback_bytes + layout.page_bytes;
+  Require(needed <= budget, LS_INVALID_ARGUMENT,
+          "cache_bytes_budget: one sequence needs " + std::to_string(needed) + " bytes, found " +
+              std::to_string(budget));
+}
+
+// Checks the budget, and that the bytes of any reservation fit in 64 bits.
 void CheckBudget(const CacheStore& caches, int64_t context_limit) {
   const CacheLayout& layout = caches.layout;
   const auto most_pages = static_cast<uint64_t>(PagesFor(context_limit)) + 1;
   Require(SaturatedBytes(most_pages, layout.page_bytes) < uint64_t{1} << 63, LS_INVALID_ARGUMENT,
           "context_limit: the keys and values of " + std::to_string(context_limit) +
               " tokens are more bytes than can be counted");
-  const uint64_t needed =
-      layout.ring_bytes + layout.state_bytes + layout.rollback_bytes + layout.page_bytes;
-  Require(needed <= caches.budget.limit(), LS_INVALID_ARGUMENT,
-          "cache_bytes_budget: one sequence needs " + std::to_string(needed) + " bytes, found " +
-              std::to_string(caches.budget.limit()));
+  CheckHoldsASequence(layout, caches.budget.limit());
 }
 
 // Refuses sizes that the decoder's ops do not serve, before the first step would.
@@ -123,6 +127,11 @@ ls_memory Model::memory() const {
   memory.budget = budget.limit();
   memory.reserved = budget.reserved();
   return memory;
+}
+
+void Model::SetBudget(uint64_t cache_bytes_budget) {
+  CheckHoldsASequence(caches_.layout, cache_bytes_budget);
+  caches_.SetBudget(cache_bytes_budget);
 }
 
 std::unique_ptr<ls_sequence> Model::Create() {

@@ -57,6 +57,9 @@ class Model {
   const ModelSpec& spec() const { return spec_; }
   const ModelWeights& weights() const { return weights_; }
 
+  // ls_backend.model_set_budget. Throws BackendError(LS_INVALID_ARGUMENT).
+  void SetBudget(uint64_t cache_bytes_budget);
+
   std::unique_ptr<ls_sequence> Create();
   std::unique_ptr<ls_sequence> Fork(ls_sequence& source);
   void Reserve(ls_sequence& sequence, uint64_t tokens);

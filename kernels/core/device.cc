@@ -2,7 +2,9 @@
 #include "kernels/core/device.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -37,6 +39,13 @@ void HostDevice::Release(void* data, size_t size) { munmap(data, size); }
 void HostDevice::PreferBandwidth(void* data, size_t size) {
   madvise(data, size, MADV_HUGEPAGE);
   Interleave(data, size, nodes_);
+}
+
+void HostDevice::Discard(void* data, size_t size) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + size) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 void HostDevice::Copy(void* to, const void* from, size_t size) { std::memcpy(to, from, size); }

@@ -67,6 +67,11 @@ class Device {
   // beginning of a page.
   virtual void PreferBandwidth(void* /*data*/, size_t /*size*/) {}
 
+  // Announces that the contents of [data, data + size) are not needed any more. The host gives the
+  // pages of the system that lie inside back to it; they are zero when they are next used. Other
+  // devices keep their memory.
+  virtual void Discard(void* /*data*/, size_t /*size*/) {}
+
   // Allocates host memory that is copied fastest to and from the device. Returns nullptr if there
   // is not enough memory.
   virtual void* AllocateStaging(size_t size);
@@ -130,6 +135,7 @@ class HostDevice final : public Device {
   void* Allocate(size_t size) override;
   void Release(void* data, size_t size) override;
   void PreferBandwidth(void* data, size_t size) override;
+  void Discard(void* data, size_t size) override;
   void Upload(void* to, const void* from, size_t size) override { Copy(to, from, size); }
   void Download(void* to, const void* from, size_t size) override { Copy(to, from, size); }
   void Copy(void* to, const void* from, size_t size) override;

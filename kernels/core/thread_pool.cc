@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "kernels/core/limits/processors.h"
+
 namespace longstream {
 namespace {
 
@@ -94,7 +96,7 @@ struct alignas(kCacheLine) ThreadPool::Worker {
 };
 
 ThreadPool::ThreadPool(uint32_t num_threads) {
-  if (num_threads == 0) num_threads = std::max(1u, std::thread::hardware_concurrency());
+  if (num_threads == 0) num_threads = UsableProcessors();
   runs_ = std::make_unique<Run[]>(size_t{kMaxCallers} * num_threads);
   jobs_ = std::make_unique<Job[]>(kMaxCallers);
   for (uint32_t i = 0; i < kMaxCallers; ++i) jobs_[i].runs = &runs_[size_t{i} * num_threads];

@@ -27,8 +27,7 @@ namespace longstream {
 class ThreadPool {
  public:
   // num_threads includes the caller of ParallelRun: the pool starts num_threads - 1 workers.
-  // 0: one thread per processor that this process may use. Throws std::system_error if the system
-  // gives no further thread.
+  // 0: UsableProcessors(). Throws std::system_error if the system gives no further thread.
   explicit ThreadPool(uint32_t num_threads);
   // REQUIRES: no ParallelRun is running.
   ~ThreadPool();

@@ -231,6 +231,8 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
        [&](const YamlNode& value) { return value.Read(&config->plugin_directory); }},
       {"threads",
        [&](const YamlNode& value) { return value.Read(0, kMaxThreads, &config->threads); }},
+      {"memory_bytes",
+       [&](const YamlNode& value) { return value.ReadBytes(&config->memory_bytes); }},
       {"grace", [&](const YamlNode& value) { return value.ReadDuration(&config->grace); }},
       {"log_level",
        [&](const YamlNode& value) {

@@ -21,7 +21,7 @@ struct ModelConfig {
   std::string backend;          // empty: the plugin that fits best
   std::string device = "auto";  // auto, cpu, cuda, cuda:N
   std::string version = "1";
-  uint64_t cache_bytes = 0;  // 0: unlimited
+  uint64_t cache_bytes = 0;  // 0: a share of the memory that is left
   std::string options_json = "{}";
 };
 
@@ -31,7 +31,8 @@ struct ServerConfig {
   uint64_t max_message_bytes = 64 << 20;          // limit for one request
   uint64_t max_transit_bytes = 1 << 30;           // limit for all requests being received
   std::string plugin_directory;                   // empty: found relative to the binary
-  uint32_t threads = 0;                           // 0: one per core
+  uint32_t threads = 0;                           // 0: one per processor that may be used
+  uint64_t memory_bytes = 0;                      // 0: all of the machine or control group
   absl::Duration grace = absl::Seconds(30);       // time for running turns after SIGTERM
   std::string log_level = "info";                 // debug, info, warning, error
 

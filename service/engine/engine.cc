@@ -125,6 +125,12 @@ void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
   });
 }
 
+void Engine::SetBudget(uint64_t cache_bytes_budget, Done done) {
+  Post([this, cache_bytes_budget, done = std::move(done)] {
+    done(model_->backend().SetBudget(cache_bytes_budget));
+  });
+}
+
 absl::Status Engine::CheckDeadline(const Turn& turn) const {
   const MonotonicTime now = MonotonicTime::Now();
   const absl::Duration left = turn.request.deadline - now;

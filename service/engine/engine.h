@@ -108,6 +108,9 @@ class Engine {
   // Wakes the engine thread, so that it checks cancellations, input and readers now.
   void Wake();
 
+  // Changes the budget for caches (BackendModel::SetBudget). `done` gets its result.
+  void SetBudget(uint64_t cache_bytes_budget, Done done);
+
   // Blocks until the work of all earlier calls is done. Must not be called from a callback.
   void Flush();
 

@@ -113,6 +113,14 @@ ls_memory BackendModel::memory() const {
   return memory;
 }
 
+absl::Status BackendModel::SetBudget(uint64_t cache_bytes_budget) {
+  if (!plugin_->Can(LS_CAP_SET_BUDGET)) {
+    return absl::UnimplementedError("the model's backend cannot change its budget");
+  }
+  ErrorText error;
+  return error.ToStatus(table().model_set_budget(model_, cache_bytes_budget, error.abi()));
+}
+
 absl::StatusOr<Sequence> BackendModel::CreateSequence() {
   ErrorText error;
   ls_sequence* handle = nullptr;

@@ -56,6 +56,10 @@ class BackendModel {
     return plugin_->Can(LS_CAP_LOOK_AHEAD) && plugin_->Can(LS_CAP_IN_FLIGHT_TOKENS);
   }
 
+  // Changes the budget for caches, as ls_backend.model_set_budget does. UNIMPLEMENTED: the backend
+  // cannot.
+  absl::Status SetBudget(uint64_t cache_bytes_budget);
+
   absl::StatusOr<Sequence> CreateSequence();
   // Copies a sequence. UNIMPLEMENTED: the backend cannot fork.
   absl::StatusOr<Sequence> ForkSequence(const Sequence& source);

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +16,12 @@ namespace {
 absl::Status Refuse(const std::filesystem::path& file, std::string_view reason) {
   return absl::FailedPreconditionError(absl::StrCat(
       "plugin ", file.string(), ": ", absl::string_view(reason.data(), reason.size())));
+}
+
+// A table of ABI 1.0 or 1.1 ends before model_set_budget.
+bool HasSetBudget(const ls_backend& table) {
+  constexpr size_t kEnd = offsetof(ls_backend, model_set_budget) + sizeof(table.model_set_budget);
+  return table.struct_size >= kEnd && table.model_set_budget != nullptr;
 }
 
 // A function of the table, and the capability that requires it. 0: every plugin needs the function.
@@ -41,6 +48,7 @@ absl::Status CheckFunctions(const std::filesystem::path& file, const ls_backend&
       {"sequence_bytes", table.sequence_bytes != nullptr, 0},
       {"sequence_export", table.sequence_export != nullptr, LS_CAP_SNAPSHOT},
       {"sequence_import", table.sequence_import != nullptr, LS_CAP_SNAPSHOT},
+      {"model_set_budget", HasSetBudget(table), LS_CAP_SET_BUDGET},
       {"submit", table.submit != nullptr, 0},
       {"wait", table.wait != nullptr, 0},
   };

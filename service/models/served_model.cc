@@ -30,7 +30,8 @@ absl::Status Named(const std::string& model, const absl::Status& status) {
 // device lacks memory, returns the error and does not try the next device. The next device may be a
 // hundred times slower, so the operator must decide.
 absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& source,
-                                                          Plugins plugins, const Host* host) {
+                                                          Plugins plugins, const Host* host,
+                                                          const HostBudget& budget) {
   BackendModel::Options options;
   options.directory = source.directory;
   options.options_json = source.options_json;
@@ -45,6 +46,10 @@ absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& sou
       continue;
     }
     options.devices = {device};
+    if (device == "cpu" && !budget.refusal.ok()) return budget.refusal;
+    if (device == "cpu" && source.cache_bytes_budget == 0) {
+      options.cache_bytes_budget = (*plugin)->Can(LS_CAP_SET_BUDGET) ? budget.most : budget.share;
+    }
     absl::StatusOr<std::unique_ptr<BackendModel>> opened =
         BackendModel::Open(*std::move(plugin), options, host);
     why = opened.status();
@@ -198,10 +203,11 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& dir
 
 absl::StatusOr<std::shared_ptr<ServedModel>> ServedModel::Load(
     const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins,
-    const Host* host) {
+    const Host* host, const HostBudget& budget) {
   std::shared_ptr<ServedModel> model(new ServedModel(source));
   const MonotonicTime begin = MonotonicTime::Now();
-  absl::StatusOr<std::unique_ptr<BackendModel>> backend = OpenBackend(source, plugins, host);
+  absl::StatusOr<std::unique_ptr<BackendModel>> backend =
+      OpenBackend(source, plugins, host, budget);
   if (!backend.ok()) return Named(source.name, backend.status());
   model->backend_ = *std::move(backend);
   const MonotonicTime opened = MonotonicTime::Now();

@@ -28,9 +28,18 @@ struct ModelSource {
   std::string device = "auto";  // "auto": a GPU if one can be used, else the CPU
   std::string options_json = "{}";
   std::string version = "1";
-  uint64_t cache_bytes_budget = 0;
+  uint64_t cache_bytes_budget = 0;  // 0: HostBudget, or the memory of the GPU
   uint32_t max_batch_tokens = kDefaultBatchTokens;
   uint32_t max_batch_sequences = kDefaultBatchSequences;
+};
+
+// What a model may take of the host's memory for caches if its source gives no cache_bytes. 0: all
+// memory.
+struct HostBudget {
+  uint64_t most = 0;   // the most that it may ever get; for a backend whose budget can change later
+  uint64_t share = 0;  // what it gets for good; for other backends
+  // Why the model must not be opened in the host's memory. It may still be opened on a GPU.
+  absl::Status refusal;
 };
 
 // The defaults of the model directory for fields that are absent in a request.
@@ -62,7 +71,7 @@ class ServedModel {
   // Chooses a plugin, opens the model and loads its tokenizer. Errors name the model.
   static absl::StatusOr<std::shared_ptr<ServedModel>> Load(
       const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins,
-      const Host* host);
+      const Host* host, const HostBudget& budget = {});
 
   const std::string& name() const { return source_.name; }
   const ModelSource& source() const { return source_; }

@@ -1,12 +1,17 @@
 // Loads the models of the server one after the other and keeps their states.
 #include "service/serving/model_registry.h"
 
+#include <malloc.h>
+
+#include <algorithm>
 #include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "kernels/core/physical_memory.h"
 
 namespace longstream {
 namespace {
@@ -14,11 +19,17 @@ namespace {
 // An error repeats at most this many bytes of an unknown model name.
 constexpr size_t kMaxEchoBytes = 64;
 
+// How often memory is divided again while a model holds more than its share.
+constexpr absl::Duration kSharingPeriod = absl::Seconds(1);
+
 }  // namespace
 
 ModelRegistry::ModelRegistry(const Options& options, std::vector<ModelSource> sources,
                              StateListener listener)
-    : options_(options), sources_(std::move(sources)), listener_(std::move(listener)) {
+    : options_(options),
+      sources_(std::move(sources)),
+      listener_(std::move(listener)),
+      plan_(options.memory_bytes, AnonymousMemory(), sources_, options.plugins) {
   {
     absl::MutexLock lock(&mutex_);
     for (const ModelSource& source : sources_) {
@@ -48,6 +59,8 @@ void ModelRegistry::LoadAll() {
     try {
       status = Load(source);
     } catch (const std::exception& error) {  // no memory, or no thread for the engine
+      plan_.Remove(source.name);
+      sharing_.erase(source.name);
       status.name = source.name;
       status.state = ModelState::kFailed;
       status.error = absl::ResourceExhaustedError(
@@ -59,29 +72,122 @@ void ModelRegistry::LoadAll() {
     }
     if (listener_) listener_(status);
   }
+  for (bool settled = ShareMemory(); !settled; settled = ShareMemory()) {
+    absl::MutexLock lock(&mutex_);
+    if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kSharingPeriod)) return;
+  }
+  LogShares();
+}
+
+absl::StatusOr<std::shared_ptr<ServedModel>> ModelRegistry::LoadWithinPlan(
+    const ModelSource& source) {
+  MeasureMemory();
+  absl::StatusOr<std::shared_ptr<ServedModel>> model =
+      ServedModel::Load(source, options_.plugins, options_.host, plan_.BudgetFor(source.name));
+  // Loading frees what it needed for a while. The plan counts what the process holds after that.
+  malloc_trim(0);
+  if (!model.ok() || !plan_.is_active()) return model;
+  const BackendModel& backend = (*model)->backend();
+  if (backend.plugin().device() != "cpu") {
+    plan_.Remove(source.name);
+    return model;
+  }
+  const ls_memory memory = backend.memory();
+  const bool is_fixed = source.cache_bytes_budget != 0 || !backend.plugin().Can(LS_CAP_SET_BUDGET);
+  MeasureMemory();
+  absl::Status status = plan_.Add(source.name, memory.weights + memory.workspace,
+                                  CacheNeed::Of(backend.info(), source.max_batch_sequences),
+                                  is_fixed ? std::min(memory.budget, plan_.limit()) : 0);
+  if (!status.ok()) return status;
+  return model;
+}
+
+std::shared_ptr<Engine> ModelRegistry::MakeEngine(const std::shared_ptr<ServedModel>& model) {
+  const ModelSource& source = model->source();
+  const Plugin& plugin = model->backend().plugin();
+  auto metrics = std::make_unique<ModelMetrics>(
+      options_.metrics,
+      ModelMetrics::Labels{source.name, source.version, plugin.name(), plugin.device()});
+  metrics->ObserveLoad("backend", absl::ToDoubleSeconds(model->load_times().backend));
+  metrics->ObserveLoad("tokenizer", absl::ToDoubleSeconds(model->load_times().tokenizer));
+  Engine::Options options = options_.engine;
+  options.max_batch_tokens = source.max_batch_tokens;
+  options.max_batch_sequences = source.max_batch_sequences;
+  options.on_lost = [this, name = source.name](const absl::Status& why) { Lose(name, why); };
+  auto engine = std::make_shared<Engine>(model, options, metrics.get());
+  absl::MutexLock lock(&mutex_);
+  metrics_.push_back(std::move(metrics));
+  return engine;
+}
+
+void ModelRegistry::MeasureMemory() {
+  uint64_t caches = 0;
+  for (const ModelStatus& model : List()) {
+    if (model.engine == nullptr) continue;
+    const BackendModel& backend = model.engine->model().backend();
+    const ls_memory memory = backend.memory();
+    plan_.SetHeld(model.name, memory.reserved);
+    if (backend.plugin().device() != "cpu") continue;
+    caches += memory.pages + memory.rings + memory.states + memory.checkpoints;
+  }
+  const uint64_t all = AnonymousMemory();
+  plan_.SetUsed(all - std::min(all, caches));
+}
+
+bool ModelRegistry::ShareMemory() {
+  const auto set_budget = [](Engine& engine, uint64_t bytes) {
+    absl::Notification done;
+    engine.SetBudget(bytes, [&](const absl::Status&) { done.Notify(); });
+    done.WaitForNotification();
+  };
+  const auto memory = [this](const std::string& name) {
+    return sharing_.at(name)->model().backend().memory();
+  };
+  MeasureMemory();
+  bool settled = true;
+  const std::vector<MemoryPlan::Share> shares = plan_.Shares(&settled);
+  // Budgets that become smaller are set first. Until they are, their engines may reserve more.
+  for (const MemoryPlan::Share& share : shares) {
+    if (share.bytes < memory(share.name).budget) set_budget(*sharing_.at(share.name), share.bytes);
+  }
+  for (const MemoryPlan::Share& share : shares) {
+    if (memory(share.name).reserved > share.bytes) return false;
+  }
+  for (const MemoryPlan::Share& share : shares) {
+    if (share.bytes > memory(share.name).budget) set_budget(*sharing_.at(share.name), share.bytes);
+  }
+  return settled;
+}
+
+void ModelRegistry::LogShares() const {
+  if (!plan_.is_active()) return;
+  std::vector<std::string> shares;
+  for (const ModelStatus& model : List()) {
+    if (model.engine == nullptr) continue;
+    const BackendModel& backend = model.engine->model().backend();
+    if (backend.plugin().device() != "cpu") continue;
+    shares.push_back(absl::StrCat(model.name, " ", backend.memory().budget));
+  }
+  if (shares.empty()) return;
+  options_.host->Write(
+      LogSeverity::kInfo,
+      absl::StrCat("memory: ", plan_.limit(), " bytes for the process, ", ReserveOf(plan_.limit()),
+                   " of them as a reserve; caches: ", absl::StrJoin(shares, ", ")));
 }
 
 ModelStatus ModelRegistry::Load(const ModelSource& source) {
-  absl::StatusOr<std::shared_ptr<ServedModel>> model =
-      ServedModel::Load(source, options_.plugins, options_.host);
+  const absl::StatusOr<std::shared_ptr<ServedModel>> model = LoadWithinPlan(source);
   ModelStatus status;
   status.name = source.name;
   if (model.ok()) {
-    const Plugin& plugin = (*model)->backend().plugin();
-    auto metrics = std::make_unique<ModelMetrics>(
-        options_.metrics,
-        ModelMetrics::Labels{source.name, source.version, plugin.name(), plugin.device()});
-    metrics->ObserveLoad("backend", absl::ToDoubleSeconds((*model)->load_times().backend));
-    metrics->ObserveLoad("tokenizer", absl::ToDoubleSeconds((*model)->load_times().tokenizer));
-    Engine::Options engine = options_.engine;
-    engine.max_batch_tokens = source.max_batch_tokens;
-    engine.max_batch_sequences = source.max_batch_sequences;
-    engine.on_lost = [this, name = source.name](const absl::Status& why) { Lose(name, why); };
-    status.engine = std::make_shared<Engine>(*model, engine, metrics.get());
     status.state = ModelState::kReady;
-    absl::MutexLock lock(&mutex_);
-    metrics_.push_back(std::move(metrics));
+    status.engine = MakeEngine(*model);
+    if (plan_.is_active() && (*model)->backend().plugin().Can(LS_CAP_SET_BUDGET)) {
+      sharing_[source.name] = status.engine;
+    }
+    ShareMemory();
   } else {
+    plan_.Remove(source.name);
     status.state = ModelState::kFailed;
     status.error = model.status();
   }

@@ -17,6 +17,7 @@
 #include "service/engine/engine.h"
 #include "service/metrics/model_metrics.h"
 #include "service/models/host.h"
+#include "service/models/memory_plan.h"
 #include "service/models/plugin.h"
 #include "service/models/served_model.h"
 
@@ -46,13 +47,17 @@ class ModelRegistry {
     const Host* host = nullptr;               // outlives the registry
     prometheus::Registry* metrics = nullptr;  // outlives the registry
     Engine::Options engine;                   // the batch sizes come from each ModelSource
+    // Bytes of the host's memory for everything in this process (MemoryPlan). 0: no limit; each
+    // model may take all memory.
+    uint64_t memory_bytes = 0;
   };
 
   // Called on the loading thread when a model is ready or could not be loaded. If a model fails
   // later, called on its engine's thread; `engine` is then nullptr.
   using StateListener = std::function<void(const ModelStatus& status)>;
 
-  // Begins to load `sources`, one after the other, on a new thread.
+  // Begins to load `sources`, one after the other, on a new thread. The models share the memory as
+  // MemoryPlan says; shares change each time that a model has been loaded.
   ModelRegistry(const Options& options, std::vector<ModelSource> sources, StateListener listener);
   // Waits for the model that is being loaded. The engines end their turns with UNAVAILABLE.
   ~ModelRegistry();
@@ -72,9 +77,18 @@ class ModelRegistry {
   absl::Status WaitUntilLoaded() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  void LoadAll();
+  // The loading thread runs the following functions.
+  void LoadAll() ABSL_LOCKS_EXCLUDED(mutex_);
   // May throw std::system_error or std::bad_alloc.
   ModelStatus Load(const ModelSource& source);
+  absl::StatusOr<std::shared_ptr<ServedModel>> LoadWithinPlan(const ModelSource& source);
+  std::shared_ptr<Engine> MakeEngine(const std::shared_ptr<ServedModel>& model);
+  // Gives each model its share. False: a model holds more than its share, so this must be tried
+  // again when sessions have been closed.
+  bool ShareMemory();
+  // Measures what the process and the sessions hold.
+  void MeasureMemory();
+  void LogShares() const;
   void Lose(const std::string& name, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Options options_;
@@ -87,6 +101,10 @@ class ModelRegistry {
   // destroyed.
   std::vector<std::unique_ptr<ModelMetrics>> metrics_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ModelStatus, std::less<>> models_ ABSL_GUARDED_BY(mutex_);
+
+  // Only the loading thread uses these members.
+  MemoryPlan plan_;
+  std::map<std::string, std::shared_ptr<Engine>> sharing_;  // models whose budget can change
 
   std::thread loader_;  // the last member: starts when all others are constructed
 };

@@ -1,6 +1,8 @@
 // Opens, closes and expires sessions, and finds the engines for their turns.
 #include "service/serving/session_manager.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -107,8 +109,10 @@ void SessionManager::Release(const std::shared_ptr<Session>& session, Closed clo
   // Use Status and not Find, because the model may have failed in the meantime.
   const absl::StatusOr<ModelStatus> model = models_->Status(session->model());
   if (!model.ok()) return closed(model.status());
-  model->engine->Close(session,
-                       [closed = std::move(closed)](uint64_t position) { closed(position); });
+  model->engine->Close(session, [this, closed = std::move(closed)](uint64_t position) {
+    heap_trim_.NoteWork();
+    closed(position);
+  });
 }
 
 absl::StatusOr<SessionView> SessionManager::View(const SessionId& id) const {
@@ -118,6 +122,7 @@ absl::StatusOr<SessionView> SessionManager::View(const SessionId& id) const {
 }
 
 absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionId& id) const {
+  heap_trim_.NoteWork();
   absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(id);
   if (!session.ok()) return session.status();
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*session)->model());
@@ -126,6 +131,7 @@ absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionId& id) const {
 }
 
 absl::StatusOr<NewTurn> SessionManager::ScoreWith(std::string_view model) const {
+  heap_trim_.NoteWork();
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
   if (!engine.ok()) return engine.status();
   NewTurn turn(nullptr, *std::move(engine));
@@ -183,6 +189,7 @@ void SessionManager::ExpireSessions() {
     for (const std::shared_ptr<Session>& session : sessions_.Expired(now)) {
       if (session->CloseIfExpired(now)) Release(session, [](const absl::StatusOr<uint64_t>&) {});
     }
+    if (heap_trim_.IsDue(now, NumTurns() > 0, sessions_.size() > 0)) malloc_trim(0);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/serving/heap_trim.h"
 #include "service/serving/model_registry.h"
 #include "service/serving/turn_handle.h"
 #include "service/sessions/session.h"
@@ -89,13 +90,14 @@ class SessionManager {
   size_t NumTurns() const;
   // Removes a closed session from the table and frees its caches.
   void Release(const std::shared_ptr<Session>& session, Closed closed);
-  // Runs on the thread expiry_: closes sessions whose idle timeout has passed, until the manager is
-  // destroyed.
+  // Runs on the thread expiry_ until the manager is destroyed: closes sessions whose idle timeout
+  // has passed, and gives free memory of the heap back to the system (HeapTrim).
   void ExpireSessions() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const ModelRegistry* const models_;
   const Options options_;
   SessionTable sessions_;
+  mutable HeapTrim heap_trim_;
 
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

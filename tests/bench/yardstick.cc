@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "kernels/core/limits/processors.h"
 #include "kernels/core/thread_pool.h"
 #include "tests/bench/probe.h"
 #include "tests/bench/timing.h"
@@ -102,7 +103,7 @@ const Limits& LimitsNow(int64_t threads) {
 
 const std::vector<int64_t>& BenchThreads() {
   static const std::vector<int64_t> threads = [] {
-    const auto all = static_cast<int64_t>(std::thread::hardware_concurrency());
+    const auto all = int64_t{UsableProcessors()};
     return all > 1 ? std::vector<int64_t>{1, all} : std::vector<int64_t>{1};
   }();
   return threads;

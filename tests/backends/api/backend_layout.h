@@ -145,7 +145,8 @@
   FIELD(ls_backend, sequence_import, 160) \
   FIELD(ls_backend, submit, 168) \
   FIELD(ls_backend, wait, 176) \
-  SIZE(ls_backend, 184)
+  FIELD(ls_backend, model_set_budget, 184) \
+  SIZE(ls_backend, 192)
 /* clang-format on */
 
 #endif /* LONGSTREAM_TESTS_BACKENDS_API_BACKEND_LAYOUT_H_ */

@@ -53,8 +53,8 @@ TEST(BackendAbi, TableWrittenInCIsCalledFromCxx) {
 
 TEST(BackendAbi, CapabilitiesAreDistinctBits) {
   const uint64_t bits[] = {
-      LS_CAP_SNAPSHOT,         LS_CAP_FORK,      LS_CAP_SCORE, LS_CAP_QUANTISED_WEIGHTS,
-      LS_CAP_IN_FLIGHT_TOKENS, LS_CAP_LOOK_AHEAD};
+      LS_CAP_SNAPSHOT,         LS_CAP_FORK,       LS_CAP_SCORE,     LS_CAP_QUANTISED_WEIGHTS,
+      LS_CAP_IN_FLIGHT_TOKENS, LS_CAP_LOOK_AHEAD, LS_CAP_SET_BUDGET};
   uint64_t all = 0;
   for (const uint64_t bit : bits) {
     EXPECT_EQ(bit & (bit - 1), 0u);

@@ -210,6 +210,8 @@ ls_backend Table() {
   ls_backend table = Inner();
   table.abi_minor = LS_ABI_MINOR;
   table.capabilities |= LS_CAP_LOOK_AHEAD;
+  table.capabilities &= ~uint64_t{LS_CAP_SET_BUDGET};  // it takes an inner model
+  table.model_set_budget = nullptr;
   table.model_open = Open;
   table.model_close = Close;
   table.model_info = Info;

@@ -25,6 +25,7 @@ enum Mutant {
   kRestoresTooFar,     // truncate reports a position that was not restored
   kImportsDamage,      // a damaged snapshot becomes an empty sequence
   kReservesAnything,   // reserve never refuses
+  kIgnoresBudgets,     // model_set_budget changes nothing
   kFreesNothing,       // sequence_free keeps the bytes
   kGoesBackTooFar,     // says it can look ahead, and always goes back to the checkpoint
   kBatchDependent,     // the last bit of a logit depends on how many sequences share a batch
@@ -36,6 +37,8 @@ enum Mutant {
   kForgetsHistory,     // every token is read as the same token
   kMisscores,          // log-probabilities do not match the logits
 };
+
+ls_code SetBudget(ls_model*, uint64_t, ls_error) { return LS_OK; }
 
 ls_code Fork(ls_model* model, ls_sequence*, ls_sequence** sequence, ls_error error) {
   return Minimal().sequence_create(model, sequence, error);
@@ -151,6 +154,7 @@ extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_b
     if (MUTANT == kRestoresTooFar) backend.sequence_truncate = Truncate;
     if (MUTANT == kImportsDamage) backend.sequence_import = Import;
     if (MUTANT == kReservesAnything) backend.sequence_reserve = Reserve;
+    if (MUTANT == kIgnoresBudgets) backend.model_set_budget = SetBudget;
     if (MUTANT == kFreesNothing) backend.sequence_free = Free;
     if (MUTANT == kGoesBackTooFar) {
       backend.capabilities |= LS_CAP_LOOK_AHEAD;

@@ -28,6 +28,7 @@ extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_b
     backend.sequence_fork = nullptr;
     backend.sequence_export = nullptr;
     backend.sequence_import = nullptr;
+    backend.model_set_budget = nullptr;
     backend.submit = Submit;
     return backend;
   }();

@@ -190,6 +190,46 @@ void Exhaustion(const Kit& kit, Check& check) {
   ExpectSameMemory(check, start, model.Memory(), "after all sequences were freed");
 }
 
+// Sequences keep what they hold and were promised when the budget becomes smaller.
+void LoweredBudget(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_SET_BUDGET, "set_budget");
+  const uint64_t tokens = kit.prompt();
+  Model model = kit.Open(Budget(kit, 3, tokens));
+  const auto set_budget = [&](uint64_t bytes) {
+    ErrorText error;
+    return kit.backend().model_set_budget(model.handle(), bytes, error.get());
+  };
+  const uint64_t start = model.Memory().budget;
+  ExpectCode(check, "a budget of 0", LS_INVALID_ARGUMENT, set_budget(0));
+  check.Expect(model.Memory().budget == start, "a refused budget changed the budget");
+
+  const std::vector<int32_t> ids = kit.Tokens(67, tokens);
+  Sequence sequence = model.Create(tokens);
+  sequence.Checkpoint();
+  const uint64_t lowered = FullBytes(model.info(), 1);
+  ExpectCode(check, "a budget below what is reserved", LS_OK, set_budget(lowered));
+  check.Expect(model.Memory().budget == lowered, "the budget is " +
+                                                     std::to_string(model.Memory().budget) +
+                                                     ", set was " + std::to_string(lowered));
+  for (const bool again : {false, true}) {
+    if (again) check.Expect(sequence.Truncate(0) == 0, "a lowered budget dropped the checkpoint");
+    model.Step(Prefill(sequence, ids));
+  }
+  Sequence other;
+  std::string error;
+  ls_code code = model.TryCreate(&other, &error);
+  if (code == LS_OK) code = other.TryReserve(tokens, &error);
+  ExpectCode(check, "a sequence beyond the lowered budget", LS_RESOURCE_EXHAUSTED, code);
+  other.Free();
+
+  ExpectCode(check, "a budget beyond the first one", LS_OK, set_budget(UINT64_MAX));
+  check.Expect(model.Memory().budget == start, "the budget is not the first one again");
+  model.Create(tokens);
+  sequence.Free();
+  ExpectCode(check, "a budget that is lowered while nothing is held", LS_OK, set_budget(lowered));
+  model.Create(1);
+}
+
 // Two sequences that share pages each need their own reservation, because each may need its own
 // copy of the pages.
 void ForksWithinBudget(const Kit& kit, Check& check) {
@@ -307,6 +347,7 @@ Checks MemoryChecks() {
       {"memory.exhaustion", &Exhaustion},
       {"memory.forks_within_budget", &ForksWithinBudget},
       {"memory.import_within_budget", &ImportWithinBudget},
+      {"memory.lowered_budget", &LoweredBudget},
       {"memory.reserve_limits", &ReserveLimits},
       {"memory.from_another_thread", &MemoryFromAnotherThread},
   };

@@ -79,7 +79,9 @@ void TableIsComplete(const ls_backend& backend, Check& check) {
   check.Expect(is_text(backend.version), "version is missing");
   constexpr uint64_t kSince1_0 = LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE |
                                  LS_CAP_QUANTISED_WEIGHTS | LS_CAP_IN_FLIGHT_TOKENS;
-  const uint64_t known = backend.abi_minor >= 1 ? kSince1_0 | LS_CAP_LOOK_AHEAD : kSince1_0;
+  uint64_t known = kSince1_0;
+  if (backend.abi_minor >= 1) known |= LS_CAP_LOOK_AHEAD;
+  if (backend.abi_minor >= 2) known |= LS_CAP_SET_BUDGET;
   check.Expect(backend.abi_minor > LS_ABI_MINOR || (backend.capabilities & ~known) == 0,
                "capabilities: a bit that this minor version does not define");
   check.Expect((backend.capabilities & LS_CAP_LOOK_AHEAD) == 0 ||
@@ -108,6 +110,12 @@ void TableIsComplete(const ls_backend& backend, Check& check) {
   expect(!forks || backend.sequence_fork != nullptr, "sequence_fork");
   expect(!snapshots || backend.sequence_export != nullptr, "sequence_export");
   expect(!snapshots || backend.sequence_import != nullptr, "sequence_import");
+  const bool sets_budget = (backend.capabilities & LS_CAP_SET_BUDGET) != 0;
+  check.Require(!sets_budget || backend.struct_size >= sizeof(ls_backend),
+                "struct_size: LS_CAP_SET_BUDGET needs at least " +
+                    std::to_string(sizeof(ls_backend)) + ", found " +
+                    std::to_string(backend.struct_size));
+  expect(!sets_budget || backend.model_set_budget != nullptr, "model_set_budget");
 }
 
 }  // namespace

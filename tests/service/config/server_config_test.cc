@@ -41,6 +41,7 @@ max_message_bytes: 1MiB
 max_transit_bytes: 3MiB
 plugin_directory: /plugins
 threads: 7
+memory_bytes: 5GiB
 grace: 1m30s
 log_level: debug
 scheduler:
@@ -83,6 +84,7 @@ TEST(ServerConfigTest, ReadsEveryKey) {
   EXPECT_EQ(config.max_transit_bytes, 3u << 20);
   EXPECT_EQ(config.plugin_directory, "/plugins");
   EXPECT_EQ(config.threads, 7u);
+  EXPECT_EQ(config.memory_bytes, uint64_t{5} << 30);
   EXPECT_EQ(config.grace, absl::Seconds(90));
   EXPECT_EQ(config.log_level, "debug");
   EXPECT_EQ(config.max_batch_tokens, 1024u);
@@ -266,8 +268,8 @@ const std::pair<const char*, const char*> kRefusals[] = {
     // Keys that are unknown or repeated.
     {"threads: 1\nthread: 2",
      "2: unknown key 'thread'; expected one of: listen, metrics_listen, max_message_bytes, "
-     "max_transit_bytes, plugin_directory, threads, grace, log_level, scheduler, connections, "
-     "sessions, models"},
+     "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, log_level, scheduler, "
+     "connections, sessions, models"},
     {"scheduler:\n  batch: 2",
      "2: scheduler: unknown key 'batch'; expected one of: max_batch_tokens, max_batch_sequences, "
      "max_open_turns, max_waiting_turns, stream_buffer_bytes, client_timeout, time_slice, "
@@ -279,8 +281,8 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "cache_bytes, options"},
     {"[a]: 1",
      "1: unknown key ''; expected one of: listen, metrics_listen, max_message_bytes, "
-     "max_transit_bytes, plugin_directory, threads, grace, log_level, scheduler, connections, "
-     "sessions, models"},
+     "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, log_level, scheduler, "
+     "connections, sessions, models"},
     {"threads: 1\nlisten: a:1\nthreads: 2", "3: key 'threads' is repeated"},
     {"sessions:\n  max: 1\n  max: 1", "3: sessions: key 'max' is repeated"},
     // A model needs a name of its own and a directory.

@@ -4,15 +4,18 @@
 namespace {
 
 enum Defect {
-  kNoTable,     // the exported function returns nullptr
-  kOtherMajor,  // the table has another ABI major version
-  kSmallTable,  // struct_size is too small
-  kNoName,      // the backend has no name
-  kNoSubmit,    // submit is missing, although every backend must have it
-  kNoFork,      // fork is missing, although the capability promises it
-  kForkless,    // no defect: both fork and its capability are missing
-  kNoGrid,      // the prefill grid is 0
-  kWideGrid,    // the prefill grid is longer than a step
+  kNoTable,      // the exported function returns nullptr
+  kOtherMajor,   // the table has another ABI major version
+  kSmallTable,   // struct_size is too small
+  kNoName,       // the backend has no name
+  kNoSubmit,     // submit is missing, although every backend must have it
+  kNoFork,       // fork is missing, although the capability promises it
+  kNoSetBudget,  // the table ends before model_set_budget, although the capability promises it
+  kOlderMinor,   // no defect: a table of ABI 1.1
+  kForGpus,      // no defect: it says that it is for GPUs
+  kForkless,     // no defect: both fork and its capability are missing
+  kNoGrid,       // the prefill grid is 0
+  kWideGrid,     // the prefill grid is longer than a step
 };
 
 ls_code InfoWithGrid(const ls_model* model, ls_model_info* info) {
@@ -24,7 +27,13 @@ ls_code InfoWithGrid(const ls_model* model, ls_model_info* info) {
 ls_backend Table() {
   ls_backend table = longstream::conformance::Minimal();
   if (DEFECT == kOtherMajor) table.abi_major = LS_ABI_MAJOR + 1;
-  if (DEFECT == kSmallTable) table.struct_size = sizeof(ls_backend) - 8;
+  if (DEFECT == kSmallTable) table.struct_size = LS_BACKEND_SIZE_1_0 - 8;
+  if (DEFECT == kNoSetBudget || DEFECT == kOlderMinor) {
+    table.abi_minor = 1;
+    table.struct_size = LS_BACKEND_SIZE_1_0;
+  }
+  if (DEFECT == kOlderMinor) table.capabilities &= ~uint64_t{LS_CAP_SET_BUDGET};
+  if (DEFECT == kForGpus) table.device = "cuda";
   if (DEFECT == kNoName) table.name = "";
   if (DEFECT == kNoSubmit) table.submit = nullptr;
   if (DEFECT == kNoFork || DEFECT == kForkless) table.sequence_fork = nullptr;

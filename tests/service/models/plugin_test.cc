@@ -67,13 +67,18 @@ TEST(PluginTest, RefusesAFileThatIsNotThere) {
 TEST(PluginTest, RefusesALibraryOrTableThatIsNotTheAbi) {
   EXPECT_EQ(Refusal("no_symbol"), "it exports no symbol longstream_backend");
   EXPECT_EQ(Refusal("no_table"), "longstream_backend() returned no table");
-  EXPECT_EQ(Refusal("other_major"), "built for backend ABI 2.1, this server needs 1.1");
-  EXPECT_EQ(Refusal("small_table"), "its table has " + std::to_string(sizeof(ls_backend) - 8) +
-                                        " bytes, ABI 1.0 needs at least " +
-                                        std::to_string(sizeof(ls_backend)));
+  EXPECT_EQ(Refusal("other_major"), "built for backend ABI 2.2, this server needs 1.2");
+  EXPECT_EQ(Refusal("small_table"), "its table has 176 bytes, ABI 1.0 needs at least 184");
   EXPECT_EQ(Refusal("no_name"), "name, device or version is missing in its table");
   EXPECT_EQ(Refusal("no_submit"), "the function submit is missing");
   EXPECT_EQ(Refusal("no_fork"), "the function sequence_fork is missing");
+  EXPECT_EQ(Refusal("no_set_budget"), "the function model_set_budget is missing");
+}
+
+TEST(PluginTest, ATableOfAnOlderMinorVersionIsAccepted) {
+  const auto plugin = Plugin::Load(kTestPlugins / "registry_older_minor.so");
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  EXPECT_FALSE((*plugin)->Can(LS_CAP_SET_BUDGET));
 }
 
 TEST(PluginDirectoryTest, ABrokenFileDoesNotKeepTheOthersFromLoading) {

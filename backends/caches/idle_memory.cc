@@ -1,0 +1,42 @@
+// When and how free pieces give their memory back.
+#include "backends/caches/idle_memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace longstream {
+namespace {
+
+// Giving back 32 MiB takes some milliseconds, in which the model computes nothing.
+constexpr uint64_t kMostMore = uint64_t{32} << 20;
+
+// Whether a piece in [first, last) is taken. Pieces after the last one that was ever taken count as
+// taken, because the pool's memory may end there or hold something else.
+bool AnyTaken(const IdPool& ids, size_t first, size_t last) {
+  for (size_t id = first; id < last; ++id) {
+    if (ids.IsTaken(id)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+uint64_t IdleBytesToReturn(uint64_t idle, uint64_t reserved, uint64_t limit) {
+  const uint64_t within_limit = limit - std::min(limit, reserved);
+  const uint64_t kept = std::min(reserved + kIdleBytesKept, within_limit);
+  return idle <= kept ? 0 : idle - kept + std::min(kept / 4, kMostMore);
+}
+
+void ReturnPieces(DeviceMemory& memory, size_t piece_bytes, const IdPool& ids, size_t first,
+                  size_t last) {
+  if (piece_bytes == 0) return;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  size_t begin = first * piece_bytes / page * page;
+  if (AnyTaken(ids, begin / piece_bytes, first)) begin += page;
+  size_t end = (last * piece_bytes + page - 1) / page * page;
+  if (AnyTaken(ids, last, (end + piece_bytes - 1) / piece_bytes)) end -= page;
+  if (begin < end) memory.Discard(begin, end - begin);
+}
+
+}  // namespace longstream

@@ -1,0 +1,206 @@
+// Keeps account of the host's memory while models are loaded.
+#include "service/models/memory_plan.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace longstream {
+namespace {
+
+constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+
+uint64_t Sum(uint64_t a, uint64_t b) { return a > kMost - b ? kMost : a + b; }
+uint64_t Rest(uint64_t whole, uint64_t part) { return whole - std::min(whole, part); }
+
+// About the size of the weights: that of the checkpoint's files.
+uint64_t ExpectedWeights(const std::string& directory) {
+  std::error_code error;
+  uint64_t bytes = 0;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().extension() != ".safetensors") continue;
+    std::error_code no_size;
+    const uint64_t size = std::filesystem::file_size(it->path(), no_size);
+    if (!no_size) bytes = Sum(bytes, size);
+  }
+  return bytes;
+}
+
+bool RunsOnHost(const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins) {
+  if (source.device != "auto") return source.device == "cpu";
+  return std::none_of(plugins.begin(), plugins.end(),
+                      [](const auto& plugin) { return plugin->device() != "cpu"; });
+}
+
+}  // namespace
+
+uint64_t ReserveOf(uint64_t limit) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  return std::clamp(limit / 8, std::min(64 * kMiB, limit / 4), 2048 * kMiB);
+}
+
+absl::Status CheckCacheBytes(uint64_t limit, std::span<const ModelSource> sources,
+                             std::span<const std::shared_ptr<const Plugin>> plugins) {
+  uint64_t sum = 0;
+  std::vector<std::string> asked;
+  for (const ModelSource& source : sources) {
+    if (source.cache_bytes_budget == 0 || !RunsOnHost(source, plugins)) continue;
+    sum = Sum(sum, source.cache_bytes_budget);
+    asked.push_back(absl::StrCat(source.name, " (", source.cache_bytes_budget, ")"));
+  }
+  if (sum <= Rest(limit, ReserveOf(limit))) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cache_bytes: the models ", absl::StrJoin(asked, ", "), " ask for ", sum,
+                   " bytes together; the process may use ", limit, " bytes of memory, of which ",
+                   ReserveOf(limit), " are kept as a reserve"));
+}
+
+MemoryPlan::MemoryPlan(uint64_t limit, uint64_t used, std::span<const ModelSource> sources,
+                       std::span<const std::shared_ptr<const Plugin>> plugins)
+    : limit_(limit), used_at_start_(used) {
+  if (limit == 0) return;
+  for (const ModelSource& source : sources) {
+    if (source.device != "auto" && source.device != "cpu") continue;
+    Entry entry;
+    entry.name = source.name;
+    entry.is_certain = RunsOnHost(source, plugins);
+    if (entry.is_certain) entry.own = ExpectedWeights(source.directory);
+    entry.fixed = source.cache_bytes_budget;
+    entry.need.batch = entry.fixed == 0 ? kMost : entry.fixed;
+    entries_.push_back(std::move(entry));
+  }
+}
+
+const MemoryPlan::Entry* MemoryPlan::Find(std::string_view name) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return entry.name == name; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+MemoryPlan::Entry* MemoryPlan::Find(std::string_view name) {
+  return const_cast<Entry*>(std::as_const(*this).Find(name));
+}
+
+std::vector<const MemoryPlan::Entry*> MemoryPlan::Sharing() const {
+  std::vector<const Entry*> sharing;
+  for (const Entry& entry : entries_) {
+    if (entry.HasShare()) sharing.push_back(&entry);
+  }
+  return sharing;
+}
+
+MemoryShares MemoryPlan::Divide() const {
+  std::vector<CacheNeed> needs;
+  for (const Entry* entry : Sharing()) needs.push_back(entry->need);
+  return DivideMemory(Left(), needs);
+}
+
+uint64_t MemoryPlan::Used() const {
+  uint64_t added = used_at_start_, expected = 0;
+  for (const Entry& entry : entries_) {
+    uint64_t& sum = entry.is_added ? added : expected;
+    sum = Sum(sum, entry.own);
+  }
+  return Sum(std::max(added, measured_), expected);
+}
+
+uint64_t MemoryPlan::Fixed() const {
+  uint64_t fixed = 0;
+  for (const Entry& entry : entries_) fixed = Sum(fixed, entry.HasShare() ? 0 : entry.fixed);
+  return fixed;
+}
+
+uint64_t MemoryPlan::Left() const {
+  return Rest(limit_, Sum(Sum(ReserveOf(limit_), Used()), Fixed()));
+}
+
+absl::Status MemoryPlan::NoRoom(std::string_view what) const {
+  std::vector<std::string> parts;
+  for (const Entry& entry : entries_) {
+    std::string caches = absl::StrCat(entry.need.least, " at least");
+    if (entry.fixed > 0) caches = absl::StrCat("cache_bytes ", entry.fixed);
+    if (entry.fixed == 0 && !entry.is_added) caches = "unknown";
+    parts.push_back(
+        absl::StrCat(entry.name, " (weights and workspace ", entry.own, ", caches ", caches, ")"));
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "memory: ", absl::string_view(what.data(), what.size()), "; the process may use ", limit_,
+      " bytes, of which ", ReserveOf(limit_), " are kept as a reserve and ", Used(),
+      " are for the program, weights and workspaces; models: ", absl::StrJoin(parts, ", ")));
+}
+
+HostBudget MemoryPlan::BudgetFor(std::string_view name) const {
+  HostBudget budget;
+  const Entry* const asking = Find(name);
+  if (asking == nullptr) return budget;  // there is no plan, or the model is for a GPU
+  if (asking->fixed > 0) {
+    budget.most = budget.share = asking->fixed;
+    const uint64_t fixed = Sum(Fixed(), asking->HasShare() ? asking->fixed : 0);
+    if (fixed > Rest(limit_, Sum(ReserveOf(limit_), Used()))) {
+      budget.refusal = NoRoom("the cache_bytes of the models do not fit");
+    }
+    return budget;
+  }
+  const std::vector<const Entry*> sharing = Sharing();
+  const auto found = std::find(sharing.begin(), sharing.end(), asking);
+  budget.most = Left();
+  const uint64_t share = Divide().bytes[static_cast<size_t>(found - sharing.begin())];
+  // An eighth is left for the model's own needs, which are not known before it is loaded.
+  budget.share = share - share / 8;
+  if (budget.share == 0) budget.refusal = NoRoom("nothing is left for caches");
+  return budget;
+}
+
+absl::Status MemoryPlan::Add(std::string_view name, uint64_t weights_and_workspace,
+                             const CacheNeed& need, uint64_t fixed) {
+  Entry* const entry = Find(name);
+  if (entry == nullptr) return absl::OkStatus();
+  entry->is_added = true;
+  entry->own = weights_and_workspace;
+  entry->need = need;
+  entry->fixed = fixed;
+  const uint64_t taken = Sum(Sum(ReserveOf(limit_), Used()), Fixed());
+  const std::vector<const Entry*> sharing = Sharing();
+  const std::vector<uint64_t> shares = Divide().bytes;
+  uint64_t needed = 0, shared = 0;
+  bool fits = taken <= limit_;
+  for (size_t i = 0; i < sharing.size(); ++i) {
+    const CacheNeed& other = sharing[i]->need;
+    needed = Sum(needed, std::max(other.least, other.held));
+    shared = Sum(shared, shares[i]);
+    fits &= shares[i] >= other.least;
+  }
+  if (fits && shared <= Left()) return absl::OkStatus();
+  absl::Status status = NoRoom(absl::StrCat(Sum(taken, needed), " bytes are needed"));
+  Remove(name);
+  return status;
+}
+
+void MemoryPlan::Remove(std::string_view name) {
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.name == name; });
+}
+
+void MemoryPlan::SetHeld(std::string_view name, uint64_t bytes) {
+  if (Entry* const entry = Find(name); entry != nullptr) entry->need.held = bytes;
+}
+
+std::vector<MemoryPlan::Share> MemoryPlan::Shares(bool* settled) const {
+  const std::vector<const Entry*> sharing = Sharing();
+  const MemoryShares divided = Divide();
+  *settled = divided.settled;
+  std::vector<Share> shares;
+  for (size_t i = 0; i < sharing.size(); ++i) {
+    if (!sharing[i]->is_added) continue;
+    // What the process holds may have grown by some bytes since Add has found enough.
+    shares.push_back({sharing[i]->name, std::max(divided.bytes[i], sharing[i]->need.least)});
+  }
+  return shares;
+}
+
+}  // namespace longstream

@@ -1,0 +1,102 @@
+// The memory of the host that the process may use, and how much of it each model gets for caches.
+#ifndef LONGSTREAM_SERVICE_MODELS_MEMORY_PLAN_H_
+#define LONGSTREAM_SERVICE_MODELS_MEMORY_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/models/memory_division.h"
+#include "service/models/served_model.h"
+
+namespace longstream {
+
+// The part of a limit that no cache gets: for messages, histories, tokenizers and what memory is
+// lost between allocations.
+uint64_t ReserveOf(uint64_t limit);
+
+// Checks, before a model is loaded, that the cache_bytes of the models fit into the memory that the
+// process may use. Counts only models that certainly run in the host's memory. RESOURCE_EXHAUSTED:
+// the message names the models, their bytes and the limit.
+absl::Status CheckCacheBytes(uint64_t limit, std::span<const ModelSource> sources,
+                             std::span<const std::shared_ptr<const Plugin>> plugins);
+
+// The plan changes while models are loaded: the weights of a model that is not loaded yet are
+// estimated from its files, and it is expected to need as much for its caches as the others get.
+// Models that give cache_bytes get these; the others share what remains (DivideMemory). A model on
+// a GPU takes nothing of the host's memory. A model that may run on a GPU or in the host's memory
+// is expected to take no more than a share of the host's, until it has been opened.
+//
+// Not thread-safe.
+class MemoryPlan {
+ public:
+  // `used`: bytes that the process holds before the first model is loaded. limit 0: no plan, every
+  // model may take all memory.
+  MemoryPlan(uint64_t limit, uint64_t used, std::span<const ModelSource> sources,
+             std::span<const std::shared_ptr<const Plugin>> plugins);
+
+  bool is_active() const { return limit_ > 0; }
+  uint64_t limit() const { return limit_; }
+
+  // The budget with which the model is opened in the host's memory. Its refusal is
+  // RESOURCE_EXHAUSTED if nothing is left for the model's caches, or if its cache_bytes do not fit
+  // beside those of the others.
+  HostBudget BudgetFor(std::string_view name) const;
+
+  // The model has been opened in the host's memory. `fixed`: its budget, if it cannot change any
+  // more; otherwise 0. RESOURCE_EXHAUSTED: there is too little memory for the model beside the
+  // others; it is then no part of the plan.
+  absl::Status Add(std::string_view name, uint64_t weights_and_workspace, const CacheNeed& need,
+                   uint64_t fixed);
+  // The model could not be loaded, or is not in the host's memory.
+  void Remove(std::string_view name);
+
+  // What the model's sessions have reserved.
+  void SetHeld(std::string_view name, uint64_t bytes);
+  // The bytes that the process holds now beside the caches. They count if they are more than what
+  // it held at the start plus weights and workspaces.
+  void SetUsed(uint64_t bytes) { measured_ = bytes; }
+
+  struct Share {
+    std::string name;
+    uint64_t bytes = 0;
+  };
+  // The shares of the added models whose budget is not fixed. *settled as in MemoryShares.
+  std::vector<Share> Shares(bool* settled) const;
+
+ private:
+  struct Entry {
+    std::string name;
+    uint64_t own = 0;        // weights and workspace
+    uint64_t fixed = 0;      // 0: the model has a share
+    bool is_certain = true;  // the model runs in the host's memory for certain
+    bool is_added = false;
+    CacheNeed need;
+
+    bool HasShare() const { return fixed == 0 || !(is_certain || is_added); }
+  };
+  const Entry* Find(std::string_view name) const;
+  Entry* Find(std::string_view name);
+  // The models without a fixed budget, and how the rest is divided among them.
+  std::vector<const Entry*> Sharing() const;
+  MemoryShares Divide() const;
+  uint64_t Used() const;
+  uint64_t Fixed() const;
+  // What is left for the caches of models without a fixed budget.
+  uint64_t Left() const;
+  absl::Status NoRoom(std::string_view what) const;
+
+  const uint64_t limit_;
+  const uint64_t used_at_start_;
+  uint64_t measured_ = 0;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_MODELS_MEMORY_PLAN_H_

@@ -1,0 +1,43 @@
+// When free memory of the heap goes back to the system.
+#ifndef LONGSTREAM_SERVICE_SERVING_HEAP_TRIM_H_
+#define LONGSTREAM_SERVICE_SERVING_HEAP_TRIM_H_
+
+#include <atomic>
+
+#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
+
+namespace longstream {
+
+// The allocator keeps what histories, messages and buffers have freed, unless it lies at the end of
+// a heap. malloc_trim gives it back, but threads that allocate meanwhile may have to wait for some
+// milliseconds. So it is called only after work that may have freed memory: soon if no turn runs or
+// no session is left, else seldom.
+class HeapTrim {
+ public:
+  // A call has been served that may free memory. Thread-safe.
+  void NoteWork() { has_worked_.store(true, std::memory_order_relaxed); }
+
+  // Whether to call malloc_trim now. One thread asks this about once a second.
+  bool IsDue(MonotonicTime now, bool has_turns, bool has_sessions) {
+    if (!has_worked_.load(std::memory_order_relaxed)) return false;
+    const absl::Duration period = has_turns ? kBusyPeriod : has_sessions ? kIdlePeriod : kNoPeriod;
+    if (now - last_ < period) return false;
+    // The turns that run now may free memory when they end.
+    if (!has_turns) has_worked_.store(false, std::memory_order_relaxed);
+    last_ = now;
+    return true;
+  }
+
+ private:
+  static constexpr absl::Duration kBusyPeriod = absl::Minutes(1);
+  static constexpr absl::Duration kIdlePeriod = absl::Seconds(5);
+  static constexpr absl::Duration kNoPeriod = absl::ZeroDuration();
+
+  std::atomic<bool> has_worked_{false};
+  MonotonicTime last_ = MonotonicTime::InfinitePast();
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVING_HEAP_TRIM_H_

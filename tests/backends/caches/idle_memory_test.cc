@@ -1,0 +1,190 @@
+// Memory of free pages and slots, and how it is given back to the system.
+#include "backends/caches/idle_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "backends/caches/sequence_cache.h"
+#include "backends/errors/error.h"
+#include "kernels/core/physical_memory.h"
+#include "tests/backends/caches/fake_ops.h"
+
+namespace longstream {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+TEST(IdleMemoryTest, HowMuchIsReturned) {
+  const struct {
+    uint64_t idle, reserved, limit, returned;  // in MiB
+  } cases[] = {
+      {0, 0, 1000, 0},           // nothing is idle
+      {8, 0, 1000, 0},           // what may always be kept
+      {9, 0, 1000, 1 + 2},       // a quarter more than necessary
+      {108, 100, 1000, 0},       // as much as is reserved
+      {112, 100, 1000, 4 + 27},  // a quarter of 108
+      {2000, 1000, 9000, 992 + 32},
+      {50, 60, 100, 10 + 10},  // together within the limit
+      {40, 60, 100, 0},
+      {40, 100, 100, 40},
+      {40, 120, 100, 40},  // the limit has been lowered
+  };
+  for (const auto& test : cases) {
+    EXPECT_EQ(IdleBytesToReturn(test.idle * kMiB, test.reserved * kMiB, test.limit * kMiB) / kMiB,
+              test.returned)
+        << test.idle << " idle, " << test.reserved << " reserved, limit " << test.limit;
+  }
+}
+
+TEST(IdPoolTest, TheHighestIdleIdsAreReturnedInRuns) {
+  IdPool ids;
+  ids.Prepare(10);
+  for (int32_t id = 0; id < 10; ++id) EXPECT_EQ(ids.Take(), id);
+  for (const int32_t id : {1, 2, 3, 5, 8, 9}) ids.Give(id);
+  EXPECT_EQ(ids.num_idle(), 6u);
+  std::vector<std::pair<size_t, size_t>> runs;
+  const auto note = [&](size_t first, size_t last) { runs.emplace_back(first, last); };
+  EXPECT_EQ(ids.ReturnIdle(4, note), 4u);
+  EXPECT_EQ(runs, (std::vector<std::pair<size_t, size_t>>{{8, 10}, {5, 6}, {3, 4}}));
+  EXPECT_EQ(ids.num_idle(), 2u);
+  EXPECT_EQ(ids.Take(), 1) << "the lowest free id, as before";
+  EXPECT_EQ(ids.num_idle(), 1u);
+  for (const int32_t id : {2, 3, 5, 8, 9, 10}) EXPECT_EQ(ids.Take(), id);
+  EXPECT_EQ(ids.num_idle(), 0u);
+  EXPECT_EQ(ids.ReturnIdle(4, note), 0u);
+  ids.Give(9);
+  EXPECT_EQ(ids.ReturnIdle(4, note), 1u);
+  EXPECT_EQ(runs.back(), (std::pair<size_t, size_t>{9, 10}));
+}
+
+// Pieces of many sizes, most of which share pages of the system with their neighbours. A piece that
+// is taken keeps its bytes. A page of the system without a taken piece loses them.
+TEST(IdleMemoryTest, TakenPiecesKeepTheirBytes) {
+  constexpr size_t kPieces = 200;
+  std::mt19937 random(1);
+  for (const size_t bytes : {64u, 1000u, 4096u, 5000u, 8192u, 12352u}) {
+    DeviceMemory memory(HostMemory(), bytes * (kPieces + 1), "pieces");
+    IdPool ids;
+    ids.Prepare(kPieces);
+    std::vector<bool> is_taken(kPieces, true);
+    const auto value = [](size_t id) { return static_cast<int>(id % 255 + 1); };
+    const auto fill = [&](size_t id) { std::memset(memory.data() + id * bytes, value(id), bytes); };
+    const auto give_back = [&](size_t first, size_t last) {
+      ReturnPieces(memory, bytes, ids, first, last);
+    };
+    for (size_t id = 0; id < kPieces; ++id) fill(static_cast<size_t>(ids.Take()));
+    fill(kPieces);  // the spare piece, which never has an id
+    for (int round = 0; round < 300; ++round) {
+      const size_t id = random() % kPieces;
+      if (is_taken[id]) {
+        ids.Give(static_cast<int32_t>(id));
+        is_taken[id] = false;
+      } else {
+        const auto taken = static_cast<size_t>(ids.Take());
+        is_taken[taken] = true;
+        fill(taken);
+      }
+      if (round % 5 == 0) ids.ReturnIdle(random() % 20, give_back);
+      for (size_t other = 0; other < kPieces; other += 7) {
+        if (!is_taken[other]) continue;
+        const std::byte* data = memory.data() + other * bytes;
+        ASSERT_EQ(static_cast<int>(data[0]), value(other)) << bytes << " bytes, piece " << other;
+        ASSERT_EQ(static_cast<int>(data[bytes - 1]), value(other)) << bytes << ", piece " << other;
+      }
+    }
+    for (size_t id = 0; id < kPieces; ++id) {
+      if (is_taken[id]) ids.Give(static_cast<int32_t>(id));
+    }
+    ids.ReturnIdle(kPieces, give_back);
+    const size_t whole = kPieces * bytes / 4096 * 4096;
+    for (size_t i = 0; i < whole; ++i) {
+      ASSERT_EQ(static_cast<int>(memory.data()[i]), 0) << bytes << " bytes, offset " << i;
+    }
+    EXPECT_EQ(static_cast<int>(memory.data()[kPieces * bytes]), value(kPieces))
+        << "the spare piece";
+  }
+}
+
+std::vector<std::unique_ptr<SequenceCache>> Sequences(CacheStore& store, size_t count,
+                                                      size_t tokens) {
+  std::vector<std::unique_ptr<SequenceCache>> sequences;
+  for (size_t i = 0; i < count; ++i) {
+    sequences.push_back(std::make_unique<SequenceCache>(store));
+    sequences.back()->Reserve(static_cast<int64_t>(tokens));
+    FakeStep(*sequences.back(), FakeTokens(tokens));
+    sequences.back()->Reserve(0);
+  }
+  return sequences;
+}
+
+CacheLayout LargeLayout() {
+  LayerCacheLayout paged, recurrent;
+  paged.paged = PagedLayout{.num_kv_heads = 4, .head_dim = 64};
+  recurrent.recurrent = RecurrentLayout{
+      .num_heads = 4, .num_kv_heads = 4, .key_dim = 64, .value_dim = 64, .gated = false};
+  return PlaceCaches({paged, recurrent}, DType::kF32);
+}
+
+// What FakeStep writes is at most what the budget counts. Some MiB more are the pages' lists.
+TEST(IdleMemoryTest, AStoreThatIsEmptyAgainHoldsLittle) {
+  CacheStore store(LargeLayout(), 0);
+  const uint64_t before = AnonymousMemory();
+  auto sequences = Sequences(store, 100, 400);
+  const uint64_t held = store.budget.reserved();
+  ASSERT_GT(held, 100 * kMiB);
+  EXPECT_GT(AnonymousMemory(), before + held / 2);
+  sequences.resize(50);
+  EXPECT_GT(AnonymousMemory(), before + held / 2) << "idle memory is kept for new sequences";
+  sequences.clear();
+  EXPECT_LT(AnonymousMemory(), before + 20 * kMiB);
+  EXPECT_LE(store.pages.idle_bytes() + store.slots.idle_bytes(), kIdleBytesKept);
+}
+
+// First slots take the whole budget, then pages do, then slots again.
+TEST(IdleMemoryTest, MemoryThatMovesBetweenPoolsIsWithinTheBudget) {
+  const CacheLayout layout = LargeLayout();
+  const uint64_t budget = 64 * kMiB;
+  CacheStore store(layout, budget);
+  const uint64_t before = AnonymousMemory();
+  const size_t slots = budget / (layout.state_bytes + layout.rollback_bytes + layout.page_bytes);
+  const auto long_tokens = static_cast<size_t>(
+      (budget - layout.state_bytes - layout.rollback_bytes) / layout.page_bytes * kPageTokens);
+  for (int round = 0; round < 2; ++round) {
+    Sequences(store, slots, 1);
+    EXPECT_LT(AnonymousMemory(), before + budget + 16 * kMiB);
+    Sequences(store, 1, long_tokens);
+    EXPECT_LT(AnonymousMemory(), before + budget + 16 * kMiB);
+    EXPECT_LE(store.pages.idle_bytes() + store.slots.idle_bytes() + store.budget.reserved(),
+              budget);
+  }
+}
+
+TEST(IdleMemoryTest, ALoweredBudgetStopsReservationsAndNothingElse) {
+  const CacheLayout layout = LayoutOf("full+window+recurrent");
+  const uint64_t budget = 100 * layout.page_bytes + 10 * (layout.ring_bytes + layout.state_bytes);
+  CacheStore store(layout, budget);
+  const auto tokens = FakeTokens(300);
+  const auto cache = Fed(store, tokens, /*reserve_more=*/100);
+  const uint64_t reserved = store.budget.reserved();
+  store.SetBudget(1);
+  EXPECT_EQ(store.budget.limit(), 1u);
+  EXPECT_EQ(store.budget.free(), 0u);
+  EXPECT_THROW(SequenceCache{store}, BackendError);
+  EXPECT_THROW(cache->Reserve(500), BackendError);
+  FakeStep(*cache, FakeTokens(10));
+  FakeFailedStep(*cache, FakeTokens(70));
+  EXPECT_EQ(cache->Truncate(0), 0) << "a rollback needs no new memory";
+  EXPECT_EQ(store.budget.reserved(), reserved);
+  store.SetBudget(UINT64_MAX);
+  EXPECT_EQ(store.budget.limit(), budget) << "the pools have no room for more";
+  cache->Reserve(500);
+}
+
+}  // namespace
+}  // namespace longstream
