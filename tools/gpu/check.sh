@@ -5,7 +5,7 @@
 # and runs in an unpacked longstream-gpu.tar.gz or in a checkout.
 #
 # The script prints a table and writes build/gpu/check.json. The time limits of the stages add up to
-# less than 8 minutes. The exit code is 0 if all stages that ran have passed. A stage that finds no
+# less than 9 minutes. The exit code is 0 if all stages that ran have passed. A stage that finds no
 # GPU is UNAVAILABLE and counts as not passed.
 set -uo pipefail
 cd "$(dirname "$0")/../.."

@@ -35,7 +35,7 @@ LAUNCHES = [
     ("decode attention, bf16", r"DecodeKernel<TileShape<BF16, 128, true>", 128, 75008),
     ("prefill attention, bf16, wgmma", r"PrefillKernel<WgmmaShape<128>", 256, 163840),
     ("prefill attention, bf16, mma.sync", r"PrefillKernel<TileShape<BF16, 128, false>", 128, 105472),
-    ("recurrence, decode", r"[^:]DecodeKernel<2>", 256, 2816),
+    ("recurrence, decode", r"[^:]DecodeKernel<2, false>", 256, 2816),
     ("recurrence, prefill scores", r"ScoreKernel<false>", 256, 34816),
     ("recurrence, prefill scores with gates", r"ScoreKernel<true>", 256, 71424),
     ("recurrence, prefill states", r"StateKernel<StateShape<2, true>", 256, 87812),
@@ -106,7 +106,7 @@ def main():
 
     kernels = []
     for entry in json.loads((arguments.build / "compile_commands.json").read_text()):
-        is_kernel = re.search(r"/kernels/cuda/\w+\.cu$", entry["file"])
+        is_kernel = re.search(r"/kernels/cuda/\w+/\w+\.cu$", entry["file"])
         if is_kernel and " -x cu " in entry["command"] and arguments.only in entry["file"]:
             kernels += kernels_of(ptxas_output(entry))
     for kernel, name in zip(kernels, demangled([kernel["name"] for kernel in kernels])):
