@@ -1,7 +1,7 @@
 # Commands for daily work. Each command installs the packages that it needs and builds in
 # build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test test-services bench golden tokenizer-parity check tidy bits fuzz asan tsan \
+.PHONY: help demo eval test test-services bench golden tokenizer-parity config-parity check tidy bits fuzz asan tsan \
         gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
@@ -62,6 +62,13 @@ tokenizer-parity: packages  ## Compare each tokenizer with a library from PyPI o
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target tokenizer_parity_test
 	@tools/golden/tokenizer_parity.sh --seed $(SEED) $(addprefix --directory ,$(DIRECTORIES))
+
+# To compare one family and leave the page as it is: FAMILIES=qwen3
+FAMILIES ?=
+config-parity: packages  ## Compare how config.json is read with transformers (10 minutes): docs/config-parity.md.
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target checkpoint_logits
+	@tools/golden/config_parity.sh $(addprefix --family ,$(FAMILIES))
 
 check: release  ## Run the checks: format, layers, names, lengths, pages, protos, symbols, lint of changes.
 	@tools/check/run_all.sh

@@ -172,9 +172,13 @@ class RopeReader {
     scaling.factor = rope_.FindNumber("factor", 1.0, kMaxFactor).value_or(implied);
     scaling.beta_fast = rope_.FindNumber("beta_fast", 1e-9, 1e9).value_or(32.0);
     scaling.beta_slow = rope_.FindNumber("beta_slow", 1e-9, 1e9).value_or(1.0);
-    scaling.truncate = rope_.FindBool("truncate").value_or(true);
+    // In transformers an absent key means true, and null means false.
+    scaling.truncate = rope_.FindBool("truncate").value_or(!rope_.IsNull("truncate"));
     // transformers reads this key beside the dictionaries of the layer types.
-    if (defaults_.dictionary == RopeDictionary::kByLayerType) RequireTrue(rope_, "truncate");
+    if (defaults_.dictionary == RopeDictionary::kByLayerType) {
+      RequireTrue(rope_, "truncate");
+      scaling.truncate = true;
+    }
     rope_.FindBool("finetuned");  // whether the model was trained with this scaling; no effect
     const double mscale = rope_.FindNumber("mscale", 0.0, 1e6).value_or(0.0);
     const double all = rope_.FindNumber("mscale_all_dim", 0.0, 1e6).value_or(0.0);
@@ -330,6 +334,13 @@ class LayersReader {
   // A dictionary for all layers counts for full attention alone if it is called rope_scaling.
   RopeOfLayers ByLayerType(const Dictionaries& found) {
     std::optional<Config> full = found.scaling;
+    if (full && full->Has("type") && !full->Has("rope_type") &&
+        full->Found("type") != "\"default\"") {
+      full->Unsupported("type",
+                        "must be called rope_type in this family, because releases of "
+                        "transformers differ in whether it counts, found " +
+                            full->Found("type"));
+    }
     std::optional<Config> window;
     if (found.parameters && !found.parameters->Keys().empty()) {
       const Config& rope = *found.parameters;
@@ -375,7 +386,7 @@ class LayersReader {
 }  // namespace
 
 RopeOfLayers ReadRope(const Config& config, const LoadOptions& options, const RopeShape& shape) {
-  const RopeOfLayers layers = LayersReader(config, shape).Read();
+  RopeOfLayers layers = LayersReader(config, shape).Read();
   if (!options.rope_scaling()) return layers;
   return LayersReader(config, shape).ReadOption(*options.rope_scaling(), layers);
 }

@@ -212,9 +212,12 @@ const Refusal kOtherMathematics[] = {
     {R"({"model_type": "olmo3", "rope_theta": 10000})",
      "rope_theta must be 500000 or stand in rope_parameters for each layer type, because releases "
      "of transformers differ in whether it counts in windows, found 10000"},
-    {R"({"model_type": "gemma3_text", "rope_scaling": {"type": "yarn", "factor": 2.0,
+    {R"({"model_type": "gemma3_text", "rope_scaling": {"rope_type": "yarn", "factor": 2.0,
          "truncate": false}})",
      "rope_scaling.truncate must be true, found false"},
+    {R"({"model_type": "gemma3_text", "rope_scaling": {"type": "linear", "factor": 2.0}})",
+     "rope_scaling.type must be called rope_type in this family, because releases of transformers "
+     "differ in whether it counts, found \"linear\""},
     {R"({"model_type": "phi3", "rope_scaling": {"type": "longrope",
          "original_max_position_embeddings": 2048}})",
      "rope_scaling.original_max_position_embeddings must stand beside the dictionary in this "

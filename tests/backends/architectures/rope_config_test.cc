@@ -102,12 +102,15 @@ TEST(RopeConfigTest, Yarn) {
   const RopeOfLayers implied = Read(R"({"original_max_position_embeddings": 160,
       "rope_scaling": {"type": "yarn", "original_max_position_embeddings": 99}})");
   ExpectFrequencies(implied.full, ramp, 1.138629436111989);
-  ExpectFrequencies(Read(R"({"rope_scaling": {"type": "yarn", "factor": 4.0, "beta_fast": 8.0,
-                             "original_max_position_embeddings": 160, "beta_slow": 2.0,
-                             "truncate": false, "mscale": 1.0, "mscale_all_dim": 0.5}})")
-                        .full,
-                    {1.0, 0.1714779, 0.011603971, 0.0024999999, 0.00053860858, 0.00011603974},
-                    1.0648216253695715);
+  for (const char* no : {"false", "null"}) {
+    ExpectFrequencies(Read(R"({"rope_scaling": {"type": "yarn", "factor": 4.0, "beta_fast": 8.0,
+                 "original_max_position_embeddings": 160, "beta_slow": 2.0, "mscale": 1.0,
+                 "mscale_all_dim": 0.5, "truncate": )" +
+                           std::string(no) + "}}")
+                          .full,
+                      {1.0, 0.1714779, 0.011603971, 0.0024999999, 0.00053860858, 0.00011603974},
+                      1.0648216253695715);
+  }
   EXPECT_EQ(Read(R"({"rope_scaling": {"type": "yarn", "factor": 4.0, "attention_factor": 0.75}})")
                 .full.magnitude,
             0.75f);

@@ -31,16 +31,6 @@ std::string TextOf(const std::string& path) {
   return text.str();
 }
 
-// With overrides, a dense checkpoint becomes one of the backend hwfa2.
-const BackendDefinition& BackendFor(const std::string& directory, bool overridden) {
-  if (overridden) return kBackends[1];
-  std::string why;
-  for (const BackendDefinition& backend : kBackends) {
-    if (backend.fit(Config(directory), &why) == 100) return backend;
-  }
-  throw std::runtime_error("no backend names " + directory + " its own: " + why);
-}
-
 template <typename Element>
 std::vector<Element> Elements(const SafetensorsFile& file, const std::string& name,
                               const std::string& type) {
@@ -55,6 +45,14 @@ std::vector<Element> Elements(const SafetensorsFile& file, const std::string& na
 }
 
 }  // namespace
+
+const BackendDefinition& BestBackend(const std::string& directory) {
+  std::string why;
+  for (const BackendDefinition& backend : kBackends) {
+    if (backend.fit(Config(directory), &why) == 100) return backend;
+  }
+  throw std::runtime_error("no backend names " + directory + " its own: " + why);
+}
 
 std::vector<std::string> GoldenDirectories() {
   std::vector<std::string> names;
@@ -106,7 +104,8 @@ std::unique_ptr<Model> OpenGoldenCase(const std::string& name, const std::string
   open.max_batch_sequences = 8;
   if (!device.host_memory()) open.cache_bytes_budget = uint64_t{64} << 20;
   open.host = &host;
-  return OpenModel(BackendFor(directory, overridden), open, ops, device);
+  // With overrides, a dense checkpoint becomes one of the backend hwfa2.
+  return OpenModel(overridden ? kBackends[1] : BestBackend(directory), open, ops, device);
 }
 
 }  // namespace longstream

@@ -28,6 +28,10 @@ struct GoldenCase {
 
 GoldenCase ReadGoldenCase(const std::string& name);
 
+// The backend that names a checkpoint its own (a fit of 100). Throws std::runtime_error if none
+// does.
+const BackendDefinition& BestBackend(const std::string& directory);
+
 // Opens a case's checkpoint with the backend that serves it, the case's overrides, and `options`:
 // members of a JSON object, separated by commas. `device`, which holds the model's memory, must
 // outlive the model.
