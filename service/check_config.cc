@@ -1,11 +1,14 @@
 // Prints what the plugin directory and the model directories hold.
 #include "service/check_config.h"
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "service/model_sources.h"
+#include "service/models/memory_plan.h"
 #include "service/models/model_check.h"
 #include "service/models/plugin.h"
 
@@ -44,6 +47,16 @@ int PrintModel(const ModelSource& source, Plugins plugins, std::ostream& out) {
   return 0;
 }
 
+// Prints the memory that the process may use. Returns the number of errors.
+int PrintMemory(uint64_t bytes, const std::vector<ModelSource>& sources, Plugins plugins,
+                std::ostream& out) {
+  out << "memory: " << bytes << " bytes\n";
+  const absl::Status status = CheckCacheBytes(bytes, sources, plugins);
+  if (status.ok()) return 0;
+  out << "  error: " << status.message() << "\n";
+  return 1;
+}
+
 }  // namespace
 
 int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
@@ -52,9 +65,11 @@ int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
   int errors = 0;
   if (directory.ok()) {
     errors += PrintPlugins(path, *directory, out);
-    for (const ModelSource& source : ModelSourcesOf(config)) {
+    const std::vector<ModelSource> sources = ModelSourcesOf(config);
+    for (const ModelSource& source : sources) {
       errors += PrintModel(source, directory->plugins, out);
     }
+    errors += PrintMemory(MemoryBytesOf(config), sources, directory->plugins, out);
   } else {
     out << "error: " << directory.status().message() << "\n";
     ++errors;

@@ -1,8 +1,11 @@
 // Finds plugins relative to the binary.
 #include "service/model_sources.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
+
+#include "kernels/core/physical_memory.h"
 
 namespace longstream {
 
@@ -30,6 +33,11 @@ std::vector<ModelSource> ModelSourcesOf(const ServerConfig& config) {
     sources.push_back(std::move(source));
   }
   return sources;
+}
+
+uint64_t MemoryBytesOf(const ServerConfig& config) {
+  const uint64_t there_is = PhysicalMemory();
+  return config.memory_bytes == 0 ? there_is : std::min(config.memory_bytes, there_is);
 }
 
 }  // namespace longstream

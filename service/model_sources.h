@@ -1,7 +1,8 @@
-// What a configuration says about plugins and models.
+// What a configuration says about plugins, models and memory.
 #ifndef LONGSTREAM_SERVICE_MODEL_SOURCES_H_
 #define LONGSTREAM_SERVICE_MODEL_SOURCES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@ namespace longstream {
 std::string PluginDirectoryOf(const ServerConfig& config);
 
 std::vector<ModelSource> ModelSourcesOf(const ServerConfig& config);
+
+// The memory of the host that the process may use: that of the machine or of its control group, or
+// less if the configuration says so.
+uint64_t MemoryBytesOf(const ServerConfig& config);
 
 }  // namespace longstream
 

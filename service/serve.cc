@@ -19,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "kernels/core/physical_memory.h"
 #include "kernels/core/thread_pool.h"
 #include "service/clock/monotonic_time.h"
 #include "service/config/server_config.h"
@@ -127,12 +126,6 @@ class ModelAnnouncer {
   GrpcServer* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
-// The memory that the process may use.
-uint64_t MemoryBytes(const ServerConfig& config) {
-  const uint64_t there_is = PhysicalMemory();
-  return config.memory_bytes == 0 ? there_is : std::min(config.memory_bytes, there_is);
-}
-
 // Returns null if the configuration wants no metrics port.
 absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(
     const ServerConfig& config, const std::shared_ptr<prometheus::Registry>& registry) {
@@ -165,9 +158,9 @@ int Fail(const JsonLog& log, const absl::Status& status) {
   return FailToStart(log, std::string_view(status.message().data(), status.message().size()));
 }
 
-using Plugins = std::vector<std::shared_ptr<const Plugin>>;
+using LoadedPlugins = std::vector<std::shared_ptr<const Plugin>>;
 
-absl::StatusOr<Plugins> LoadPlugins(const ServerConfig& config, const JsonLog& log) {
+absl::StatusOr<LoadedPlugins> LoadPlugins(const ServerConfig& config, const JsonLog& log) {
   const std::string directory = PluginDirectoryOf(config);
   absl::StatusOr<PluginDirectory> found = LoadPluginDirectory(directory);
   if (!found.ok()) return found.status();
@@ -191,10 +184,10 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   RedirectLibraryLogs([library_log = log](std::string_view library, std::string_view text) {
     library_log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
   });
-  const absl::StatusOr<Plugins> plugins = LoadPlugins(config, log);
+  const absl::StatusOr<LoadedPlugins> plugins = LoadPlugins(config, log);
   if (!plugins.ok()) return Fail(log, plugins.status());
   const std::vector<ModelSource> sources = ModelSourcesOf(config);
-  const uint64_t memory_bytes = MemoryBytes(config);
+  const uint64_t memory_bytes = MemoryBytesOf(config);
   if (absl::Status status = CheckCacheBytes(memory_bytes, sources, *plugins); !status.ok()) {
     return Fail(log, status);
   }

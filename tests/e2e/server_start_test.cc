@@ -92,6 +92,15 @@ TEST_F(ServerStartTest, CheckConfigNamesEveryFault) {
   EXPECT_THAT(run.log, HasSubstr("\nerrors: 3\n"));
 }
 
+TEST_F(ServerStartTest, CheckConfigCountsTheMemoryOfAllModels) {
+  const std::string half = minimal_.string() + ",cache_bytes=100000GiB";
+  const ServerRun run = CheckConfig({"--model", "a=" + half, "--model", "b=" + half});
+  EXPECT_EQ(run.exit_code, 1) << run.log;
+  EXPECT_THAT(run.log, HasSubstr("\nmemory: "));
+  EXPECT_THAT(run.log, HasSubstr("\n  error: cache_bytes"));
+  EXPECT_THAT(run.log, HasSubstr("\nerrors: 1\n"));
+}
+
 TEST_F(ServerStartTest, CheckConfigOfAWrongFileExitsWith1) {
   const TemporaryDirectory directory;
   directory.Write("server.yaml", "threads: many\n");
