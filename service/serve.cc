@@ -136,9 +136,9 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(
 // The number of threads that the server starts at least, besides those of the thread pool.
 size_t LeastThreads(const ServerConfig& config) {
   const size_t of_grpc = 8 + 2 * std::max(1u, std::thread::hardware_concurrency());
-  constexpr size_t kOfMetrics = 6;
+  constexpr size_t kOfPorts = 2;  // they accept connections for gRPC and for metrics
   constexpr size_t kOwn = 4;  // loading, expiry of sessions, long texts
-  return of_grpc + kOfMetrics + kOwn + config.models.size();
+  return of_grpc + kOfPorts + kOwn + config.models.size();
 }
 
 // Starts `count` threads at once and ends them again. Throws std::system_error if the system does
