@@ -253,8 +253,8 @@ TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
       run.log,
       "longstream-server: " + file +
           ":2: unknown key 'colour'; expected one of: listen, metrics_listen, "
-          "max_message_bytes, max_transit_bytes, plugin_directory, threads, grace, log_level, "
-          "scheduler, connections, sessions, models\n");
+          "max_message_bytes, max_transit_bytes, plugin_directory, threads, memory_bytes, grace, "
+          "log_level, scheduler, connections, sessions, models\n");
 
   run = FailToStart({"--config", directory.string()});
   EXPECT_EQ(run.exit_code, 2);

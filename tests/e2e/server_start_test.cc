@@ -93,7 +93,7 @@ TEST_F(ServerStartTest, CheckConfigNamesEveryFault) {
 }
 
 TEST_F(ServerStartTest, CheckConfigCountsTheMemoryOfAllModels) {
-  const std::string half = minimal_.string() + ",cache_bytes=100000GiB";
+  const std::string half = minimal_.string() + ",device=cpu,cache_bytes=100000GiB";
   const ServerRun run = CheckConfig({"--model", "a=" + half, "--model", "b=" + half});
   EXPECT_EQ(run.exit_code, 1) << run.log;
   EXPECT_THAT(run.log, HasSubstr("\nmemory: "));
