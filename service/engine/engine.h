@@ -171,8 +171,8 @@ class Engine {
   uint64_t FreeBytes() const;
   AdmissionBudget Budget() const;
   RunningTurns Running() const;
-  // A part of GivePlaces. Tells EnterQueue how many running turns compute, and how many of them
-  // hold or need a place.
+  // A part of GivePlaces. Tells EnterQueue how many turns have left the queue, how many running
+  // turns compute, and how many of them hold or need a place.
   void PublishRoom(size_t computing, size_t need_place) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::shared_ptr<ServedModel> model_;  // shared with callers that describe the model
@@ -193,7 +193,8 @@ class Engine {
 
   // Only the engine thread uses these members.
   using Turns = StepPipeline::Turns;
-  Turns waiting_;  // ordered by priority, then arrival
+  Turns waiting_;              // ordered by priority, then arrival
+  size_t num_left_queue_ = 0;  // turns that left waiting_ and still count in num_waiting_
   Turns running_;
   StepPipeline pipeline_;  // composes steps of the turns in running_ that hold a place
   PlaceShares place_shares_;

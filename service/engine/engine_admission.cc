@@ -78,7 +78,9 @@ bool Engine::AdmitWaiting() {
   for (size_t i = 0; i < waits.size(); ++i) {
     waits[i]->set_times_overtaken(round.waiting()[i].times_overtaken);
   }
-  LeaveQueue(num_waiting - waiting_.size());
+  // They count as waiting until GivePlaces has counted them again. Otherwise the queue would look
+  // empty meanwhile, and take more turns than it may.
+  num_left_queue_ += num_waiting - waiting_.size();
   return any_ended;
 }
 

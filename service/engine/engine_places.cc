@@ -1,6 +1,7 @@
 // Places in the batch: decides which of the running turns take part in the next steps.
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -47,6 +48,7 @@ void Engine::PublishRoom(size_t computing, size_t need_place) {
   const size_t places = options_.max_batch_sequences;
   const size_t room = std::min(left(places, need_place), left(options_.max_open_turns, computing));
   absl::MutexLock lock(&mutex_);
+  num_waiting_ -= std::exchange(num_left_queue_, 0);
   num_parked_ = left(need_place, places);
   // While a turn waits, every turn that arrives waits behind it.
   room_ = waiting_.empty() ? room : 0;

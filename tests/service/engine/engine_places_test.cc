@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "tests/service/engine/engine_fixture.h"
@@ -83,19 +84,27 @@ class LongTurns {
   void Start(TestEngine& engine, size_t count, Priority priority,
              const std::function<void()>& on_token) {
     for (size_t i = 0; i < count; ++i) {
-      readers_.push_back(std::make_unique<Reader>(
+      auto reader = std::make_unique<Reader>(
           NewTurn(WithPriority(Generate(engine.Open(), "long", kEndless, readers_.size() + 1),
                                priority)),
-          [on_token](uint64_t) { on_token(); }));
-      EXPECT_TRUE(engine.Start(readers_.back()->shared()).ok());
+          [on_token](uint64_t) { on_token(); });
+      const std::shared_ptr<SessionTurn> turn = reader->shared();
+      {
+        absl::MutexLock lock(&mutex_);
+        readers_.push_back(std::move(reader));
+      }
+      EXPECT_TRUE(engine.Start(turn).ok());
     }
   }
+  // Any thread may call it. Turns that are started later are not cancelled.
   void CancelAll() {
+    absl::MutexLock lock(&mutex_);
     for (const auto& reader : readers_) reader->turn().Cancel();
   }
   const std::vector<std::unique_ptr<Reader>>& readers() const { return readers_; }
 
  private:
+  absl::Mutex mutex_;  // one thread adds readers while the engine's thread cancels them
   std::vector<std::unique_ptr<Reader>> readers_;
 };
 
