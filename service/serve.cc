@@ -137,7 +137,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(
 size_t LeastThreads(const ServerConfig& config) {
   const size_t of_grpc = 8 + 2 * std::max(1u, std::thread::hardware_concurrency());
   constexpr size_t kOfPorts = 2;  // they accept connections for gRPC and for metrics
-  constexpr size_t kOwn = 4;  // loading, expiry of sessions, long texts
+  constexpr size_t kOwn = 4;      // loading, expiry of sessions, long texts
   return of_grpc + kOfPorts + kOwn + config.models.size();
 }
 
