@@ -1,4 +1,4 @@
-// What a configuration says about plugins, models and memory.
+// The plugin directory, the models and the memory that a configuration names.
 #ifndef LONGSTREAM_SERVICE_MODEL_SOURCES_H_
 #define LONGSTREAM_SERVICE_MODEL_SOURCES_H_
 

@@ -17,7 +17,7 @@ namespace longstream {
 
 using Json = nlohmann::json;
 
-// What the objects of one file share.
+// State that all objects of one file share.
 struct Config::Shared {
   bool ignores_unknown = false;
   bool has_own_class = false;  // the file has auto_map

@@ -16,7 +16,7 @@ uint64_t Product(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? kMost : product;
 }
 
-// What it takes to raise each share to `level`, or to its goal if that is less.
+// The bytes that raise each share to `level`, or to its goal if that is less.
 uint64_t Missing(std::span<const uint64_t> goals, std::span<const uint64_t> shares,
                  uint64_t level) {
   uint64_t missing = 0;

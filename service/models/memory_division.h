@@ -10,7 +10,7 @@
 
 namespace longstream {
 
-// What a model needs for its caches, in bytes. UINT64_MAX: more than there is. A model that is not
+// The bytes that a model needs for its caches. UINT64_MAX: more than there is. A model that is not
 // loaded yet has a batch of UINT64_MAX and zeros, so that an equal part is kept for it.
 struct CacheNeed {
   uint64_t least = 0;    // for a session of one token

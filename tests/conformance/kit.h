@@ -57,6 +57,8 @@ class Kit {
   uint32_t prompt() const { return prompt_; }
   uint32_t tail() const { return 2 * grid_ + 24; }
 
+  // Whether the backend runs on a device other than the host.
+  bool IsOnDevice() const;
   bool Has(uint64_t capabilities) const {
     return (backend_.capabilities & capabilities) == capabilities;
   }
@@ -74,8 +76,6 @@ class Kit {
   }
 
  private:
-  bool IsOnDevice() const;
-
   const ls_backend& backend_;
   const Target target_;
   TestHost host_;

@@ -171,23 +171,27 @@ void ExpectSame(Check& check, const std::string& where, const Trace& expected, c
   }
 }
 
+double Deviation(const float* row, size_t size) {
+  double sum = 0.0;
+  double sum_of_squares = 0.0;
+  for (size_t i = 0; i < size; ++i) {
+    sum += row[i];
+    sum_of_squares += double{row[i]} * row[i];
+  }
+  const double mean = sum / static_cast<double>(size);
+  return std::sqrt(std::max(0.0, sum_of_squares / static_cast<double>(size) - mean * mean));
+}
+
 double RelativeDifference(const std::vector<float>& a, const std::vector<float>& b, size_t row) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   double largest = 0.0;
   for (size_t begin = 0; begin < a.size(); begin += row) {
-    double sum = 0.0;
-    double sum_of_squares = 0.0;
     double difference = 0.0;
     for (size_t i = begin; i < begin + row; ++i) {
-      sum += a[i];
-      sum_of_squares += double{a[i]} * a[i];
       const double here = std::abs(double{a[i]} - b[i]);
       difference = here <= difference ? difference : here;  // a NaN in `here` stays
     }
-    const double mean = sum / static_cast<double>(row);
-    const double deviation =
-        std::sqrt(std::max(0.0, sum_of_squares / static_cast<double>(row) - mean * mean));
-    const double relative = difference == 0.0 ? 0.0 : difference / deviation;
+    const double relative = difference == 0.0 ? 0.0 : difference / Deviation(&a[begin], row);
     if (!(relative <= std::numeric_limits<double>::max())) {
       return std::numeric_limits<double>::infinity();
     }

@@ -69,6 +69,9 @@ void ExpectSame(Check& check, const std::string& where, const Trace& expected, c
 // Returns a number as text for people, even if the number is very small.
 std::string Text(double number);
 
+// The standard deviation of a row's numbers. NaN or infinity if a number is.
+double Deviation(const float* row, size_t size);
+
 // Returns the largest |a - b| over all rows, in standard deviations of the row of `a`. a and b have
 // rows of `row` numbers. Returns infinity if a number is NaN or the sizes differ.
 double RelativeDifference(const std::vector<float>& a, const std::vector<float>& b, size_t row);

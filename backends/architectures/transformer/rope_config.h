@@ -11,7 +11,7 @@
 
 namespace longstream {
 
-// What a config's dictionary of RoPE applies to.
+// The layers to which a config's dictionary of RoPE applies.
 enum class RopeDictionary {
   kAny,         // to all layers, or it holds a dictionary for each layer type
   kOne,         // to all layers; others are refused

@@ -59,7 +59,7 @@ class Account {
         slice_(std::max(1.0, elapsed_)) {}
 
   const PlaceShares& shares() const { return shares_; }
-  // What the group will have had after one more slice.
+  // The time that the group will have had after one more slice.
   double After(size_t group) const { return shares_.had[group] + slice_ * CostOfSlice(group); }
   // A turn of the group begins a slice. It is charged in advance, so a short turn is charged too.
   void Charge(size_t group) { shares_.had[group] = After(group); }

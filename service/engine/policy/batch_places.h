@@ -30,7 +30,7 @@ struct PlaceShares {
   std::array<double, kNumGroups> had{};
 };
 
-// What changes before the next step. Each list holds indices of candidates, in the order of the
+// The changes before the next step. Each list holds indices of candidates, in the order of the
 // changes.
 struct PlaceChanges {
   std::vector<uint32_t> yields;  // lose their place

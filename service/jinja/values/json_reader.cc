@@ -24,7 +24,7 @@ constexpr uint64_t kSharedBytes = 16 + kBlockBytes;
 // The index of a large dict has a node for each key.
 constexpr uint64_t kIndexNodeBytes = 32 + sizeof(std::pair<std::string, size_t>) + kBlockBytes;
 
-// What the bytes of a text take, without the Text itself.
+// The memory that the bytes of a text take, without the Text itself.
 uint64_t BytesOf(const std::string& text) {
   constexpr size_t kInlineBytes = 15;  // a std::string holds a short text itself
   const uint64_t runs = sizeof(TextRun) + kBlockBytes;

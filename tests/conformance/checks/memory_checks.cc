@@ -2,7 +2,6 @@
 // of all bytes.
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <thread>
 
 #include "tests/conformance/checks.h"
@@ -100,8 +99,7 @@ void BytesByKind(const Kit& kit, Check& check) {
 // Whether the model has one pool for pages and another for rings and states, as on a device. Then
 // either pool may run out before the budget does.
 bool HasPools(const Kit& kit, const ls_model_info& info) {
-  return std::strcmp(kit.backend().device, "cpu") != 0 && PageBytes(info, 1) > 0 &&
-         FullBytes(info, 0) > 0;
+  return kit.IsOnDevice() && PageBytes(info, 1) > 0 && FullBytes(info, 0) > 0;
 }
 
 // Returns options with a budget for `count` sequences that reserve `tokens` tokens each, and for

@@ -171,17 +171,6 @@ class Runner {
     }
   }
 
-  static double Deviation(const float* row, size_t size) {
-    double sum = 0.0;
-    double sum_of_squares = 0.0;
-    for (size_t i = 0; i < size; ++i) {
-      sum += row[i];
-      sum_of_squares += double{row[i]} * row[i];
-    }
-    const double mean = sum / static_cast<double>(size);
-    return std::sqrt(std::max(0.0, sum_of_squares / static_cast<double>(size) - mean * mean));
-  }
-
   Model& tested_;
   Model& reference_;
   const RandomSteps settings_;

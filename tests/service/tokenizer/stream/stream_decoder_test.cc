@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <random>
 #include <string>
 #include <string_view>
@@ -115,20 +116,25 @@ TEST(StreamDecoder, GivesTextAndPositionOfEachToken) {
   }
 }
 
+// Up to 20 tokens of up to 4 bytes: lead bytes, continuation bytes and ASCII, so that characters
+// are complete, incomplete and invalid.
+std::vector<std::string> RandomTokens(std::mt19937& random) {
+  constexpr std::string_view kBytes = "ab\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xFF\xED\xA0";
+  std::vector<std::string> tokens(1 + random() % 20);
+  for (std::string& token : tokens) {
+    for (size_t n = random() % 5; n > 0; --n) token += kBytes[random() % kBytes.size()];
+  }
+  return tokens;
+}
+
 // For random bytes in random tokens: the deltas joined equal Decode of the tokens, each delta is
 // UTF-8, and the positions rise to the number of tokens.
 TEST(StreamDecoder, AgreesWithDecode) {
   std::mt19937 random(11);
-  // Lead bytes, continuation bytes and ASCII, so that characters are complete, incomplete and
-  // invalid.
-  constexpr std::string_view kBytes = "ab\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xFF\xED\xA0";
   for (int trial = 0; trial < 2000; ++trial) {
-    std::vector<std::string> tokens(1 + random() % 20);
-    std::vector<int32_t> ids;
-    for (std::string& token : tokens) {
-      for (size_t n = random() % 5; n > 0; --n) token += kBytes[random() % kBytes.size()];
-      ids.push_back(static_cast<int32_t>(ids.size()));
-    }
+    const std::vector<std::string> tokens = RandomTokens(random);
+    std::vector<int32_t> ids(tokens.size());
+    std::iota(ids.begin(), ids.end(), 0);
     const ListTokenizer tokenizer(tokens);
     StreamDecoder decoder(tokenizer, Matcher({"aab", "\u20acb\u20ac"}));
     const std::string whole = tokenizer.Decode(ids);
@@ -160,14 +166,10 @@ TEST(StreamDecoder, AgreesWithDecode) {
 // joined equal Decode of the tokens.
 TEST(StreamDecoder, AnotherDecoderGoesOnAfterAPause) {
   std::mt19937 random(12);
-  constexpr std::string_view kBytes = "ab\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xFF\xED\xA0";
   for (int trial = 0; trial < 2000; ++trial) {
-    std::vector<std::string> tokens(1 + random() % 20);
-    std::vector<int32_t> ids;
-    for (std::string& token : tokens) {
-      for (size_t n = random() % 5; n > 0; --n) token += kBytes[random() % kBytes.size()];
-      ids.push_back(static_cast<int32_t>(ids.size()));
-    }
+    const std::vector<std::string> tokens = RandomTokens(random);
+    std::vector<int32_t> ids(tokens.size());
+    std::iota(ids.begin(), ids.end(), 0);
     const ListTokenizer tokenizer(tokens);
     std::string text;
     std::string incomplete;
