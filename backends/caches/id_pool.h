@@ -51,6 +51,9 @@ class IdPool {
   // pool.
   bool IsTaken(size_t id) const { return id >= states_.size() || states_[id] == State::kTaken; }
 
+  // Whether the id is neither taken nor idle.
+  bool IsEmpty(size_t id) const { return id >= states_.size() || states_[id] == State::kEmpty; }
+
   // Makes up to `most` idle ids free but not idle, the highest ones first. Calls
   // give_back(first, last) for each run [first, last) of neighbours. Returns the number of ids.
   template <typename GiveBack>

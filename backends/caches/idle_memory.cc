@@ -4,12 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace longstream {
 namespace {
 
 // Giving back 32 MiB takes some milliseconds, in which the model computes nothing.
 constexpr uint64_t kMostMore = uint64_t{32} << 20;
+
+// The largest page that the system gives for one write (DeviceMemory::SetPieceBytes).
+constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
 
 // Whether a piece in [first, last) is taken. Pieces after the last one that was ever taken count as
 // taken, because the pool's memory may end there or hold something else.
@@ -31,6 +35,14 @@ uint64_t IdleBytesToReturn(uint64_t idle, uint64_t reserved, uint64_t limit) {
 void ReturnPieces(DeviceMemory& memory, size_t piece_bytes, const IdPool& ids, size_t first,
                   size_t last) {
   if (piece_bytes == 0) return;
+  // A write to one piece may have given memory to all of its huge page, so also to pieces that
+  // nobody has taken since. Their memory is returned with their neighbour's.
+  const auto base = reinterpret_cast<uintptr_t>(memory.data());
+  const size_t spare = memory.size() / piece_bytes - 1;
+  const uintptr_t huge_begin = (base + first * piece_bytes) / kHugePage * kHugePage;
+  while (first > 0 && base + first * piece_bytes > huge_begin && ids.IsEmpty(first - 1)) --first;
+  const uintptr_t huge_end = (base + last * piece_bytes + kHugePage - 1) / kHugePage * kHugePage;
+  while (last < spare && base + last * piece_bytes < huge_end && ids.IsEmpty(last)) ++last;
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   size_t begin = first * piece_bytes / page * page;
   if (AnyTaken(ids, begin / piece_bytes, first)) begin += page;

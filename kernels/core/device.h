@@ -123,7 +123,7 @@ class Device {
 
 // The host's own memory, for the reference and the CPU ops. A HostDevice never changes, so all
 // threads may share one.
-class HostDevice final : public Device {
+class HostDevice : public Device {
  public:
   // PreferBandwidth spreads memory over these nodes.
   explicit HostDevice(std::vector<int> nodes = NodesToSpreadOver()) : nodes_(std::move(nodes)) {}
