@@ -108,9 +108,9 @@ struct TokenizerSpec {
   double unk_score = 0;
   bool single_precision = false;  // round sums of scores to float, as SentencePiece does
 
-  // The user-defined symbols of SentencePiece: texts of the vocabulary, in ascending order. A
-  // symbol in a text always becomes its token; if several begin at one place, the longest counts.
-  // Symbols are neither normalized nor merged.
+  // The user-defined symbols of SentencePiece: texts of the vocabulary, in ascending order. Symbols
+  // are not normalized. BPE makes a symbol in the text one token and merges it with nothing; if
+  // several begin at one place, the longest counts. A unigram model goes by their scores.
   std::vector<std::string> symbols;
 
   std::vector<AddedToken> added_tokens;
