@@ -182,6 +182,9 @@ void ReadNormalizer(const Model& model, const TokenizerConfig& config, Tokenizer
     NormalizerStep& step = add(Kind::kPrepend);
     step.text = kMark;
     step.scheme = config.legacy ? PrependScheme::kAlways : PrependScheme::kFirst;
+    // If the map removes a whole text, the library removes the prefix only as an extra space.
+    step.to_emptied =
+        !normalizer.precompiled_charsmap().empty() && !normalizer.remove_extra_whitespaces();
   }
   NormalizerStep& spaces = add(Kind::kReplace);
   spaces.pattern = {" ", true};
