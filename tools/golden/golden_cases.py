@@ -220,7 +220,8 @@ CASES = FAMILY_CASES | OVERRIDE_CASES | {
         ),
         "store": to_sala,
         "edges": [64, 128],
-        "note": "MiniCPM-SALA's keys: attention without QK-norm and positions, gates, multipliers",
+        "note": "MiniCPM-SALA's keys: attention without QK-norm and positions, gates, multipliers, "
+        "two names of lightning layers, `mup_denominator` ≠ L",
     },
     "hypenet_published_odd": {
         "dtype": "float16",

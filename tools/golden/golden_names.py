@@ -1,5 +1,7 @@
 """Maps a family's names of keys and tensors to Llama's names, which golden_reference.py uses."""
 
+import itertools
+
 import torch
 
 # Gemma 3's config class gives these values to keys that its releases omit.
@@ -177,9 +179,10 @@ def to_mpt(config, tensors):
 def from_sala(config):
     """Returns MiniCPM-SALA's config with the keys of HypeNet's published profile."""
     layers, width = config["num_hidden_layers"], config["hidden_size"]
-    kinds = {"minicpm4": "attn", "lightning-attn": "lightning-attn"}
+    kinds = {"minicpm4": "attn"}
+    mixers = [kinds.get(name, "lightning-attn") for name in config["mixer_types"]]
     return config | {
-        "model_type": "hypenet", "mixer_types": [kinds[name] for name in config["mixer_types"]],
+        "model_type": "hypenet", "mixer_types": mixers,
         "use_qk_norm": False, "lightning_use_qk_norm": config["qk_norm"],
         "lightning_use_output_norm": config["use_output_norm"],
         "lightning_use_output_gate": config["use_output_gate"],
@@ -191,8 +194,10 @@ def from_sala(config):
 
 def to_sala(config, tensors):
     """Returns the config and the tensors with the names of openbmb/MiniCPM-SALA, and a config with
-    dense attention for the whole context."""
-    kinds = {"attn": "minicpm4", "lightning-attn": "lightning-attn"}
+    dense attention for the whole context. Its lightning layers have the three names that the
+    authors' code reads, in turn."""
+    spellings = itertools.cycle(("lightning-attn", "lightning", "lightning_attn"))
+    mixers = ["minicpm4" if name == "attn" else next(spellings) for name in config["mixer_types"]]
     used = {"qk_norm": True, "use_output_norm": True, "use_output_gate": True}
     sparse = {
         "kernel_size": 32, "kernel_stride": 16, "init_blocks": 1, "block_size": 64,
@@ -203,7 +208,7 @@ def to_sala(config, tensors):
     kept = {key: value for key, value in config.items() if key not in own}
     return kept | used | {
         "architectures": ["MiniCPMSALAForCausalLM"], "model_type": "minicpm_sala",
-        "mixer_types": [kinds[name] for name in config["mixer_types"]], "sparse_config": sparse,
+        "mixer_types": mixers, "sparse_config": sparse, "mup_denominator": 32,
         "scale_emb": 12, "scale_depth": 1.4, "max_position_embeddings": 4096,
         "dim_model_base": round(config["logit_scale"] * config["hidden_size"]), "rand_init": False,
     }, tensors

@@ -330,6 +330,9 @@ BYTE_LEVEL = {
     "tekken": lambda: byte_level(TEKKEN_PATTERN),
     "afmoe": lambda: byte_level(*AFMOE_PATTERNS),
     "minicpm5": lambda: byte_level(r"\p{N}{1,3}", LLAMA3_PATTERN.replace("{1,3}", "+")),
+    "nfd": lambda: byte_level(CL100K_PATTERN, normalizer=normalizers.NFD()),
+    "nfkc": lambda: byte_level(CL100K_PATTERN, normalizer=normalizers.NFKC()),
+    "nfkd": lambda: byte_level(CL100K_PATTERN, normalizer=normalizers.NFKD()),
 }
 PIECES = {
     "llama2": llama2, "mistral": mistral, "phi3": phi3, "gemma": gemma,

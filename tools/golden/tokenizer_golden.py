@@ -212,7 +212,9 @@ def make_families(arguments, words):
         cases = WIDE_CASES if arguments.wide else 250 if name in LARGE else 50
         parts = () if name in BYTE_LEVEL else PIECE_PARTS
         generator = TextGenerator(f"{name} {arguments.seed}", words, parts)
-        texts = [generator.text(arguments.pieces) for _ in range(cases)]
+        make_text = getattr(family, "text", None)
+        texts = [make_text(generator.random) if make_text else generator.text(arguments.pieces)
+                 for _ in range(cases)]
         texts = [text for text in texts if text]
         decodes = cases if arguments.wide else cases // 5 if name in LARGE else cases // 2
         make_family(name, family, arguments.out / name, texts, decodes, generator)

@@ -7,6 +7,7 @@ each part is encoded separately.
 
 import io
 import json
+import random
 import re
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, sentencepiece_model_pb2
@@ -16,6 +17,7 @@ from tokenizer_texts import TRAINING_SEED, TextGenerator, stdlib_words
 
 SPACE = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"  # Unicode's
 SYMBOLS = ["\n\n", MARK * 2, MARK * 3, "<start_of_turn>", "[INST]", "word", "--"]
+TIE_LETTERS = "abcé"
 
 
 def train(rules=None, **options):
@@ -40,10 +42,40 @@ def bpe(**options):
                  remove_extra_whitespaces=False, **options)
 
 
+def with_ties():
+    """Returns the bytes of a unigram model whose scores are multiples of 0.1, so that many texts
+    have several best sequences. Every fourth piece of several letters is user-defined."""
+    draw = random.Random(TRAINING_SEED)
+    proto = sentencepiece_model_pb2.ModelProto()
+    kinds = proto.SentencePiece
+
+    def add(text, kind):
+        proto.pieces.add(piece=text, type=kind, score=-draw.randint(1, 40) / 10)
+
+    add("<unk>", kinds.UNKNOWN)
+    add("<s>", kinds.CONTROL)
+    add("</s>", kinds.CONTROL)
+    longer = [draw.choice(("", "", MARK)) + "".join(draw.choices(TIE_LETTERS, k=draw.randint(2, 4)))
+              for _ in range(80)]
+    for i, text in enumerate(dict.fromkeys([*TIE_LETTERS, MARK, *longer])):
+        add(text, kinds.USER_DEFINED if len(text) > 1 and i % 4 == 0 else kinds.NORMAL)
+    proto.trainer_spec.model_type = proto.trainer_spec.UNIGRAM
+    proto.normalizer_spec.name = "identity"
+    return proto.SerializeToString()
+
+
+def text_with_ties(draw):
+    return "".join(draw.choices(TIE_LETTERS * 3 + " z", k=draw.randint(1, 40)))
+
+
 class Family:
-    def __init__(self, make, wide_only=False, **config):
+    """A model and its tokenizer_config.json. `text` makes a random text from a random.Random; by
+    default TextGenerator makes the texts."""
+
+    def __init__(self, make, wide_only=False, text=None, **config):
         self.make = make
         self.wide_only = wide_only
+        self.text = text
         self.config = config
 
 
@@ -65,6 +97,7 @@ FAMILIES = {
     "spm_unigram_bytes": Family(
         lambda: train(vocab_size=900, model_type="unigram", byte_fallback=True,
                       normalization_rule_name="identity", remove_extra_whitespaces=False)),
+    "spm_unigram_ties": Family(with_ties, text=text_with_ties),
     "spm_nfkc": Family(lambda: train(vocab_size=500, model_type="unigram"), wide_only=True),
 }
 
@@ -158,8 +191,10 @@ def make_cases(reference, texts, decodes, generator):
         encode.append([text, *lists[:1 if lists[0] == lists[1] else 2]])
     size = len(reference.pieces)
     lists = [case[1] for case in encode[:decodes - decodes // 2] if case[1]]
+    everything, bytes_of_models, others = (0, size - 1), (0, 258), (259, size - 1)
+    ranges = (everything, bytes_of_models, others) if size > 259 else (everything,)
     for _ in range(decodes // 2):
-        first, last = generator.choice(((0, size - 1), (0, 258), (259, size - 1)))
+        first, last = generator.choice(ranges)
         lists.append([generator.randint(first, last) for _ in range(generator.randint(1, 12))])
     decode = [[ids, reference.decode(ids, False), reference.decode(ids, True)] for ids in lists]
     return encode, decode

@@ -82,7 +82,9 @@ void SetMixers(const Config& config, const std::vector<std::string>& types,
   }
   for (size_t i = 0; i < types.size(); ++i) {
     const auto named = std::find_if(mixers.begin(), mixers.end(), [&](const NamedMixer& mixer) {
-      return types[i] == mixer.name || types[i] == mixer.other_spelling;
+      const auto& others = mixer.other_spellings;
+      return types[i] == mixer.name ||
+             std::find(others.begin(), others.end(), types[i]) != others.end();
     });
     if (named != mixers.end()) {
       spec->layers[i] = named->mixer;

@@ -24,6 +24,8 @@ ModelSpec HypenetPlan(const Config& config, const LoadOptions& options);
 // How configs with lightning layers name their keys, and the values that absent keys have.
 struct LightningDialect {
   std::string_view attention = "attn";  // the name of attention layers in mixer_types
+  // What mixer_types may call lightning layers besides lightning-attn and lightning_attn.
+  std::optional<std::string_view> lightning;
   bool attention_qk_norm = true;
   bool attention_rope = true;  // the value of attn_use_rope if it is absent
   bool used = false;           // the value of the keys of gates and norms if they are absent
@@ -37,7 +39,7 @@ struct LightningDialect {
 struct NamedMixer {
   std::string_view name;
   MixerSpec mixer;
-  std::optional<std::string_view> other_spelling{};
+  std::vector<std::string_view> other_spellings{};
 };
 // Sets each layer to the mixer that `types` names. Refuses other names, and types for another
 // number of layers; `where` ends the sentence that lists the names.

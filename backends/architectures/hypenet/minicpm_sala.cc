@@ -10,6 +10,7 @@ namespace longstream {
 namespace {
 
 constexpr LightningDialect kDialect = {.attention = "minicpm4",
+                                       .lightning = "lightning",
                                        .attention_qk_norm = false,
                                        .attention_rope = false,
                                        .used = true,
@@ -18,13 +19,9 @@ constexpr LightningDialect kDialect = {.attention = "minicpm4",
                                        .output_gate = "use_output_gate"};
 
 // Embeddings are multiplied by scale_emb, branches by scale_depth / sqrt(L), logits by
-// dim_model_base / d.
+// dim_model_base / d. L is num_hidden_layers, also if mup_denominator is another number.
 void ReadMultipliers(const Config& config, ModelSpec* spec) {
   const auto layers = static_cast<int64_t>(spec->layers.size());
-  if (config.FindInteger("mup_denominator", 1, kMaxLayers).value_or(layers) != layers) {
-    config.Unsupported("mup_denominator", "must be num_hidden_layers = " + std::to_string(layers) +
-                                              ", found " + config.Found("mup_denominator"));
-  }
   const double embedding = config.FindNumber("scale_emb", 1e-9, 1e9).value_or(12.0);
   const double depth = config.FindNumber("scale_depth", 1e-9, 1e9).value_or(1.4);
   const double base = config.FindNumber("dim_model_base", 1.0, 1e9).value_or(256.0);
@@ -58,7 +55,8 @@ ModelSpec MiniCpmSalaPlan(const Config& config, const LoadOptions& options) {
   PublishedLayers(config, kDialect, &spec);
   ReadMultipliers(config, &spec);
   LimitToDense(config, options, &spec);
-  config.RefuseUnknown("the backend hypenet", {"rand_init"});
+  // The authors' model does not read mup_denominator. Draft models for speculative decoding do.
+  config.RefuseUnknown("the backend hypenet", {"mup_denominator", "rand_init"});
   return spec;
 }
 

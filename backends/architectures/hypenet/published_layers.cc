@@ -116,8 +116,10 @@ void PublishedLayers(const Config& config, const LightningDialect& dialect, Mode
   const MixerSpec base = spec->layers.front();
   const MixerSpec attention = AttentionLayer(config, dialect, base);
   const MixerSpec lightning = LightningLayer(config, dialect, base);
+  std::vector<std::string_view> spellings = {"lightning_attn"};
+  if (dialect.lightning) spellings.push_back(*dialect.lightning);
   SetMixers(config, config.Strings("mixer_types"),
-            {{dialect.attention, attention}, {"lightning-attn", lightning, "lightning_attn"}},
+            {{dialect.attention, attention}, {"lightning-attn", lightning, spellings}},
             /*where=*/"", spec);
 }
 

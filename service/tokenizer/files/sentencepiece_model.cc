@@ -100,7 +100,6 @@ absl::Status ReadPieces(const Model& model, int vocab_size, TokenizerSpec* spec)
   };
   std::vector<Scored> pieces;
   float least = std::numeric_limits<float>::max();
-  float greatest = std::numeric_limits<float>::lowest();
   for (int32_t id = 0; id < model.pieces_size(); ++id) {
     const Piece& piece = model.pieces(id);
     if (absl::Status status = CheckPiece(piece, id, vocab_size); !status.ok()) return status;
@@ -109,7 +108,6 @@ absl::Status ReadPieces(const Model& model, int vocab_size, TokenizerSpec* spec)
       pieces.push_back({piece.piece(), id, is_symbol, piece.score()});
       if (is_symbol) continue;
       least = std::min(least, piece.score());
-      greatest = std::max(greatest, piece.score());
       continue;
     }
     spec->reserved.emplace_back(piece.piece(), id);
@@ -124,11 +122,13 @@ absl::Status ReadPieces(const Model& model, int vocab_size, TokenizerSpec* spec)
   std::sort(pieces.begin(), pieces.end(),
             [](const Scored& a, const Scored& b) { return a.text < b.text; });
   for (Scored& piece : pieces) {
-    // The score of a symbol must be greater than the score of every other sequence of pieces with
-    // the same text.
-    constexpr double kLess = 0.1;
-    const double of_symbol = static_cast<float>(piece.text.size()) * greatest - kLess;
-    spec->scores.push_back(piece.is_symbol ? of_symbol : double{piece.score});
+    // The score of a symbol in the model does not count. The library gives symbols scores that are
+    // greater than those of other pieces, which are logarithms of probabilities. So a symbol is
+    // chosen unless it overlaps other tokens.
+    constexpr double kScoreOfByte = 0.1;
+    const auto of_symbol =
+        static_cast<float>(kScoreOfByte * static_cast<double>(piece.text.size() - 1));
+    spec->scores.push_back(piece.is_symbol ? of_symbol : piece.score);
     if (piece.is_symbol) spec->symbols.push_back(piece.text);
     spec->vocabulary.emplace_back(std::move(piece.text), piece.id);
   }
@@ -182,6 +182,9 @@ void ReadNormalizer(const Model& model, const TokenizerConfig& config, Tokenizer
     NormalizerStep& step = add(Kind::kPrepend);
     step.text = kMark;
     step.scheme = config.legacy ? PrependScheme::kAlways : PrependScheme::kFirst;
+    // If the map removes a whole text, the library removes the prefix only as an extra space.
+    step.to_emptied =
+        !normalizer.precompiled_charsmap().empty() && !normalizer.remove_extra_whitespaces();
   }
   NormalizerStep& spaces = add(Kind::kReplace);
   spaces.pattern = {" ", true};

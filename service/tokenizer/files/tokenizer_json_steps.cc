@@ -183,11 +183,13 @@ void ReadTemplate(const JsonView& processor, int vocab_size, TokenizerSpec* spec
 
 void ReadNormalizer(const JsonView& normalizer, TokenizerSpec* spec) {
   using Kind = NormalizerStep::Kind;
+  static const std::map<std::string, Kind, std::less<>> forms = {
+      {"NFC", Kind::kNfc}, {"NFD", Kind::kNfd}, {"NFKC", Kind::kNfkc}, {"NFKD", Kind::kNfkd}};
   for (const JsonView& part : Steps(normalizer, "normalizers")) {
     const std::string type = part["type"].String();
     NormalizerStep step;
-    if (type == "NFC") {
-      step.kind = Kind::kNfc;
+    if (const auto form = forms.find(type); form != forms.end()) {
+      step.kind = form->second;
     } else if (type == "Prepend") {
       step.kind = Kind::kPrepend;
       step.text = part["prepend"].String();

@@ -106,6 +106,8 @@ void AddSteps(const TokenizerSpec& spec, Fingerprint* fingerprint) {
       fingerprint->AddNumber(flag);
     }
     fingerprint->AddNumber(static_cast<uint64_t>(step.scheme));
+    // Only then, so that the fingerprints of other tokenizers stay the same.
+    if (step.to_emptied) fingerprint->AddNumber(1);
   }
   fingerprint->AddNumber(spec.pre_tokenizer.size());
   for (const PreTokenizerStep& step : spec.pre_tokenizer) {

@@ -34,13 +34,16 @@ struct PatternSpec {
 // One step of the normalizer. It is applied to each text between added tokens.
 struct NormalizerStep {
   enum class Kind {
-    kNfc,             // converts to Unicode normalization form C
+    kNfc,             // converts to a normalization form of Unicode, as do kNfd, kNfkc, kNfkd
     kPrepend,         // puts `text` before the texts that `scheme` names, unless they are empty
     kReplace,         // replaces each match of `pattern` by `text`
     kStrip,           // removes white space at the ends (`left`, `right`)
     kCharsmap,        // applies the characters map `text` (charsmap.h) to each grapheme
     kSentencePiece,   // applies the map `text` as SentencePiece does: longest match first
     kCollapseSpaces,  // removes spaces at the ends, and all but the first of each run
+    kNfd,
+    kNfkc,
+    kNfkd,
   };
   Kind kind = Kind::kNfc;
   std::string text;
@@ -48,6 +51,7 @@ struct NormalizerStep {
   bool left = false;
   bool right = false;
   PrependScheme scheme = PrependScheme::kAlways;
+  bool to_emptied = false;  // kPrepend also puts `text` where other steps have left no text
 };
 
 // How a split treats the matches of a pattern and the texts between them.
@@ -108,9 +112,9 @@ struct TokenizerSpec {
   double unk_score = 0;
   bool single_precision = false;  // round sums of scores to float, as SentencePiece does
 
-  // The user-defined symbols of SentencePiece: texts of the vocabulary, in ascending order. A
-  // symbol in a text always becomes its token; if several begin at one place, the longest counts.
-  // Symbols are neither normalized nor merged.
+  // The user-defined symbols of SentencePiece: texts of the vocabulary, in ascending order. Symbols
+  // are not normalized. BPE makes a symbol in the text one token and merges it with nothing; if
+  // several begin at one place, the longest counts. A unigram model goes by their scores.
   std::vector<std::string> symbols;
 
   std::vector<AddedToken> added_tokens;

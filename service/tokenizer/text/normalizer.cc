@@ -9,14 +9,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/tokenizer/text/nfc.h"
+#include "service/tokenizer/text/unicode_form.h"
 #include "service/tokenizer/text/utf8.h"
 #include "service/tokenizer/text/white_space.h"
 
 namespace longstream {
 namespace {
 
-// ICU counts bytes in 32 bits, and normalization form C may make a text three times as long.
+// ICU counts bytes in 32 bits. A third of the range is left so that sums of lengths cannot
+// overflow.
 constexpr size_t kMaxBytes = 0x7FFFFFFF / 3;
 
 constexpr std::string_view kMark = "\u2581";  // SentencePiece's mark for a space
@@ -174,7 +175,13 @@ absl::StatusOr<std::string_view> Normalizer::RunStep(const Step& step, std::stri
   absl::Status status;
   switch (step.spec.kind) {
     case NormalizerStep::Kind::kNfc:
-      return NormalizeNfc(text, out);
+      return NormalizeUnicode(UnicodeForm::kNfc, text, out);
+    case NormalizerStep::Kind::kNfd:
+      return NormalizeUnicode(UnicodeForm::kNfd, text, out);
+    case NormalizerStep::Kind::kNfkc:
+      return NormalizeUnicode(UnicodeForm::kNfkc, text, out);
+    case NormalizerStep::Kind::kNfkd:
+      return NormalizeUnicode(UnicodeForm::kNfkd, text, out);
     case NormalizerStep::Kind::kPrepend:
       if (!PutsPrefix(step.spec.scheme, place)) return text;
       out->append(step.spec.text).append(text);
@@ -208,8 +215,9 @@ absl::StatusOr<std::string_view> Normalizer::RunStep(const Step& step, std::stri
 absl::StatusOr<std::string_view> Normalizer::Run(std::string_view text, TextPlace place,
                                                  std::string* buffer) const {
   std::string next;
+  if (text.empty()) return text;
   for (const Step& step : steps_) {
-    if (text.empty()) break;
+    if (text.empty() && !step.spec.to_emptied) continue;
     next.clear();
     const absl::StatusOr<std::string_view> result = RunStep(step, text, place, &next);
     if (!result.ok()) return result.status();

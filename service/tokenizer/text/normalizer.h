@@ -27,7 +27,7 @@ class Normalizer {
   // Returns the normalized text: a part of `text` if the steps only remove text at its ends,
   // otherwise *buffer. `place` decides whether a prefix is put before the text. O(n log n).
   // INVALID_ARGUMENT: the result of a step is longer than 2 GiB / 3. Other errors as for
-  // NormalizeNfc and Regex::Find. REQUIRES: text is UTF-8 and shorter than 2 GiB / 3.
+  // NormalizeUnicode and Regex::Find. REQUIRES: text is UTF-8 and shorter than 2 GiB / 3.
   absl::StatusOr<std::string_view> Run(std::string_view text, TextPlace place,
                                        std::string* buffer) const;
 

@@ -196,13 +196,28 @@ TEST(MiniCpmSalaTest, ReadsMultipliers) {
   EXPECT_EQ(spec.logit_multiplier, 0.25f);
 }
 
+// The authors' code of MiniCPM-SALA reads a third spelling.
+TEST(MiniCpmSalaTest, AllSpellingsOfLightning) {
+  const ModelSpec spec =
+      PlanSala(R"({"mixer_types": ["lightning", "lightning_attn", "lightning-attn"]})");
+  for (const MixerSpec& mixer : spec.layers) EXPECT_EQ(mixer.kind, MixerKind::kLightning);
+}
+
+// Branches are scaled by the number of layers, as in the authors' code.
+TEST(MiniCpmSalaTest, MupDenominatorHasNoEffect) {
+  for (const char* changes : {R"({"mup_denominator": 32})", R"({"mup_denominator": null})",
+                              R"({"mup_denominator": "<absent>"})"}) {
+    EXPECT_FLOAT_EQ(PlanSala(changes).residual_multiplier, 1.4f / std::sqrt(3.0f)) << changes;
+  }
+}
+
 TEST(MiniCpmSalaTest, Defaults) {
   std::string why;
   EXPECT_EQ(HypenetFit(Edited(kSala, "{}"), &why), 100);
   const ModelSpec silent = PlanSala(
       R"({"qk_norm": "<absent>", "use_output_norm": "<absent>", "use_output_gate": "<absent>",
           "attn_use_output_gate": "<absent>", "attn_use_rope": "<absent>", "scale_emb": "<absent>",
-          "mup_denominator": "<absent>", "dim_model_base": "<absent>"})");
+          "dim_model_base": "<absent>"})");
   EXPECT_EQ(silent.layers[1].qk_norm, QkNorm::kHead);
   EXPECT_TRUE(silent.layers[1].output_norm);
   EXPECT_TRUE(silent.layers[1].output_gate && silent.layers[0].output_gate);
@@ -220,7 +235,6 @@ TEST(MiniCpmSalaTest, IsDense) {
 }
 
 const Refusal kSalaOtherMathematics[] = {
-    {R"({"mup_denominator": 32})", "mup_denominator must be num_hidden_layers = 3, found 32"},
     {R"({"mixer_types": ["minicpm4", "attn", "minicpm4"]})",
      "mixer_types must hold minicpm4 and lightning-attn only, found \"attn\" in layer 1"},
     {R"({"sparse_config": {"acme": 1}})",
@@ -249,6 +263,8 @@ const Refusal kPublishedOtherMathematics[] = {
     {R"({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]})",
      "model_type must be hypenet or minicpm_sala for the backend hypenet, found \"qwen3\""},
     {R"({"hypenet_profile": "v3"})", "hypenet_profile must be published or chunked, found \"v3\""},
+    {R"({"mixer_types": ["attn", "lightning", "attn"]})",
+     "mixer_types must hold attn and lightning-attn only, found \"lightning\" in layer 1"},
     {R"({"mixer_types": ["attn", "gdn", "attn"]})",
      "mixer_types must hold attn and lightning-attn only, found \"gdn\" in layer 1"},
     {R"({"mixer_types": ["attn", "attn", "gated-rnn"]})",

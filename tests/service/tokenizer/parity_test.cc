@@ -102,8 +102,8 @@ INSTANTIATE_TEST_SUITE_P(Families, ParityTest, testing::ValuesIn(Families()),
 
 constexpr char kFamilies[] =
     "afmoe bloom cohere2 exaone4 flags gemma gpt2 gpt_oss llama2 llama3 minicpm5 mistral "
-    "mpt olmo3 phi3 qwen3 splits spm_gemma spm_llama spm_mistral spm_unigram "
-    "spm_unigram_bytes tekken unfused unigram unigram_bytes unknown";
+    "mpt nfd nfkc nfkd olmo3 phi3 qwen3 splits spm_gemma spm_llama spm_mistral spm_unigram "
+    "spm_unigram_bytes spm_unigram_ties tekken unfused unigram unigram_bytes unknown";
 
 TEST(ParityData, HasTheFamilies) {
   const std::vector<std::string> expected = absl::StrSplit(kFamilies, ' ');

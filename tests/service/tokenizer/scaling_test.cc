@@ -39,6 +39,8 @@ std::vector<std::pair<std::string, std::string>> Texts() {
       {"marks out of order", "e" + Repeated("\u0301", kBytes / 2) + Repeated("\u0316", kBytes / 2)},
       {"marks alternating", "e" + Repeated("\u0301\u0316")},
       {"marks that decompose", "e" + Repeated("\u0f73\u0344")},
+      {"halfwidth marks", "e" + Repeated("\uff9e\u0301")},
+      {"the longest decomposition", Repeated("\ufdfa")},
       {"letters that join backwards", Repeated("\u09be")},
       {"jamo", Repeated("\u1112\u1161\u11ab")},
       {"vowels without a consonant", Repeated("\u1161")},
@@ -61,7 +63,8 @@ TEST_P(ScalingTest, EncodesInLinearTime) {
 
 INSTANTIATE_TEST_SUITE_P(Families, ScalingTest,
                          testing::Values("gpt2", "llama3", "qwen3", "flags", "llama2", "mistral",
-                                         "gemma", "gpt_oss", "afmoe", "unigram", "unigram_bytes"),
+                                         "gemma", "gpt_oss", "afmoe", "unigram", "unigram_bytes",
+                                         "nfd", "nfkc", "nfkd"),
                          [](const auto& family) { return std::string(family.param); });
 
 TEST(ScalingTest, StripsWhiteSpaceInLinearTime) {

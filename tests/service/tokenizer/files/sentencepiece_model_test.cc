@@ -99,6 +99,17 @@ TEST_F(SentencePieceModelTest, KnowsUnigramModels) {
   EXPECT_EQ(tokenizer->Decode(Encode(*tokenizer, "  def   x ")), "def x");
 }
 
+// The map of the model replaces U+200B by nothing.
+TEST_F(SentencePieceModelTest, PutsASpaceBeforeATextThatTheMapRemoves) {
+  WriteModel("spm_unigram");
+  EXPECT_EQ(Encode(*Loaded(), "\u200b"), Ids());
+  WriteModel("spm_unigram", [](Model& model) {
+    model.mutable_normalizer_spec()->set_remove_extra_whitespaces(false);
+  });
+  EXPECT_EQ(Loaded()->Decode(Encode(*Loaded(), "x\u200b")), "x");
+  EXPECT_EQ(Encode(*Loaded(), "\u200b").size(), 1u);
+}
+
 TEST_F(SentencePieceModelTest, IsNotReadBesideATokenizerJson) {
   WriteModel("spm_llama");
   std::ifstream json(LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/gpt2/tokenizer.json");

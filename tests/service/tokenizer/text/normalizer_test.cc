@@ -67,6 +67,10 @@ TEST(Normalizer, PrependsToWhatIsNotEmpty) {
   first.scheme = PrependScheme::kFirst;
   EXPECT_EQ(Normalized({first}, "a"), "_a");
   EXPECT_EQ(Normalized({first}, "a", TextPlace::kNewPiece), "a");
+  first.to_emptied = true;
+  EXPECT_EQ(Normalized({Strip(true, true), first}, "  "), "_");
+  EXPECT_EQ(Normalized({first}, ""), "");
+  EXPECT_EQ(Normalized({Strip(true, true), first}, "  ", TextPlace::kContinues), "");
 }
 
 TEST(Normalizer, Replaces) {
@@ -86,6 +90,10 @@ TEST(Normalizer, StripsWhiteSpaceOfUnicode) {
 TEST(Normalizer, AppliesStepsInOrder) {
   EXPECT_EQ(Normalized({Step(Kind::kNfc), Prepend(" "), Replace(" ", true, "_")}, "e\u0301 x"),
             "_\u00e9_x");
+  EXPECT_EQ(
+      Normalized({Step(Kind::kNfkc), Replace("fi", true, "x"), Step(Kind::kNfd)}, "\ufb01\u00e9"),
+      "xe\u0301");
+  EXPECT_EQ(Normalized({Step(Kind::kNfkd)}, "\u1e9b\u0323"), "s\u0323\u0307");
 }
 
 TEST(Normalizer, CollapsesSpaces) {

@@ -1,5 +1,5 @@
 // Uses ICU, but sorts long runs of combining marks before.
-#include "service/tokenizer/text/nfc.h"
+#include "service/tokenizer/text/unicode_form.h"
 
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
@@ -9,6 +9,7 @@
 #include <unicode/unistr.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -29,22 +30,26 @@ constexpr size_t kLongRun = 64;
 // byte below 0xCC.
 bool MayBeMark(unsigned char lead_byte) { return lead_byte >= 0xCC; }
 
-// Whether the full decomposition of a character begins with a combining mark.
+// Whether the full decomposition of a character begins with a combining mark, in at least one of
+// the forms. U+FF9E and U+FF9F are the only characters that become marks in the compatibility
+// forms.
 bool BeginsWithMark(char32_t c) {
-  return u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_LEAD_CANONICAL_COMBINING_CLASS) != 0;
+  return u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_LEAD_CANONICAL_COMBINING_CLASS) !=
+             0 ||
+         c == 0xFF9E || c == 0xFF9F;
 }
 
-// Appends a run of marks, decomposed and in canonical order. The result is canonically equivalent,
+// Appends a run of marks, decomposed and in canonical order. The result is equivalent in this form,
 // and ICU does not have to move any mark.
-void AppendOrdered(const icu::Normalizer2& nfc, std::string_view run, std::string* out) {
+void AppendOrdered(const icu::Normalizer2& form, std::string_view run, std::string* out) {
   std::vector<std::pair<uint8_t, UChar32>> marks;  // combining class, code point
   icu::UnicodeString decomposition;
   for (size_t offset = 0; offset < run.size();) {
     const auto c = static_cast<UChar32>(NextCodePoint(run, &offset));
-    if (!nfc.getDecomposition(c, decomposition)) decomposition = icu::UnicodeString(c);
+    if (!form.getDecomposition(c, decomposition)) decomposition = icu::UnicodeString(c);
     for (int32_t i = 0; i < decomposition.length(); i = decomposition.moveIndex32(i, 1)) {
       const UChar32 part = decomposition.char32At(i);
-      marks.emplace_back(nfc.getCombiningClass(part), part);
+      marks.emplace_back(form.getCombiningClass(part), part);
     }
   }
   const auto by_class = [](const auto& a, const auto& b) { return a.first < b.first; };
@@ -64,7 +69,7 @@ void AppendOrdered(const icu::Normalizer2& nfc, std::string_view run, std::strin
 
 // Returns the text with every long run of marks in canonical order: `text` itself if it has no long
 // run, otherwise *buffer.
-std::string_view OrderLongRuns(const icu::Normalizer2& nfc, std::string_view text,
+std::string_view OrderLongRuns(const icu::Normalizer2& form, std::string_view text,
                                std::string* buffer) {
   size_t copied = 0;  // the first `copied` bytes of text are in *buffer
   for (size_t offset = 0; offset < text.size();) {
@@ -81,7 +86,7 @@ std::string_view OrderLongRuns(const icu::Normalizer2& nfc, std::string_view tex
     }
     if (length < kLongRun) continue;
     buffer->append(text.substr(copied, begin - copied));
-    AppendOrdered(nfc, text.substr(begin, end - begin), buffer);
+    AppendOrdered(form, text.substr(begin, end - begin), buffer);
     copied = end;
   }
   if (copied == 0) return text;
@@ -89,19 +94,29 @@ std::string_view OrderLongRuns(const icu::Normalizer2& nfc, std::string_view tex
   return *buffer;
 }
 
-// Two normalizers of form C: `newest` for all characters of ICU's Unicode version, and
+// Two normalizers of a form: `newest` for all characters of ICU's Unicode version, and
 // `of_unicode_9` for the characters of Unicode 9 only.
-struct Normalizers {
+struct FormNormalizers {
   const icu::Normalizer2* newest = nullptr;
-  icu::UnicodeSet known;
   std::optional<icu::FilteredNormalizer2> of_unicode_9;
+};
+
+struct Normalizers {
+  std::array<FormNormalizers, 4> forms;  // in the order of UnicodeForm
+  icu::UnicodeSet known;
   UErrorCode error = U_ZERO_ERROR;
 
   Normalizers() {
-    newest = icu::Normalizer2::getNFCInstance(error);
     known.applyPattern(icu::UnicodeString("[:age=9.0:]"), error);
     known.freeze();
-    if (U_SUCCESS(error)) of_unicode_9.emplace(*newest, known);
+    forms[static_cast<size_t>(UnicodeForm::kNfc)].newest = icu::Normalizer2::getNFCInstance(error);
+    forms[static_cast<size_t>(UnicodeForm::kNfd)].newest = icu::Normalizer2::getNFDInstance(error);
+    forms[static_cast<size_t>(UnicodeForm::kNfkc)].newest =
+        icu::Normalizer2::getNFKCInstance(error);
+    forms[static_cast<size_t>(UnicodeForm::kNfkd)].newest =
+        icu::Normalizer2::getNFKDInstance(error);
+    if (U_FAILURE(error)) return;
+    for (FormNormalizers& form : forms) form.of_unicode_9.emplace(*form.newest, known);
   }
 };
 
@@ -115,14 +130,16 @@ icu::StringPiece Piece(std::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<std::string_view> NormalizeNfc(std::string_view text, std::string* buffer) {
-  static const Normalizers normalizers;
-  if (U_FAILURE(normalizers.error)) return IcuError(normalizers.error);
-  const icu::Normalizer2& nfc = *normalizers.of_unicode_9;
+absl::StatusOr<std::string_view> NormalizeUnicode(UnicodeForm form, std::string_view text,
+                                                  std::string* buffer) {
+  static const Normalizers all;
+  if (U_FAILURE(all.error)) return IcuError(all.error);
+  const FormNormalizers& normalizers = all.forms[static_cast<size_t>(form)];
+  const icu::Normalizer2& of_unicode_9 = *normalizers.of_unicode_9;
 
   UErrorCode error = U_ZERO_ERROR;
   std::string ordered_buffer;
-  const std::string_view ordered = OrderLongRuns(nfc, text, &ordered_buffer);
+  const std::string_view ordered = OrderLongRuns(of_unicode_9, text, &ordered_buffer);
   // Return `text` itself if it is in ICU's form already. Then it is in the form of Unicode 9 too,
   // which reorders and composes fewer characters.
   const bool same_text = ordered.data() == text.data();
@@ -132,7 +149,7 @@ absl::StatusOr<std::string_view> NormalizeNfc(std::string_view text, std::string
   error = U_ZERO_ERROR;
   buffer->clear();
   icu::StringByteSink<std::string> sink(buffer);
-  nfc.normalizeUTF8(0, Piece(ordered), sink, nullptr, error);
+  of_unicode_9.normalizeUTF8(0, Piece(ordered), sink, nullptr, error);
   if (U_FAILURE(error)) return IcuError(error);
   return *buffer;
 }
