@@ -128,6 +128,29 @@ TEST_F(ServerStartTest, ALimitOnAddressSpaceLowersTheBudget) {
   }
 }
 
+// Whatever the limit leaves for threads, caches and the allocator, the server says why it does not
+// start and exits with 1, or serves and stops when it is told to.
+TEST_F(ServerStartTest, EveryLimitOnAddressSpaceIsServedOrRefused) {
+  int served = 0;
+  for (int kilobytes = 200'000; kilobytes < 2'000'000; kilobytes += kilobytes / 10) {
+    // `timeout` sends SIGTERM after a second, and SIGKILL if the server does not end then.
+    std::vector<std::string> arguments = {
+        "-c", "ulimit -v $1; shift; exec timeout --preserve-status -k 20 1 \"$@\"", "bash",
+        std::to_string(kilobytes), kServerBinary};
+    for (const std::string& argument : Arguments()) arguments.push_back(argument);
+    const ServerRun run = RunServer("/bin/bash", arguments);
+    if (run.log.find("\"event\":\"listening\"") == std::string::npos) {
+      EXPECT_EQ(run.exit_code, 1) << kilobytes << ": " << run.log;
+      EXPECT_THAT(run.log, HasSubstr("\"event\":\"start_failed\",\"error\":\"")) << kilobytes;
+    } else {
+      EXPECT_EQ(run.exit_code, 0) << kilobytes << ": " << run.log;
+      EXPECT_THAT(run.log, HasSubstr("\"event\":\"stopped\"")) << kilobytes;
+      ++served;
+    }
+  }
+  EXPECT_GE(served, 5);
+}
+
 TEST_F(ServerStartTest, TooLittleAddressSpaceEndsTheStartWithASentence) {
   std::vector<std::string> arguments = {"-c", "ulimit -v 204800; exec \"$@\"", "bash",
                                         kServerBinary};
