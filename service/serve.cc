@@ -62,6 +62,7 @@ GrpcServer::Options ServerOptions(const ServerConfig& config, const JsonLog& log
   options.max_connections = config.max_connections;
   options.max_connections_per_address = config.max_connections_per_address;
   options.handshake_timeout = config.handshake_timeout;
+  options.first_request_timeout = config.first_request_timeout;
   options.idle_timeout = config.connection_idle_timeout;
   options.on_call_failure = [&log](std::string_view request_id, std::string_view method,
                                    const absl::Status& status) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "service/connections/descriptor_shares.h"
+#include "service/connections/first_requests.h"
 #include "service/connections/http2_gate.h"
 #include "service/connections/listening_sockets.h"
 #include "service/interceptors/request_id.h"
@@ -64,6 +65,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
     return absl::UnavailableError(absl::StrCat("listen: ", listening.status().message()));
   }
   std::unique_ptr<GrpcServer> server(new GrpcServer());
+  server->first_requests_ = std::make_unique<FirstRequests>(options.first_request_timeout);
   server->service_ = std::make_unique<ServiceImpl>(models, sessions, options.max_transit_bytes);
 
   grpc::ServerBuilder builder;
@@ -91,7 +93,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
   builder.RegisterService(server->service_.get());
-  builder.experimental().SetInterceptorCreators(RequestIdInterceptors(options.on_call_failure));
+  builder.experimental().SetInterceptorCreators(RequestIdInterceptors(
+      [first_requests = server->first_requests_.get()](std::string_view peer) {
+        first_requests->CallFrom(peer);
+      },
+      options.on_call_failure));
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) return absl::InternalError("gRPC did not start; see its log");
   server->server_->GetHealthCheckService()->SetServingStatus(false);
@@ -103,6 +109,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
       .max_connections = MaxConnections(options.max_connections, DescriptorLimit()),
       .max_per_address = options.max_connections_per_address,
       .preface_timeout = options.handshake_timeout,
+      .first_requests = server->first_requests_.get(),
       .metrics = options.connection_metrics};
   absl::StatusOr<std::unique_ptr<Http2Gate>> gate =
       Http2Gate::Start(*std::move(listening), limits, GiveTo(std::move(acceptor)));

@@ -22,6 +22,7 @@ class Server;
 namespace longstream {
 
 class ConnectionMetrics;
+class FirstRequests;
 class Http2Gate;
 class ServiceImpl;
 
@@ -54,6 +55,7 @@ class GrpcServer {
     uint64_t max_connections = 0;              // 0: as many as the descriptors of the process allow
     uint64_t max_connections_per_address = 0;  // 0: no limit
     absl::Duration handshake_timeout = absl::Seconds(10);  // for a client's preface and SETTINGS
+    absl::Duration first_request_timeout = absl::Seconds(30);  // until its first request begins
     // A connection without calls is closed after this time, at the latest after twice this time.
     absl::Duration idle_timeout = absl::Minutes(2);
     ConnectionMetrics* connection_metrics = nullptr;  // outlives the server; null: no metrics
@@ -89,6 +91,7 @@ class GrpcServer {
  private:
   GrpcServer();
 
+  std::unique_ptr<FirstRequests> first_requests_;  // used by server_ and gate_
   std::unique_ptr<ServiceImpl> service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Http2Gate> gate_;
