@@ -64,6 +64,7 @@ GrpcServer::Options ServerOptions(const ServerConfig& config, const JsonLog& log
   options.handshake_timeout = config.handshake_timeout;
   options.first_request_timeout = config.first_request_timeout;
   options.idle_timeout = config.connection_idle_timeout;
+  options.channelz = config.channelz;
   options.on_call_failure = [&log](std::string_view request_id, std::string_view method,
                                    const absl::Status& status) {
     LogFailedCall(log, request_id, method, status);
