@@ -11,6 +11,7 @@
 #include "service/command_line.h"
 #include "service/config/server_config.h"
 #include "service/metrics/json_log.h"
+#include "service/process_limits.h"
 #include "service/serve.h"
 
 namespace longstream {
@@ -71,6 +72,7 @@ int Run(int argc, char** argv, const sigset_t& signals) {
 }  // namespace longstream
 
 int main(int argc, char** argv) {
+  longstream::LimitArenas();
   const sigset_t signals = longstream::BlockEndingSignals();
   // A write to a closed connection or beyond the limit of a file's size must fail. It must not end
   // the server.

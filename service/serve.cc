@@ -18,7 +18,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "kernels/core/thread_pool.h"
 #include "service/clock/monotonic_time.h"
 #include "service/config/server_config.h"
@@ -30,6 +29,7 @@
 #include "service/models/host.h"
 #include "service/models/memory_plan.h"
 #include "service/models/plugin.h"
+#include "service/process_limits.h"
 #include "service/scrapes/metrics_server.h"
 #include "service/server/grpc_server.h"
 #include "service/server/library_logs.h"
@@ -62,7 +62,9 @@ GrpcServer::Options ServerOptions(const ServerConfig& config, const JsonLog& log
   options.max_connections = config.max_connections;
   options.max_connections_per_address = config.max_connections_per_address;
   options.handshake_timeout = config.handshake_timeout;
+  options.first_request_timeout = config.first_request_timeout;
   options.idle_timeout = config.connection_idle_timeout;
+  options.channelz = config.channelz;
   options.on_call_failure = [&log](std::string_view request_id, std::string_view method,
                                    const absl::Status& status) {
     LogFailedCall(log, request_id, method, status);
@@ -84,9 +86,8 @@ void LogConnectionLimit(const ServerConfig& config, const JsonLog& log) {
   }
 }
 
-// Reports the state of each model to the log and to the health service. Models begin to load before
-// the server listens; reports from before wait until the server is known. Models may still be
-// loading when the server shuts down.
+// Reports the state of each model to the log and to the health service. Models may still be loading
+// when the server shuts down.
 class ModelAnnouncer {
  public:
   explicit ModelAnnouncer(const JsonLog* log) : log_(log) {}
@@ -94,9 +95,8 @@ class ModelAnnouncer {
   void SetServer(GrpcServer* server) {
     absl::MutexLock lock(&mutex_);
     server_ = server;
-    decided_ = true;
   }
-  // The server did not start or is shutting down. From now on, states go to the log only.
+  // The server is shutting down. From now on, states go to the log only.
   void ForgetServer() { SetServer(nullptr); }
 
   void Announce(const ModelStatus& status) {
@@ -113,7 +113,6 @@ class ModelAnnouncer {
                   {{"model", status.name}, {"error", absl::StrCat(status.error.message())}});
     }
     absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(&decided_));
     if (server_ != nullptr) {
       server_->SetModelServing(status.name, status.state == ModelState::kReady);
     }
@@ -122,7 +121,6 @@ class ModelAnnouncer {
  private:
   const JsonLog* const log_;
   absl::Mutex mutex_;
-  bool decided_ ABSL_GUARDED_BY(mutex_) = false;
   GrpcServer* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
@@ -139,19 +137,6 @@ size_t LeastThreads(const ServerConfig& config) {
   constexpr size_t kOfPorts = 2;  // they accept connections for gRPC and for metrics
   constexpr size_t kOwn = 4;      // loading, expiry of sessions, long texts
   return of_grpc + kOfPorts + kOwn + config.models.size();
-}
-
-// Starts `count` threads at once and ends them again. Throws std::system_error if the system does
-// not give so many. If gRPC cannot start one of its first threads, it ends the program by a signal.
-// So the server finds out before.
-void TryThreads(size_t count) {
-  absl::Notification end;
-  std::vector<std::jthread> threads;
-  const absl::Cleanup release = [&end] { end.Notify(); };
-  threads.reserve(count);
-  while (threads.size() < count) {
-    threads.emplace_back([&end] { end.WaitForNotification(); });
-  }
 }
 
 int Fail(const JsonLog& log, const absl::Status& status) {
@@ -206,6 +191,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   options.host = &host;
   options.metrics = registry.get();
   options.memory_bytes = memory_bytes;
+  options.load_at_once = false;
   options.engine.executor = pool.AsExecutor();
   options.engine.max_open_turns = config.max_open_turns;
   options.engine.max_waiting_turns = config.max_waiting_turns;
@@ -222,8 +208,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   std::optional<SessionManager> sessions;
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
-  // Destroyed before the server and the models. The destructor of `models` waits for the loading
-  // thread, which may wait for the announcer's decision.
+  // A model may become ready while the server is being destroyed.
   const absl::Cleanup forget_server = [&announcer] { announcer.ForgetServer(); };
   sessions.emplace(&models, SessionManager::Options{config.max_sessions, config.idle_timeout,
                                                     config.max_idle_timeout});
@@ -242,6 +227,8 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
             {{"port", std::to_string(server->port())},
              {"metrics_port",
               std::to_string(*metrics_server == nullptr ? 0 : (*metrics_server)->port())}});
+  // Not earlier, because the caches may take address space that the threads above need.
+  models.BeginToLoad();
 
   int signal = 0;
   sigwait(&signals, &signal);

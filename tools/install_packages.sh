@@ -20,7 +20,8 @@ packages=(
   # Demo, golden values, checks, and the Python client of the README.
   python3 python3-venv python3-grpcio python3-protobuf curl ca-certificates
 )
-# Servers and browsers that tests with the label `services` start. No test has this label yet.
+# Servers and browsers that tests with the label `services` start. No test
+# needs a Debian package yet; Envoy comes from PyPI (tests/e2e/envoy).
 services=()
 
 case ${1-} in

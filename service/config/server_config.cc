@@ -169,9 +169,20 @@ absl::Status ReadConnections(const YamlNode& node, ServerConfig* config) {
        [&](const YamlNode& value) {
          return ReadConnectionTime(value, absl::Hours(1), &config->handshake_timeout);
        }},
+      {"first_request_timeout",
+       [&](const YamlNode& value) {
+         return ReadConnectionTime(value, absl::Hours(24), &config->first_request_timeout);
+       }},
       {"idle_timeout",
        [&](const YamlNode& value) {
          return ReadConnectionTime(value, absl::Hours(24), &config->connection_idle_timeout);
+       }},
+      {"channelz",
+       [&](const YamlNode& value) {
+         std::string chosen;
+         absl::Status status = value.ReadOneOf({"true", "false"}, &chosen);
+         config->channelz = chosen == "true";
+         return status;
        }},
   });
 }

@@ -50,6 +50,8 @@ struct ServerConfig {
   uint64_t max_connections = 0;              // 0: as many as the descriptors of the process allow
   uint64_t max_connections_per_address = 0;  // 0: no limit
   absl::Duration handshake_timeout = absl::Seconds(10);  // for the first bytes of HTTP/2
+  absl::Duration first_request_timeout = absl::Seconds(30);
+  bool channelz = false;  // serves gRPC's channelz
   absl::Duration connection_idle_timeout = absl::Minutes(2);
 
   uint64_t max_sessions = 0;  // 0: only memory is the limit

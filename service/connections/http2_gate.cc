@@ -80,8 +80,8 @@ void Http2Gate::OnConnection(Descriptor connection, const sockaddr_storage& addr
     return CountRefused(RefusedConnection::kDescriptors);
   }
   ++by_peer_[peer];
-  waiting_.push_back(
-      {std::move(connection), std::move(peer), MonotonicTime::Now() + options_.preface_timeout});
+  waiting_.push_back({std::move(connection), address, std::move(peer),
+                      MonotonicTime::Now() + options_.preface_timeout});
   waiting_by_descriptor_[descriptor] = std::prev(waiting_.end());
 }
 
@@ -136,6 +136,9 @@ void Http2Gate::Serve(std::list<Waiting>::iterator connection) {
   loop_->Unwatch(descriptor);
   handed_over_.Add(descriptor, std::move(connection->peer),
                    [this](const std::string& peer) { ForgetPeer(peer); });
+  if (options_.first_requests != nullptr) {
+    options_.first_requests->Expect(descriptor, connection->address);
+  }
   connection->socket.Release();
   waiting_by_descriptor_.erase(descriptor);
   waiting_.erase(connection);
@@ -165,11 +168,19 @@ MonotonicTime Http2Gate::OnTime(MonotonicTime now) {
     CountRefused(RefusedConnection::kTimeout);
     Close(waiting_.begin());
   }
+  if (options_.first_requests != nullptr) {
+    for (size_t ended = options_.first_requests->EndOverdue(now); ended > 0; --ended) {
+      CountRefused(RefusedConnection::kTimeout);
+    }
+  }
   if (now - swept_ >= kSweepInterval) Sweep();
   if (options_.metrics != nullptr) options_.metrics->SetOpen(connections());
   MonotonicTime next = MonotonicTime::InfiniteFuture();
   if (!waiting_.empty()) next = waiting_.front().deadline;
   if (handed_over_.size() > 0) next = std::min(next, swept_ + kSweepInterval);
+  if (options_.first_requests != nullptr) {
+    next = std::min(next, options_.first_requests->next_deadline());
+  }
   return next;
 }
 

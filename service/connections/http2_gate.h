@@ -16,6 +16,7 @@
 #include "service/clock/monotonic_time.h"
 #include "service/connections/accept_loop.h"
 #include "service/connections/descriptor.h"
+#include "service/connections/first_requests.h"
 #include "service/connections/handed_over.h"
 #include "service/connections/listening_sockets.h"
 #include "service/metrics/connection_metrics.h"
@@ -35,6 +36,8 @@ class Http2Gate final : private ConnectionHandler {
     size_t max_connections = 0;  // further ones are closed at once
     size_t max_per_address = 0;  // the same for one address of a peer; 0: no limit
     absl::Duration preface_timeout = absl::Seconds(10);  // the time for the preface of HTTP/2
+    // Limits the time for the first request. Outlives the gate; null: no limit.
+    FirstRequests* first_requests = nullptr;
     ConnectionMetrics* metrics = nullptr;  // outlives the gate; null: nothing is counted
   };
   // Takes ownership of a connected socket that does not block, whose preface can be read. Called on
@@ -54,7 +57,8 @@ class Http2Gate final : private ConnectionHandler {
  private:
   struct Waiting {
     Descriptor socket;
-    std::string peer;
+    sockaddr_storage address;
+    std::string peer;  // its PeerKey
     MonotonicTime deadline;
   };
 

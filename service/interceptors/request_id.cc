@@ -1,6 +1,8 @@
 // An interceptor of gRPC sees the metadata of every call, those of the health service included.
 #include "service/interceptors/request_id.h"
 
+#include <grpcpp/server_context.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -27,11 +29,16 @@ std::string IdFrom(const ClientMetadata& metadata) {
   return SessionId::Random().ToString();
 }
 
+struct Listeners {
+  CallArrivalListener on_arrival;
+  CallFailureListener on_failure;
+};
+
 // The interceptor of one call. gRPC calls it for one batch of operations at a time.
 class RequestIdInterceptor final : public Interceptor {
  public:
-  RequestIdInterceptor(const char* method, const CallFailureListener* on_failure)
-      : method_(method), on_failure_(on_failure) {}
+  RequestIdInterceptor(ServerRpcInfo* call, const Listeners* listeners)
+      : call_(call), method_(call->method()), listeners_(listeners) {}
 
   void Intercept(InterceptorBatchMethods* methods) override {
     const auto is_at = [methods](InterceptionHookPoints point) {
@@ -39,6 +46,9 @@ class RequestIdInterceptor final : public Interceptor {
     };
     if (is_at(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
       id_ = IdFrom(*methods->GetRecvInitialMetadata());
+      if (listeners_->on_arrival != nullptr) {
+        listeners_->on_arrival(call_->server_context()->peer());
+      }
     }
     if (is_at(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
       methods->GetSendInitialMetadata()->emplace(kRequestIdKey, id_);
@@ -55,27 +65,28 @@ class RequestIdInterceptor final : public Interceptor {
 
  private:
   void Report(const grpc::Status& status) const {
-    if (*on_failure_ == nullptr) return;
-    (*on_failure_)(
+    if (listeners_->on_failure == nullptr) return;
+    listeners_->on_failure(
         id_, method_,
         absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()));
   }
 
+  ServerRpcInfo* const call_;
   const std::string method_;
-  const CallFailureListener* const on_failure_;
+  const Listeners* const listeners_;
   std::string id_;
 };
 
 class Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit Factory(CallFailureListener on_failure) : on_failure_(std::move(on_failure)) {}
+  explicit Factory(Listeners listeners) : listeners_(std::move(listeners)) {}
 
   Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
-    return new RequestIdInterceptor(info->method(), &on_failure_);
+    return new RequestIdInterceptor(info, &listeners_);
   }
 
  private:
-  const CallFailureListener on_failure_;
+  const Listeners listeners_;
 };
 
 }  // namespace
@@ -86,9 +97,10 @@ bool IsRequestId(std::string_view text) {
 }
 
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
-RequestIdInterceptors(CallFailureListener on_failure) {
+RequestIdInterceptors(CallArrivalListener on_arrival, CallFailureListener on_failure) {
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
-  factories.push_back(std::make_unique<Factory>(std::move(on_failure)));
+  factories.push_back(
+      std::make_unique<Factory>(Listeners{std::move(on_arrival), std::move(on_failure)}));
   return factories;
 }
 

@@ -26,11 +26,15 @@ bool IsRequestId(std::string_view text);
 using CallFailureListener = std::function<void(std::string_view request_id, std::string_view method,
                                                const absl::Status& status)>;
 
+// Called when a call arrives. `peer` is the client's address as gRPC writes it, such as
+// "ipv4:127.0.0.1:4711". Called from any thread.
+using CallArrivalListener = std::function<void(std::string_view peer)>;
+
 // Gives every call of the server an id: the client's x-request-id if it is a valid one, otherwise
 // 32 random hexadecimal digits. The id goes back to the client in the initial metadata, and again
-// in the trailing metadata of a call that ends with an error. `on_failure` may be empty.
+// in the trailing metadata of a call that ends with an error. Either listener may be empty.
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
-RequestIdInterceptors(CallFailureListener on_failure);
+RequestIdInterceptors(CallArrivalListener on_arrival, CallFailureListener on_failure);
 
 }  // namespace longstream
 

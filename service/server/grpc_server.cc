@@ -2,22 +2,29 @@
 #include "service/server/grpc_server.h"
 
 #include <grpcpp/ext/channelz_service_plugin.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
 #include <grpcpp/resource_quota.h>
 
 #include <chrono>
 #include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "service/connections/descriptor_shares.h"
+#include "service/connections/first_requests.h"
 #include "service/connections/http2_gate.h"
 #include "service/connections/listening_sockets.h"
 #include "service/interceptors/request_id.h"
 #include "service/server/service_impl.h"
+#include "service/server/standard/health_service.h"
+#include "service/server/standard/reflection_service.h"
 
 namespace longstream {
 namespace {
@@ -25,15 +32,24 @@ namespace {
 // The time that clients get to close their connections, after the calls of our service have ended.
 constexpr absl::Duration kGoodbye = absl::Seconds(1);
 
-// gRPC's plugins are process-wide and must be chosen before the first server is built.
-void EnablePlugins() {
+// The names of the server as a whole in the health service.
+constexpr const char* kServerNames[] = {"", v1::Longstream::service_full_name()};
+
+// Adds channelz to the servers that are built from now on, in the whole process.
+void EnableChannelz() {
   static std::once_flag once;
-  std::call_once(once, [] {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    grpc::channelz::experimental::InitChannelzService();
-  });
+  std::call_once(once, [] { grpc::channelz::experimental::InitChannelzService(); });
 }
+
+// Removes channelz from one server.
+class NoChannelz final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    std::erase_if(*plugins,
+                  [](const auto& plugin) { return plugin->name() == "channelz_service"; });
+  }
+};
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
@@ -58,12 +74,13 @@ GrpcServer::~GrpcServer() { Shutdown(MonotonicTime::Now()); }
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
                                                               const ModelRegistry* models,
                                                               SessionManager* sessions) {
-  EnablePlugins();
+  if (options.channelz) EnableChannelz();
   absl::StatusOr<ListeningSockets> listening = Listen(options.listen, options.keepalive_timeout);
   if (!listening.ok()) {
     return absl::UnavailableError(absl::StrCat("listen: ", listening.status().message()));
   }
   std::unique_ptr<GrpcServer> server(new GrpcServer());
+  server->first_requests_ = std::make_unique<FirstRequests>(options.first_request_timeout);
   server->service_ = std::make_unique<ServiceImpl>(models, sessions, options.max_transit_bytes);
 
   grpc::ServerBuilder builder;
@@ -91,10 +108,24 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
   builder.RegisterService(server->service_.get());
-  builder.experimental().SetInterceptorCreators(RequestIdInterceptors(options.on_call_failure));
+  server->standard_memory_ = std::make_unique<RequestMemory>(options.max_transit_bytes);
+  server->health_ = std::make_unique<HealthService>(server->standard_memory_.get());
+  builder.RegisterService(server->health_.get());
+  server->reflection_ = std::make_unique<ReflectionService>(
+      std::vector<std::string>{v1::Longstream::service_full_name(),
+                               grpc::health::v1::Health::service_full_name(),
+                               grpc::reflection::v1alpha::ServerReflection::service_full_name()},
+      server->standard_memory_.get());
+  builder.RegisterService(server->reflection_.get());
+  if (!options.channelz) builder.SetOption(std::make_unique<NoChannelz>());
+  builder.experimental().SetInterceptorCreators(RequestIdInterceptors(
+      [first_requests = server->first_requests_.get()](std::string_view peer) {
+        first_requests->CallFrom(peer);
+      },
+      options.on_call_failure));
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) return absl::InternalError("gRPC did not start; see its log");
-  server->server_->GetHealthCheckService()->SetServingStatus(false);
+  for (const char* const name : kServerNames) server->health_->SetServing(name, false);
   // The health service knows every model from the beginning. A model that is loading is
   // NOT_SERVING.
   for (const ModelStatus& model : models->List()) server->SetModelServing(model.name, false);
@@ -103,6 +134,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
       .max_connections = MaxConnections(options.max_connections, DescriptorLimit()),
       .max_per_address = options.max_connections_per_address,
       .preface_timeout = options.handshake_timeout,
+      .first_requests = server->first_requests_.get(),
       .metrics = options.connection_metrics};
   absl::StatusOr<std::unique_ptr<Http2Gate>> gate =
       Http2Gate::Start(*std::move(listening), limits, GiveTo(std::move(acceptor)));
@@ -118,17 +150,14 @@ void GrpcServer::SetModelServing(const std::string& model, bool serving) {
   } else {
     serving_.erase(model);
   }
-  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
-  health->SetServingStatus(model, serving);
-  for (const char* const service : {"", v1::Longstream::service_full_name()}) {
-    health->SetServingStatus(service, !serving_.empty());
-  }
+  health_->SetServing(model, serving);
+  for (const char* const name : kServerNames) health_->SetServing(name, !serving_.empty());
 }
 
 void GrpcServer::SetNotServing() {
   absl::MutexLock lock(&mutex_);
   serving_.clear();
-  server_->GetHealthCheckService()->SetServingStatus(false);
+  health_->SetNotServing();
 }
 
 void GrpcServer::StopAccepting() { gate_->StopAccepting(); }

@@ -1,4 +1,5 @@
-// The listening gRPC server: our service, health, reflection and channelz on one port.
+// The listening gRPC server: our service, health and reflection on one port, and channelz if
+// wanted.
 #ifndef LONGSTREAM_SERVICE_SERVER_GRPC_SERVER_H_
 #define LONGSTREAM_SERVICE_SERVER_GRPC_SERVER_H_
 
@@ -22,7 +23,11 @@ class Server;
 namespace longstream {
 
 class ConnectionMetrics;
+class FirstRequests;
 class Http2Gate;
+class HealthService;
+class ReflectionService;
+class RequestMemory;
 class ServiceImpl;
 
 // Thread-safe.
@@ -54,8 +59,12 @@ class GrpcServer {
     uint64_t max_connections = 0;              // 0: as many as the descriptors of the process allow
     uint64_t max_connections_per_address = 0;  // 0: no limit
     absl::Duration handshake_timeout = absl::Seconds(10);  // for a client's preface and SETTINGS
+    absl::Duration first_request_timeout = absl::Seconds(30);  // until its first request begins
     // A connection without calls is closed after this time, at the latest after twice this time.
     absl::Duration idle_timeout = absl::Minutes(2);
+    // Whether to serve gRPC's channelz. It parses its requests without limits on memory, and tells
+    // each client about the connections of the others.
+    bool channelz = false;
     ConnectionMetrics* connection_metrics = nullptr;  // outlives the server; null: no metrics
   };
 
@@ -89,7 +98,11 @@ class GrpcServer {
  private:
   GrpcServer();
 
+  std::unique_ptr<FirstRequests> first_requests_;  // used by server_ and gate_
   std::unique_ptr<ServiceImpl> service_;
+  std::unique_ptr<RequestMemory> standard_memory_;  // used by health_ and reflection_
+  std::unique_ptr<HealthService> health_;
+  std::unique_ptr<ReflectionService> reflection_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Http2Gate> gate_;
   int port_ = 0;

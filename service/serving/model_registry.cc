@@ -29,6 +29,7 @@ ModelRegistry::ModelRegistry(const Options& options, std::vector<ModelSource> so
     : options_(options),
       sources_(std::move(sources)),
       listener_(std::move(listener)),
+      may_load_(options.load_at_once),
       plan_(options.memory_bytes, AnonymousMemory(), sources_, options.plugins) {
   {
     absl::MutexLock lock(&mutex_);
@@ -45,11 +46,21 @@ ModelRegistry::~ModelRegistry() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    may_load_ = true;
   }
   loader_.join();
 }
 
+void ModelRegistry::BeginToLoad() {
+  absl::MutexLock lock(&mutex_);
+  may_load_ = true;
+}
+
 void ModelRegistry::LoadAll() {
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&may_load_));
+  }
   for (const ModelSource& source : sources_) {
     {
       absl::MutexLock lock(&mutex_);

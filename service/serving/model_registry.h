@@ -50,19 +50,23 @@ class ModelRegistry {
     // Bytes of the host's memory for everything in this process (MemoryPlan). 0: no limit; each
     // model may take all memory.
     uint64_t memory_bytes = 0;
+    bool load_at_once = true;  // false: loading waits for BeginToLoad
   };
 
   // Called on the loading thread when a model is ready or could not be loaded. If a model fails
   // later, called on its engine's thread; `engine` is then nullptr.
   using StateListener = std::function<void(const ModelStatus& status)>;
 
-  // Begins to load `sources`, one after the other, on a new thread. The models share the memory as
+  // Loads `sources`, one after the other, on a new thread. The models share the memory as
   // MemoryPlan says; shares change each time that a model has been loaded.
   ModelRegistry(const Options& options, std::vector<ModelSource> sources, StateListener listener);
   // Waits for the model that is being loaded. The engines end their turns with UNAVAILABLE.
   ~ModelRegistry();
   ModelRegistry(const ModelRegistry&) = delete;
   ModelRegistry& operator=(const ModelRegistry&) = delete;
+
+  // Lets the loading thread begin, if Options::load_at_once is false.
+  void BeginToLoad() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Returns the engine of a model. If the server has only one model, an empty name means that
   // model. NOT_FOUND: no model has this name. UNAVAILABLE: the model is loading or has failed.
@@ -96,6 +100,7 @@ class ModelRegistry {
   const StateListener listener_;
 
   mutable absl::Mutex mutex_;
+  bool may_load_ ABSL_GUARDED_BY(mutex_);  // also true when the registry is being destroyed
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Declared before models_, because the engines in models_ use these metrics until they are
   // destroyed.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/connection.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
@@ -58,9 +59,8 @@ class ChatE2eTest : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(ChatE2eTest, TurnsGiveWhatTheirTextGives) {
-  ServerProcess server(
-      LONGSTREAM_BINARY_DIR "/bin/longstream-server",
-      {"--plugins", LONGSTREAM_BINARY_DIR "/plugins", "--model", "m=" + directory_.string()});
+  ServerProcess server(kServerBinary, {"--plugins", LONGSTREAM_BINARY_DIR "/plugins", "--model",
+                                       "m=" + directory_.string()});
   client::Connection connection(server.address());
   connection.WaitUntilServing("m", kPatience);
   const v1::Model model = connection.Model("m");

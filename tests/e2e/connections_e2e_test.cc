@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "client/connection.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/e2e/scrape.h"
 #include "tests/processes/server_process.h"
 #include "tests/tcp_client.h"
-#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
@@ -30,19 +30,17 @@ using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kPatience{30000};
-constexpr char kBinary[] = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
 
 class ConnectionsE2eTest : public testing::Test {
  protected:
-  ConnectionsE2eTest() { files_.Write("config.json", R"({"model_type": "minimal"})"); }
-
   // Starts a server with these lines under `connections` in its configuration file, and a limit of
   // descriptors (0: no change).
   void Start(const std::string& connections, uint64_t max_descriptors = 0) {
     files_.Write("server.yaml", "connections: {" + connections + "}\nmodels:\n- name: m\n  " +
                                     "directory: " + files_.string() + "\n");
     server_ = std::make_unique<ServerProcess>(
-        kBinary, std::vector<std::string>{"--config", (files_.path() / "server.yaml").string()},
+        kServerBinary,
+        std::vector<std::string>{"--config", (files_.path() / "server.yaml").string()},
         ProcessLimits{.max_descriptors = max_descriptors});
     client::Connection(server_->address()).WaitUntilServing("m", kPatience);
   }
@@ -81,7 +79,7 @@ class ConnectionsE2eTest : public testing::Test {
     return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
   }
 
-  const TemporaryDirectory files_;
+  const MinimalModelDirectory files_;
   std::unique_ptr<ServerProcess> server_;
 };
 

@@ -17,6 +17,7 @@
 
 #include "client/connection.h"
 #include "nlohmann/json.hpp"
+#include "tests/e2e/minimal_server.h"
 #include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
@@ -177,9 +178,8 @@ void ExpectUnavailable(const std::function<void()>& call, const std::string& rea
 // plugin.
 TEST(MissingDeviceTest, IsTheReasonOfItsModelAndTheOthersServe) {
   const std::string directory = LONGSTREAM_SOURCE_DIR "/models/demo/dense";
-  ServerProcess server(LONGSTREAM_BINARY_DIR "/bin/longstream-server",
-                       {"--model", "gpu=" + directory + ",device=cuda:7", "--model",
-                        "cpu=" + directory + ",device=cpu"});
+  ServerProcess server(kServerBinary, {"--model", "gpu=" + directory + ",device=cuda:7", "--model",
+                                       "cpu=" + directory + ",device=cpu"});
   client::Connection connection(server.address());
   connection.WaitUntilServing("cpu", std::chrono::seconds(60));
   const v1::Model failed = Loaded(connection, "gpu");
@@ -202,10 +202,9 @@ TEST(DamagedCheckpointTest, BytesThatAreNoTextDoNotKeepModelsFromBeingListed) {
   }
   std::ofstream(root.path() / "bytes" / "tokenizer.json") << "\xff\xfe\x80";
   std::ofstream(root.path() / "\xff\xfe" / "generation_config.json") << "{";
-  ServerProcess server(
-      LONGSTREAM_BINARY_DIR "/bin/longstream-server",
-      {"--model", "good=" + root.string() + "/good", "--model", "bytes=" + root.string() + "/bytes",
-       "--model", "path=" + root.string() + "/\xff\xfe"});
+  ServerProcess server(kServerBinary, {"--model", "good=" + root.string() + "/good", "--model",
+                                       "bytes=" + root.string() + "/bytes", "--model",
+                                       "path=" + root.string() + "/\xff\xfe"});
   client::Connection connection(server.address());
   connection.WaitUntilServing("good", std::chrono::seconds(60));
   EXPECT_THAT(Loaded(connection, "bytes").error(), HasSubstr("/bytes/tokenizer.json: not JSON: "));
@@ -217,15 +216,14 @@ TEST(DamagedCheckpointTest, BytesThatAreNoTextDoNotKeepModelsFromBeingListed) {
 }
 
 TEST(DamagedCheckpointTest, AreListedWithTheirReasonsAndTheOtherServes) {
-  const TemporaryDirectory minimal;
-  minimal.Write("config.json", R"({"model_type": "minimal"})");
-  std::vector<std::string> arguments = {"--model", "m=" + minimal.string()};
+  const MinimalModelDirectory minimal;
+  std::vector<std::string> arguments = {"--model", minimal.Flag()};
   const std::vector<DamagedCheckpoint> checkpoints(std::begin(kDefects), std::end(kDefects));
   for (size_t i = 0; i < checkpoints.size(); ++i) {
     arguments.insert(arguments.end(), {"--model", std::string(kDefects[i].model) + "=" +
                                                       checkpoints[i].directory()});
   }
-  ServerProcess server(LONGSTREAM_BINARY_DIR "/bin/longstream-server", arguments);
+  ServerProcess server(kServerBinary, arguments);
   client::Connection connection(server.address());
   connection.WaitUntilServing("m", std::chrono::seconds(60));
   EXPECT_EQ(connection.Models().size(), checkpoints.size() + 1);

@@ -10,6 +10,7 @@
 
 #include "client/connection.h"
 #include "nlohmann/json.hpp"
+#include "tests/e2e/minimal_server.h"
 #include "tests/processes/client_process.h"
 #include "tests/processes/server_process.h"
 
@@ -34,7 +35,7 @@ class LengthExtrapolationTest : public testing::Test {
             "--model", std::string("hypenet=") + kDemo + "hypenet"};
   }
 
-  LengthExtrapolationTest() : server_(LONGSTREAM_BINARY_DIR "/bin/longstream-server", Flags()) {
+  LengthExtrapolationTest() : server_(kServerBinary, Flags()) {
     client::Connection connection(server_.address());
     for (const std::string& model : kModels) {
       connection.WaitUntilServing(model, std::chrono::seconds(60));

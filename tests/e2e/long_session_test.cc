@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "client/connection.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/e2e/scrape.h"
 #include "tests/processes/server_process.h"
 
@@ -27,7 +28,7 @@ constexpr uint64_t kPageTokens = 64;
 class LongSessionTest : public testing::TestWithParam<std::string> {
  protected:
   LongSessionTest()
-      : server_(LONGSTREAM_BINARY_DIR "/bin/longstream-server",
+      : server_(kServerBinary,
                 {"--model", GetParam() + "=" LONGSTREAM_SOURCE_DIR "/models/demo/" + GetParam()}),
         connection_(server_.address()) {
     connection_.WaitUntilServing(GetParam(), seconds(60));

@@ -14,6 +14,7 @@
 
 #include "client/connection.h"
 #include "longstream/v1/longstream.grpc.pb.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
@@ -26,7 +27,6 @@ using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr char kBinary[] = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
 
 std::string Model(const std::string& name) {
   return name + "=" LONGSTREAM_SOURCE_DIR "/models/demo/" + name + ",device=cpu";
@@ -36,8 +36,9 @@ class MemoryTest : public testing::Test {
  protected:
   void Start(const std::string& config) {
     server_ = std::make_unique<ServerProcess>(
-        kBinary, std::vector<std::string>{"--config", files_.Write("server.yaml", config),
-                                          "--model", Model("dense"), "--model", Model("hypenet")});
+        kServerBinary,
+        std::vector<std::string>{"--config", files_.Write("server.yaml", config), "--model",
+                                 Model("dense"), "--model", Model("hypenet")});
     for (const char* model : {"dense", "hypenet"}) {
       client::Connection(server_->address()).WaitUntilServing(model, seconds(60));
     }
@@ -129,9 +130,9 @@ TEST_F(MemoryTest, AllModelsTogetherStayWithinTheLimit) {
 TEST_F(MemoryTest, CacheBytesThatCannotFitAreAnErrorAtTheStart) {
   const std::string config = files_.Write("server.yaml", "memory_bytes: 500MiB\n");
   const ServerRun run =
-      RunServer(kBinary, {"--config", config, "--listen", "127.0.0.1:0", "--metrics-listen", "",
-                          "--model", Model("dense") + ",cache_bytes=300MiB", "--model",
-                          Model("hypenet") + ",cache_bytes=200MiB"});
+      RunServer(kServerBinary, {"--config", config, "--listen", "127.0.0.1:0", "--metrics-listen",
+                                "", "--model", Model("dense") + ",cache_bytes=300MiB", "--model",
+                                Model("hypenet") + ",cache_bytes=200MiB"});
   EXPECT_EQ(run.exit_code, 1);
   for (const std::string& part :
        {"dense (" + std::to_string(300 * kMiB) + "), hypenet (" + std::to_string(200 * kMiB) + ")",

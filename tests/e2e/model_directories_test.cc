@@ -17,6 +17,7 @@
 #include "backends/architectures/families/family.h"
 #include "client/connection.h"
 #include "tests/e2e/hub_directory.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
@@ -60,8 +61,7 @@ class Server {
           WriteHubDirectory(path, VoiceOf(ModelTypeOf(path)), directory_.path() / name);
       arguments.insert(arguments.end(), {"--model", name + "=" + directory.string()});
     }
-    process_ = std::make_unique<ServerProcess>(LONGSTREAM_BINARY_DIR "/bin/longstream-server",
-                                               std::move(arguments));
+    process_ = std::make_unique<ServerProcess>(kServerBinary, std::move(arguments));
   }
 
   const TemporaryDirectory directory_;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/connection.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/processes/server_process.h"
 
 namespace longstream {
@@ -23,9 +24,7 @@ constexpr size_t kTextBytes = 32 * kWindow;
 // with bf16 weights and with keys and values in int8.
 class QuantisedAccuracyTest : public testing::TestWithParam<std::string> {
  protected:
-  QuantisedAccuracyTest()
-      : server_(LONGSTREAM_BINARY_DIR "/bin/longstream-server", Models()),
-        connection_(server_.address()) {
+  QuantisedAccuracyTest() : server_(kServerBinary, Models()), connection_(server_.address()) {
     std::ifstream file(LONGSTREAM_SOURCE_DIR "/models/demo/heldout.txt", std::ios::binary);
     text_.assign(std::istreambuf_iterator<char>(file), {});
     text_.resize(std::min(text_.size(), kTextBytes));

@@ -8,21 +8,19 @@
 #include <vector>
 
 #include "client/connection.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/processes/http2_connection.h"
 #include "tests/processes/server_process.h"
-#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
 
-constexpr char kBinary[] = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
 constexpr uint32_t kNoError = 0;
 
 class RawHttp2Test : public testing::Test {
  protected:
   RawHttp2Test() {
-    minimal_.Write("config.json", R"({"model_type": "minimal"})");
-    server_.emplace(kBinary, std::vector<std::string>{"--model", "m=" + minimal_.string()});
+    server_.emplace(kServerBinary, std::vector<std::string>{"--model", minimal_.Flag()});
     connection_.emplace(server_->address());
     connection_->WaitUntilServing("m", std::chrono::seconds(30));
   }
@@ -38,7 +36,7 @@ class RawHttp2Test : public testing::Test {
     return request.SerializeAsString();
   }
 
-  const TemporaryDirectory minimal_;
+  const MinimalModelDirectory minimal_;
   std::optional<ServerProcess> server_;
   std::optional<client::Connection> connection_;
 };

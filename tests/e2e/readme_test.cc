@@ -11,6 +11,7 @@
 #include <string>
 
 #include "client/connection.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/processes/server_process.h"
 
 namespace longstream {
@@ -19,9 +20,8 @@ namespace {
 class ReadmeTest : public testing::Test {
  protected:
   ReadmeTest()
-      : server_(LONGSTREAM_BINARY_DIR "/bin/longstream-server",
-                {"--model", "hypenet=" LONGSTREAM_SOURCE_DIR "/models/demo/hypenet", "--model",
-                 "dense=" LONGSTREAM_SOURCE_DIR "/models/demo/dense"}),
+      : server_(kServerBinary, {"--model", "hypenet=" LONGSTREAM_SOURCE_DIR "/models/demo/hypenet",
+                                "--model", "dense=" LONGSTREAM_SOURCE_DIR "/models/demo/dense"}),
         connection_(server_.address()) {
     for (const char* model : {"hypenet", "dense"}) {
       connection_.WaitUntilServing(model, std::chrono::seconds(60));

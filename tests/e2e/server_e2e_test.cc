@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "client/connection.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/e2e/scrape.h"
 #include "tests/processes/server_process.h"
 #include "tests/tcp_client.h"
@@ -28,7 +29,6 @@ using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kPatience{30000};
-constexpr char kBinary[] = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
 constexpr char kPlugins[] = LONGSTREAM_BINARY_DIR "/plugins";
 
 v1::GenerateRequest Request(const std::string& session, const std::string& text, uint32_t tokens) {
@@ -42,12 +42,6 @@ v1::GenerateRequest Request(const std::string& session, const std::string& text,
 
 class ServerE2eTest : public testing::Test {
  protected:
-  ServerE2eTest() { minimal_.Write("config.json", R"({"model_type": "minimal"})"); }
-
-  std::string Minimal(const std::string& options = "") const {
-    return "m=" + minimal_.string() + options;
-  }
-
   // Runs a server that must fail to start. Adds free ports for listeners that `arguments` does not
   // set.
   static ServerRun FailToStart(std::vector<std::string> arguments) {
@@ -55,16 +49,17 @@ class ServerE2eTest : public testing::Test {
       if (std::find(arguments.begin(), arguments.end(), flag) != arguments.end()) continue;
       arguments.insert(arguments.end(), {flag, "127.0.0.1:0"});
     }
-    return RunServer(kBinary, arguments);
+    return RunServer(kServerBinary, arguments);
   }
 
-  const TemporaryDirectory minimal_;
+  const MinimalModelDirectory minimal_;
 };
 
 TEST_F(ServerE2eTest, AModelThatFailsIsListedWithItsReasonAndTheOthersServe) {
   const TemporaryDirectory broken;
   broken.Write("config.json", R"({"model_type": "bert"})");
-  ServerProcess server(kBinary, {"--model", "broken=" + broken.string(), "--model", Minimal()});
+  ServerProcess server(kServerBinary,
+                       {"--model", "broken=" + broken.string(), "--model", minimal_.Flag()});
   client::Connection connection(server.address());
   connection.WaitUntilServing("m", kPatience);
 
@@ -89,7 +84,7 @@ TEST_F(ServerE2eTest, AModelThatFailsIsListedWithItsReasonAndTheOthersServe) {
 }
 
 TEST_F(ServerE2eTest, PrometheusReportsTheBytesOfTheOnlySession) {
-  ServerProcess server(kBinary, {"--model", Minimal()});
+  ServerProcess server(kServerBinary, {"--model", minimal_.Flag()});
   client::Connection connection(server.address());
   connection.WaitUntilServing("m", kPatience);
   const std::string id = connection.Open("m").session_id();
@@ -130,7 +125,7 @@ TEST_F(ServerE2eTest, PrometheusReportsTheBytesOfTheOnlySession) {
 
 TEST_F(ServerE2eTest, SigtermLetsARunningTurnFinish) {
   constexpr uint32_t kTokens = 100;
-  ServerProcess server(kBinary, {"--model", Minimal(",options.step_delay_us=20000")});
+  ServerProcess server(kServerBinary, {"--model", minimal_.Flag(",options.step_delay_us=20000")});
   client::Connection connection(server.address());
   connection.WaitUntilServing("m", kPatience);
   const std::string id = connection.Open("m").session_id();
@@ -166,7 +161,7 @@ TEST_F(ServerE2eTest, SigtermLetsARunningTurnFinish) {
 
 // A client's error and the server's log name the same call.
 TEST_F(ServerE2eTest, AFailureHasItsRequestIdInTheLog) {
-  ServerProcess server(kBinary, {"--model", Minimal(",options.fail_at_position=20")});
+  ServerProcess server(kServerBinary, {"--model", minimal_.Flag(",options.fail_at_position=20")});
   client::Connection connection(server.address());
   connection.WaitUntilServing("m", kPatience);
   std::string message;
@@ -192,7 +187,7 @@ TEST_F(ServerE2eTest, AFileSizeLimitEndsNoServer) {
   constexpr uint64_t kMaxFileBytes = 64 << 10;
   const TemporaryDirectory packed;
   ServerProcess server(
-      kBinary,
+      kServerBinary,
       {"--model", "m=" + std::string(LONGSTREAM_SOURCE_DIR) +
                       "/models/demo/dense,device=cpu,options.packed_cache=" + packed.string()},
       {.max_file_bytes = kMaxFileBytes});
@@ -204,14 +199,14 @@ TEST_F(ServerE2eTest, AFileSizeLimitEndsNoServer) {
 }
 
 TEST_F(ServerE2eTest, APortInUseEndsTheStart) {
-  ServerProcess server(kBinary, {"--model", Minimal()});
-  ServerRun second = FailToStart({"--model", Minimal(), "--listen", server.address()});
+  ServerProcess server(kServerBinary, {"--model", minimal_.Flag()});
+  ServerRun second = FailToStart({"--model", minimal_.Flag(), "--listen", server.address()});
   EXPECT_EQ(second.exit_code, 1) << second.log;
   EXPECT_THAT(second.log, HasSubstr("\"level\":\"error\",\"event\":\"start_failed\","
                                     "\"error\":\"listen: cannot bind " +
                                     server.address() + ": Address already in use\"}\n"));
   const std::string metrics = "127.0.0.1:" + std::to_string(server.metrics_port());
-  second = FailToStart({"--model", Minimal(), "--metrics-listen", metrics});
+  second = FailToStart({"--model", minimal_.Flag(), "--metrics-listen", metrics});
   EXPECT_EQ(second.exit_code, 1) << second.log;
   EXPECT_THAT(second.log, HasSubstr("\"event\":\"start_failed\",\"error\":\"metrics_listen: "
                                     "cannot bind " +
@@ -222,7 +217,7 @@ TEST_F(ServerE2eTest, APortInUseEndsTheStart) {
 // gRPC logs how it starts if it is asked to. Its lines have the format of the server's log.
 TEST_F(ServerE2eTest, LinesOfLibrariesAreInTheLog) {
   setenv("GRPC_VERBOSITY", "DEBUG", 1);
-  const ServerProcess server(kBinary, {"--model", Minimal()});
+  const ServerProcess server(kServerBinary, {"--model", minimal_.Flag()});
   unsetenv("GRPC_VERBOSITY");
   EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"library\",\"library\":\"grpc\""));
   std::istringstream lines(server.Log());
@@ -232,12 +227,12 @@ TEST_F(ServerE2eTest, LinesOfLibrariesAreInTheLog) {
 }
 
 TEST_F(ServerE2eTest, APluginDirectoryThatIsNotThereEndsTheStart) {
-  const ServerRun run = FailToStart({"--model", Minimal(), "--plugins", "/nowhere/plugins"});
+  const ServerRun run = FailToStart({"--model", minimal_.Flag(), "--plugins", "/nowhere/plugins"});
   EXPECT_EQ(run.exit_code, 1) << run.log;
   EXPECT_THAT(run.log, HasSubstr("\"event\":\"start_failed\",\"error\":\"plugin directory "
                                  "/nowhere/plugins: No such file or directory\""));
   const TemporaryDirectory empty;
-  const ServerRun none = FailToStart({"--model", Minimal(), "--plugins", empty.string()});
+  const ServerRun none = FailToStart({"--model", minimal_.Flag(), "--plugins", empty.string()});
   EXPECT_EQ(none.exit_code, 1) << none.log;
   EXPECT_THAT(none.log, HasSubstr("\"error\":\"plugin directory " + empty.string() +
                                   ": found no plugin that can be used\""));
@@ -266,7 +261,7 @@ TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
             "longstream-server: models: no model is configured; name one in the file or with "
             "--model NAME=DIR\n");
 
-  run = FailToStart({"--model", Minimal(",colour=red")});
+  run = FailToStart({"--model", minimal_.Flag(",colour=red")});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.log, HasSubstr("unknown key 'colour'"));
 
@@ -281,7 +276,8 @@ TEST_F(ServerE2eTest, FlagsOverrideTheFile) {
                   "plugin_directory: /nowhere/plugins\nmodels:\n- name: m\n  "
                   "directory: /nowhere/model\n");
   const std::string file = (directory.path() / "server.yaml").string();
-  ServerProcess server(kBinary, {"--config", file, "--model", Minimal(), "--plugins", kPlugins});
+  ServerProcess server(kServerBinary,
+                       {"--config", file, "--model", minimal_.Flag(), "--plugins", kPlugins});
   client::Connection connection(server.address());
   connection.WaitUntilServing("m", kPatience);
   EXPECT_EQ(connection.Models().size(), 1u);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/connection.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
@@ -15,18 +16,13 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kBinary[] = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
 constexpr char kLimitedThreads[] = LONGSTREAM_BINARY_DIR "/test_plugins/limited_threads.so";
 
 class ServerStartTest : public testing::Test {
  protected:
-  ServerStartTest() { minimal_.Write("config.json", R"({"model_type": "minimal"})"); }
-
   std::vector<std::string> Arguments() const {
-    return {"--listen",         "127.0.0.1:0",
-            "--metrics-listen", "127.0.0.1:0",
-            "--model",          "m=" + minimal_.string(),
-            "--threads",        "4"};
+    return {"--listen", "127.0.0.1:0",   "--metrics-listen", "127.0.0.1:0",
+            "--model",  minimal_.Flag(), "--threads",        "4"};
   }
 
   // Runs a server that can have at most `most` threads. It is killed by SIGTERM after a while if it
@@ -34,12 +30,12 @@ class ServerStartTest : public testing::Test {
   ServerRun WithThreads(int most) const {
     std::vector<std::string> arguments = {"LD_PRELOAD=" + std::string(kLimitedThreads),
                                           "LONGSTREAM_MAX_THREADS=" + std::to_string(most),
-                                          kBinary};
+                                          kServerBinary};
     for (const std::string& argument : Arguments()) arguments.push_back(argument);
     return RunServer("/usr/bin/env", arguments);
   }
 
-  const TemporaryDirectory minimal_;
+  const MinimalModelDirectory minimal_;
 };
 
 // Whichever thread is the first that the system does not give, the server says so and exits with 1.
@@ -56,7 +52,7 @@ TEST_F(ServerStartTest, TooFewThreadsEndTheStartWithASentence) {
 
 // The output of `--check-config` with these arguments, and its exit code.
 ServerRun CheckConfig(const std::vector<std::string>& arguments) {
-  std::vector<std::string> all = {"-c", "exec \"$@\" >&2", "bash", kBinary, "--check-config"};
+  std::vector<std::string> all = {"-c", "exec \"$@\" >&2", "bash", kServerBinary, "--check-config"};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return RunServer("/bin/bash", all);
 }
@@ -64,7 +60,7 @@ ServerRun CheckConfig(const std::vector<std::string>& arguments) {
 TEST_F(ServerStartTest, CheckConfigPrintsWhatItFound) {
   const std::string dense = std::string(LONGSTREAM_SOURCE_DIR) + "/models/demo/dense";
   const ServerRun run =
-      CheckConfig({"--model", "m=" + minimal_.string(), "--model", "d=" + dense + ",device=cpu"});
+      CheckConfig({"--model", minimal_.Flag(), "--model", "d=" + dense + ",device=cpu"});
   EXPECT_EQ(run.exit_code, 0) << run.log;
   EXPECT_THAT(run.log, HasSubstr("  dense.cpu, version "));
   EXPECT_THAT(run.log, HasSubstr("model m: " + minimal_.string() +
@@ -83,7 +79,7 @@ TEST_F(ServerStartTest, CheckConfigNamesEveryFault) {
   tokenizer.Write("tokenizer.json", "{");
   const ServerRun run =
       CheckConfig({"--model", "a=/nowhere", "--model", "b=" + shards.string(), "--model",
-                   "c=" + tokenizer.string(), "--model", "m=" + minimal_.string()});
+                   "c=" + tokenizer.string(), "--model", minimal_.Flag()});
   EXPECT_EQ(run.exit_code, 1) << run.log;
   EXPECT_THAT(run.log, HasSubstr("model a: /nowhere\n  error: "));
   EXPECT_THAT(run.log, HasSubstr("  error: " + shards.string() +
@@ -107,7 +103,7 @@ TEST_F(ServerStartTest, CheckConfigOfAWrongFileExitsWith1) {
   const ServerRun run = CheckConfig({"--config", directory.string() + "/server.yaml"});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.log, HasSubstr("server.yaml:1: threads: expected a whole number"));
-  EXPECT_EQ(CheckConfig({"--plugins", "/nowhere", "--model", "m=" + minimal_.string()}).log,
+  EXPECT_EQ(CheckConfig({"--plugins", "/nowhere", "--model", minimal_.Flag()}).log,
             "error: plugin directory /nowhere: No such file or directory\nerrors: 1\n");
 }
 
@@ -117,9 +113,9 @@ TEST_F(ServerStartTest, ALimitOnAddressSpaceLowersTheBudget) {
   const std::string demo = std::string(LONGSTREAM_SOURCE_DIR) + "/models/demo/";
   for (const char* gigabytes : {"3", "6"}) {
     for (const char* name : {"dense", "hwfa2", "hypenet"}) {
-      ServerProcess server(
-          "/bin/bash", {"-c", "ulimit -v $(($1 << 20)); shift; exec \"$@\"", "bash", gigabytes,
-                        kBinary, "--threads", "2", "--model", "m=" + demo + name + ",device=cpu"});
+      ServerProcess server("/bin/bash", {"-c", "ulimit -v $(($1 << 20)); shift; exec \"$@\"",
+                                         "bash", gigabytes, kServerBinary, "--threads", "2",
+                                         "--model", "m=" + demo + name + ",device=cpu"});
       client::Connection connection(server.address());
       connection.WaitUntilServing("m", std::chrono::seconds(30));
       v1::GenerateRequest request;
@@ -132,8 +128,32 @@ TEST_F(ServerStartTest, ALimitOnAddressSpaceLowersTheBudget) {
   }
 }
 
+// Whatever the limit leaves for threads, caches and the allocator, the server says why it does not
+// start and exits with 1, or serves and stops when it is told to.
+TEST_F(ServerStartTest, EveryLimitOnAddressSpaceIsServedOrRefused) {
+  int served = 0;
+  for (int kilobytes = 200'000; kilobytes < 2'000'000; kilobytes += kilobytes / 10) {
+    // `timeout` sends SIGTERM after a second, and SIGKILL if the server does not end then.
+    std::vector<std::string> arguments = {
+        "-c", "ulimit -v $1; shift; exec timeout --preserve-status -k 20 1 \"$@\"", "bash",
+        std::to_string(kilobytes), kServerBinary};
+    for (const std::string& argument : Arguments()) arguments.push_back(argument);
+    const ServerRun run = RunServer("/bin/bash", arguments);
+    if (run.log.find("\"event\":\"listening\"") == std::string::npos) {
+      EXPECT_EQ(run.exit_code, 1) << kilobytes << ": " << run.log;
+      EXPECT_THAT(run.log, HasSubstr("\"event\":\"start_failed\",\"error\":\"")) << kilobytes;
+    } else {
+      EXPECT_EQ(run.exit_code, 0) << kilobytes << ": " << run.log;
+      EXPECT_THAT(run.log, HasSubstr("\"event\":\"stopped\"")) << kilobytes;
+      ++served;
+    }
+  }
+  EXPECT_GE(served, 5);
+}
+
 TEST_F(ServerStartTest, TooLittleAddressSpaceEndsTheStartWithASentence) {
-  std::vector<std::string> arguments = {"-c", "ulimit -v 204800; exec \"$@\"", "bash", kBinary};
+  std::vector<std::string> arguments = {"-c", "ulimit -v 204800; exec \"$@\"", "bash",
+                                        kServerBinary};
   for (const std::string& argument : Arguments()) arguments.push_back(argument);
   const ServerRun run = RunServer("/bin/bash", arguments);
   EXPECT_EQ(run.exit_code, 1) << run.log;

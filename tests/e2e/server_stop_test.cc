@@ -7,24 +7,16 @@
 #include <string>
 
 #include "client/connection.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/processes/server_process.h"
-#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr char kBinary[] = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
-
 class ServerStopTest : public testing::Test {
  protected:
-  ServerStopTest() { minimal_.Write("config.json", R"({"model_type": "minimal"})"); }
-
-  std::string Minimal(const std::string& options = "") const {
-    return "m=" + minimal_.string() + options;
-  }
-
   // Starts a turn of 50 tokens, which takes at least a second, and calls `meanwhile` after the
   // first of them. Returns how many arrive.
   template <typename Function>
@@ -47,12 +39,12 @@ class ServerStopTest : public testing::Test {
     return generation.tokens();
   }
 
-  const TemporaryDirectory minimal_;
+  const MinimalModelDirectory minimal_;
 };
 
 TEST_F(ServerStopTest, EachEndingSignalLetsARunningTurnFinish) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-    ServerProcess server(kBinary, {"--model", Minimal(",options.step_delay_us=20000")});
+    ServerProcess server(kServerBinary, {"--model", minimal_.Flag(",options.step_delay_us=20000")});
     EXPECT_EQ(TokensOfTurn(server, [&] { server.Signal(signal); }), 50) << signal;
     EXPECT_EQ(server.Wait(), 0) << signal;
     EXPECT_THAT(server.Log(),
@@ -63,8 +55,8 @@ TEST_F(ServerStopTest, EachEndingSignalLetsARunningTurnFinish) {
 
 // nohup starts programs so that they ignore SIGHUP.
 TEST_F(ServerStopTest, AServerThatIgnoresSighupGoesOn) {
-  ServerProcess server("/usr/bin/env", {"--ignore-signal=HUP", kBinary, "--model",
-                                        Minimal(",options.step_delay_us=20000")});
+  ServerProcess server("/usr/bin/env", {"--ignore-signal=HUP", kServerBinary, "--model",
+                                        minimal_.Flag(",options.step_delay_us=20000")});
   EXPECT_EQ(TokensOfTurn(server, [&] { server.Signal(SIGHUP); }), 50);
   EXPECT_TRUE(server.running());
   EXPECT_EQ(server.Stop(), 0);

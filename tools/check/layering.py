@@ -125,9 +125,11 @@ ROOMS = {
                        " service/models service/sessions",
     "service/interceptors": "service/sessions",
     "service/server/transport": "service/tokenizer/text",
+    "service/server/standard": "service/server/transport",
     "service/server": "service/chat service/clock service/connections service/engine/turn"
                       " service/interceptors service/jinja/values service/models"
-                      " service/server/transport service/serving service/sessions"
+                      " service/server/standard service/server/transport service/serving"
+                      " service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text",
     # This row is for main.cc and the files beside it.
     "service": "kernels/core service/clock service/config service/connections service/metrics"

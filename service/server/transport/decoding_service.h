@@ -72,6 +72,17 @@ class DecodingService : public grpc::Service {
         new grpc::internal::CallbackClientStreamingHandler<RawRequest<Request>, Response>(call));
   }
 
+  // A call with a stream of requests and a stream of responses. The reactor decodes the requests.
+  template <typename Service, typename Request, typename Response>
+  void AddBidiStream(const char* path, grpc::ServerBidiReactor<RawRequest<Request>, Response>* (
+                                           Service::*method)(grpc::CallbackServerContext*)) {
+    const auto call = [this, method](grpc::CallbackServerContext* context) {
+      return (static_cast<Service*>(this)->*method)(context);
+    };
+    Add(path, grpc::internal::RpcMethod::BIDI_STREAMING,
+        new grpc::internal::CallbackBidiHandler<RawRequest<Request>, Response>(call));
+  }
+
  private:
   // Ends a call whose request was refused.
   template <typename Response>

@@ -57,6 +57,8 @@ connections:
   max: 500
   max_per_address: 20
   handshake_timeout: 3s
+  first_request_timeout: 4s
+  channelz: true
   idle_timeout: 1h
 sessions:
   max: 10
@@ -98,6 +100,8 @@ TEST(ServerConfigTest, ReadsEveryKey) {
   EXPECT_EQ(config.max_connections, 500u);
   EXPECT_EQ(config.max_connections_per_address, 20u);
   EXPECT_EQ(config.handshake_timeout, absl::Seconds(3));
+  EXPECT_EQ(config.first_request_timeout, absl::Seconds(4));
+  EXPECT_TRUE(config.channelz);
   EXPECT_EQ(config.connection_idle_timeout, absl::Hours(1));
   EXPECT_EQ(config.max_sessions, 10u);
   EXPECT_EQ(config.idle_timeout, absl::Milliseconds(500));
@@ -180,6 +184,8 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.max_connections, defaults.max_connections);
   EXPECT_EQ(config.max_connections_per_address, defaults.max_connections_per_address);
   EXPECT_EQ(config.handshake_timeout, defaults.handshake_timeout);
+  EXPECT_EQ(config.first_request_timeout, defaults.first_request_timeout);
+  EXPECT_EQ(config.channelz, defaults.channelz);
   EXPECT_EQ(config.connection_idle_timeout, defaults.connection_idle_timeout);
   EXPECT_EQ(config.max_sessions, defaults.max_sessions);
   EXPECT_EQ(config.idle_timeout, defaults.idle_timeout);
@@ -246,13 +252,19 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "1: connections.handshake_timeout: expected 100ms to 1h, found 99ms"},
     {"connections: {handshake_timeout: 61m}",
      "1: connections.handshake_timeout: expected 100ms to 1h, found 1h1m"},
+    {"connections: {first_request_timeout: 99ms}",
+     "1: connections.first_request_timeout: expected 100ms to 24h, found 99ms"},
+    {"connections: {first_request_timeout: 25h}",
+     "1: connections.first_request_timeout: expected 100ms to 24h, found 25h"},
+    {"connections: {channelz: yes}",
+     "1: connections.channelz: expected one of true, false, found 'yes'"},
     {"connections: {idle_timeout: 0s}",
      "1: connections.idle_timeout: expected 100ms to 24h, found 0"},
     {"connections: {idle_timeout: 1000000h}",
      "1: connections.idle_timeout: expected 100ms to 24h, found 1000000h"},
     {"connections:\n  limit: 2",
      "2: connections: unknown key 'limit'; expected one of: max, max_per_address, "
-     "handshake_timeout, idle_timeout"},
+     "handshake_timeout, first_request_timeout, idle_timeout, channelz"},
     {"models: [{name: a, directory: d, device: tpu}]",
      "1: models[0].device: expected auto, cpu, cuda or cuda:N, found 'tpu'"},
     {"sessions: {max_idle_timeout: 0s}",

@@ -199,6 +199,25 @@ TEST_F(Http2GateTest, ALimitOfConnectionsPerAddress) {
   EXPECT_EQ(AllRefused(), 1);
 }
 
+TEST_F(Http2GateTest, AConnectionWithoutARequestEnds) {
+  FirstRequests first_requests(absl::Seconds(1));
+  Start({.preface_timeout = absl::Seconds(20), .first_requests = &first_requests});
+  const auto begin = std::chrono::steady_clock::now();
+  const TcpClient silent = Served();
+  const TcpClient calls = Served();
+  sockaddr_in own{};
+  socklen_t size = sizeof(own);
+  ASSERT_EQ(getsockname(calls.fd(), reinterpret_cast<sockaddr*>(&own), &size), 0);
+  first_requests.CallFrom("ipv4:127.0.0.1:" + std::to_string(ntohs(own.sin_port)));
+  silent.ReceiveAll(milliseconds(5000));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(990));
+  EXPECT_THROW(calls.ReceiveAll(milliseconds(1500)), std::runtime_error);
+  EXPECT_EQ(Refused("timeout"), 1);
+  CloseHandedOver();
+  EXPECT_EQ(WaitForOpen(0), 0);
+  gate_.reset();
+}
+
 TEST_F(Http2GateTest, StoppingEndsOnlyConnectionsThatWait) {
   Start({.preface_timeout = absl::Seconds(20)});
   const TcpClient served = Served();

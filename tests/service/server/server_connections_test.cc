@@ -16,6 +16,7 @@
 #include "service/metrics/connection_metrics.h"
 #include "tests/service/metric_value.h"
 #include "tests/service/server/server_fixture.h"
+#include "tests/service/server/transport/raw_call.h"
 #include "tests/tcp_client.h"
 
 namespace longstream {
@@ -219,6 +220,43 @@ TEST_F(ConnectionsTest, ClientsThatDoNotFinishTheHandshake) {
   EXPECT_EQ(WaitForOpen(0), 0);
   EXPECT_EQ(Refused("timeout"), 2);
   EXPECT_TRUE(Call().ok());
+}
+
+TEST_F(ConnectionsTest, ConnectionsWithoutARequest) {
+  Start({.first_request_timeout = absl::Milliseconds(400)});
+  const std::vector<TcpClient> clients = ConnectMany();
+  for (const TcpClient& client : clients) client.ReceiveAll(milliseconds(10000));
+  EXPECT_EQ(WaitForOpen(0), 0);
+  EXPECT_EQ(Refused("timeout"), kClients);
+  EXPECT_TRUE(Call().ok());
+}
+
+// Every kind of call counts, over IPv4 and IPv6, and the connection stays open afterwards.
+TEST_F(ConnectionsTest, ARequestEndsTheTimeForIt) {
+  Start({.first_request_timeout = absl::Seconds(2)}, "0.0.0.0:0");
+  const std::pair<const char*, std::string> calls[] = {
+      {"/longstream.v1.Longstream/ListModels", ""},
+      {"/longstream.v1.Longstream/GetModel", "\xff"},
+      {"/grpc.health.v1.Health/Check", ""},
+      {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "\x3a\x01*"}};
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (const std::string host : {"127.0.0.1", "[::1]"}) {
+    for (const auto& [method, request] : calls) {
+      grpc::ChannelArguments own_connection;
+      own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      channels.push_back(grpc::CreateCustomChannel(host + ":" + std::to_string(own_->port()),
+                                                   grpc::InsecureChannelCredentials(),
+                                                   own_connection));
+      CallRaw(channels.back(), method, {request});
+    }
+  }
+  EXPECT_EQ(WaitForOpen(static_cast<double>(channels.size())), channels.size());
+  std::this_thread::sleep_for(milliseconds(3000));
+  EXPECT_EQ(WaitForOpen(static_cast<double>(channels.size())), channels.size());
+  for (const auto& channel : channels) {
+    EXPECT_EQ(channel->GetState(false), GRPC_CHANNEL_READY);
+  }
+  EXPECT_EQ(Refused("timeout"), 0);
 }
 
 TEST_F(ConnectionsTest, TheLimitHoldsAndEnds) {

@@ -273,6 +273,11 @@ TEST_F(RangesTest, IdleTimeouts) {
       {0, -1, false},
       {kDay, 1, false},
       {-kDay, 0, false},
+      {-1, 0, false},
+      {1, std::numeric_limits<int32_t>::min(), false},
+      {1, kHighest32, false},
+      {std::numeric_limits<int64_t>::min(), 0, false},
+      {std::numeric_limits<int64_t>::max(), 0, false},
       {315'576'000'000, 999'999'999, false},
   };
   for (const auto& [seconds, nanos, accepted] : cases) {

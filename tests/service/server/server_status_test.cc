@@ -8,7 +8,6 @@
 #include <limits>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -153,23 +152,6 @@ TEST_F(ServerTest, RefusedTurnsAreCounted) {
   request.set_top_log_probs(21);
   Generate(request);
   EXPECT_EQ(model().RequestsCounted("INVALID_ARGUMENT"), 1.0);
-}
-
-TEST_F(ServerTest, DurationsAtTheEndsOfTheirTypes) {
-  using Seconds = std::numeric_limits<int64_t>;
-  using Nanos = std::numeric_limits<int32_t>;
-  const std::pair<int64_t, int32_t> wrong[] = {
-      {Seconds::min(), 0}, {Seconds::max(), 0}, {1, Nanos::min()}, {1, Nanos::max()}, {-1, 0}};
-  for (const auto& [seconds, nanos] : wrong) {
-    v1::OpenSessionRequest request;
-    request.mutable_idle_timeout()->set_seconds(seconds);
-    request.mutable_idle_timeout()->set_nanos(nanos);
-    v1::Session session;
-    grpc::ClientContext context;
-    const grpc::Status status = stub().OpenSession(&context, request, &session);
-    EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT) << seconds << " " << nanos;
-    EXPECT_NE(status.error_message().find("idle_timeout"), std::string::npos);
-  }
 }
 
 TEST_F(ServerTest, UnknownModelAndIdInUse) {

@@ -245,5 +245,17 @@ TEST_F(FullManagerTest, ASessionWithoutMemoryLeavesNothing) {
   EXPECT_FALSE(sessions_.View(session->id)->turn_running) << "the fork gave its source back";
 }
 
+TEST(ModelRegistry, LoadsWhenItIsToldTo) {
+  MinimalModel model;
+  ModelRegistry::Options options{model.plugins(), model.host(), model.registry(), {}};
+  options.load_at_once = false;
+  { const ModelRegistry never(options, {model.Source()}, nullptr); }  // it ends without loading
+  ModelRegistry models(options, {model.Source()}, nullptr);
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_EQ(models.Status("m")->state, ModelState::kLoading);
+  models.BeginToLoad();
+  EXPECT_TRUE(models.WaitUntilLoaded().ok());
+}
+
 }  // namespace
 }  // namespace longstream

@@ -11,7 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "grpc/health/v1/health.pb.h"
+#include "grpc/reflection/v1alpha/reflection.pb.h"
 #include "service/server/service_impl.h"
+#include "service/server/standard/health_service.h"
+#include "service/server/standard/reflection_service.h"
 #include "tests/service/server/server_fixture.h"
 #include "tests/service/server/transport/allocation_counter.h"
 #include "tests/service/server/transport/raw_call.h"
@@ -22,6 +26,7 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
+using grpc::reflection::v1alpha::ServerReflectionRequest;
 
 constexpr size_t kSizes[] = {4 << 10, 16 << 10, 256 << 10, 2 << 20};
 constexpr int64_t kMiB = 1 << 20;
@@ -115,10 +120,14 @@ class RequestBoundsTest : public ServerTest {
   RequestBoundsTest()
       : ServerTest("{}", 0, MinimalModel::PluginFile(), "", ModelSource().max_batch_tokens,
                    kTemplate),
-        service_(&models(), &sessions(), /*max_request_bytes=*/1 << 30) {
+        service_(&models(), &sessions(), /*max_request_bytes=*/1 << 30),
+        health_(&standard_memory_),
+        reflection_({"longstream.v1.Longstream"}, &standard_memory_) {
     grpc::ServerBuilder builder;
     builder.SetMaxReceiveMessageSize(-1);
     builder.RegisterService(&service_);
+    builder.RegisterService(&health_);
+    builder.RegisterService(&reflection_);
     server_ = builder.BuildAndStart();
     direct_ = server_->InProcessChannel(grpc::ChannelArguments());
   }
@@ -194,6 +203,9 @@ class RequestBoundsTest : public ServerTest {
 
  private:
   ServiceImpl service_;
+  RequestMemory standard_memory_{1 << 30};
+  HealthService health_;
+  ReflectionService reflection_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> direct_;
 };
@@ -203,6 +215,30 @@ TEST_F(RequestBoundsTest, EveryFieldOfEveryCall) {
   const google::protobuf::ServiceDescriptor& service =
       *v1::Session::descriptor()->file()->FindServiceByName("Longstream");
   for (int i = 0; i < service.method_count(); ++i) TryEveryField(*service.method(i));
+  ExpectAlive();
+}
+
+TEST_F(RequestBoundsTest, EveryFieldOfTheReflectionService) {
+  ExpectAlive();
+  TryEveryField(*ServerReflectionRequest::descriptor()
+                     ->file()
+                     ->FindServiceByName("ServerReflection")
+                     ->method(0));
+  // A longer request is refused. This is about the largest one that is answered.
+  const grpc::Status status =
+      ExpectBounded("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", " host",
+                    wire::Bytes(1, std::string(65500, 'a')) + wire::Bytes(7, ""));
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  ExpectAlive();
+}
+
+// `Watch` decodes its request as `Check` does, and does not end.
+TEST_F(RequestBoundsTest, EveryFieldOfTheHealthService) {
+  ExpectAlive();
+  TryEveryField(*grpc::health::v1::HealthCheckRequest::descriptor()
+                     ->file()
+                     ->FindServiceByName("Health")
+                     ->FindMethodByName("Check"));
   ExpectAlive();
 }
 

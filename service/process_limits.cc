@@ -1,0 +1,42 @@
+// Reads the limit on the address space, and tries whether threads can be started.
+#include "service/process_limits.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <latch>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+
+namespace longstream {
+
+void LimitArenas() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const rlim_t usual = 8 * std::max(1u, std::thread::hardware_concurrency());
+  mallopt(M_ARENA_MAX, static_cast<int>(std::clamp<rlim_t>(limit.rlim_cur >> 30, 1, usual)));
+}
+
+void TryThreads(size_t count) {
+  // For what gRPC and the server allocate until the server listens.
+  constexpr size_t kRoom = 32 << 20;
+  void* const room =
+      mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  const absl::Cleanup give_back = [room] { munmap(room, kRoom); };
+  // Locks of Abseil allocate memory for each thread, and end the program if there is none.
+  std::latch end(1);
+  std::vector<std::jthread> threads;
+  const absl::Cleanup release = [&end] { end.count_down(); };
+  threads.reserve(count);
+  while (threads.size() < count) {
+    threads.emplace_back([&end] { end.wait(); });
+  }
+}
+
+}  // namespace longstream

@@ -1,0 +1,258 @@
+// A real Envoy with docs/envoy.yaml in front of the server: what hostile clients send ends there,
+// and honest clients are served through it.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/connection.h"
+#include "longstream/v1/longstream.grpc.pb.h"
+#include "tests/e2e/minimal_server.h"
+#include "tests/processes/server_process.h"
+#include "tests/service/server/transport/raw_call.h"
+#include "tests/tcp_client.h"
+
+namespace longstream {
+namespace {
+
+constexpr std::chrono::seconds kPatience{60};
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kFrame = 16384;  // the largest frame that Envoy accepts
+
+// A port of loopback on which nobody listens at the moment.
+int FreePort() {
+  const int any = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  const bool ok = bind(any, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                  getsockname(any, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  close(any);
+  if (!ok) throw std::runtime_error("no free port");
+  return ntohs(address.sin_port);
+}
+
+// docs/envoy.yaml with other addresses.
+std::string EnvoyConfig(int port, int server_port) {
+  std::ifstream file(LONGSTREAM_SOURCE_DIR "/docs/envoy.yaml");
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto replace = [&text](const std::string& from, const std::string& to) {
+    const size_t found = text.find(from);
+    if (found == std::string::npos) throw std::runtime_error("docs/envoy.yaml: no " + from);
+    text.replace(found, from.size(), to);
+  };
+  replace("address: 0.0.0.0, port_value: 8443",
+          "address: 127.0.0.1, port_value: " + std::to_string(port));
+  replace("port_value: 50051", "port_value: " + std::to_string(server_port));
+  return text;
+}
+
+// Envoy as a child process. The destructor ends it.
+class Envoy {
+ public:
+  Envoy(const std::string& config, const std::string& log) : pid_(fork()) {
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (std::freopen(log.c_str(), "w", stderr) == nullptr) _exit(126);
+    execl(ENVOY_PROGRAM, ENVOY_PROGRAM, "-c", config.c_str(), "--use-dynamic-base-id",
+          "--concurrency", "1", "-l", "warning", nullptr);
+    _exit(127);
+  }
+  ~Envoy() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  Envoy(const Envoy&) = delete;
+  Envoy& operator=(const Envoy&) = delete;
+
+  size_t resident_bytes() const {
+    std::ifstream statm("/proc/" + std::to_string(pid_) + "/statm");
+    size_t size = 0;
+    size_t resident = 0;
+    statm >> size >> resident;
+    return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  }
+
+ private:
+  const pid_t pid_;
+};
+
+std::string Frame(char type, char flags, uint32_t stream, const std::string& payload) {
+  std::string head;
+  for (const int shift : {16, 8, 0}) head += static_cast<char>(payload.size() >> shift & 0xff);
+  head += type;
+  head += flags;
+  for (const int shift : {24, 16, 8, 0}) head += static_cast<char>(stream >> shift & 0xff);
+  return head + payload;
+}
+
+std::string Header(const std::string& name, const std::string& value) {
+  return '\0' + (static_cast<char>(name.size()) + name) + static_cast<char>(value.size()) + value;
+}
+
+std::string RequestHeaders(const std::string& path) {
+  return Header(":method", "POST") + Header(":scheme", "http") + Header(":path", path) +
+         Header(":authority", "a") + Header("content-type", "application/grpc") +
+         Header("te", "trailers");
+}
+
+constexpr char kGenerate[] = "/longstream.v1.Longstream/Generate";
+
+class EnvoyTest : public testing::Test {
+ protected:
+  EnvoyTest() {
+    if (access(ENVOY_PROGRAM, X_OK) != 0) {
+      throw std::runtime_error("there is no " ENVOY_PROGRAM "; `make test-services` installs it");
+    }
+    server_ = std::make_unique<ServerProcess>(
+        kServerBinary,
+        std::vector<std::string>{"--model", files_.Flag(",options.step_delay_us=10000")});
+    port_ = FreePort();
+    envoy_ = std::make_unique<Envoy>(
+        files_.Write("envoy.yaml", EnvoyConfig(port_, server_->port())), files_.string() + "/log");
+    WaitUntilEnvoyListens();
+    client::Connection(address()).WaitUntilServing("m", kPatience);
+  }
+
+  // A gRPC client that connects earlier would only try again after some seconds.
+  void WaitUntilEnvoyListens() const {
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (std::chrono::steady_clock::now() < until) {
+      try {
+        const TcpClient probe(port_);
+        return;
+      } catch (const std::runtime_error&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+    }
+    throw std::runtime_error("Envoy does not listen");
+  }
+
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+  // The number of tokens of a turn of 200, through Envoy. The turn takes two seconds.
+  int Tokens() const {
+    client::Connection connection(address());
+    v1::GenerateRequest request;
+    request.set_session_id(connection.Open("m").session_id());
+    request.mutable_input()->set_text("abc");
+    request.set_max_tokens(200);
+    return connection.Generate(request).tokens();
+  }
+
+  // A connection that has begun HTTP/2.
+  TcpClient Raw() const {
+    TcpClient client(port_);
+    client.Send(std::string(kHttp2Preface) + std::string(kEmptySettings));
+    return client;
+  }
+
+  // Sends `begin`, then `more(i)` for i = 0, 1, ... until Envoy closes the connection, while an
+  // honest turn runs. Expects that Envoy closes it before 32 MiB, that Envoy and the server need
+  // little memory for it, and that the turn gets all its tokens.
+  template <typename Function>
+  void ExpectBounded(const std::string& begin, const Function& more) {
+    constexpr size_t kMost = 32 * kMiB;
+    EXPECT_EQ(Tokens(), 200);
+    const size_t envoy_before = envoy_->resident_bytes();
+    const size_t server_before = server_->resident_bytes();
+    int tokens = 0;
+    std::thread honest([&] { tokens = Tokens(); });
+    const TcpClient client = Raw();
+    client.Send(begin);
+    size_t sent = 0;
+    for (int i = 0; sent < kMost; ++i) {
+      const std::string bytes = more(i);
+      if (!client.Send(bytes)) break;
+      sent += bytes.size();
+    }
+    EXPECT_LT(sent, kMost) << "Envoy keeps the connection open";
+    EXPECT_LT(envoy_->resident_bytes(), envoy_before + 16 * kMiB);
+    EXPECT_LT(server_->resident_bytes(), server_before + 16 * kMiB);
+    honest.join();
+    EXPECT_EQ(tokens, 200);
+  }
+
+  const MinimalModelDirectory files_;
+  std::unique_ptr<ServerProcess> server_;
+  int port_ = 0;
+  std::unique_ptr<Envoy> envoy_;
+};
+
+TEST_F(EnvoyTest, HonestStreamsGetAllTokens) {
+  std::vector<int> tokens(8);
+  std::vector<std::thread> clients;
+  for (int& count : tokens) clients.emplace_back([this, &count] { count = Tokens(); });
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(tokens, std::vector<int>(8, 200));
+}
+
+TEST_F(EnvoyTest, HeadersWithoutAnEnd) {
+  const std::string fields = Header("x", std::string(100, 'x'));
+  std::string payload;
+  while (payload.size() + fields.size() <= kFrame) payload += fields;
+  ExpectBounded(Frame(1, 0, 1, RequestHeaders(kGenerate)),
+                [&](int) { return Frame(9, 0, 1, payload); });
+}
+
+TEST_F(EnvoyTest, ContinuationsWithoutContent) {
+  std::string frames;
+  for (int i = 0; i < 1000; ++i) frames += Frame(9, 0, 1, "");
+  ExpectBounded(Frame(1, 0, 1, RequestHeaders(kGenerate)), [&](int) { return frames; });
+}
+
+TEST_F(EnvoyTest, CallsThatAreResetAtOnce) {
+  const std::string headers = RequestHeaders(kGenerate);
+  ExpectBounded("", [&](int i) {
+    std::string frames;
+    for (int call = 0; call < 100; ++call) {
+      const uint32_t stream = 200 * static_cast<uint32_t>(i) + 2 * static_cast<uint32_t>(call) + 1;
+      frames += Frame(1, 4, stream, headers) + Frame(3, 0, stream, {0, 0, 0, 8});
+    }
+    return frames;
+  });
+}
+
+TEST_F(EnvoyTest, SettingsWithoutAnEnd) {
+  std::string frames;
+  for (int i = 0; i < 1000; ++i) frames += std::string(kEmptySettings);
+  ExpectBounded("", [&](int) { return frames; });
+}
+
+TEST_F(EnvoyTest, TooManyFieldsAreRefused) {
+  const auto channel = grpc::CreateChannel(address(), grpc::InsecureChannelCredentials());
+  const auto stub = v1::Longstream::NewStub(channel);
+  for (const auto& [fields, served] : {std::pair(20, true), std::pair(100, false)}) {
+    grpc::ClientContext context;
+    for (int i = 0; i < fields; ++i) context.AddMetadata("x" + std::to_string(i), "x");
+    v1::ListModelsResponse response;
+    const grpc::Status status = stub->ListModels(&context, {}, &response);
+    EXPECT_EQ(status.ok(), served) << fields << ": " << status.error_message();
+  }
+}
+
+TEST_F(EnvoyTest, OtherServicesCannotBeReached) {
+  const auto channel = grpc::CreateChannel(address(), grpc::InsecureChannelCredentials());
+  for (const char* method : {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                             "/grpc.channelz.v1.Channelz/GetServers"}) {
+    EXPECT_EQ(CallRaw(channel, method, {""}).status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  }
+  EXPECT_TRUE(CallRaw(channel, "/grpc.health.v1.Health/Check", {""}).status.ok());
+}
+
+}  // namespace
+}  // namespace longstream
