@@ -48,10 +48,11 @@ int PrintModel(const ModelSource& source, Plugins plugins, std::ostream& out) {
 }
 
 // Prints the memory that the process may use. Returns the number of errors.
-int PrintMemory(uint64_t bytes, const std::vector<ModelSource>& sources, Plugins plugins,
-                std::ostream& out) {
+int PrintMemory(const ServerConfig& config, const std::vector<ModelSource>& sources,
+                Plugins plugins, std::ostream& out) {
+  const uint64_t bytes = MemoryBytesOf(config);
   out << "memory: " << bytes << " bytes\n";
-  const absl::Status status = CheckCacheBytes(bytes, sources, plugins);
+  const absl::Status status = CheckCacheBytes(bytes, sources, plugins, config.session_host_bytes);
   if (status.ok()) return 0;
   out << "  error: " << status.message() << "\n";
   return 1;
@@ -69,7 +70,7 @@ int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
     for (const ModelSource& source : sources) {
       errors += PrintModel(source, directory->plugins, out);
     }
-    errors += PrintMemory(MemoryBytesOf(config), sources, directory->plugins, out);
+    errors += PrintMemory(config, sources, directory->plugins, out);
   } else {
     out << "error: " << directory.status().message() << "\n";
     ++errors;

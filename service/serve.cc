@@ -25,6 +25,7 @@
 #include "service/metrics/build_info.h"
 #include "service/metrics/connection_metrics.h"
 #include "service/metrics/json_log.h"
+#include "service/metrics/session_metrics.h"
 #include "service/model_sources.h"
 #include "service/models/host.h"
 #include "service/models/memory_plan.h"
@@ -173,7 +174,9 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   if (!plugins.ok()) return Fail(log, plugins.status());
   const std::vector<ModelSource> sources = ModelSourcesOf(config);
   const uint64_t memory_bytes = MemoryBytesOf(config);
-  if (absl::Status status = CheckCacheBytes(memory_bytes, sources, *plugins); !status.ok()) {
+  if (absl::Status status =
+          CheckCacheBytes(memory_bytes, sources, *plugins, config.session_host_bytes);
+      !status.ok()) {
     return Fail(log, status);
   }
 
@@ -192,6 +195,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   options.metrics = registry.get();
   options.memory_bytes = memory_bytes;
   options.load_at_once = false;
+  options.session_host_bytes = config.session_host_bytes;
   options.engine.executor = pool.AsExecutor();
   options.engine.max_open_turns = config.max_open_turns;
   options.engine.max_waiting_turns = config.max_waiting_turns;
@@ -210,8 +214,9 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   std::unique_ptr<GrpcServer> server;
   // A model may become ready while the server is being destroyed.
   const absl::Cleanup forget_server = [&announcer] { announcer.ForgetServer(); };
+  SessionMetrics session_metrics(registry.get(), models.host_memory()->limit());
   sessions.emplace(&models, SessionManager::Options{config.max_sessions, config.idle_timeout,
-                                                    config.max_idle_timeout});
+                                                    config.max_idle_timeout, &session_metrics});
   LogConnectionLimit(config, log);
   GrpcServer::Options server_options = ServerOptions(config, log);
   server_options.connection_metrics = &connection_metrics;

@@ -76,14 +76,15 @@ void Sessions(const Global& global, const SessionOptions& options) {
     *list.add_sessions() = session;
   }
   if (global.json) return PrintJson(list);
-  std::printf("%-32s  %-12s %10s %10s %10s %10s  %s\n", "SESSION", "MODEL", "POSITION", "KV",
-              "WINDOW", "STATE", "TURN");
+  std::printf("%-32s  %-12s %10s %10s %10s %10s %10s  %s\n", "SESSION", "MODEL", "POSITION", "KV",
+              "WINDOW", "STATE", "HOST", "TURN");
   for (const v1::Session& session : list.sessions()) {
     std::printf(
-        "%-32s  %-12s %10llu %10s %10s %10s  %s\n", session.session_id().c_str(),
+        "%-32s  %-12s %10llu %10s %10s %10s %10s  %s\n", session.session_id().c_str(),
         session.model().c_str(), static_cast<unsigned long long>(session.position()),
         HumanBytes(session.bytes().kv()).c_str(), HumanBytes(session.bytes().window()).c_str(),
-        HumanBytes(session.bytes().state()).c_str(), session.turn_running() ? "running" : "idle");
+        HumanBytes(session.bytes().state()).c_str(), HumanBytes(session.bytes().host()).c_str(),
+        session.turn_running() ? "running" : "idle");
   }
 }
 

@@ -105,6 +105,7 @@ void PrintUsage(const Generation& generation) {
             << std::setprecision(2) << InterTokenMilliseconds(usage) << std::defaultfloat
             << " ms each; holds kv " << HumanBytes(usage.bytes().kv()) << ", window "
             << HumanBytes(usage.bytes().window()) << ", state " << HumanBytes(usage.bytes().state())
+            << ", host " << HumanBytes(usage.bytes().host())
             << (generation.finish.incomplete_character().empty() ? "" : "; ends within a character")
             << "]\n";
 }
@@ -143,7 +144,8 @@ std::string TurnJson(const Generation& generation, const std::string& session, b
                {"bytes",
                 {{"kv", usage.bytes().kv()},
                  {"window", usage.bytes().window()},
-                 {"state", usage.bytes().state()}}}};
+                 {"state", usage.bytes().state()},
+                 {"host", usage.bytes().host()}}}};
   if (generation.finish.reason() == v1::FINISH_REASON_STOP_STRING) {
     json["stop_string"] = generation.finish.stop_string();
   }

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "service/chat/history_bytes.h"
 #include "service/tokenizer/text/utf8.h"
 
 namespace longstream::chat {
@@ -137,6 +138,8 @@ absl::StatusOr<Addition> AddMessages(const ChatTemplates& templates, const Token
       ApplyTemplate(**chat_template, templates.special_tokens, conversation, options);
   if (!text.ok()) return text.status();
   history->text = *std::move(text);
+  absl::Status counted = ChargeHistory(session.history.get(), session.host_memory, history.get());
+  if (!counted.ok()) return counted;
   const std::string& bytes = history->text.bytes();
 
   Addition addition;

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "service/chat/chat_files.h"
 #include "service/chat/conversation.h"
+#include "service/host_memory/host_memory.h"
 #include "service/tokenizer/tokenizer.h"
 
 namespace longstream::chat {
@@ -29,6 +30,10 @@ struct History {
   Text text;
   uint64_t position = 0;  // the number of tokens of the session at the end of `text`
   std::tm now = {};       // the time of the first turn, so that a date in the text stays the same
+  // The memory of the history with all its values, also those that other histories share. The
+  // charge counts the part that no other history shares (ChargeHistory).
+  uint64_t bytes = 0;
+  HostCharge charge;
 };
 
 // The messages of a turn.
@@ -54,12 +59,13 @@ struct Addition {
 struct SessionText {
   std::span<const int32_t> tokens;
   std::shared_ptr<const History> history;
-  std::span<const int32_t> end_ids;  // end ids: they end a reply and are not part of its text
+  std::span<const int32_t> end_ids;   // end ids: they end a reply and are not part of its text
+  HostMemory* host_memory = nullptr;  // counts the new history; nullptr: nothing counts it
 };
 
 // FAILED_PRECONDITION: the session's tokens are not a conversation; or `require_unchanged` is set
 // and the template changes earlier text (the message names the position). Also returns the errors
-// of ChatTemplates::Choose, ApplyTemplate and Tokenizer::Encode.
+// of ChatTemplates::Choose, ApplyTemplate, ChargeHistory and Tokenizer::Encode.
 absl::StatusOr<Addition> AddMessages(const ChatTemplates& templates, const Tokenizer& tokenizer,
                                      const SessionText& session, Messages messages);
 

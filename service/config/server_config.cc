@@ -187,6 +187,13 @@ absl::Status ReadConnections(const YamlNode& node, ServerConfig* config) {
   });
 }
 
+absl::Status ReadSessionBytes(const YamlNode& node, uint64_t* bytes) {
+  constexpr uint64_t kLeast = 1 << 20;
+  if (absl::Status status = node.ReadBytes(bytes); !status.ok()) return status;
+  if (*bytes == 0 || *bytes >= kLeast) return absl::OkStatus();
+  return node.Error(absl::StrCat("expected 0, or 1MiB or more, found ", *bytes, " bytes"));
+}
+
 absl::Status ReadSessions(const YamlNode& node, ServerConfig* config) {
   YamlNode timeout_key = node;  // whichever of the two timeouts comes last in the file
   const auto read_timeout = [&](const YamlNode& value, absl::Duration* timeout) {
@@ -199,6 +206,8 @@ absl::Status ReadSessions(const YamlNode& node, ServerConfig* config) {
        [&](const YamlNode& value) { return read_timeout(value, &config->idle_timeout); }},
       {"max_idle_timeout",
        [&](const YamlNode& value) { return read_timeout(value, &config->max_idle_timeout); }},
+      {"host_bytes",
+       [&](const YamlNode& value) { return ReadSessionBytes(value, &config->session_host_bytes); }},
   });
   if (!status.ok() || config->idle_timeout <= config->max_idle_timeout) return status;
   return timeout_key.Error(absl::StrCat(

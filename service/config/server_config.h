@@ -57,6 +57,7 @@ struct ServerConfig {
   uint64_t max_sessions = 0;  // 0: only memory is the limit
   absl::Duration idle_timeout = absl::Hours(1);
   absl::Duration max_idle_timeout = absl::Hours(24);
+  uint64_t session_host_bytes = 0;  // 0: a part of the memory, see docs/configuration.md
 
   std::vector<ModelConfig> models;
 };

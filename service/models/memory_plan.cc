@@ -40,13 +40,27 @@ bool RunsOnHost(const ModelSource& source, std::span<const std::shared_ptr<const
 
 }  // namespace
 
-uint64_t ReserveOf(uint64_t limit) {
+HostReserve HostReserve::Of(uint64_t limit, uint64_t session_bytes) {
   constexpr uint64_t kMiB = uint64_t{1} << 20;
-  return std::clamp(limit / 8, std::min(64 * kMiB, limit / 4), 2048 * kMiB);
+  const uint64_t both = std::clamp(limit / 8, std::min(64 * kMiB, limit / 4), 2048 * kMiB);
+  HostReserve reserve;
+  reserve.rest = both / 2;
+  reserve.sessions = session_bytes > 0 ? session_bytes : std::max(both - reserve.rest, limit / 16);
+  return reserve;
 }
 
+uint64_t HostReserve::Sum() const { return longstream::Sum(sessions, rest); }
+
 absl::Status CheckCacheBytes(uint64_t limit, std::span<const ModelSource> sources,
-                             std::span<const std::shared_ptr<const Plugin>> plugins) {
+                             std::span<const std::shared_ptr<const Plugin>> plugins,
+                             uint64_t session_bytes) {
+  const uint64_t reserve = HostReserve::Of(limit, session_bytes).Sum();
+  if (limit > 0 && reserve > limit) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("sessions.host_bytes: sessions may hold ", session_bytes,
+                     " bytes, and the reserve is ", HostReserve::Of(limit, session_bytes).rest,
+                     " bytes beside them; the process may use ", limit, " bytes of memory"));
+  }
   uint64_t sum = 0;
   std::vector<std::string> asked;
   for (const ModelSource& source : sources) {
@@ -54,16 +68,17 @@ absl::Status CheckCacheBytes(uint64_t limit, std::span<const ModelSource> source
     sum = Sum(sum, source.cache_bytes_budget);
     asked.push_back(absl::StrCat(source.name, " (", source.cache_bytes_budget, ")"));
   }
-  if (sum <= Rest(limit, ReserveOf(limit))) return absl::OkStatus();
+  if (sum <= Rest(limit, reserve)) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("cache_bytes: the models ", absl::StrJoin(asked, ", "), " ask for ", sum,
                    " bytes together; the process may use ", limit, " bytes of memory, of which ",
-                   ReserveOf(limit), " are kept as a reserve"));
+                   reserve, " are kept as a reserve"));
 }
 
 MemoryPlan::MemoryPlan(uint64_t limit, uint64_t used, std::span<const ModelSource> sources,
-                       std::span<const std::shared_ptr<const Plugin>> plugins)
-    : limit_(limit), used_at_start_(used) {
+                       std::span<const std::shared_ptr<const Plugin>> plugins,
+                       uint64_t session_bytes)
+    : limit_(limit), reserve_(HostReserve::Of(limit, session_bytes)), used_at_start_(used) {
   if (limit == 0) return;
   for (const ModelSource& source : sources) {
     if (source.device != "auto" && source.device != "cpu") continue;
@@ -117,7 +132,7 @@ uint64_t MemoryPlan::Fixed() const {
 }
 
 uint64_t MemoryPlan::Left() const {
-  return Rest(limit_, Sum(Sum(ReserveOf(limit_), Used()), Fixed()));
+  return Rest(limit_, Sum(Sum(reserve_.Sum(), Used()), Fixed()));
 }
 
 absl::Status MemoryPlan::NoRoom(std::string_view what) const {
@@ -131,7 +146,7 @@ absl::Status MemoryPlan::NoRoom(std::string_view what) const {
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "memory: ", absl::string_view(what.data(), what.size()), "; the process may use ", limit_,
-      " bytes, of which ", ReserveOf(limit_), " are kept as a reserve and ", Used(),
+      " bytes, of which ", reserve_.Sum(), " are kept as a reserve and ", Used(),
       " are for the program, weights and workspaces; models: ", absl::StrJoin(parts, ", ")));
 }
 
@@ -142,7 +157,7 @@ HostBudget MemoryPlan::BudgetFor(std::string_view name) const {
   if (asking->fixed > 0) {
     budget.most = budget.share = asking->fixed;
     const uint64_t fixed = Sum(Fixed(), asking->HasShare() ? asking->fixed : 0);
-    if (fixed > Rest(limit_, Sum(ReserveOf(limit_), Used()))) {
+    if (fixed > Rest(limit_, Sum(reserve_.Sum(), Used()))) {
       budget.refusal = NoRoom("the cache_bytes of the models do not fit");
     }
     return budget;
@@ -165,7 +180,7 @@ absl::Status MemoryPlan::Add(std::string_view name, uint64_t weights_and_workspa
   entry->own = weights_and_workspace;
   entry->need = need;
   entry->fixed = fixed;
-  const uint64_t taken = Sum(Sum(ReserveOf(limit_), Used()), Fixed());
+  const uint64_t taken = Sum(Sum(reserve_.Sum(), Used()), Fixed());
   const std::vector<const Entry*> sharing = Sharing();
   const std::vector<uint64_t> shares = Divide().bytes;
   uint64_t needed = 0, shared = 0;

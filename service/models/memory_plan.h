@@ -16,15 +16,24 @@
 
 namespace longstream {
 
-// The part of a limit that no cache gets: for messages, histories, tokenizers and what memory is
-// lost between allocations.
-uint64_t ReserveOf(uint64_t limit);
+// The part of a limit that no cache gets.
+struct HostReserve {
+  uint64_t sessions = 0;  // for tokens, conversations and requests of turns (HostMemory)
+  uint64_t rest = 0;      // for messages, tokenizers and memory that is lost between allocations
 
-// Checks, before a model is loaded, that the cache_bytes of the models fit into the memory that the
-// process may use. Counts only models that certainly run in the host's memory. RESOURCE_EXHAUSTED:
-// the message names the models, their bytes and the limit.
+  // `session_bytes`: what the configuration gives to sessions; 0: the default.
+  static HostReserve Of(uint64_t limit, uint64_t session_bytes);
+  // UINT64_MAX stands for all larger sums.
+  uint64_t Sum() const;
+};
+
+// Checks, before a model is loaded, that the cache_bytes of the models and `session_bytes` (as for
+// HostReserve) fit into the memory that the process may use. Counts only models that certainly run
+// in the host's memory. RESOURCE_EXHAUSTED: the message names the models, their bytes and the
+// limit.
 absl::Status CheckCacheBytes(uint64_t limit, std::span<const ModelSource> sources,
-                             std::span<const std::shared_ptr<const Plugin>> plugins);
+                             std::span<const std::shared_ptr<const Plugin>> plugins,
+                             uint64_t session_bytes = 0);
 
 // The plan changes while models are loaded: the weights of a model that is not loaded yet are
 // estimated from its files, and it is expected to need as much for its caches as the others get.
@@ -35,13 +44,14 @@ absl::Status CheckCacheBytes(uint64_t limit, std::span<const ModelSource> source
 // Not thread-safe.
 class MemoryPlan {
  public:
-  // `used`: bytes that the process holds before the first model is loaded. limit 0: no plan, every
-  // model may take all memory.
+  // `used`: bytes that the process holds before the first model is loaded. `session_bytes`: as for
+  // HostReserve. limit 0: no plan, every model may take all memory.
   MemoryPlan(uint64_t limit, uint64_t used, std::span<const ModelSource> sources,
-             std::span<const std::shared_ptr<const Plugin>> plugins);
+             std::span<const std::shared_ptr<const Plugin>> plugins, uint64_t session_bytes = 0);
 
   bool is_active() const { return limit_ > 0; }
   uint64_t limit() const { return limit_; }
+  const HostReserve& reserve() const { return reserve_; }
 
   // The budget with which the model is opened in the host's memory. Its refusal is
   // RESOURCE_EXHAUSTED if nothing is left for the model's caches, or if its cache_bytes do not fit
@@ -58,8 +68,8 @@ class MemoryPlan {
 
   // What the model's sessions have reserved.
   void SetHeld(std::string_view name, uint64_t bytes);
-  // The bytes that the process holds now beside the caches. They count if they are more than what
-  // it held at the start plus weights and workspaces.
+  // The bytes that the process holds now beside caches and sessions. They count if they are more
+  // than what it held at the start plus weights and workspaces.
   void SetUsed(uint64_t bytes) { measured_ = bytes; }
 
   struct Share {
@@ -92,6 +102,7 @@ class MemoryPlan {
   absl::Status NoRoom(std::string_view what) const;
 
   const uint64_t limit_;
+  const HostReserve reserve_;
   const uint64_t used_at_start_;
   uint64_t measured_ = 0;
   std::vector<Entry> entries_;

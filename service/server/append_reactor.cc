@@ -114,8 +114,9 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
     input_.emplace(turn->model(), turn->history(), message.parse_special());
     const bool has_messages = message.input().has_messages();
     if (has_messages) {
-      absl::Status status = input_->ReadMessages(message.mutable_input()->mutable_messages(),
-                                                 turn->history(), &message_->charge, &*request);
+      absl::Status status =
+          input_->ReadMessages(message.mutable_input()->mutable_messages(), turn->history(),
+                               turn->host_memory(), &message_->charge, &*request);
       if (!status.ok()) return turn->Refuse(status);
       message.clear_input();
     }
@@ -140,6 +141,9 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
     absl::StatusOr<std::vector<int32_t>> tokens =
         input_->Read(message.mutable_input(), &message_->charge);
     if (!tokens.ok()) return tokens.status();
+    if (absl::Status status = pump_.turn().CheckInputRoom(tokens->size()); !status.ok()) {
+      return status;
+    }
     pump_.turn().AddInput(*tokens);
     return absl::OkStatus();
   }

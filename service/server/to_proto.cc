@@ -37,12 +37,6 @@ void SetTime(absl::Time time, google::protobuf::Timestamp* message) {
   message->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
 }
 
-void SetBytes(const SessionBytes& bytes, v1::SessionBytes* message) {
-  message->set_kv(bytes.kv);
-  message->set_window(bytes.window);
-  message->set_state(bytes.state);
-}
-
 void SetToken(const ls_top_token& token, const Tokenizer& tokenizer, v1::TopToken* message) {
   message->set_token_id(token.token);
   message->set_token(std::string(tokenizer.TokenBytes(token.token)));
@@ -156,13 +150,20 @@ void SetReady(const ServedModel& model, v1::Model* message) {
 
 }  // namespace
 
+void ToProto(const SessionBytes& bytes, v1::SessionBytes* message) {
+  message->set_kv(bytes.kv);
+  message->set_window(bytes.window);
+  message->set_state(bytes.state);
+  message->set_host(bytes.host);
+}
+
 void ToProto(const SessionView& view, v1::Session* message) {
   message->set_session_id(view.id.ToString());
   message->set_model(Text(view.model));
   message->set_position(view.position);
   message->set_context_limit(view.context_limit);
   message->set_turn_running(view.turn_running);
-  SetBytes(view.bytes, message->mutable_bytes());
+  ToProto(view.bytes, message->mutable_bytes());
   SetTime(view.create_time, message->mutable_create_time());
   SetTime(view.last_use_time, message->mutable_last_use_time());
   SetDuration(view.idle_timeout, message->mutable_idle_timeout());
@@ -196,7 +197,7 @@ void ToProto(const TurnUsage& usage, v1::TurnUsage* message) {
   SetDuration(usage.prefill_time, message->mutable_prefill_time());
   SetDuration(usage.decode_time, message->mutable_decode_time());
   SetDuration(usage.time_to_first_token, message->mutable_time_to_first_token());
-  SetBytes(usage.bytes, message->mutable_bytes());
+  ToProto(usage.bytes, message->mutable_bytes());
 }
 
 void ToProto(const TurnEvent& event, const Tokenizer& tokenizer, v1::GenerateResponse* message) {

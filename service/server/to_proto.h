@@ -11,6 +11,7 @@
 namespace longstream {
 
 void ToProto(const SessionView& view, v1::Session* message);
+void ToProto(const SessionBytes& bytes, v1::SessionBytes* message);
 void ToProto(const ModelStatus& status, v1::Model* message);
 void ToProto(const TurnUsage& usage, v1::TurnUsage* message);
 

@@ -59,10 +59,11 @@ absl::StatusOr<std::vector<int32_t>> TurnInput::Read(v1::Input* input, RequestCh
 }
 
 absl::Status TurnInput::ReadMessages(v1::Messages* messages, const SessionState& history,
-                                     RequestCharge* charge, TurnRequest* turn) {
-  absl::StatusOr<chat::Addition> addition =
-      AddMessages(messages, parse_special_, turn->kind == TurnKind::kGenerate, model_,
-                  {history.tokens, history.conversation, model_.defaults().end_token_ids}, charge);
+                                     HostMemory* host_memory, RequestCharge* charge,
+                                     TurnRequest* turn) {
+  absl::StatusOr<chat::Addition> addition = AddMessages(
+      messages, parse_special_, turn->kind == TurnKind::kGenerate, model_,
+      {history.tokens, history.conversation, model_.defaults().end_token_ids, host_memory}, charge);
   if (!addition.ok()) return addition.status();
   position_ = addition->kept_tokens;
   if (absl::Status status = Add(addition->tokens); !status.ok()) return status;

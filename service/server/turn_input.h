@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "longstream/v1/longstream.pb.h"
 #include "service/engine/turn/turn.h"
+#include "service/host_memory/host_memory.h"
 #include "service/models/served_model.h"
 #include "service/server/transport/request_memory.h"
 #include "service/sessions/session_state.h"
@@ -43,9 +44,10 @@ class TurnInput {
 
   // Reads messages that continue the conversation of `history`. Sets the prompt, the kept tokens
   // and the conversation of `turn`. `history` must be the same object as in the constructor.
-  // Otherwise as Read.
+  // `host_memory` counts the new conversation as long as it exists; may be nullptr. Otherwise as
+  // Read.
   absl::Status ReadMessages(v1::Messages* messages, const SessionState& history,
-                            RequestCharge* charge, TurnRequest* turn);
+                            HostMemory* host_memory, RequestCharge* charge, TurnRequest* turn);
 
   // The number of tokens of the history and of all inputs so far.
   uint64_t position() const { return position_; }

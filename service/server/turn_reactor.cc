@@ -125,9 +125,7 @@ class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
     return true;
   }
   void TranslateEnd(const TurnEnd& end, v1::ScoreResponse* response) override {
-    summary_.mutable_bytes()->set_kv(end.usage.bytes.kv);
-    summary_.mutable_bytes()->set_window(end.usage.bytes.window);
-    summary_.mutable_bytes()->set_state(end.usage.bytes.state);
+    ToProto(end.usage.bytes, summary_.mutable_bytes());
     *response->mutable_summary() = summary_;
   }
 
@@ -144,7 +142,7 @@ absl::Status LeaseAndRead(Decoded<v1::GenerateRequest>* decoded, NewTurn& turn,
   TurnInput input(turn.model(), turn.history(), request.parse_special());
   if (request.input().has_messages()) {
     return input.ReadMessages(request.mutable_input()->mutable_messages(), turn.history(),
-                              &decoded->charge, checked);
+                              turn.host_memory(), &decoded->charge, checked);
   }
   absl::StatusOr<std::vector<int32_t>> prompt =
       input.Read(request.mutable_input(), &decoded->charge);

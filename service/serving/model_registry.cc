@@ -29,8 +29,11 @@ ModelRegistry::ModelRegistry(const Options& options, std::vector<ModelSource> so
     : options_(options),
       sources_(std::move(sources)),
       listener_(std::move(listener)),
+      host_memory_(std::make_unique<HostMemory>(
+          HostReserve::Of(options.memory_bytes, options.session_host_bytes).sessions)),
       may_load_(options.load_at_once),
-      plan_(options.memory_bytes, AnonymousMemory(), sources_, options.plugins) {
+      plan_(options.memory_bytes, AnonymousMemory(), sources_, options.plugins,
+            options.session_host_bytes) {
   {
     absl::MutexLock lock(&mutex_);
     for (const ModelSource& source : sources_) {
@@ -132,6 +135,7 @@ std::shared_ptr<Engine> ModelRegistry::MakeEngine(const std::shared_ptr<ServedMo
 }
 
 void ModelRegistry::MeasureMemory() {
+  // Caches and sessions have parts of the memory of their own.
   uint64_t caches = 0;
   for (const ModelStatus& model : List()) {
     if (model.engine == nullptr) continue;
@@ -142,7 +146,7 @@ void ModelRegistry::MeasureMemory() {
     caches += memory.pages + memory.rings + memory.states + memory.checkpoints;
   }
   const uint64_t all = AnonymousMemory();
-  plan_.SetUsed(all - std::min(all, caches));
+  plan_.SetUsed(all - std::min(all, caches + host_memory_->held_bytes()));
 }
 
 bool ModelRegistry::ShareMemory() {
@@ -182,8 +186,9 @@ void ModelRegistry::LogShares() const {
   if (shares.empty()) return;
   options_.host->Write(
       LogSeverity::kInfo,
-      absl::StrCat("memory: ", plan_.limit(), " bytes for the process, ", ReserveOf(plan_.limit()),
-                   " of them as a reserve; caches: ", absl::StrJoin(shares, ", ")));
+      absl::StrCat("memory: ", plan_.limit(), " bytes for the process, ", plan_.reserve().Sum(),
+                   " of them as a reserve (", plan_.reserve().sessions,
+                   " for sessions); caches: ", absl::StrJoin(shares, ", ")));
 }
 
 ModelStatus ModelRegistry::Load(const ModelSource& source) {

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "service/engine/engine.h"
+#include "service/host_memory/host_memory.h"
 #include "service/metrics/model_metrics.h"
 #include "service/models/host.h"
 #include "service/models/memory_plan.h"
@@ -51,6 +52,9 @@ class ModelRegistry {
     // model may take all memory.
     uint64_t memory_bytes = 0;
     bool load_at_once = true;  // false: loading waits for BeginToLoad
+    // Bytes of the host's memory that sessions and their turns may hold. 0: the default
+    // (HostReserve).
+    uint64_t session_host_bytes = 0;
   };
 
   // Called on the loading thread when a model is ready or could not be loaded. If a model fails
@@ -76,6 +80,9 @@ class ModelRegistry {
   absl::StatusOr<ModelStatus> Status(std::string_view name) const ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<ModelStatus> List() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Counts what sessions and their turns hold in the host's memory. Lives as long as the registry.
+  HostMemory* host_memory() const { return host_memory_.get(); }
+
   // Blocks until no model is loading any more. Returns OK if all models are ready, otherwise the
   // first failure.
   absl::Status WaitUntilLoaded() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -98,6 +105,9 @@ class ModelRegistry {
   const Options options_;
   const std::vector<ModelSource> sources_;
   const StateListener listener_;
+
+  // Declared before the engines, because sessions and turns use it until they are destroyed.
+  const std::unique_ptr<HostMemory> host_memory_;
 
   mutable absl::Mutex mutex_;
   bool may_load_ ABSL_GUARDED_BY(mutex_);  // also true when the registry is being destroyed

@@ -38,7 +38,8 @@ SessionManager::~SessionManager() {
 absl::StatusOr<TurnLease> SessionManager::MakeSession(const Engine& engine,
                                                       std::optional<SessionId> id,
                                                       const char* id_field,
-                                                      std::optional<absl::Duration> idle_timeout) {
+                                                      std::optional<absl::Duration> idle_timeout,
+                                                      const SessionState* source) {
   {
     absl::MutexLock lock(&mutex_);
     if (draining_) return absl::UnavailableError("the server is draining");
@@ -51,7 +52,9 @@ absl::StatusOr<TurnLease> SessionManager::MakeSession(const Engine& engine,
                      absl::FormatDuration(timeout)));
   }
   TurnLease lease = TurnLease::OfNewSession(id.value_or(SessionId::Random()), engine.model().name(),
-                                            engine.model().backend().info().context_limit, timeout);
+                                            engine.model().backend().info().context_limit, timeout,
+                                            models_->host_memory());
+  if (absl::Status status = lease.ChargeNew(source); !status.ok()) return status;
   absl::Status status = sessions_.Insert(lease.session(), id_field);
   if (!status.ok()) return status;
   return lease;
@@ -61,7 +64,8 @@ void SessionManager::OpenSession(std::string_view model, std::optional<SessionId
                                  std::optional<absl::Duration> idle_timeout, Opened opened) {
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
   if (!engine.ok()) return opened(engine.status());
-  absl::StatusOr<TurnLease> session = MakeSession(**engine, id, "session_id", idle_timeout);
+  absl::StatusOr<TurnLease> session =
+      MakeSession(**engine, id, "session_id", idle_timeout, /*source=*/nullptr);
   if (!session.ok()) return opened(session.status());
   Engine::Done done = WhenMade(session->session(), std::move(opened));
   (*engine)->Open(*std::move(session), std::move(done));
@@ -79,7 +83,8 @@ void SessionManager::ForkSession(const SessionId& source_id, std::optional<Sessi
   }
   absl::StatusOr<TurnLease> lease = TurnLease::Take(*std::move(source));
   if (!lease.ok()) return opened(lease.status());
-  absl::StatusOr<TurnLease> target = MakeSession(**engine, id, "new_session_id", idle_timeout);
+  absl::StatusOr<TurnLease> target =
+      MakeSession(**engine, id, "new_session_id", idle_timeout, &lease->state());
   if (!target.ok()) return opened(target.status());
   target->session()->set_forked_from(source_id);
   Engine::Done done = WhenMade(target->session(), std::move(opened));
@@ -127,14 +132,14 @@ absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionId& id) const {
   if (!session.ok()) return session.status();
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*session)->model());
   if (!engine.ok()) return engine.status();
-  return NewTurn(*std::move(session), *std::move(engine));
+  return NewTurn(*std::move(session), *std::move(engine), models_->host_memory());
 }
 
 absl::StatusOr<NewTurn> SessionManager::ScoreWith(std::string_view model) const {
   heap_trim_.NoteWork();
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
   if (!engine.ok()) return engine.status();
-  NewTurn turn(nullptr, *std::move(engine));
+  NewTurn turn(nullptr, *std::move(engine), models_->host_memory());
   if (turn.model().backend().plugin().Can(LS_CAP_SCORE)) return turn;
   return turn.Refuse(absl::UnimplementedError(
       absl::StrCat("the backend of model ", turn.model().name(), " cannot score a text")));
@@ -184,6 +189,9 @@ void SessionManager::ExpireSessions() {
     {
       absl::MutexLock lock(&mutex_);
       if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kExpiryPeriod)) return;
+    }
+    if (options_.metrics != nullptr) {
+      options_.metrics->SetHostBytes(models_->host_memory()->held_bytes());
     }
     const MonotonicTime now = MonotonicTime::Now();
     for (const std::shared_ptr<Session>& session : sessions_.Expired(now)) {

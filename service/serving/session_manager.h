@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/metrics/session_metrics.h"
 #include "service/serving/heap_trim.h"
 #include "service/serving/model_registry.h"
 #include "service/serving/turn_handle.h"
@@ -44,9 +45,13 @@ class SessionManager {
     size_t max_sessions = 0;  // 0: only memory is the limit
     absl::Duration default_idle_timeout = absl::Hours(1);
     absl::Duration max_idle_timeout = absl::Hours(24);
+    // Told once a second what sessions and turns hold in the host's memory. nullptr: not told.
+    // Outlives the manager.
+    SessionMetrics* metrics = nullptr;
   };
 
-  // `models` must outlive the manager.
+  // `models` must outlive the manager. What sessions and turns hold in the host's memory counts in
+  // models->host_memory(), and calls for which it has no room get RESOURCE_EXHAUSTED.
   SessionManager(const ModelRegistry* models, const Options& options);
   // Waits until all callbacks of earlier calls have run.
   ~SessionManager();
@@ -81,17 +86,19 @@ class SessionManager {
   void Drain(absl::Duration grace) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // `source`: the state that the session will be a copy of, or nullptr.
   absl::StatusOr<TurnLease> MakeSession(const Engine& engine, std::optional<SessionId> id,
                                         const char* id_field,
-                                        std::optional<absl::Duration> idle_timeout);
+                                        std::optional<absl::Duration> idle_timeout,
+                                        const SessionState* source);
   // Returns a callback for the engine. It answers with the session, or removes the session from the
   // table if the engine could not make it.
   Engine::Done WhenMade(std::shared_ptr<Session> session, Opened opened);
   size_t NumTurns() const;
   // Removes a closed session from the table and frees its caches.
   void Release(const std::shared_ptr<Session>& session, Closed closed);
-  // Runs on the thread expiry_ until the manager is destroyed: closes sessions whose idle timeout
-  // has passed, and gives free memory of the heap back to the system (HeapTrim).
+  // Runs on the thread expiry_ until the manager is destroyed: sets the metrics, closes sessions
+  // whose idle timeout has passed, and gives free memory of the heap back to the system (HeapTrim).
   void ExpireSessions() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const ModelRegistry* const models_;

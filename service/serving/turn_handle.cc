@@ -11,8 +11,8 @@ absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
   if (session_ == nullptr) {
     lease_ =
         TurnLease::OfNewSession(SessionId{}, model().name(), model().backend().info().context_limit,
-                                absl::InfiniteDuration());
-    return absl::OkStatus();
+                                absl::InfiniteDuration(), host_memory_);
+    return lease_.ChargeNew(/*source=*/nullptr);
   }
   absl::StatusOr<TurnLease> lease = TurnLease::Take(session_, expected_position);
   if (!lease.ok()) return lease.status();
@@ -32,7 +32,10 @@ TurnHandle NewTurn::Make(TurnRequest request, std::function<void()> wake) const 
 }
 
 absl::Status NewTurn::Start(const TurnHandle& handle) {
-  return engine_->Start(handle.turn_, std::move(lease_));
+  const absl::Status charged = handle.turn_->Charge(host_memory_);
+  if (charged.ok()) return engine_->Start(handle.turn_, std::move(lease_));
+  lease_.Drop();
+  return Refuse(charged);
 }
 
 }  // namespace longstream

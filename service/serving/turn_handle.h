@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_SERVING_TURN_HANDLE_H_
 #define LONGSTREAM_SERVICE_SERVING_TURN_HANDLE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "service/engine/engine.h"
 #include "service/engine/turn/turn.h"
+#include "service/host_memory/host_memory.h"
 #include "service/models/served_model.h"
 #include "service/sessions/turn_lease.h"
 
@@ -42,6 +44,8 @@ class TurnHandle {
     turn_->AddInput(tokens);
     engine_->Wake();
   }
+  // RESOURCE_EXHAUSTED: as for Turn::CheckInputRoom.
+  absl::Status CheckInputRoom(size_t tokens) const { return turn_->CheckInputRoom(tokens); }
   void CloseInput() {
     turn_->CloseInput();
     engine_->Wake();
@@ -65,14 +69,16 @@ class TurnHandle {
 // thread at a time.
 class NewTurn {
  public:
-  // If `session` is nullptr, the turn gets a new session that no one else can find.
-  NewTurn(std::shared_ptr<Session> session, std::shared_ptr<Engine> engine)
-      : session_(std::move(session)), engine_(std::move(engine)) {}
+  // If `session` is nullptr, the turn gets a new session that no one else can find. `host_memory`
+  // counts what the turn and its session hold.
+  NewTurn(std::shared_ptr<Session> session, std::shared_ptr<Engine> engine, HostMemory* host_memory)
+      : session_(std::move(session)), engine_(std::move(engine)), host_memory_(host_memory) {}
 
   const ServedModel& model() const { return engine_->model(); }
+  HostMemory* host_memory() const { return host_memory_; }
 
   // Takes the lease of the session. Errors as for TurnLease::Take. UNAVAILABLE: the server is
-  // draining.
+  // draining. RESOURCE_EXHAUSTED: there is no memory for a new session.
   absl::Status Lease(std::optional<uint64_t> expected_position = std::nullopt);
   // The history that the turn adds to. REQUIRES: Lease has succeeded.
   const SessionState& history() const { return lease_.state(); }
@@ -82,14 +88,15 @@ class NewTurn {
 
   // Makes the handle of the turn. The turn is not started yet. `wake`: see TurnStream::SetReader.
   TurnHandle Make(TurnRequest request, std::function<void()> wake) const;
-  // Passes the turn to the engine. Returns the errors of Engine::Start, which counts them in the
-  // metrics.
+  // Passes the turn to the engine. RESOURCE_EXHAUSTED: as for Turn::Charge. Also returns the errors
+  // of Engine::Start. Errors are counted in the metrics.
   // REQUIRES: Lease has succeeded.
   absl::Status Start(const TurnHandle& handle);
 
  private:
   std::shared_ptr<Session> session_;
   std::shared_ptr<Engine> engine_;
+  HostMemory* host_memory_;
   TurnLease lease_;
 };
 

@@ -1,16 +1,37 @@
 // Implements the view, the closing and the lease of a session.
 #include "service/sessions/session.h"
 
+#include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
 namespace longstream {
+namespace {
+
+uint64_t StringBytes(const std::string& text) {
+  constexpr size_t kInlineBytes = 15;
+  return text.capacity() <= kInlineBytes ? 0 : BlockBytes(text.capacity() + 1);
+}
+
+// The blocks of a session's state, without its conversation, which has its own charges.
+uint64_t StateBytes(const SessionState& state) {
+  // The names of all members are here so that this does not compile if a member is added.
+  const auto& [tokens, generated, tail, conversation] = state;
+  return BlockBytes(tokens.capacity() * sizeof(int32_t)) +
+         BlockBytes(generated.capacity() / CHAR_BIT) + StringBytes(tail.bytes);
+}
+
+// What each session takes: the session, its entries in the table and in the engine's list, and
+// the backend's sequence without its caches.
+constexpr uint64_t kFixedBytes = sizeof(Session) + 512;
+
+}  // namespace
 
 Session::Session(SessionId id, std::string model, uint64_t context_limit,
-                 absl::Duration idle_timeout)
-    : id_(id), model_(std::move(model)), context_limit_(context_limit) {
+                 absl::Duration idle_timeout, HostMemory* host_memory)
+    : id_(id), model_(std::move(model)), context_limit_(context_limit), host_charge_(host_memory) {
   absl::MutexLock lock(&mutex_);
   view_.id = id_;
   view_.model = model_;
@@ -53,12 +74,36 @@ void Session::ReturnTurn() {
   leased_ = false;
 }
 
-void Session::Publish() {
-  SessionBytes bytes;
-  if (caches_.sequence.valid()) {
-    const ls_sequence_bytes held = caches_.sequence.bytes();
-    bytes = SessionBytes{held.kv, held.window, held.state};
+absl::Status Session::ChargeNew(const SessionState* source) {
+  uint64_t bytes = kFixedBytes + StateBytes(state_);
+  if (source != nullptr) {
+    bytes += BlockBytes(source->tokens.size() * sizeof(int32_t)) +
+             BlockBytes(source->generated.size() / CHAR_BIT);
   }
+  return host_charge_.Add(bytes);
+}
+
+void Session::CountHost() {
+  // The names of all members are here so that this does not compile if a member is added.
+  const auto& [sequence, computed_tokens, recompute_reason] = caches_;
+  host_charge_.Set(kFixedBytes + StateBytes(state_) + StringBytes(recompute_reason));
+}
+
+SessionBytes Session::Bytes() const {
+  SessionBytes bytes;
+  bytes.host = host_charge_.bytes();
+  if (state_.conversation != nullptr) bytes.host += state_.conversation->bytes;
+  if (!caches_.sequence.valid()) return bytes;
+  const ls_sequence_bytes held = caches_.sequence.bytes();
+  bytes.kv = held.kv;
+  bytes.window = held.window;
+  bytes.state = held.state;
+  return bytes;
+}
+
+void Session::Publish() {
+  CountHost();
+  const SessionBytes bytes = Bytes();
   absl::MutexLock lock(&mutex_);
   view_.position = state_.tokens.size();
   view_.bytes = bytes;

@@ -13,16 +13,18 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
+#include "service/host_memory/host_memory.h"
 #include "service/sessions/session_id.h"
 #include "service/sessions/session_state.h"
 
 namespace longstream {
 
-// Device memory that one session holds, in bytes.
+// Memory that one session holds, in bytes.
 struct SessionBytes {
-  uint64_t kv = 0;
+  uint64_t kv = 0;  // kv, window and state are in the device's memory
   uint64_t window = 0;
   uint64_t state = 0;
+  uint64_t host = 0;  // tokens and conversation, with what it shares with forks
 };
 
 // The public state of a session at one moment. Any thread may ask for it.
@@ -58,6 +60,9 @@ class Session {
   // Only the engine thread may call this.
   SessionCaches& caches() { return caches_; }
 
+  // Where the memory of the session is counted. May be nullptr.
+  HostMemory* host_memory() const { return host_charge_.memory(); }
+
   // Closes the session: no turn begins after this. Returns true for the first caller only.
   bool Close() ABSL_LOCKS_EXCLUDED(mutex_);
   bool closed() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -73,12 +78,16 @@ class Session {
   friend class TurnLease;
 
   // Makes a session that is leased.
-  Session(SessionId id, std::string model, uint64_t context_limit, absl::Duration idle_timeout);
+  Session(SessionId id, std::string model, uint64_t context_limit, absl::Duration idle_timeout,
+          HostMemory* host_memory);
 
   // Called by TurnLease, which explains these functions.
   absl::Status TakeTurn(std::optional<uint64_t> expected_position) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReturnTurn() ABSL_LOCKS_EXCLUDED(mutex_);
   void Publish() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status ChargeNew(const SessionState* source);
+  void CountHost();
+  SessionBytes Bytes() const;
 
   bool ExpiredLocked(MonotonicTime now) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void MarkUse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -87,8 +96,9 @@ class Session {
   const std::string model_;
   const uint64_t context_limit_;
 
-  SessionState state_;    // only the holder of the lease uses it
-  SessionCaches caches_;  // only the engine thread uses it
+  SessionState state_;      // only the holder of the lease uses it
+  SessionCaches caches_;    // only the engine thread uses it
+  HostCharge host_charge_;  // for state_ without its conversation; used like state_
 
   mutable absl::Mutex mutex_;
   bool leased_ ABSL_GUARDED_BY(mutex_) = true;

@@ -20,9 +20,9 @@ absl::StatusOr<TurnLease> TurnLease::Take(std::shared_ptr<Session> session,
 }
 
 TurnLease TurnLease::OfNewSession(SessionId id, std::string model, uint64_t context_limit,
-                                  absl::Duration idle_timeout) {
-  return TurnLease(
-      std::shared_ptr<Session>(new Session(id, std::move(model), context_limit, idle_timeout)));
+                                  absl::Duration idle_timeout, HostMemory* host_memory) {
+  return TurnLease(std::shared_ptr<Session>(
+      new Session(id, std::move(model), context_limit, idle_timeout, host_memory)));
 }
 
 void TurnLease::Drop() {

@@ -35,8 +35,9 @@ class TurnLease {
 
   // Makes a session and takes its lease. No one else can use the session until the lease is
   // dropped.
+  // `host_memory`: counts what the session holds (ChargeNew); nullptr: nothing counts it.
   static TurnLease OfNewSession(SessionId id, std::string model, uint64_t context_limit,
-                                absl::Duration idle_timeout);
+                                absl::Duration idle_timeout, HostMemory* host_memory = nullptr);
 
   // Whether this holds the lease of a session. The functions below require that it does.
   explicit operator bool() const { return session_ != nullptr; }
@@ -44,6 +45,16 @@ class TurnLease {
   const std::shared_ptr<Session>& session() const { return session_; }
   SessionState& state() { return session_->state_; }
   const SessionState& state() const { return session_->state_; }
+
+  // Counts the memory of a new session. `source`: the state that the session will be a copy of, or
+  // nullptr. RESOURCE_EXHAUSTED: as for HostCharge::Add.
+  absl::Status ChargeNew(const SessionState* source) { return session_->ChargeNew(source); }
+  // Counts the memory of the session again. Call it when tokens have been added or removed; Publish
+  // does it too.
+  void CountHost() { session_->CountHost(); }
+  // What the session holds; in the host's memory, what was counted last. Only the engine thread may
+  // call it, because it reads the caches.
+  SessionBytes Bytes() const { return session_->Bytes(); }
 
   // Updates the position and the bytes that Session::View reports. Call it while the turn runs, and
   // before the lease is dropped if they have changed. Only the engine thread may call it, because

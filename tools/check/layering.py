@@ -96,6 +96,7 @@ ROOMS = {
 
     "service/clock": "",
     "service/config": "",
+    "service/host_memory": "",
     "service/metrics": "",
     "service/connections": "service/clock service/metrics",
     "service/scrapes": "service/clock service/connections service/metrics",
@@ -110,24 +111,24 @@ ROOMS = {
     "service/jinja/builtins": "service/jinja/values service/tokenizer/text",
     "service/jinja/syntax": "service/jinja/builtins service/jinja/values service/tokenizer/text",
     "service/jinja": "service/jinja/*",
-    "service/chat": "service/jinja service/jinja/* service/tokenizer service/tokenizer/*",
+    "service/chat": "service/host_memory service/jinja service/jinja/* service/tokenizer service/tokenizer/*",
     "service/models": "backends/api kernels/core service/chat service/clock service/config"
                       " service/tokenizer service/tokenizer/files",
-    "service/sessions": "service/chat service/clock service/models",
+    "service/sessions": "service/chat service/clock service/host_memory service/models",
     "service/engine/policy": "backends/api service/clock service/config",
     "service/engine/turn": "backends/api kernels/core service/chat service/clock"
-                           " service/engine/policy service/metrics service/models service/sessions"
+                           " service/engine/policy service/host_memory service/metrics service/models service/sessions"
                            " service/tokenizer service/tokenizer/stream",
     "service/engine": "backends/api kernels/core service/clock service/config"
                       " service/engine/policy service/engine/turn service/metrics service/models"
                       " service/sessions",
-    "service/serving": "kernels/core service/clock service/engine service/engine/turn service/metrics"
-                       " service/models service/sessions",
+    "service/serving": "kernels/core service/clock service/engine service/engine/turn"
+                       " service/host_memory service/metrics service/models service/sessions",
     "service/interceptors": "service/sessions",
     "service/server/transport": "service/tokenizer/text",
     "service/server/standard": "service/server/transport",
     "service/server": "service/chat service/clock service/connections service/engine/turn"
-                      " service/interceptors service/jinja/values service/models"
+                      " service/host_memory service/interceptors service/jinja/values service/models"
                       " service/server/standard service/server/transport service/serving"
                       " service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text",

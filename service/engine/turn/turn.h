@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_ENGINE_TURN_TURN_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "service/chat/history.h"
 #include "service/clock/monotonic_time.h"
 #include "service/engine/turn/turn_stream.h"
+#include "service/host_memory/host_memory.h"
 
 namespace longstream {
 
@@ -81,6 +83,9 @@ struct TurnRequest {
   MonotonicTime deadline = MonotonicTime::InfiniteFuture();
 };
 
+// The memory that a request holds, without its conversation.
+uint64_t BytesOf(const TurnRequest& request);
+
 // Shared by the caller and the engine. All members that are not const are thread-safe.
 class Turn {
  public:
@@ -110,6 +115,7 @@ class Turn {
   void AddInput(std::span<const int32_t> tokens) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end());
+    input_charge_.Set(BlockBytes(input_.tokens.capacity() * sizeof(int32_t)));
   }
   void CloseInput() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -125,8 +131,26 @@ class Turn {
   Input TakeInput() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     Input taken = std::exchange(input_, {});
+    input_charge_.Set(0);
     taken.closed = input_closed_;
     return taken;
+  }
+
+  // Counts the request while the turn exists; its conversation has its own charges. Call it once,
+  // before the turn starts. RESOURCE_EXHAUSTED: as for HostCharge::Add.
+  absl::Status Charge(HostMemory* memory) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    charge_ = HostCharge(memory);
+    input_charge_ = HostCharge(memory);
+    return charge_.Add(BytesOf(request));
+  }
+  // RESOURCE_EXHAUSTED: the memory has no room for so many tokens of input. The caller then does
+  // not call AddInput.
+  absl::Status CheckInputRoom(size_t tokens) const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    const HostMemory* const memory = input_charge_.memory();
+    return memory == nullptr ? absl::OkStatus()
+                             : memory->CheckRoom(BlockBytes(tokens * sizeof(int32_t)));
   }
 
   const TurnRequest request;
@@ -138,6 +162,8 @@ class Turn {
   mutable absl::Mutex mutex_;
   absl::Status cancel_reason_ ABSL_GUARDED_BY(mutex_);
   Input input_ ABSL_GUARDED_BY(mutex_);
+  HostCharge charge_ ABSL_GUARDED_BY(mutex_);
+  HostCharge input_charge_ ABSL_GUARDED_BY(mutex_);  // for input_
   bool input_closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -2,6 +2,7 @@
 #include "service/engine/turn/turn_history.h"
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -19,7 +20,8 @@ TurnHistory::TurnHistory(TurnLease lease, BackendModel* backend,
                          std::optional<uint64_t> kept_tokens)
     : lease_(std::move(lease)),
       backend_(backend),
-      start_(kept_tokens.value_or(lease_.state().tokens.size())) {}
+      start_(kept_tokens.value_or(lease_.state().tokens.size())),
+      cut_charge_(lease_.session()->host_memory()) {}
 
 std::optional<uint64_t> TurnHistory::cached() const {
   if (!sequence().valid()) return std::nullopt;
@@ -28,8 +30,7 @@ std::optional<uint64_t> TurnHistory::cached() const {
 
 std::optional<SessionBytes> TurnHistory::bytes() const {
   if (!sequence().valid()) return std::nullopt;
-  const ls_sequence_bytes held = sequence().bytes();
-  return SessionBytes{held.kv, held.window, held.state};
+  return lease_.Bytes();
 }
 
 uint64_t TurnHistory::unread() const { return size() - std::min(size(), sequence().position()); }
@@ -54,6 +55,8 @@ void TurnHistory::Cut() {
   cut_tokens_.assign(state().tokens.begin() + at, state().tokens.end());
   cut_generated_.assign(state().generated.begin() + at, state().generated.end());
   cut_computed_tokens_ = caches().computed_tokens;
+  cut_charge_.Set(BlockBytes(cut_tokens_.capacity() * sizeof(int32_t)) +
+                  BlockBytes(cut_generated_.capacity() / CHAR_BIT));
   if (!sequence().valid()) {
     state().tokens.resize(start_);
     state().generated.resize(start_);
@@ -67,12 +70,15 @@ void TurnHistory::PutBack() {
   state().tokens.insert(state().tokens.end(), cut_tokens_.begin(), cut_tokens_.end());
   state().generated.insert(state().generated.end(), cut_generated_.begin(), cut_generated_.end());
   caches().computed_tokens = cut_computed_tokens_;
-  cut_tokens_.clear();
+  cut_tokens_ = std::vector<int32_t>();
+  cut_generated_ = std::vector<bool>();
+  cut_charge_.Set(0);
 }
 
 void TurnHistory::Append(std::span<const int32_t> tokens, bool generated) {
   state().tokens.insert(state().tokens.end(), tokens.begin(), tokens.end());
   state().generated.resize(size(), generated);
+  lease_.CountHost();
 }
 
 void TurnHistory::RollBack(uint64_t size, std::string reason) {
@@ -96,6 +102,12 @@ void TurnHistory::RollBack(uint64_t size, std::string reason) {
 }
 
 void TurnHistory::Settle(bool whole) {
+  // A turn that was rolled back may leave vectors with much more room than they need.
+  if (state().tokens.capacity() / 2 > size()) {
+    state().tokens.shrink_to_fit();
+    state().generated.shrink_to_fit();
+  }
+  lease_.CountHost();
   if (!sequence().valid()) return;
   // Giving back memory cannot fail. If a backend reports an error all the same, only memory is
   // lost.

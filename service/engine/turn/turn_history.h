@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "service/host_memory/host_memory.h"
 #include "service/models/backend_model.h"
 #include "service/sessions/turn_lease.h"
 
@@ -88,6 +89,7 @@ class TurnHistory {
   const uint64_t start_;
   std::vector<int32_t> cut_tokens_;  // the tokens that Cut removed
   std::vector<bool> cut_generated_;
+  HostCharge cut_charge_;             // for the two vectors above
   uint64_t cut_computed_tokens_ = 0;  // SessionCaches::computed_tokens before the cut
 };
 

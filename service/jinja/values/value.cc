@@ -13,6 +13,15 @@ void CheckDepth(size_t depth) {
   Fail("lists and dicts are nested deeper than " + std::to_string(kMaxDataDepth) + " levels");
 }
 
+// Returns a pointer to the same object that keeps `more` alive too.
+template <typename T>
+std::shared_ptr<const T> Keeping(std::shared_ptr<const T> pointer,
+                                 std::shared_ptr<const void> more) {
+  using Both = std::pair<std::shared_ptr<const T>, std::shared_ptr<const void>>;
+  const T* const object = pointer.get();
+  return {std::make_shared<const Both>(std::move(pointer), std::move(more)), object};
+}
+
 }  // namespace
 
 Value Value::MakeUndefined(std::string why) {
@@ -44,6 +53,18 @@ Value Value::MakeDict(Dict dict) {
 
 Value Value::MakeCallable(Callable callable) {
   return Value(Data(std::make_shared<const Callable>(std::move(callable))));
+}
+
+Value Value::KeepingAlive(std::shared_ptr<const void> object) const {
+  if (is_safe()) return Value(Data(SafeText{Keeping(std::get<SafeText>(data_).text, object)}));
+  if (is_text()) {
+    return Value(Data(Keeping(std::get<std::shared_ptr<const Text>>(data_), std::move(object))));
+  }
+  if (is_list()) return Value(Data(Keeping(shared_list(), std::move(object))));
+  if (is_dict()) {
+    return Value(Data(Keeping(std::get<std::shared_ptr<const Dict>>(data_), std::move(object))));
+  }
+  return *this;
 }
 
 int64_t Value::integer() const {

@@ -109,6 +109,10 @@ class Value {
   const Loop& loop() const { return *std::get<std::shared_ptr<const Loop>>(data_); }
   const Callable& callable() const { return *std::get<std::shared_ptr<const Callable>>(data_); }
 
+  // Returns the same value (IsSame). It and its copies keep `object` alive; the values inside it do
+  // not. Only texts, lists and dicts can keep an object alive.
+  Value KeepingAlive(std::shared_ptr<const void> object) const;
+
   // Python's bool(value).
   bool Truth() const;
   // The name of the type for error messages: "dict", "str", ...

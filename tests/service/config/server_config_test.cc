@@ -64,6 +64,7 @@ sessions:
   max: 10
   idle_timeout: 500ms
   max_idle_timeout: 2h
+  host_bytes: 6MiB
 models:
   - name: a
     directory: /a
@@ -106,6 +107,7 @@ TEST(ServerConfigTest, ReadsEveryKey) {
   EXPECT_EQ(config.max_sessions, 10u);
   EXPECT_EQ(config.idle_timeout, absl::Milliseconds(500));
   EXPECT_EQ(config.max_idle_timeout, absl::Hours(2));
+  EXPECT_EQ(config.session_host_bytes, uint64_t{6} << 20);
 
   ASSERT_EQ(config.models.size(), 2u);
   EXPECT_EQ(config.models[0].name, "a");
@@ -190,6 +192,7 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.max_sessions, defaults.max_sessions);
   EXPECT_EQ(config.idle_timeout, defaults.idle_timeout);
   EXPECT_EQ(config.max_idle_timeout, defaults.max_idle_timeout);
+  EXPECT_EQ(config.session_host_bytes, defaults.session_host_bytes);
   const ModelConfig model;
   EXPECT_EQ(config.models[0].backend, model.backend);
   EXPECT_EQ(config.models[0].device, model.device);
@@ -287,7 +290,15 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "max_open_turns, max_waiting_turns, stream_buffer_bytes, client_timeout, time_slice, "
      "max_decode_stretch"},
     {"sessions: {limit: 2}",
-     "1: sessions: unknown key 'limit'; expected one of: max, idle_timeout, max_idle_timeout"},
+     "1: sessions: unknown key 'limit'; expected one of: max, idle_timeout, max_idle_timeout, "
+     "host_bytes"},
+    {"sessions: {host_bytes: 1}",
+     "1: sessions.host_bytes: expected 0, or 1MiB or more, found 1 bytes"},
+    {"sessions: {host_bytes: 1048575}",
+     "1: sessions.host_bytes: expected 0, or 1MiB or more, found 1048575 bytes"},
+    {"sessions: {host_bytes: 18446744073709551616}",
+     "1: sessions.host_bytes: expected bytes such as 4096, 64MiB or 2GB, found "
+     "'18446744073709551616'"},
     {"models:\n- name: a\n  directory: d\n- name: b\n  dir: d",
      "5: models[1]: unknown key 'dir'; expected one of: name, directory, backend, device, version, "
      "cache_bytes, options"},
@@ -346,6 +357,9 @@ TEST(ServerConfigTest, BothEndsOfEveryRange) {
       "scheduler: {max_decode_stretch: 1000}",
       "sessions: {max: 16777216, idle_timeout: 1ns, max_idle_timeout: 1ns}",
       "sessions: {max_idle_timeout: 2562047788015215h}",
+      "sessions: {host_bytes: 0}",
+      "sessions: {host_bytes: 1MiB}",
+      "sessions: {host_bytes: 18446744073709551615}",
       "models: [{name: a, directory: d, cache_bytes: 18446744073709551615}]",
       "models: [{name: a, directory: d, device: 'cuda:4294967295'}]",
   };

@@ -14,6 +14,7 @@
 
 #include "service/metrics/build_info.h"
 #include "service/metrics/connection_metrics.h"
+#include "service/metrics/session_metrics.h"
 
 namespace longstream {
 namespace {
@@ -126,6 +127,7 @@ class ModelMetricsTest : public testing::Test {
 
   prometheus::Registry registry_;
   ConnectionMetrics connections_{&registry_, "grpc"};
+  SessionMetrics sessions_{&registry_, 4096};
   ModelMetrics metrics_{&registry_, {"m", "v2", "dense", "cpu"}};
 };
 
@@ -145,7 +147,8 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
     for (const auto& [label, value] : sample.labels) names.insert(label);
     names.erase("le");
     std::set<std::string> expected = found->second.labels;
-    if (name != "longstream_build_info" && !name.starts_with("longstream_connections")) {
+    if (name != "longstream_build_info" && !name.starts_with("longstream_connections") &&
+        !name.starts_with("longstream_session_host_")) {
       expected.insert({"model", "version", "backend", "device"});
       EXPECT_EQ(sample.labels.at("model"), "m");
       EXPECT_EQ(sample.labels.at("version"), "v2");
@@ -219,6 +222,13 @@ TEST_F(ModelMetricsTest, GaugesHaveTheLastValue) {
 
   metrics_.SetMemory({1, 20, 30, 40, 50, 60, 0});
   EXPECT_EQ(Value("longstream_cache_usage_ratio", {{"pool", "kv"}}), "0");
+}
+
+TEST_F(ModelMetricsTest, SessionsOfAllModels) {
+  EXPECT_EQ(Value("longstream_session_host_bytes", {}), "0");
+  sessions_.SetHostBytes(77);
+  EXPECT_EQ(Value("longstream_session_host_bytes", {}), "77");
+  EXPECT_EQ(Value("longstream_session_host_limit_bytes", {}), "4096");
 }
 
 TEST_F(ModelMetricsTest, CountersAddUp) {

@@ -50,11 +50,37 @@ class MemoryPlanTest : public testing::Test {
 };
 
 TEST_F(MemoryPlanTest, TheReserve) {
-  EXPECT_EQ(ReserveOf(0), 0u);
-  EXPECT_EQ(ReserveOf(100 * kMiB), 25 * kMiB);
-  EXPECT_EQ(ReserveOf(300 * kMiB), 64 * kMiB);
-  EXPECT_EQ(ReserveOf(8192 * kMiB), 1024 * kMiB);
-  EXPECT_EQ(ReserveOf(65536 * kMiB), 2048 * kMiB);
+  EXPECT_EQ(HostReserve::Of(0, 0).Sum(), 0u);
+  EXPECT_EQ(HostReserve::Of(100 * kMiB, 0).Sum(), 25 * kMiB);
+  EXPECT_EQ(HostReserve::Of(300 * kMiB, 0).Sum(), 64 * kMiB);
+  EXPECT_EQ(HostReserve::Of(8192 * kMiB, 0).Sum(), 1024 * kMiB);
+  EXPECT_EQ(HostReserve::Of(8192 * kMiB, 0).sessions, 512 * kMiB);
+  EXPECT_EQ(HostReserve::Of(65536 * kMiB, 0).sessions, 4096 * kMiB);
+  EXPECT_EQ(HostReserve::Of(65536 * kMiB, 0).rest, 1024 * kMiB);
+}
+
+TEST_F(MemoryPlanTest, SessionsGetWhatTheConfigurationSays) {
+  EXPECT_EQ(HostReserve::Of(kLimit, 1).sessions, 1u);
+  EXPECT_EQ(HostReserve::Of(kLimit, 1).rest, 50 * kMiB);
+  EXPECT_EQ(HostReserve::Of(kLimit, UINT64_MAX).Sum(), UINT64_MAX);
+  MemoryPlan plan(kLimit, kUsed, std::vector<ModelSource>{Model("a")}, {}, 150 * kMiB);
+  EXPECT_EQ(plan.BudgetFor("a").most, 550 * kMiB) << "100 MiB less than by default";
+  EXPECT_EQ(plan.reserve().sessions, 150 * kMiB);
+  const std::vector<ModelSource> sources = {Model("b", 600 * kMiB)};
+  EXPECT_TRUE(CheckCacheBytes(kLimit, sources, {}, 150 * kMiB).ok());
+  EXPECT_FALSE(CheckCacheBytes(kLimit, sources, {}, 150 * kMiB + 1).ok());
+}
+
+TEST_F(MemoryPlanTest, SessionBytesThatDoNotFitAreRefusedAtTheStart) {
+  EXPECT_TRUE(CheckCacheBytes(kLimit, {}, {}, 750 * kMiB).ok());
+  for (const uint64_t bytes : {750 * kMiB + 1, UINT64_MAX}) {
+    const absl::Status status = CheckCacheBytes(kLimit, {}, {}, bytes);
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    for (const std::string& part :
+         {std::string("sessions.host_bytes: "), std::to_string(bytes), std::to_string(kLimit)}) {
+      EXPECT_THAT(status.message(), HasSubstr(part));
+    }
+  }
 }
 
 TEST_F(MemoryPlanTest, OneModelGetsWhatIsLeft) {
@@ -105,7 +131,8 @@ TEST_F(MemoryPlanTest, TheErrorNamesModelsBytesAndLimit) {
   const absl::Status status = plan.Add("b", 100 * kMiB, kNeed, 600 * kMiB);
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   for (const std::string& part :
-       {std::to_string(kLimit), std::to_string(ReserveOf(kLimit)), std::to_string(160 * kMiB),
+       {std::to_string(kLimit), std::to_string(HostReserve::Of(kLimit, 0).Sum()),
+        std::to_string(160 * kMiB),
         "a (weights and workspace " + std::to_string(10 * kMiB) + ", caches " +
             std::to_string(kMiB) + " at least)",
         "b (weights and workspace " + std::to_string(100 * kMiB) + ", caches cache_bytes " +

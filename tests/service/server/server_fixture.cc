@@ -43,11 +43,15 @@ std::string ByteTokensJson() {
 
 ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
                        const std::string& plugin, const std::string& tokenizer_json,
-                       uint32_t max_batch_tokens, const std::string& chat_template)
+                       uint32_t max_batch_tokens, const std::string& chat_template,
+                       uint64_t session_host_bytes)
     : model_(plugin, tokenizer_json, chat_template),
-      models_(
-          {model_.plugins(), model_.host(), model_.registry(), {.executor = pool_.AsExecutor()}},
-          {WithBatch(model_.Source(options_json, cache_bytes), max_batch_tokens)}, nullptr),
+      models_({.plugins = model_.plugins(),
+               .host = model_.host(),
+               .metrics = model_.registry(),
+               .engine = {.executor = pool_.AsExecutor()},
+               .session_host_bytes = session_host_bytes},
+              {WithBatch(model_.Source(options_json, cache_bytes), max_batch_tokens)}, nullptr),
       sessions_(&models_, {}) {
   EXPECT_TRUE(models_.WaitUntilLoaded().ok());
   auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &sessions_);

@@ -39,7 +39,7 @@ class ServerTest : public testing::Test {
                       const std::string& plugin = MinimalModel::PluginFile(),
                       const std::string& tokenizer_json = "",
                       uint32_t max_batch_tokens = ModelSource().max_batch_tokens,
-                      const std::string& chat_template = "");
+                      const std::string& chat_template = "", uint64_t session_host_bytes = 0);
   ~ServerTest() override;
 
   v1::Longstream::Stub& stub() { return *stub_; }

@@ -10,6 +10,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "service/chat/history_bytes.h"
 #include "service/serving/model_registry.h"
 #include "service/serving/session_manager.h"
 #include "tests/service/engine/engine_fixture.h"
@@ -152,12 +153,23 @@ class SessionHammer : public testing::Test {
     done.WaitForNotification();
   }
 
+  // A conversation with one more message. Forks share the messages.
+  std::shared_ptr<const chat::History> Continue(
+      const std::shared_ptr<const chat::History>& before) {
+    auto history = std::make_shared<chat::History>();
+    if (before != nullptr) history->conversation = before->conversation;
+    history->conversation.messages.push_back(chat::Value::MakeText(std::string(1000, 'm')));
+    EXPECT_TRUE(chat::ChargeHistory(before.get(), models_.host_memory(), history.get()).ok());
+    return history;
+  }
+
   // Starts a turn. If it starts, reads it to its end or cancels it.
   void Run(const SessionId& id, TurnKind kind, bool cancel) {
     absl::StatusOr<NewTurn> turn = sessions_.TurnOf(id);
     if (!turn.ok() || !turn->Lease().ok()) return;
     TurnRequest request = Generate(nullptr, kind == TurnKind::kGenerate ? "ab" : "", 20);
     request.kind = kind;
+    if (kind == TurnKind::kGenerate) request.conversation = Continue(turn->history().conversation);
     TurnHandle handle = turn->Make(std::move(request), nullptr);
     if (!turn->Start(handle).ok()) return;
     ++turns_;
@@ -222,8 +234,10 @@ TEST_F(SessionHammer, NothingIsLeftBehind) {
   const auto engine = models_.Find("m");
   ASSERT_TRUE(engine.ok());
   EXPECT_EQ((*engine)->num_turns(), 0u);
+  (*engine)->Flush();  // the engine forgets a turn after the reader has got its end
   const ls_memory memory = (*engine)->model().backend().memory();
   EXPECT_EQ(memory.states + memory.checkpoints, 0u);
+  EXPECT_EQ(models_.host_memory()->held_bytes(), 0u);
 }
 
 }  // namespace

@@ -1,0 +1,75 @@
+// Counts the bytes of charges.
+#include "service/host_memory/host_memory.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace longstream {
+
+uint64_t BlockBytes(size_t size) {
+  // glibc puts 8 bytes before a block, rounds up to 16 bytes, and gives no block less than 32. A
+  // block from 128 KiB on may have pages of its own.
+  constexpr uint64_t kHeader = 8, kUnit = 16, kLeast = 32, kPage = 4096;
+  constexpr uint64_t kOwnPages = 128 << 10;
+  if (size == 0) return 0;
+  const uint64_t unit = size < kOwnPages ? kUnit : kPage;
+  return std::max(kLeast, (size + kHeader + unit - 1) / unit * unit);
+}
+
+absl::Status HostMemory::NoRoom(uint64_t held, uint64_t bytes) const {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("sessions.host_bytes: sessions and turns hold ", held,
+                   " bytes of the host's memory for tokens and conversations, and this needs ",
+                   bytes, " more; the limit is ", limit_, "; close some sessions"));
+}
+
+absl::Status HostMemory::CheckRoom(uint64_t bytes) const {
+  const uint64_t held = held_bytes();
+  return HasRoom(held, bytes) ? absl::OkStatus() : NoRoom(held, bytes);
+}
+
+absl::Status HostMemory::TryTake(uint64_t bytes) {
+  uint64_t held = held_bytes();
+  do {
+    if (!HasRoom(held, bytes)) return NoRoom(held, bytes);
+  } while (!held_bytes_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
+  return absl::OkStatus();
+}
+
+HostCharge::HostCharge(HostCharge&& other) noexcept
+    : memory_(other.memory_), bytes_(std::exchange(other.bytes_, 0)) {}
+
+HostCharge& HostCharge::operator=(HostCharge&& other) noexcept {
+  if (this == &other) return *this;
+  Set(0);
+  memory_ = other.memory_;
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+absl::Status HostCharge::Add(uint64_t bytes) {
+  if (memory_ != nullptr) {
+    if (absl::Status status = memory_->TryTake(bytes); !status.ok()) return status;
+  }
+  bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+void HostCharge::Set(uint64_t bytes) {
+  if (memory_ != nullptr && bytes > bytes_) memory_->Take(bytes - bytes_);
+  if (memory_ != nullptr && bytes < bytes_) memory_->GiveBack(bytes_ - bytes);
+  bytes_ = bytes;
+}
+
+HostCharge HostCharge::Split(uint64_t bytes) {
+  assert(bytes <= bytes_);
+  HostCharge part(memory_);
+  part.bytes_ = bytes;
+  bytes_ -= bytes;
+  return part;
+}
+
+}  // namespace longstream

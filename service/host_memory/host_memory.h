@@ -1,0 +1,77 @@
+// The bytes of the host's memory that sessions and their turns hold, with one limit for all.
+#ifndef LONGSTREAM_SERVICE_HOST_MEMORY_HOST_MEMORY_H_
+#define LONGSTREAM_SERVICE_HOST_MEMORY_HOST_MEMORY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace longstream {
+
+// The bytes that the allocator takes for a block of `size` bytes. 0 for a size of 0.
+uint64_t BlockBytes(size_t size);
+
+// The sum of all charges. Thread-safe.
+class HostMemory {
+ public:
+  // limit 0: no limit.
+  explicit HostMemory(uint64_t limit) : limit_(limit) {}
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  uint64_t limit() const { return limit_; }
+  uint64_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }
+
+  // RESOURCE_EXHAUSTED: `bytes` more would exceed the limit. The message names the limit's key, the
+  // bytes and the limit. Counts nothing.
+  absl::Status CheckRoom(uint64_t bytes) const;
+
+ private:
+  friend class HostCharge;
+
+  // As CheckRoom, but counts the bytes if there is room.
+  absl::Status TryTake(uint64_t bytes);
+  void Take(uint64_t bytes) { held_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  void GiveBack(uint64_t bytes) { held_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+  bool HasRoom(uint64_t held, uint64_t bytes) const {
+    return limit_ == 0 || (held <= limit_ && bytes <= limit_ - held);
+  }
+  absl::Status NoRoom(uint64_t held, uint64_t bytes) const;
+
+  const uint64_t limit_;
+  std::atomic<uint64_t> held_bytes_{0};
+};
+
+// Counts the bytes of one owner in a HostMemory while the object exists. Used by one thread at a
+// time.
+class HostCharge {
+ public:
+  // memory nullptr: the charge knows its own bytes, and they count nowhere else. Otherwise `memory`
+  // must outlive the charge.
+  explicit HostCharge(HostMemory* memory = nullptr) : memory_(memory) {}
+  ~HostCharge() { Set(0); }
+  HostCharge(HostCharge&& other) noexcept;
+  HostCharge& operator=(HostCharge&& other) noexcept;
+
+  HostMemory* memory() const { return memory_; }
+  uint64_t bytes() const { return bytes_; }
+
+  // Counts `bytes` more. RESOURCE_EXHAUSTED: as for HostMemory::CheckRoom. Nothing has changed.
+  absl::Status Add(uint64_t bytes);
+  // The owner holds `bytes` now. Never refused: it is for memory that has been allocated already,
+  // such as that of a drawn token. The next Add is then refused.
+  void Set(uint64_t bytes);
+  // Moves `bytes` of this charge into a new one. REQUIRES: bytes <= bytes().
+  HostCharge Split(uint64_t bytes);
+
+ private:
+  HostMemory* memory_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_HOST_MEMORY_HOST_MEMORY_H_
