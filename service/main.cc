@@ -1,4 +1,6 @@
 // longstream-server: blocks the signals that end it, reads the configuration and serves.
+#include <malloc.h>
+
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -7,6 +9,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/core/address_space.h"
 #include "service/check_config.h"
 #include "service/command_line.h"
 #include "service/config/server_config.h"
@@ -30,6 +33,14 @@ sigset_t BlockEndingSignals() {
   if (hang_up.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
+}
+
+// glibc reserves 64 MiB of address space for the heap of each thread. Under a limit on the address
+// space these heaps would take the space that the stacks of later threads need. So all threads
+// share two heaps then.
+void LimitHeaps() {
+  constexpr int kHeaps = 2;
+  if (AddressSpaceIsLimited()) mallopt(M_ARENA_MAX, kHeaps);
 }
 
 // Returns what an exception at the start means. Call it in a catch block.
@@ -71,6 +82,7 @@ int Run(int argc, char** argv, const sigset_t& signals) {
 }  // namespace longstream
 
 int main(int argc, char** argv) {
+  longstream::LimitHeaps();
   const sigset_t signals = longstream::BlockEndingSignals();
   // A write to a closed connection or beyond the limit of a file's size must fail. It must not end
   // the server.
