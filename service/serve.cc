@@ -3,6 +3,7 @@
 #include "service/serve.h"
 
 #include <prometheus/registry.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -132,9 +133,17 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(
   return MetricsServer::Start(config.metrics_listen, registry);
 }
 
-// The number of threads that the server starts at least, besides those of the thread pool.
-size_t LeastThreads(const ServerConfig& config) {
-  const size_t of_grpc = 8 + 2 * std::max(1u, std::thread::hardware_concurrency());
+// The number of threads that the server may need, besides those of the thread pool. gRPC starts
+// some of its threads only when there is much to do. If the system does not give one of these, gRPC
+// has already queued a call's work for it, and the call never ends.
+size_t NeededThreads(const ServerConfig& config) {
+  // As gRPC counts processors, with those that this process may not use.
+  const auto processors = static_cast<size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
+  const size_t of_executors = 4 * processors;  // two executors
+  const size_t of_calls = std::clamp<size_t>(processors / 2, 2, 16);
+  const size_t of_events = std::clamp<size_t>(processors, 2, 32);
+  constexpr size_t kOfOthers = 8;  // timers, and calls of the standard services
+  const size_t of_grpc = of_executors + of_calls + of_events + kOfOthers;
   constexpr size_t kOfPorts = 2;  // they accept connections for gRPC and for metrics
   constexpr size_t kOwn = 4;      // loading, expiry of sessions, long texts
   return of_grpc + kOfPorts + kOwn + config.models.size();
@@ -181,7 +190,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   }
 
   ThreadPool pool(config.threads);
-  TryThreads(LeastThreads(config));
+  TryThreads(NeededThreads(config));
   const Host host(pool.AsExecutor(), [&log](LogSeverity severity, std::string_view text) {
     log.Write(static_cast<LogLevel>(severity), "backend", {{"text", text}});
   });

@@ -9,21 +9,29 @@
 #include <limits>
 
 namespace longstream {
+namespace {
+
+uint64_t Limit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+}  // namespace
 
 uint64_t ReservableBytes(uint64_t limit, uint64_t used) {
-  constexpr uint64_t kRoom = uint64_t{1} << 30;
+  constexpr uint64_t kMostRoom = uint64_t{512} << 20;
+  constexpr uint64_t kMostForLater = uint64_t{512} << 20;
   if (limit == RLIM_INFINITY) return std::numeric_limits<uint64_t>::max();
-  const uint64_t left = limit - std::min(limit, used);
-  return left - std::min(left / 2, kRoom);
+  const uint64_t usable = limit - std::min(limit / 4, kMostRoom);
+  const uint64_t left = usable - std::min(usable, used);
+  return left - std::min(left / 2, kMostForLater);
 }
 
 uint64_t ReservableBytes() {
-  rlimit limit{};
   uint64_t pages = 0;
-  if (getrlimit(RLIMIT_AS, &limit) != 0) limit.rlim_cur = RLIM_INFINITY;
   // If the size cannot be read, nothing counts as used.
   std::ifstream("/proc/self/statm") >> pages;
-  return ReservableBytes(limit.rlim_cur, pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
+  return ReservableBytes(Limit(), pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
 }
 
 }  // namespace longstream

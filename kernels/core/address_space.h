@@ -8,8 +8,11 @@
 namespace longstream {
 
 // Bytes that the process may still reserve under a limit of `limit` bytes, `used` of which are
-// taken. Leaves room for threads, messages and the allocator: 1 GiB, or half of the rest if that is
-// less. UINT64_MAX if `limit` is RLIM_INFINITY.
+// taken. UINT64_MAX if `limit` is RLIM_INFINITY.
+//
+// A room for threads, messages and the allocator is never reserved, however many reservations come
+// one after the other: 512 MiB, or a quarter of the limit if that is less. Of the rest, one
+// reservation leaves 512 MiB to later ones, or half of the rest if that is less.
 uint64_t ReservableBytes(uint64_t limit, uint64_t used);
 
 // The same for this process now.

@@ -19,6 +19,15 @@ namespace {
 
 using Json = nlohmann::json;
 
+// The value of `key` in an object; null if there is none. Values are not copied, because a copy of
+// a deep value would overflow the stack.
+const Json& Member(const Json& object, const char* key) {
+  static const Json null;
+  if (!object.is_object()) return null;
+  const auto found = object.find(key);
+  return found == object.end() ? null : *found;
+}
+
 // The vocabulary size in config.json. Models of our own and of some families have none there; then
 // every id counts as part of the vocabulary.
 int32_t VocabularySize(const std::string& directory) {
@@ -28,10 +37,8 @@ int32_t VocabularySize(const std::string& directory) {
                           ? Json::parse(**text, nullptr, /*allow_exceptions=*/false)
                           : Json();
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
-  for (const Json& object :
-       {config, config.is_object() ? config.value("text_config", Json()) : Json()}) {
-    if (!object.is_object()) continue;
-    const Json size = object.value("vocab_size", Json());
+  for (const Json* object : {&config, &Member(config, "text_config")}) {
+    const Json& size = Member(*object, "vocab_size");
     if (size.is_number_unsigned() && size.get<uint64_t>() <= kMost) return size.get<int32_t>();
   }
   return kMost;
@@ -66,17 +73,18 @@ absl::Status AddWeights(const std::filesystem::path& file, ModelCheck* check) {
   return absl::OkStatus();
 }
 
-// Finds the files of the weights. Not every backend needs such files.
+// Finds the files of the weights as a backend does: a single file goes before an index. Not every
+// backend needs such files.
 absl::Status FindWeights(const std::filesystem::path& directory, ModelCheck* check) {
+  const std::filesystem::path single = directory / "model.safetensors";
+  std::error_code error;
+  if (std::filesystem::exists(single, error)) return AddWeights(single, check);
   const std::filesystem::path index = directory / "model.safetensors.index.json";
   const absl::StatusOr<std::optional<std::string>> text = FindModelFile(index);
   if (!text.ok()) return text.status();
-  if (!text->has_value()) {
-    const std::filesystem::path single = directory / "model.safetensors";
-    return std::filesystem::exists(single) ? AddWeights(single, check) : absl::OkStatus();
-  }
+  if (!text->has_value()) return absl::OkStatus();
   const Json json = Json::parse(**text, nullptr, /*allow_exceptions=*/false);
-  const Json map = json.is_object() ? json.value("weight_map", Json()) : Json();
+  const Json& map = Member(json, "weight_map");
   if (!map.is_object()) {
     return absl::InvalidArgumentError(
         absl::StrCat(index.string(), ": expected an object with the object weight_map"));

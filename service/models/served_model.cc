@@ -84,8 +84,9 @@ absl::StatusOr<std::vector<int32_t>> EndIds(const std::filesystem::path& file, c
   std::vector<int32_t> ids;
   const auto found = json.find("eos_token_id");
   if (found == json.end() || found->is_null()) return ids;
-  const Json list = found->is_array() ? *found : Json::array({*found});
-  for (const Json& id : list) {
+  const bool is_list = found->is_array();
+  for (size_t i = 0; i < (is_list ? found->size() : 1); ++i) {
+    const Json& id = is_list ? (*found)[i] : *found;
     if (!id.is_number_integer() || id.get<int64_t>() < 0 ||
         id.get<int64_t>() >= static_cast<int64_t>(vocabulary_size)) {
       return absl::InvalidArgumentError(
@@ -106,14 +107,14 @@ class DefaultsReader {
   const absl::Status& status() const { return status_; }
 
   std::optional<float> Float(const char* key, const char* expected, bool (*is_valid)(float)) {
-    const Json value = Find(key);
+    const Json& value = Find(key);
     if (value.is_null()) return std::nullopt;
     if (value.is_number() && is_valid(value.get<float>())) return value.get<float>();
     return Refuse<float>(key, expected, value);
   }
 
   std::optional<int32_t> Count(const char* key) {
-    const Json value = Find(key);
+    const Json& value = Find(key);
     if (value.is_null()) return std::nullopt;
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     if (value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= kMost) {
@@ -123,14 +124,20 @@ class DefaultsReader {
   }
 
   std::optional<bool> Bool(const char* key) {
-    const Json value = Find(key);
+    const Json& value = Find(key);
     if (value.is_null()) return std::nullopt;
     if (value.is_boolean()) return value.get<bool>();
     return Refuse<bool>(key, "true or false", value);
   }
 
  private:
-  Json Find(const char* key) const { return json_.value(key, Json()); }
+  // Returns null if the key is absent. No value is copied: a copy of a deep value would overflow
+  // the stack.
+  const Json& Find(const char* key) const {
+    static const Json null;
+    const auto found = json_.find(key);
+    return found == json_.end() ? null : *found;
+  }
 
   template <typename T>
   std::optional<T> Refuse(const char* key, const char* expected, const Json& found) {
@@ -180,7 +187,8 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& dir
                  : EndIds(config_file, *config, vocabulary_size);
   if (!ids.ok()) return ids.status();
   defaults.end_token_ids = *std::move(ids);
-  const bool silent = !states_end && config->value("eos_token_id", Json()).is_null();
+  const auto end_in_config = config->find("eos_token_id");
+  const bool silent = !states_end && (end_in_config == config->end() || end_in_config->is_null());
   if (silent && eos_id) defaults.end_token_ids = {*eos_id};
   DefaultsReader reader(generation_file, *generation);
   defaults.temperature = reader.Float("temperature", "a number from 0 to 1000", [](float value) {

@@ -97,6 +97,25 @@ TEST_F(ServerStartTest, CheckConfigCountsTheMemoryOfAllModels) {
   EXPECT_THAT(run.log, HasSubstr("\nerrors: 1\n"));
 }
 
+// A file of a checkpoint may be nested so deeply that a copy of it would overflow the stack.
+TEST_F(ServerStartTest, CheckConfigOfADeepIndexExitsWith1) {
+  constexpr int kDepth = 1'000'000;
+  const std::string deep = std::string(kDepth, '[') + std::string(kDepth, ']');
+  const TemporaryDirectory directory;
+  directory.Write("config.json", R"({"model_type": "minimal"})");
+  const struct {
+    std::string index;
+    std::string error;
+  } cases[] = {{"{\"weight_map\":" + deep + "}", "expected an object with the object weight_map"},
+               {"{\"weight_map\":{\"a\":\"none\",\"b\":" + deep + "}}", "/none: No such file"}};
+  for (const auto& [index, error] : cases) {
+    directory.Write("model.safetensors.index.json", index);
+    const ServerRun run = CheckConfig({"--model", "m=" + directory.string()});
+    EXPECT_EQ(run.exit_code, 1) << run.log;
+    EXPECT_THAT(run.log, HasSubstr(error));
+  }
+}
+
 TEST_F(ServerStartTest, CheckConfigOfAWrongFileExitsWith1) {
   const TemporaryDirectory directory;
   directory.Write("server.yaml", "threads: many\n");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -22,7 +23,9 @@ TEST(AddressSpace, ReservableBytes) {
       {RLIM_INFINITY, kMost, kMost},
       {10 * kGiB, 1 * kGiB, 8 * kGiB},
       {3 * kGiB, 1 * kGiB, 1 * kGiB},
-      {2 * kGiB, 1 * kGiB, kGiB / 2},  // half of the rest is less than 1 GiB
+      {2 * kGiB, 1 * kGiB, kGiB / 4},  // half of what is left is less than 512 MiB
+      {kGiB, 0, 3 * kGiB / 8},         // the room is a quarter of the limit
+      {kGiB, 3 * kGiB / 4, 0},         // only the room is left
       {kGiB, kGiB, 0},
       {kGiB, 2 * kGiB, 0},  // the limit was lowered later
       {0, 0, 0},
@@ -30,6 +33,17 @@ TEST(AddressSpace, ReservableBytes) {
   };
   for (const auto& [limit, used, reservable] : cases) {
     EXPECT_EQ(ReservableBytes(limit, used), reservable) << limit << " " << used;
+  }
+}
+
+// Models reserve memory one after the other. Together they must not take the room that threads need
+// later.
+TEST(AddressSpace, ManyReservationsLeaveTheRoom) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  for (const uint64_t limit : {400 * kMiB, 2400 * kMiB, 100 * 1024 * kMiB}) {
+    uint64_t used = limit / 8;
+    for (int model = 0; model < 100; ++model) used += ReservableBytes(limit, used);
+    EXPECT_GE(limit - used, std::min(limit / 4, 512 * kMiB)) << limit;
   }
 }
 

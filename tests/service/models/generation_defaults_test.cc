@@ -36,6 +36,24 @@ class GenerationDefaultsTest : public testing::Test {
   const TemporaryDirectory directory_;
 };
 
+// A value may be nested so deeply that a copy of it would overflow the stack.
+TEST_F(GenerationDefaultsTest, DeepValues) {
+  constexpr int kDepth = 1'000'000;
+  std::string deep;
+  for (int i = 0; i < kDepth; ++i) deep += "{\"a\":";
+  deep += "1" + std::string(kDepth, '}');
+  for (const char* key : {"temperature", "top_k", "do_sample", "eos_token_id"}) {
+    directory_.Write("generation_config.json", "{\"" + std::string(key) + "\":" + deep + "}");
+    EXPECT_NE(Error().find(std::string(key) + ": expected"), std::string::npos) << key;
+  }
+  const std::string lists = std::string(kDepth, '[') + std::string(kDepth, ']');
+  directory_.Write("generation_config.json", "{\"eos_token_id\":" + lists + "}");
+  EXPECT_NE(Error().find("found an array"), std::string::npos);
+  directory_.Write("generation_config.json", "{\"other\":" + lists + "}");
+  directory_.Write("config.json", "{\"eos_token_id\":" + deep + "}");
+  EXPECT_NE(Error().find("eos_token_id: expected"), std::string::npos);
+}
+
 TEST_F(GenerationDefaultsTest, NoFilesNoDefaults) {
   const GenerationDefaults defaults = Read();
   EXPECT_TRUE(defaults.end_token_ids.empty());
