@@ -56,7 +56,7 @@ ServiceImpl::ServiceImpl(const ModelRegistry* models, SessionManager* sessions,
     : DecodingService(&request_memory_),
       models_(models),
       sessions_(sessions),
-      request_memory_(max_request_bytes),
+      request_memory_(max_request_bytes, [sessions] { sessions->NoteFreedMemory(); }),
       text_threads_(kTextThreads, max_request_bytes) {
   AddUnary("/longstream.v1.Longstream/OpenSession", &ServiceImpl::OpenSession);
   AddClientStream("/longstream.v1.Longstream/Append", &ServiceImpl::Append);

@@ -81,6 +81,9 @@ class SessionManager {
   std::vector<SessionView> List(const std::optional<SessionId>& after, size_t limit,
                                 std::string_view model) const;
 
+  // The process has freed memory that the system should get back soon.
+  void NoteFreedMemory() const { heap_trim_.NoteWork(); }
+
   // Refuses new sessions and turns with UNAVAILABLE. Waits at most `grace` for running turns, then
   // ends the remaining ones. Blocks until no turn is left.
   void Drain(absl::Duration grace) ABSL_LOCKS_EXCLUDED(mutex_);

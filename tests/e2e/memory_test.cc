@@ -141,6 +141,27 @@ TEST_F(MemoryTest, CacheBytesThatCannotFitAreAnErrorAtTheStart) {
   }
 }
 
+// The server refuses these requests before a turn begins. It must give back their memory all the
+// same.
+TEST_F(MemoryTest, RefusedRequestsGiveTheirMemoryBack) {
+  Start("");
+  const uint64_t before = server_->resident_bytes();
+  v1::GenerateRequest request;  // its elements take far more memory than their two bytes each
+  for (int i = 0; i < 12 << 20; ++i) request.mutable_stop()->add_strings();
+  for (int round = 0; round < 2; ++round) {
+    grpc::ClientContext context;
+    const auto reader = stub_->Generate(&context, request);
+    v1::GenerateResponse response;
+    EXPECT_FALSE(reader->Read(&response));
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    const auto until = Clock::now() + seconds(20);
+    while (server_->resident_bytes() > before + 32 * kMiB && Clock::now() < until) {
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+    EXPECT_LE(server_->resident_bytes(), before + 32 * kMiB) << "before: " << before;
+  }
+}
+
 // After the first round, what the server keeps for later sessions has been allocated. The second
 // round shows that it does not grow.
 TEST_F(MemoryTest, ClosedSessionsGiveTheirMemoryBack) {

@@ -40,13 +40,20 @@ uint64_t RequestMemory::held_bytes() const {
   return held_bytes_;
 }
 
+void RequestMemory::NoteFreed(uint64_t received_bytes) const {
+  constexpr uint64_t kLarge = 1 << 20;
+  if (on_large_ && received_bytes >= kLarge) on_large_();
+}
+
 RequestCharge::RequestCharge(RequestMemory* memory, uint64_t received_bytes)
     : memory_(memory),
       received_bytes_(received_bytes),
       max_bytes_(kMaxRatio * received_bytes + kFreeBytes - kCallBytes) {}
 
 RequestCharge::~RequestCharge() {
-  if (memory_ != nullptr) memory_->GiveBack(taken_bytes_);
+  if (memory_ == nullptr) return;
+  memory_->GiveBack(taken_bytes_);
+  memory_->NoteFreed(received_bytes_);
 }
 
 RequestCharge::RequestCharge(RequestCharge&& other) noexcept

@@ -3,7 +3,9 @@
 #define LONGSTREAM_SERVICE_SERVER_TRANSPORT_REQUEST_MEMORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -14,8 +16,10 @@ namespace longstream {
 // Counts the bytes that the requests of a server hold. Thread-safe.
 class RequestMemory {
  public:
-  // `max_bytes`: the limit for the sum over all requests.
-  explicit RequestMemory(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+  // `max_bytes`: the limit for the sum over all requests. `on_large`: called on any thread when a
+  // request of a MiB or more is freed; it must not block.
+  explicit RequestMemory(uint64_t max_bytes, std::function<void()> on_large = {})
+      : max_bytes_(max_bytes), on_large_(std::move(on_large)) {}
 
   // Counts `bytes` more for a request that holds `own_bytes`. RESOURCE_EXHAUSTED: there are other
   // requests, and all together would hold more than the limit. Nothing is counted. A request alone
@@ -23,9 +27,12 @@ class RequestMemory {
   absl::Status Take(uint64_t bytes, uint64_t own_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   void GiveBack(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t held_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // A request of `received_bytes` has been freed.
+  void NoteFreed(uint64_t received_bytes) const;
 
  private:
   const uint64_t max_bytes_;
+  const std::function<void()> on_large_;
   mutable absl::Mutex mutex_;
   uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
