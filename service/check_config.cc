@@ -76,8 +76,8 @@ int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
     ++errors;
   }
   if (errors == 0) {
-    out << "the configuration is usable; options, weights and memory are checked when a model is "
-           "loaded\n";
+    out << "the configuration is usable; options, weights and the memory beside them are checked "
+           "when a model is loaded\n";
   } else {
     out << "errors: " << errors << "\n";
   }

@@ -14,7 +14,7 @@ struct CommandLine {
 
 // Reads the command line and the configuration. Flags override the file, and the file overrides the
 // defaults. CANCELLED: the program must exit with *exit_code, for example after --help. After any
-// other error, check_config is set.
+// other error, command_line->check_config still says whether the flag was given.
 absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, int* exit_code);
 
 }  // namespace longstream

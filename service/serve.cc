@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <csignal>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -44,8 +43,8 @@ namespace {
 // After every turn has ended, calls have this much time to deliver their last messages.
 constexpr absl::Duration kLastMessages = absl::Seconds(2);
 
-// Logs a call that ended with an error. The messages of errors that clients cause may repeat their
-// input, so they are not logged, and only at the level debug.
+// Logs a call that ended with an error. An error that the client caused is logged at the level
+// debug, and without its message, because the message may repeat the client's input.
 void LogFailedCall(const JsonLog& log, std::string_view request_id, std::string_view method,
                    const absl::Status& status) {
   const bool is_ours = absl::IsInternal(status) || absl::IsUnknown(status);
@@ -70,6 +69,24 @@ GrpcServer::Options ServerOptions(const ServerConfig& config, const JsonLog& log
   options.on_call_failure = [&log](std::string_view request_id, std::string_view method,
                                    const absl::Status& status) {
     LogFailedCall(log, request_id, method, status);
+  };
+  return options;
+}
+
+// The options of the registry that the configuration gives.
+ModelRegistry::Options RegistryOptions(const ServerConfig& config, const JsonLog& log) {
+  ModelRegistry::Options options;
+  options.load_at_once = false;
+  options.session_host_bytes = config.session_host_bytes;
+  options.engine.max_open_turns = config.max_open_turns;
+  options.engine.max_waiting_turns = config.max_waiting_turns;
+  options.engine.stream_buffer_bytes = config.stream_buffer_bytes;
+  options.engine.client_timeout = config.client_timeout;
+  options.engine.time_slice = config.time_slice;
+  options.engine.max_decode_stretch = config.max_decode_stretch;
+  options.engine.on_failure = [&log](std::string_view model, const absl::Status& status) {
+    log.Write(LogLevel::kError, "turn_failed",
+              {{"model", std::string(model)}, {"error", absl::StrCat(status.message())}});
   };
   return options;
 }
@@ -198,39 +215,26 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   AddBuildInfo(registry.get(), LONGSTREAM_VERSION);
 
   ModelAnnouncer announcer(&log);
-  ModelRegistry::Options options;
+  ModelRegistry::Options options = RegistryOptions(config, log);
   options.plugins = *plugins;
   options.host = &host;
   options.metrics = registry.get();
   options.memory_bytes = memory_bytes;
-  options.load_at_once = false;
-  options.session_host_bytes = config.session_host_bytes;
   options.engine.executor = pool.AsExecutor();
-  options.engine.max_open_turns = config.max_open_turns;
-  options.engine.max_waiting_turns = config.max_waiting_turns;
-  options.engine.stream_buffer_bytes = config.stream_buffer_bytes;
-  options.engine.client_timeout = config.client_timeout;
-  options.engine.time_slice = config.time_slice;
-  options.engine.max_decode_stretch = config.max_decode_stretch;
-  options.engine.on_failure = [&log](std::string_view model, const absl::Status& status) {
-    log.Write(LogLevel::kError, "turn_failed",
-              {{"model", std::string(model)}, {"error", absl::StrCat(status.message())}});
-  };
   ModelRegistry models(options, sources,
                        [&announcer](const ModelStatus& status) { announcer.Announce(status); });
-  std::optional<SessionManager> sessions;
+  SessionMetrics session_metrics(registry.get(), models.host_memory()->limit());
+  SessionManager sessions(&models, {config.max_sessions, config.idle_timeout,
+                                    config.max_idle_timeout, &session_metrics});
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
   // A model may become ready while the server is being destroyed.
   const absl::Cleanup forget_server = [&announcer] { announcer.ForgetServer(); };
-  SessionMetrics session_metrics(registry.get(), models.host_memory()->limit());
-  sessions.emplace(&models, SessionManager::Options{config.max_sessions, config.idle_timeout,
-                                                    config.max_idle_timeout, &session_metrics});
   LogConnectionLimit(config, log);
   GrpcServer::Options server_options = ServerOptions(config, log);
   server_options.connection_metrics = &connection_metrics;
   absl::StatusOr<std::unique_ptr<GrpcServer>> listening =
-      GrpcServer::Start(server_options, &models, &*sessions);
+      GrpcServer::Start(server_options, &models, &sessions);
   if (!listening.ok()) return Fail(log, listening.status());
   server = *std::move(listening);
   announcer.SetServer(server.get());
@@ -250,7 +254,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   announcer.ForgetServer();
   server->SetNotServing();
   server->StopAccepting();
-  sessions->Drain(config.grace);
+  sessions.Drain(config.grace);
   server->Shutdown(MonotonicTime::Now() + kLastMessages);
   log.Write(LogLevel::kInfo, "stopped");
   return 0;

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "backends/api/config_json.h"
 #include "nlohmann/json.hpp"
 #include "service/chat/chat_files.h"
 #include "service/tokenizer/files/load_tokenizer.h"
@@ -28,14 +29,17 @@ const Json& Member(const Json& object, const char* key) {
   return found == object.end() ? null : *found;
 }
 
+// As a backend reads config.json: NaN and Infinity do not make it invalid.
+Json ParseJson(const std::string& text) {
+  return Json::parse(QuoteNonFinite(text), nullptr, /*allow_exceptions=*/false);
+}
+
 // The vocabulary size in config.json. Models of our own and of some families have none there; then
 // every id counts as part of the vocabulary.
 int32_t VocabularySize(const std::string& directory) {
   const absl::StatusOr<std::optional<std::string>> text =
       FindModelFile(std::filesystem::path(directory) / "config.json");
-  const Json config = text.ok() && text->has_value()
-                          ? Json::parse(**text, nullptr, /*allow_exceptions=*/false)
-                          : Json();
+  const Json config = text.ok() && text->has_value() ? ParseJson(**text) : Json();
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
   for (const Json* object : {&config, &Member(config, "text_config")}) {
     const Json& size = Member(*object, "vocab_size");

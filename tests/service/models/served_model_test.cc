@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "service/models/model_check.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -50,6 +51,17 @@ TEST_F(ServedModelTest, TheConfigChoosesThePlugin) {
   EXPECT_STREQ((*model)->backend().info().architecture, "minimal");
   EXPECT_EQ((*model)->tokenizer().kind(), "byte");
   EXPECT_EQ((*model)->defaults().end_token_ids, std::vector<int32_t>{7});
+}
+
+// The tokenizer of plain bytes needs 256 ids. Python writes NaN, which must not hide the other
+// keys.
+TEST_F(ServedModelTest, ACheckReadsTheVocabularyBesideNaN) {
+  directory_.Write("config.json",
+                   R"({"model_type": "minimal", "vocab_size": 256, "initializer_range": NaN})");
+  EXPECT_TRUE(CheckModel(source_, plugins_).ok());
+  directory_.Write("config.json",
+                   R"({"model_type": "minimal", "vocab_size": 255, "initializer_range": NaN})");
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckModel(source_, plugins_).status()));
 }
 
 TEST_F(ServedModelTest, EachDemoCheckpointGetsItsBackend) {
