@@ -108,10 +108,13 @@ absl::StatusOr<std::shared_ptr<ServedModel>> ModelRegistry::LoadWithinPlan(
   }
   const ls_memory memory = backend.memory();
   const bool is_fixed = source.cache_bytes_budget != 0 || !backend.plugin().Can(LS_CAP_SET_BUDGET);
+  // 0 would mean that the plan decides. A plugin that reports no budget has at least a byte.
+  const uint64_t fixed =
+      std::clamp<uint64_t>(memory.budget, 1, std::max<uint64_t>(1, plan_.limit()));
   MeasureMemory();
-  absl::Status status = plan_.Add(source.name, memory.weights + memory.workspace,
-                                  CacheNeed::Of(backend.info(), source.max_batch_sequences),
-                                  is_fixed ? std::min(memory.budget, plan_.limit()) : 0);
+  absl::Status status =
+      plan_.Add(source.name, memory.weights + memory.workspace,
+                CacheNeed::Of(backend.info(), source.max_batch_sequences), is_fixed ? fixed : 0);
   if (!status.ok()) return status;
   return model;
 }

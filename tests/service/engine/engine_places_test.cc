@@ -349,7 +349,7 @@ TEST(EnginePlaces, TheQueueEndsWithTheFirstPlace) {
   ASSERT_TRUE(engine.Start(second).ok());
   const TurnUsage usage = ReadToEnd(*second).end.usage;
   EXPECT_GE(usage.queue_time, 49 * kStep);
-  EXPECT_LT(usage.prefill_time, 25 * kStep);
+  EXPECT_LT(usage.prefill_time, usage.queue_time) << "the wait for a place is not prefill";
   EXPECT_GE(usage.time_to_first_token, usage.queue_time + usage.prefill_time);
   ReadToEnd(*first);
   const auto samples = engine.model().Samples("longstream_request_queue_seconds", "model", "m");

@@ -46,7 +46,7 @@ class MetricsServerTest : public testing::Test {
   void ExpectQuickScrape() {
     const auto begin = Clock::now();
     EXPECT_NE(Ask(kGet).find("\nanswer 42\n"), std::string::npos);
-    EXPECT_LT(Clock::now() - begin, seconds(1));
+    EXPECT_LT(Clock::now() - begin, seconds(5));
   }
   double Refused(const std::string& reason) {
     return MetricValue(*registry_, "longstream_connections_refused_total", {{"reason", reason}});
