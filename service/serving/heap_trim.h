@@ -12,19 +12,20 @@ namespace longstream {
 // The allocator keeps what histories, messages and buffers have freed, unless it lies at the end of
 // a heap. malloc_trim gives it back, but threads that allocate meanwhile may have to wait for some
 // milliseconds. So it is called only after work that may have freed memory: soon if no turn runs or
-// no session is left, else seldom.
+// no session is left, else seldom. It is called twice, because a call notes its work a moment
+// before the last of its memory is freed, such as gRPC's buffers of its request.
 class HeapTrim {
  public:
   // A call has been served that may free memory. Thread-safe.
-  void NoteWork() { has_worked_.store(true, std::memory_order_relaxed); }
+  void NoteWork() { trims_left_.store(2, std::memory_order_relaxed); }
 
   // Whether to call malloc_trim now. One thread asks this about once a second.
   bool IsDue(MonotonicTime now, bool has_turns, bool has_sessions) {
-    if (!has_worked_.load(std::memory_order_relaxed)) return false;
+    if (trims_left_.load(std::memory_order_relaxed) == 0) return false;
     const absl::Duration period = has_turns ? kBusyPeriod : has_sessions ? kIdlePeriod : kNoPeriod;
     if (now - last_ < period) return false;
     // The turns that run now may free memory when they end.
-    if (!has_turns) has_worked_.store(false, std::memory_order_relaxed);
+    if (!has_turns) trims_left_.fetch_sub(1, std::memory_order_relaxed);
     last_ = now;
     return true;
   }
@@ -34,7 +35,7 @@ class HeapTrim {
   static constexpr absl::Duration kIdlePeriod = absl::Seconds(5);
   static constexpr absl::Duration kNoPeriod = absl::ZeroDuration();
 
-  std::atomic<bool> has_worked_{false};
+  std::atomic<int> trims_left_{0};
   MonotonicTime last_ = MonotonicTime::InfinitePast();
 };
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "client/connection.h"
+#include "tests/e2e/minimal_server.h"
 #include "tests/processes/server_process.h"
 
 namespace longstream {
@@ -21,7 +22,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kBinary[] = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
 constexpr char kLimitedThreads[] = LONGSTREAM_BINARY_DIR "/test_plugins/limited_threads.so";
 const std::vector<std::string> kModels = {"dense", "hwfa2", "hypenet"};
 
@@ -93,7 +93,7 @@ TEST(ScarceResources, TheFewestThreadsThatStartAServerAreEnough) {
   for (int most = 12; most <= 1000; ++most) {
     std::vector<std::string> arguments = {"LD_PRELOAD=" + std::string(kLimitedThreads),
                                           "LONGSTREAM_MAX_THREADS=" + std::to_string(most),
-                                          kBinary};
+                                          kServerBinary};
     for (const std::string& argument : Arguments()) arguments.push_back(argument);
     try {
       ServerProcess server("/usr/bin/env", arguments);
@@ -112,7 +112,7 @@ TEST(ScarceResources, CachesLeaveAddressSpaceForThreads) {
   for (const char* mebibytes : {"1000", "1500", "2400"}) {
     SCOPED_TRACE(mebibytes);
     std::vector<std::string> arguments = {"-c", "ulimit -v $(($1 << 10)); shift; exec \"$@\"",
-                                          "bash", mebibytes, kBinary};
+                                          "bash", mebibytes, kServerBinary};
     for (const std::string& argument : Arguments()) arguments.push_back(argument);
     ServerProcess server("/bin/bash", arguments);
     ServeAndStop(server);

@@ -188,7 +188,7 @@ TEST_F(ServerE2eTest, AFailureHasItsRequestIdInTheLog) {
 TEST_F(ServerE2eTest, AMalformedRequestToChannelzIsNotLogged) {
   minimal_.Write("server.yaml", "connections: {channelz: true}\nmodels:\n- {name: m, directory: " +
                                     minimal_.string() + "}\n");
-  ServerProcess server(kBinary, {"--config", (minimal_.path() / "server.yaml").string()});
+  ServerProcess server(kServerBinary, {"--config", (minimal_.path() / "server.yaml").string()});
   const auto channel = grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials());
   const RawAnswer answer = CallRaw(channel, "/grpc.channelz.v1.Channelz/GetServer", {"\xff"});
   EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::INTERNAL);
