@@ -30,7 +30,7 @@ std::string_view Stripped(std::string_view text) {
 bool IsRight(const Dict& message) {
   return std::ranges::none_of(message.entries(), [](const Dict::Entry& entry) {
     return entry.value.is_none() ||
-           std::ranges::find(kReasoning, entry.key.bytes()) != kReasoning.end();
+           std::ranges::find(kReasoning, entry.key.text().bytes()) != kReasoning.end();
   });
 }
 

@@ -30,7 +30,7 @@ uint64_t OwnBytes(const Dict& dict) {
     bytes += BytesOf(entry.key);
     if (dict.size() < Dict::kIndexedSize) continue;
     bytes += BlockBytes(kNodeHeader + sizeof(std::pair<const std::string, size_t>)) +
-             BytesOf(entry.key.bytes());
+             BytesOf(entry.key.text().bytes());
   }
   return bytes;
 }
@@ -66,7 +66,7 @@ void Rewrite(const Conversation* earlier, Conversation* conversation, Visit visi
   Dict& arguments = conversation->arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Dict::Entry& entry = arguments.entries()[i];
-    const Value* before = earlier == nullptr ? nullptr : earlier->arguments.Find(entry.key.bytes());
+    const Value* before = earlier == nullptr ? nullptr : earlier->arguments.Find(entry.key);
     arguments.Set(entry.key, visit(entry.value, before));
   }
 }

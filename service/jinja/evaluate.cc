@@ -117,12 +117,9 @@ Value Interpreter::EvaluateDict(const Expression& expression) {
   Dict dict;
   meter_.MakeList(expression.parts.size());
   for (size_t i = 0; i + 1 < expression.parts.size(); i += 2) {
-    const Value key = Evaluate(*expression.parts[i]);
-    if (!key.is_text()) {
-      FailUnsupported("a key of type " + std::string(key.TypeName()) + " in a dict",
-                      expression.parts[i]->place);
-    }
-    dict.Set(key.text(), Evaluate(*expression.parts[i + 1]));
+    Value key = Evaluate(*expression.parts[i]);
+    RequireKey(key, &meter_);
+    dict.Set(std::move(key), Evaluate(*expression.parts[i + 1]));
   }
   return Value::MakeDict(std::move(dict));
 }
@@ -183,110 +180,6 @@ Value Interpreter::EvaluateFilter(const Expression& expression, const Value* inp
     filtered = Evaluate(*expression.parts[0]);
   }
   return ApplyFilter(expression.name, filtered, EvaluateArguments(expression), &meter_);
-}
-
-Arguments Interpreter::EvaluateArguments(const Expression& call) {
-  Arguments arguments;
-  arguments.positional = EvaluateAll(call.parts, 1);
-  for (const auto& [name, value] : call.named) {
-    arguments.named.emplace_back(name, Evaluate(*value));
-  }
-  return arguments;
-}
-
-Value Interpreter::EvaluateCall(const Expression& expression) {
-  const Value callee = Evaluate(*expression.parts[0]);
-  RequireDefined(callee);
-  if (!callee.is_callable()) {
-    Fail("'" + std::string(callee.TypeName()) + "' cannot be called");
-  }
-  const Callable& callable = callee.callable();
-  const Arguments arguments = EvaluateArguments(expression);
-  switch (callable.kind) {
-    case Callable::Kind::kMacro:
-      return CallMacro(*callable.macro, arguments);
-    case Callable::Kind::kMethod:
-      return CallMethod(callable, arguments, &meter_);
-    case Callable::Kind::kFunction:
-      break;
-  }
-  return CallFunction(callable.name, arguments);
-}
-
-Value Interpreter::CallFunction(std::string_view name, const Arguments& arguments) {
-  if (name == "raise_exception") {
-    const ArgumentReader reader("raise_exception", arguments, {"message"}, 1);
-    Fail("the template refuses the conversation: " + ToText(reader.Get(0), &meter_).bytes());
-  }
-  if (name == "strftime_now") return FormatNow(arguments);
-  if (name == "namespace") return MakeNamespace(arguments);
-  if (name == "range") return Range(arguments);
-  // dict(other, key=value ...)
-  Dict dict;
-  if (arguments.positional.size() > 1) Fail("dict takes at most one positional argument");
-  if (!arguments.positional.empty()) {
-    const Value& other = arguments.positional[0];
-    if (!other.is_dict()) FailUnsupported("dict() with an argument that is not a dict");
-    meter_.MakeList(other.dict().size());
-    dict = other.dict();
-  }
-  for (const auto& [key, value] : arguments.named) dict.Set(Text(key), value);
-  return Value::MakeDict(std::move(dict));
-}
-
-Value Interpreter::MakeNamespace(const Arguments& arguments) {
-  const Value dict = CallFunction("dict", arguments);
-  meter_.MakeList(4 + dict.dict().size());
-  Namespace& object = namespaces_.emplace_back();
-  for (const Dict::Entry& entry : dict.dict().entries()) {
-    if (entry.key.bytes().starts_with('_')) {
-      Fail("attributes of a namespace may not begin with '_'");
-    }
-    object.attributes.emplace_back(entry.key.bytes(), entry.value);
-  }
-  return Value::MakeNamespace(&object);
-}
-
-Value Interpreter::Range(const Arguments& arguments) {
-  constexpr int64_t kMostElements = 100'000;  // the limit of Jinja's sandbox
-  const ArgumentReader reader("range", arguments, {"start", "stop", "step"}, 1);
-  const bool has_stop = reader.Has(1);
-  const int64_t start = has_stop ? reader.Integer(0, 0) : 0;
-  const int64_t stop = has_stop ? reader.Integer(1, 0) : reader.Integer(0, 0);
-  const int64_t step = reader.Integer(2, 1);
-  if (step == 0) Fail("range: the step is 0");
-  std::vector<Value> numbers;
-  for (int64_t at = start; step > 0 ? at < stop : at > stop;) {
-    meter_.MakeList(1);
-    if (static_cast<int64_t>(numbers.size()) == kMostElements) {
-      Fail("range: more than " + std::to_string(kMostElements) + " numbers");
-    }
-    numbers.push_back(Value::MakeInt(at));
-    if (__builtin_add_overflow(at, step, &at)) break;
-  }
-  return Value::MakeList(std::move(numbers));
-}
-
-Value Interpreter::FormatNow(const Arguments& arguments) {
-  const ArgumentReader reader("strftime_now", arguments, {"format"}, 1);
-  const Value given = reader.Get(0);
-  const std::string& format = RequireText(given, "strftime_now").bytes();
-  constexpr size_t kMostBytes = 1000;
-  // Only format letters that mean the same on every platform are supported.
-  constexpr std::string_view kDirectives = "aAbBdeHIjmMpSUwWyY%";
-  for (size_t i = 0; i < format.size(); ++i) {
-    if (format[i] != '%') continue;
-    ++i;
-    if (i < format.size() && format[i] == '-') ++i;
-    if (i == format.size() || kDirectives.find(format[i]) == std::string_view::npos) {
-      FailUnsupported("strftime_now with the format '" + format + "'");
-    }
-  }
-  if (format.size() > kMostBytes) Fail("strftime_now: the format is too long");
-  if (format.empty()) return Value::MakeText(Text());
-  std::string text(16 * kMostBytes, '\0');
-  text.resize(std::strftime(text.data(), text.size(), format.c_str(), &now_));
-  return Value::MakeText(given.text().Changed(std::move(text)));
 }
 
 }  // namespace longstream::chat

@@ -44,21 +44,26 @@ Interpreter::Flow Interpreter::ExecuteStatement(const Statement& statement) {
     case StatementKind::kSet:
       Assign(statement.target, Evaluate(*statement.expression));
       return Flow::kNext;
-    case StatementKind::kSetBlock:
-      Assign(statement.target, CaptureFiltered(statement));
-      return Flow::kNext;
-    case StatementKind::kFilter:
-      Print(CaptureFiltered(statement));
-      return Flow::kNext;
-    case StatementKind::kMacro: {
-      if (scope_ != &root_) FailUnsupported("a macro within a block", statement.place);
-      Callable macro;
-      macro.kind = Callable::Kind::kMacro;
-      macro.name = statement.name;
-      macro.macro = &statement;
-      SetName(statement.name, Value::MakeCallable(std::move(macro)));
-      return Flow::kNext;
+    case StatementKind::kSetBlock: {
+      Value text;
+      const Flow flow = CaptureFiltered(statement, &text);
+      if (flow == Flow::kNext) Assign(statement.target, std::move(text));
+      return flow;
     }
+    case StatementKind::kFilter: {
+      Value text;
+      const Flow flow = CaptureFiltered(statement, &text);
+      if (flow == Flow::kNext) Print(text);
+      return flow;
+    }
+    case StatementKind::kMacro:
+      SetName(statement.name, MakeMacro(statement, statement.name));
+      return Flow::kNext;
+    case StatementKind::kCall:
+      ExecuteCall(statement);
+      return Flow::kNext;
+    case StatementKind::kWith:
+      return ExecuteWith(statement);
     case StatementKind::kScope: {
       const InScope scope(this, scope_);
       return Execute(statement.body);
@@ -77,13 +82,32 @@ void Interpreter::Print(const Value& value) {
   output_->Append(text);
 }
 
-Value Interpreter::CaptureFiltered(const Statement& statement) {
-  Value text;
+Interpreter::Flow Interpreter::CaptureFiltered(const Statement& statement, Value* result) {
+  Text text;
   {
     const InScope scope(this, scope_);
-    text = Value::MakeText(Capture(statement.body));
+    const InOutput output(this, &text);
+    const Flow flow = Execute(statement.body);
+    if (flow != Flow::kNext) return flow;
   }
-  return statement.expression == nullptr ? text : EvaluateFilter(*statement.expression, &text);
+  *result = Value::MakeText(std::move(text));
+  if (statement.expression != nullptr) {
+    const Value input = *result;
+    *result = EvaluateFilter(*statement.expression, &input);
+  }
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::ExecuteWith(const Statement& statement) {
+  std::vector<Value> values;
+  for (const Assignment& assignment : statement.assignments) {
+    values.push_back(Evaluate(*assignment.value));
+  }
+  const InScope scope(this, scope_);
+  for (size_t i = 0; i < values.size(); ++i) {
+    Assign(statement.assignments[i].target, std::move(values[i]));
+  }
+  return Execute(statement.body);
 }
 
 Interpreter::Flow Interpreter::ExecuteIf(const Statement& statement) {
@@ -93,58 +117,17 @@ Interpreter::Flow Interpreter::ExecuteIf(const Statement& statement) {
   return Execute(statement.otherwise);
 }
 
-Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement) {
-  std::vector<Value> items;
-  const Value iterated = Evaluate(*statement.expression);
-  try {
-    items = Elements(iterated, &meter_);
-  } catch (TemplateError& error) {
-    if (error.place.line == 0) error.place = statement.expression->place;
-    throw;
-  }
-  // Like Jinja, checks the condition of an item when the loop reaches the item. But if the body
-  // uses `loop`, all conditions are checked before the loop, because `loop` knows the number of
-  // items.
-  const auto passes = [&](const Value& item) {
-    if (statement.condition == nullptr) return true;
-    const InScope scope(this, scope_);
-    Assign(statement.target, item);
-    return Evaluate(*statement.condition).Truth();
-  };
-  if (statement.uses_loop) {
-    std::erase_if(items, [&](const Value& item) { return !passes(item); });
-  }
-  auto loop = std::make_shared<Loop>();
-  const Value list = Value::MakeList(std::move(items));
-  loop->items = list.shared_list();
-  bool ran = false;
-  for (const Value& item : loop->items->items) {
-    if (!statement.uses_loop && !passes(item)) continue;
-    const InScope scope(this, scope_);
-    if (statement.uses_loop) SetName("loop", Value::MakeLoop(loop));
-    Assign(statement.target, item);
-    const Flow flow = Execute(statement.body);
-    ++loop->index;
-    if (flow == Flow::kBreak) break;
-    // As in Jinja: if every round of the loop ended with break or continue, the else branch runs.
-    ran |= flow == Flow::kNext;
-  }
-  if (ran) return Flow::kNext;
-  const InScope scope(this, scope_);
-  return Execute(statement.otherwise);
-}
-
 void Interpreter::Assign(const Target& target, Value value) {
   if (!target.attribute.empty()) return SetAttribute(target, std::move(value));
-  if (!target.is_tuple) return SetName(target.names[0], std::move(value));
+  if (!target.is_tuple) return SetName(target.name, std::move(value));
   RequireDefined(value);
   const std::vector<Value> parts = Elements(value, &meter_);
-  if (parts.size() != target.names.size()) {
-    Fail("expected " + std::to_string(target.names.size()) + " values to unpack, found " +
+  if (parts.size() != target.parts.size()) {
+    Fail("expected " + std::to_string(target.parts.size()) + " values to unpack, found " +
              std::to_string(parts.size()),
          target.place);
   }
-  for (size_t i = 0; i < parts.size(); ++i) SetName(target.names[i], parts[i]);
+  for (size_t i = 0; i < parts.size(); ++i) Assign(target.parts[i], parts[i]);
 }
 
 void Interpreter::SetName(std::string_view name, Value value) {
@@ -154,14 +137,28 @@ void Interpreter::SetName(std::string_view name, Value value) {
       return;
     }
   }
+  if (scope_->is_kept) meter_.MakeList(1);
   scope_->names.emplace_back(name, std::move(value));
 }
 
+size_t Interpreter::Keep() {
+  if (scope_ == root_) return 0;
+  if (closures_.back() == scope_) return closures_.size() - 1;
+  constexpr size_t kElementsOfScope = 4;  // the memory of a scope, in elements of a list
+  for (Scope* scope = scope_.get(); scope != nullptr && !scope->is_kept;
+       scope = scope->outer.get()) {
+    meter_.MakeList(kElementsOfScope + scope->names.size());
+    scope->is_kept = true;
+  }
+  meter_.MakeList(1);
+  closures_.push_back(scope_);
+  return closures_.size() - 1;
+}
+
 void Interpreter::SetAttribute(const Target& target, Value value) {
-  const Value* object = FindName(target.names[0]);
+  const Value* object = FindName(target.name);
   if (object == nullptr || !object->is_namespace()) {
-    Fail("'" + target.names[0] + "' is not a namespace, so its attributes cannot be set",
-         target.place);
+    Fail("'" + target.name + "' is not a namespace, so its attributes cannot be set", target.place);
   }
   if (target.attribute.starts_with('_')) {
     Fail("attributes of a namespace may not begin with '_'", target.place);
@@ -177,44 +174,12 @@ void Interpreter::SetAttribute(const Target& target, Value value) {
 }
 
 const Value* Interpreter::FindName(std::string_view name) const {
-  for (const Scope* scope = scope_; scope != nullptr; scope = scope->outer) {
+  for (const Scope* scope = scope_.get(); scope != nullptr; scope = scope->outer.get()) {
     for (const auto& [known, value] : scope->names) {
       if (known == name) return &value;
     }
   }
   return variables_.Find(name);
-}
-
-Value Interpreter::CallMacro(const Statement& macro, const Arguments& arguments) {
-  const std::string what = "the macro '" + macro.name + "'";
-  const std::vector<Parameter>& parameters = macro.parameters;
-  if (arguments.positional.size() > parameters.size()) {
-    Fail(what + " takes at most " + std::to_string(parameters.size()) + " arguments");
-  }
-  const InScope scope(this, &root_);
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Parameter& parameter = parameters[i];
-    const auto named = std::ranges::find(arguments.named, parameter.name,
-                                         [](const auto& argument) { return argument.first; });
-    const bool is_named = named != arguments.named.end();
-    if (i < arguments.positional.size()) {
-      if (is_named) Fail(what + " was given '" + parameter.name + "' twice");
-      SetName(parameter.name, arguments.positional[i]);
-    } else if (is_named) {
-      SetName(parameter.name, named->second);
-    } else if (parameter.otherwise != nullptr) {
-      SetName(parameter.name, Evaluate(*parameter.otherwise));
-    } else {
-      SetName(parameter.name,
-              Value::MakeUndefined("parameter '" + parameter.name + "' was not provided"));
-    }
-  }
-  for (const auto& argument : arguments.named) {
-    const bool is_known = std::ranges::any_of(
-        parameters, [&](const Parameter& parameter) { return parameter.name == argument.first; });
-    if (!is_known) Fail(what + " has no parameter '" + argument.first + "'");
-  }
-  return Value::MakeText(Capture(macro.body));
 }
 
 }  // namespace longstream::chat

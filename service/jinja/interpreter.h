@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <ctime>
 #include <deque>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -33,8 +35,9 @@ class Interpreter {
 
   // The names of one block. Names of outer scopes are visible in it too.
   struct Scope {
-    Scope* outer = nullptr;
+    std::shared_ptr<Scope> outer;
     std::vector<std::pair<std::string_view, Value>> names;
+    bool is_kept = false;  // see Keep
   };
 
   // While the object exists: InScope enters a scope, InOutput redirects the output, Level counts a
@@ -47,10 +50,32 @@ class Interpreter {
   Flow ExecuteStatement(const Statement& statement);
   Flow ExecuteIf(const Statement& statement);
   Flow ExecuteFor(const Statement& statement);
+  Flow ExecuteWith(const Statement& statement);
+  void ExecuteCall(const Statement& statement);
   void Print(const Value& value);
   Text Capture(const Body& body);
-  // Runs the body in a new scope and applies the chain of filters to its text.
-  Value CaptureFiltered(const Statement& statement);
+  // Runs the body in a new scope. Sets *result to its text, to which the chain of filters has been
+  // applied, unless the body leaves a loop.
+  Flow CaptureFiltered(const Statement& statement, Value* result);
+
+  // Runs a loop over the value. `loop` is its variable, or nullptr if the body does not use it.
+  Flow RunLoop(const Statement& statement, const Value& iterated,
+               const std::shared_ptr<Loop>& loop);
+  // Runs the body for one item.
+  Flow RunItem(const Statement& statement, const std::shared_ptr<Loop>& loop, const Value& item);
+  std::vector<Value> LoopItems(const Statement& statement, const Value& iterated);
+  // Whether the condition of the loop holds for the item. Reads names in `scope`.
+  bool Passes(const Statement& statement, const std::shared_ptr<Scope>& scope, const Value& item);
+  // loop(iterable) in a recursive loop.
+  Value CallLoop(const Loop& loop, const Arguments& arguments);
+  // loop.changed(values): whether the values differ from those of the call before.
+  Value LoopChanged(Loop* loop, const Arguments& arguments);
+
+  // Keeps the current scope until the rendering ends and returns its index in closures_. A macro
+  // refers to its scope by this index. It cannot own the scope, because the scope may hold the
+  // macro.
+  size_t Keep();
+  Value MakeMacro(const Statement& statement, std::string name);
 
   void Assign(const Target& target, Value value);
   void SetName(std::string_view name, Value value);
@@ -65,14 +90,20 @@ class Interpreter {
   Value EvaluateConcat(const Expression& expression);
   Value EvaluateConditional(const Expression& expression);
   Value EvaluateSlice(const Expression& expression);
-  Value EvaluateCall(const Expression& expression);
+  // `caller`: the body of the {% call %} block that makes the call, which becomes the argument
+  // `caller`, or nullptr.
+  Value EvaluateCall(const Expression& expression, const Value* caller = nullptr);
   Value EvaluateAttribute(const Expression& expression);
   Value EvaluateFilter(const Expression& expression, const Value* input);
   std::vector<Value> EvaluateAll(const std::vector<ExpressionPtr>& parts, size_t first);
-  Arguments EvaluateArguments(const Expression& call);
+  Arguments EvaluateArguments(const Expression& call, const Value* caller = nullptr);
+  // Appends the members of a dict, f(**dict), to the named arguments.
+  void AddNamed(const Value& dict, Arguments* arguments);
 
-  Value CallMacro(const Statement& macro, const Arguments& arguments);
+  Value CallMacro(const Callable& callable, Arguments arguments);
+  void BindParameters(const Statement& macro, const std::string& what, Arguments* arguments);
   Value CallFunction(std::string_view name, const Arguments& arguments);
+  Value MakeDict(const Arguments& arguments);
   Value MakeNamespace(const Arguments& arguments);
   Value Range(const Arguments& arguments);
   Value FormatNow(const Arguments& arguments);
@@ -80,8 +111,10 @@ class Interpreter {
   const Dict& variables_;
   const std::tm now_;
   Meter meter_;
-  Scope root_;
-  Scope* scope_ = &root_;
+  const std::shared_ptr<Scope> root_ = std::make_shared<Scope>();
+  std::shared_ptr<Scope> scope_ = root_;
+  std::vector<std::shared_ptr<Scope>> closures_ = {root_};
+  std::vector<Value> changed_;  // the values of the last calls of loop.changed
   Text* output_ = nullptr;
   size_t depth_ = 0;
   std::deque<Namespace> namespaces_;

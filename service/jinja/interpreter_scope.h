@@ -3,7 +3,9 @@
 #ifndef LONGSTREAM_SERVICE_JINJA_INTERPRETER_SCOPE_H_
 #define LONGSTREAM_SERVICE_JINJA_INTERPRETER_SCOPE_H_
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "service/jinja/interpreter.h"
 
@@ -11,10 +13,11 @@ namespace longstream::chat {
 
 class Interpreter::InScope {
  public:
-  InScope(Interpreter* interpreter, Scope* outer)
+  InScope(Interpreter* interpreter, std::shared_ptr<Scope> outer)
       : interpreter_(interpreter), before_(interpreter->scope_) {
-    scope_.outer = outer;
-    interpreter->scope_ = &scope_;
+    auto scope = std::make_shared<Scope>();
+    scope->outer = std::move(outer);
+    interpreter->scope_ = std::move(scope);
   }
   ~InScope() { interpreter_->scope_ = before_; }
   InScope(const InScope&) = delete;
@@ -22,8 +25,7 @@ class Interpreter::InScope {
 
  private:
   Interpreter* const interpreter_;
-  Scope* const before_;
-  Scope scope_;
+  const std::shared_ptr<Scope> before_;
 };
 
 class Interpreter::InOutput {

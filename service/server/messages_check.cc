@@ -76,8 +76,8 @@ absl::StatusOr<chat::Value> ReadMessage(v1::Message* message, int index, Request
   absl::StatusOr<chat::Dict> more = ReadObject(name + ".json", message->json(), charge);
   if (!more.ok()) return more.status();
   for (const chat::Dict::Entry& entry : more->entries()) {
-    if (dict.Find(entry.key.bytes()) != nullptr) {
-      return Invalid(name, ".json: ", entry.key.bytes(), " must be given in its own field");
+    if (dict.Find(entry.key) != nullptr) {
+      return Invalid(name, ".json: ", entry.key.text().bytes(), " must be given in its own field");
     }
     dict.Set(entry.key, entry.value);
   }

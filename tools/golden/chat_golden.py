@@ -3,9 +3,9 @@
 The templates in <golden>/templates were written for these tests and use the constructs of the model
 families' templates. For each template, <golden>/<name>.json has conversations with the text that
 apply_chat_template returns, or with the information that apply_chat_template fails. constructs.json
-has small templates, some written by hand and some random, with the text that the same Jinja
-environment makes of them. tokens.json has conversations as ids. For a wider comparison, --cases and
---seed make longer lists of other conversations, and --templates uses other templates. The C++
+and typed.json have small templates, some written by hand and some random, with the text that the
+same Jinja environment makes of them. tokens.json has conversations as ids. For a wider comparison,
+--cases, --constructs and --seed make longer lists of others, and --templates uses other templates. The C++
 parity test reads these from the directory that LONGSTREAM_CHAT_GOLDEN names, which then also
 contains the templates.
 """
@@ -24,6 +24,7 @@ from transformers.utils import chat_template_utils
 import jinja2
 
 import chat_constructs
+import chat_typed
 from tokenizer_texts import TextGenerator, stdlib_words
 
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
@@ -173,9 +174,8 @@ def conversations(out, templates, count, seed):
         print(f"{path.stem}: {sum('text' in case for case in cases)} of {count} give a text")
 
 
-def constructs(out, count, seed):
-    variables = chat_constructs.VARIABLES
-
+def constructs(out, name, variables, written, generator, count):
+    """Writes <name>.json: the written templates, and `count` templates of the generator."""
     def render(template):
         try:
             with fixed_time():
@@ -187,14 +187,13 @@ def constructs(out, count, seed):
         except Exception as error:
             return {"template": template, "error": type(error).__name__}
 
-    drawn = chat_constructs.TemplateGenerator(f"constructs {seed}")
-    templates = list(chat_constructs.WRITTEN) + [drawn.template() for _ in range(count)]
+    templates = list(written) + [generator.template() for _ in range(count)]
     cases = [render(template) for template in templates]
     # Texts with the address of an object cannot be compared, because the address differs between
     # processes.
     cases = [case for case in cases if " at 0x" not in case.get("text", "")]
-    write_cases(out / "constructs.json", cases, variables=variables)
-    print(f"constructs: {sum('text' in case for case in cases)} of {len(cases)} give a text")
+    write_cases(out / f"{name}.json", cases, variables=variables)
+    print(f"{name}: {sum('text' in case for case in cases)} of {len(cases)} give a text")
 
 
 def tokens(out, count, seed):
@@ -235,7 +234,10 @@ def main():
     if arguments.templates != arguments.out / "templates":
         shutil.copytree(arguments.templates, arguments.out / "templates", dirs_exist_ok=True)
     conversations(arguments.out, templates, arguments.cases, arguments.seed)
-    constructs(arguments.out, arguments.constructs, arguments.seed)
+    constructs(arguments.out, "constructs", chat_constructs.VARIABLES, chat_constructs.WRITTEN,
+               chat_constructs.TemplateGenerator(f"constructs {arguments.seed}"), arguments.constructs)
+    constructs(arguments.out, "typed", chat_typed.VARIABLES, chat_typed.WRITTEN,
+               chat_typed.TypedGenerator(f"typed {arguments.seed}"), arguments.constructs)
     tokens(arguments.out, arguments.cases // 2, arguments.seed)
 
 

@@ -16,7 +16,7 @@ namespace longstream::chat {
 
 struct Arguments {
   std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> named;
+  std::vector<std::pair<Text, Value>> named;
 };
 
 // Throws TemplateError if the arguments do not fit the parameters.
@@ -34,7 +34,8 @@ class ArgumentReader {
     for (size_t i = 0; i < arguments.positional.size(); ++i) {
       values_[i] = &arguments.positional[i];
     }
-    for (const auto& [name, value] : arguments.named) {
+    for (const auto& [text, value] : arguments.named) {
+      const std::string& name = text.bytes();
       const auto* found = std::find(parameters.begin(), parameters.end(), name);
       if (found == parameters.end()) Fail(what_ + " has no parameter '" + name + "'");
       const Value*& place = values_[static_cast<size_t>(found - parameters.begin())];

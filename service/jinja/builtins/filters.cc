@@ -33,7 +33,6 @@ Value Map(const Value& input, const Arguments& arguments, Meter* meter) {
   std::vector<Value> results;
   if (!arguments.positional.empty()) {
     const std::string name = NameAt(arguments, 0, "map");
-    if (!IsFilter(name)) FailUnsupported("the filter '" + name + "'");
     const Arguments rest = Rest(arguments, 1);
     for (const Value& item : Elements(input, meter)) {
       results.push_back(ApplyFilter(name, item, rest, meter));
@@ -57,7 +56,6 @@ Value Select(std::string_view filter, const Value& input, const Arguments& argum
   }
   const bool has_test = arguments.positional.size() > test_at;
   const std::string test = has_test ? NameAt(arguments, test_at, filter) : "";
-  if (has_test && !IsTest(test)) FailUnsupported("the test '" + test + "'");
   const Arguments rest = Rest(arguments, test_at + 1);
   std::vector<Value> kept;
   for (const Value& item : Elements(input, meter)) {
@@ -84,6 +82,7 @@ bool IsFilter(std::string_view name) {
 Value ApplyFilter(std::string_view name, const Value& input, const Arguments& arguments,
                   Meter* meter) {
   meter->Step();
+  if (!IsFilter(name)) FailUnsupported("the filter '" + std::string(name) + "'");
   const FilterEntry* entry = FindFilter(name);
   if (entry == nullptr) {
     // In Jinja these filters return no elements for a false input, even if it is not iterable.

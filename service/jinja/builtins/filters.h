@@ -30,7 +30,7 @@ struct FilterEntry {
 const FilterEntry* FindTextFilter(std::string_view name);
 const FilterEntry* FindListFilter(std::string_view name);
 
-// Apply a filter or a test. Throw TemplateError. REQUIRES: IsFilter(name) or IsTest(name).
+// Apply a filter or a test. Throw TemplateError, also if there is none of that name.
 Value ApplyFilter(std::string_view name, const Value& input, const Arguments& arguments,
                   Meter* meter);
 bool ApplyTest(std::string_view name, const Value& input, const Arguments& arguments, Meter* meter);

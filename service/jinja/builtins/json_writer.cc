@@ -97,20 +97,31 @@ class Writer {
     std::vector<const Dict::Entry*> entries;
     for (const Dict::Entry& entry : dict.entries()) entries.push_back(&entry);
     if (sort_keys_) {
-      meter_->Step(entries.size());
-      std::ranges::sort(entries, {}, [](const Dict::Entry* entry) -> const std::string& {
-        return entry->key.bytes();
+      std::ranges::stable_sort(entries, [this](const Dict::Entry* a, const Dict::Entry* b) {
+        return Compare(a->key, b->key, "<", meter_).value_or(1) < 0;
       });
     }
     out_.Append("{");
     for (size_t i = 0; i < entries.size(); ++i) {
       BeginItem(i == 0, depth);
-      WriteText(entries[i]->key);
+      WriteKey(entries[i]->key);
       out_.Append(key_separator_);
+      meter_->Make(key_separator_.size());
       WriteValue(entries[i]->value, depth + 1);
     }
     EndItems(entries.empty(), depth);
     out_.Append("}");
+  }
+
+  // The keys of a JSON object are strings, so other keys are written between quotes.
+  void WriteKey(const Value& key) {
+    if (key.is_text()) return WriteText(key.text());
+    if (!key.is_none() && !key.is_number()) {
+      Fail("tojson: a key of type '" + std::string(key.TypeName()) + "' has no JSON form");
+    }
+    out_.Append("\"");
+    WriteValue(key, 0);
+    out_.Append("\"");
   }
 
   void BeginItem(bool is_first, size_t depth) {

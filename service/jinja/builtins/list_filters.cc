@@ -119,13 +119,25 @@ std::vector<Value> ItemsIn(std::vector<Keyed> keyed) {
   return items;
 }
 
+// Sorts by one attribute or by several, "a,b". As in Jinja, the key is the list of the attributes,
+// so equal attributes may be of a type that has no order.
 Value Sort(const FilterCall& call) {
-  const Value attribute = call.arguments.Get(2);
-  if (attribute.is_text() && attribute.text().bytes().find(',') != std::string::npos) {
-    FailUnsupported("sort by several attributes");
+  std::vector<Value> attributes = {call.arguments.Get(2)};
+  if (attributes[0].is_text()) {
+    Callable split;
+    split.name = "split";
+    split.self = std::make_shared<const Value>(attributes[0]);
+    attributes = CallMethod(split, {{Value::MakeText(",")}, {}}, call.meter).list().items;
   }
-  std::vector<Keyed> keyed =
-      WithKeys(Elements(call.input, call.meter), attribute, call.arguments.Flag(1), call.meter);
+  std::vector<Keyed> keyed;
+  for (Value& item : Elements(call.input, call.meter)) {
+    std::vector<Value> keys;
+    call.meter->MakeList(attributes.size());
+    for (const Value& attribute : attributes) {
+      keys.push_back(KeyOf(item, attribute, call.arguments.Flag(1), call.meter));
+    }
+    keyed.push_back({Value::MakeList(std::move(keys)), std::move(item)});
+  }
   SortByKey(&keyed, call.arguments.Flag(0), call.meter);
   return Value::MakeList(ItemsIn(std::move(keyed)));
 }
@@ -146,7 +158,7 @@ Value Unique(const FilterCall& call) {
   std::vector<Keyed> kept;
   for (Keyed& entry : WithKeys(Elements(call.input, call.meter), call.arguments.Get(1),
                                call.arguments.Flag(0), call.meter)) {
-    RequireHashable(entry.key);
+    RequireKey(entry.key, call.meter);
     const bool is_known = std::any_of(kept.begin(), kept.end(), [&](const Keyed& other) {
       return Equal(entry.key, other.key, call.meter);
     });
@@ -161,9 +173,10 @@ Value Extreme(const FilterCall& call) {
                                             call.arguments.Flag(0), call.meter);
   if (keyed.empty()) return Value::MakeUndefined("no aggregated item, sequence was empty");
   const Keyed* best = keyed.data();
-  for (const Keyed& entry : keyed) {
-    const int order = Compare(entry.key, best->key, kLargest ? ">" : "<", call.meter).value_or(0);
-    if (kLargest ? order > 0 : order < 0) best = &entry;
+  for (size_t i = 1; i < keyed.size(); ++i) {
+    const int order =
+        Compare(keyed[i].key, best->key, kLargest ? ">" : "<", call.meter).value_or(0);
+    if (kLargest ? order > 0 : order < 0) best = &keyed[i];
   }
   return best->item;
 }

@@ -37,29 +37,26 @@ Value MakeMethod(const Value& value, std::string_view name) {
 }
 
 std::optional<Value> LoopAttribute(const Value& value, std::string_view name) {
-  const Loop& loop = value.loop();
+  Loop& loop = value.loop();
   const auto number = [](size_t n) { return Value::MakeInt(static_cast<int64_t>(n)); };
-  const std::vector<Value>& items = loop.items->items;
   if (name == "index") return number(loop.index + 1);
   if (name == "index0") return number(loop.index);
   if (name == "first") return Value::MakeBool(loop.index == 0);
-  if (name == "last") return Value::MakeBool(loop.index + 1 == items.size());
-  if (name == "length") return number(items.size());
-  if (name == "revindex") return number(items.size() - loop.index);
-  if (name == "revindex0") return number(items.size() - loop.index - 1);
-  // Recursive loops are not supported, so the depth is constant.
-  if (name == "depth") return number(1);
-  if (name == "depth0") return number(0);
+  if (name == "last") return Value::MakeBool(!loop.HasNext());
+  if (name == "length") return number(loop.Length());
+  if (name == "revindex") return number(loop.Length() - loop.index);
+  if (name == "revindex0") return number(loop.Length() - loop.index - 1);
+  if (name == "depth") return number(loop.level + 1);
+  if (name == "depth0") return number(loop.level);
   if (name == "previtem") {
-    return loop.index > 0 ? items[loop.index - 1]
+    return loop.index > 0 ? loop.items[loop.index - 1]
                           : Value::MakeUndefined("there is no previous item");
   }
   if (name == "nextitem") {
-    return loop.index + 1 < items.size() ? items[loop.index + 1]
-                                         : Value::MakeUndefined("there is no next item");
+    return loop.HasNext() ? loop.items[loop.index + 1]
+                          : Value::MakeUndefined("there is no next item");
   }
-  if (name == "cycle") return MakeMethod(value, name);
-  if (name == "changed") FailUnsupported("loop.changed");
+  if (name == "cycle" || name == "changed") return MakeMethod(value, name);
   return std::nullopt;
 }
 
@@ -69,8 +66,8 @@ Value CallDictMethod(const Dict& dict, const Callable& method, const Arguments& 
   if (method.name == "get") {
     const ArgumentReader reader(what, arguments, {"key", "default"}, 1);
     const Value key = reader.Get(0);
-    RequireHashable(key);
-    const Value* found = key.is_text() ? dict.Find(key.text().bytes()) : nullptr;
+    RequireKey(key, meter);
+    const Value* found = dict.Find(key);
     return found != nullptr ? *found : reader.Get(1);
   }
   const ArgumentReader reader(what, arguments, {});
@@ -79,7 +76,7 @@ Value CallDictMethod(const Dict& dict, const Callable& method, const Arguments& 
   std::vector<Value> parts;
   meter->MakeList(dict.size());
   for (const Dict::Entry& entry : dict.entries()) {
-    parts.push_back(method.name == "keys" ? Value::MakeText(entry.key) : entry.value);
+    parts.push_back(method.name == "keys" ? entry.key : entry.value);
   }
   return Value::MakeList(std::move(parts), ListKind::kView);
 }
@@ -135,7 +132,7 @@ Value CallMethod(const Callable& method, const Arguments& arguments, Meter* mete
   if (self.is_list()) return CallListMethod(self.list(), method, arguments, meter);
   if (self.is_loop()) {
     const std::vector<Value>& values = arguments.positional;
-    if (values.empty()) Fail("loop.cycle needs values");
+    if (values.empty() || !arguments.named.empty()) Fail("loop.cycle needs values");
     return values[self.loop().index % values.size()];
   }
   if (self.is_safe()) FailUnsupported("a method of a text from the filter safe");
@@ -146,7 +143,7 @@ Value Items(const Dict& dict, Meter* meter, ListKind kind) {
   std::vector<Value> items;
   meter->MakeList(3 * dict.size());
   for (const Dict::Entry& entry : dict.entries()) {
-    items.push_back(Value::MakeList({Value::MakeText(entry.key), entry.value}, ListKind::kTuple));
+    items.push_back(Value::MakeList({entry.key, entry.value}, ListKind::kTuple));
   }
   return Value::MakeList(std::move(items), kind);
 }

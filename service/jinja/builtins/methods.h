@@ -24,8 +24,8 @@ Text Replace(const Text& text, std::string_view old, const Text& replacement, in
              Meter* meter);
 // Python's s.strip(chars), lstrip or rstrip. If `chars` is None, strips white space.
 Text Strip(const Text& text, const Value& chars, bool at_begin, bool at_end, Meter* meter);
-// Python's s.splitlines().
-std::vector<Text> SplitLines(const Text& text, Meter* meter);
+// Python's s.splitlines(keeps_ends).
+std::vector<Text> SplitLines(const Text& text, Meter* meter, bool keeps_ends = false);
 // Python's d.items(), as a list of the given kind.
 Value Items(const Dict& dict, Meter* meter, ListKind kind);
 

@@ -30,8 +30,8 @@ bool EqualLists(const List& left, const List& right, Meter* meter) {
 bool EqualDicts(const Dict& left, const Dict& right, Meter* meter) {
   if (left.size() != right.size()) return false;
   return std::ranges::all_of(left.entries(), [&](const Dict::Entry& entry) {
-    meter->Read(entry.key.size());
-    const Value* other = right.Find(entry.key.bytes());
+    RequireKey(entry.key, meter);
+    const Value* other = right.Find(entry.key);
     return other != nullptr && Equal(entry.value, *other, meter);
   });
 }
@@ -48,8 +48,8 @@ bool Contains(const Value& item, const Value& container, Meter* meter) {
     return container.text().bytes().find(item.text().bytes()) != std::string::npos;
   }
   if (container.is_dict()) {
-    RequireHashable(item);
-    return item.is_text() && container.dict().Find(item.text().bytes()) != nullptr;
+    RequireKey(item, meter);
+    return container.dict().Find(item) != nullptr;
   }
   if (!container.is_list() && !container.is_undefined()) FailOperands("in", item, container);
   return std::ranges::any_of(Elements(container, meter), [&](const Value& element) {
@@ -99,7 +99,15 @@ Value Integers(std::string_view op, int64_t a, int64_t b) {
 
 Value Power(const Value& left, const Value& right) {
   if (left.is_float() || right.is_float() || right.integer() < 0) {
-    return Value::MakeFloat(std::pow(left.number(), right.number()));
+    const double base = left.number();
+    const double exponent = right.number();
+    if (base == 0.0 && exponent < 0.0) Fail("0 has no negative power");
+    const double power = std::pow(base, exponent);
+    if (std::isfinite(base) && std::isfinite(exponent) && !std::isfinite(power)) {
+      if (base < 0.0 && std::isnan(power)) FailUnsupported("a complex number");
+      Fail("a power exceeds the largest float");
+    }
+    return Value::MakeFloat(power);
   }
   int64_t result = 1;
   const int64_t base = left.integer();
@@ -183,12 +191,31 @@ void RequireDefined(const Value& value) {
   if (value.is_undefined()) Fail(*value.undefined().why);
 }
 
-void RequireHashable(const Value& value) {
-  const bool is_tuple = value.is_list() && value.list().kind == ListKind::kTuple;
-  if (is_tuple) std::ranges::for_each(value.list().items, RequireHashable);
-  if (value.is_dict() || (value.is_list() && value.list().kind == ListKind::kList)) {
-    Fail("a " + std::string(value.TypeName()) + " cannot be a key: it has no hash");
+bool CanBeKey(const Value& value, Meter* meter) {
+  constexpr size_t kCodeBytes = 24;  // of one value in a KeyCode
+  meter->Step();
+  if (value.is_text()) meter->Read(value.text().size());
+  if (value.is_dict()) return false;
+  if (!value.is_list()) return true;
+  switch (value.list().kind) {
+    case ListKind::kGenerator:
+    case ListKind::kRange:
+      return true;
+    case ListKind::kList:
+    case ListKind::kView:
+      return false;
+    case ListKind::kTuple:
+      break;
   }
+  return std::ranges::all_of(value.list().items, [meter](const Value& item) {
+    meter->Make(kCodeBytes + (item.is_text() ? item.text().size() : 0));
+    return CanBeKey(item, meter);
+  });
+}
+
+void RequireKey(const Value& value, Meter* meter) {
+  if (CanBeKey(value, meter)) return;
+  Fail("a " + std::string(value.TypeName()) + " cannot be a key: it has no hash");
 }
 
 const Text& RequireText(const Value& value, std::string_view where) {

@@ -51,8 +51,11 @@ std::optional<double> ToFloat(const Value& value);
 
 // Fails if the value is undefined. The error names the undefined variable, attribute or item.
 void RequireDefined(const Value& value);
-// Fails if the value has no hash in Python: it is a list or a dict.
-void RequireHashable(const Value& value);
+// Whether the value can be the key of a dict: it has a hash in Python, so it is not a list or a
+// dict and holds none. Counts the time and the memory of a search for the key.
+bool CanBeKey(const Value& value, Meter* meter);
+// Fails if the value cannot be the key of a dict.
+void RequireKey(const Value& value, Meter* meter);
 // Returns the text of the value. If the value is not a text, fails with an error that names
 // `where`.
 const Text& RequireText(const Value& value, std::string_view where);

@@ -81,6 +81,26 @@ Value SliceText(const Text& text, const Value& begin, const Value& end, const Va
   return Value::MakeText(std::move(part));
 }
 
+// A slice of a range is a range.
+Value SlicedRange(const std::vector<Value>& items, const SliceRange& slice,
+                  std::vector<Value> part) {
+  const int64_t first = items.empty() ? 0 : items[0].integer();
+  const int64_t unit = items.size() < 2 ? 1 : items[1].integer() - first;
+  const auto bound = [&](int64_t at) {
+    int64_t number = 0;
+    if (__builtin_mul_overflow(at, unit, &number) ||
+        __builtin_add_overflow(first, number, &number)) {
+      Fail("a whole number exceeds 64 bits");
+    }
+    return std::to_string(number);
+  };
+  int64_t step = 0;
+  if (__builtin_mul_overflow(slice.step, unit, &step)) Fail("a whole number exceeds 64 bits");
+  std::string repr = "range(" + bound(slice.from) + ", " + bound(slice.to);
+  if (step != 1) repr += ", " + std::to_string(step);
+  return Value::MakeRange(std::move(part), repr + ")");
+}
+
 // Removes single underscores between digits, which Python's int() and float() allow.
 std::string WithoutUnderscores(std::string_view text) {
   std::string digits;
@@ -132,8 +152,7 @@ std::vector<Value> Elements(const Value& value, Meter* meter) {
   if (value.is_dict()) {
     meter->MakeList(value.dict().size());
     for (const Dict::Entry& entry : value.dict().entries()) {
-      meter->Make(entry.key.size());
-      elements.push_back(Value::MakeText(entry.key));
+      elements.push_back(entry.key);
     }
     return elements;
   }
@@ -164,11 +183,11 @@ int64_t Length(const Value& value) {
 Value Item(const Value& value, const Value& key, Meter* meter) {
   RequireDefined(value);
   meter->Step();
-  if (value.is_dict() && key.is_text()) {
-    if (const Value* found = value.dict().Find(key.text().bytes())) return *found;
+  if (value.is_dict() && CanBeKey(key, meter)) {
+    if (const Value* found = value.dict().Find(key)) return *found;
   }
   if (value.is_list() && (key.is_int() || key.is_bool()) &&
-      (value.list().kind == ListKind::kList || value.list().kind == ListKind::kTuple)) {
+      value.list().kind != ListKind::kGenerator && value.list().kind != ListKind::kView) {
     const std::vector<Value>& items = value.list().items;
     const auto place = PlaceIn(key.integer(), static_cast<int64_t>(items.size()));
     return place ? items[*place] : Missing(value, key);
@@ -201,6 +220,7 @@ Value Slice(const Value& value, const Value& begin, const Value& end, const Valu
     part.push_back(items[static_cast<size_t>(at)]);
   }
   meter->MakeList(part.size());
+  if (value.list().kind == ListKind::kRange) return SlicedRange(items, range, std::move(part));
   return Value::MakeList(std::move(part), value.list().kind);
 }
 

@@ -38,15 +38,15 @@ size_t MostSplits(const ArgumentReader& arguments) {
   return most < 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(most);
 }
 
-// Splits at runs of white space. No part is empty.
+// Splits at runs of white space. No part is empty. The rest after `most` splits keeps the white
+// space at its end.
 Cuts SplitWords(std::string_view text, size_t most) {
   Cuts cuts;
   size_t at = StripBegin(text, nullptr);
   while (at < text.size()) {
     size_t end = at;
     if (cuts.size() == most) {
-      end = StripEnd(text, at, nullptr);
-      cuts.push_back({at, end});
+      cuts.push_back({at, text.size()});
       break;
     }
     while (end < text.size()) {
@@ -66,8 +66,7 @@ Cuts SplitWordsFromEnd(std::string_view text, size_t most) {
   while (end > 0) {
     size_t begin = end;
     if (cuts.size() == most) {
-      begin = StripBegin(text.substr(0, end), nullptr);
-      cuts.push_back({begin, end});
+      cuts.push_back({0, end});
       break;
     }
     while (begin > 0) {
@@ -127,9 +126,10 @@ Value SplitFromEnd(const Text& text, const ArgumentReader& arguments, Meter* met
   return TextsOf(text, cuts, meter);
 }
 
-Value Lines(const Text& text, const ArgumentReader& /*arguments*/, Meter* meter) {
+Value Lines(const Text& text, const ArgumentReader& arguments, Meter* meter) {
   std::vector<Value> lines;
-  for (Text& line : SplitLines(text, meter)) lines.push_back(Value::MakeText(std::move(line)));
+  for (Text& line : SplitLines(text, meter, arguments.Flag(0)))
+    lines.push_back(Value::MakeText(std::move(line)));
   return Value::MakeList(std::move(lines));
 }
 
@@ -223,10 +223,13 @@ bool IsAsciiDigits(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-Value IsDigit(const Text& text, const ArgumentReader& arguments, Meter* /*meter*/) {
-  const bool is_ascii = std::ranges::none_of(text.bytes(), [](char c) { return (c & 0x80) != 0; });
-  if (!is_ascii) FailUnsupported(arguments.what() + " of characters outside ASCII");
-  return Value::MakeBool(IsAsciiDigits(text.bytes()));
+Value IsDigitMethod(const Text& text, const ArgumentReader& /*arguments*/, Meter* meter) {
+  meter->Read(text.size());
+  bool is_digits = !text.empty();
+  for (size_t at = 0; is_digits && at < text.size();) {
+    is_digits = IsDigit(NextCodePoint(text.bytes(), &at));
+  }
+  return Value::MakeBool(is_digits);
 }
 
 Value IsSpaceMethod(const Text& text, const ArgumentReader& /*arguments*/, Meter* meter) {
@@ -251,7 +254,7 @@ const Entry* FindEntry(std::string_view name) {
   static const Entry entries[] = {
       {"split", &Split, {"sep", "maxsplit"}, 0},
       {"rsplit", &SplitFromEnd, {"sep", "maxsplit"}, 0},
-      {"splitlines", &Lines, {}, 0},
+      {"splitlines", &Lines, {"keepends"}, 0},
       {"strip", &StripMethod<true, true>, {"chars"}, 0},
       {"lstrip", &StripMethod<true, false>, {"chars"}, 0},
       {"rstrip", &StripMethod<false, true>, {"chars"}, 0},
@@ -270,7 +273,7 @@ const Entry* FindEntry(std::string_view name) {
       {"replace", &ReplaceMethod, {"old", "new", "count"}, 2},
       {"removeprefix", &Remove<false>, {"prefix"}, 1},
       {"removesuffix", &Remove<true>, {"suffix"}, 1},
-      {"isdigit", &IsDigit, {}, 0},
+      {"isdigit", &IsDigitMethod, {}, 0},
       {"isspace", &IsSpaceMethod, {}, 0},
       {"isupper", &HasCase<&IsUpper>, {}, 0},
       {"islower", &HasCase<&IsLower>, {}, 0},
@@ -287,7 +290,7 @@ Value Field(std::string_view name, size_t* next, const Arguments& arguments) {
     FailUnsupported("the field {" + std::string(name) + "} of str.format");
   }
   for (const auto& [key, value] : arguments.named) {
-    if (key == name) return value;
+    if (key.bytes() == name) return value;
   }
   size_t index = 0;
   if (name.empty()) {
@@ -387,7 +390,7 @@ Text Strip(const Text& text, const Value& chars, bool at_begin, bool at_end, Met
   return text.Part(begin, at_end ? StripEnd(text.bytes(), begin, set) : text.size());
 }
 
-std::vector<Text> SplitLines(const Text& text, Meter* meter) {
+std::vector<Text> SplitLines(const Text& text, Meter* meter, bool keeps_ends) {
   meter->Make(text.size());
   const auto ends_line = [](char32_t c) {
     return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
@@ -401,7 +404,7 @@ std::vector<Text> SplitLines(const Text& text, Meter* meter) {
     if (!ends_line(c)) continue;
     if (c == '\r' && at < text.size() && text.bytes()[at] == '\n') ++at;
     meter->MakeList(1);
-    lines.push_back(text.Part(begin, end));
+    lines.push_back(text.Part(begin, keeps_ends ? at : end));
     begin = at;
   }
   if (begin < text.size()) lines.push_back(text.Part(begin, text.size()));

@@ -43,7 +43,7 @@ bool Iterable(const Value& value, const Value& /*other*/, Meter* /*meter*/) {
 
 bool Sequence(const Value& value, const Value& /*other*/, Meter* /*meter*/) {
   if (value.is_list()) {
-    return value.list().kind == ListKind::kList || value.list().kind == ListKind::kTuple;
+    return value.list().kind != ListKind::kGenerator && value.list().kind != ListKind::kView;
   }
   return value.is_text() || value.is_dict() || value.is_undefined();
 }
@@ -132,6 +132,7 @@ bool IsTest(std::string_view name) { return FindTest(name) != nullptr; }
 bool ApplyTest(std::string_view name, const Value& input, const Arguments& arguments,
                Meter* meter) {
   meter->Step();
+  if (!IsTest(name)) FailUnsupported("the test '" + std::string(name) + "'");
   const Entry& entry = *FindTest(name);
   const std::string what = "the test '" + std::string(name) + "'";
   const ArgumentReader reader = entry.has_argument ? ArgumentReader(what, arguments, {"other"}, 1)

@@ -101,6 +101,10 @@ Value Int(const FilterCall& call) {
   }
   const std::optional<double> number = ToFloat(call.input);
   const auto whole = number ? ToInt(Value::MakeFloat(*number)) : std::nullopt;
+  const bool is_finite = number && std::isfinite(*number);
+  if (!whole && (is_finite || (number && std::isinf(*number) && call.input.is_float()))) {
+    Fail("a whole number exceeds 64 bits");
+  }
   return whole ? Value::MakeInt(*whole) : call.arguments.Get(0, Value::MakeInt(0));
 }
 
@@ -154,7 +158,9 @@ Value Round(const FilterCall& call) {
   if (method != "ceil" && method != "floor") Fail("round: method must be common, ceil or floor");
   const double unit = std::pow(10.0, static_cast<double>(precision));
   const double scaled = number * unit;
-  return Value::MakeFloat((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
+  const double whole = method == "ceil" ? std::ceil(scaled) : std::floor(scaled);
+  // Python's ceil gives a whole number, which has no negative zero.
+  return Value::MakeFloat(whole == 0.0 ? 0.0 : whole / unit);
 }
 
 Value Default(const FilterCall& call) {

@@ -50,6 +50,7 @@ void AppendList(const List& list, Meter* meter, Text* text) {
   if (list.kind == ListKind::kGenerator || list.kind == ListKind::kView) {
     FailUnsupported("printing a generator or a view without the filter 'list'");
   }
+  if (list.kind == ListKind::kRange) return text->Append(*list.repr);
   const bool is_tuple = list.kind == ListKind::kTuple;
   text->Append(is_tuple ? "(" : "[");
   for (size_t i = 0; i < list.items.size(); ++i) {
@@ -73,8 +74,7 @@ void AppendRepr(const Value& value, Meter* meter, Text* text) {
     for (const Dict::Entry& entry : value.dict().entries()) {
       if (!is_first) text->Append(", ");
       is_first = false;
-      meter->Make(entry.key.size());
-      text->Append(entry.key.Changed(TextRepr(entry.key.bytes())));
+      AppendRepr(entry.key, meter, text);
       text->Append(": ");
       AppendRepr(entry.value, meter, text);
     }
@@ -128,6 +128,13 @@ Text ToText(const Value& value, Meter* meter) {
     text.Append(FloatText(value.number()));
   } else if (value.is_list() || value.is_dict()) {
     AppendRepr(value, meter, &text);
+  } else if (value.is_callable() && value.callable().kind == Callable::Kind::kMacro) {
+    const std::string& name = value.callable().name;
+    text.Append(name.empty() ? "<Macro anonymous>" : "<Macro '" + name + "'>");
+  } else if (value.is_loop()) {
+    Loop& loop = value.loop();
+    text.Append("<LoopContext " + std::to_string(loop.index + 1) + "/" +
+                std::to_string(loop.Length()) + ">");
   } else {
     FailUnsupported("printing a " + std::string(value.TypeName()));
   }

@@ -102,10 +102,17 @@ void TokenStream::ExpectKind(TokenKind kind, std::string_view wanted) {
   Take();
 }
 
-bool TokenStream::HasNameSince(size_t begin, std::string_view name) const {
-  return std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(begin),
-                     tokens_.begin() + static_cast<std::ptrdiff_t>(at_),
-                     [&](const Token& token) { return token.IsName(name); });
+bool TokenStream::ReadsSince(size_t begin, std::string_view name) const {
+  for (size_t i = begin; i < at_; ++i) {
+    if (!tokens_[i].IsName(name)) continue;
+    const Token& before = tokens_[i > 0 ? i - 1 : 0];
+    if (before.Is(".") || before.Is("|")) continue;
+    if (before.IsName("set") || before.IsName("for")) return false;
+    // `name=` names an argument of a call.
+    if (i + 1 < tokens_.size() && tokens_[i + 1].Is("=")) continue;
+    return true;
+  }
+  return false;
 }
 
 void TokenStream::FailHere(std::string_view wanted) const {
@@ -138,6 +145,7 @@ ExpressionPtr ExpressionParser::ParseTuple(bool with_conditional, bool in_parent
 ExpressionPtr ExpressionParser::ParseConditional() {
   const Level level(&nesting_, tokens_.current().place);
   const Place place = tokens_.current().place;
+  const size_t unknown = unknown_.size();
   ExpressionPtr value = ParseOr();
   while (tokens_.SkipName("if")) {
     ExpressionPtr conditional = Make(ExpressionKind::kConditional, place);
@@ -145,6 +153,7 @@ ExpressionPtr ExpressionParser::ParseConditional() {
     Add(conditional.get(), std::move(value));
     Add(conditional.get(), tokens_.SkipName("else") ? ParseConditional() : nullptr);
     value = std::move(conditional);
+    unknown_.resize(unknown);
   }
   return value;
 }
@@ -366,23 +375,42 @@ void ExpressionParser::ParseArguments(Expression* call) {
   bool is_first = true;
   while (!tokens_.current().Is(")")) {
     if (!std::exchange(is_first, false)) tokens_.Expect(",");
-    const Token& token = tokens_.current();
-    if (token.Is(")")) break;
-    if (token.Is("*") || token.Is("**")) {
-      FailUnsupported("an argument list given by '" + token.text + "'", token.place);
-    }
-    if (token.kind == TokenKind::kName && tokens_.next().Is("=")) {
-      std::string name = tokens_.Take().text;
-      tokens_.Take();
-      ExpressionPtr value = Parse();
-      Grow(call, value);
-      call->named.emplace_back(std::move(name), std::move(value));
-    } else {
-      if (!call->named.empty()) tokens_.FailHere("a named argument");
-      Add(call, Parse());
-    }
+    if (tokens_.current().Is(")")) break;
+    ParseArgument(call);
   }
   tokens_.Expect(")");
+}
+
+void ExpressionParser::ParseArgument(Expression* call) {
+  if (call->all_named != nullptr) tokens_.FailHere("')' after the argument with '**'");
+  if (tokens_.Skip("**")) {
+    call->all_named = Parse();
+    return Grow(call, call->all_named);
+  }
+  if (tokens_.current().kind == TokenKind::kName && tokens_.next().Is("=")) {
+    const Place place = tokens_.current().place;
+    std::string name = tokens_.Take().text;
+    tokens_.Take();
+    const bool is_known = std::ranges::any_of(
+        call->named, [&](const auto& argument) { return argument.first == name; });
+    if (is_known) Fail("the argument '" + name + "' is given twice", place);
+    ExpressionPtr value = Parse();
+    Grow(call, value);
+    call->named.emplace_back(std::move(name), std::move(value));
+    return;
+  }
+  if (call->all != nullptr) tokens_.FailHere("a named argument");
+  if (tokens_.Skip("*")) {
+    call->all = Parse();
+    return Grow(call, call->all);
+  }
+  if (!call->named.empty()) tokens_.FailHere("a named argument");
+  Add(call, Parse());
+}
+
+void ExpressionParser::AddUnknown(const std::string& what, Place place) {
+  if (is_soft_) return;
+  unknown_.push_back({absl::StatusCode::kUnimplemented, what + " is not supported", place});
 }
 
 ExpressionPtr ExpressionParser::ParseFilters(ExpressionPtr operand) {
@@ -410,7 +438,7 @@ ExpressionPtr ExpressionParser::ParseFilter(ExpressionPtr operand) {
   const Place place = tokens_.current().place;
   std::string name = tokens_.ExpectAnyName();
   while (tokens_.Skip(".")) name += "." + tokens_.ExpectAnyName();
-  if (!IsFilter(name)) FailUnsupported("the filter '" + name + "'", place);
+  if (!IsFilter(name)) AddUnknown("the filter '" + name + "'", place);
   ExpressionPtr filter = Make(ExpressionKind::kFilter, place, std::move(name));
   Add(filter.get(), std::move(operand));
   if (tokens_.current().Is("(")) ParseArguments(filter.get());
@@ -423,7 +451,7 @@ ExpressionPtr ExpressionParser::ParseTest(ExpressionPtr operand) {
   const Place name_place = tokens_.current().place;
   std::string name = tokens_.ExpectAnyName();
   while (tokens_.Skip(".")) name += "." + tokens_.ExpectAnyName();
-  if (!IsTest(name)) FailUnsupported("the test '" + name + "'", name_place);
+  if (!IsTest(name)) AddUnknown("the test '" + name + "'", name_place);
   ExpressionPtr test = Make(ExpressionKind::kTest, place, std::move(name));
   Add(test.get(), std::move(operand));
   const Token& token = tokens_.current();

@@ -30,8 +30,9 @@ class TokenStream {
   std::string ExpectAnyName();
   void ExpectKind(TokenKind kind, std::string_view wanted);
   size_t position() const { return at_; }
-  // Whether the name occurs between the position `begin` and the current position.
-  bool HasNameSince(size_t begin, std::string_view name) const;
+  // Whether the tokens from the position `begin` up to the current one read the variable `name`
+  // before they assign it.
+  bool ReadsSince(size_t begin, std::string_view name) const;
   [[noreturn]] void FailHere(std::string_view wanted) const;
 
  private:
@@ -51,6 +52,14 @@ class ExpressionParser {
   // Parses a chain of filters without an input: `name`, `name(arguments)`, `name|name ...`. The
   // operand of the first filter is nullptr.
   ExpressionPtr ParseFilterChain();
+
+  // Jinja looks up filters and tests when it compiles a template, but those in an `if` (a tag or an
+  // inline one) only when they are applied. While `is_soft`, an unknown filter is no error here;
+  // otherwise CheckNames throws it.
+  bool SetSoft(bool is_soft) { return std::exchange(is_soft_, is_soft); }
+  void CheckNames() const {
+    if (!unknown_.empty()) throw unknown_.front();
+  }
 
  private:
   ExpressionPtr ParseConditional();
@@ -73,10 +82,14 @@ class ExpressionParser {
   ExpressionPtr ParseSubscript(ExpressionPtr operand);
   ExpressionPtr ParseListOrDict();
   void ParseArguments(Expression* call);
+  void ParseArgument(Expression* call);
+  void AddUnknown(const std::string& what, Place place);
   bool AtTupleEnd() const;
 
   TokenStream& tokens_;
   size_t nesting_ = 0;
+  bool is_soft_ = false;
+  std::vector<TemplateError> unknown_;  // filters and tests that nobody knows
 };
 
 // Parses statements. Throws TemplateError.
@@ -100,14 +113,21 @@ class StatementParser {
   void ParseIf(Statement* statement);
   void ParseSet(Statement* statement);
   void ParseMacro(Statement* statement);
+  void ParseCall(Statement* statement);
+  void ParseWith(Statement* statement);
+  void ParsePrint(Body* body);
   void ParseParameters(Statement* statement);
-  Target ParseTarget(bool with_attribute);
+  // Parses the body of a macro or a call, which is a function: no loop around it can be left.
+  void ParseFunctionBody(Statement* statement, std::string_view end_name);
+  Target ParseTarget(bool with_attribute, size_t depth = 0);
+  Target ParseTargetPart(bool with_attribute, size_t depth);
   void EndTag() { tokens_.ExpectKind(TokenKind::kBlockEnd, "'%}'"); }
 
   TokenStream tokens_;
   ExpressionParser expressions_;
   size_t nesting_ = 0;
-  size_t loops_ = 0;
+  size_t loops_ = 0;     // loops that `break` can leave
+  size_t for_tags_ = 0;  // loops around the current tag, with their else branches
 };
 
 }  // namespace longstream::chat

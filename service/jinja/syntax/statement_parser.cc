@@ -12,13 +12,30 @@ namespace {
 constexpr size_t kMaxNesting = 100;
 
 // Tags of Jinja that chat templates do not use.
-constexpr std::array<std::string_view, 12> kUnsupportedTags = {
-    "extends",    "block", "include", "import", "from",  "with",
-    "autoescape", "print", "do",      "trans",  "debug", "call"};
+constexpr std::array<std::string_view, 9> kUnsupportedTags = {
+    "extends", "block", "include", "import", "from", "autoescape", "do", "trans", "debug"};
+
+// Sets whether unknown filters and tests are errors, until the end of a block.
+class Soft {
+ public:
+  Soft(ExpressionParser* parser, bool is_soft)
+      : parser_(parser), before_(parser->SetSoft(is_soft)) {}
+  ~Soft() { parser_->SetSoft(before_); }
+  Soft(const Soft&) = delete;
+  Soft& operator=(const Soft&) = delete;
+
+ private:
+  ExpressionParser* const parser_;
+  const bool before_;
+};
 
 }  // namespace
 
-Body StatementParser::Parse() { return ParseUntil({}, nullptr); }
+Body StatementParser::Parse() {
+  Body body = ParseUntil({}, nullptr);
+  expressions_.CheckNames();
+  return body;
+}
 
 Body StatementParser::ParseUntil(EndNames end_names, std::string* end_name) {
   Body body;
@@ -77,13 +94,22 @@ void StatementParser::ParseTag(Body* body) {
     if (statement->kind == StatementKind::kSet) EndTag();
   } else if (name == "macro") {
     ParseMacro(statement.get());
+  } else if (name == "call") {
+    ParseCall(statement.get());
+  } else if (name == "with") {
+    ParseWith(statement.get());
+  } else if (name == "print") {
+    ParsePrint(body);
+    --nesting_;
+    return;
   } else if (name == "filter") {
+    const Soft hard(&expressions_, false);
     statement->kind = StatementKind::kFilter;
     statement->expression = expressions_.ParseFilterChain();
     statement->body = ParseBody("endfilter");
   } else if (name == "generation") {
     statement->kind = StatementKind::kScope;
-    statement->body = ParseBody("endgeneration");
+    ParseFunctionBody(statement.get(), "endgeneration");
   } else if (name == "break" || name == "continue") {
     if (loops_ == 0) Fail("{% " + name + " %} stands outside of a loop", statement->place);
     statement->kind = name == "break" ? StatementKind::kBreak : StatementKind::kContinue;
@@ -98,6 +124,7 @@ void StatementParser::ParseTag(Body* body) {
 }
 
 void StatementParser::ParseIf(Statement* statement) {
+  const Soft soft(&expressions_, true);
   statement->kind = StatementKind::kIf;
   std::string end_name = "elif";
   while (end_name == "elif") {
@@ -117,13 +144,13 @@ void StatementParser::ParseIf(Statement* statement) {
 
 void StatementParser::ParseFor(Statement* statement) {
   statement->kind = StatementKind::kFor;
+  ++for_tags_;
   statement->target = ParseTarget(/*with_attribute=*/false);
   tokens_.ExpectName("in");
   statement->expression = expressions_.ParseTuple(/*with_conditional=*/false);
+  const Soft hard(&expressions_, false);
   if (tokens_.SkipName("if")) statement->condition = expressions_.Parse();
-  if (tokens_.current().IsName("recursive")) {
-    FailUnsupported("a recursive loop", tokens_.current().place);
-  }
+  statement->is_recursive = tokens_.SkipName("recursive");
   tokens_.Skip(":");
   EndTag();
   std::string end_name;
@@ -131,12 +158,17 @@ void StatementParser::ParseFor(Statement* statement) {
   ++loops_;
   statement->body = ParseUntil({"else", "endfor"}, &end_name);
   --loops_;
-  statement->uses_loop = tokens_.HasNameSince(begin, "loop");
+  statement->uses_loop = statement->is_recursive || tokens_.ReadsSince(begin, "loop");
   if (end_name == "else") {
+    // A recursive loop is a function, so its else branch cannot leave the loop around it.
+    const size_t loops = loops_;
+    if (statement->is_recursive) loops_ = 0;
     statement->otherwise = ParseBody("endfor");
+    loops_ = loops;
   } else {
     EndTag();
   }
+  --for_tags_;
 }
 
 void StatementParser::ParseSet(Statement* statement) {
@@ -146,27 +178,52 @@ void StatementParser::ParseSet(Statement* statement) {
     statement->expression = expressions_.ParseTuple();
     return;
   }
+  const Soft hard(&expressions_, false);
   statement->kind = StatementKind::kSetBlock;
   if (tokens_.Skip("|")) statement->expression = expressions_.ParseFilterChain();
   statement->body = ParseBody("endset");
 }
 
-Target StatementParser::ParseTarget(bool with_attribute) {
+Target StatementParser::ParseTarget(bool with_attribute, size_t depth) {
+  const Place place = tokens_.current().place;
+  Target first = ParseTargetPart(with_attribute, depth);
+  if (!tokens_.current().Is(",")) return first;
+  Target target;
+  target.place = place;
+  target.is_tuple = true;
+  target.parts.push_back(std::move(first));
+  while (tokens_.Skip(",")) {
+    const Token& token = tokens_.current();
+    if (token.IsName("in") || token.Is(")") || token.kind == TokenKind::kBlockEnd) break;
+    target.parts.push_back(ParseTargetPart(with_attribute, depth));
+  }
+  return target;
+}
+
+Target StatementParser::ParseTargetPart(bool with_attribute, size_t depth) {
   Target target;
   target.place = tokens_.current().place;
-  if (tokens_.current().Is("(")) FailUnsupported("an assignment to parentheses", target.place);
-  target.names.push_back(tokens_.ExpectAnyName());
+  if (depth == kMaxNesting) {
+    Fail("targets are nested deeper than " + std::to_string(kMaxNesting) + " levels", target.place);
+  }
+  if (tokens_.Skip("(")) {
+    if (!tokens_.current().Is(")")) target = ParseTarget(/*with_attribute=*/false, depth + 1);
+    if (target.name.empty()) target.is_tuple = true;
+    tokens_.Expect(")");
+    return target;
+  }
+  target.name = tokens_.ExpectAnyName();
   if (with_attribute && tokens_.Skip(".")) {
     target.attribute = tokens_.ExpectAnyName();
     return target;
   }
-  while (tokens_.Skip(",")) {
-    target.is_tuple = true;
-    if (!with_attribute && tokens_.current().IsName("in")) break;
-    target.names.push_back(tokens_.ExpectAnyName());
+  constexpr std::array<std::string_view, 6> kConstants = {"true",  "True", "false",
+                                                          "False", "none", "None"};
+  if (std::ranges::find(kConstants, target.name) != kConstants.end()) {
+    Fail("'" + target.name + "' cannot be assigned", target.place);
   }
-  if (tokens_.current().Is(".")) {
-    FailUnsupported("an assignment to an attribute in this place", tokens_.current().place);
+  if (target.name == "loop" && for_tags_ > 0) {
+    Fail("'loop' cannot be assigned in a loop", target.place);
   }
   return target;
 }
@@ -176,7 +233,12 @@ void StatementParser::ParseParameters(Statement* statement) {
   while (!tokens_.current().Is(")")) {
     if (!statement->parameters.empty()) tokens_.Expect(",");
     Parameter parameter;
+    const Place place = tokens_.current().place;
     parameter.name = tokens_.ExpectAnyName();
+    const bool is_known = std::ranges::any_of(statement->parameters, [&](const Parameter& other) {
+      return other.name == parameter.name;
+    });
+    if (is_known) Fail("two parameters are called '" + parameter.name + "'", place);
     if (tokens_.Skip("=")) {
       parameter.otherwise = expressions_.Parse();
     } else if (!statement->parameters.empty() &&
@@ -188,13 +250,75 @@ void StatementParser::ParseParameters(Statement* statement) {
   tokens_.Expect(")");
 }
 
+void StatementParser::ParseFunctionBody(Statement* statement, std::string_view end_name) {
+  const Soft hard(&expressions_, false);
+  const size_t loops = std::exchange(loops_, 0);
+  const size_t begin = tokens_.position();
+  statement->body = ParseBody(end_name);
+  loops_ = loops;
+  if (statement->kind == StatementKind::kScope) return;
+  const auto uses = [&](std::string_view name) {
+    const bool is_parameter = std::ranges::any_of(
+        statement->parameters, [&](const Parameter& parameter) { return parameter.name == name; });
+    return !is_parameter && tokens_.ReadsSince(begin, name);
+  };
+  statement->uses_caller = uses("caller");
+  statement->uses_varargs = uses("varargs");
+  statement->uses_kwargs = uses("kwargs");
+  for (const Parameter& parameter : statement->parameters) {
+    if (parameter.name != "caller" || parameter.otherwise != nullptr) continue;
+    if (!tokens_.ReadsSince(begin, "caller")) continue;
+    Fail("the parameter 'caller' needs a default value", statement->place);
+  }
+}
+
 void StatementParser::ParseMacro(Statement* statement) {
+  const Soft hard(&expressions_, false);
   statement->kind = StatementKind::kMacro;
   statement->name = tokens_.ExpectAnyName();
   ParseParameters(statement);
-  const size_t loops = std::exchange(loops_, 0);
-  statement->body = ParseBody("endmacro");
-  loops_ = loops;
+  ParseFunctionBody(statement, "endmacro");
+}
+
+void StatementParser::ParseCall(Statement* statement) {
+  statement->kind = StatementKind::kCall;
+  if (tokens_.current().Is("(")) {
+    const Soft hard(&expressions_, false);
+    ParseParameters(statement);
+  }
+  const Place place = tokens_.current().place;
+  statement->expression = expressions_.Parse();
+  if (statement->expression->kind != ExpressionKind::kCall) {
+    Fail("{% call %} needs a call such as name()", place);
+  }
+  ParseFunctionBody(statement, "endcall");
+}
+
+void StatementParser::ParseWith(Statement* statement) {
+  statement->kind = StatementKind::kWith;
+  while (tokens_.current().kind != TokenKind::kBlockEnd && !tokens_.current().Is(":")) {
+    if (!statement->assignments.empty()) tokens_.Expect(",");
+    Assignment assignment;
+    assignment.target = ParseTarget(/*with_attribute=*/false);
+    tokens_.Expect("=");
+    assignment.value = expressions_.Parse();
+    statement->assignments.push_back(std::move(assignment));
+  }
+  const Soft hard(&expressions_, false);
+  statement->body = ParseBody("endwith");
+}
+
+void StatementParser::ParsePrint(Body* body) {
+  bool is_first = true;
+  while (tokens_.current().kind != TokenKind::kBlockEnd) {
+    if (!std::exchange(is_first, false)) tokens_.Expect(",");
+    auto print = std::make_unique<Statement>();
+    print->kind = StatementKind::kPrint;
+    print->place = tokens_.current().place;
+    print->expression = expressions_.Parse();
+    body->push_back(std::move(print));
+  }
+  EndTag();
 }
 
 }  // namespace longstream::chat

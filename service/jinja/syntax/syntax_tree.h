@@ -32,7 +32,7 @@ enum class ExpressionKind {
   kAttribute,    // the attribute `name` of parts[0]
   kSubscript,    // parts[0][parts[1]]
   kSlice,        // parts[0][parts[1]:parts[2]:parts[3]]; nullptr if a bound is absent
-  kCall,         // calls parts[0] with the other parts and `named` as arguments
+  kCall,         // calls parts[0] with the other parts, `named`, `all` and `all_named` as arguments
   kFilter,       // the filter `name` applied to parts[0], or to a block's text if it is nullptr
   kTest,         // the test `name` applied to parts[0]
 };
@@ -44,6 +44,8 @@ struct Expression {
   Value value;
   std::vector<ExpressionPtr> parts;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
+  ExpressionPtr all;        // f(*all): a value whose elements are further arguments, or nullptr
+  ExpressionPtr all_named;  // f(**all_named): a dict of further named arguments, or nullptr
   std::vector<std::string> operators;
   size_t depth = 1;  // levels of the tree below this expression, itself included
 };
@@ -51,24 +53,29 @@ struct Expression {
 struct Statement;
 using Body = std::vector<std::unique_ptr<Statement>>;
 
-// The target of {% set %} or {% for %}: names, or one attribute of a namespace.
+// The target of {% set %}, {% for %} or {% with %}: a name, an attribute of a namespace, or several
+// targets that the elements of the value are assigned to.
 struct Target {
   Place place;
-  std::vector<std::string> names;
+  std::string name;
+  std::string attribute;  // the attribute of the namespace `name`; empty if the target is a name
   bool is_tuple = false;
-  std::string attribute;  // the attribute of the namespace names[0]; empty if the target is names
+  std::vector<Target> parts;  // only if is_tuple
 };
 
 enum class StatementKind {
   kText,      // text
   kPrint,     // expression
   kIf,        // branches, otherwise
-  kFor,       // target, expression, condition (may be nullptr), uses_loop, body, otherwise
+  kFor,       // target, expression, condition (may be nullptr), uses_loop, is_recursive, body,
+              // otherwise
   kSet,       // target, expression
   kSetBlock,  // target, expression (a chain of filters, may be nullptr), body
   kFilter,    // expression (a chain of filters), body
-  kMacro,     // name, parameters, body
+  kMacro,     // name, parameters, uses_caller, uses_varargs, uses_kwargs, body
+  kCall,      // expression (a call), and a macro without a name that the call gets as `caller`
   kScope,     // body: {% generation %}
+  kWith,      // assignments, body
   kBreak,
   kContinue,
 };
@@ -83,6 +90,12 @@ struct Parameter {
   ExpressionPtr otherwise;  // the default value; nullptr: none
 };
 
+// One `target = value` of {% with %}.
+struct Assignment {
+  Target target;
+  ExpressionPtr value;
+};
+
 struct Statement {
   StatementKind kind = StatementKind::kText;
   Place place;
@@ -91,9 +104,15 @@ struct Statement {
   ExpressionPtr expression;
   ExpressionPtr condition;
   Target target;
-  bool uses_loop = false;  // the body names `loop`
+  bool uses_loop = false;     // the body names `loop`
+  bool is_recursive = false;  // the loop may call itself
+  // Whether the body of a macro names `caller`, `varargs` or `kwargs`, which then are variables.
+  bool uses_caller = false;
+  bool uses_varargs = false;
+  bool uses_kwargs = false;
   std::vector<Branch> branches;
   std::vector<Parameter> parameters;
+  std::vector<Assignment> assignments;
   Body body;
   Body otherwise;
 };

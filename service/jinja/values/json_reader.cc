@@ -59,8 +59,9 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& name) override {
     const size_t size = open_.back().dict.size();
     const uint64_t index_bytes = size + 1 < Dict::kIndexedSize ? 0 : kIndexNodeBytes + name.size();
-    if (!Count(BytesOf(name) + index_bytes) || !Grow(size, sizeof(Dict::Entry))) return false;
-    open_.back().key = Text(name, is_foreign_);
+    const uint64_t bytes = sizeof(Text) + kSharedBytes + BytesOf(name) + index_bytes;
+    if (!Count(bytes) || !Grow(size, sizeof(Dict::Entry))) return false;
+    open_.back().key = Value::MakeText(Text(name, is_foreign_));
     return true;
   }
   bool end_object() override {
@@ -88,7 +89,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   struct Open {
     bool is_object = false;
     Dict dict;
-    Text key;
+    Value key;
     std::vector<Value> items;
   };
 

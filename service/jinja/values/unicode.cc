@@ -74,6 +74,11 @@ size_t OffsetOf(std::string_view text, size_t index) {
 
 bool IsSpace(char32_t c) { return (c >= 0x1C && c <= 0x1F) || u_isUWhiteSpace(Icu(c)) != 0; }
 
+bool IsDigit(char32_t c) {
+  const int32_t type = u_getIntPropertyValue(Icu(c), UCHAR_NUMERIC_TYPE);
+  return type == U_NT_DECIMAL || type == U_NT_DIGIT;
+}
+
 size_t StripBegin(std::string_view text, const std::string_view* chars) {
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;

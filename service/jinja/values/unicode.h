@@ -18,6 +18,8 @@ size_t OffsetOf(std::string_view text, size_t index);
 
 // Whether Python's str.isspace is true for the character.
 bool IsSpace(char32_t c);
+// Whether Python's str.isdigit is true for the character.
+bool IsDigit(char32_t c);
 // Return the beginning and the end of the text without the characters of `chars` at its ends.
 // nullptr: without white space.
 size_t StripBegin(std::string_view text, const std::string_view* chars);

@@ -2,6 +2,9 @@
 #include "service/jinja/values/value.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 
 #include "service/jinja/values/error.h"
 
@@ -43,6 +46,14 @@ Value Value::MakeList(std::vector<Value> items, ListKind kind) {
   for (const Value& item : items) list.depth = std::max(list.depth, item.depth() + 1);
   CheckDepth(list.depth);
   list.items = std::move(items);
+  return Value(Data(std::make_shared<const List>(std::move(list))));
+}
+
+Value Value::MakeRange(std::vector<Value> numbers, std::string repr) {
+  List list;
+  list.kind = ListKind::kRange;
+  list.items = std::move(numbers);
+  list.repr = std::make_shared<const std::string>(std::move(repr));
   return Value(Data(std::make_shared<const List>(std::move(list))));
 }
 
@@ -109,6 +120,8 @@ std::string_view Value::TypeName() const {
       return "generator";
     case ListKind::kView:
       return "dict view";
+    case ListKind::kRange:
+      return "range";
   }
   return "";
 }
@@ -118,7 +131,7 @@ size_t Value::depth() const {
   if (is_dict()) return dict().depth();
   // A loop or a method holds a value, so its depth counts too. This bounds chains of values that
   // hold each other.
-  if (is_loop()) return loop().items->depth + 1;
+  if (is_loop()) return loop().depth + 1;
   if (is_callable() && callable().self != nullptr) return callable().self->depth() + 1;
   return 0;
 }
@@ -131,6 +144,7 @@ bool Value::IsSame(const Value& other) const {
   if (is_list()) return &list() == &other.list();
   if (is_dict()) return &dict() == &other.dict();
   if (is_namespace()) return object() == other.object();
+  if (is_loop()) return &loop() == &other.loop();
   if (is_callable()) return &callable() == &other.callable();
   return true;
 }
@@ -142,15 +156,58 @@ std::vector<Value> List::Take() const {
   return rest;
 }
 
+bool Loop::HasNext() { return index + 1 < items.size() || (more && more()); }
+
+size_t Loop::Length() {
+  while (more && more()) {
+  }
+  return items.size();
+}
+
+std::string KeyCode(const Value& value) {
+  if (value.is_text()) {
+    return "s" + std::to_string(value.text().size()) + ":" + value.text().bytes();
+  }
+  if (value.is_number()) {
+    constexpr double kLimit = 9223372036854775808.0;
+    const double number = value.number();
+    const bool is_whole =
+        !value.is_float() || (number == std::floor(number) && number >= -kLimit && number < kLimit);
+    if (!is_whole) return "f" + std::to_string(std::bit_cast<uint64_t>(number)) + ";";
+    const int64_t whole = value.is_float() ? static_cast<int64_t>(number) : value.integer();
+    return "i" + std::to_string(whole) + ";";
+  }
+  if (value.is_list() && value.list().kind == ListKind::kTuple) {
+    std::string code = "(";
+    for (const Value& item : value.list().items) code += KeyCode(item);
+    return code + ")";
+  }
+  const void* object = nullptr;
+  if (value.is_list()) object = &value.list();
+  if (value.is_namespace()) object = value.object();
+  if (value.is_loop()) object = &value.loop();
+  if (value.is_callable()) object = &value.callable();
+  // None and undefined values have no object: one key each.
+  return std::string(value.TypeName()) + std::to_string(reinterpret_cast<std::uintptr_t>(object)) +
+         ";";
+}
+
 std::optional<size_t> Dict::IndexOf(std::string_view key) const {
   if (!index_.empty()) {
     const auto found = index_.find(key);
     return found == index_.end() ? std::nullopt : std::optional<size_t>(found->second);
   }
   for (size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].key.bytes() == key) return i;
+    if (entries_[i].key.is_text() && entries_[i].key.text().bytes() == key) return i;
   }
   return std::nullopt;
+}
+
+std::optional<size_t> Dict::IndexOf(const Value& key) const {
+  if (key.is_text()) return IndexOf(std::string_view(key.text().bytes()));
+  if (others_.empty()) return std::nullopt;
+  const auto found = others_.find(KeyCode(key));
+  return found == others_.end() ? std::nullopt : std::optional<size_t>(found->second);
 }
 
 const Value* Dict::Find(std::string_view key) const {
@@ -158,18 +215,27 @@ const Value* Dict::Find(std::string_view key) const {
   return index ? &entries_[*index].value : nullptr;
 }
 
-void Dict::Set(Text key, Value value) {
-  depth_ = std::max(depth_, value.depth() + 1);
-  if (const std::optional<size_t> index = IndexOf(key.bytes())) {
+const Value* Dict::Find(const Value& key) const {
+  const std::optional<size_t> index = IndexOf(key);
+  return index ? &entries_[*index].value : nullptr;
+}
+
+void Dict::Set(Value key, Value value) {
+  depth_ = std::max({depth_, key.depth() + 1, value.depth() + 1});
+  if (const std::optional<size_t> index = IndexOf(key)) {
     entries_[*index].value = std::move(value);
     return;
   }
   entries_.push_back({std::move(key), std::move(value)});
-  if (entries_.size() < kIndexedSize) return;
-  if (entries_.size() == kIndexedSize) {
-    for (size_t i = 0; i < entries_.size(); ++i) index_.emplace(entries_[i].key.bytes(), i);
-  } else {
-    index_.emplace(entries_.back().key.bytes(), entries_.size() - 1);
+  const auto add = [this](size_t i) {
+    if (entries_[i].key.is_text()) index_.emplace(entries_[i].key.text().bytes(), i);
+  };
+  const size_t last = entries_.size() - 1;
+  if (!entries_[last].key.is_text()) others_.emplace(KeyCode(entries_[last].key), last);
+  if (entries_.size() > kIndexedSize) {
+    add(last);
+  } else if (entries_.size() == kIndexedSize) {
+    for (size_t i = 0; i < entries_.size(); ++i) add(i);
   }
 }
 
@@ -179,6 +245,7 @@ void Dict::Erase(std::string_view key) {
   std::vector<Entry> entries;
   entries.swap(entries_);
   index_.clear();
+  others_.clear();
   for (size_t i = 0; i < entries.size(); ++i) {
     if (i != *erased) Set(std::move(entries[i].key), std::move(entries[i].value));
   }

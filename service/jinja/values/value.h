@@ -31,8 +31,8 @@ struct Undefined {
 struct None {};
 
 // The kind of a list decides its operations. A generator has no length and gives each element once.
-// A view (dict.items()) cannot be indexed.
-enum class ListKind { kList, kTuple, kGenerator, kView };
+// A view (dict.items()) cannot be indexed. A range cannot be added or repeated.
+enum class ListKind { kList, kTuple, kGenerator, kView, kRange };
 
 struct List;
 class Dict;
@@ -43,18 +43,15 @@ struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
 };
 
-// The variable `loop` of a for loop.
-struct Loop {
-  std::shared_ptr<const List> items;
-  size_t index = 0;
-};
+struct Loop;
 
-// A macro, a global function, or a method of a value.
+// A macro, the body of a {% call %} block, a global function, or a method of a value.
 struct Callable {
   enum class Kind { kMacro, kFunction, kMethod };
   Kind kind = Kind::kFunction;
-  std::string name;
-  const Statement* macro = nullptr;   // only for kMacro
+  std::string name;                   // empty for the body of a {% call %} block
+  const Statement* macro = nullptr;   // only for kMacro: {% macro %} or {% call %}
+  size_t closure = 0;                 // only for kMacro: see Interpreter::Keep
   std::shared_ptr<const Value> self;  // only for kMethod
 };
 
@@ -76,9 +73,11 @@ class Value {
   static Value MakeSafe(const Value& text);
   // Fails if lists and dicts are nested deeper than kMaxDataDepth.
   static Value MakeList(std::vector<Value> items, ListKind kind = ListKind::kList);
+  // A list that is printed as `repr`, such as "range(0, 3)".
+  static Value MakeRange(std::vector<Value> numbers, std::string repr);
   static Value MakeDict(Dict dict);
   static Value MakeNamespace(Namespace* object) { return Value(Data(object)); }
-  static Value MakeLoop(std::shared_ptr<const Loop> loop) { return Value(Data(std::move(loop))); }
+  static Value MakeLoop(std::shared_ptr<Loop> loop) { return Value(Data(std::move(loop))); }
   static Value MakeCallable(Callable callable);
 
   bool is_undefined() const { return Is<Undefined>(); }
@@ -92,7 +91,7 @@ class Value {
   bool is_list() const { return Is<std::shared_ptr<const List>>(); }
   bool is_dict() const { return Is<std::shared_ptr<const Dict>>(); }
   bool is_namespace() const { return Is<Namespace*>(); }
-  bool is_loop() const { return Is<std::shared_ptr<const Loop>>(); }
+  bool is_loop() const { return Is<std::shared_ptr<Loop>>(); }
   bool is_callable() const { return Is<std::shared_ptr<const Callable>>(); }
 
   // REQUIRES: the value has this type.
@@ -106,7 +105,7 @@ class Value {
   }
   const Dict& dict() const { return *std::get<std::shared_ptr<const Dict>>(data_); }
   Namespace* object() const { return std::get<Namespace*>(data_); }
-  const Loop& loop() const { return *std::get<std::shared_ptr<const Loop>>(data_); }
+  Loop& loop() const { return *std::get<std::shared_ptr<Loop>>(data_); }
   const Callable& callable() const { return *std::get<std::shared_ptr<const Callable>>(data_); }
 
   // Returns the same value (IsSame). It and its copies keep `object` alive; the values inside it do
@@ -124,10 +123,9 @@ class Value {
   bool IsSame(const Value& other) const;
 
  private:
-  using Data =
-      std::variant<None, Undefined, bool, int64_t, double, std::shared_ptr<const Text>, SafeText,
-                   std::shared_ptr<const List>, std::shared_ptr<const Dict>, Namespace*,
-                   std::shared_ptr<const Loop>, std::shared_ptr<const Callable>>;
+  using Data = std::variant<None, Undefined, bool, int64_t, double, std::shared_ptr<const Text>,
+                            SafeText, std::shared_ptr<const List>, std::shared_ptr<const Dict>,
+                            Namespace*, std::shared_ptr<Loop>, std::shared_ptr<const Callable>>;
 
   explicit Value(Data data) : data_(std::move(data)) {}
   template <typename T>
@@ -148,36 +146,66 @@ struct List {
   ListKind kind = ListKind::kList;
   std::vector<Value> items;
   size_t depth = 1;
-  mutable size_t taken = 0;  // elements that a generator has given
+  std::shared_ptr<const std::string> repr;  // only for a range: how it is printed
+  mutable size_t taken = 0;                 // elements that a generator has given
 };
 
-// A dict. Keys are texts, in the order of insertion.
+// The variable `loop` of a for loop.
+struct Loop {
+  // Whether there is an item after the current one. Finds it if `more` can.
+  bool HasNext();
+  // The number of items. Finds all of them.
+  size_t Length();
+
+  std::vector<Value> items;  // the items found so far
+  size_t index = 0;          // of the current item
+  // Adds the next item to `items`, or returns false if there is none. Empty if `items` is complete.
+  std::function<bool()> more;
+  size_t depth = 0;                      // levels of the items, see Value::depth
+  size_t level = 0;                      // 0: the loop was not called by itself
+  const Statement* recursive = nullptr;  // the statement, if the loop may call itself
+  size_t closure = 0;                    // only if `recursive` is set: see Interpreter::Keep
+  std::optional<size_t> changed;         // see Interpreter::LoopChanged
+};
+
+// A dict, in the order of insertion. As in Python, any value that has a hash may be a key, and
+// 1, 1.0 and True are one key.
 class Dict {
  public:
-  // A dict with fewer entries has no index; Find compares one key after the other.
+  // A dict with fewer entries has no index of its texts; Find compares one key after the other.
   static constexpr size_t kIndexedSize = 16;
 
   struct Entry {
-    Text key;
+    Value key;
     Value value;
   };
 
   const std::vector<Entry>& entries() const { return entries_; }
   size_t size() const { return entries_.size(); }
-  // Returns nullptr if the dict does not have the key.
+  // Returns nullptr if the dict does not have the key. REQUIRES: the value has a
+  // hash in Python.
   const Value* Find(std::string_view key) const;
-  // Adds the key or replaces its value. An existing key keeps its position.
-  void Set(Text key, Value value);
+  const Value* Find(const Value& key) const;
+  // Adds the key or replaces its value. An existing key keeps its position. REQUIRES: the key has a
+  // hash in Python.
+  void Set(Text key, Value value) { Set(Value::MakeText(std::move(key)), std::move(value)); }
+  void Set(Value key, Value value);
   void Erase(std::string_view key);
   size_t depth() const { return depth_; }
 
  private:
   std::optional<size_t> IndexOf(std::string_view key) const;
+  std::optional<size_t> IndexOf(const Value& key) const;
 
   std::vector<Entry> entries_;
-  std::map<std::string, size_t, std::less<>> index_;  // filled for large dicts only (kIndexedSize)
+  std::map<std::string, size_t, std::less<>> index_;  // of texts, if there are kIndexedSize entries
+  std::map<std::string, size_t> others_;              // of all keys that are not texts, by KeyCode
   size_t depth_ = 1;
 };
+
+// Returns a text that is equal for two values if and only if they are the same key of a dict.
+// REQUIRES: the value has a hash in Python.
+std::string KeyCode(const Value& value);
 
 }  // namespace longstream::chat
 

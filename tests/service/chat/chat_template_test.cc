@@ -51,10 +51,16 @@ TEST(ChatTemplateTest, ErrorsNameFileLineColumnAndConstruct) {
       {"a\n  {{ x | nosuch }}", "line 2, column 10: the filter 'nosuch' is not supported"},
       {"{{ 1 is nosuch }}", "line 1, column 9: the test 'nosuch' is not supported"},
       {"\n\n{% include 'x' %}", "line 3, column 4: the tag {% include %} is not supported"},
-      {"{% for x in y recursive %}{% endfor %}",
-       "line 1, column 15: a recursive loop is not supported"},
+      {"{% if true %}\n{{ x | nosuch }}{% endif %}",
+       "line 2, column 8: the filter 'nosuch' is not supported"},
       {"é{{ 'a'.zfill(3) }}", "line 1, column 8: str.zfill is not supported"},
-      {"{{ f(*x) }}", "line 1, column 6: an argument list given by '*' is not supported"},
+      {"{{ range(*5) }}", "line 1, column 9: 'int' is not iterable"},
+      {"{% macro m() %}{% endmacro %}{{ m(**{'q': 1}) }}",
+       "line 1, column 34: the macro 'm' has no parameter 'q'"},
+      {"{% macro m() %}{% endmacro %}\n{% call m() %}{% endcall %}",
+       "line 2, column 10: the macro 'm' has no parameter 'caller'"},
+      {"{% call x %}{% endcall %}", "line 1, column 9: {% call %} needs a call such as name()"},
+      {"{{ {[]: 1} }}", "line 1, column 4: a list cannot be a key: it has no hash"},
       {"{{ x.y.z }}", "line 1, column 7: 'dict object' has no attribute 'y'"},
       {"{% if a %}\n{{ b", "line 2, column 1: a tag is not closed"},
       {"{% if a %}", "line 1, column 11: expected {% endif %}, found the end of the template"},
@@ -100,6 +106,27 @@ TEST(ChatTemplateTest, NothingHangsOrGrowsWithoutBound) {
       "%}",
       "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
       "{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}",
+      "{% macro m() %}{% call m() %}{% endcall %}{{ caller() }}{% endmacro %}{{ m() }}",
+      "{% macro m() %}{{ caller() }}{% endmacro %}{% for i in range(99999) %}{% for j in range(99) "
+      "%}"
+      "{% call m() %}{{ i }}{% endcall %}{% endfor %}{% endfor %}",
+      "{% macro m() %}{{ varargs | length }}{% endmacro %}{% set l = range(99999) | list %}"
+      "{% for i in l %}{{ m(*l) }}{% endfor %}",
+      "{% macro m() %}{{ kwargs | length }}{% endmacro %}{% set n = namespace(l=[('a', 1)]) %}"
+      "{% for i in range(16) %}{% set n.l = n.l + n.l %}{% endfor %}{% set k = namespace(l=[]) %}"
+      "{% for i in n.l %}{% set k.l = k.l + [('k' ~ loop.index, 1)] %}{% endfor %}"
+      "{{ m(**dict(k.l)) }}",
+      "{% set t = namespace(t=(1, 2)) %}{% for i in range(60) %}{% set t.t = (t.t, t.t) %}{% "
+      "endfor %}"
+      "{{ {t.t: 1} }}",
+      "{% set t = namespace(t=(1, 2)) %}{% for i in range(12) %}{% set t.t = (t.t, t.t) %}{% "
+      "endfor %}"
+      "{% set d = {t.t: 1} %}{% for i in range(99999) %}{{ d[t.t] }}{% endfor %}",
+      "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+      "{% for x in [1, 1] recursive %}{{ loop([1, 1]) }}{% endfor %}",
+      "{% set n = namespace() %}{% for x in [1] %}{% set n.l = loop %}{% endfor %}"
+      "{% for x in range(9) if n.l.changed(n.l) or n.l.length %}{% set n.l = loop %}{% endfor %}",
+      "{% for " + std::string(100000, '(') + "x in y %}{% endfor %}",
       "{{ 2 ** 99999999999 }}",
       "{% for i in range(9999999) %}{% endfor %}",
       std::string(100000, '(') + "1" + std::string(100000, ')'),
@@ -153,6 +180,15 @@ TEST(ChatTemplateTest, DepthFitsTheStackOfAThread) {
       "{% macro f(x=f()) %}{{ x }}{% endmacro %}{{ f() }}",
       "{% macro f() %}{% for i in f() if f() %}{% endfor %}{% endmacro %}{{ f() }}",
       "{% macro f() %}{{ '{}'.format(f()) }}{% endmacro %}{{ f() }}",
+      "{% macro f() %}{{ f(*[f()], **{'a': f()}) }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f() "
+      "}}",
+      "{% macro f() %}{% call f() %}{{ caller() }}{% endcall %}{{ caller }}{% endmacro %}{{ f() }}",
+      "{% macro f() %}{{ caller() }}{% endmacro %}"
+      "{% macro g() %}{% call f() %}{{ g() }}{% endcall %}{% endmacro %}{{ g() }}",
+      "{% for x in [1] recursive %}{{ loop([x]) }}{% endfor %}",
+      "{% set n = namespace() %}{% macro f() %}{% for x in [1, 2] if f() %}{{ loop.last }}{% "
+      "endfor %}"
+      "{% endmacro %}{{ f() }}",
       "{% macro f() %}{{ [1] | map('string') | select('equalto', f()) | list }}{% endmacro %}{{ "
       "f() "
       "}}",
@@ -204,6 +240,12 @@ TEST(ChatTemplateTest, WhatCallersSayIsForeign) {
       {"{% set b %}<b>{{ x }}{% endset %}{{ b[1:] }}", "b>[ <|a|> ]"},
       {"{{ (x ~ '\n<i>') | indent(2) }}", "[ <|a|> ]\n  <i>"},
       {"{{ x[::-1] }}{{ x[2] }}", "[ >|a|< |]"},
+      {"{% macro m() %}{{ kwargs }}{{ varargs[0] }}{% endmacro %}{{ m(*['<s>' ~ x], **o) }}",
+       "{['k']: ['v']}<s>[ <|a|> ]"},
+      {"{% macro m() %}<m>{{ caller(x) }}{% endmacro %}{% call(y) m() %}<c>{{ y }}{% endcall %}",
+       "<m><c>[ <|a|> ]"},
+      {"{{ {x: 1, 2: x} }}{{ {2: x}[2] }}", "{[' <|a|> ']: 1, 2: [' <|a|> ']}[ <|a|> ]"},
+      {"{{ dict(**o) | tojson }}", R"({["k"]: ["v"]})"},
   };
   for (const auto& [source, bracketed] : cases) {
     EXPECT_EQ(Bracketed(source, variables), bracketed) << source;

@@ -68,8 +68,10 @@ INSTANTIATE_TEST_SUITE_P(Chat, TemplateParity, ::testing::ValuesIn(Templates()),
                            return name;
                          });
 
-TEST(ConstructParity, EveryTemplate) {
-  const Json golden = ReadJsonFile(GoldenDirectory() / "constructs.json");
+class ConstructParity : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ConstructParity, EveryTemplate) {
+  const Json golden = ReadJsonFile(GoldenDirectory() / (std::string(GetParam()) + ".json"));
   const Dict variables = ToValue(golden["variables"]).dict();
   ASSERT_FALSE(golden["cases"].empty());
   for (const Json& test_case : golden["cases"]) {
@@ -82,6 +84,8 @@ TEST(ConstructParity, EveryTemplate) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Chat, ConstructParity, ::testing::Values("constructs", "typed"));
 
 }  // namespace
 }  // namespace longstream::chat
