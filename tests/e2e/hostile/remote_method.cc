@@ -48,7 +48,8 @@ RemoteServices::RemoteServices(const std::string& address) : pool_(std::make_uni
   ServerReflection::Stub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   ServerReflectionRequest list;
   list.set_list_services("");
-  for (const auto& service : Ask(stub, list).list_services_response().service()) {
+  const ServerReflectionResponse listed = Ask(stub, list);
+  for (const auto& service : listed.list_services_response().service()) {
     services_.push_back(service.name());
   }
   for (const std::string& name : services_) {
