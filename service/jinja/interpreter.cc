@@ -100,6 +100,7 @@ Interpreter::Flow Interpreter::CaptureFiltered(const Statement& statement, Value
 
 Interpreter::Flow Interpreter::ExecuteWith(const Statement& statement) {
   std::vector<Value> values;
+  values.reserve(statement.assignments.size());
   for (const Assignment& assignment : statement.assignments) {
     values.push_back(Evaluate(*assignment.value));
   }

@@ -133,6 +133,7 @@ Value Sort(const FilterCall& call) {
   for (Value& item : Elements(call.input, call.meter)) {
     std::vector<Value> keys;
     call.meter->MakeList(attributes.size());
+    keys.reserve(attributes.size());
     for (const Value& attribute : attributes) {
       keys.push_back(KeyOf(item, attribute, call.arguments.Flag(1), call.meter));
     }

@@ -37,7 +37,7 @@ Value MakeMethod(const Value& value, std::string_view name) {
 }
 
 std::optional<Value> LoopAttribute(const Value& value, std::string_view name) {
-  Loop& loop = value.loop();
+  const Loop& loop = value.loop();
   const auto number = [](size_t n) { return Value::MakeInt(static_cast<int64_t>(n)); };
   if (name == "index") return number(loop.index + 1);
   if (name == "index0") return number(loop.index);

@@ -132,9 +132,18 @@ Value Numbers(std::string_view op, const Value& left, const Value& right) {
   if (op == "*") return Value::MakeFloat(a * b);
   if (b == 0.0) Fail("division by zero");
   if (op == "/") return Value::MakeFloat(a / b);
+  // As in Python, the rest has the sign of b, and a zero has the sign that a / b would have.
   double rest = std::fmod(a, b);
-  if (rest != 0.0 && (rest < 0) != (b < 0)) rest += b;
-  return Value::MakeFloat(op == "%" ? rest : std::floor((a - rest) / b + 0.5));
+  double quotient = (a - rest) / b;
+  if (rest == 0.0) {
+    rest = std::copysign(0.0, b);
+  } else if ((rest < 0) != (b < 0)) {
+    rest += b;
+    quotient -= 1.0;
+  }
+  if (op == "%") return Value::MakeFloat(rest);
+  if (quotient == 0.0) return Value::MakeFloat(std::copysign(0.0, a / b));
+  return Value::MakeFloat(std::floor(quotient + 0.5));
 }
 
 Value AddLists(const Value& left, const Value& right, Meter* meter) {

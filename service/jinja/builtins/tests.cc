@@ -63,11 +63,13 @@ bool Case(const Value& value, const Value& /*other*/, Meter* meter) {
   return kFunction(text.bytes());
 }
 
-bool NamesFilter(const Value& value, const Value& /*other*/, Meter* /*meter*/) {
+bool NamesFilter(const Value& value, const Value& /*other*/, Meter* meter) {
+  RequireKey(value, meter);
   return value.is_text() && IsFilter(value.text().bytes());
 }
 
-bool NamesTest(const Value& value, const Value& /*other*/, Meter* /*meter*/) {
+bool NamesTest(const Value& value, const Value& /*other*/, Meter* meter) {
+  RequireKey(value, meter);
   return value.is_text() && IsTest(value.text().bytes());
 }
 

@@ -132,7 +132,7 @@ Text ToText(const Value& value, Meter* meter) {
     const std::string& name = value.callable().name;
     text.Append(name.empty() ? "<Macro anonymous>" : "<Macro '" + name + "'>");
   } else if (value.is_loop()) {
-    Loop& loop = value.loop();
+    const Loop& loop = value.loop();
     text.Append("<LoopContext " + std::to_string(loop.index + 1) + "/" +
                 std::to_string(loop.Length()) + ">");
   } else {

@@ -58,7 +58,9 @@ class ExpressionParser {
   // otherwise CheckNames throws it.
   bool SetSoft(bool is_soft) { return std::exchange(is_soft_, is_soft); }
   void CheckNames() const {
-    if (!unknown_.empty()) throw unknown_.front();
+    if (unknown_.empty()) return;
+    const TemplateError& first = unknown_.front();
+    throw TemplateError{first.code, first.message, first.place};
   }
 
  private:

@@ -156,9 +156,9 @@ std::vector<Value> List::Take() const {
   return rest;
 }
 
-bool Loop::HasNext() { return index + 1 < items.size() || (more && more()); }
+bool Loop::HasNext() const { return index + 1 < items.size() || (more && more()); }
 
-size_t Loop::Length() {
+size_t Loop::Length() const {
   while (more && more()) {
   }
   return items.size();

@@ -153,9 +153,9 @@ struct List {
 // The variable `loop` of a for loop.
 struct Loop {
   // Whether there is an item after the current one. Finds it if `more` can.
-  bool HasNext();
+  bool HasNext() const;
   // The number of items. Finds all of them.
-  size_t Length();
+  size_t Length() const;
 
   std::vector<Value> items;  // the items found so far
   size_t index = 0;          // of the current item
