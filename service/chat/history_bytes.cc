@@ -12,25 +12,16 @@ namespace {
 // std::make_shared puts two counters and a pointer before the object.
 constexpr size_t kSharedHeader = 16;
 
-// The block of a string. A short string is stored in the std::string itself.
-uint64_t BytesOf(const std::string& text) {
-  constexpr size_t kInlineBytes = 15;
-  return text.capacity() <= kInlineBytes ? 0 : BlockBytes(text.capacity() + 1);
-}
-
-uint64_t BytesOf(const Text& text) {
-  return BytesOf(text.bytes()) + BlockBytes(text.foreign().capacity() * sizeof(TextRun));
-}
+uint64_t BytesOf(const Text& text) { return BlockBytes(text.bytes()) + BlockBytes(text.foreign()); }
 
 // The blocks of a dict, without its values.
 uint64_t OwnBytes(const Dict& dict) {
-  constexpr size_t kNodeHeader = 32;
-  uint64_t bytes = BlockBytes(dict.entries().capacity() * sizeof(Dict::Entry));
+  uint64_t bytes = BlockBytes(dict.entries());
   for (const Dict::Entry& entry : dict.entries()) {
     bytes += BytesOf(entry.key);
     if (dict.size() < Dict::kIndexedSize) continue;
-    bytes += BlockBytes(kNodeHeader + sizeof(std::pair<const std::string, size_t>)) +
-             BytesOf(entry.key.text().bytes());
+    bytes +=
+        NodeBytes<std::pair<const std::string, size_t>>() + BlockBytes(entry.key.text().bytes());
   }
   return bytes;
 }
@@ -41,13 +32,13 @@ uint64_t ChargeBytes() {
          BlockBytes(kSharedHeader + 2 * sizeof(std::shared_ptr<const void>));
 }
 
-// What a history holds besides the values of its conversation.
+// The memory of a history without the values of its conversation.
 uint64_t OwnBytes(const History& history) {
   // The names of all members are here so that this does not compile if a member is added.
   const auto& [conversation, text, position, now, bytes, charge] = history;
   const auto& [messages, tools, documents, arguments, prompts, continues] = conversation;
-  return BlockBytes(kSharedHeader + sizeof(History)) + BytesOf(text) +
-         BlockBytes(messages.capacity() * sizeof(Value)) + OwnBytes(arguments);
+  return BlockBytes(kSharedHeader + sizeof(History)) + BytesOf(text) + BlockBytes(messages) +
+         OwnBytes(arguments);
 }
 
 // Replaces each value of the conversation by visit(value, before). `before`: the value at the same
@@ -80,8 +71,7 @@ uint64_t BytesOf(const Value& value) {
   uint64_t bytes = 0;
   if (value.is_list()) {
     const std::vector<Value>& items = value.list().items;
-    bytes += BlockBytes(kSharedHeader + sizeof(List));
-    bytes += BlockBytes(items.capacity() * sizeof(Value));
+    bytes += BlockBytes(kSharedHeader + sizeof(List)) + BlockBytes(items);
     for (const Value& item : items) bytes += BytesOf(item);
   } else if (value.is_dict()) {
     bytes += BlockBytes(kSharedHeader + sizeof(Dict)) + OwnBytes(value.dict());

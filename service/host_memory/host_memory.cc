@@ -19,6 +19,11 @@ uint64_t BlockBytes(size_t size) {
   return std::max(kLeast, (size + kHeader + unit - 1) / unit * unit);
 }
 
+uint64_t BlockBytes(const std::string& text) {
+  constexpr size_t kInlineBytes = 15;  // a short string is stored in the std::string itself
+  return text.capacity() <= kInlineBytes ? 0 : BlockBytes(text.capacity() + 1);
+}
+
 absl::Status HostMemory::NoRoom(uint64_t held, uint64_t bytes) const {
   return absl::ResourceExhaustedError(
       absl::StrCat("sessions.host_bytes: sessions and turns hold ", held,

@@ -3,8 +3,11 @@
 #define LONGSTREAM_SERVICE_HOST_MEMORY_HOST_MEMORY_H_
 
 #include <atomic>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -12,6 +15,22 @@ namespace longstream {
 
 // The bytes that the allocator takes for a block of `size` bytes. 0 for a size of 0.
 uint64_t BlockBytes(size_t size);
+// The same for the block of a string. A short string has none.
+uint64_t BlockBytes(const std::string& text);
+// The same for the block of an array.
+template <typename T>
+uint64_t BlockBytes(const std::vector<T>& array) {
+  return BlockBytes(array.capacity() * sizeof(T));
+}
+inline uint64_t BlockBytes(const std::vector<bool>& array) {
+  return BlockBytes(array.capacity() / CHAR_BIT);
+}
+// The bytes of one node of a std::map with these entries.
+template <typename Entry>
+uint64_t NodeBytes() {
+  constexpr size_t kHeader = 32;
+  return BlockBytes(kHeader + sizeof(Entry));
+}
 
 // The sum of all charges. Thread-safe.
 class HostMemory {

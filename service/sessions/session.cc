@@ -10,20 +10,14 @@
 namespace longstream {
 namespace {
 
-uint64_t StringBytes(const std::string& text) {
-  constexpr size_t kInlineBytes = 15;
-  return text.capacity() <= kInlineBytes ? 0 : BlockBytes(text.capacity() + 1);
-}
-
 // The blocks of a session's state, without its conversation, which has its own charges.
 uint64_t StateBytes(const SessionState& state) {
   // The names of all members are here so that this does not compile if a member is added.
   const auto& [tokens, generated, tail, conversation] = state;
-  return BlockBytes(tokens.capacity() * sizeof(int32_t)) +
-         BlockBytes(generated.capacity() / CHAR_BIT) + StringBytes(tail.bytes);
+  return BlockBytes(tokens) + BlockBytes(generated) + BlockBytes(tail.bytes);
 }
 
-// What each session takes: the session, its entries in the table and in the engine's list, and
+// The memory of every session: the session, its entries in the table and in the engine's list, and
 // the backend's sequence without its caches.
 constexpr uint64_t kFixedBytes = sizeof(Session) + 512;
 
@@ -86,7 +80,7 @@ absl::Status Session::ChargeNew(const SessionState* source) {
 void Session::CountHost() {
   // The names of all members are here so that this does not compile if a member is added.
   const auto& [sequence, computed_tokens, recompute_reason] = caches_;
-  host_charge_.Set(kFixedBytes + StateBytes(state_) + StringBytes(recompute_reason));
+  host_charge_.Set(kFixedBytes + StateBytes(state_) + BlockBytes(recompute_reason));
 }
 
 SessionBytes Session::Bytes() const {

@@ -34,8 +34,8 @@ class TurnLease {
                                         std::optional<uint64_t> expected_position = std::nullopt);
 
   // Makes a session and takes its lease. No one else can use the session until the lease is
-  // dropped.
-  // `host_memory`: counts what the session holds (ChargeNew); nullptr: nothing counts it.
+  // dropped. `host_memory` counts the memory of the session (ChargeNew); nullptr: nothing counts
+  // it.
   static TurnLease OfNewSession(SessionId id, std::string model, uint64_t context_limit,
                                 absl::Duration idle_timeout, HostMemory* host_memory = nullptr);
 
@@ -52,7 +52,7 @@ class TurnLease {
   // Counts the memory of the session again. Call it when tokens have been added or removed; Publish
   // does it too.
   void CountHost() { session_->CountHost(); }
-  // What the session holds; in the host's memory, what was counted last. Only the engine thread may
+  // The memory of the session; for the host's memory, the last count. Only the engine thread may
   // call it, because it reads the caches.
   SessionBytes Bytes() const { return session_->Bytes(); }
 

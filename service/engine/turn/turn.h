@@ -115,7 +115,7 @@ class Turn {
   void AddInput(std::span<const int32_t> tokens) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end());
-    input_charge_.Set(BlockBytes(input_.tokens.capacity() * sizeof(int32_t)));
+    input_charge_.Set(BlockBytes(input_.tokens));
   }
   void CloseInput() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);

@@ -2,7 +2,6 @@
 #include "service/engine/turn/turn_history.h"
 
 #include <algorithm>
-#include <climits>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -55,8 +54,7 @@ void TurnHistory::Cut() {
   cut_tokens_.assign(state().tokens.begin() + at, state().tokens.end());
   cut_generated_.assign(state().generated.begin() + at, state().generated.end());
   cut_computed_tokens_ = caches().computed_tokens;
-  cut_charge_.Set(BlockBytes(cut_tokens_.capacity() * sizeof(int32_t)) +
-                  BlockBytes(cut_generated_.capacity() / CHAR_BIT));
+  cut_charge_.Set(BlockBytes(cut_tokens_) + BlockBytes(cut_generated_));
   if (!sequence().valid()) {
     state().tokens.resize(start_);
     state().generated.resize(start_);
