@@ -227,9 +227,7 @@ Value Interpreter::Range(const Arguments& arguments) {
     numbers.push_back(Value::MakeInt(at));
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  std::string repr = "range(" + std::to_string(start) + ", " + std::to_string(stop);
-  if (step != 1) repr += ", " + std::to_string(step);
-  return Value::MakeRange(std::move(numbers), repr + ")");
+  return Value::MakeRange(std::move(numbers), start, stop, step);
 }
 
 Value Interpreter::FormatNow(const Arguments& arguments) {

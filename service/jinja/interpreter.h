@@ -58,7 +58,7 @@ class Interpreter {
   // applied, unless the body leaves a loop.
   Flow CaptureFiltered(const Statement& statement, Value* result);
 
-  // Runs a loop over the value. `loop` is its variable, or nullptr if the body does not use it.
+  // Runs a loop over the value. `loop` is its variable.
   Flow RunLoop(const Statement& statement, const Value& iterated,
                const std::shared_ptr<Loop>& loop);
   // Runs the body for one item.

@@ -28,7 +28,6 @@ class SearchEnd {
 
 Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement) {
   const Value iterated = Evaluate(*statement.expression);
-  if (!statement.uses_loop) return RunLoop(statement, iterated, nullptr);
   auto loop = std::make_shared<Loop>();
   if (!statement.is_recursive) return RunLoop(statement, iterated, loop);
   loop->recursive = &statement;
@@ -79,7 +78,7 @@ bool Interpreter::Passes(const Statement& statement, const std::shared_ptr<Scope
 Interpreter::Flow Interpreter::RunItem(const Statement& statement,
                                        const std::shared_ptr<Loop>& loop, const Value& item) {
   const InScope scope(this, scope_);
-  if (loop != nullptr) SetName("loop", Value::MakeLoop(loop));
+  if (statement.uses_loop) SetName("loop", Value::MakeLoop(loop));
   Assign(statement.target, item);
   return Execute(statement.body);
 }
@@ -87,45 +86,36 @@ Interpreter::Flow Interpreter::RunItem(const Statement& statement,
 Interpreter::Flow Interpreter::RunLoop(const Statement& statement, const Value& iterated,
                                        const std::shared_ptr<Loop>& loop) {
   std::vector<Value> source = LoopItems(statement, iterated);
+  const SearchEnd end(loop.get());
+  for (const Value& item : source) loop->depth = std::max(loop->depth, item.depth() + 1);
+  // The condition of an item is evaluated when the loop reaches the item, or when the body asks for
+  // the next item or the number of items.
+  size_t next = 0;
+  bool is_searching = false;
+  if (statement.condition == nullptr) {
+    loop->items = std::move(source);
+  } else {
+    loop->more = [&, scope = scope_] {
+      if (is_searching) Fail("the condition of a loop asks for its items");
+      is_searching = true;
+      bool found = false;
+      while (!found && next < source.size()) {
+        const Value& item = source[next++];
+        found = Passes(statement, scope, item);
+        if (found) loop->items.push_back(item);
+      }
+      is_searching = false;
+      return found;
+    };
+  }
   // As in Jinja: if every round of the loop ended with break or continue, the else branch runs.
   bool ran = false;
-  if (loop == nullptr) {
-    for (const Value& item : source) {
-      if (!Passes(statement, scope_, item)) continue;
-      const Flow flow = RunItem(statement, loop, item);
-      if (flow == Flow::kBreak) break;
-      ran |= flow == Flow::kNext;
-    }
-  } else {
-    const SearchEnd end(loop.get());
-    for (const Value& item : source) loop->depth = std::max(loop->depth, item.depth() + 1);
-    // The condition of an item is evaluated when the loop reaches the item, or when the body asks
-    // for the next item or the number of items.
-    size_t next = 0;
-    bool is_searching = false;
-    if (statement.condition == nullptr) {
-      loop->items = std::move(source);
-    } else {
-      loop->more = [&, scope = scope_] {
-        if (is_searching) Fail("the condition of a loop asks for its items");
-        is_searching = true;
-        bool found = false;
-        while (!found && next < source.size()) {
-          const Value& item = source[next++];
-          found = Passes(statement, scope, item);
-          if (found) loop->items.push_back(item);
-        }
-        is_searching = false;
-        return found;
-      };
-    }
-    for (size_t i = 0; i < loop->items.size() || (loop->more && loop->more()); ++i) {
-      loop->index = i;
-      const Value item = loop->items[i];
-      const Flow flow = RunItem(statement, loop, item);
-      if (flow == Flow::kBreak) break;
-      ran |= flow == Flow::kNext;
-    }
+  for (size_t i = 0; i < loop->items.size() || (loop->more && loop->more()); ++i) {
+    loop->index = i;
+    const Value item = loop->items[i];
+    const Flow flow = RunItem(statement, loop, item);
+    if (flow == Flow::kBreak) break;
+    ran |= flow == Flow::kNext;
   }
   if (ran) return Flow::kNext;
   const InScope scope(this, scope_);

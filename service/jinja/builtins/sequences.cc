@@ -92,13 +92,11 @@ Value SlicedRange(const std::vector<Value>& items, const SliceRange& slice,
         __builtin_add_overflow(first, number, &number)) {
       Fail("a whole number exceeds 64 bits");
     }
-    return std::to_string(number);
+    return number;
   };
   int64_t step = 0;
   if (__builtin_mul_overflow(slice.step, unit, &step)) Fail("a whole number exceeds 64 bits");
-  std::string repr = "range(" + bound(slice.from) + ", " + bound(slice.to);
-  if (step != 1) repr += ", " + std::to_string(step);
-  return Value::MakeRange(std::move(part), repr + ")");
+  return Value::MakeRange(std::move(part), bound(slice.from), bound(slice.to), step);
 }
 
 // Removes single underscores between digits, which Python's int() and float() allow.

@@ -49,7 +49,10 @@ Value Value::MakeList(std::vector<Value> items, ListKind kind) {
   return Value(Data(std::make_shared<const List>(std::move(list))));
 }
 
-Value Value::MakeRange(std::vector<Value> numbers, std::string repr) {
+Value Value::MakeRange(std::vector<Value> numbers, int64_t from, int64_t to, int64_t step) {
+  std::string repr = "range(" + std::to_string(from) + ", " + std::to_string(to);
+  if (step != 1) repr += ", " + std::to_string(step);
+  repr += ')';
   List list;
   list.kind = ListKind::kRange;
   list.items = std::move(numbers);

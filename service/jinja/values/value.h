@@ -73,8 +73,8 @@ class Value {
   static Value MakeSafe(const Value& text);
   // Fails if lists and dicts are nested deeper than kMaxDataDepth.
   static Value MakeList(std::vector<Value> items, ListKind kind = ListKind::kList);
-  // A list that is printed as `repr`, such as "range(0, 3)".
-  static Value MakeRange(std::vector<Value> numbers, std::string repr);
+  // The numbers of range(from, to, step), which is printed so.
+  static Value MakeRange(std::vector<Value> numbers, int64_t from, int64_t to, int64_t step);
   static Value MakeDict(Dict dict);
   static Value MakeNamespace(Namespace* object) { return Value(Data(object)); }
   static Value MakeLoop(std::shared_ptr<Loop> loop) { return Value(Data(std::move(loop))); }
