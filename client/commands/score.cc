@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "client/commands/commands.h"
+#include "client/commands/turn_output.h"
 #include "client/input.h"
 #include "client/output.h"
 #include "client/text_windows.h"
@@ -45,17 +46,10 @@ void Score(const Global& global, const ScoreOptions& options) {
   const double accuracy = static_cast<double>(top1) / count;
   const double perplexity = std::exp(-sum / count);
   if (global.json) {
-    const nlohmann::ordered_json json = {{"model", options.model},
-                                         {"windows", windows.size()},
-                                         {"tokens", tokens},
-                                         {"top1_accuracy", accuracy},
-                                         {"perplexity", perplexity},
-                                         {"nats_per_token", -sum / count},
-                                         {"bytes",
-                                          {{"kv", bytes.kv()},
-                                           {"window", bytes.window()},
-                                           {"state", bytes.state()},
-                                           {"host", bytes.host()}}}};
+    const nlohmann::ordered_json json = {
+        {"model", options.model},    {"windows", windows.size()}, {"tokens", tokens},
+        {"top1_accuracy", accuracy}, {"perplexity", perplexity},  {"nats_per_token", -sum / count},
+        {"bytes", BytesJson(bytes)}};
     return Print(json.dump(2) + "\n");
   }
   if (tokens == 0) {

@@ -121,6 +121,13 @@ void PrintLogProbs(const Generation& generation) {
   }
 }
 
+Json BytesJson(const v1::SessionBytes& bytes) {
+  return {{"kv", bytes.kv()},
+          {"window", bytes.window()},
+          {"state", bytes.state()},
+          {"host", bytes.host()}};
+}
+
 std::string TurnJson(const Generation& generation, const std::string& session, bool one_line) {
   const v1::TurnUsage& usage = generation.finish.usage();
   Json json = {{"session", session},
@@ -141,11 +148,7 @@ std::string TurnJson(const Generation& generation, const std::string& session, b
                {"decode_seconds", Seconds(usage.decode_time())},
                {"time_to_first_token_seconds", Seconds(usage.time_to_first_token())},
                {"inter_token_milliseconds", InterTokenMilliseconds(usage)},
-               {"bytes",
-                {{"kv", usage.bytes().kv()},
-                 {"window", usage.bytes().window()},
-                 {"state", usage.bytes().state()},
-                 {"host", usage.bytes().host()}}}};
+               {"bytes", BytesJson(usage.bytes())}};
   if (generation.finish.reason() == v1::FINISH_REASON_STOP_STRING) {
     json["stop_string"] = generation.finish.stop_string();
   }

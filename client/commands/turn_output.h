@@ -5,6 +5,7 @@
 #include <string>
 
 #include "client/connection.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace longstream::client {
 
@@ -33,6 +34,9 @@ void PrintLogProbs(const Generation& generation);
 // Returns all results of the turn as a JSON object, indented for people or in one line.
 std::string TurnJson(const Generation& generation, const std::string& session,
                      bool one_line = false);
+
+// Returns the bytes by kind as a JSON object.
+nlohmann::ordered_json BytesJson(const v1::SessionBytes& bytes);
 
 // Returns a failed turn as a JSON object in one line.
 std::string FailedTurnJson(const CallError& error, const std::string& session);
