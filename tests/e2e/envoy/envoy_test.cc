@@ -21,6 +21,7 @@
 #include "client/connection.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "tests/e2e/minimal_server.h"
+#include "tests/processes/http2_frames.h"
 #include "tests/processes/server_process.h"
 #include "tests/service/server/transport/raw_call.h"
 #include "tests/tcp_client.h"
@@ -30,7 +31,6 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{60};
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kFrame = 16384;  // the largest frame that Envoy accepts
 
 // A port of loopback on which nobody listens at the moment.
 int FreePort() {
@@ -91,26 +91,7 @@ class Envoy {
   const pid_t pid_;
 };
 
-std::string Frame(char type, char flags, uint32_t stream, const std::string& payload) {
-  std::string head;
-  for (const int shift : {16, 8, 0}) head += static_cast<char>(payload.size() >> shift & 0xff);
-  head += type;
-  head += flags;
-  for (const int shift : {24, 16, 8, 0}) head += static_cast<char>(stream >> shift & 0xff);
-  return head + payload;
-}
-
-std::string Header(const std::string& name, const std::string& value) {
-  return '\0' + (static_cast<char>(name.size()) + name) + static_cast<char>(value.size()) + value;
-}
-
-std::string RequestHeaders(const std::string& path) {
-  return Header(":method", "POST") + Header(":scheme", "http") + Header(":path", path) +
-         Header(":authority", "a") + Header("content-type", "application/grpc") +
-         Header("te", "trailers");
-}
-
-constexpr char kGenerate[] = "/longstream.v1.Longstream/Generate";
+const std::string kRequestHeaders = HpackBlock(GrpcHeaders("/longstream.v1.Longstream/Generate"));
 
 class EnvoyTest : public testing::Test {
  protected:
@@ -202,26 +183,29 @@ TEST_F(EnvoyTest, HonestStreamsGetAllTokens) {
 }
 
 TEST_F(EnvoyTest, HeadersWithoutAnEnd) {
-  const std::string fields = Header("x", std::string(100, 'x'));
+  const std::string fields = HpackHeader("x", std::string(100, 'x'));
   std::string payload;
-  while (payload.size() + fields.size() <= kFrame) payload += fields;
-  ExpectBounded(Frame(1, 0, 1, RequestHeaders(kGenerate)),
-                [&](int) { return Frame(9, 0, 1, payload); });
+  while (payload.size() + fields.size() <= kHttp2MaxPayload) payload += fields;
+  ExpectBounded(Frame(Http2Frame::kHeaders, Http2Frame::kNone, 1, kRequestHeaders), [&](int) {
+    return Frame(Http2Frame::kContinuation, Http2Frame::kNone, 1, payload);
+  });
 }
 
 TEST_F(EnvoyTest, ContinuationsWithoutContent) {
   std::string frames;
-  for (int i = 0; i < 1000; ++i) frames += Frame(9, 0, 1, "");
-  ExpectBounded(Frame(1, 0, 1, RequestHeaders(kGenerate)), [&](int) { return frames; });
+  for (int i = 0; i < 1000; ++i)
+    frames += Frame(Http2Frame::kContinuation, Http2Frame::kNone, 1, "");
+  ExpectBounded(Frame(Http2Frame::kHeaders, Http2Frame::kNone, 1, kRequestHeaders),
+                [&](int) { return frames; });
 }
 
 TEST_F(EnvoyTest, CallsThatAreResetAtOnce) {
-  const std::string headers = RequestHeaders(kGenerate);
   ExpectBounded("", [&](int i) {
     std::string frames;
     for (int call = 0; call < 100; ++call) {
       const uint32_t stream = 200 * static_cast<uint32_t>(i) + 2 * static_cast<uint32_t>(call) + 1;
-      frames += Frame(1, 4, stream, headers) + Frame(3, 0, stream, {0, 0, 0, 8});
+      frames += Frame(Http2Frame::kHeaders, Http2Frame::kEndHeaders, stream, kRequestHeaders) +
+                Frame(Http2Frame::kReset, Http2Frame::kNone, stream, BigEndian(8, 4));
     }
     return frames;
   });

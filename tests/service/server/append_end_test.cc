@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/processes/http2_frames.h"
 #include "tests/service/server/server_fixture.h"
 #include "tests/service/server/transport/raw_call.h"
 #include "tests/tcp_client.h"
@@ -92,34 +93,13 @@ TEST_F(AppendEndTest, AMessageThatIsTooLargeRollsTheTurnBack) {
 // the call does, gRPC reports the incomplete message, and the server may refuse it.
 TEST_F(AppendEndTest, HalfAMessageAtTheEndIsLost) {
   const std::string id = Open();
-  const auto frame = [](char type, char flags, char stream, const std::string& payload) {
-    return std::string{0,
-                       static_cast<char>(payload.size() >> 8),
-                       static_cast<char>(payload.size()),
-                       type,
-                       flags,
-                       0,
-                       0,
-                       0,
-                       stream} +
-           payload;
-  };
-  const auto message = [](const std::string& bytes) {
-    return std::string(4, '\0') + static_cast<char>(bytes.size()) + bytes;
-  };
-  std::string headers;
-  for (const auto& [name, value] :
-       {std::pair(":method", "POST"), std::pair(":scheme", "http"), std::pair(":path", kAppend),
-        std::pair(":authority", "a"), std::pair("content-type", "application/grpc"),
-        std::pair("te", "trailers")}) {
-    headers += '\0';
-    for (const std::string text : {name, value}) headers += static_cast<char>(text.size()) + text;
-  }
-  const std::string whole = message(Piece("abc", id));
-  const std::string half = message(Piece("def")).substr(0, 8);
+  const std::string whole = GrpcMessage(Piece("abc", id));
+  const std::string half = GrpcMessage(Piece("def")).substr(0, 8);
   TcpClient client(server().port());
-  client.Send(std::string(kHttp2Preface) + std::string(kEmptySettings) + frame(1, 4, 1, headers) +
-              frame(0, 1, 1, whole + half));
+  client.Send(
+      std::string(kHttp2Preface) + std::string(kEmptySettings) +
+      Frame(Http2Frame::kHeaders, Http2Frame::kEndHeaders, 1, HpackBlock(GrpcHeaders(kAppend))) +
+      Frame(Http2Frame::kData, Http2Frame::kEndStream, 1, whole + half));
   for (int i = 0; i < 2000 && Get(id).position() == 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

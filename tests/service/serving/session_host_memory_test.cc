@@ -16,6 +16,7 @@
 #include "service/serving/session_manager.h"
 #include "tests/service/engine/engine_fixture.h"
 #include "tests/service/metric_value.h"
+#include "tests/service/serving/wait_for_session.h"
 
 namespace longstream {
 namespace {
@@ -38,25 +39,15 @@ class SessionHostMemoryTest : public testing::Test {
     return Held();
   }
 
-  static absl::StatusOr<SessionView> Wait(const std::function<void(SessionManager::Opened)>& call) {
-    absl::Notification done;
-    absl::StatusOr<SessionView> result = absl::UnknownError("not called");
-    call([&](absl::StatusOr<SessionView> view) {
-      result = std::move(view);
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return result;
-  }
   SessionId Open(std::optional<absl::Duration> timeout = std::nullopt) {
-    return Wait([&](SessionManager::Opened opened) {
+    return WaitForSession([&](SessionManager::Opened opened) {
              sessions_.OpenSession("m", std::nullopt, timeout, std::move(opened));
            })
         .value()
         .id;
   }
   absl::StatusOr<SessionView> Fork(const SessionId& id) {
-    return Wait([&](SessionManager::Opened opened) {
+    return WaitForSession([&](SessionManager::Opened opened) {
       sessions_.ForkSession(id, std::nullopt, std::nullopt, std::move(opened));
     });
   }

@@ -8,6 +8,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "tests/service/engine/engine_fixture.h"
+#include "tests/service/serving/wait_for_session.h"
 
 namespace longstream {
 namespace {
@@ -31,7 +32,7 @@ class SessionManagerTest : public testing::Test {
   absl::StatusOr<SessionView> Open(std::string_view model = "m",
                                    std::optional<SessionId> id = std::nullopt,
                                    std::optional<absl::Duration> timeout = std::nullopt) {
-    return Wait([&](SessionManager::Opened opened) {
+    return WaitForSession([&](SessionManager::Opened opened) {
       sessions_.OpenSession(model, id, timeout, std::move(opened));
     });
   }
@@ -123,7 +124,7 @@ TEST_F(SessionManagerTest, ForkAndClose) {
   const auto turn = Start(session->id, 10);
   ASSERT_TRUE(turn.ok()) << turn.status();
   ASSERT_TRUE(ReadToEnd(*turn).status.ok());
-  const auto fork = Wait([&](SessionManager::Opened opened) {
+  const auto fork = WaitForSession([&](SessionManager::Opened opened) {
     sessions_.ForkSession(session->id, std::nullopt, std::nullopt, std::move(opened));
   });
   ASSERT_TRUE(fork.ok()) << fork.status();
@@ -153,7 +154,7 @@ TEST_F(SessionManagerTest, ARefusedTurnIsCountedAndLeavesTheSessionFree) {
     absl::StatusOr<NewTurn> dropped = sessions_.TurnOf(session->id);
     ASSERT_TRUE(dropped.ok() && dropped->Lease().ok());
     EXPECT_EQ(Start(session->id, 1).status().code(), absl::StatusCode::kAborted);
-    const auto fork = Wait([&](SessionManager::Opened opened) {
+    const auto fork = WaitForSession([&](SessionManager::Opened opened) {
       sessions_.ForkSession(session->id, std::nullopt, std::nullopt, std::move(opened));
     });
     EXPECT_EQ(fork.status().code(), absl::StatusCode::kAborted);
@@ -208,17 +209,6 @@ class FullManagerTest : public testing::Test {
     return engine->model().backend().info().state_bytes_per_sequence;
   }
 
-  static absl::StatusOr<SessionView> Wait(const std::function<void(SessionManager::Opened)>& call) {
-    absl::Notification done;
-    absl::StatusOr<SessionView> result = absl::UnknownError("not called");
-    call([&](absl::StatusOr<SessionView> view) {
-      result = std::move(view);
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return result;
-  }
-
   MinimalModel model_;
   ModelRegistry models_;
   SessionManager sessions_;
@@ -227,7 +217,7 @@ class FullManagerTest : public testing::Test {
 TEST_F(FullManagerTest, ASessionWithoutMemoryLeavesNothing) {
   const SessionId id{1, 2};
   const auto open = [&](std::optional<SessionId> chosen) {
-    return Wait([&](SessionManager::Opened opened) {
+    return WaitForSession([&](SessionManager::Opened opened) {
       sessions_.OpenSession("m", chosen, std::nullopt, std::move(opened));
     });
   };
@@ -236,7 +226,7 @@ TEST_F(FullManagerTest, ASessionWithoutMemoryLeavesNothing) {
   ASSERT_TRUE(open(std::nullopt).ok());
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(open(id).status().code(), absl::StatusCode::kResourceExhausted) << i;
-    const auto fork = Wait([&](SessionManager::Opened opened) {
+    const auto fork = WaitForSession([&](SessionManager::Opened opened) {
       sessions_.ForkSession(session->id, id, std::nullopt, std::move(opened));
     });
     EXPECT_EQ(fork.status().code(), absl::StatusCode::kResourceExhausted) << i;
