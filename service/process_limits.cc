@@ -1,25 +1,27 @@
-// Reads the limit on the address space, and tries whether threads can be started.
+// Limits malloc's arenas, and tries whether threads can be started.
 #include "service/process_limits.h"
 
 #include <malloc.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <latch>
+#include <limits>
 #include <new>
 #include <thread>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "kernels/core/address_space.h"
 
 namespace longstream {
 
 void LimitArenas() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
-  const rlim_t usual = 8 * std::max(1u, std::thread::hardware_concurrency());
-  mallopt(M_ARENA_MAX, static_cast<int>(std::clamp<rlim_t>(limit.rlim_cur >> 30, 1, usual)));
+  const uint64_t limit = AddressSpaceLimit();
+  if (limit == std::numeric_limits<uint64_t>::max()) return;
+  const uint64_t usual = 8 * std::max(1u, std::thread::hardware_concurrency());
+  mallopt(M_ARENA_MAX, static_cast<int>(std::clamp<uint64_t>(limit >> 30, 1, usual)));
 }
 
 void TryThreads(size_t count) {

@@ -1,4 +1,4 @@
-// What the server does about limits of the system on its threads and its address space.
+// The server adapts to limits of the system on its threads and its address space.
 #ifndef LONGSTREAM_SERVICE_PROCESS_LIMITS_H_
 #define LONGSTREAM_SERVICE_PROCESS_LIMITS_H_
 

@@ -22,8 +22,9 @@ inline constexpr uint64_t kIdleBytesKept = uint64_t{8} << 20;
 uint64_t IdleBytesToReturn(uint64_t idle, uint64_t reserved, uint64_t limit);
 
 // Gives the memory of the free pieces [first, last) back to the system. Piece i begins at
-// i * piece_bytes, and the last piece of `memory` is one that is never free. A page of the system
-// that also holds a part of a taken piece stays.
+// i * piece_bytes. A page of the system that also holds a part of a taken piece stays. Empty pieces
+// of the same huge page are returned too, except the last piece of `memory`, which may be a spare
+// one without an id.
 void ReturnPieces(DeviceMemory& memory, size_t piece_bytes, const IdPool& ids, size_t first,
                   size_t last);
 

@@ -9,14 +9,13 @@
 #include <limits>
 
 namespace longstream {
-namespace {
 
-uint64_t Limit() {
+static_assert(RLIM_INFINITY == std::numeric_limits<uint64_t>::max());
+
+uint64_t AddressSpaceLimit() {
   rlimit limit{};
   return getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
-
-}  // namespace
 
 uint64_t ReservableBytes(uint64_t limit, uint64_t used) {
   constexpr uint64_t kMostRoom = uint64_t{512} << 20;
@@ -31,7 +30,7 @@ uint64_t ReservableBytes() {
   uint64_t pages = 0;
   // If the size cannot be read, nothing counts as used.
   std::ifstream("/proc/self/statm") >> pages;
-  return ReservableBytes(Limit(), pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
+  return ReservableBytes(AddressSpaceLimit(), pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
 }
 
 }  // namespace longstream

@@ -7,8 +7,11 @@
 
 namespace longstream {
 
+// The limit in bytes. UINT64_MAX: there is none.
+uint64_t AddressSpaceLimit();
+
 // Bytes that the process may still reserve under a limit of `limit` bytes, `used` of which are
-// taken. UINT64_MAX if `limit` is RLIM_INFINITY.
+// taken. UINT64_MAX if `limit` is UINT64_MAX.
 //
 // A room for threads, messages and the allocator is never reserved, however many reservations come
 // one after the other: 512 MiB, or a quarter of the limit if that is less. Of the rest, one

@@ -15,7 +15,7 @@
 namespace longstream {
 namespace {
 
-// What a client sends without a request is less: the preface, SETTINGS and a few pings.
+// Without a request, a client sends less: the preface, SETTINGS and a few pings.
 constexpr uint64_t kBytesOfARequest = 1024;
 
 uint16_t PortOf(const sockaddr_storage& address) {

@@ -17,7 +17,7 @@ class SessionMetrics {
   // `host_limit`: how many bytes of the host's memory sessions and turns may hold. 0: no limit.
   SessionMetrics(prometheus::Registry* registry, uint64_t host_limit);
 
-  // What sessions and turns hold in the host's memory.
+  // `bytes`: held by sessions and turns in the host's memory.
   void SetHostBytes(uint64_t bytes);
 
  private:

@@ -54,12 +54,12 @@ uint64_t HostReserve::Sum() const { return longstream::Sum(sessions, rest); }
 absl::Status CheckCacheBytes(uint64_t limit, std::span<const ModelSource> sources,
                              std::span<const std::shared_ptr<const Plugin>> plugins,
                              uint64_t session_bytes) {
-  const uint64_t reserve = HostReserve::Of(limit, session_bytes).Sum();
+  const HostReserve parts = HostReserve::Of(limit, session_bytes);
+  const uint64_t reserve = parts.Sum();
   if (limit > 0 && reserve > limit) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("sessions.host_bytes: sessions may hold ", session_bytes,
-                     " bytes, and the reserve is ", HostReserve::Of(limit, session_bytes).rest,
-                     " bytes beside them; the process may use ", limit, " bytes of memory"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "sessions.host_bytes: sessions may hold ", session_bytes, " bytes, and the reserve is ",
+        parts.rest, " bytes beside them; the process may use ", limit, " bytes of memory"));
   }
   uint64_t sum = 0;
   std::vector<std::string> asked;

@@ -50,7 +50,7 @@ class SessionManager {
     SessionMetrics* metrics = nullptr;
   };
 
-  // `models` must outlive the manager. What sessions and turns hold in the host's memory counts in
+  // `models` must outlive the manager. The host's memory of sessions and turns is counted in
   // models->host_memory(), and calls for which it has no room get RESOURCE_EXHAUSTED.
   SessionManager(const ModelRegistry* models, const Options& options);
   // Waits until all callbacks of earlier calls have run.

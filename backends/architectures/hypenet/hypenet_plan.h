@@ -24,7 +24,7 @@ ModelSpec HypenetPlan(const Config& config, const LoadOptions& options);
 // How configs with lightning layers name their keys, and the values that absent keys have.
 struct LightningDialect {
   std::string_view attention = "attn";  // the name of attention layers in mixer_types
-  // What mixer_types may call lightning layers besides lightning-attn and lightning_attn.
+  // A further name of lightning layers in mixer_types, besides lightning-attn and lightning_attn.
   std::optional<std::string_view> lightning;
   bool attention_qk_norm = true;
   bool attention_rope = true;  // the value of attn_use_rope if it is absent

@@ -68,8 +68,8 @@ class HealthService::Watcher final : public grpc::ServerWriteReactor<Response> {
   HealthService* const service_;
   const std::string name_;
   Response next_;  // the last status
-  Response
-      written_;  // the status that the client has; UNKNOWN, which no name has, before the first
+  // The status that the client has. Before the first one UNKNOWN, which no name has.
+  Response written_;
   bool writing_ = false;
   bool finished_ = false;
 };

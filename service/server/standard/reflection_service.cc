@@ -86,7 +86,7 @@ class ReflectionService::Reactor final
       return Finish(ToGrpc(absl::InvalidArgumentError(absl::StrCat(
           "ServerReflectionRequest: at most ", kMaxRequestBytes, " bytes, found ", size))));
     }
-    absl::StatusOr<Decoded<Request>> request = Decode(raw_, service_->memory_);
+    absl::StatusOr<Decoded<Request>> request = Decode(raw_, service_->memory());
     if (!request.ok()) return Finish(ToGrpc(request.status()));
     charge_.emplace(std::move(request->charge));
     response_.Clear();
@@ -110,7 +110,7 @@ class ReflectionService::Reactor final
 };
 
 ReflectionService::ReflectionService(std::vector<std::string> services, RequestMemory* memory)
-    : DecodingService(memory), services_(std::move(services)), memory_(memory) {
+    : DecodingService(memory), services_(std::move(services)) {
   AddBidiStream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
                 &ReflectionService::ServerReflectionInfo);
 }

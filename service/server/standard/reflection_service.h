@@ -30,7 +30,6 @@ class ReflectionService final : public DecodingService {
   void Answer(Response* response) const;
 
   const std::vector<std::string> services_;
-  RequestMemory* const memory_;
 };
 
 }  // namespace longstream

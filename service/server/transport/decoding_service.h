@@ -24,6 +24,9 @@ class DecodingService : public grpc::Service {
   // `memory` must outlive the service.
   explicit DecodingService(RequestMemory* memory) : memory_(memory) {}
 
+  // Counts the requests that a reactor decodes.
+  RequestMemory* memory() const { return memory_; }
+
   // A unary call. The request exists until the method returns.
   template <typename Service, typename Request, typename Response>
   void AddUnary(const char* path,
