@@ -1,7 +1,7 @@
 # Commands for daily work. Each command installs the packages that it needs and builds in
 # build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test test-services hostile-soak bench golden tokenizer-parity config-parity check tidy bits fuzz asan tsan \
+.PHONY: help demo eval test test-services hostile-soak faults bench golden tokenizer-parity config-parity check tidy bits fuzz asan tsan \
         gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
@@ -51,6 +51,11 @@ HOSTILE_SOAK ?=
 hostile-soak: release  ## Attack a server for 10 minutes; honest clients must keep 0.9 of their speed.
 	@build/release/tests/hostile_soak --least-kept 0.9 $(HOSTILE_SOAK) \
 	  build/release/bin/longstream-server models/demo
+
+# The same tests run in `make test`, for a few seconds each.
+faults: release  ## Kill servers at 200 points and at random for 2 minutes, fail their disks; count lost tokens and turns.
+	@LONGSTREAM_FAULT_ROUNDS=200 LONGSTREAM_FAULT_SECONDS=120 build/release/tests/faults_test
+	@LONGSTREAM_PYTHON_CONVERSATIONS=100 ctest --test-dir build/release -R '^python_random_kills_test$$' --verbose
 
 bench: release  ## Run the benchmarks (20 minutes): tables, and JSON in build/release/figures.
 	@tools/bench/all.sh build/release build/release/figures

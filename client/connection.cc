@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "client/interrupt.h"
+#include "client/random_id.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 
@@ -103,6 +105,71 @@ class Collector final : public grpc::ClientReadReactor<v1::GenerateResponse> {
   std::optional<grpc::Status> status_;
 };
 
+// Reconnects soon, because a server that was started again serves within seconds.
+grpc::ChannelArguments ChannelArguments() {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  return arguments;
+}
+
+// Decides whether a turn that was lost is resumed.
+class Retries {
+ public:
+  explicit Retries(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+
+  // The call has ended with this error, after these messages.
+  bool Allows(const grpc::Status& status, const Generation& generation) {
+    if (generation.token_ids.size() > tokens_) {
+      tokens_ = generation.token_ids.size();
+      is_lost_ = false;
+      failures_ = 0;
+      pause_ = kFirstPause;
+    }
+    if (generation.started.turn_id().empty() || Interrupted()) return false;
+    switch (status.error_code()) {
+      case grpc::StatusCode::UNAVAILABLE:
+        break;
+      // A server that is killed may look like these, but they may also be the turn's own end.
+      case grpc::StatusCode::ABORTED:
+      case grpc::StatusCode::INTERNAL:
+      case grpc::StatusCode::UNKNOWN:
+        if (++failures_ > kMostFailures) return false;
+        break;
+      default:
+        return false;
+    }
+    const Clock::time_point now = Clock::now();
+    if (!is_lost_) lost_since_ = now;
+    is_lost_ = true;
+    return now - lost_since_ < timeout_;
+  }
+  std::chrono::milliseconds Pause() {
+    return std::exchange(pause_, std::min(2 * pause_, kLongestPause));
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kFirstPause{50};
+  static constexpr std::chrono::milliseconds kLongestPause{500};
+  static constexpr int kMostFailures = 5;
+
+  const std::chrono::milliseconds timeout_;
+  bool is_lost_ = false;
+  Clock::time_point lost_since_{};  // if is_lost_: no token has come since then
+  size_t tokens_ = 0;
+  int failures_ = 0;
+  std::chrono::milliseconds pause_ = kFirstPause;
+};
+
+// The caller does not want the turn any more. An error means that there is nothing to cancel, or
+// that the server cannot be reached.
+void CancelQuietly(Connection& connection, const v1::GenerateRequest& request) {
+  try {
+    connection.CancelTurn(request.session_id(), request.turn_id());
+  } catch (const CallError&) {
+  }
+}
+
 }  // namespace
 
 void Generation::Add(const v1::GenerateResponse& response, double seconds) {
@@ -111,6 +178,7 @@ void Generation::Add(const v1::GenerateResponse& response, double seconds) {
   if (!response.has_delta()) return;
   const v1::Delta& delta = response.delta();
   text += delta.text();
+  position = delta.position();
   if (delta.token_ids().empty()) return;
   token_seconds.push_back(seconds);
   token_counts.push_back(delta.token_ids_size());
@@ -128,16 +196,27 @@ CallError::CallError(const grpc::Status& status, const std::string& request_id)
 const char* CallError::code_name() const { return CodeName(status_.error_code()); }
 
 struct Connection::Stubs {
-  explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
-      : health(channel), longstream(channel) {}
+  explicit Stubs(std::shared_ptr<grpc::Channel> to)
+      : channel(std::move(to)), health(channel), longstream(channel) {}
 
+  // gRPC only connects while somebody waits for it. A channel that has lost its server returns as
+  // soon as the server is there again.
+  void Pause(std::chrono::milliseconds time) {
+    const auto until = std::chrono::system_clock::now() + time;
+    if (channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
+      std::this_thread::sleep_until(until);
+    } else {
+      channel->WaitForConnected(until);
+    }
+  }
+
+  const std::shared_ptr<grpc::Channel> channel;
   grpc::health::v1::Health::Stub health;
   v1::Longstream::Stub longstream;
 };
 
-Connection::Connection(const std::string& server)
-    : stubs_(std::make_shared<Stubs>(
-          grpc::CreateChannel(server, grpc::InsecureChannelCredentials()))) {}
+Connection::Connection(const std::string& server, const ChannelSecurity& security)
+    : stubs_(std::make_shared<Stubs>(MakeChannel(server, security, ChannelArguments()))) {}
 
 void Connection::WaitUntilServing(const std::string& model, std::chrono::milliseconds timeout) {
   const auto until = Clock::now() + timeout;
@@ -175,11 +254,15 @@ v1::Model Connection::Model(const std::string& name) {
 }
 
 v1::Session Connection::Open(const std::string& model, const std::string& id) {
-  Call call;
   v1::OpenSessionRequest request;
-  v1::Session session;
   request.set_model(model);
   request.set_session_id(id);
+  return Open(request);
+}
+
+v1::Session Connection::Open(const v1::OpenSessionRequest& request) {
+  Call call;
+  v1::Session session;
   Check(call.context, stubs_->longstream.OpenSession(&call.context, request, &session));
   return session;
 }
@@ -194,11 +277,36 @@ v1::Session Connection::Get(const std::string& id) {
 }
 
 v1::Session Connection::Fork(const std::string& id, const std::string& new_id) {
-  Call call;
   v1::ForkSessionRequest request;
-  v1::Session session;
   request.set_session_id(id);
   request.set_new_session_id(new_id);
+  return Fork(request);
+}
+
+v1::Session Connection::RewindToTurn(const std::string& id, const std::string& turn) {
+  v1::RewindSessionRequest request;
+  request.set_session_id(id);
+  request.set_turn_id(turn);
+  return Rewind(request);
+}
+
+v1::Session Connection::RewindToPosition(const std::string& id, uint64_t position) {
+  v1::RewindSessionRequest request;
+  request.set_session_id(id);
+  request.set_position(position);
+  return Rewind(request);
+}
+
+v1::Session Connection::Rewind(const v1::RewindSessionRequest& request) {
+  Call call;
+  v1::Session session;
+  Check(call.context, stubs_->longstream.RewindSession(&call.context, request, &session));
+  return session;
+}
+
+v1::Session Connection::Fork(const v1::ForkSessionRequest& request) {
+  Call call;
+  v1::Session session;
   Check(call.context, stubs_->longstream.ForkSession(&call.context, request, &session));
   return session;
 }
@@ -241,27 +349,115 @@ v1::CloseSessionResponse Connection::Close(const std::string& id) {
   return response;
 }
 
-Generation Connection::Generate(const v1::GenerateRequest& request, const OnMessage& on_message) {
+void Connection::Export(const std::string& id, bool sealed,
+                        const std::function<void(std::string_view)>& on_bytes) {
   Call call;
+  v1::ExportSessionRequest request;
+  request.set_session_id(id);
+  request.set_sealed(sealed);
+  const auto reader = stubs_->longstream.ExportSession(&call.context, request);
+  v1::ExportSessionResponse response;
+  try {
+    while (reader->Read(&response)) on_bytes(response.data());
+  } catch (...) {
+    call.context.TryCancel();
+    reader->Finish();
+    throw;
+  }
+  Check(call.context, reader->Finish());
+}
+
+v1::Session Connection::Import(const v1::ImportSessionRequest& request,
+                               const std::function<std::string()>& next_bytes) {
+  Call call;
+  v1::Session session;
+  const auto writer = stubs_->longstream.ImportSession(&call.context, &session);
+  v1::ImportSessionRequest message = request;
+  try {
+    do {
+      message.set_data(next_bytes());
+    } while (!message.data().empty() && writer->Write(message));
+  } catch (...) {
+    call.context.TryCancel();
+    writer->Finish();
+    throw;
+  }
+  // If a write fails, Finish returns the reason.
+  writer->WritesDone();
+  Check(call.context, writer->Finish());
+  return session;
+}
+
+Generation Connection::Generate(const v1::GenerateRequest& request, const OnMessage& on_message,
+                                const OnLost& on_lost) {
+  v1::GenerateRequest named = request;
+  if (named.turn_id().empty()) named.set_turn_id(RandomId());
   const auto begin = Clock::now();
-  const auto reader = stubs_->longstream.Generate(&call.context, request);
   Generation generation;
+  Retries retries(resume_timeout_);
+  while (true) {
+    try {
+      ReadTurn(named, on_message, begin, &generation);
+      return generation;
+    } catch (const CallError& error) {
+      if (!retries.Allows(error.status(), generation)) throw;
+      if (on_lost) on_lost(error);
+    }
+    stubs_->Pause(retries.Pause());
+    v1::Resume& resume = *named.mutable_resume();
+    resume.set_position(generation.position);
+    resume.mutable_token_ids()->Assign(generation.token_ids.begin(), generation.token_ids.end());
+  }
+}
+
+void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& on_message,
+                          Clock::time_point begin, Generation* generation) {
+  Call call;
+  const auto reader = stubs_->longstream.Generate(&call.context, request);
   std::exception_ptr thrown;
+  bool stopped = false;
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
-    generation.Add(response, SecondsSince(begin));
+    generation->Add(response, SecondsSince(begin));
     try {
-      if (!thrown && on_message && !on_message(response)) call.context.TryCancel();
+      if (!stopped && on_message && !on_message(response)) stopped = true;
     } catch (...) {
       // gRPC requires that the client reads the call to its end. Throw the exception after that.
       thrown = std::current_exception();
-      call.context.TryCancel();
+      stopped = true;
     }
+    if (stopped) call.context.TryCancel();
   }
   const grpc::Status status = reader->Finish();
+  // The turn does not end with its call.
+  if (stopped || Interrupted()) CancelQuietly(*this, request);
   if (thrown) std::rethrow_exception(thrown);
   Check(call.context, status);
-  return generation;
+}
+
+v1::Turn Connection::CancelTurn(const std::string& session, const std::string& turn) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCloseTimeout);
+  v1::CancelTurnRequest request;
+  v1::Turn response;
+  request.set_session_id(session);
+  request.set_turn_id(turn);
+  Check(context, stubs_->longstream.CancelTurn(&context, request, &response));
+  return response;
+}
+
+std::vector<v1::Turn> Connection::Turns(const std::string& session) {
+  std::vector<v1::Turn> turns;
+  v1::ListTurnsRequest request;
+  request.set_session_id(session);
+  do {
+    Call call;
+    v1::ListTurnsResponse response;
+    Check(call.context, stubs_->longstream.ListTurns(&call.context, request, &response));
+    turns.insert(turns.end(), response.turns().begin(), response.turns().end());
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return turns;
 }
 
 Generation Connection::Collect(const v1::GenerateRequest& request) {

@@ -10,8 +10,10 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "client/channel.h"
 #include "longstream/v1/longstream.pb.h"
 
 namespace longstream::client {
@@ -44,6 +46,7 @@ struct Generation {
   std::vector<v1::TokenLogProb> log_probs;  // one per token id, if requested
   v1::TurnStarted started;
   v1::Finish finish;
+  uint64_t position = 0;  // of the last delta; 0: there was none
 
   // Adds a message that arrived `seconds` after the call's start.
   void Add(const v1::GenerateResponse& response, double seconds);
@@ -54,7 +57,9 @@ struct Generation {
 // Thread-safe. Calls block and throw CallError; an interrupt (client/interrupt.h) cancels them.
 class Connection {
  public:
-  explicit Connection(const std::string& server);
+  // Connects at the first call. Throws std::invalid_argument as MakeChannel does
+  // (client/channel.h).
+  explicit Connection(const std::string& server, const ChannelSecurity& security = {});
 
   // Waits until the server is reachable and serves `model` (empty: serves any model). Throws
   // CallError after `timeout`, and Interruption on an interrupt.
@@ -63,8 +68,14 @@ class Connection {
   std::vector<v1::Model> Models();
   v1::Model Model(const std::string& name);
   v1::Session Open(const std::string& model, const std::string& id = "");
+  v1::Session Open(const v1::OpenSessionRequest& request);
   v1::Session Get(const std::string& id);
   v1::Session Fork(const std::string& id, const std::string& new_id = "");
+  v1::Session Fork(const v1::ForkSessionRequest& request);
+  // Returns to the end of a turn, or to a position.
+  v1::Session RewindToTurn(const std::string& id, const std::string& turn);
+  v1::Session RewindToPosition(const std::string& id, uint64_t position);
+  v1::Session Rewind(const v1::RewindSessionRequest& request);
   // Sends the text in one message.
   v1::AppendResponse Append(const std::string& id, const std::string& text);
   std::vector<v1::Session> Sessions(const std::string& model);
@@ -72,13 +83,36 @@ class Connection {
   // an interrupt. Gives up after a few seconds.
   v1::CloseSessionResponse Close(const std::string& id);
 
-  // Calls `on_message` (may be empty) for each message. If it returns false, cancels the call and
-  // throws CANCELLED. If it throws, cancels the call and throws that exception.
-  using OnMessage = std::function<bool(const v1::GenerateResponse& response)>;
-  Generation Generate(const v1::GenerateRequest& request, const OnMessage& on_message = {});
+  // Reads a session out. Calls `on_bytes` for each piece of the file; it may throw.
+  void Export(const std::string& id, bool sealed,
+              const std::function<void(std::string_view)>& on_bytes);
+  // Makes a session of the file that `next_bytes` reads piece by piece; no bytes: its end.
+  // `request`: without data.
+  v1::Session Import(const v1::ImportSessionRequest& request,
+                     const std::function<std::string()>& next_bytes);
 
-  // Like Generate, but efficient for many calls at once: gRPC's few threads collect the messages,
-  // and the calling thread wakes only at the end of its call.
+  // Runs a turn. Draws an id for it if the request has none. If the connection or the server is
+  // lost once the turn has started, sends the request again, with the tokens that have arrived,
+  // until the turn goes on; so each token comes once. Gives up when nothing new has come for
+  // resume_timeout().
+  //
+  // Calls `on_message` (may be empty) for each message; a resumed turn has another `started`. If it
+  // returns false, cancels the turn and throws CANCELLED. If it throws, cancels the turn and throws
+  // that exception. Calls `on_lost` (may be empty) each time before it tries to resume the turn.
+  using OnMessage = std::function<bool(const v1::GenerateResponse& response)>;
+  using OnLost = std::function<void(const CallError& error)>;
+  Generation Generate(const v1::GenerateRequest& request, const OnMessage& on_message = {},
+                      const OnLost& on_lost = {});
+  // 0: Generate does not resume turns.
+  void set_resume_timeout(std::chrono::milliseconds timeout) { resume_timeout_ = timeout; }
+  std::chrono::milliseconds resume_timeout() const { return resume_timeout_; }
+
+  // Cancels a turn of a session, and waits until it has ended. As Close, no interrupt cancels it.
+  v1::Turn CancelTurn(const std::string& session, const std::string& turn);
+  std::vector<v1::Turn> Turns(const std::string& session);
+
+  // Like Generate, but does not resume the turn. Efficient for many calls at once: gRPC's few
+  // threads collect the messages, and the calling thread wakes only at the end of its call.
   Generation Collect(const v1::GenerateRequest& request);
 
   // Returns the summary. Calls `on_piece` (may be empty) for each message.
@@ -86,6 +120,11 @@ class Connection {
   v1::ScoreSummary Score(const v1::ScoreRequest& request, const OnPiece& on_piece = {});
 
  private:
+  // Makes one call of Generate, and adds its messages to the generation.
+  void ReadTurn(const v1::GenerateRequest& request, const OnMessage& on_message,
+                std::chrono::steady_clock::time_point begin, Generation* generation);
+
+  std::chrono::milliseconds resume_timeout_{60000};
   struct Stubs;  // defined in connection.cc, because gRPC's call headers take seconds to compile
   std::shared_ptr<Stubs> stubs_;
 };

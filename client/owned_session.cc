@@ -1,23 +1,12 @@
-// Draws ids, opens and closes sessions.
+// Opens and closes sessions.
 #include "client/owned_session.h"
 
 #include <iostream>
-#include <random>
+
+#include "client/random_id.h"
 
 namespace longstream::client {
 namespace {
-
-// Returns a random id for OpenSessionRequest.session_id: 32 hexadecimal digits.
-std::string RandomId() {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::random_device random;
-  std::string id;
-  for (int word = 0; word < 4; ++word) {
-    const uint32_t bits = random();
-    for (int shift = 0; shift < 32; shift += 4) id += kDigits[(bits >> shift) & 0xf];
-  }
-  return id;
-}
 
 void CloseQuietly(Connection& connection, const std::string& id) {
   try {

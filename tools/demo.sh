@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `make demo`: starts the server with the three demo models, runs one prompt on each, prints a table
-# of each model's costs and accuracy, and stops the server.
+# of each model's costs and accuracy, kills the server in the middle of a turn, shows that the turn
+# goes on when the server is started again, and stops the server.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +12,7 @@ flags=()
 for model in "${models[@]}"; do
   flags+=(--model "$model=models/demo/$model")
 done
+flags+=(--store "$results/store")
 start_server "${flags[@]}"
 
 prompt='def read_lines(path):
@@ -34,3 +36,24 @@ for model in "${models[@]}"; do
     >"$results/$model.score.4096.json"
 done
 python3 tools/demo_table.py "$results" "${models[@]}"
+
+echo
+echo "Killing the server in the middle of a turn, and starting it again ..."
+turn=(generate -m dense -n 1500 -t 0.6 --seed 7 "$prompt")
+"${client[@]}" "${turn[@]}" >"$results/undisturbed"
+"${client[@]}" "${turn[@]}" >"$results/disturbed" 2>"$results/resumed" &
+generate=$!
+for _ in $(seq 1000); do
+  [[ -s $results/disturbed ]] && break
+  sleep 0.01
+done
+kill_server
+written=$(stat -c %s "$results/disturbed")
+start_server "${flags[@]}"
+wait "$generate"
+if ! cmp "$results/undisturbed" "$results/disturbed" || ! grep -q resuming "$results/resumed"; then
+  cat "$results/resumed"
+  exit 1
+fi
+echo "The client had $written of $(stat -c %s "$results/disturbed") bytes when the server was killed. It resumed" \
+  "the turn by itself, and its output is that of an undisturbed turn."

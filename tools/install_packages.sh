@@ -15,9 +15,11 @@ packages=(
   libabsl-dev prometheus-cpp-dev
   # Tokenizer, configuration, command line.
   libpcre2-dev libicu-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
+  # Store of sessions, its encryption, credentials.
+  libsqlite3-dev libssl-dev libsodium-dev libzstd-dev zlib1g-dev
   # Tests and benchmarks; Boost's fibers run CUDA kernels on the CPU.
-  libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
-  # Demo, golden values, checks, and the Python client of the README.
+  libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev openssl
+  # Demo, golden values, checks, and the tests of the Python package.
   python3 python3-venv python3-grpcio python3-protobuf curl ca-certificates
 )
 # Servers and browsers that tests with the label `services` start. No test

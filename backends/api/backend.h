@@ -20,8 +20,9 @@
  *                 at the same time as any other call.
  *   Forward compatibility  A structure that one side fills and the other reads begins with
  *                 struct_size. The filling side sets it to its own sizeof of the structure. (The
- *                 exceptions are the structures that model_info, model_memory and sequence_bytes
- *                 fill: there the caller sets struct_size to the caller's sizeof.) A minor version
+ *                 exceptions are the structures that model_info, model_memory, sequence_bytes and
+ *                 snapshot_begin fill: there the caller sets struct_size to the caller's sizeof.) A
+ *                 minor version
  *                 only appends fields, after any padding. A reader requires the fields of version
  *                 1.0 (LS_..._SIZE_1_0) and uses only fields that struct_size covers. Structures
  *                 without struct_size do not change within a major version: ls_error, ls_results,
@@ -53,7 +54,7 @@ extern "C" {
 #endif
 
 #define LS_ABI_MAJOR 1u
-#define LS_ABI_MINOR 2u
+#define LS_ABI_MINOR 3u
 
 /* The one exported symbol: `const ls_backend* longstream_backend(void)`. */
 #define LS_BACKEND_SYMBOL "longstream_backend"
@@ -94,7 +95,8 @@ enum {
    *     sequence_truncate go back further;
    *   - the host may call sequence_bytes for a sequence in flight. */
   LS_CAP_LOOK_AHEAD = 1u << 5,
-  LS_CAP_SET_BUDGET = 1u << 6 /* since 1.2: model_set_budget */
+  LS_CAP_SET_BUDGET = 1u << 6, /* since 1.2: model_set_budget */
+  LS_CAP_SEGMENTS = 1u << 7    /* since 1.3: snapshot_begin ... import_free */
 };
 
 /* ---------------------------------------------------------------- host services */
@@ -119,6 +121,8 @@ typedef struct ls_host {
 
 typedef struct ls_model ls_model;       /* an opened model: weights, pools, workspace */
 typedef struct ls_sequence ls_sequence; /* the caches of one session on one model */
+typedef struct ls_snapshot ls_snapshot; /* since 1.3: the caches of a sequence at one moment */
+typedef struct ls_import ls_import;     /* since 1.3: a sequence that is read from segments */
 
 #define LS_MAX_BATCH_TOKENS 1048576u
 #define LS_MAX_BATCH_SEQUENCES 65536u
@@ -175,12 +179,13 @@ typedef struct ls_model_info {
   const char* kernels;  /* the implementation in use: "avx2", ...; see Determinism */
 } ls_model_info;
 
-/* Bytes that a model holds right now, by kind. While it has no sequence, all fields but weights,
- * workspace and budget are 0. */
+/* Bytes that a model holds right now, by kind. While it has no sequence, snapshot and import, all
+ * fields but weights, workspace and budget are 0. */
 typedef struct ls_memory {
   uint32_t struct_size;
   uint64_t weights;     /* packed weights and tables */
-  uint64_t pages;       /* pages that sequences use; a shared page counts once */
+  uint64_t pages;       /* pages that sequences, snapshots and imports use; a shared page counts
+                           once */
   uint64_t rings;       /* rings in use */
   uint64_t states;      /* recurrent states in use */
   uint64_t checkpoints; /* copies of rings and states at rollback points */
@@ -200,6 +205,8 @@ typedef struct ls_sequence_bytes {
   uint64_t window;     /* rings */
   uint64_t state;      /* recurrent states */
   uint64_t checkpoint; /* rollback copies; held while a reservation stands */
+  uint64_t shared;     /* since 1.3: the part of kv in pages that other sequences hold too. To free
+                          the sequence does not free these pages */
 } ls_sequence_bytes;
 
 /* ---------------------------------------------------------------- batches */
@@ -316,6 +323,33 @@ typedef struct ls_reader {
   int32_t (*read)(void* context, void* data, size_t size);
 } ls_reader;
 
+/* ---------------------------------------------------------------- segments (since 1.3) */
+
+/* A snapshot is stored as segments, of two kinds.
+ *   Span         The pages of tokens [begin, end) in all layers. begin and end are multiples of
+ *                page_tokens. Pages of these tokens never change, so sequences with the same
+ *                beginning have equal spans, and a session stores each of its spans once. A model
+ *                without pages (page_tokens == 0) has no spans.
+ *   Fixed block  Everything else that a sequence at a position remembers: rings, states, the rows
+ *                that its states do not contain yet, and the page that is only partly full.
+ * A sequence at position p is made from spans that cover [0, p / page_tokens * page_tokens) and the
+ * fixed block of p. So a turn stores the span of its own tokens and one fixed block.
+ *
+ * The backend chooses the format, which must contain the model's fingerprint, the range of tokens
+ * and checksums. A segment does not depend on ls_model_info.kernels: it can be read on other
+ * instruction sets and devices, if the fingerprint is the same. */
+enum { LS_SEGMENT_SPAN = 1, LS_SEGMENT_FIXED = 2 };
+
+typedef struct ls_snapshot_info {
+  uint32_t struct_size;
+  uint64_t span_begin;  /* the span has the tokens [span_begin, span_end) */
+  uint64_t span_end;    /* == span_begin: there is no span, and it has no bytes */
+  uint64_t span_bytes;  /* of the segment, checksums included */
+  uint64_t fixed_bytes; /* of the segment, checksums included. Until it is freed, the snapshot takes
+                           about as much host memory, in addition to the budget */
+  uint64_t position;    /* of the sequence, and of the fixed block */
+} ls_snapshot_info;
+
 /* ---------------------------------------------------------------- the table */
 
 typedef struct ls_backend {
@@ -368,7 +402,7 @@ typedef struct ls_backend {
    * position, which truncate does not change. It replaces the previous promise; 0 returns all
    * unused room and ends the rollback point.
    * LS_RESOURCE_EXHAUSTED: no room; the previous promise stands. Of the other calls on sequences,
-   *   only create, fork and import may return this code.
+   *   only create, fork, import, snapshot_begin and import_begin may return this code.
    * LS_INVALID_ARGUMENT: position + tokens is past context_limit. */
   ls_code (*sequence_reserve)(ls_model* model, ls_sequence* sequence, uint64_t tokens,
                               ls_error error);
@@ -440,6 +474,56 @@ typedef struct ls_backend {
    * enough is freed. LS_INVALID_ARGUMENT: less than one sequence of one token needs; the limit
    * stays. */
   ls_code (*model_set_budget)(ls_model* model, uint64_t cache_bytes_budget, ls_error error);
+
+  /* The following functions exist since 1.3; they need LS_CAP_SEGMENTS. */
+
+  /* Begins a snapshot of the sequence: a span of the tokens from `from` on, and the fixed block of
+   * the current position. Takes references to the full pages, as a fork does, and copies the rest,
+   * so it is fast and the sequence may go on at once: whatever happens to the sequence afterwards
+   * (steps, truncate, fork, free), the snapshot keeps the bytes of this moment. The pages count in
+   * the budget until the snapshot is freed. The caller sets info->struct_size.
+   * LS_INVALID_ARGUMENT: `from` is past the position, or not a multiple of page_tokens (unless
+   *   page_tokens is 0).
+   * LS_FAILED_PRECONDITION: the sequence is failed.
+   * LS_RESOURCE_EXHAUSTED: the host's memory has no room for the copy; or a reservation stands, and
+   *   the budget has no room for pages in place of those that a rollback could write and that the
+   *   snapshot now shares. Neither happens because the budget is full if no reservation stands. */
+  ls_code (*snapshot_begin)(ls_model* model, ls_sequence* sequence, uint64_t from,
+                            ls_snapshot** snapshot, ls_snapshot_info* info, ls_error error);
+  /* Reads the next bytes of a segment (LS_SEGMENT_*): *size is `capacity`, or less if the segment
+   * ends, and 0 behind its end. Each segment is read once, from its beginning. Sequences with equal
+   * caches and tokens give equal bytes. May run beside any other call on the model.
+   * LS_INVALID_ARGUMENT: no such kind of segment.
+   * LS_RESOURCE_EXHAUSTED: the host's memory has no room for the backend's lists.
+   * LS_INTERNAL, LS_UNAVAILABLE: the device failed. Then the snapshot can only be freed. */
+  ls_code (*snapshot_read)(ls_snapshot* snapshot, int32_t segment, void* data, size_t capacity,
+                           size_t* size, ls_error error);
+  /* Frees a snapshot, read or not, and its references to pages. */
+  void (*snapshot_free)(ls_model* model, ls_snapshot* snapshot);
+
+  /* Begins to make a sequence at `position` from segments: takes its rings, states and pages from
+   * the budget.
+   * LS_INVALID_ARGUMENT: position is past context_limit. LS_RESOURCE_EXHAUSTED: no room. */
+  ls_code (*import_begin)(ls_model* model, uint64_t position, ls_import** import, ls_error error);
+  /* Reads the next bytes of the import: the spans one after the other, then the fixed block. They
+   * may be cut into pieces anywhere. A span must not begin behind the end of the spans before it;
+   * where it covers tokens of an earlier one, it replaces them. Tokens of a span that the position
+   * does not need are checked and dropped. After a failure every further write and the attach fail
+   * in the same way. May run beside any other call on the model.
+   * LS_DATA_LOSS: damaged bytes (any bit), or bytes behind the fixed block.
+   * LS_FAILED_PRECONDITION: a segment of another model, of other cache types, of another version of
+   *   the format, of another byte order, or of tokens past context_limit.
+   * LS_INVALID_ARGUMENT: a span that leaves a gap, or the fixed block of another position.
+   * LS_RESOURCE_EXHAUSTED: the host's memory has no room for the backend's lists.
+   * LS_INTERNAL, LS_UNAVAILABLE: the device failed. */
+  ls_code (*import_write)(ls_import* import, const void* data, size_t size, ls_error error);
+  /* Turns the import into a sequence, which has no rollback point and no reservation. The import is
+   * then freed; if attach fails, the host frees it.
+   * LS_DATA_LOSS: bytes are missing. LS_INTERNAL, LS_UNAVAILABLE: the device failed. */
+  ls_code (*import_attach)(ls_model* model, ls_import* import, ls_sequence** sequence,
+                           ls_error error);
+  /* Frees an import that was not attached, and returns its bytes to the budget. */
+  void (*import_free)(ls_model* model, ls_import* import);
 } ls_backend;
 
 typedef const ls_backend* (*ls_backend_function)(void);
@@ -451,6 +535,10 @@ typedef const ls_backend* (*ls_backend_function)(void);
 #define LS_SAMPLING_SIZE_1_0 (offsetof(ls_sampling, num_bias) + sizeof(uint32_t))
 #define LS_BATCH_SIZE_1_0 (offsetof(ls_batch, num_entries) + sizeof(uint32_t))
 #define LS_BACKEND_SIZE_1_0 (offsetof(ls_backend, wait) + sizeof(void*))
+
+/* The struct_size that a table needs if it has the capabilities of a later minor version. */
+#define LS_BACKEND_SIZE_1_2 (offsetof(ls_backend, model_set_budget) + sizeof(void*))
+#define LS_BACKEND_SIZE_1_3 (offsetof(ls_backend, import_free) + sizeof(void*))
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -28,6 +28,13 @@ inline void Require(bool condition, ls_code code, std::string text) {
   if (!condition) throw Failure{code, std::move(text)};
 }
 
+// Throws Failure unless `segment` is a kind of segment (LS_SEGMENT_*).
+inline void RequireSegment(int32_t segment) {
+  Require(
+      segment == LS_SEGMENT_SPAN || segment == LS_SEGMENT_FIXED, LS_INVALID_ARGUMENT,
+      "segment: expected LS_SEGMENT_SPAN or LS_SEGMENT_FIXED, found " + std::to_string(segment));
+}
+
 // Copies as much of `text` as fits to `error`, and returns `code`.
 inline ls_code Report(ls_code code, const std::string& text, ls_error error) {
   if (error.text != nullptr && error.capacity > 0) {

@@ -52,10 +52,16 @@ PoolSizes DivideBudget(const CacheLayout& layout, uint64_t budget_bytes, bool ho
   if (layout.slot_stride == 0) return {budget_bytes, 0};
   // num_slots counts live slots; each of them may have one rollback copy.
   if (host_memory) return {budget_bytes, budget_bytes / (layout.ring_bytes + layout.state_bytes)};
+  // The arrays of a slot are aligned, so a slot may have a few more bytes than the rings and states
+  // that the budget counts. The smallest budget for a sequence must still give one slot and one
+  // page.
   const uint64_t slot_bytes = SlotBytes(layout);
-  if (!layout.has_pages()) return {0, budget_bytes / slot_bytes};
-  const uint64_t num_slots = std::max<uint64_t>(budget_bytes / 2 / slot_bytes, 1);
-  const uint64_t used = num_slots * slot_bytes;
+  if (!layout.has_pages()) return {0, std::max<uint64_t>(budget_bytes / slot_bytes, 1)};
+  const uint64_t beside_a_page = budget_bytes - std::min(budget_bytes, layout.page_bytes);
+  const uint64_t num_slots =
+      std::max<uint64_t>(std::min(budget_bytes / 2, beside_a_page) / slot_bytes, 1);
+  const uint64_t counted = layout.ring_bytes + layout.state_bytes + layout.rollback_bytes;
+  const uint64_t used = num_slots == 1 ? counted : num_slots * slot_bytes;
   return {budget_bytes > used ? budget_bytes - used : 0, num_slots};
 }
 

@@ -1,9 +1,14 @@
-// CRC-32C by tables, eight bytes per round (Kounavis & Berry 2005, "slicing by 8").
+// CRC-32C by the instruction of SSE 4.2, or by tables, eight bytes per round (Kounavis & Berry
+// 2005, "slicing by 8").
 #include "backends/caches/crc32c.h"
 
 #include <array>
 #include <bit>
 #include <cstring>
+
+#ifdef __x86_64__
+#include <nmmintrin.h>
+#endif
 
 namespace longstream {
 namespace {
@@ -34,9 +39,33 @@ constexpr Tables MakeTables() {
 
 constexpr Tables kTables = MakeTables();
 
+#ifdef __x86_64__
+__attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t crc, const uint8_t* bytes,
+                                                               size_t size) {
+  uint64_t wide = ~crc;
+  for (; size >= 8; size -= 8, bytes += 8) {
+    uint64_t word;
+    std::memcpy(&word, bytes, sizeof(word));
+    wide = _mm_crc32_u64(wide, word);
+  }
+  crc = static_cast<uint32_t>(wide);
+  for (; size > 0; --size, ++bytes) crc = _mm_crc32_u8(crc, *bytes);
+  return ~crc;
+}
+#endif
+
 }  // namespace
 
 uint32_t ExtendCrc32c(uint32_t crc, const void* data, size_t size) {
+  const auto* bytes = static_cast<const uint8_t*>(data);
+#ifdef __x86_64__
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2");
+  if (has_instruction) return ExtendByInstruction(crc, bytes, size);
+#endif
+  return ExtendCrc32cByTables(crc, bytes, size);
+}
+
+uint32_t ExtendCrc32cByTables(uint32_t crc, const void* data, size_t size) {
   const auto* bytes = static_cast<const uint8_t*>(data);
   crc = ~crc;
   for (; size >= 8; size -= 8, bytes += 8) {

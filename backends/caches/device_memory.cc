@@ -43,6 +43,12 @@ void DeviceMemory::SetPieceBytes(size_t bytes) {
   if (size_ > 0 && bytes >= kLeastForHugePages) device_->PreferBandwidth(data_, size_);
 }
 
+void DeviceMemory::ZeroPoisoned(size_t offset, size_t size) {
+  Unpoison(offset, size);
+  device_->Zero(data_ + offset, size);
+  Poison(offset, size);
+}
+
 #ifdef LONGSTREAM_ADDRESS_SANITIZER
 void DeviceMemory::Poison(size_t offset, size_t size) {
   if (device_ == nullptr || !device_->host_memory()) return;

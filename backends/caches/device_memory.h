@@ -33,6 +33,9 @@ class DeviceMemory {
   // Device::Discard for a part of the memory.
   void Discard(size_t offset, size_t size) { device_->Discard(data_ + offset, size); }
 
+  // Zeroes a part of the memory that may be poisoned, and poisons it again.
+  void ZeroPoisoned(size_t offset, size_t size);
+
   // Aligned to at least 256 bytes; nullptr if size is 0.
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }

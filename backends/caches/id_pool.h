@@ -20,20 +20,25 @@ class IdPool {
     if (count > states_.capacity()) states_.reserve(std::max(count, 2 * states_.capacity()));
   }
 
+  struct Taken {
+    int32_t id = 0;
+    bool was_idle = false;  // its piece may hold what its last holder wrote
+  };
   // Takes the lowest free id, which is below the prepared count. REQUIRES: fewer ids are taken than
   // Prepare was called for.
-  int32_t Take() {
+  Taken Take() {
     if (free_.empty()) {
       states_.push_back(State::kTaken);
-      return static_cast<int32_t>(states_.size()) - 1;
+      return {.id = static_cast<int32_t>(states_.size()) - 1};
     }
     std::pop_heap(free_.begin(), free_.end(), std::greater<>());
     const int32_t id = free_.back();
     free_.pop_back();
     State& state = states_[static_cast<size_t>(id)];
-    if (state == State::kIdle) --num_idle_;
+    const bool was_idle = state == State::kIdle;
+    if (was_idle) --num_idle_;
     state = State::kTaken;
-    return id;
+    return {id, was_idle};
   }
 
   // The id is then idle. REQUIRES: `id` is taken.

@@ -48,7 +48,11 @@ void ReturnPieces(DeviceMemory& memory, size_t piece_bytes, const IdPool& ids, s
   if (AnyTaken(ids, begin / piece_bytes, first)) begin += page;
   size_t end = (last * piece_bytes + page - 1) / page * page;
   if (AnyTaken(ids, last, (end + piece_bytes - 1) / piece_bytes)) end -= page;
-  if (begin < end) memory.Discard(begin, end - begin);
+  const size_t free_begin = first * piece_bytes, free_end = last * piece_bytes;
+  if (begin >= end) return memory.ZeroPoisoned(free_begin, free_end - free_begin);
+  memory.Discard(begin, end - begin);
+  if (free_begin < begin) memory.ZeroPoisoned(free_begin, begin - free_begin);
+  if (end < free_end) memory.ZeroPoisoned(end, free_end - end);
 }
 
 }  // namespace longstream

@@ -21,10 +21,11 @@ inline constexpr uint64_t kIdleBytesKept = uint64_t{8} << 20;
 // each time costs a search through the pools.
 uint64_t IdleBytesToReturn(uint64_t idle, uint64_t reserved, uint64_t limit);
 
-// Gives the memory of the free pieces [first, last) back to the system. Piece i begins at
-// i * piece_bytes. A page of the system that also holds a part of a taken piece stays. Empty pieces
-// of the same huge page are returned too, except the last piece of `memory`, which may be a spare
-// one without an id.
+// Gives the memory of the free pieces [first, last) back to the system, so that they are zero when
+// they are next used. Piece i begins at i * piece_bytes. A page of the system that also holds a
+// part of a taken piece stays, and only the part of the free pieces is zeroed. Empty pieces of the
+// same huge page are returned too, except the last piece of `memory`, which may be a spare one
+// without an id.
 void ReturnPieces(DeviceMemory& memory, size_t piece_bytes, const IdPool& ids, size_t first,
                   size_t last);
 

@@ -64,18 +64,45 @@ void PageStore::TakeBackPromise(int64_t pages) {
   promised_ -= pages;
 }
 
-int32_t PageStore::Take() {
+int32_t PageStore::Take() { return TakePromised().id; }
+
+void PageStore::TakeZeroed(int64_t count, std::vector<int32_t>* pages) {
+  int32_t first = 0, last = 0;  // the pages of a run of neighbours that are not zero
+  for (; count > 0; --count) {
+    const auto [page, was_idle] = TakePromised();
+    pages->push_back(page);
+    if (!was_idle) continue;
+    if (page != last) {
+      Zero(first, last);
+      first = page;
+    }
+    last = page + 1;
+  }
+  Zero(first, last);
+}
+
+void PageStore::Zero(int32_t first, int32_t last) {
+  if (first == last) return;
+  const auto count = static_cast<size_t>(last - first);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (!layout_.layers[i].paged) continue;
+    device_.Zero(keys(i, first), count * layers_[i].key_bytes);
+    device_.Zero(values(i, first), count * layers_[i].value_bytes);
+  }
+}
+
+IdPool::Taken PageStore::TakePromised() {
   assert(promised_ > 0);
   --promised_;
   budget_.Move(CacheKind::kPromised, CacheKind::kPages, layout_.page_bytes);
-  const int32_t page = ids_.Take();
-  holders_[static_cast<size_t>(page)] = 1;
+  const IdPool::Taken taken = ids_.Take();
+  const auto index = static_cast<size_t>(taken.id);
+  holders_[index] = 1;
   for (LayerStore& store : layers_) {
-    const size_t index = static_cast<size_t>(page);
     store.keys.Unpoison(index * store.key_bytes, store.key_bytes);
     store.values.Unpoison(index * store.value_bytes, store.value_bytes);
   }
-  return page;
+  return taken;
 }
 
 void PageStore::Release(int32_t page) {

@@ -30,9 +30,13 @@ class PageStore {
   bool CanPromise(int64_t pages) const;
   void TakeBackPromise(int64_t pages);
 
-  // Uses one promise and returns a page with one holder and undefined contents. Allocates nothing.
-  // REQUIRES: at least one promised page is left.
+  // Uses one promise and returns a page with one holder and undefined contents, all of which the
+  // caller must overwrite (Copy). Allocates nothing. REQUIRES: at least one promised page is left.
   int32_t Take();
+  // Takes `count` pages, all of whose bytes are zero, and appends them to *pages. So no byte that a
+  // sequence can reach is of another one. Allocates nothing. REQUIRES: as many promised pages are
+  // left, and *pages has capacity for them.
+  void TakeZeroed(int64_t count, std::vector<int32_t>* pages);
   // Adds a holder to the page.
   void Share(int32_t page) { ++holders_[static_cast<size_t>(page)]; }
   // Removes a holder. When the last holder is removed, the page is free.
@@ -66,6 +70,9 @@ class PageStore {
   // The number of idle pages beyond those that the promises will use.
   size_t num_idle() const;
   void Free(int32_t page);
+  IdPool::Taken TakePromised();
+  // Zeroes the pages [first, last) in all layers.
+  void Zero(int32_t first, int32_t last);
 
   struct LayerStore {
     DeviceMemory keys;

@@ -21,7 +21,8 @@ bool RingsHold(int64_t position, int64_t written, int64_t min_slots) {
 
 }  // namespace
 
-SequenceCache::SequenceCache(CacheStore& store) : store_(store), slot_(store.slots.TakeLive()) {
+SequenceCache::SequenceCache(CacheStore& store, SlotStore::Contents contents)
+    : store_(store), slot_(store.slots.TakeLive(contents)) {
   store_.ReturnIdle();
 }
 
@@ -36,20 +37,13 @@ std::unique_ptr<SequenceCache> SequenceCache::Fork() {
   if (failed_) {
     throw BackendError(LS_FAILED_PRECONDITION, "fork: the sequence has failed; truncate it first");
   }
-  auto fork = std::make_unique<SequenceCache>(store_);
+  auto fork = std::make_unique<SequenceCache>(store_, SlotStore::Contents::kUndefined);
   fork->pages_ = pages_;
-  if (has_reservation()) {
-    const int64_t writable =
-        static_cast<int64_t>(pages_.size()) -
-        std::min<int64_t>(FirstWritable() / kPageTokens, static_cast<int64_t>(pages_.size()));
-    const int64_t newly_shared = writable - CountShared(FirstWritable());
-    try {
-      store_.pages.Promise(newly_shared);
-    } catch (...) {
-      fork->pages_.clear();  // the fork does not count as a holder of the pages yet
-      throw;
-    }
-    promised_ += newly_shared;
+  try {
+    PromiseCopies(0, static_cast<int64_t>(pages_.size()));
+  } catch (...) {
+    fork->pages_.clear();  // the fork does not count as a holder of the pages yet
+    throw;
   }
   for (const int32_t page : pages_) store_.pages.Share(page);
   store_.slots.CopyAll(slot_, fork->slot_);
@@ -58,6 +52,23 @@ std::unique_ptr<SequenceCache> SequenceCache::Fork() {
   fork->near_rings_stale_ = near_rings_stale_;
   store_.ReturnIdle();
   return fork;
+}
+
+void SequenceCache::PromiseCopies(int64_t first, int64_t last) {
+  if (!has_reservation()) return;
+  int64_t count = 0;
+  for (int64_t i = std::max(first, FirstWritable() / kPageTokens); i < last; ++i) {
+    count += store_.pages.IsShared(pages_[static_cast<size_t>(i)]) ? 0 : 1;
+  }
+  store_.pages.Promise(count);
+  promised_ += count;
+}
+
+std::vector<int32_t> SequenceCache::SharePages(int64_t first, int64_t last) {
+  std::vector<int32_t> shared(pages_.begin() + first, pages_.begin() + last);
+  PromiseCopies(first, last);
+  for (const int32_t page : shared) store_.pages.Share(page);
+  return shared;
 }
 
 void SequenceCache::Reserve(int64_t tokens) {
@@ -208,19 +219,19 @@ void SequenceCache::DropPages(int64_t position) {
 
 void SequenceCache::Append(int64_t tokens) {
   assert(!failed_ && tokens <= reserved_tokens());
-  const auto take = [this] {
+  if (!pages_.empty() && position_ % kPageTokens != 0 && store_.pages.IsShared(pages_.back())) {
     assert(promised_ > 0);
     --promised_;
-    return store_.pages.Take();
-  };
-  if (!pages_.empty() && position_ % kPageTokens != 0 && store_.pages.IsShared(pages_.back())) {
-    const int32_t copy = take();
+    const int32_t copy = store_.pages.Take();
     store_.pages.Copy(pages_.back(), copy);
     store_.pages.Release(pages_.back());
     pages_.back() = copy;
   }
   position_ += tokens;
-  while (static_cast<int64_t>(pages_.size()) < NumPages(position_)) pages_.push_back(take());
+  const int64_t more = NumPages(position_) - static_cast<int64_t>(pages_.size());
+  assert(more <= promised_);
+  promised_ -= std::max<int64_t>(more, 0);
+  store_.pages.TakeZeroed(more, &pages_);
   written_.rings = std::max(written_.rings, position_);
   written_.near = std::max(written_.near, position_);
   written_.grid_line = std::max(written_.grid_line, GridLine(position_));
@@ -238,7 +249,7 @@ void SequenceCache::Occupy(int64_t tokens) {
   const int64_t pages = NumPages(tokens);
   pages_.reserve(static_cast<size_t>(pages));
   store_.pages.Promise(pages);
-  for (int64_t i = 0; i < pages; ++i) pages_.push_back(store_.pages.Take());
+  store_.pages.TakeZeroed(pages, &pages_);
   store_.ReturnIdle();
   position_ = tokens;
   // An import restores only the windows, without the kPrefillGrid slots beyond them. That is the
@@ -257,6 +268,10 @@ CacheBytes SequenceCache::bytes() const {
   const CacheLayout& layout = store_.layout;
   return {pages_.size() * layout.page_bytes, layout.ring_bytes, layout.state_bytes,
           saved_ ? layout.rollback_bytes : 0};
+}
+
+uint64_t SequenceCache::SharedBytes() const {
+  return static_cast<uint64_t>(CountShared(0)) * store_.layout.page_bytes;
 }
 
 int64_t SequenceCache::NumPages(int64_t tokens) const {

@@ -40,9 +40,11 @@ struct CacheBytes {
 // A fork makes more pages shared, so it also promises pages to the source.
 class SequenceCache {
  public:
-  // An empty sequence. Throws BackendError(LS_RESOURCE_EXHAUSTED) if the store has no room for its
-  // slot. `store` must outlive the sequence.
-  explicit SequenceCache(CacheStore& store);
+  // An empty sequence. `contents`: kUndefined if the caller will overwrite the whole slot. Throws
+  // BackendError(LS_RESOURCE_EXHAUSTED) if the store has no room for its slot. `store` must outlive
+  // the sequence.
+  explicit SequenceCache(CacheStore& store,
+                         SlotStore::Contents contents = SlotStore::Contents::kZero);
   ~SequenceCache();
 
   SequenceCache(const SequenceCache&) = delete;
@@ -78,6 +80,12 @@ class SequenceCache {
   void Abandon(int64_t position);
   bool failed() const { return failed_; }
 
+  // Adds a holder to the full pages [first, last) of the page table and returns their ids. The
+  // caller must Release each of them. If a reservation stands, promises pages in place of those
+  // that a rollback may write. Throws BackendError(LS_RESOURCE_EXHAUSTED). REQUIRES: last * the
+  // tokens of a page <= position.
+  std::vector<int32_t> SharePages(int64_t first, int64_t last);
+
   // Takes pages for the `tokens` tokens of an import; the caller then fills windows, states and
   // pages. REQUIRES: the sequence is empty. Throws BackendError(LS_RESOURCE_EXHAUSTED).
   void Occupy(int64_t tokens);
@@ -92,6 +100,8 @@ class SequenceCache {
   std::span<const int32_t> page_table() const { return pages_; }
   int32_t slot() const { return slot_; }
   CacheBytes bytes() const;
+  // Bytes of the pages that other sequences hold too. Looks at every page.
+  uint64_t SharedBytes() const;
   CacheStore& store() const { return store_; }
 
  private:
@@ -109,6 +119,10 @@ class SequenceCache {
   int64_t NumPages(int64_t tokens) const;
   // The first position that a step may write, now or after a rollback to the rollback point.
   int64_t FirstWritable() const;
+  // Promises the copies that become necessary when other holders get the pages [first, last): one
+  // for each page that a step may write and that is not shared yet. Does nothing without a
+  // reservation.
+  void PromiseCopies(int64_t first, int64_t last);
   // The number of held pages with other holders, counted from the page of `position` on.
   int64_t CountShared(int64_t position) const;
   bool IsFree(int64_t position) const;

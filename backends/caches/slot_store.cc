@@ -20,11 +20,11 @@ SlotStore::SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budge
   rollback_copies_.memory.SetPieceBytes(rollback_copies_.stride);
 }
 
-int32_t SlotStore::Pieces::Take() {
+IdPool::Taken SlotStore::Pieces::Take() {
   ids.Prepare(ids.num_taken() + 1);
-  const int32_t id = ids.Take();
-  memory.Unpoison(Offset(id), stride);
-  return id;
+  const IdPool::Taken taken = ids.Take();
+  memory.Unpoison(Offset(taken.id), stride);
+  return taken;
 }
 
 void SlotStore::Pieces::Give(int32_t id) {
@@ -45,17 +45,20 @@ void SlotStore::ReturnIdle(uint64_t bytes) {
   if (returned < bytes) live_.ReturnIdle(bytes - returned);
 }
 
-int32_t SlotStore::TakeLive() {
+int32_t SlotStore::TakeLive(Contents contents) {
   budget_.Require(layout_.ring_bytes + layout_.state_bytes, "a sequence's rings and states");
   if (layout_.slot_stride > 0 && live_.ids.num_taken() >= capacity_) {
     throw BackendError(LS_RESOURCE_EXHAUSTED,
                        "rings and states: all of " + std::to_string(capacity_) + " are in use");
   }
   rollback_copies_.ids.Prepare(live_.ids.num_taken() + 1);
-  const int32_t slot = live_.Take();
+  const auto [slot, was_idle] = live_.Take();
   budget_.Add(CacheKind::kRings, layout_.ring_bytes);
   budget_.Add(CacheKind::kStates, layout_.state_bytes);
-  Clear(slot);
+  // Memory that no sequence has used is zero.
+  if (contents == Contents::kZero && was_idle && live_.stride > 0) {
+    device_.Zero(data(slot), live_.stride);
+  }
   return slot;
 }
 
@@ -66,7 +69,7 @@ void SlotStore::GiveLive(int32_t slot) {
 }
 
 int32_t SlotStore::TakeRollbackCopy() {
-  const int32_t copy = rollback_copies_.Take();
+  const int32_t copy = rollback_copies_.Take().id;
   budget_.Add(CacheKind::kRollback, layout_.rollback_bytes);
   return copy;
 }

@@ -23,9 +23,11 @@ class SlotStore {
   // must outlive the store.
   SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budget, Device& device);
 
-  // Takes a live slot with zero states and undefined rings. Throws
+  // Takes a live slot. No byte of it is of another sequence: all are zero, unless `contents` says
+  // that the caller will overwrite all of them (CopyAll). Throws
   // BackendError(LS_RESOURCE_EXHAUSTED).
-  int32_t TakeLive();
+  enum class Contents { kZero, kUndefined };
+  int32_t TakeLive(Contents contents = Contents::kZero);
   void GiveLive(int32_t slot);
 
   // A slot that belongs to no sequence, for the padding rows of a step. These rows are at position
@@ -62,7 +64,7 @@ class SlotStore {
   struct Pieces {
     std::byte* data(int32_t id) const { return memory.data() + Offset(id); }
     size_t Offset(int32_t id) const { return static_cast<size_t>(id) * stride; }
-    int32_t Take();
+    IdPool::Taken Take();
     void Give(int32_t id);
     uint64_t idle_bytes() const { return ids.num_idle() * stride; }
     // Returns how many bytes were given back.

@@ -1,7 +1,8 @@
 // Exports and imports a sequence's memory.
 //
-// An export and an import visit the same arrays in the same order, by ForEachBlock and ForEachRun.
-// So the import reads the bytes that the export wrote. These two functions define the format.
+// An export and an import visit the same arrays in the same order, by ForEachArray and ForEachRun.
+// So the import reads the bytes that the export wrote. These two functions and cache_runs.h define
+// version 1 of the format.
 #include "backends/caches/snapshot.h"
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/caches/cache_runs.h"
 #include "backends/caches/crc32c.h"
 #include "backends/errors/device_failure.h"
 #include "backends/errors/error.h"
@@ -36,120 +38,33 @@ struct Header {
 };
 static_assert(sizeof(Header) == 40 && std::has_unique_object_representations_v<Header>);
 
-enum class Array : uint32_t {
-  kPagedKeys = 0,
-  kPagedValues = 1,
-  kRingKeys = 2,
-  kRingValues = 3,
-  kState = 4,
-  kPendingKeys = 5,
-  kPendingValues = 6,
-  kPendingGates = 7,
-};
-
 // Comes before a block's data. After the data comes a uint32 checksum of header and data.
 struct BlockHeader {
   uint32_t layer = 0;
-  Array array = Array::kPagedKeys;
+  CacheArray array = CacheArray::kPagedKeys;
   uint64_t size = 0;  // bytes of data
 };
 static_assert(sizeof(BlockHeader) == 16 && std::has_unique_object_representations_v<BlockHeader>);
 
-// Calls visit(data, size) for the used runs of [page][head][token], in that order. In int8 pages, a
-// head has a run with the numbers of its tokens and then a run with their scales.
+// Calls visit(data, size) for the runs of bytes of one array of one layer. Pages come in the order
+// of their tokens.
 template <typename Visit>
-void PagedRuns(const SequenceCache& cache, size_t layer, bool values, Visit&& visit) {
+void ForEachRun(const SequenceCache& cache, size_t layer, CacheArray array, Visit&& visit) {
   const CacheStore& store = cache.store();
-  const PagedLayout& paged = *store.layout.layers[layer].paged;
-  const DType type = store.layout.page_type;
-  const size_t row = static_cast<size_t>(paged.head_dim) * SizeOf(type);
-  const auto head_bytes = static_cast<size_t>(PagedHeadBytes(type, kPageTokens, paged.head_dim));
-  const int32_t num_heads = values ? paged.num_value_heads() : paged.num_kv_heads;
+  const bool values = array == CacheArray::kPagedValues;
+  if (!values && array != CacheArray::kPagedKeys) {
+    std::byte* slot = store.slots.data(cache.slot());
+    return ForEachSlotRun(store.layout, layer, array, slot, cache.position(), visit);
+  }
   int64_t left = cache.position();
   for (const int32_t page : cache.page_table()) {
     std::byte* data = values ? store.pages.values(layer, page) : store.pages.keys(layer, page);
-    const size_t tokens = static_cast<size_t>(std::min<int64_t>(left, kPageTokens));
-    for (int32_t head = 0; head < num_heads; ++head) {
-      std::byte* rows = data + static_cast<size_t>(head) * head_bytes;
-      visit(rows, tokens * row);
-      if (type == DType::kI8) visit(rows + kPageTokens * row, tokens * sizeof(BF16));
-    }
+    ForEachPageRun(store.layout, layer, values, data, std::min<int64_t>(left, kPageTokens), visit);
     left -= kPageTokens;
   }
 }
 
-// Visits the window before the position: [head][token], tokens in ascending order. A head has at
-// most two runs.
-template <typename Visit>
-void RingRuns(const SequenceCache& cache, const RingLayout& ring, bool values, Visit&& visit) {
-  const CacheStore& store = cache.store();
-  const size_t row = static_cast<size_t>(ring.head_dim) * SizeOf(store.layout.ring_type);
-  std::byte* data = store.slots.data(cache.slot()) + (values ? ring.values : ring.keys);
-  const int32_t num_heads = values ? ring.num_value_heads() : ring.num_kv_heads;
-  for (int32_t head = 0; head < num_heads; ++head) {
-    int64_t token = std::max<int64_t>(cache.position() - ring.window, 0);
-    while (token < cache.position()) {
-      const int64_t at = token % ring.slots;
-      const int64_t tokens = std::min(cache.position() - token, ring.slots - at);
-      visit(data + static_cast<size_t>(head * ring.slots + at) * row,
-            static_cast<size_t>(tokens) * row);
-      token += tokens;
-    }
-  }
-}
-
-// Calls visit(data, size) for the runs of bytes of one array of one layer.
-template <typename Visit>
-void ForEachRun(const SequenceCache& cache, size_t layer, Array array, Visit&& visit) {
-  const LayerCacheLayout& layout = cache.store().layout.layers[layer];
-  std::byte* slot = cache.store().slots.data(cache.slot());
-  const size_t pending = static_cast<size_t>(cache.position() % kPrefillGrid);
-  const auto f32 = [&](int64_t offset, int64_t elements) {
-    visit(slot + offset, static_cast<size_t>(elements) * sizeof(float));
-  };
-  switch (array) {
-    case Array::kPagedKeys:
-      return PagedRuns(cache, layer, /*values=*/false, visit);
-    case Array::kPagedValues:
-      return PagedRuns(cache, layer, /*values=*/true, visit);
-    case Array::kRingKeys:
-      return RingRuns(cache, *layout.ring, /*values=*/false, visit);
-    case Array::kRingValues:
-      return RingRuns(cache, *layout.ring, /*values=*/true, visit);
-    case Array::kState:
-      return f32(layout.recurrent->state, layout.recurrent->state_elements());
-    case Array::kPendingKeys:
-      return f32(layout.recurrent->keys, layout.recurrent->key_row() * pending);
-    case Array::kPendingValues:
-      return f32(layout.recurrent->values, layout.recurrent->value_row() * pending);
-    case Array::kPendingGates:
-      return f32(layout.recurrent->gates, layout.recurrent->gate_row() * pending);
-  }
-}
-
-// Calls visit(layer, array) for every block of a snapshot, in order.
-template <typename Visit>
-void ForEachBlock(const CacheLayout& layout, Visit&& visit) {
-  for (size_t i = 0; i < layout.layers.size(); ++i) {
-    const LayerCacheLayout& layer = layout.layers[i];
-    if (layer.paged) {
-      visit(i, Array::kPagedKeys);
-      visit(i, Array::kPagedValues);
-    }
-    if (layer.ring) {
-      visit(i, Array::kRingKeys);
-      visit(i, Array::kRingValues);
-    }
-    if (layer.recurrent) {
-      visit(i, Array::kState);
-      visit(i, Array::kPendingKeys);
-      visit(i, Array::kPendingValues);
-      if (layer.recurrent->gated) visit(i, Array::kPendingGates);
-    }
-  }
-}
-
-BlockHeader MakeBlockHeader(const SequenceCache& cache, size_t layer, Array array) {
+BlockHeader MakeBlockHeader(const SequenceCache& cache, size_t layer, CacheArray array) {
   BlockHeader header{static_cast<uint32_t>(layer), array, 0};
   ForEachRun(cache, layer, array, [&](const std::byte*, size_t size) { header.size += size; });
   return header;
@@ -157,7 +72,7 @@ BlockHeader MakeBlockHeader(const SequenceCache& cache, size_t layer, Array arra
 
 uint32_t NumBlocks(const CacheLayout& layout) {
   uint32_t count = 0;
-  ForEachBlock(layout, [&](size_t, Array) { ++count; });
+  ForEachArray(layout, [&](size_t, CacheArray) { ++count; });
   return count;
 }
 
@@ -322,7 +237,7 @@ void ExportSequence(const SequenceCache& cache, uint64_t fingerprint, const ls_w
   header.crc = ChecksumOf(header);
   output.Write(&header, sizeof(header));
   output.Restart();
-  ForEachBlock(layout, [&](size_t layer, Array array) {
+  ForEachArray(layout, [&](size_t layer, CacheArray array) {
     const BlockHeader block = MakeBlockHeader(cache, layer, array);
     output.Write(&block, sizeof(block));
     ForEachRun(cache, layer, array,
@@ -341,7 +256,7 @@ std::unique_ptr<SequenceCache> ImportSequence(CacheStore& store, uint64_t finger
 
   auto cache = std::make_unique<SequenceCache>(store);
   cache->Occupy(static_cast<int64_t>(header.position));
-  ForEachBlock(store.layout, [&](size_t layer, Array array) {
+  ForEachArray(store.layout, [&](size_t layer, CacheArray array) {
     const BlockHeader expected = MakeBlockHeader(*cache, layer, array);
     BlockHeader block;
     input.Read(&block, sizeof(block));

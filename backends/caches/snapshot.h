@@ -1,5 +1,5 @@
-// Writes a sequence's memory as a stream of bytes and reads it back. The format is described in
-// docs/snapshot-format.md.
+// Writes a sequence's memory as a stream of bytes and reads it back: version 1 of the format in
+// docs/snapshots.md.
 #ifndef LONGSTREAM_BACKENDS_CACHES_SNAPSHOT_H_
 #define LONGSTREAM_BACKENDS_CACHES_SNAPSHOT_H_
 

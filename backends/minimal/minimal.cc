@@ -2,9 +2,11 @@
 // docs/plugin-abi.md, whose sections have the same numbers. It does what every backend does: open a
 // directory, account for memory, keep what sequences remember, and run batches. Tests of the
 // service use it in place of a real backend.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
@@ -27,10 +29,10 @@ using longstream::toy::Settings;
 using longstream::toy::Snapshot;
 using longstream::toy::State;
 
-constexpr uint64_t kCapabilities =
-    LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE | LS_CAP_IN_FLIGHT_TOKENS | LS_CAP_SET_BUDGET;
+constexpr uint64_t kCapabilities = LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE |
+                                   LS_CAP_IN_FLIGHT_TOKENS | LS_CAP_SET_BUDGET | LS_CAP_SEGMENTS;
 
-// ---------------------------------------------------------------- 1. The two handles
+// ---------------------------------------------------------------- 1. The handles
 
 // A sequence of this model remembers one State. Other backends keep pages, rings or matrices.
 struct ls_sequence {
@@ -43,6 +45,16 @@ struct ls_sequence {
   bool failed = false;           // refuses tokens until the host truncates it
   int32_t sampled = -1;  // the token that ticket `sampled_by` sampled; for LS_TOKEN_FROM_PREVIOUS
   uint64_t sampled_by = 0;
+};
+
+// A snapshot is one fixed block: this model has no pages, so it has no spans.
+struct ls_snapshot {
+  Snapshot block;
+  size_t read = 0;  // bytes of `block` that the host has read
+};
+
+struct ls_import {
+  longstream::toy::PartialSnapshot block;
 };
 
 struct ls_model {
@@ -253,13 +265,18 @@ ls_code Bytes(const ls_model*, const ls_sequence* sequence, ls_sequence_bytes* b
 
 // ---------------------------------------------------------------- 4. Snapshots
 
+Snapshot SnapshotOf(const ls_model& model, const ls_sequence& sequence) {
+  RequireSound(sequence);
+  Snapshot snapshot;
+  snapshot.fingerprint = model.fingerprint;
+  snapshot.state = sequence.state;
+  snapshot.checksum = longstream::toy::Checksum(snapshot);
+  return snapshot;
+}
+
 ls_code Export(ls_model* model, ls_sequence* sequence, const ls_writer* writer, ls_error error) {
   return Guarded(error, [&] {
-    RequireSound(*sequence);
-    Snapshot snapshot;
-    snapshot.fingerprint = model->fingerprint;
-    snapshot.state = sequence->state;
-    snapshot.checksum = longstream::toy::Checksum(snapshot);
+    const Snapshot snapshot = SnapshotOf(*model, *sequence);
     Require(writer->write(writer->context, &snapshot, sizeof(snapshot)) == 0, LS_UNAVAILABLE,
             "the host's writer has failed");
   });
@@ -278,6 +295,63 @@ ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence,
             LS_FAILED_PRECONDITION, "the snapshot is of another model");
     *sequence = NewSequence(*model, snapshot.state);
   });
+}
+
+ls_code SnapshotBegin(ls_model* model, ls_sequence* sequence, uint64_t from, ls_snapshot** snapshot,
+                      ls_snapshot_info* info, ls_error error) {
+  return Guarded(error, [&] {
+    Require(from <= sequence->state.position, LS_INVALID_ARGUMENT,
+            "from: expected at most the position, " + std::to_string(sequence->state.position) +
+                ", found " + std::to_string(from));
+    auto begun = std::make_unique<ls_snapshot>(ls_snapshot{SnapshotOf(*model, *sequence)});
+    longstream::Fill(info, {0, from, from, 0, sizeof(Snapshot), sequence->state.position});
+    *snapshot = begun.release();
+  });
+}
+
+ls_code SnapshotRead(ls_snapshot* snapshot, int32_t segment, void* data, size_t capacity,
+                     size_t* size, ls_error error) {
+  return Guarded(error, [&] {
+    longstream::RequireSegment(segment);
+    const size_t left = segment == LS_SEGMENT_FIXED ? sizeof(Snapshot) - snapshot->read : 0;
+    *size = std::min(capacity, left);
+    if (*size == 0) return;
+    std::memcpy(data, reinterpret_cast<const char*>(&snapshot->block) + snapshot->read, *size);
+    snapshot->read += *size;
+  });
+}
+
+void SnapshotFree(ls_model*, ls_snapshot* snapshot) { delete snapshot; }
+
+ls_code ImportBegin(ls_model* model, uint64_t position, ls_import** import, ls_error error) {
+  return Guarded(error, [&] {
+    Require(position <= model->settings.context_limit, LS_INVALID_ARGUMENT,
+            "position: expected at most the context limit, " +
+                std::to_string(model->settings.context_limit) + ", found " +
+                std::to_string(position));
+    auto begun = std::make_unique<ls_import>(ls_import{{model->fingerprint, position}});
+    Charge(*model, model->states);
+    *import = begun.release();
+  });
+}
+
+ls_code ImportWrite(ls_import* import, const void* data, size_t size, ls_error error) {
+  return Guarded(error, [&] { import->block.Add(static_cast<const char*>(data), size); });
+}
+
+ls_code ImportAttach(ls_model*, ls_import* import, ls_sequence** sequence, ls_error error) {
+  return Guarded(error, [&] {
+    auto attached = std::make_unique<ls_sequence>();
+    attached->state = import->block.CompleteState();
+    attached->reserved_end = attached->state.position;
+    *sequence = attached.release();  // the import's bytes of the budget are now the sequence's
+    delete import;
+  });
+}
+
+void ImportFree(ls_model* model, ls_import* import) {
+  model->states -= sizeof(State);
+  delete import;
 }
 
 // ---------------------------------------------------------------- 5. Steps
@@ -384,6 +458,13 @@ constexpr ls_backend kBackend = {
     .submit = Submit,
     .wait = Wait,
     .model_set_budget = SetBudget,
+    .snapshot_begin = SnapshotBegin,
+    .snapshot_read = SnapshotRead,
+    .snapshot_free = SnapshotFree,
+    .import_begin = ImportBegin,
+    .import_write = ImportWrite,
+    .import_attach = ImportAttach,
+    .import_free = ImportFree,
 };
 
 }  // namespace

@@ -4,8 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <string>
 #include <type_traits>
 
+#include "backends/api/plugin.h"
 #include "backends/minimal/toy_model.h"
 
 namespace longstream::toy {
@@ -31,6 +34,52 @@ inline uint64_t Checksum(const Snapshot& snapshot) {
 inline bool IsDamaged(const Snapshot& snapshot) {
   return snapshot.magic != Snapshot{}.magic || snapshot.checksum != Checksum(snapshot);
 }
+
+// A snapshot that arrives in pieces.
+class PartialSnapshot {
+ public:
+  // The model and the position of the snapshot that is expected.
+  PartialSnapshot(uint64_t fingerprint, uint64_t position)
+      : fingerprint_(fingerprint), position_(position) {}
+
+  // Throws Failure, then and ever after.
+  void Add(const char* data, size_t size) {
+    try {
+      Append(data, size);
+    } catch (const Failure& failure) {
+      failure_ = failure;
+      throw;
+    }
+  }
+
+  // Throws Failure if bytes are missing or an Add has failed.
+  const State& CompleteState() const {
+    if (failure_.code != LS_OK) throw Failure(failure_);
+    Require(size_ == sizeof(Snapshot), LS_DATA_LOSS, "the fixed block ends early");
+    return snapshot_.state;
+  }
+
+ private:
+  void Append(const char* data, size_t size) {
+    if (failure_.code != LS_OK) throw Failure(failure_);
+    Require(size <= sizeof(Snapshot) - size_, LS_DATA_LOSS, "bytes behind the fixed block");
+    if (size > 0) std::memcpy(reinterpret_cast<char*>(&snapshot_) + size_, data, size);
+    size_ += size;
+    if (size_ < sizeof(Snapshot)) return;
+    Require(!IsDamaged(snapshot_), LS_DATA_LOSS, "the segment is damaged: its checksum is wrong");
+    Require(snapshot_.fingerprint == fingerprint_, LS_FAILED_PRECONDITION,
+            "the segment is of another model");
+    Require(snapshot_.state.position == position_, LS_INVALID_ARGUMENT,
+            "the fixed block is of position " + std::to_string(snapshot_.state.position) +
+                ", expected " + std::to_string(position_));
+  }
+
+  const uint64_t fingerprint_;
+  const uint64_t position_;
+  Snapshot snapshot_;
+  size_t size_ = 0;  // bytes of snapshot_ so far
+  Failure failure_{LS_OK, ""};
+};
 
 }  // namespace longstream::toy
 

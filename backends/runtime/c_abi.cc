@@ -143,7 +143,10 @@ uint64_t Position(const ls_sequence* sequence) {
 
 ls_code Bytes(const ls_model*, const ls_sequence* sequence, ls_sequence_bytes* bytes) {
   const CacheBytes held = sequence->cache->bytes();
-  Fill(bytes, ls_sequence_bytes{0, held.pages, held.rings, held.states, held.rollback});
+  // Shared pages are counted only if the caller asks for them, because that looks at every page.
+  const bool wants_shared = bytes->struct_size >= sizeof(ls_sequence_bytes);
+  Fill(bytes, ls_sequence_bytes{0, held.pages, held.rings, held.states, held.rollback,
+                                wants_shared ? sequence->cache->SharedBytes() : 0});
   return LS_OK;
 }
 
@@ -170,6 +173,43 @@ ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_erro
 ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error error) {
   return Barrier(error, [&] { *results = model->model->Wait(ticket); });
 }
+
+ls_code SnapshotBegin(ls_model* model, ls_sequence* sequence, uint64_t from, ls_snapshot** snapshot,
+                      ls_snapshot_info* info, ls_error error) {
+  return Barrier(error, [&] {
+    std::unique_ptr<ls_snapshot> begun = model->model->BeginSnapshot(*sequence, from);
+    Fill(info, begun->caches.info());
+    *snapshot = begun.release();
+  });
+}
+
+ls_code SnapshotRead(ls_snapshot* snapshot, int32_t segment, void* data, size_t capacity,
+                     size_t* size, ls_error error) {
+  return Barrier(error, [&] {
+    RequireSegment(segment);
+    *size = snapshot->caches.Read(static_cast<SegmentKind>(segment),
+                                  {static_cast<std::byte*>(data), capacity});
+  });
+}
+
+void SnapshotFree(ls_model*, ls_snapshot* snapshot) { delete snapshot; }
+
+ls_code ImportBegin(ls_model* model, uint64_t position, ls_import** import, ls_error error) {
+  return Barrier(error, [&] { *import = model->model->BeginImport(position).release(); });
+}
+
+ls_code ImportWrite(ls_import* import, const void* data, size_t size, ls_error error) {
+  return Barrier(error, [&] { import->caches.Write({static_cast<const std::byte*>(data), size}); });
+}
+
+ls_code ImportAttach(ls_model* model, ls_import* import, ls_sequence** sequence, ls_error error) {
+  return Barrier(error, [&] {
+    *sequence = model->model->Attach(*import).release();
+    delete import;
+  });
+}
+
+void ImportFree(ls_model*, ls_import* import) { delete import; }
 
 uint64_t Capabilities() {
   // The pools of a device that runs beside the host are allocated with the size of the budget.
@@ -203,6 +243,13 @@ const ls_backend& Table() {
       .submit = Submit,
       .wait = Wait,
       .model_set_budget = SetBudget,
+      .snapshot_begin = SnapshotBegin,
+      .snapshot_read = SnapshotRead,
+      .snapshot_free = SnapshotFree,
+      .import_begin = ImportBegin,
+      .import_write = ImportWrite,
+      .import_attach = ImportAttach,
+      .import_free = ImportFree,
   };
   return table;
 }

@@ -23,15 +23,16 @@ struct DecodeBucket {
   }
 };
 
-// Powers of two up to 16. From 16 on, one more row costs time, so the sizes are only 8 and then 16
-// apart.
-inline constexpr int32_t kBucketRows[] = {1, 2, 4, 8, 16, 24, 32, 48, 64};
+// Powers of two up to 16. From 16 on, one more row costs time, so the sizes are only 8, then 16 and
+// then 32 apart.
+inline constexpr int32_t kBucketRows[] = {1,  2,  4,   8,   16,  24,  32, 48,
+                                          64, 96, 128, 160, 192, 224, 256};
 
 // The smallest bucket that holds the rows. Attention cuts a row's keys into parts. For a bucket it
 // launches at most twice as many parts as the longest row has; blocks of parts that a row does not
 // have do nothing.
 //
-// `last_position` is the last position of the model. REQUIRES: num_rows <= most_rows <= 64,
+// `last_position` is the last position of the model. REQUIRES: num_rows <= most_rows <= 256,
 // max_position <= last_position.
 inline DecodeBucket DecodeBucketFor(int32_t num_rows, int64_t max_position, int32_t most_rows,
                                     int64_t last_position) {

@@ -4,20 +4,15 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "backends/api/plugin.h"
 #include "backends/caches/snapshot.h"
-#include "backends/checkpoint/config.h"
-#include "backends/checkpoint/load_options.h"
-#include "backends/checkpoint/safetensors.h"
 #include "backends/errors/device_failure.h"
 #include "backends/errors/error.h"
 #include "backends/model/layers.h"
-#include "backends/packing/load_weights.h"
 #include "backends/runtime/decode_bucket.h"
 
 namespace longstream {
@@ -67,24 +62,6 @@ void CheckBudget(const CacheStore& caches, int64_t context_limit) {
   CheckHoldsASequence(layout, caches.budget.limit());
 }
 
-// Refuses sizes that the decoder's ops do not serve, before the first step would.
-void CheckServed(const ModelSpec& spec, const Config& config) {
-  const std::optional<TooWideHead> head = FindTooWideHead(spec);
-  if (!head) return;
-  config.Unsupported(head->mixer.gau ? "gau_key_dim" : "head_dim",
-                     "must be at most " + std::to_string(head->most) +
-                         " in attention layers, found " + std::to_string(head->mixer.head_dim));
-}
-
-// Refuses options that the ops do not serve.
-void CheckServed(const LoadOptions& options, const OpTable& ops) {
-  if (ops.int8_pages || options.CacheType(DType::kF32) != DType::kI8) return;
-  throw BackendError(LS_UNIMPLEMENTED,
-                     "options: cache: int8 is served on the CPU only, expected auto, f32, f16 or "
-                     "bf16 with the ops " +
-                         std::string(ops.name));
-}
-
 }  // namespace
 
 Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTable& ops,
@@ -103,6 +80,7 @@ Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTab
           Ticket(device, limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary),
           Ticket(device, limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary)},
       caches_(layout_, CacheBudget(layout_, limits, spec_.context_limit, device), device),
+      snapshot_memory_(caches_),
       description_(spec_, weights_, layout_, ops),
       batch_check_(limits.max_batch_sequences, limits.max_batch_tokens,
                    static_cast<int32_t>(spec_.vocabulary), kCapabilities) {
@@ -172,15 +150,14 @@ uint64_t Model::Truncate(ls_sequence& sequence, uint64_t position) {
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
   const int64_t restored =
       sequence.cache->Truncate(static_cast<int64_t>(std::min(position, kMost)));
-  RebuildNearRings(sequence);
+  RebuildNearRings(*sequence.cache);
   return static_cast<uint64_t>(restored);
 }
 
-void Model::RebuildNearRings(ls_sequence& sequence) {
-  const OpStatus status = decoder_.RebuildNearRings(*sequence.cache);
+void Model::RebuildNearRings(SequenceCache& cache) {
+  const OpStatus status = decoder_.RebuildNearRings(cache);
   if (status == OpStatus::kOk) return;
-  sequence.cache->Abandon(
-      sequence.cache->position());  // no step may read the rings; the next Truncate tries again
+  cache.Abandon(cache.position());  // no step may read the rings; the next Truncate tries again
   RequireDone(status, "near rings");
 }
 
@@ -191,8 +168,26 @@ void Model::Export(const ls_sequence& sequence, const ls_writer& writer) const {
 std::unique_ptr<ls_sequence> Model::Import(const ls_reader& reader) {
   auto sequence = std::make_unique<ls_sequence>(
       ImportSequence(caches_, info().fingerprint, spec_.context_limit, reader));
-  RebuildNearRings(*sequence);
+  RebuildNearRings(*sequence->cache);
   return sequence;
+}
+
+std::unique_ptr<ls_snapshot> Model::BeginSnapshot(ls_sequence& sequence, uint64_t from) {
+  return std::make_unique<ls_snapshot>(*sequence.cache, from, info().fingerprint, snapshot_memory_);
+}
+
+std::unique_ptr<ls_import> Model::BeginImport(uint64_t position) {
+  Require(position <= info().context_limit, LS_INVALID_ARGUMENT,
+          "position: expected at most the context limit, " + std::to_string(info().context_limit) +
+              ", found " + std::to_string(position));
+  return std::make_unique<ls_import>(static_cast<int64_t>(position), info().fingerprint,
+                                     spec_.context_limit, snapshot_memory_);
+}
+
+std::unique_ptr<ls_sequence> Model::Attach(ls_import& import) {
+  import.caches.RequireComplete();
+  RebuildNearRings(import.caches.cache());
+  return std::make_unique<ls_sequence>(import.caches.Take());
 }
 
 void Model::CheckBatch(const ls_batch& batch) {
@@ -264,7 +259,7 @@ OpStatus Model::RunStep(const ls_batch& batch, Ticket& ticket) {
   const int32_t num_rows = rows_.num_rows();
   const auto most_rows =
       static_cast<int32_t>(std::min({limits_.max_batch_tokens, limits_.max_batch_sequences,
-                                     static_cast<uint32_t>(StepOutputs::kBlockRows)}));
+                                     static_cast<uint32_t>(outputs_.block_rows())}));
   const bool repeats = !device_.host_memory() && num_rows <= most_rows &&
                        rows_.num_decode_rows() == num_rows && ticket.num_sampled() == num_rows;
   DecodeBucket bucket;
@@ -311,31 +306,6 @@ ls_results Model::Wait(uint64_t number) {
     }
   }
   return ticket.results();
-}
-
-std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
-                                 const ls_model_options& options, const OpTable& ops,
-                                 Device& device) {
-  const Executor executor{options.host->context, options.host->num_threads,
-                          options.host->parallel_run};
-  const LoadOptions load_options(options.options);
-  CheckServed(load_options, ops);
-  Config config(options.directory);
-  config.Remove(load_options.ignore_keys());
-  ModelSpec spec = definition.plan(config, load_options);
-  CheckServed(spec, config);
-  const auto write = [host = options.host](int32_t severity, const std::string& sentence) {
-    if (host->log != nullptr) host->log(host->context, severity, sentence.c_str());
-  };
-  for (const std::string& warning : config.warnings()) write(/*severity=*/2, warning);
-  const auto log = [&write](const std::string& sentence) { write(/*severity=*/1, sentence); };
-  ModelWeights weights =
-      LoadWeights(spec, Checkpoint(options.directory), load_options, ops, executor, device, log);
-  const DType cache_type = load_options.CacheType(weights.layers[0].mixer.in.type);
-  return std::make_unique<Model>(std::move(spec), std::move(weights), cache_type, ops, executor,
-                                 ModelLimits{options.cache_bytes_budget, options.max_batch_tokens,
-                                             options.max_batch_sequences},
-                                 device);
 }
 
 }  // namespace longstream

@@ -11,10 +11,12 @@
 #include "backends/api/backend.h"
 #include "backends/api/plugin.h"
 #include "backends/caches/cache_store.h"
+#include "backends/caches/segments/snapshot_memory.h"
 #include "backends/model/decoder.h"
 #include "backends/model/step/step_rows.h"
 #include "backends/runtime/definition.h"
 #include "backends/runtime/model_description.h"
+#include "backends/runtime/segments.h"
 #include "backends/runtime/sequence.h"
 #include "backends/runtime/step_outputs.h"
 #include "backends/runtime/ticket.h"
@@ -28,7 +30,8 @@ namespace longstream {
 
 // The capabilities of every backend built on this layer, on any device (ls_backend.capabilities).
 inline constexpr uint64_t kCapabilities = LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE |
-                                          LS_CAP_QUANTISED_WEIGHTS | LS_CAP_IN_FLIGHT_TOKENS;
+                                          LS_CAP_QUANTISED_WEIGHTS | LS_CAP_IN_FLIGHT_TOKENS |
+                                          LS_CAP_SEGMENTS;
 
 struct ModelLimits {
   uint64_t cache_bytes_budget = 0;  // 0: the machine's memory
@@ -40,7 +43,8 @@ struct ModelLimits {
 // same codes, thrown as Failure (plugin.h) or BackendError. Submit starts a step on the device; in
 // the host's memory it runs the whole step. Wait waits for it.
 //
-// Used by one thread at a time; any thread may call info and memory at any time.
+// Used by one thread at a time; any thread may call info and memory at any time. Another thread may
+// read snapshots and write imports meanwhile.
 class Model {
  public:
   // Throws BackendError: LS_INVALID_ARGUMENT if the budget does not hold one sequence of one token,
@@ -67,6 +71,10 @@ class Model {
   uint64_t Truncate(ls_sequence& sequence, uint64_t position);
   void Export(const ls_sequence& sequence, const ls_writer& writer) const;
   std::unique_ptr<ls_sequence> Import(const ls_reader& reader);
+  std::unique_ptr<ls_snapshot> BeginSnapshot(ls_sequence& sequence, uint64_t from);
+  std::unique_ptr<ls_import> BeginImport(uint64_t position);
+  // Leaves the import empty, to be destroyed. If it throws, the import stays as it was.
+  std::unique_ptr<ls_sequence> Attach(ls_import& import);
 
   uint64_t Submit(const ls_batch& batch);
   ls_results Wait(uint64_t ticket);
@@ -81,7 +89,7 @@ class Model {
   // The forward pass, then the head and sampling of the first block.
   OpStatus ForwardAndDraw();
   Ticket& TicketOf(uint64_t number) { return tickets_[number % tickets_.size()]; }
-  void RebuildNearRings(ls_sequence& sequence);
+  void RebuildNearRings(SequenceCache& cache);
   void PreparePageTables(int64_t tokens);
 
   Device& device_;
@@ -94,6 +102,7 @@ class Model {
   StepOutputs outputs_;
   std::array<Ticket, kMaxStepsInFlight> tickets_;
   CacheStore caches_;  // after the members above: it takes from the memory that they leave
+  SnapshotMemoryPool snapshot_memory_;
   const ModelDescription description_;
   BatchCheck batch_check_;
   // Pages per sequence for which rows_ has room. Atomic, because memory reads it.

@@ -11,6 +11,14 @@ size_t LogitBytes(size_t rows, int64_t vocabulary) {
   return rows * static_cast<size_t>(vocabulary) * sizeof(float);
 }
 
+int32_t BlockRows(Device& device, int64_t max_rows, int64_t max_sequences) {
+  const int64_t most = device.host_memory()
+                           ? StepOutputs::kBlockRows
+                           : std::clamp<int64_t>(max_sequences, StepOutputs::kBlockRows,
+                                                 StepOutputs::kMostDeviceRows);
+  return static_cast<int32_t>(std::min(most, max_rows));
+}
+
 // Appends items of the ABI's type as items of the op's type, which has the same layout.
 template <typename To, typename From>
 void Append(std::vector<To>* to, const From* from, uint32_t count) {
@@ -27,18 +35,21 @@ StepOutputs::StepOutputs(Decoder& decoder, const OpTable& ops, Device& device,
       device_(device),
       executor_(executor),
       vocabulary_(vocabulary),
+      block_rows_(BlockRows(device, max_rows, max_sequences)),
       arguments_(device),
       lists_(device) {
   const auto rows = static_cast<size_t>(max_rows);
   const auto sequences = static_cast<size_t>(max_sequences);
-  const int64_t block = std::min<int64_t>(kBlockRows, max_rows);
-  workspace_offset_ = (LogitBytes(static_cast<size_t>(block), vocabulary) + 63) / 64 * 64;
-  scratch_ = DeviceMemory(
-      device, workspace_offset_ + SampleWorkspace(std::min(block, max_sequences), vocabulary),
-      "logits");
+  const auto block = static_cast<size_t>(block_rows_);
+  workspace_offset_ = (LogitBytes(block, vocabulary) + 63) / 64 * 64;
+  scratch_ =
+      DeviceMemory(device,
+                   workspace_offset_ +
+                       SampleWorkspace(std::min<int64_t>(block_rows_, max_sequences), vocabulary),
+                   "logits");
   results_ = DeviceMemory(device, OutputLayout(sequences, rows, rows, LS_MAX_TOP).size,
                           "results of a step");
-  blocks_.reserve((rows + kBlockRows - 1) / kBlockRows);
+  blocks_.reserve((rows + block - 1) / block);
   rows_.reserve(rows);
   sampling_.reserve(sequences);
   scores_.reserve(rows);
@@ -79,7 +90,7 @@ void StepOutputs::DivideIntoBlocks(const std::vector<LogitRow>& logit_rows) {
   Range sampled;
   Range scored;
   for (const LogitRow& row : logit_rows) {
-    if (rows_.size() % kBlockRows == 0) {
+    if (rows_.size() % static_cast<size_t>(block_rows_) == 0) {
       blocks_.push_back({{rows_.size(), 0},
                          {sampled.begin + sampled.count, 0},
                          {scored.begin + scored.count, 0}});
@@ -116,7 +127,7 @@ void StepOutputs::DescribeRows(const ls_batch& batch, const Ticket& ticket) {
   for (size_t i = 0; i < ticket.logit_rows().size(); ++i) {
     const LogitRow& row = ticket.logit_rows()[i];
     const ls_batch_entry& entry = batch.entries[row.entry];
-    const auto row_of_block = static_cast<int32_t>(i % kBlockRows);
+    const auto row_of_block = static_cast<int32_t>(i % static_cast<size_t>(block_rows_));
     if (row.sampled >= 0) {
       const ls_sampling& sampling = *entry.sampling;
       sampling_.push_back({.row = row_of_block,

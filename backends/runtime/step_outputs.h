@@ -22,11 +22,15 @@ namespace longstream {
 class StepOutputs {
  public:
   // How many rows of logits the head computes at a time. So many rows share one read of the head's
-  // weights, and scoring a long text needs no memory for the logits of the whole text.
+  // weights, and scoring a long text needs no memory for the logits of the whole text. On a device
+  // of its own, all sequences of a step share one read, up to kMostDeviceRows of them.
   static constexpr int32_t kBlockRows = 64;
+  static constexpr int32_t kMostDeviceRows = 256;
 
   StepOutputs(Decoder& decoder, const OpTable& ops, Device& device, const Executor& executor,
               int64_t vocabulary, int64_t max_rows, int64_t max_sequences);
+
+  int32_t block_rows() const { return block_rows_; }
 
   // The last step's tokens, indexed by LogitRow::sampled, in device memory. They are valid until
   // Draw replaces them. -1: sampling drew no token.
@@ -83,6 +87,7 @@ class StepOutputs {
   Device& device_;
   const Executor executor_;
   const int64_t vocabulary_;
+  const int32_t block_rows_;
   DeviceMemory scratch_;         // logits of a block, workspace of sampling
   size_t workspace_offset_ = 0;  // in scratch_
   DeviceMemory results_;         // laid out as OutputLayout

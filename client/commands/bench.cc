@@ -170,16 +170,16 @@ void AddBench(CLI::App* app, const Global* global) {
   CLI::App* command = app->add_subcommand("bench", "Measure latency and throughput under load");
   command->add_option("-m,--model", options->model, "model name; empty: the server's only model");
   command->add_option("--streams", options->streams, "requests at the same time")
-      ->check(CLI::Range(1, 4096))
+      ->check(WholeNumber(1, 4096))
       ->capture_default_str();
   command->add_option("--requests", options->requests, "total number of requests")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(WholeNumber(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--prompt-tokens", options->prompt_tokens, "random ids per prompt")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(WholeNumber(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--output-tokens", options->output_tokens, "tokens generated per request")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(WholeNumber(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--seed", options->seed, "seed of prompts and sampling")
       ->check(WholeNumber())
@@ -187,7 +187,7 @@ void AddBench(CLI::App* app, const Global* global) {
   command
       ->add_option("-t,--temperature", options->temperature,
                    "sampling temperature; 0: the most probable token")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(Number(0.0, 100.0))
       ->capture_default_str();
   command->add_flag(
       "--times", options->times,

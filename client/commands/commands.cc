@@ -3,32 +3,92 @@
 
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 
 namespace longstream::client {
 namespace {
-
-std::string CheckWholeNumber(const std::string& text) {
-  uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && stop == end) return "";
-  return text + " is not a whole number below 2^64";
-}
 
 std::string CheckServerAddress(const std::string& text) {
   const bool blank = text.find_first_not_of(" \t\r\n") == std::string::npos;
   return blank ? "an empty address; expected host:port, such as 127.0.0.1:50051" : "";
 }
 
+// Without one of the options, the variables count, the first before the second.
+ChannelSecurity WithTokenOfEnvironment(ChannelSecurity security) {
+  if (!security.token.empty() || !security.token_file.empty()) return security;
+  constexpr const char* kToken = "LONGSTREAM_TOKEN";
+  const auto value = [](const char* name) {
+    const char* const text = std::getenv(name);
+    return std::string(text == nullptr ? "" : text);
+  };
+  security.token = value(kToken);
+  security.token_origin = kToken;
+  if (security.token.empty()) security.token_file = value("LONGSTREAM_TOKEN_FILE");
+  return security;
+}
+
 }  // namespace
 
 CLI::Validator ServerAddress() { return {CheckServerAddress, ""}; }
 
-CLI::Validator WholeNumber() { return {CheckWholeNumber, ""}; }
+CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
+  return {[least, most](const std::string& text) {
+            uint64_t number = 0;
+            const char* end = text.data() + text.size();
+            const auto [stop, error] = std::from_chars(text.data(), end, number);
+            const bool is_decimal =
+                error == std::errc() && stop == end && (text.size() == 1 || text.front() != '0');
+            if (is_decimal && number >= least && number <= most) return std::string();
+            return "expected a whole number from " + std::to_string(least) + " to " +
+                   std::to_string(most) + ", found '" + text + "'";
+          },
+          ""};
+}
+
+CLI::Validator Number(double least, double most) {
+  return {[least, most](const std::string& text) {
+            double number = 0;
+            // This is false for NaN, too.
+            const bool is_in_range =
+                CLI::detail::lexical_cast(text, number) && number >= least && number <= most;
+            if (is_in_range) return std::string();
+            std::ostringstream error;
+            error << "expected a number from " << least << " to " << most << ", found '" << text
+                  << "'";
+            return error.str();
+          },
+          ""};
+}
+
+void AddSecurityOptions(CLI::App* app, ChannelSecurity* security) {
+  app->add_flag("--tls", security->tls, "use TLS")->envname("LONGSTREAM_TLS");
+  app->add_option("--ca", security->ca,
+                  "PEM file: authorities of the server's certificate; none: those of the system")
+      ->envname("LONGSTREAM_CA");
+  app->add_option("--cert", security->certificate, "PEM file: the client's certificate")
+      ->envname("LONGSTREAM_CERT");
+  app->add_option("--key", security->key, "PEM file: the key of --cert")->envname("LONGSTREAM_KEY");
+  app->add_option("--token", security->token,
+                  "bearer token; others on this machine can see it, so better use the variable "
+                  "LONGSTREAM_TOKEN")
+      ->check([](const std::string& token) { return token.empty() ? "the token is empty" : ""; });
+  app->add_option("--token-file", security->token_file,
+                  "file with the bearer token (variable: LONGSTREAM_TOKEN_FILE)");
+  app->add_flag("--plaintext-token", security->plaintext_token,
+                "send the token to another host without TLS");
+}
 
 Connection Connect(const Global& global, const std::string& model) {
-  Connection connection(global.server);
+  Connection connection = [&global] {
+    try {
+      return Connection(global.server, WithTokenOfEnvironment(global.security));
+    } catch (const std::invalid_argument& error) {
+      throw CLI::ValidationError(error.what());
+    }
+  }();
   if (global.wait_seconds > 0) {
     connection.WaitUntilServing(
         model, std::chrono::milliseconds(static_cast<int64_t>(global.wait_seconds * 1000)));

@@ -3,6 +3,8 @@
 #define LONGSTREAM_CLIENT_COMMANDS_COMMANDS_H_
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include "client/connection.h"
@@ -12,6 +14,7 @@ namespace longstream::client {
 // The options that all commands have.
 struct Global {
   std::string server = "127.0.0.1:50051";
+  ChannelSecurity security;
   bool json = false;
   double wait_seconds = 0;  // how long to wait until the server serves
 };
@@ -28,20 +31,33 @@ void AddGenerate(CLI::App* app, const Global* global);
 void AddChat(CLI::App* app, const Global* global);
 void AddModels(CLI::App* app, const Global* global);
 void AddSessions(CLI::App* app, const Global* global);
+// Adds `export` and `import` to the command `sessions`.
+void AddSessionFiles(CLI::App* sessions, const Global* global);
 void AddScore(CLI::App* app, const Global* global);
 void AddEval(CLI::App* app, const Global* global);
 void AddBench(CLI::App* app, const Global* global);
+// These work without a server.
+void AddStore(CLI::App* app, const Global* global);
+void AddToken(CLI::App* app, const Global* global);
 
-// Connects to global.server. With --wait, first waits until the server serves `model` or, if
+// Adds the options of ChannelSecurity, and their environment variables.
+void AddSecurityOptions(CLI::App* app, ChannelSecurity* security);
+
+// Connects to global.server. Throws CLI::ValidationError if the options of the connection are
+// wrong. With --wait, first waits until the server serves `model` or, if
 // `model` is empty, any model.
 Connection Connect(const Global& global, const std::string& model = "");
 
 // Validates --server: accepts any address that is not blank. gRPC checks the rest.
 CLI::Validator ServerAddress();
 
-// Validates options of 64 bits: accepts 0 ... 2^64 - 1. Without this check, CLI11 would read -1 and
-// numbers beyond 64 bits as 2^64 - 1.
-CLI::Validator WholeNumber();
+// Validates whole numbers: accepts `least` to `most`, in decimal digits. CLI11 alone would read -1
+// and numbers beyond 64 bits as 2^64 - 1, and 010 as 8. Its error for a number that does not fit
+// into the variable does not name the limit.
+CLI::Validator WholeNumber(uint64_t least = 0,
+                           uint64_t most = std::numeric_limits<uint64_t>::max());
+// Validates numbers: accepts `least` to `most`, which CLI::Range does with NaN, too.
+CLI::Validator Number(double least, double most);
 
 // Formats bytes for people, such as "12.3 MiB".
 std::string HumanBytes(uint64_t bytes);

@@ -1,4 +1,6 @@
 // `longstream generate`: runs one turn.
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -11,6 +13,8 @@
 
 namespace longstream::client {
 namespace {
+
+constexpr uint64_t kMaxTopLogProbs = 20;  // the server's limit
 
 struct GenerateOptions {
   TurnOptions turn;
@@ -69,6 +73,7 @@ void AddGenerate(CLI::App* app, const Global* global) {
           ->excludes(prompt);
   command->add_option("--tokens", options->tokens, "the prompt as token ids: ID,ID,...")
       ->delimiter(',')
+      ->check(WholeNumber(0, std::numeric_limits<int32_t>::max()))
       ->allow_extra_args(false)
       ->excludes(prompt)
       ->excludes(file);
@@ -85,8 +90,10 @@ void AddGenerate(CLI::App* app, const Global* global) {
       ->check(CLI::IsMember({"rollback", "keep"}))
       ->capture_default_str();
   command->add_flag("--log-probs", options->log_probs, "print the log-probability of each token");
-  command->add_option("--top-log-probs", options->top_log_probs,
-                      "also print this many most probable tokens at each step, at most 20");
+  command
+      ->add_option("--top-log-probs", options->top_log_probs,
+                   "also print this many most probable tokens at each step, at most 20")
+      ->check(WholeNumber(0, kMaxTopLogProbs));
   command->footer(
       "Examples:\n"
       "  longstream generate -m hypenet -n 100 -t 0.8 'def main():'\n"

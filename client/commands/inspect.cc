@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "client/commands/commands.h"
 #include "client/output.h"
@@ -60,6 +61,112 @@ struct SessionOptions {
   std::string fork;
 };
 
+// The options of `sessions turns`, `sessions fork` and `sessions rewind`.
+struct PlaceOptions {
+  std::string session;
+  std::string turn;
+  std::optional<uint64_t> position;
+  std::string model;
+  std::string new_id;
+  uint64_t expected_version = 0;
+};
+
+const char* NameOf(v1::TurnState state) {
+  switch (state) {
+    case v1::TURN_STATE_STARTED:
+      return "started";
+    case v1::TURN_STATE_COMMITTING:
+      return "committing";
+    case v1::TURN_STATE_COMMITTED:
+      return "committed";
+    default:
+      return "abandoned";
+  }
+}
+
+void Turns(const Global& global, const PlaceOptions& options) {
+  Connection connection = Connect(global);
+  v1::ListTurnsResponse list;
+  for (const v1::Turn& turn : connection.Turns(options.session)) *list.add_turns() = turn;
+  if (global.json) return PrintJson(list);
+  std::printf("%-32s  %-10s %10s %10s %10s %10s\n", "TURN", "STATE", "START", "PROMPT", "GENERATED",
+              "POSITION");
+  for (const v1::Turn& turn : list.turns()) {
+    std::printf("%-32s  %-10s %10llu %10llu %10llu %10llu\n", turn.turn_id().c_str(),
+                turn.running() ? "running" : NameOf(turn.state()),
+                static_cast<unsigned long long>(turn.start_position()),
+                static_cast<unsigned long long>(turn.prompt_tokens()),
+                static_cast<unsigned long long>(turn.generated_tokens()),
+                static_cast<unsigned long long>(turn.position()));
+  }
+}
+
+void PrintSession(const Global& global, const v1::Session& session) {
+  if (global.json) return PrintJson(session);
+  Print(session.session_id() + "\n");
+  std::fprintf(stderr, "position %llu, %llu tokens to compute again\n",
+               static_cast<unsigned long long>(session.position()),
+               static_cast<unsigned long long>(session.recompute_tokens()));
+}
+
+// A request that names a session and a place in it.
+template <typename Request>
+Request RequestOf(const PlaceOptions& options) {
+  Request request;
+  request.set_session_id(options.session);
+  if (!options.turn.empty()) request.set_turn_id(options.turn);
+  if (options.position) request.set_position(*options.position);
+  return request;
+}
+
+void Fork(const Global& global, const PlaceOptions& options) {
+  auto request = RequestOf<v1::ForkSessionRequest>(options);
+  request.set_new_session_id(options.new_id);
+  request.set_model(options.model);
+  PrintSession(global, Connect(global).Fork(request));
+}
+
+void Rewind(const Global& global, const PlaceOptions& options) {
+  auto request = RequestOf<v1::RewindSessionRequest>(options);
+  request.set_expected_version(options.expected_version);
+  PrintSession(global, Connect(global).Rewind(request));
+}
+
+// Adds a subcommand with the options that name a place. `place_is_needed`: one of them must be
+// given.
+CLI::App* AddPlace(CLI::App* sessions, const std::string& name, const std::string& description,
+                   PlaceOptions* options, bool place_is_needed) {
+  CLI::App* command = sessions->add_subcommand(name, description);
+  command->add_option("session", options->session, "the session")->required();
+  CLI::Option_group* place = command->add_option_group("place");
+  place->add_option("--turn", options->turn, "the end of this turn (see: sessions turns)");
+  place->add_option("--position", options->position, "this many tokens from the beginning")
+      ->check(WholeNumber());
+  place->require_option(place_is_needed ? 1 : 0, 1);
+  return command;
+}
+
+void AddPlaces(CLI::App* sessions, const Global* global) {
+  auto options = std::make_shared<PlaceOptions>();
+  CLI::App* turns = sessions->add_subcommand("turns", "List the turns of a session");
+  turns->add_option("session", options->session, "the session")->required();
+  turns->callback([=] { Turns(*global, *options); });
+
+  CLI::App* fork = AddPlace(sessions, "fork", "Fork a session and print the id of the fork",
+                            options.get(), /*place_is_needed=*/false);
+  fork->add_option("--on", options->model, "the fork's model, which has the same tokenizer");
+  fork->add_option("--id", options->new_id, "the id of the fork; default: the server draws one");
+  fork->callback([=] { Fork(*global, *options); });
+
+  CLI::App* rewind = AddPlace(sessions, "rewind", "Return to an earlier place of a session",
+                              options.get(), /*place_is_needed=*/true);
+  rewind
+      ->add_option("--expected-version", options->expected_version,
+                   "fail unless the session has this version")
+      ->check(WholeNumber());
+  rewind->callback([=] { Rewind(*global, *options); });
+}
+
 void Sessions(const Global& global, const SessionOptions& options) {
   Connection connection = Connect(global);
   if (!options.close.empty()) {
@@ -100,13 +207,23 @@ void AddModels(CLI::App* app, const Global* global) {
 
 void AddSessions(CLI::App* app, const Global* global) {
   auto options = std::make_shared<SessionOptions>();
-  CLI::App* command = app->add_subcommand("sessions", "List, close or fork sessions");
+  CLI::App* command =
+      app->add_subcommand("sessions", "List, close, fork, rewind, export or import sessions");
   command->add_option("-m,--model", options->model, "only sessions of this model");
   CLI::Option* close = command->add_option("--close", options->close, "close this session");
   command->add_option("--fork", options->fork, "fork this session and print the new id")
       ->excludes(close);
-  command->footer("Example:\n  longstream sessions --close 0123456789abcdef0123456789abcdef");
-  command->callback([=] { Sessions(*global, *options); });
+  command->require_subcommand(0, 1);
+  AddPlaces(command, global);
+  AddSessionFiles(command, global);
+  command->footer(
+      "Examples:\n"
+      "  longstream sessions --close 0123456789abcdef0123456789abcdef\n"
+      "  longstream sessions turns 0123456789abcdef0123456789abcdef\n"
+      "  longstream sessions rewind 0123456789abcdef0123456789abcdef --position 100");
+  command->callback([=] {
+    if (command->get_subcommands().empty()) Sessions(*global, *options);
+  });
 }
 
 }  // namespace longstream::client

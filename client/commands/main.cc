@@ -24,9 +24,10 @@ int Run(int argc, char** argv) {
       ->envname("LONGSTREAM_SERVER")
       ->check(client::ServerAddress())
       ->capture_default_str();
+  client::AddSecurityOptions(&app, &global.security);
   app.add_flag("--json", global.json, "machine-readable output");
   app.add_option("--wait", global.wait_seconds, "seconds to wait for the server to come up")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(client::Number(0.0, 1e6));
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(
@@ -45,6 +46,8 @@ int Run(int argc, char** argv) {
   client::AddScore(&app, &global);
   client::AddEval(&app, &global);
   client::AddBench(&app, &global);
+  client::AddStore(&app, &global);
+  client::AddToken(&app, &global);
   try {
     app.parse(argc, argv);
     client::FlushOutput();

@@ -1,7 +1,9 @@
 // Fills requests from the command line.
 #include "client/commands/turn_options.h"
 
+#include <cstdint>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -16,13 +18,17 @@ v1::Priority PriorityOf(const std::string& name) {
   return name == "high" ? v1::PRIORITY_HIGH : v1::PRIORITY_NORMAL;
 }
 
+constexpr auto kMaxId = static_cast<uint64_t>(std::numeric_limits<int32_t>::max());
+constexpr uint64_t kMax32Bits = std::numeric_limits<uint32_t>::max();
+
 // Parses ID=BIAS, such as "17=-2.5". Returns nothing if the text does not have this form.
 std::optional<std::pair<int32_t, float>> ParseBias(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return std::nullopt;
   int32_t id = 0;
   float bias = 0;
-  if (!CLI::detail::lexical_cast(text.substr(0, equals), id) ||
+  if (!WholeNumber(0, kMaxId)(text.substr(0, equals)).empty() ||
+      !CLI::detail::lexical_cast(text.substr(0, equals), id) ||
       !CLI::detail::lexical_cast(text.substr(equals + 1), bias)) {
     return std::nullopt;
   }
@@ -30,7 +36,9 @@ std::optional<std::pair<int32_t, float>> ParseBias(const std::string& text) {
 }
 
 std::string CheckBias(const std::string& text) {
-  return ParseBias(text) ? "" : text + " is not ID=BIAS, such as 17=-2.5";
+  return ParseBias(text) ? ""
+                         : text + " is not ID=BIAS, such as 17=-2.5, with an ID from 0 to " +
+                               std::to_string(kMaxId);
 }
 
 }  // namespace
@@ -43,7 +51,8 @@ void TurnOptions::AddTo(CLI::App* app) {
   app->add_flag("--keep", keep_, "leave a new session open and print its id");
   app->add_option("-t,--temperature", temperature_,
                   "sampling temperature; 0: the most probable token");
-  app->add_option("--top-k", top_k_, "sample from the K most probable tokens; 0: off");
+  app->add_option("--top-k", top_k_, "sample from the K most probable tokens; 0: off")
+      ->check(WholeNumber(0, kMaxId));
   app->add_option(
       "--top-p", top_p_,
       "sample from the most probable tokens whose probabilities sum to P, in (0, 1]; 1: off");
@@ -65,12 +74,17 @@ void TurnOptions::AddTo(CLI::App* app) {
       ->check(WholeNumber());
   app->add_option("--stop", stop_, "stop string; may be repeated")->allow_extra_args(false);
   app->add_option("--stop-id", stop_ids_, "token id that stops; may be repeated")
+      ->check(WholeNumber(0, kMaxId))
       ->allow_extra_args(false);
-  app->add_option("--min-tokens", min_tokens_, "do not stop before this many tokens");
+  app->add_option("--min-tokens", min_tokens_, "do not stop before this many tokens")
+      ->check(WholeNumber(0, kMax32Bits));
   app->add_option(
          "-n,--max-tokens", max_tokens_,
          "maximum number of tokens to generate; 0: until a stop rule or the end of the context")
+      ->check(WholeNumber(0, kMax32Bits))
       ->capture_default_str();
+  app->add_flag("--drop-stop-text", drop_stop_text_,
+                "the session does not keep the text of a stop string");
   app->add_flag("--ignore-eos", ignore_eos_, "do not stop at the model's end ids");
   app->add_option("--priority", priority_, "turns of higher priority go first when many wait")
       ->check(CLI::IsMember({"low", "normal", "high"}))
@@ -106,6 +120,7 @@ void TurnOptions::FillStop(v1::StopRule* stop) const {
   for (const int32_t id : stop_ids_) stop->add_token_ids(id);
   stop->set_min_tokens(min_tokens_);
   stop->set_ignore_eos(ignore_eos_);
+  if (drop_stop_text_) stop->set_stop_text(v1::STOP_TEXT_DROP);
 }
 
 void TurnOptions::Fill(v1::GenerateRequest* request) const {

@@ -54,6 +54,7 @@ class TurnOptions {
   uint32_t min_tokens_ = 0;
   uint32_t max_tokens_ = 256;
   bool ignore_eos_ = false;
+  bool drop_stop_text_ = false;
   std::string priority_ = "normal";
 };
 

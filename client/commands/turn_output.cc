@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <iomanip>
 #include <iostream>
+#include <utility>
 
 #include "client/commands/commands.h"
 #include "client/output.h"
@@ -27,6 +28,8 @@ const char* ReasonName(v1::FinishReason reason) {
       return "max_tokens";
     case v1::FINISH_REASON_CONTEXT:
       return "context";
+    case v1::FINISH_REASON_ABORTED:
+      return "aborted";
     default:
       return "unknown";
   }
@@ -84,13 +87,18 @@ void PrintProgress(const v1::PrefillProgress& progress) {
 }  // namespace
 
 Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request, Show show) {
-  return connection.Generate(request, [show](const v1::GenerateResponse& response) {
+  const auto on_message = [show](const v1::GenerateResponse& response) {
     if (show == Show::kNothing) return true;
     if (response.has_prefill()) PrintProgress(response.prefill());
     const v1::Delta& delta = response.delta();
     if (show == Show::kText || !delta.token_ids().empty()) Print(delta.text());
     return true;
-  });
+  };
+  bool told = false;
+  const auto on_lost = [&told](const CallError& error) {
+    if (!std::exchange(told, true)) std::cerr << "\n[" << error.what() << "; resuming]\n";
+  };
+  return connection.Generate(request, on_message, on_lost);
 }
 
 void PrintIncomplete(const Generation& generation) {
@@ -141,6 +149,7 @@ std::string TurnJson(const Generation& generation, const std::string& session, b
                {"prompt_tokens", usage.prompt_tokens()},
                {"generated_tokens", usage.generated_tokens()},
                {"reused_tokens", usage.reused_tokens()},
+               {"restored_tokens", usage.restored_tokens()},
                {"recomputed_tokens", usage.recomputed_tokens()},
                {"recompute_reason", usage.recompute_reason()},
                {"queue_seconds", Seconds(usage.queue_time())},

@@ -34,16 +34,16 @@ CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::stri
       ->add_option("--lengths", options->lengths,
                    "lengths of contexts in tokens, separated by commas")
       ->delimiter(',')
-      ->check(CLI::Range(uint64_t{2}, uint64_t{1} << 24))
+      ->check(WholeNumber(2, 1 << 24))
       ->capture_default_str();
   command->add_option("--streams", options->streams, "number of calls at the same time")
-      ->check(CLI::Range(1, 4096))
+      ->check(WholeNumber(1, 4096))
       ->capture_default_str();
   command->add_option("--svg", options->svg, "write a plot to this file");
   command
       ->add_option("--mark", options->mark,
                    "mark this length in the plot, such as the training length")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 24));
+      ->check(WholeNumber(1, 1 << 24));
   return command;
 }
 

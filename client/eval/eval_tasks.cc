@@ -200,7 +200,7 @@ CLI::App* AddTask(CLI::App* eval, const Global* global, const std::string& descr
   options->eval.lengths = std::move(lengths);
   CLI::App* command = AddEvaluation(eval, options->name, description, &options->eval);
   command->add_option("--samples", options->samples, "number of contexts per length")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(WholeNumber(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--seed", options->seed, "seed of the questions")
       ->check(WholeNumber())
@@ -231,7 +231,7 @@ void AddPasskey(CLI::App* eval, const Global* global) {
   CLI::App* command = AddTask(eval, global, "Find a number in a long text, at evenly spaced depths",
                               {256, 512, 1024, 2048}, options);
   command->add_option("--digits", task->digits, "digits of the number")
-      ->check(CLI::Range(1, 18))
+      ->check(WholeNumber(1, 18))
       ->capture_default_str();
   command->add_option_function<std::string>(
       "--filler",
@@ -262,10 +262,10 @@ void AddListOps(CLI::App* eval, const Global* global) {
   CLI::App* command = AddTask(eval, global, "Compute nested operations on lists of digits",
                               {128, 256, 512, 1024}, options);
   command->add_option("--examples", task->examples, "number of solved examples before the question")
-      ->check(CLI::Range(0, 1000))
+      ->check(WholeNumber(0, 1000))
       ->capture_default_str();
   command->add_option("--arguments", task->arguments, "maximum number of arguments of an operator")
-      ->check(CLI::Range(2, 100))
+      ->check(WholeNumber(2, 100))
       ->capture_default_str();
 }
 
@@ -281,7 +281,7 @@ void AddRecall(CLI::App* eval, const Global* global) {
   CLI::App* command = AddTask(eval, global, "Recall the values of keys in a list; chance is 1 %",
                               {128, 256, 512, 1024, 2048}, options);
   command->add_option("--questions", task->questions, "number of questions per context")
-      ->check(CLI::Range(1, 1000))
+      ->check(WholeNumber(1, 1000))
       ->capture_default_str();
 }
 

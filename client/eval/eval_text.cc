@@ -150,7 +150,7 @@ void AddEvalText(CLI::App* eval, const Global* global) {
       ->add_option("--positions", options->edges,
                    "where ranges of positions end, separated by commas; default: 64, 128, 256 …")
       ->delimiter(',')
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 24));
+      ->check(WholeNumber(1, 1 << 24));
   command->footer(
       "For each length, the text is cut into windows, and each is scored from an empty history.\n"
       "The table by position is for the greatest length.\n"

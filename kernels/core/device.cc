@@ -19,6 +19,14 @@ class HostEvent final : public DeviceEvent {
   OpStatus Wait() override { return OpStatus::kOk; }
 };
 
+class HostTransferQueue final : public TransferQueue {
+ public:
+  void FollowDevice() override {}
+  void Upload(void* to, const void* from, size_t size) override { std::memcpy(to, from, size); }
+  void Download(void* to, const void* from, size_t size) override { std::memcpy(to, from, size); }
+  OpStatus Wait() override { return OpStatus::kOk; }
+};
+
 }  // namespace
 
 void* Device::AllocateStaging(size_t size) { return std::malloc(size); }
@@ -53,6 +61,10 @@ void HostDevice::Copy(void* to, const void* from, size_t size) { std::memcpy(to,
 void HostDevice::Zero(void* data, size_t size) { std::memset(data, 0, size); }
 
 std::unique_ptr<DeviceEvent> HostDevice::MakeEvent() { return std::make_unique<HostEvent>(); }
+
+std::unique_ptr<TransferQueue> HostDevice::MakeTransferQueue() {
+  return std::make_unique<HostTransferQueue>();
+}
 
 Device& HostMemory() {
   static HostDevice device;

@@ -34,6 +34,27 @@ class DeviceEvent {
   virtual OpStatus Wait() = 0;
 };
 
+// A second queue of a device. Its copies between host and device run beside the work in the
+// device's own queue. The device must outlive it.
+//
+// Used by one thread at a time, which need not be the thread that uses the device. The exceptions
+// are the destructor and FollowDevice, which only the device's thread may call.
+class TransferQueue {
+ public:
+  TransferQueue() = default;
+  virtual ~TransferQueue() = default;
+  TransferQueue(const TransferQueue&) = delete;
+  TransferQueue& operator=(const TransferQueue&) = delete;
+
+  // Makes later copies of this queue wait for the work that is now in the device's queue.
+  virtual void FollowDevice() = 0;
+  // Copy as Device::Upload and Device::Download do, until Wait returns.
+  virtual void Upload(void* to, const void* from, size_t size) = 0;
+  virtual void Download(void* to, const void* from, size_t size) = 0;
+  // Waits for the copies. Returns kDeviceError or kDeviceLost if one of them has failed.
+  virtual OpStatus Wait() = 0;
+};
+
 // One queue of work on one device. Copies and ops happen in the order in which they are called. If
 // the device uses the host's memory, each happens during its call.
 //
@@ -93,6 +114,9 @@ class Device {
   // Returns a new event. The device must outlive it.
   virtual std::unique_ptr<DeviceEvent> MakeEvent() = 0;
 
+  // Returns a second queue, or nullptr if the device cannot make one.
+  virtual std::unique_ptr<TransferQueue> MakeTransferQueue() = 0;
+
   // Waits until the queue is empty. Returns kDeviceError or kDeviceLost if a part of the work has
   // failed. This reports only work that was queued after the previous Synchronize or Record of an
   // event.
@@ -145,6 +169,7 @@ class HostDevice : public Device {
     return {.executor = executor, .workspace = workspace, .workspace_bytes = workspace_bytes};
   }
   std::unique_ptr<DeviceEvent> MakeEvent() override;
+  std::unique_ptr<TransferQueue> MakeTransferQueue() override;
   OpStatus Synchronize() override { return OpStatus::kOk; }
 
  private:

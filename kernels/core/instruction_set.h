@@ -2,12 +2,22 @@
 #ifndef LONGSTREAM_KERNELS_CORE_INSTRUCTION_SET_H_
 #define LONGSTREAM_KERNELS_CORE_INSTRUCTION_SET_H_
 
+#include <string>
+
 namespace longstream {
 
 // Whether code compiled as avx2 or avx512 (kernels/CMakeLists.txt) can run: the processor has the
 // instructions, and the operating system saves their registers.
 bool HasAvx2();
 bool HasAvx512();
+
+// Whether code compiled as amx can run: avx512's, and the tiles of AMX with products of bf16 and of
+// bytes. The first call asks Linux for the permission to use tiles, for the whole process. Linux
+// gives it to a process whose signal stacks have room for the tiles.
+bool HasAmx();
+
+// Why HasAmx() is false, in words; "" if it is true.
+const std::string& NoAmxReason();
 
 // Whether a loop over runs of memory should prefetch into the first-level cache; if not, into the
 // second. The first level is better if enough of its misses can be in flight to cover the latency

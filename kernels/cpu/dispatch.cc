@@ -19,6 +19,9 @@ const OpTable& Ops();
 namespace avx512 {
 const OpTable& Ops();
 }
+namespace amx {
+const OpTable& Ops();
+}
 
 }  // namespace cpu
 
@@ -28,6 +31,7 @@ const OpTable& Choose() {
   if (const char* wanted = std::getenv("LONGSTREAM_ISA")) {
     if (const OpTable* ops = OpsFor(wanted)) return *ops;
   }
+  if (HasAmx()) return cpu::amx::Ops();
   if (HasAvx512()) return cpu::avx512::Ops();
   if (HasAvx2()) return cpu::avx2::Ops();
   return cpu::baseline::Ops();
@@ -40,6 +44,7 @@ const OpTable* OpsFor(const char* isa) {
   if (name == "baseline") return &cpu::baseline::Ops();
   if (name == "avx2" && HasAvx2()) return &cpu::avx2::Ops();
   if (name == "avx512" && HasAvx512()) return &cpu::avx512::Ops();
+  if (name == "amx" && HasAmx()) return &cpu::amx::Ops();
   return nullptr;
 }
 
@@ -60,10 +65,11 @@ OpenedDevice OpenDevice(std::string_view name) {
   // A user who pins the instruction set relies on its bits, so another set must not replace it.
   const char* wanted = std::getenv("LONGSTREAM_ISA");
   if (wanted != nullptr && OpsFor(wanted) == nullptr) {
-    return {.device = nullptr,
-            .why = std::string("LONGSTREAM_ISA: expected one of baseline, avx2, avx512 that this "
-                               "processor has, found '") +
-                   wanted + "'"};
+    return {
+        .device = nullptr,
+        .why = std::string("LONGSTREAM_ISA: expected one of baseline, avx2, avx512, amx that this "
+                           "processor has, found '") +
+               wanted + "'" + (std::string_view(wanted) == "amx" ? ": " + NoAmxReason() : "")};
   }
   return {.device = std::make_unique<HostDevice>(), .name = DeviceKind()};
 }

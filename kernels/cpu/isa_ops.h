@@ -1,5 +1,6 @@
 // The CPU ops of one instruction set. Every file that includes this header is compiled once per
-// set. LONGSTREAM_ISA names the namespace: baseline, avx2 or avx512.
+// set. LONGSTREAM_ISA names the namespace: baseline, avx2, avx512, amx or amx_plain
+// (simd/amx_tiles.h).
 //
 // Such a file must emit no weak symbol outside its namespace. A linker keeps any one of several
 // weak copies, perhaps one that the processor cannot run. So the file uses no std:: algorithm or
@@ -13,7 +14,7 @@
 #include "kernels/ops/op_table.h"
 
 #ifndef LONGSTREAM_ISA
-#error "compile with -DLONGSTREAM_ISA=baseline, avx2 or avx512"
+#error "compile with -DLONGSTREAM_ISA=baseline, avx2, avx512 or amx"
 #endif
 
 namespace longstream::cpu::LONGSTREAM_ISA {

@@ -133,7 +133,8 @@ absl::StatusOr<Addition> AddMessages(const ChatTemplates& templates, const Token
       templates.Choose(!conversation.tools.is_none());
   if (!chat_template.ok()) return chat_template.status();
   RenderOptions options;
-  options.now = history->now = session.history != nullptr ? session.history->now : LocalTime();
+  options.now = history->now =
+      session.history != nullptr ? session.history->now : session.now.value_or(LocalTime());
   absl::StatusOr<Text> text =
       ApplyTemplate(**chat_template, templates.special_tokens, conversation, options);
   if (!text.ok()) return text.status();

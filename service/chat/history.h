@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,6 +62,8 @@ struct SessionText {
   std::shared_ptr<const History> history;
   std::span<const int32_t> end_ids;   // end ids: they end a reply and are not part of its text
   HostMemory* host_memory = nullptr;  // counts the new history; nullptr: nothing counts it
+  // The time that the template sees if the session has no conversation. Absent: the present.
+  std::optional<std::tm> now = std::nullopt;
 };
 
 // FAILED_PRECONDITION: the session's tokens are not a conversation; or `require_unchanged` is set

@@ -96,6 +96,7 @@ absl::Status ChargeHistory(const History* before, HostMemory* memory, History* h
     return value;
   });
   if (memory == nullptr) return absl::OkStatus();
+  if (absl::Status status = memory->CheckConversation(history->bytes); !status.ok()) return status;
   HostCharge charge(memory);
   if (absl::Status status = charge.Add(sum); !status.ok()) return status;
   size_t next = 0;

@@ -20,7 +20,8 @@ uint64_t BytesOf(const Value& value);
 // been rendered. Messages and arguments that the history shares with `before`, the history that it
 // continues, are counted once: each value keeps its own charge, which ends with the last history
 // that holds the value. before nullptr: the history shares nothing. memory nullptr: only `bytes` is
-// set. RESOURCE_EXHAUSTED: as for HostCharge::Add; the history is then of no use.
+// set. RESOURCE_EXHAUSTED: as for HostCharge::Add and HostMemory::CheckConversation; the history is
+// then of no use.
 absl::Status ChargeHistory(const History* before, HostMemory* memory, History* history);
 
 }  // namespace longstream::chat

@@ -17,12 +17,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "service/config/read_store.h"
+#include "service/config/read_tenants.h"
 #include "service/config/yaml_reader.h"
 
 namespace longstream {
 namespace {
 
 constexpr uint32_t kMaxThreads = 1024;
+
+// The longest time that a key may have. It fits into every unit in which the time is counted or
+// told to clients.
+constexpr absl::Duration kTenYears = absl::Hours(3650 * 24);
+constexpr absl::Duration kLeastTimeout = absl::Nanoseconds(1);
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -78,7 +85,8 @@ std::optional<std::string> DeviceError(std::string_view device) {
       absl::SimpleAtoi(View(digits), &number)) {
     return std::nullopt;
   }
-  return absl::StrCat("expected auto, cpu, cuda or cuda:N, found '", View(device), "'");
+  return absl::StrCat("expected auto, cpu, cuda or cuda:N with N from 0 to ",
+                      std::numeric_limits<uint32_t>::max(), ", found '", View(device), "'");
 }
 
 absl::Status ReadDevice(const YamlNode& node, std::string* device) {
@@ -89,9 +97,7 @@ absl::Status ReadDevice(const YamlNode& node, std::string* device) {
 
 // Timeouts must be positive, because a timeout of zero would pass before any work is done.
 absl::Status ReadTimeout(const YamlNode& node, absl::Duration* timeout) {
-  if (absl::Status status = node.ReadDuration(timeout); !status.ok()) return status;
-  return *timeout > absl::ZeroDuration() ? absl::OkStatus()
-                                         : node.Error("expected more than 0s, found 0s");
+  return node.ReadDuration(kLeastTimeout, kTenYears, timeout);
 }
 
 absl::Status ReadModel(const YamlNode& node, ModelConfig* model) {
@@ -148,12 +154,7 @@ absl::Status ReadScheduler(const YamlNode& node, ServerConfig* config) {
 
 // Times of connections. gRPC counts them in milliseconds, in 31 bits.
 absl::Status ReadConnectionTime(const YamlNode& node, absl::Duration most, absl::Duration* time) {
-  constexpr absl::Duration kLeast = absl::Milliseconds(100);
-  if (absl::Status status = node.ReadDuration(time); !status.ok()) return status;
-  if (*time >= kLeast && *time <= most) return absl::OkStatus();
-  return node.Error(absl::StrCat("expected ", absl::FormatDuration(kLeast), " to ",
-                                 absl::FormatDuration(most), ", found ",
-                                 absl::FormatDuration(*time)));
+  return node.ReadDuration(absl::Milliseconds(100), most, time);
 }
 
 absl::Status ReadConnections(const YamlNode& node, ServerConfig* config) {
@@ -194,11 +195,29 @@ absl::Status ReadSessionBytes(const YamlNode& node, uint64_t* bytes) {
   return node.Error(absl::StrCat("expected 0, or 1MiB or more, found ", *bytes, " bytes"));
 }
 
+// Times after which something in the store ends.
+absl::Status ReadLifetime(const YamlNode& node, absl::Duration* time) {
+  return node.ReadDuration(absl::Seconds(1), kTenYears, time);
+}
+
+// Checks that a default is at most the longest time that a client may name. `key`: whichever of the
+// two keys comes last in the file; the error names its line.
+absl::Status CheckDefault(const YamlNode& key, absl::string_view name, absl::Duration by_default,
+                          absl::Duration most) {
+  if (by_default <= most) return absl::OkStatus();
+  return key.Error(absl::StrCat(name, ", ", absl::FormatDuration(by_default), ", is more than max_",
+                                name, ", ", absl::FormatDuration(most)));
+}
+
 absl::Status ReadSessions(const YamlNode& node, ServerConfig* config) {
-  YamlNode timeout_key = node;  // whichever of the two timeouts comes last in the file
+  YamlNode timeout_key = node, ttl_key = node;  // whichever of two keys comes last in the file
   const auto read_timeout = [&](const YamlNode& value, absl::Duration* timeout) {
     timeout_key = value;
     return ReadTimeout(value, timeout);
+  };
+  const auto read_ttl = [&](const YamlNode& value, absl::Duration* ttl) {
+    ttl_key = value;
+    return ReadLifetime(value, ttl);
   };
   absl::Status status = node.ReadMap({
       {"max", [&](const YamlNode& value) { return value.Read(0, 1 << 24, &config->max_sessions); }},
@@ -208,11 +227,32 @@ absl::Status ReadSessions(const YamlNode& node, ServerConfig* config) {
        [&](const YamlNode& value) { return read_timeout(value, &config->max_idle_timeout); }},
       {"host_bytes",
        [&](const YamlNode& value) { return ReadSessionBytes(value, &config->session_host_bytes); }},
+      {"conversation_bytes",
+       [&](const YamlNode& value) { return ReadSessionBytes(value, &config->conversation_bytes); }},
+      {"ttl", [&](const YamlNode& value) { return read_ttl(value, &config->ttl); }},
+      {"max_ttl", [&](const YamlNode& value) { return read_ttl(value, &config->max_ttl); }},
+      {"keep_rewound",
+       [&](const YamlNode& value) { return ReadLifetime(value, &config->keep_rewound); }},
+      {"resume_window",
+       [&](const YamlNode& value) {
+         return value.ReadDuration(absl::ZeroDuration(), absl::Hours(24), &config->resume_window);
+       }},
+      {"rollback_bytes",
+       [&](const YamlNode& value) { return value.ReadBytes(&config->rollback_bytes); }},
+      {"on_model_change",
+       [&](const YamlNode& value) {
+         return value.ReadOneOf({"refuse", "recompute"}, &config->on_model_change);
+       }},
+      {"imports",
+       [&](const YamlNode& value) {
+         return value.ReadOneOf({"any", "sealed"}, &config->imports);
+       }},
   });
-  if (!status.ok() || config->idle_timeout <= config->max_idle_timeout) return status;
-  return timeout_key.Error(absl::StrCat(
-      "idle_timeout, ", absl::FormatDuration(config->idle_timeout),
-      ", is more than max_idle_timeout, ", absl::FormatDuration(config->max_idle_timeout)));
+  if (status.ok()) {
+    status =
+        CheckDefault(timeout_key, "idle_timeout", config->idle_timeout, config->max_idle_timeout);
+  }
+  return status.ok() ? CheckDefault(ttl_key, "ttl", config->ttl, config->max_ttl) : status;
 }
 
 absl::Status ReadModels(const YamlNode& node, ServerConfig* config) {
@@ -253,7 +293,10 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
        [&](const YamlNode& value) { return value.Read(0, kMaxThreads, &config->threads); }},
       {"memory_bytes",
        [&](const YamlNode& value) { return value.ReadBytes(&config->memory_bytes); }},
-      {"grace", [&](const YamlNode& value) { return value.ReadDuration(&config->grace); }},
+      {"grace",
+       [&](const YamlNode& value) {
+         return value.ReadDuration(absl::ZeroDuration(), kTenYears, &config->grace);
+       }},
       {"log_level",
        [&](const YamlNode& value) {
          return value.ReadOneOf({"debug", "info", "warning", "error"}, &config->log_level);
@@ -261,6 +304,11 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
       {"scheduler", [&](const YamlNode& value) { return ReadScheduler(value, config); }},
       {"connections", [&](const YamlNode& value) { return ReadConnections(value, config); }},
       {"sessions", [&](const YamlNode& value) { return ReadSessions(value, config); }},
+      {"store", [&](const YamlNode& value) { return ReadStore(value, config); }},
+      {"tls", [&](const YamlNode& value) { return ReadTls(value, &config->tls); }},
+      {"metrics_tls", [&](const YamlNode& value) { return ReadTls(value, &config->metrics_tls); }},
+      {"security", [&](const YamlNode& value) { return ReadSecurity(value, &config->security); }},
+      {"tenants", [&](const YamlNode& value) { return ReadTenants(value, &config->tenants); }},
       {"models", [&](const YamlNode& value) { return ReadModels(value, config); }},
   });
   return status.ok() ? CheckTransit(transit_key, *config) : status;
@@ -302,11 +350,15 @@ absl::StatusOr<uint64_t> ParseBytes(std::string_view text) {
   const std::string unit =
       absl::AsciiStrToLower(absl::StripAsciiWhitespace(View(text.substr(digits))));
   const auto found = units->find(unit);
-  uint64_t number = 0;
-  if (found == units->end() || !absl::SimpleAtoi(View(text.substr(0, digits)), &number) ||
-      number > std::numeric_limits<uint64_t>::max() / found->second) {
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  if (digits == 0 || found == units->end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected bytes such as 4096, 64MiB or 2GB, found '", View(text), "'"));
+  }
+  uint64_t number = 0;
+  if (!absl::SimpleAtoi(View(text.substr(0, digits)), &number) || number > kMost / found->second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected at most ", kMost, " bytes, found '", View(text), "'"));
   }
   return number * found->second;
 }
@@ -325,6 +377,16 @@ absl::Status ReadConfigFile(const std::string& path, ServerConfig* config) {
   }
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   return ReadConfigText(text, path, config);
+}
+
+absl::Status ReadThreadsFlag(std::string_view flag, ServerConfig* config) {
+  uint32_t threads = 0;
+  if (absl::SimpleAtoi(View(flag), &threads) && threads <= kMaxThreads) {
+    config->threads = threads;
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--threads: expected a whole number from 0 to ",
+                                                 kMaxThreads, ", found '", View(flag), "'"));
 }
 
 absl::Status AddModelFlag(std::string_view flag, ServerConfig* config) {
@@ -353,7 +415,9 @@ absl::Status AddModelFlag(std::string_view flag, ServerConfig* config) {
       model.version = value;
     } else if (key == "cache_bytes") {
       absl::StatusOr<uint64_t> bytes = ParseBytes(value);
-      if (!bytes.ok()) return ModelFlagError(flag, absl::StrCat(bytes.status().message()));
+      if (!bytes.ok()) {
+        return ModelFlagError(flag, absl::StrCat("cache_bytes: ", bytes.status().message()));
+      }
       model.cache_bytes = *bytes;
     } else if (absl::StartsWith(key, "options.")) {
       options.push_back(JsonMember(key.substr(sizeof("options.") - 1), value));
@@ -390,9 +454,14 @@ absl::Status CheckConfig(const ServerConfig& config) {
       error && !config.metrics_listen.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("metrics_listen: ", *error));
   }
-  if (config.threads > kMaxThreads) {
-    return absl::InvalidArgumentError(absl::StrCat("threads: expected a whole number from 0 to ",
-                                                   kMaxThreads, ", found ", config.threads));
+  if (absl::Status status = CheckStore(config); !status.ok()) return status;
+  const std::optional<std::string> error =
+      SecurityError(config.security, config.channelz, {"listen", config.listen, config.tls},
+                    {"metrics_listen", config.metrics_listen, config.metrics_tls});
+  if (error) return absl::InvalidArgumentError(*error);
+  if (!config.tenants.empty() && config.security.credentials.empty()) {
+    return absl::InvalidArgumentError(
+        "tenants: needs security.credentials, because a caller's credential names its tenant");
   }
   if (config.models.empty()) {
     return absl::InvalidArgumentError(

@@ -12,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/config/batch_limits.h"
+#include "service/config/security_config.h"
+#include "service/config/tenant_config.h"
 
 namespace longstream {
 
@@ -57,8 +59,30 @@ struct ServerConfig {
   uint64_t max_sessions = 0;  // 0: only memory is the limit
   absl::Duration idle_timeout = absl::Hours(1);
   absl::Duration max_idle_timeout = absl::Hours(24);
-  uint64_t session_host_bytes = 0;  // 0: a part of the memory, see docs/configuration.md
+  uint64_t conversation_bytes = 0;            // of one session; 0: no limit but session_host_bytes
+  uint64_t session_host_bytes = 0;            // 0: a part of the memory, see docs/configuration.md
+  absl::Duration ttl = absl::Hours(30 * 24);  // a stored session that is not used ends
+  absl::Duration max_ttl = absl::Hours(90 * 24);  // the longest that a client may name
+  absl::Duration keep_rewound = absl::Hours(24);  // for turns that no session's head leads to
+  // How long a turn waits for a reader after its last stream has gone.
+  absl::Duration resume_window = absl::Seconds(30);
+  std::string on_model_change = "refuse";  // or "recompute"
+  std::string imports = "any";             // or "sealed": which files ImportSession takes
+  // The bytes of each model's cache budget that return points at the ends of turns may take.
+  uint64_t rollback_bytes = uint64_t{64} << 20;
 
+  std::string store_url;  // the directory of the store; empty: sessions live in memory only
+  // How long a call waits until its changes are durable.
+  absl::Duration store_commit_timeout = absl::Seconds(10);
+  uint64_t store_snapshot_bytes = 0;    // for files of snapshots; 0: half of the file system
+  std::string store_keys;               // the key file; empty: the store is not sealed
+  std::string store_compress = "none";  // or "zstd", before snapshots and exports are sealed
+
+  TlsConfig tls;          // of the gRPC port
+  TlsConfig metrics_tls;  // of the metrics port
+  SecurityConfig security;
+
+  std::vector<TenantConfig> tenants;  // empty: the server has no tenants
   std::vector<ModelConfig> models;
 };
 
@@ -77,8 +101,12 @@ absl::Status AddModelFlag(std::string_view flag, ServerConfig* config);
 // same name; a flag is wrong.
 absl::Status AddModelFlags(const std::vector<std::string>& flags, ServerConfig* config);
 
-// Checks the final configuration: that it has a model, and that flags set no value that the file
-// would refuse. INVALID_ARGUMENT: the message names the key.
+// Reads the value of --threads. INVALID_ARGUMENT: the file would refuse the value too.
+absl::Status ReadThreadsFlag(std::string_view flag, ServerConfig* config);
+
+// Checks the final configuration: that it has a model, that flags set no value that the file would
+// refuse, and that no token goes over a network in plain text unless the configuration says so.
+// INVALID_ARGUMENT: the message names the key.
 absl::Status CheckConfig(const ServerConfig& config);
 
 // Reads a number of bytes, such as "64MiB", "2GB" or "4096".

@@ -171,11 +171,13 @@ absl::Status YamlNode::ReadBytes(uint64_t* value) const {
   return absl::OkStatus();
 }
 
-absl::Status YamlNode::ReadDuration(absl::Duration* value) const {
+absl::Status YamlNode::ReadDuration(absl::Duration low, absl::Duration high,
+                                    absl::Duration* value) const {
   absl::Duration duration;
-  if (!node_->IsScalar() || !absl::ParseDuration(node_->Scalar(), &duration) ||
-      duration < absl::ZeroDuration() || duration == absl::InfiniteDuration()) {
-    return Expected("a time such as 500ms, 30s or 1h30m");
+  if (!node_->IsScalar() || !absl::ParseDuration(node_->Scalar(), &duration) || duration < low ||
+      duration > high) {
+    return Expected(absl::StrCat("a time from ", absl::FormatDuration(low), " to ",
+                                 absl::FormatDuration(high), ", such as 500ms, 30s or 1h30m"));
   }
   *value = duration;
   return absl::OkStatus();

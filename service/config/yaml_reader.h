@@ -38,8 +38,9 @@ class YamlNode {
   absl::Status Read(std::string* value) const;
   absl::Status Read(uint64_t low, uint64_t high, uint32_t* value) const;
   absl::Status Read(uint64_t low, uint64_t high, uint64_t* value) const;
-  absl::Status ReadBytes(uint64_t* value) const;           // "64MiB"
-  absl::Status ReadDuration(absl::Duration* value) const;  // "90s", "1h30m"
+  absl::Status ReadBytes(uint64_t* value) const;  // "64MiB"
+  // "90s", "1h30m"
+  absl::Status ReadDuration(absl::Duration low, absl::Duration high, absl::Duration* value) const;
   absl::Status ReadOneOf(std::initializer_list<const char*> values, std::string* value) const;
   // Reads a map of scalars, lists and maps as a JSON object. Unquoted numbers, true and false keep
   // their type. An alias counts as all the values that it stands for, so a document that refers to

@@ -15,9 +15,6 @@
 namespace longstream {
 namespace {
 
-// Without a request, a client sends less: the preface, SETTINGS and a few pings.
-constexpr uint64_t kBytesOfARequest = 1024;
-
 uint16_t PortOf(const sockaddr_storage& address) {
   // The port is at the same place for IPv4 and IPv6.
   static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
@@ -42,17 +39,19 @@ uint64_t BytesReceived(int socket) {
   return known && size >= kNeeded ? info.tcpi_bytes_received : UINT64_MAX;
 }
 
-// Ends the connection if the descriptor still belongs to it and no request has begun. gRPC may
-// close the descriptor at any moment, and another thread may get the same number for something
-// else. So this looks at a duplicate, which stays what it is.
-bool EndWithoutRequest(int descriptor, uint64_t identity) {
-  const Descriptor socket(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
-  if (!socket.open() || identity == 0 || SocketIdentity(socket.number()) != identity) return false;
-  if (BytesReceived(socket.number()) >= kBytesOfARequest) return false;
+}  // namespace
+
+// gRPC may close the descriptor at any moment, and another thread may get the same number for
+// something else. So this looks at a duplicate, which stays what it is.
+bool FirstRequests::EndWithoutRequest(const Connection& connection) const {
+  const Descriptor socket(fcntl(connection.descriptor, F_DUPFD_CLOEXEC, 0));
+  if (!socket.open() || connection.identity == 0 ||
+      SocketIdentity(socket.number()) != connection.identity) {
+    return false;
+  }
+  if (BytesReceived(socket.number()) >= bytes_of_a_request_) return false;
   return shutdown(socket.number(), SHUT_RDWR) == 0;
 }
-
-}  // namespace
 
 void FirstRequests::Expect(int descriptor, const sockaddr_storage& peer) {
   const Connection connection{descriptor, SocketIdentity(descriptor), PortOf(peer),
@@ -77,8 +76,7 @@ size_t FirstRequests::EndOverdue(MonotonicTime now) {
   size_t num_ended = 0;
   absl::MutexLock lock(&mutex_);
   while (!expected_.empty() && expected_.front().deadline <= now) {
-    const Connection& overdue = expected_.front();
-    if (EndWithoutRequest(overdue.descriptor, overdue.identity)) ++num_ended;
+    if (EndWithoutRequest(expected_.front())) ++num_ended;
     Forget(expected_.begin());
   }
   return num_ended;

@@ -19,9 +19,9 @@
 
 namespace longstream {
 
-// A request has begun when gRPC reports a call, or when 1 KiB has arrived on the connection: gRPC
-// does not report a call before its first message is complete, and a large message may take longer
-// than the time limit.
+// A request has begun when gRPC reports a call, or when so many bytes have arrived on the
+// connection: gRPC does not report a call before its first message is complete, and a large message
+// may take longer than the time limit.
 //
 // gRPC only tells the address of a call's peer, as text. So a call counts for all connections whose
 // peers have the same port. If another client happens to have this port, its connection is no
@@ -30,7 +30,13 @@ namespace longstream {
 // Thread-safe.
 class FirstRequests {
  public:
-  explicit FirstRequests(absl::Duration timeout) : timeout_(timeout) {}
+  // Without a request, a client sends less: the preface, SETTINGS and a few pings.
+  static constexpr uint64_t kBytesOfARequest = 1024;
+  // With TLS it also sends its part of the handshake, with the chain of its certificate.
+  static constexpr uint64_t kBytesOfARequestOverTls = 32 << 10;
+
+  explicit FirstRequests(absl::Duration timeout, uint64_t bytes_of_a_request = kBytesOfARequest)
+      : timeout_(timeout), bytes_of_a_request_(bytes_of_a_request) {}
 
   // Begins to measure the time of a connection. Call it before gRPC gets the descriptor.
   void Expect(int descriptor, const sockaddr_storage& peer) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -54,9 +60,12 @@ class FirstRequests {
   };
   using Place = std::list<Connection>::iterator;
 
+  // Ends the connection if the descriptor still belongs to it and no request has begun.
+  bool EndWithoutRequest(const Connection& connection) const;
   void Forget(Place connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration timeout_;
+  const uint64_t bytes_of_a_request_;
   mutable absl::Mutex mutex_;
   // In the order of their deadlines. A connection that has ended stays here until its deadline, or
   // until another one gets its descriptor.

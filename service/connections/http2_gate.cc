@@ -1,4 +1,4 @@
-// Limits, deadlines and the preface of HTTP/2.
+// Limits, deadlines and the first bytes of HTTP/2 or TLS.
 #include "service/connections/http2_gate.h"
 
 #include <poll.h>
@@ -19,6 +19,10 @@ namespace {
 // Every client of HTTP/2 begins with these bytes (RFC 9113, section 3.4).
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+// The header of the record in which every client of TLS begins (RFC 8446, sections 4 and 5.1): the
+// type handshake, a version 3.x, the record's length, and the type of message ClientHello.
+constexpr size_t kTlsBytes = 6;
+
 constexpr absl::Duration kSweepInterval = absl::Seconds(1);
 // A full gate spends at most one part in 20 of its time with looking for ended connections, even if
 // a flood of connections arrives.
@@ -32,17 +36,24 @@ bool HasEnded(int socket) {
   return poll(&ended, 1, 0) > 0;
 }
 
+bool BeginsTls(std::string_view seen) {
+  constexpr char kHandshake = 22, kMajorVersion = 3, kClientHello = 1;
+  return seen[0] == kHandshake && (seen.size() < 2 || seen[1] == kMajorVersion) &&
+         (seen.size() < kTlsBytes || seen[kTlsBytes - 1] == kClientHello);
+}
+
 // Looks at the first bytes of a connection and leaves them in the socket.
-Preface PeekPreface(int socket) {
+Preface PeekPreface(int socket, bool tls) {
+  const size_t needed = tls ? kTlsBytes : kPreface.size();
   std::array<char, kPreface.size()> bytes;
-  const ssize_t count = recv(socket, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t count = recv(socket, bytes.data(), needed, MSG_PEEK | MSG_DONTWAIT);
   if (count < 0) {
     return errno == EAGAIN || errno == EINTR ? Preface::kIncomplete : Preface::kConnectionEnded;
   }
   if (count == 0) return Preface::kConnectionEnded;
   const std::string_view seen(bytes.data(), static_cast<size_t>(count));
-  if (!kPreface.starts_with(seen)) return Preface::kWrong;
-  if (seen.size() < kPreface.size()) {
+  if (!(tls ? BeginsTls(seen) : kPreface.starts_with(seen))) return Preface::kWrong;
+  if (seen.size() < needed) {
     return HasEnded(socket) ? Preface::kConnectionEnded : Preface::kIncomplete;
   }
   // The bytes can still be read after the client has reset the connection. gRPC would log an error.
@@ -118,7 +129,7 @@ void Http2Gate::OnNoDescriptor() {
 void Http2Gate::OnReady(int descriptor) {
   const auto found = waiting_by_descriptor_.find(descriptor);
   if (found == waiting_by_descriptor_.end()) return;
-  switch (PeekPreface(descriptor)) {
+  switch (PeekPreface(descriptor, options_.tls)) {
     case Preface::kIncomplete:
       return;
     case Preface::kComplete:

@@ -1,5 +1,5 @@
 // The gRPC port until gRPC gets a connection: accepts connections within limits, waits for the
-// first bytes of HTTP/2 and hands the connection over.
+// first bytes of HTTP/2 or TLS and hands the connection over.
 #ifndef LONGSTREAM_SERVICE_CONNECTIONS_HTTP2_GATE_H_
 #define LONGSTREAM_SERVICE_CONNECTIONS_HTTP2_GATE_H_
 
@@ -35,13 +35,15 @@ class Http2Gate final : private ConnectionHandler {
   struct Options {
     size_t max_connections = 0;  // further ones are closed at once
     size_t max_per_address = 0;  // the same for one address of a peer; 0: no limit
-    absl::Duration preface_timeout = absl::Seconds(10);  // the time for the preface of HTTP/2
+    absl::Duration preface_timeout = absl::Seconds(10);  // the time for the first bytes
+    // The first bytes must be those of a TLS handshake. Otherwise: the preface of HTTP/2.
+    bool tls = false;
     // Limits the time for the first request. Outlives the gate; null: no limit.
     FirstRequests* first_requests = nullptr;
     ConnectionMetrics* metrics = nullptr;  // outlives the gate; null: nothing is counted
   };
-  // Takes ownership of a connected socket that does not block, whose preface can be read. Called on
-  // the gate's thread.
+  // Takes ownership of a connected socket that does not block, whose first bytes can be read.
+  // Called on the gate's thread.
   using HandOver = std::function<void(int descriptor)>;
 
   // Starts to accept. RESOURCE_EXHAUSTED: no descriptor is left.

@@ -35,6 +35,13 @@ StepLimits Limits(const Engine::Options& options, const BackendModel& backend) {
           .prefill_grid = backend.info().prefill_grid};
 }
 
+std::vector<double> WeightsOf(const std::vector<std::shared_ptr<Tenant>>& tenants) {
+  std::vector<double> weights;
+  weights.reserve(tenants.size());
+  for (const std::shared_ptr<Tenant>& tenant : tenants) weights.push_back(tenant->weight());
+  return weights;
+}
+
 size_t MostInFlight(const Engine::Options& options, const BackendModel& backend) {
   return backend.CanLookAhead() ? std::min<size_t>(options.max_steps_in_flight, 2) : 1;
 }
@@ -45,9 +52,12 @@ Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, Model
     : model_(std::move(model)),
       options_(options),
       metrics_(metrics),
+      shares_(WeightsOf(options.tenants)),
+      queue_of_(shares_.weights().size()),
       room_(std::min<size_t>(options.max_batch_sequences, options.max_open_turns)),
+      num_left_queue_(shares_.weights().size()),
       pipeline_(model_->backend(), Limits(options, model_->backend()), options.max_decode_stretch,
-                MostInFlight(options, model_->backend()), &prefill_speed_),
+                MostInFlight(options, model_->backend()), &prefill_speed_, &shares_),
       wakes_(options.executor),
       thread_([this] { Run(); }) {}
 
@@ -79,7 +89,7 @@ void Engine::Flush() {
 
 void Engine::Open(TurnLease session, Done done) {
   Post([this, lease = std::move(session), done = std::move(done)]() mutable {
-    const absl::Status status = EnsureCaches(*lease.session());
+    const absl::Status status = MakeCaches(*lease.session(), "open");
     if (status.ok()) {
       open_sessions_.push_back(lease.session());
     } else {
@@ -94,21 +104,31 @@ void Engine::Open(TurnLease session, Done done) {
 void Engine::Fork(TurnLease source, TurnLease target, Done done) {
   Post([this, from = std::move(source), to = std::move(target), done = std::move(done)]() mutable {
     const absl::Status status = CopySession(from, to);
-    if (status.ok()) {
-      open_sessions_.push_back(to.session());
-    } else {
-      to.session()->Close();
-    }
-    for (TurnLease* lease : {&to, &from}) {
-      lease->Publish();
-      lease->Drop();
-    }
+    EndCopy(from, to, status);
     done(status);
   });
 }
 
+void Engine::EndCopy(TurnLease& source, TurnLease& target, const absl::Status& status) {
+  if (status.ok()) {
+    open_sessions_.push_back(target.session());
+  } else {
+    target.session()->Close();
+  }
+  for (TurnLease* lease : {&target, &source}) {
+    lease->Publish();
+    lease->Drop();
+  }
+}
+
+void Engine::Adopt(std::shared_ptr<Session> session) {
+  Post([this, session = std::move(session)]() mutable {
+    if (!session->closed()) open_sessions_.push_back(std::move(session));
+  });
+}
+
 void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
-  Post([this, session = std::move(session), closed = std::move(closed)] {
+  Post([this, session = std::move(session), closed = std::move(closed)]() mutable {
     bool in_flight = false;
     for (auto* turns : {&waiting_, &running_}) {
       for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
@@ -118,16 +138,22 @@ void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
       }
     }
     if (in_flight) pipeline_.Drain();
+    DropRestores();
     const uint64_t position = session->View().position;
-    session->caches().sequence = Sequence();
+    session->caches().Free();
+    session->ChargeCaches();
     std::erase(open_sessions_, session);
+    // The caller learns of the end when the memory on the host is free, too.
+    session.reset();
     closed(position);
   });
 }
 
 void Engine::SetBudget(uint64_t cache_bytes_budget, Done done) {
   Post([this, cache_bytes_budget, done = std::move(done)] {
-    done(model_->backend().SetBudget(cache_bytes_budget));
+    const absl::Status status = model_->backend().SetBudget(cache_bytes_budget);
+    EvictToBudget();
+    done(status);
   });
 }
 
@@ -152,27 +178,37 @@ void Engine::CountRefusal(const absl::Status& status) const {
   metrics_->CountRequest(absl::StatusCodeToString(status.code()), "");
 }
 
-absl::Status Engine::EnterQueue() {
+absl::Status Engine::EnterQueue(size_t tenant) {
   absl::MutexLock lock(&mutex_);
-  if (num_waiting_ + num_parked_ >= options_.max_waiting_turns + room_) {
+  QueueOf& own = queue_of_[tenant];
+  const bool is_full = num_waiting_ + num_parked_ >= options_.max_waiting_turns + room_;
+  // The turns of others do not take a tenant's own part of the queue.
+  const bool has_part =
+      shares_.are_shared() &&
+      own.waiting + own.parked < shares_.PartOf(tenant, options_.max_waiting_turns);
+  if (is_full && !has_part) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "model ", model_->name(), ": the queue has no room for another turn; it holds at most ",
         options_.max_waiting_turns));
   }
   ++num_waiting_;
+  ++own.waiting;
   return absl::OkStatus();
 }
 
-void Engine::LeaveQueue(size_t count) {
+void Engine::LeaveQueue(size_t tenant) {
   absl::MutexLock lock(&mutex_);
-  num_waiting_ -= count;
+  --num_waiting_;
+  --queue_of_[tenant].waiting;
 }
 
 absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
   if (draining_.load()) return absl::UnavailableError("the server is draining");
   if (absl::Status status = CheckPrompt(turn->request, lease); !status.ok()) return status;
   if (absl::Status status = CheckDeadline(*turn); !status.ok()) return status;
-  if (absl::Status status = EnterQueue(); !status.ok()) return status;
+  if (absl::Status status = EnterQueue(lease.session()->tenant_index()); !status.ok()) {
+    return status;
+  }
   num_turns_.fetch_add(1);
   turn->stream.SetWriter(
       options_.stream_buffer_bytes, [this] { Wake(); }, &wakes_);
@@ -198,47 +234,34 @@ void Engine::AbortAll(absl::Status status) {
   });
 }
 
+void Engine::DismissReaders(absl::Status status) {
+  Post([this, status = std::move(status)] {
+    for (auto* turns : {&waiting_, &running_}) {
+      for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->DismissReader(status);
+    }
+  });
+}
+
 // ---------------------------------------------------------------- the engine thread
-
-absl::Status Engine::EnsureCaches(Session& session) {
-  if (session.closed()) return absl::CancelledError("the session was closed meanwhile");
-  if (session.caches().sequence.valid()) return absl::OkStatus();
-  absl::StatusOr<Sequence> sequence = model_->backend().CreateSequence();
-  if (!sequence.ok()) return sequence.status();
-  session.caches().sequence = *std::move(sequence);
-  return absl::OkStatus();
-}
-
-absl::Status Engine::CopySession(TurnLease& source, TurnLease& target) {
-  Session& from = *source.session();
-  Session& to = *target.session();
-  if (to.closed()) return absl::CancelledError("the new session was closed meanwhile");
-  if (from.closed()) {
-    return absl::NotFoundError(absl::StrCat("session_id: no session ", from.id().ToString()));
-  }
-  // The source has no caches if an earlier rollback failed and new caches could not be made.
-  if (absl::Status status = EnsureCaches(from); !status.ok()) return status;
-  absl::StatusOr<Sequence> sequence = model_->backend().ForkSequence(from.caches().sequence);
-  if (!sequence.ok()) return sequence.status();
-  target.state() = source.state();
-  to.caches() = {*std::move(sequence), from.caches().computed_tokens,
-                 from.caches().recompute_reason};
-  return absl::OkStatus();
-}
 
 void Engine::Run() {
   bool has_slept = true;
   while (RunMailbox()) {
     EndAborted();
+    EndSlowRestores();
     bool any_ended = LookAtRunning();
     any_ended |= AdmitWaiting();
     GivePlaces();
+    LevelShares();
     wakes_.Run();  // readers get the drawn tokens before the next step
     if (std::exchange(has_slept, false) && GatherTurns()) continue;
     const bool stepped = Step();
     wakes_.Run();
     const bool sleeps = !stepped && !any_ended;
-    if (sleeps || MonotonicTime::Now() - published_at_ >= kPublishPeriod) PublishMetrics();
+    if (sleeps || MonotonicTime::Now() - published_at_ >= kPublishPeriod) {
+      EvictToQuotas();
+      PublishMetrics();
+    }
     if (sleeps) {
       Sleep();
       has_slept = true;
@@ -250,12 +273,29 @@ void Engine::Run() {
     }
   }
   pipeline_.Drain();
+  DropRestores();
+  AwaitJournals();
   wakes_.Run();
   waiting_.clear();
   running_.clear();
   for (const std::shared_ptr<Session>& session : open_sessions_) {
     session->Close();
-    session->caches().sequence = Sequence();
+    session->caches().Free();
+  }
+}
+
+void Engine::AwaitJournals() {
+  constexpr absl::Duration kPeriod = absl::Milliseconds(20);
+  while (true) {
+    EndAborted();
+    const auto waits = [](const std::unique_ptr<ActiveTurn>& turn) { return turn->concluding(); };
+    if (std::none_of(waiting_.begin(), waiting_.end(), waits) &&
+        std::none_of(running_.begin(), running_.end(), waits)) {
+      return;
+    }
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(&woken_), kPeriod);
+    woken_ = false;
   }
 }
 
@@ -276,9 +316,10 @@ void Engine::Sleep() {
   MonotonicTime until = MonotonicTime::Now() + kIdlePeriod;
   for (const auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
-      until = std::min(until, turn->turn().request.deadline);
+      until = std::min({until, turn->turn().request.deadline, turn->turn().forsaken_at()});
     }
   }
+  for (const RestoringTurn& restoring : restoring_) until = std::min(until, restoring.until);
   absl::MutexLock lock(&mutex_);
   mutex_.AwaitWithTimeout(absl::Condition(
                               +[](Engine* engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine->mutex_) {
@@ -307,21 +348,36 @@ bool Engine::GatherTurns() {
   return woken_ || stopping_ || !mailbox_.empty();
 }
 
+void Engine::AbortDue(ActiveTurn& active, MonotonicTime now) {
+  if (active.ended()) return;
+  // gRPC cancels a call whose deadline has passed. Check the deadline first, so that the turn ends
+  // with DEADLINE_EXCEEDED and not with CANCELLED.
+  if (now >= active.turn().request.deadline) {
+    active.Abort(absl::DeadlineExceededError("the deadline passed during the turn"));
+  } else if (active.turn().cancelled()) {
+    active.Abort(active.turn().cancel_reason());
+  } else if (now >= active.turn().forsaken_at()) {
+    active.Abort(absl::CancelledError("no client has read the turn for sessions.resume_window"));
+  }
+}
+
 void Engine::EndAborted() {
   const MonotonicTime now = MonotonicTime::Now();
   for (auto* turns : {&waiting_, &running_}) {
+    for (const std::unique_ptr<ActiveTurn>& active : *turns) AbortDue(*active, now);
+  }
+  DropRestores();
+  for (auto* turns : {&waiting_, &running_}) {
     for (auto it = turns->begin(); it != turns->end();) {
       ActiveTurn& active = **it;
-      // gRPC cancels a call whose deadline has passed. Check the deadline first, so that the turn
-      // ends with DEADLINE_EXCEEDED and not with CANCELLED.
-      if (!active.ended() && now >= active.turn().request.deadline) {
-        active.Abort(absl::DeadlineExceededError("the deadline passed during the turn"));
-      } else if (!active.ended() && active.turn().cancelled()) {
-        active.Abort(active.turn().cancel_reason());
-      }
+      if (active.concluding()) active.TryToFinish();
       if (active.ended()) {
         num_turns_.fetch_sub(1);
-        if (turns == &waiting_) LeaveQueue(1);
+        if (turns == &waiting_) LeaveQueue(active.tenant());
+        if (const auto session = active.kept_session().lock()) {
+          KeepReturnPoint(session);
+          BeginSave(session);
+        }
         it = turns->erase(it);
       } else {
         ++it;
@@ -335,7 +391,7 @@ bool Engine::LookAtRunning() {
   bool any_ended = false;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
     if (turn->is_parked()) continue;
-    turn->TakeInput();
+    TakeInput(*turn);
     turn->Look();
     if (turn->ClientSilence(now) > options_.client_timeout) {
       turn->Abort(absl::DeadlineExceededError(
@@ -364,8 +420,12 @@ void Engine::GiveUp() {
 void Engine::PublishMetrics() {
   published_at_ = MonotonicTime::Now();
   const ls_memory memory = model_->backend().memory();
-  metrics_->SetMemory({memory.weights, memory.pages, memory.rings, memory.states,
-                       memory.checkpoints, memory.workspace, memory.budget});
+  const ls_model_info& info = model_->backend().info();
+  const uint64_t rings = return_points_.size() * info.window_bytes_per_sequence;
+  const uint64_t states = return_points_.size() * info.state_bytes_per_sequence;
+  metrics_->SetMemory({memory.weights, memory.pages, memory.rings - std::min(memory.rings, rings),
+                       memory.states - std::min(memory.states, states), memory.checkpoints,
+                       memory.workspace, memory.budget, rings + states});
   size_t parked = 0;
   size_t active = 0;
   size_t queued_bytes = 0;

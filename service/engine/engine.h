@@ -5,20 +5,28 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "kernels/core/executor.h"
 #include "service/config/batch_limits.h"
 #include "service/engine/policy/admission.h"
 #include "service/engine/policy/batch_places.h"
+#include "service/engine/policy/eviction.h"
+#include "service/engine/policy/fair_share.h"
+#include "service/engine/policy/restore_choice.h"
 #include "service/engine/shared_prefill_speed.h"
 #include "service/engine/step_pipeline.h"
 #include "service/engine/turn/active_turn.h"
@@ -26,6 +34,8 @@
 #include "service/engine/turn/turn.h"
 #include "service/metrics/model_metrics.h"
 #include "service/models/served_model.h"
+#include "service/security/tenants/tenant.h"
+#include "service/sessions/stored_caches.h"
 #include "service/sessions/turn_lease.h"
 
 namespace longstream {
@@ -43,6 +53,17 @@ namespace longstream {
 // Only the engine thread calls the backend and touches the caches of the model's sessions. Open,
 // Fork, Close and Start post messages, which take effect in the order of the calls. If a session
 // has been closed when its message runs, it gets no caches and runs no turn.
+//
+// Eviction: if a turn, an Open or a Fork needs memory that is not free, the engine frees the caches
+// of idle sessions (EvictionOrder says which). The next turn of such a session computes them again
+// or reads them from the store, whichever takes less time (ActiveTurn). Only sessions that no
+// admitted turn uses are evicted. Before any caches it frees return points, the oldest first.
+//
+// Tenants: the caches of a session count in the quota of its tenant. If a turn, an Open or a Fork
+// needs more than the quota has, the engine evicts idle sessions of this tenant. If that is not
+// enough, a turn waits for the tenant's running turns; otherwise the call is refused. The queue,
+// the places in the batch and the rows of steps are shared between tenants (WorkShares,
+// SharePlaces).
 class Engine {
  public:
   struct Options {
@@ -62,9 +83,17 @@ class Engine {
     // A turn ends with DEADLINE_EXCEEDED if it has waited this long for its client to read or to
     // send.
     absl::Duration client_timeout = absl::Minutes(5);
+    // The bytes of the cache budget that return points may take. 0: none are kept.
+    uint64_t rollback_bytes = 0;
+    // Caches that were computed again after an eviction are not evicted for this time.
+    absl::Duration restored_safe = absl::Seconds(10);
+    // A turn waits for its caches from the store for this time at least (RestoreLimit).
+    absl::Duration least_restore_limit = absl::Seconds(1);
     // The threads that wake readers. If there are none, the engine thread wakes them. Borrowed;
     // outlives the engine.
     Executor executor = {};
+    // All tenants, by their indices. Empty: there is one, and nothing of it is counted.
+    std::vector<std::shared_ptr<Tenant>> tenants = {};
     FailureListener on_failure = nullptr;  // may be empty
     // Called once, on the engine thread, when the device of the model is lost. `lost` is
     // UNAVAILABLE and says why. Before the call, every turn has been aborted with `lost`; later
@@ -88,10 +117,40 @@ class Engine {
   // Gives a new session its caches, then drops the lease. On an error the session is closed.
   // CANCELLED: another caller has closed the session.
   void Open(TurnLease session, Done done);
-  // Copies the session `source` into the new session `target`, then drops both leases. On an error
+  // Copies the session `source` into the new session `target`, then drops both leases. If the
+  // source has no caches, the copy has none either. On an error
   // `target` is closed. NOT_FOUND: `source` was closed. CANCELLED: another caller has closed
   // `target`.
   void Fork(TurnLease source, TurnLease target, Done done);
+  // As Fork, but the copy gets this state, which shares a beginning with that of the source. Its
+  // caches are those of the source, as far back as the states agree; its next turn computes the
+  // rest (ReturnTo). `reason`: why, for the turn's usage.
+  void ForkAt(TurnLease source, TurnLease target, SessionState state, std::string reason,
+              Done done);
+  // Gives the session this state, which shares a beginning with its own, then drops the lease. Its
+  // caches go back as for ForkAt. NOT_FOUND: the session was closed.
+  void Rewind(TurnLease session, SessionState state, std::string reason, Done done);
+  // Takes over a session that has no caches. Its next turn computes them, as after an eviction.
+  void Adopt(std::shared_ptr<Session> session);
+  // Begins a snapshot of the caches of a session, then drops the lease. An invalid snapshot: there
+  // are no caches, or the backend cannot make snapshots of them. Give it back with Free.
+  void BeginSnapshot(TurnLease session, std::function<void(absl::StatusOr<Snapshot>)> done);
+  // Takes the memory of a sequence at `position`, and evicts idle sessions for it. Give the import
+  // to Attach or Free. Counts the memory in `charge`, of `tenant`, which exists until `done` has
+  // been called. Errors as for BackendModel::BeginImport and Tenant::RefuseCaches.
+  void BeginImport(uint64_t position, std::shared_ptr<Tenant> tenant, CacheCharge* charge,
+                   std::function<void(absl::StatusOr<SnapshotImport>)> done);
+  // Gives a session that has no caches those of the import. ABORTED: the session has caches or runs
+  // a turn. NOT_FOUND: it is closed. DATA_LOSS: the import is not complete, or not of these tokens'
+  // length. After an error the session is as before, and the import is freed.
+  void Attach(std::shared_ptr<Session> session, SnapshotImport import, Done done);
+  void Free(Snapshot snapshot);
+  void Free(SnapshotImport import);
+  // Saves the caches of a session that has StoredCaches, unless a turn of it runs: then the end of
+  // the turn saves them.
+  void SaveCaches(std::weak_ptr<Session> session, std::shared_ptr<StoredCaches> stored);
+  // The spans of a session from token `from` on could not be saved.
+  void ForgetSpans(std::weak_ptr<Session> session, uint64_t from);
   // Frees the caches of a session that was closed (Session::Close) and cancels its running turn.
   // Call it once per session.
   void Close(std::shared_ptr<Session> session, Closed closed);
@@ -104,11 +163,14 @@ class Engine {
 
   // Counts, in the metrics, a turn of this model that was refused before Start.
   void CountRefusal(const absl::Status& status) const;
+  // As ModelMetrics::CountResumedTurn.
+  void CountResumed(std::string_view how) const { metrics_->CountResumedTurn(how); }
 
   // Wakes the engine thread, so that it checks cancellations, input and readers now.
   void Wake();
 
-  // Changes the budget for caches (BackendModel::SetBudget). `done` gets its result.
+  // Changes the budget for caches (BackendModel::SetBudget), and evicts idle sessions if they hold
+  // more. `done` gets the result of the backend.
   void SetBudget(uint64_t cache_bytes_budget, Done done);
 
   // Blocks until the work of all earlier calls is done. Must not be called from a callback.
@@ -119,13 +181,19 @@ class Engine {
   bool draining() const { return draining_.load(); }
   // The number of turns that have been started and have not ended.
   size_t num_turns() const { return num_turns_.load(); }
+  // Whether turns wait for memory.
+  bool lacks_memory() const { return lacks_memory_.load(std::memory_order_relaxed); }
   // Ends every turn with `status`.
   void AbortAll(absl::Status status);
+  // The readers of all turns get `status`. The turns go on without them.
+  void DismissReaders(absl::Status status);
 
  private:
   void Run();
   // Runs the messages of other threads. False: the engine must stop.
   bool RunMailbox() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until the turns that have ended know whether they are durable. Called at the end.
+  void AwaitJournals() ABSL_LOCKS_EXCLUDED(mutex_);
   // Sleeps until there is a message, or until the earliest deadline.
   void Sleep() ABSL_LOCKS_EXCLUDED(mutex_);
   // Runs before the first step after a sleep, and waits for turns that arrive at almost the same
@@ -141,15 +209,95 @@ class Engine {
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn, TurnLease lease);
   // Counts another turn in the queue. RESOURCE_EXHAUSTED: the queue is full.
-  absl::Status EnterQueue() ABSL_LOCKS_EXCLUDED(mutex_);
-  void LeaveQueue(size_t count) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status EnterQueue(size_t tenant) ABSL_LOCKS_EXCLUDED(mutex_);
+  void LeaveQueue(size_t tenant) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Makes caches for the session if it has none. CANCELLED: the session is closed.
-  absl::Status EnsureCaches(Session& session);
+  // Makes caches for the session if it has none. CANCELLED: the session is closed. `reason`: the
+  // label of evictions in the metrics, here and below.
+  absl::Status MakeCaches(Session& session, const char* reason);
   absl::Status CopySession(TurnLease& source, TurnLease& target);
+  // The copy was made, or was not: the target is open or closed. Drops both leases.
+  void EndCopy(TurnLease& source, TurnLease& target, const absl::Status& status);
+  // Copies the source, but gives the copy `state`.
+  absl::Status CopySessionAt(TurnLease& source, TurnLease& target, SessionState state,
+                             std::string reason);
+  absl::Status AttachCaches(const std::shared_ptr<Session>& session, SnapshotImport import);
+  // Copies the source's caches, if it has any.
+  absl::Status CopyCaches(Session& source, Session& target);
+
+  // A turn of the session has ended: keeps a return point, if the model needs one and there is free
+  // memory for it.
+  void KeepReturnPoint(const std::shared_ptr<Session>& session);
+  // The session is at the end of a turn: saves its caches now or later. False: there is nothing to
+  // save.
+  bool BeginSave(const std::shared_ptr<Session>& session);
+  // Counts the snapshot until Free.
+  absl::StatusOr<Snapshot> MakeSnapshot(const Sequence& sequence, uint64_t from);
+  // Begins to read the caches of an admitted turn from the store.
+  void BeginRestore(ActiveTurn& turn);
+  // `number`: of the restore. The turn may have ended meanwhile.
+  void EndRestore(uint64_t number, const StoredCaches::Filled& filled);
+  // Frees the memory of restores whose turns have ended.
+  void DropRestores();
+  // Turns that have waited for their caches for too long compute them.
+  void EndSlowRestores();
+  // The turn waits for memory again, before the turns of its priority that were not admitted yet.
+  void WaitAgain(ActiveTurn& turn) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The caches of the session have changed, or those that it has in the store: says what its next
+  // turn will read from there.
+  void NoteStored(Session& session) const;
+  // The costs of reading caches from the store and of computing them.
+  RestoreCosts Costs() const { return {pipeline_.reading_times(), restore_speed_}; }
+  // Frees return points, the oldest first, until `wanted` bytes are free or none is left.
+  void MakeRoom(uint64_t wanted);
+  // As MakeRoom, for all turns that wait.
+  void MakeRoomForWaiting();
+  // Returns false if there is none to free.
+  bool FreeOldestReturnPoint();
+
+  // The caches that could be evicted now.
+  struct IdleCaches {
+    std::vector<Session*> sessions;
+    std::vector<EvictionCandidate> candidates;  // one for each session
+    uint64_t bytes = 0;                         // what evicting all of them frees, or less
+    uint64_t safe_bytes = 0;  // of sessions that can be evicted after Options::restored_safe
+  };
+  // Does not include `except`, which may be nullptr.
+  IdleCaches FindIdle(const Session* except) const;
+  // Whether caches that came back at this time are not evicted yet.
+  bool IsSafe(MonotonicTime restored_at, MonotonicTime now) const {
+    return now - restored_at < options_.restored_safe;
+  }
+  void Evict(Session& session, const char* reason);
+  // Calls `attempt` when `wanted` bytes are free. Evicts idle sessions except `except` until it
+  // returns another status than RESOURCE_EXHAUSTED, and returns that status. Evicts nothing if all
+  // idle sessions together have too few bytes. RESOURCE_EXHAUSTED with an empty message: `attempt`
+  // was not called.
+  absl::Status WithRoom(uint64_t wanted, const Session* except, const char* reason,
+                        absl::FunctionRef<absl::Status()> attempt);
+  // As WithRoom, but calls `attempt` in any case, so that the backend names the missing bytes.
+  absl::Status WithRoomOrReason(uint64_t wanted, const Session* except, const char* reason,
+                                absl::FunctionRef<absl::Status()> attempt);
+  void EvictToBudget();
+  // Calls `fits`. Evicts idle sessions of the tenant, except `except`, until it returns true.
+  // False: `more` bytes do not fit into the quota even then, and nothing was evicted.
+  bool WithQuota(const Tenant* tenant, uint64_t more, const Session* except,
+                 absl::FunctionRef<bool()> fits);
+  // Counts `bytes` for caches, and evicts as WithQuota. RESOURCE_EXHAUSTED: as for
+  // Tenant::RefuseCaches.
+  absl::Status ChargeCaches(const std::shared_ptr<Tenant>& tenant, const Session* except,
+                            CacheCharge& charge, uint64_t bytes);
+  // Evicts idle sessions of tenants that hold more than their quota, because their part of the
+  // host's memory has grown.
+  void EvictToQuotas();
+  void TakeInput(ActiveTurn& turn);
 
   // The parts of one round of the loop.
+  //
+  // Aborts turns whose deadline has passed or whose client has gone, and removes turns that have
+  // ended.
   void EndAborted();
+  void AbortDue(ActiveTurn& turn, MonotonicTime now);
   // Takes in the input of clients and decides, for each running turn, its part in the next step.
   // Ends turns whose client has been silent for too long. True: a turn has ended.
   bool LookAtRunning();
@@ -158,6 +306,8 @@ class Engine {
   bool AdmitWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
   // Gives the places in the batch to turns that have something to compute (SharePlaces).
   void GivePlaces() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Tells shares_ which tenants want more work than they get.
+  void LevelShares();
   // False: there was nothing to do.
   bool Step();
   void GiveUp();
@@ -167,13 +317,27 @@ class Engine {
 
   // The types and functions below are parts of AdmitWaiting.
   enum class Admission { kAdmitted, kWaits, kRefused };
-  Admission TryToAdmit(ActiveTurn& turn, AdmissionRound& round) const;
+  Admission TryToAdmit(ActiveTurn& turn, AdmissionRound& round);
+  // A part of TryToAdmit. Counts `bytes` for the turn's caches in the quota of its tenant, and
+  // evicts as WithQuota. Absent: they are counted; otherwise the result of TryToAdmit.
+  std::optional<Admission> TryQuota(ActiveTurn& turn, uint64_t bytes, AdmissionRound& round);
+  // The caches of each tenant's open sessions.
+  std::vector<AdmissionRound::TenantCaches> CountCaches() const;
+  // A part of TryToAdmit, for a turn whose memory has been counted in the quota.
+  Admission TryMemory(ActiveTurn& turn, AdmissionRound& round);
+  // Brings the turns of tenants in waiting_ into the order in which they are looked at.
+  void OrderWaiting();
   uint64_t FreeBytes() const;
   AdmissionBudget Budget() const;
   RunningTurns Running() const;
   // A part of GivePlaces. Tells EnterQueue how many turns have left the queue, how many running
   // turns compute, and how many of them hold or need a place.
   void PublishRoom(size_t computing, size_t need_place) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Turns of one tenant in the queue, as num_waiting_ and num_parked_ count them.
+  struct QueueOf {
+    size_t waiting = 0;
+    size_t parked = 0;
+  };
 
   const std::shared_ptr<ServedModel> model_;  // shared with callers that describe the model
   const Options options_;
@@ -181,20 +345,24 @@ class Engine {
 
   std::atomic<bool> draining_{false};
   std::atomic<size_t> num_turns_{0};
+  std::atomic<bool> lacks_memory_{false};
   SharedPrefillSpeed prefill_speed_;
+  WorkShares shares_;  // only the engine thread uses it, but for the weights, which do not change
 
   absl::Mutex mutex_;
   std::vector<Message> mailbox_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
-  size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // turns in waiting_ and in the mailbox
-  size_t num_parked_ ABSL_GUARDED_BY(mutex_) = 0;   // admitted turns that wait for a place
+  size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;         // turns in waiting_ and in the mailbox
+  size_t num_parked_ ABSL_GUARDED_BY(mutex_) = 0;          // admitted turns that wait for a place
+  std::vector<QueueOf> queue_of_ ABSL_GUARDED_BY(mutex_);  // by tenant
   size_t room_ ABSL_GUARDED_BY(mutex_);  // how many turns could be admitted and get a place now
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Only the engine thread uses these members.
   using Turns = StepPipeline::Turns;
-  Turns waiting_;              // ordered by priority, then arrival
-  size_t num_left_queue_ = 0;  // turns that left waiting_ and still count in num_waiting_
+  Turns waiting_;  // ordered by priority, then arrival
+  // Turns that left waiting_ and still count in num_waiting_, by tenant.
+  std::vector<size_t> num_left_queue_;
   Turns running_;
   StepPipeline pipeline_;  // composes steps of the turns in running_ that hold a place
   PlaceShares place_shares_;
@@ -202,6 +370,19 @@ class Engine {
   MonotonicTime places_given_at_;  // when GivePlaces was called last
   ReaderWakes wakes_;
   std::vector<std::shared_ptr<Session>> open_sessions_;
+  // The sessions of all return points that exist, by the numbers of the points.
+  std::map<uint64_t, std::weak_ptr<Session>> return_points_;
+  uint64_t next_return_point_ = 0;
+  uint64_t snapshot_bytes_ = 0;  // of the pages that snapshots hold
+  struct RestoringTurn {
+    uint64_t number = 0;
+    ActiveTurn* turn = nullptr;
+    std::shared_ptr<CacheFill> fill;  // shared with the thread that reads
+    MonotonicTime until;              // then the turn computes its caches
+  };
+  std::vector<RestoringTurn> restoring_;  // their caches are being read from the store
+  uint64_t num_restores_ = 0;             // so far
+  RestoreSpeed restore_speed_;
   MonotonicTime published_at_;  // when PublishMetrics was called last
   bool gave_up_ = false;
 

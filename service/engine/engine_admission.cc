@@ -6,12 +6,17 @@
 #include "absl/strings/str_cat.h"
 #include "service/engine/engine.h"
 #include "service/engine/policy/admission.h"
+#include "service/security/tenants/retry_after.h"
 
 namespace longstream {
 
 uint64_t Engine::FreeBytes() const {
   const ls_memory memory = model_->backend().memory();
-  return memory.budget - std::min(memory.budget, memory.reserved);
+  uint64_t taken = memory.reserved;
+  for (const RestoringTurn& restoring : restoring_) {
+    taken += restoring.turn->BytesPromised();
+  }
+  return memory.budget - std::min(memory.budget, taken);
 }
 
 AdmissionBudget Engine::Budget() const {
@@ -19,8 +24,8 @@ AdmissionBudget Engine::Budget() const {
   budget.total = model_->backend().memory().budget;
   budget.free = FreeBytes();
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
-    budget.most_coming += turn->MostBytesBack();
-    if (turn->computes()) budget.coming += turn->BytesUnused();
+    budget.most_coming += turn->BytesHeld();
+    if (turn->computes()) budget.coming += turn->BytesHeld();
   }
   return budget;
 }
@@ -28,24 +33,116 @@ AdmissionBudget Engine::Budget() const {
 RunningTurns Engine::Running() const {
   RunningTurns running{.max_computing = options_.max_open_turns, .all = running_.size()};
   for (const std::unique_ptr<ActiveTurn>& turn : running_) running.computing += turn->computes();
+  if (!shares_.are_shared()) return running;
+  const size_t num_tenants = shares_.weights().size();
+  running.computing_of.resize(num_tenants);
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    running.computing_of[turn->tenant()] += turn->computes();
+  }
+  for (size_t tenant = 0; tenant < num_tenants; ++tenant) {
+    running.part_of.push_back(shares_.PartOf(tenant, options_.max_open_turns));
+  }
   return running;
 }
 
-Engine::Admission Engine::TryToAdmit(ActiveTurn& turn, AdmissionRound& round) const {
+void Engine::OrderWaiting() {
+  if (!shares_.are_shared() || waiting_.size() < 2) return;
+  std::vector<WaitingTurn> turns;
+  std::vector<Turns::iterator> places;
+  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    const TurnRequest& request = (*it)->turn().request;
+    turns.push_back({static_cast<int32_t>(request.priority), static_cast<uint32_t>((*it)->tenant()),
+                     1.0 + static_cast<double>(request.prompt.size())});
+    places.push_back(it);
+  }
+  Turns ordered;
+  for (const uint32_t i : FairOrder(turns, shares_)) {
+    ordered.splice(ordered.end(), waiting_, places[i]);
+  }
+  waiting_ = std::move(ordered);
+}
+
+std::vector<AdmissionRound::TenantCaches> Engine::CountCaches() const {
+  std::vector<AdmissionRound::TenantCaches> caches(shares_.weights().size());
+  for (const std::shared_ptr<Session>& session : open_sessions_) {
+    caches[session->tenant_index()].all += session->cache_charge().bytes();
+  }
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    const bool has_own_session = turn->turn().request.kind == TurnKind::kScore;
+    if (!has_own_session || turn->ended()) continue;
+    caches[turn->tenant()].all += turn->cache_charge().bytes();
+  }
+  for (Session* const session : FindIdle(nullptr).sessions) {
+    caches[session->tenant_index()].idle += session->cache_charge().bytes();
+  }
+  return caches;
+}
+
+std::optional<Engine::Admission> Engine::TryQuota(ActiveTurn& turn, uint64_t bytes,
+                                                  AdmissionRound& round) {
+  CacheCharge& charge = turn.cache_charge();
+  if (charge.TryGrow(bytes)) return std::nullopt;
+  const std::shared_ptr<Tenant>& tenant = turn.session().tenant();
+  const uint64_t own = charge.bytes();
+  const uint64_t more = bytes - own;
+  const AdmissionRound::TenantCaches caches =
+      round.CachesOf(turn.tenant(), [this] { return CountCaches(); });
+  // The turn's own caches are among the idle ones, unless they came back some seconds ago.
+  const bool is_own_safe = IsSafe(turn.caches_restored_at(), MonotonicTime::Now());
+  const uint64_t idle = caches.idle - (is_own_safe ? 0 : std::min(caches.idle, own));
+  if (tenant->WouldFit(more, idle)) {
+    round.ForgetCaches();
+    const bool fits =
+        WithQuota(tenant.get(), more, &turn.session(), [&] { return charge.TryGrow(bytes); });
+    if (fits) return std::nullopt;
+  }
+  // Caches of the tenant's other sessions go when their turns end, or some seconds after they came
+  // back.
+  if (tenant->WouldFit(more, caches.all - std::min(caches.all, own))) {
+    round.WaitForTenant(turn.times_overtaken());
+    return Admission::kWaits;
+  }
+  // The caches of another model are not evicted for this one, so waiting may be in vain.
+  turn.Abort(WithRetryAfter(tenant->RefuseCaches(more), absl::InfiniteDuration()));
+  return Admission::kRefused;
+}
+
+Engine::Admission Engine::TryToAdmit(ActiveTurn& turn, AdmissionRound& round) {
+  CacheCharge& charge = turn.cache_charge();
+  const uint64_t before = charge.bytes();
+  const uint64_t bytes = std::max(before, turn.BytesAdmitted());
+  const std::optional<Admission> refused = TryQuota(turn, bytes, round);
+  if (refused.has_value()) return *refused;
+  const Admission admission = TryMemory(turn, round);
+  if (admission == Admission::kWaits) charge.Set(before);
+  return admission;
+}
+
+Engine::Admission Engine::TryMemory(ActiveTurn& turn, AdmissionRound& round) {
   const PoolBytes wanted = turn.BytesWanted();
+  uint64_t own = 0;
+  if (wanted.total() > round.budget().free) {
+    own = turn.BytesEvictable();
+    if (!round.knows_idle()) {
+      const IdleCaches idle = FindIdle(nullptr);
+      round.SetIdle(idle.bytes, idle.safe_bytes);
+    }
+  }
   absl::Status status = absl::ResourceExhaustedError("");
-  if (round.MayFit(wanted)) {
-    status = turn.Admit(MonotonicTime::Now());
+  if (round.MayFit(wanted, own)) {
+    status = WithRoom(wanted.total(), &turn.session(), "turn",
+                      [&] { return turn.Admit(MonotonicTime::Now(), Costs()); });
     if (absl::IsResourceExhausted(status)) round.FoundMissing(wanted);
   }
   if (status.ok()) {
-    turn.TakeInput();
+    if (turn.restore_from() != nullptr) BeginRestore(turn);
+    TakeInput(turn);
     turn.Look();
-    round.Admit({turn.computes(), FreeBytes(), turn.BytesUnused(), turn.MostBytesBack()});
+    round.Admit({turn.tenant(), turn.computes(), FreeBytes(), turn.BytesHeld()});
     return Admission::kAdmitted;
   }
   if (absl::IsResourceExhausted(status)) {
-    if (round.Wait(wanted, turn.times_overtaken())) return Admission::kWaits;
+    if (round.Wait(wanted, turn.times_overtaken(), own)) return Admission::kWaits;
     const absl::Status why = status.message().empty() ? turn.NoRoom() : status;
     status = absl::ResourceExhaustedError(
         absl::StrCat(why.message(), "; ", round.budget().Refusal(wanted.total())));
@@ -55,14 +152,25 @@ Engine::Admission Engine::TryToAdmit(ActiveTurn& turn, AdmissionRound& round) co
 }
 
 bool Engine::AdmitWaiting() {
+  lacks_memory_.store(false, std::memory_order_relaxed);
   if (waiting_.empty()) return false;
+  MakeRoomForWaiting();
+  OrderWaiting();
   AdmissionRound round(Running(), Budget());
-  const size_t num_waiting = waiting_.size();
   std::vector<ActiveTurn*> waits;  // in the same order as round.waiting()
   bool any_ended = false;
   for (auto it = waiting_.begin(); it != waiting_.end() && round.GoesOn();) {
+    const size_t tenant = (*it)->tenant();
+    // A turn that concludes was admitted before, and waits for its journal.
+    if ((*it)->concluding() || !round.HasPlaceFor(tenant)) {
+      ++it;
+      continue;
+    }
     switch (TryToAdmit(**it, round)) {
       case Admission::kAdmitted:
+        // It counts as waiting until GivePlaces has counted it again. Otherwise the queue would
+        // look empty meanwhile, and take more turns than it may.
+        ++num_left_queue_[tenant];
         any_ended |= (*it)->ended();
         running_.splice(running_.end(), waiting_, it++);
         break;
@@ -70,17 +178,23 @@ bool Engine::AdmitWaiting() {
         waits.push_back((it++)->get());
         break;
       case Admission::kRefused:
+        ++num_left_queue_[tenant];
+        if (!(*it)->ended()) {
+          running_.splice(running_.end(), waiting_, it++);
+          break;
+        }
         num_turns_.fetch_sub(1);
         it = waiting_.erase(it);
         break;
     }
   }
+  bool lacks_memory = false;
   for (size_t i = 0; i < waits.size(); ++i) {
-    waits[i]->set_times_overtaken(round.waiting()[i].times_overtaken);
+    const AdmissionRound::Waiting& wait = round.waiting()[i];
+    waits[i]->set_times_overtaken(wait.times_overtaken);
+    lacks_memory |= !wait.is_for_tenant;
   }
-  // They count as waiting until GivePlaces has counted them again. Otherwise the queue would look
-  // empty meanwhile, and take more turns than it may.
-  num_left_queue_ += num_waiting - waiting_.size();
+  lacks_memory_.store(lacks_memory, std::memory_order_relaxed);
   return any_ended;
 }
 

@@ -1,6 +1,8 @@
 // Places in the batch: decides which of the running turns take part in the next steps.
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,8 +30,8 @@ void Engine::GivePlaces() {
     candidates.push_back(turn->AsPlaceCandidate(now, options_.time_slice));
   }
   const double elapsed = absl::FDivDuration(now - places_given_at_, options_.time_slice);
-  const PlaceChanges changes =
-      SharePlaces(candidates, options_.max_batch_sequences, elapsed, place_shares_);
+  const PlaceChanges changes = SharePlaces(candidates, options_.max_batch_sequences, elapsed,
+                                           place_shares_, shares_.weights());
   for (const uint32_t i : changes.yields) turns[i]->place().Yield(++place_changes_);
   for (const uint32_t i : changes.renews) turns[i]->place().Renew(++place_changes_);
   for (const uint32_t i : changes.takes) {
@@ -48,10 +50,31 @@ void Engine::PublishRoom(size_t computing, size_t need_place) {
   const size_t places = options_.max_batch_sequences;
   const size_t room = std::min(left(places, need_place), left(options_.max_open_turns, computing));
   absl::MutexLock lock(&mutex_);
-  num_waiting_ -= std::exchange(num_left_queue_, 0);
   num_parked_ = left(need_place, places);
   // While a turn waits, every turn that arrives waits behind it.
   room_ = waiting_.empty() ? room : 0;
+  for (size_t tenant = 0; tenant < queue_of_.size(); ++tenant) {
+    const size_t num_left = std::exchange(num_left_queue_[tenant], 0);
+    num_waiting_ -= num_left;
+    queue_of_[tenant].waiting -= num_left;
+    queue_of_[tenant].parked = 0;
+  }
+  if (!shares_.are_shared()) return;
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    queue_of_[turn->tenant()].parked += turn->place().awaited();
+  }
+}
+
+void Engine::LevelShares() {
+  if (!shares_.are_shared()) return;
+  std::vector<bool> wants(shares_.weights().size());
+  for (const std::unique_ptr<ActiveTurn>& turn : waiting_) wants[turn->tenant()] = true;
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    const std::optional<StepCandidate>& candidate = turn->candidate();
+    const bool has_prompt = candidate.has_value() && !candidate->is_decode;
+    if (has_prompt || turn->place().awaited()) wants[turn->tenant()] = true;
+  }
+  shares_.Level(wants);
 }
 
 }  // namespace longstream

@@ -8,7 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
-#include "service/engine/policy/prefill_speed.h"
+#include "service/engine/costs/prefill_speed.h"
 
 namespace longstream {
 

@@ -56,6 +56,7 @@ bool StepPipeline::Submit(const Turns& turns) {
     if (!turn->candidate().has_value()) continue;
     able.push_back(turn.get());
     candidates.push_back(*turn->candidate());
+    candidates.back().tenant_work = shares_->got(turn->tenant());
   }
   const auto alone = std::find_if(able.begin(), able.end(),
                                   [](const ActiveTurn* turn) { return turn->goes_alone(); });
@@ -88,9 +89,21 @@ bool StepPipeline::Submit(const Turns& turns) {
     for (ActiveTurn* turn : able) turn->PassedOver();
   }
   for (ActiveTurn* turn : step.turns) turn->Submitted(step_number_, step.submitted);
+  if (shares_->are_shared()) ChargeTenants(step, plan, candidates);
   step.ticket = *ticket;
   in_flight_.push_back(std::move(step));
   return true;
+}
+
+void StepPipeline::ChargeTenants(const Step& step, std::span<const StepPiece> plan,
+                                 std::span<const StepCandidate> candidates) {
+  const double decode_seconds =
+      cost_model_.decode_seconds() / static_cast<double>(std::max<uint64_t>(1, step.decode_rows));
+  for (size_t i = 0; i < plan.size(); ++i) {
+    shares_->Charge(step.turns[i]->tenant(),
+                    WorkOfRows(plan[i].num_tokens, candidates[plan[i].candidate].is_decode,
+                               decode_seconds, cost_model_.token_seconds()));
+  }
 }
 
 void StepPipeline::Refused(const Step& step, const absl::Status& status) {

@@ -7,11 +7,14 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "service/clock/monotonic_time.h"
-#include "service/engine/policy/step_cost_model.h"
+#include "service/engine/costs/step_cost_model.h"
+#include "service/engine/policy/eviction.h"
+#include "service/engine/policy/fair_share.h"
 #include "service/engine/policy/step_plan.h"
 #include "service/engine/shared_prefill_speed.h"
 #include "service/engine/turn/active_turn.h"
@@ -36,15 +39,16 @@ class StepPipeline {
  public:
   using Turns = std::list<std::unique_ptr<ActiveTurn>>;
 
-  // If `most_in_flight` is 2, the backend must have LS_CAP_LOOK_AHEAD. `backend` and
-  // `prefill_speed` outlive the pipeline. A turn must exist until it has ended.
+  // If `most_in_flight` is 2, the backend must have LS_CAP_LOOK_AHEAD. `backend`, `prefill_speed`
+  // and `shares` outlive the pipeline. A turn must exist until it has ended.
   StepPipeline(BackendModel& backend, const StepLimits& limits, double max_decode_stretch,
-               size_t most_in_flight, SharedPrefillSpeed* prefill_speed)
+               size_t most_in_flight, SharedPrefillSpeed* prefill_speed, WorkShares* shares)
       : backend_(backend),
         limits_(limits),
         cost_model_(limits.prefill_grid, max_decode_stretch),
         most_in_flight_(most_in_flight),
-        prefill_speed_(prefill_speed) {}
+        prefill_speed_(prefill_speed),
+        shares_(shares) {}
 
   // Submits a step of the turns that hold a place in the batch and are candidates
   // (ActiveTurn::candidate), if any. Then takes in the results of the oldest step, unless another
@@ -55,6 +59,11 @@ class StepPipeline {
   // has room for more prompts. Zero if these conditions do not hold, if the time is unknown, or if
   // a step is in flight.
   absl::Duration PromptTime(const Turns& turns) const;
+
+  // How long reading a token takes, in a prompt and as a decode entry.
+  ReadingTimes reading_times() const {
+    return {cost_model_.token_seconds(), cost_model_.decode_seconds()};
+  }
 
   // Waits for all steps in flight and takes in their results.
   void Drain();
@@ -76,12 +85,16 @@ class StepPipeline {
   // Handles a step that the backend has refused as a whole. The backend has changed nothing.
   static void Refused(const Step& step, const absl::Status& status);
   void TakeInOldest();
+  // Counts the work of the step's rows for the tenants of its turns.
+  void ChargeTenants(const Step& step, std::span<const StepPiece> plan,
+                     std::span<const StepCandidate> candidates);
 
   BackendModel& backend_;
   const StepLimits limits_;
   StepCostModel cost_model_;
   const size_t most_in_flight_;
   SharedPrefillSpeed* const prefill_speed_;
+  WorkShares* const shares_;
 
   std::deque<Step> in_flight_;
   uint64_t step_number_ = 0;

@@ -25,6 +25,7 @@ uint64_t BlockBytes(const std::string& text) {
 }
 
 absl::Status HostMemory::NoRoom(uint64_t held, uint64_t bytes) const {
+  if (no_room_ != nullptr) return no_room_(bytes);
   return absl::ResourceExhaustedError(
       absl::StrCat("sessions.host_bytes: sessions and turns hold ", held,
                    " bytes of the host's memory for tokens and conversations, and this needs ",
@@ -33,7 +34,15 @@ absl::Status HostMemory::NoRoom(uint64_t held, uint64_t bytes) const {
 
 absl::Status HostMemory::CheckRoom(uint64_t bytes) const {
   const uint64_t held = held_bytes();
-  return HasRoom(held, bytes) ? absl::OkStatus() : NoRoom(held, bytes);
+  if (!HasRoom(held, bytes)) return NoRoom(held, bytes);
+  return whole_ == nullptr ? absl::OkStatus() : whole_->CheckRoom(bytes);
+}
+
+absl::Status HostMemory::CheckConversation(uint64_t bytes) const {
+  if (conversation_limit_ == 0 || bytes <= conversation_limit_) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("sessions.conversation_bytes: the conversation of the session would take ",
+                   bytes, " bytes of the host's memory; the limit is ", conversation_limit_));
 }
 
 absl::Status HostMemory::TryTake(uint64_t bytes) {
@@ -41,7 +50,10 @@ absl::Status HostMemory::TryTake(uint64_t bytes) {
   do {
     if (!HasRoom(held, bytes)) return NoRoom(held, bytes);
   } while (!held_bytes_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
-  return absl::OkStatus();
+  if (whole_ == nullptr) return absl::OkStatus();
+  absl::Status status = whole_->TryTake(bytes);
+  if (!status.ok()) held_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  return status;
 }
 
 HostCharge::HostCharge(HostCharge&& other) noexcept

@@ -6,7 +6,9 @@
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -35,8 +37,16 @@ uint64_t NodeBytes() {
 // The sum of all charges. Thread-safe.
 class HostMemory {
  public:
-  // limit 0: no limit.
-  explicit HostMemory(uint64_t limit) : limit_(limit) {}
+  // `conversation_limit`: for the conversation of one session. 0: no limit.
+  explicit HostMemory(uint64_t limit, uint64_t conversation_limit = 0)
+      : limit_(limit), conversation_limit_(conversation_limit) {}
+  // A part of `whole`, with its own limit: its charges count in both. `no_room` makes the refusal
+  // of `bytes` more than the part's limit allows. `whole` outlives the part.
+  HostMemory(uint64_t limit, HostMemory* whole, std::function<absl::Status(uint64_t bytes)> no_room)
+      : limit_(limit),
+        conversation_limit_(whole->conversation_limit_),
+        whole_(whole),
+        no_room_(std::move(no_room)) {}
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
@@ -46,14 +56,23 @@ class HostMemory {
   // RESOURCE_EXHAUSTED: `bytes` more would exceed the limit. The message names the limit's key, the
   // bytes and the limit. Counts nothing.
   absl::Status CheckRoom(uint64_t bytes) const;
+  // RESOURCE_EXHAUSTED: one session may not have a conversation of so many bytes. The message names
+  // the limit's key, the bytes and the limit. Counts nothing.
+  absl::Status CheckConversation(uint64_t bytes) const;
 
  private:
   friend class HostCharge;
 
   // As CheckRoom, but counts the bytes if there is room.
   absl::Status TryTake(uint64_t bytes);
-  void Take(uint64_t bytes) { held_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
-  void GiveBack(uint64_t bytes) { held_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void Take(uint64_t bytes) {
+    held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    if (whole_ != nullptr) whole_->Take(bytes);
+  }
+  void GiveBack(uint64_t bytes) {
+    held_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    if (whole_ != nullptr) whole_->GiveBack(bytes);
+  }
 
   bool HasRoom(uint64_t held, uint64_t bytes) const {
     return limit_ == 0 || (held <= limit_ && bytes <= limit_ - held);
@@ -61,6 +80,9 @@ class HostMemory {
   absl::Status NoRoom(uint64_t held, uint64_t bytes) const;
 
   const uint64_t limit_;
+  const uint64_t conversation_limit_;
+  HostMemory* const whole_ = nullptr;
+  const std::function<absl::Status(uint64_t bytes)> no_room_ = nullptr;
   std::atomic<uint64_t> held_bytes_{0};
 };
 

@@ -1,8 +1,6 @@
 // An interceptor of gRPC sees the metadata of every call, those of the health service included.
 #include "service/interceptors/request_id.h"
 
-#include <grpcpp/server_context.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -45,7 +43,11 @@ class RequestIdInterceptor final : public Interceptor {
       return methods->QueryInterceptionHookPoint(point);
     };
     if (is_at(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
-      id_ = IdFrom(*methods->GetRecvInitialMetadata());
+      ClientMetadata* const metadata = methods->GetRecvInitialMetadata();
+      id_ = IdFrom(*metadata);
+      // The reactor of the call finds the id here.
+      metadata->erase(kRequestIdKey);
+      metadata->emplace(kRequestIdKey, id_);
       if (listeners_->on_arrival != nullptr) {
         listeners_->on_arrival(call_->server_context()->peer());
       }
@@ -94,6 +96,12 @@ class Factory final : public grpc::experimental::ServerInterceptorFactoryInterfa
 bool IsRequestId(std::string_view text) {
   return !text.empty() && text.size() <= kMaxRequestIdBytes &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+std::string_view RequestIdOf(const grpc::ServerContextBase& context) {
+  const auto found = context.client_metadata().find(kRequestIdKey);
+  if (found == context.client_metadata().end()) return {};
+  return {found->second.data(), found->second.size()};
 }
 
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>

@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_INTERCEPTORS_REQUEST_ID_H_
 #define LONGSTREAM_SERVICE_INTERCEPTORS_REQUEST_ID_H_
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/server_interceptor.h>
 
 #include <functional>
@@ -29,6 +30,9 @@ using CallFailureListener = std::function<void(std::string_view request_id, std:
 // Called when a call arrives. `peer` is the client's address as gRPC writes it, such as
 // "ipv4:127.0.0.1:4711". Called from any thread.
 using CallArrivalListener = std::function<void(std::string_view peer)>;
+
+// The id of a call whose server has RequestIdInterceptors. Valid while the context is.
+std::string_view RequestIdOf(const grpc::ServerContextBase& context);
 
 // Gives every call of the server an id: the client's x-request-id if it is a valid one, otherwise
 // 32 random hexadecimal digits. The id goes back to the client in the initial metadata, and again

@@ -179,7 +179,13 @@ Value Interpreter::EvaluateFilter(const Expression& expression, const Value* inp
   } else {
     filtered = Evaluate(*expression.parts[0]);
   }
-  return ApplyFilter(expression.name, filtered, EvaluateArguments(expression), &meter_);
+  try {
+    return ApplyFilter(expression.name, filtered, EvaluateArguments(expression), &meter_);
+  } catch (TemplateError& error) {
+    // The filters of a block are not evaluated by Evaluate, which does the same.
+    if (error.place.line == 0) error.place = expression.place;
+    throw;
+  }
 }
 
 }  // namespace longstream::chat

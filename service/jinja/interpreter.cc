@@ -72,6 +72,8 @@ Interpreter::Flow Interpreter::ExecuteStatement(const Statement& statement) {
       return Flow::kBreak;
     case StatementKind::kContinue:
       return Flow::kContinue;
+    case StatementKind::kUnsupported:
+      FailUnsupported("the tag {% " + statement.name + " %}", statement.place);
   }
   return Flow::kNext;
 }

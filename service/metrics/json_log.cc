@@ -21,13 +21,7 @@ LogLevel LevelNamed(std::string_view name) {
   return LogLevel::kInfo;
 }
 
-}  // namespace
-
-JsonLog::JsonLog(std::string_view lowest_level) : lowest_(LevelNamed(lowest_level)) {}
-
-void JsonLog::Write(LogLevel level, std::string_view event,
-                    std::initializer_list<LogField> fields) const {
-  if (level < lowest_) return;
+void WriteLine(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
   nlohmann::ordered_json line;
   line["time"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
   line["level"] = kNames[static_cast<int>(level)];
@@ -38,6 +32,19 @@ void JsonLog::Write(LogLevel level, std::string_view event,
   // Write the line with one call, so that lines of several threads do not mix. A failure cannot be
   // reported anywhere.
   if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;
+}
+
+}  // namespace
+
+JsonLog::JsonLog(std::string_view lowest_level) : lowest_(LevelNamed(lowest_level)) {}
+
+void JsonLog::Write(LogLevel level, std::string_view event,
+                    std::initializer_list<LogField> fields) const {
+  if (level >= lowest_) WriteLine(level, event, fields);
+}
+
+void JsonLog::WriteAlways(std::string_view event, std::initializer_list<LogField> fields) const {
+  WriteLine(LogLevel::kInfo, event, fields);
 }
 
 }  // namespace longstream

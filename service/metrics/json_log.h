@@ -22,6 +22,8 @@ class JsonLog {
   // of RFC 3339.
   void Write(LogLevel level, std::string_view event,
              std::initializer_list<LogField> fields = {}) const;
+  // Writes a line of the level "info" that no lowest level leaves out.
+  void WriteAlways(std::string_view event, std::initializer_list<LogField> fields) const;
 
  private:
   const LogLevel lowest_;

@@ -90,6 +90,7 @@ struct ModelMetrics::Families {
   prometheus::Gauge& window = Memory("window");
   prometheus::Gauge& state = Memory("state");
   prometheus::Gauge& checkpoint = Memory("checkpoint");
+  prometheus::Gauge& return_points = Memory("return_point");
   prometheus::Gauge& workspace = Memory("workspace");
   prometheus::Gauge& queued = Gauge("longstream_stream_queued_bytes",
                                     "Bytes generated that readers have not taken", labels);
@@ -99,8 +100,23 @@ struct ModelMetrics::Families {
       Counter("longstream_generated_tokens_total", "Tokens that the model generated");
   prometheus::Counter& reused =
       Counter("longstream_reused_tokens_total", "History tokens that were in the caches");
+  prometheus::Counter& restored = Counter("longstream_restored_tokens_total",
+                                          "History tokens whose caches were read from the store");
   prometheus::Counter& recomputed =
       Counter("longstream_recomputed_tokens_total", "History tokens that were computed again");
+  prometheus::Family<prometheus::Counter>& evictions =
+      prometheus::BuildCounter()
+          .Name("longstream_session_evictions_total")
+          .Help("Idle sessions whose caches were freed, by what needed the memory")
+          .Register(registry);
+  prometheus::Family<prometheus::Counter>& resumed =
+      prometheus::BuildCounter()
+          .Name("longstream_turns_resumed_total")
+          .Help("Calls that read a turn which another call had started, by how they came to it")
+          .Register(registry);
+  prometheus::Counter& mismatches =
+      Counter("longstream_resume_mismatches_total",
+              "Tokens of resumed turns for which the model drew another token than the client had");
   prometheus::Family<prometheus::Counter>& requests =
       prometheus::BuildCounter()
           .Name("longstream_requests_total")
@@ -154,6 +170,7 @@ void ModelMetrics::SetMemory(const Memory& memory) {
   families_->window.Set(static_cast<double>(memory.window));
   families_->state.Set(static_cast<double>(memory.state));
   families_->checkpoint.Set(static_cast<double>(memory.checkpoint));
+  families_->return_points.Set(static_cast<double>(memory.return_points));
   families_->workspace.Set(static_cast<double>(memory.workspace));
   families_->kv_ratio.Set(Ratio(memory.kv, memory.budget));
   families_->window_ratio.Set(Ratio(memory.window, memory.budget));
@@ -173,9 +190,22 @@ void ModelMetrics::AddGeneratedTokens(uint64_t tokens) {
 void ModelMetrics::AddReusedTokens(uint64_t tokens) {
   families_->reused.Increment(static_cast<double>(tokens));
 }
+void ModelMetrics::AddRestoredTokens(uint64_t tokens) {
+  families_->restored.Increment(static_cast<double>(tokens));
+}
+
 void ModelMetrics::AddRecomputedTokens(uint64_t tokens) {
   families_->recomputed.Increment(static_cast<double>(tokens));
 }
+
+void ModelMetrics::CountEviction(std::string_view reason) {
+  families_->evictions.Add(families_->With("reason", reason)).Increment();
+}
+
+void ModelMetrics::CountResumedTurn(std::string_view how) {
+  families_->resumed.Add(families_->With("how", how)).Increment();
+}
+void ModelMetrics::CountResumeMismatch() { families_->mismatches.Increment(); }
 
 void ModelMetrics::CountRequest(std::string_view code, std::string_view finish_reason) {
   LabelMap labels = families_->With("code", code);

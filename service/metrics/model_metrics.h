@@ -32,7 +32,8 @@ class ModelMetrics {
     uint64_t state = 0;
     uint64_t checkpoint = 0;
     uint64_t workspace = 0;
-    uint64_t budget = 0;  // 0: unlimited
+    uint64_t budget = 0;         // 0: unlimited
+    uint64_t return_points = 0;  // copies of rings and states at the ends of turns
   };
 
   ModelMetrics(prometheus::Registry* registry, const Labels& labels);
@@ -51,7 +52,16 @@ class ModelMetrics {
   void AddPromptTokens(uint64_t tokens);
   void AddGeneratedTokens(uint64_t tokens);
   void AddReusedTokens(uint64_t tokens);
+  void AddRestoredTokens(uint64_t tokens);
   void AddRecomputedTokens(uint64_t tokens);
+  // `reason`: what needed the memory: "turn", "open", "fork", "import", "budget" or "quota" (of the
+  // session's tenant).
+  void CountEviction(std::string_view reason);
+  // A call read a turn that another call had started. `how`: "attached", "replayed", "forced" or
+  // "restarted".
+  void CountResumedTurn(std::string_view how);
+  // The model drew another token than the one that the client of a resumed turn had received.
+  void CountResumeMismatch();
   // `code`: the gRPC name of the status, such as "OK" or "CANCELLED". `finish_reason`: the name of
   // the reason, such as "stop_token", or "".
   void CountRequest(std::string_view code, std::string_view finish_reason);

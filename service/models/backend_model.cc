@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -140,6 +141,31 @@ absl::StatusOr<Sequence> BackendModel::ForkSequence(const Sequence& source) {
   return Sequence(this, handle);
 }
 
+absl::StatusOr<Snapshot> BackendModel::BeginSnapshot(const Sequence& sequence, uint64_t from) {
+  if (!CanSnapshot()) {
+    return absl::UnimplementedError("the model's backend cannot make snapshots in segments");
+  }
+  ErrorText error;
+  ls_snapshot* handle = nullptr;
+  ls_snapshot_info info{};
+  info.struct_size = sizeof(info);
+  const ls_code code =
+      table().snapshot_begin(model_, sequence.handle(), from, &handle, &info, error.abi());
+  if (code != LS_OK) return error.ToStatus(code);
+  return Snapshot(this, handle, info);
+}
+
+absl::StatusOr<SnapshotImport> BackendModel::BeginImport(uint64_t position) {
+  if (!CanSnapshot()) {
+    return absl::UnimplementedError("the model's backend cannot make snapshots in segments");
+  }
+  ErrorText error;
+  ls_import* handle = nullptr;
+  const ls_code code = table().import_begin(model_, position, &handle, error.abi());
+  if (code != LS_OK) return error.ToStatus(code);
+  return SnapshotImport(this, handle);
+}
+
 absl::StatusOr<uint64_t> BackendModel::Submit(std::span<const ls_batch_entry> entries) {
   ls_batch batch{};
   batch.struct_size = sizeof(batch);
@@ -176,9 +202,16 @@ void Sequence::Free() {
 
 uint64_t Sequence::position() const { return model_->table().sequence_position(handle_); }
 
-ls_sequence_bytes Sequence::bytes() const {
+ls_sequence_bytes Sequence::bytes() const { return Bytes(offsetof(ls_sequence_bytes, shared)); }
+
+uint64_t Sequence::bytes_alone() const {
+  const ls_sequence_bytes bytes = Bytes(sizeof(ls_sequence_bytes));
+  return bytes.kv - std::min(bytes.kv, bytes.shared) + bytes.window + bytes.state;
+}
+
+ls_sequence_bytes Sequence::Bytes(uint32_t struct_size) const {
   ls_sequence_bytes bytes{};
-  bytes.struct_size = sizeof(bytes);
+  bytes.struct_size = struct_size;
   model_->table().sequence_bytes(model_->model_, handle_, &bytes);
   return bytes;
 }
@@ -201,6 +234,60 @@ absl::StatusOr<uint64_t> Sequence::Truncate(uint64_t position) {
       model_->table().sequence_truncate(model_->model_, handle_, position, &restored, error.abi());
   if (code != LS_OK) return error.ToStatus(code);
   return restored;
+}
+
+Snapshot& Snapshot::operator=(Snapshot&& other) noexcept {
+  if (this != &other) {
+    Free();
+    model_ = std::exchange(other.model_, nullptr);
+    handle_ = std::exchange(other.handle_, nullptr);
+    info_ = other.info_;
+  }
+  return *this;
+}
+
+void Snapshot::Free() {
+  if (handle_ != nullptr) model_->table().snapshot_free(model_->model_, handle_);
+  handle_ = nullptr;
+}
+
+absl::StatusOr<size_t> Snapshot::Read(Segment segment, std::span<std::byte> out) {
+  ErrorText error;
+  size_t size = 0;
+  const ls_code code = model_->table().snapshot_read(handle_, static_cast<int32_t>(segment),
+                                                     out.data(), out.size(), &size, error.abi());
+  if (code != LS_OK) return error.ToStatus(code);
+  return size;
+}
+
+SnapshotImport& SnapshotImport::operator=(SnapshotImport&& other) noexcept {
+  if (this != &other) {
+    Free();
+    model_ = std::exchange(other.model_, nullptr);
+    handle_ = std::exchange(other.handle_, nullptr);
+  }
+  return *this;
+}
+
+void SnapshotImport::Free() {
+  if (handle_ != nullptr) model_->table().import_free(model_->model_, handle_);
+  handle_ = nullptr;
+}
+
+absl::Status SnapshotImport::Write(std::span<const std::byte> bytes) {
+  ErrorText error;
+  return error.ToStatus(
+      model_->table().import_write(handle_, bytes.data(), bytes.size(), error.abi()));
+}
+
+absl::StatusOr<Sequence> SnapshotImport::Attach() {
+  ErrorText error;
+  ls_sequence* sequence = nullptr;
+  const ls_code code =
+      model_->table().import_attach(model_->model_, handle_, &sequence, error.abi());
+  if (code != LS_OK) return error.ToStatus(code);
+  handle_ = nullptr;
+  return Sequence(model_, sequence);
 }
 
 }  // namespace longstream

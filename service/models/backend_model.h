@@ -3,10 +3,12 @@
 #ifndef LONGSTREAM_SERVICE_MODELS_BACKEND_MODEL_H_
 #define LONGSTREAM_SERVICE_MODELS_BACKEND_MODEL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,9 +26,12 @@ absl::Status StatusFromCode(ls_code code, std::string_view message);
 absl::Status FailureOf(const ls_result& result);
 
 class Sequence;
+class Snapshot;
+class SnapshotImport;
 
 // Thread-safety as in the ABI: any thread may use the model and its sequences, but only one at a
-// time. memory() and info() may be called at any time.
+// time. memory() and info() may be called at any time, and Snapshot::Read and SnapshotImport::Write
+// beside any other call.
 class BackendModel {
  public:
   struct Options {
@@ -64,6 +69,15 @@ class BackendModel {
   // Copies a sequence. UNIMPLEMENTED: the backend cannot fork.
   absl::StatusOr<Sequence> ForkSequence(const Sequence& source);
 
+  // Whether BeginSnapshot and BeginImport work (LS_CAP_SEGMENTS).
+  bool CanSnapshot() const { return plugin_->Can(LS_CAP_SEGMENTS); }
+  // Begins a snapshot of the sequence as it is now, with a span from token `from` on, as
+  // ls_backend.snapshot_begin does. UNIMPLEMENTED: the backend cannot.
+  absl::StatusOr<Snapshot> BeginSnapshot(const Sequence& sequence, uint64_t from);
+  // Takes the memory of a sequence at `position`, to be filled from segments. UNIMPLEMENTED: the
+  // backend cannot. RESOURCE_EXHAUSTED: no room.
+  absl::StatusOr<SnapshotImport> BeginImport(uint64_t position);
+
   // Submit starts a step, and Wait returns its results. Two steps may be in flight. The pointers in
   // the results are valid until the second Submit after this one.
   absl::StatusOr<uint64_t> Submit(std::span<const ls_batch_entry> entries);
@@ -71,6 +85,8 @@ class BackendModel {
 
  private:
   friend class Sequence;
+  friend class Snapshot;
+  friend class SnapshotImport;
   BackendModel(std::shared_ptr<const Plugin> plugin, ls_model* model);
 
   const ls_backend& table() const { return plugin_->table(); }
@@ -95,7 +111,10 @@ class Sequence {
   ls_sequence* handle() const { return handle_; }
 
   uint64_t position() const;
+  // Leaves the field `shared` 0, which takes time to count.
   ls_sequence_bytes bytes() const;
+  // Bytes that are free if only this sequence is freed, without its rollback point. Takes time.
+  uint64_t bytes_alone() const;
 
   absl::Status Reserve(uint64_t tokens);
   absl::Status MarkRollbackPoint();
@@ -105,9 +124,66 @@ class Sequence {
 
  private:
   void Free();
+  ls_sequence_bytes Bytes(uint32_t struct_size) const;
 
   BackendModel* model_ = nullptr;
   ls_sequence* handle_ = nullptr;
+};
+
+// The caches of a sequence at one moment. Movable. The sequence may change or go meanwhile. The
+// destructor belongs to the thread that uses the model, and must run before the destructor of the
+// model; Read may run on another thread beside steps.
+class Snapshot {
+ public:
+  enum class Segment : int32_t { kSpan = LS_SEGMENT_SPAN, kFixed = LS_SEGMENT_FIXED };
+
+  Snapshot() = default;
+  Snapshot(BackendModel* model, ls_snapshot* handle, const ls_snapshot_info& info)
+      : model_(model), handle_(handle), info_(info) {}
+  ~Snapshot() { Free(); }
+  Snapshot(Snapshot&& other) noexcept { *this = std::move(other); }
+  Snapshot& operator=(Snapshot&& other) noexcept;
+
+  bool valid() const { return handle_ != nullptr; }
+  const ls_snapshot_info& info() const { return info_; }
+
+  // Writes the next bytes of a segment to `out` and returns how many: fewer than `out` has only at
+  // the segment's end, 0 behind it.
+  absl::StatusOr<size_t> Read(Segment segment, std::span<std::byte> out);
+
+ private:
+  void Free();
+
+  BackendModel* model_ = nullptr;
+  ls_snapshot* handle_ = nullptr;
+  ls_snapshot_info info_{};
+};
+
+// A sequence that is being read from segments. Movable. The destructor frees the memory, unless
+// Attach has made a sequence of it. The destructor and Attach belong to the thread that uses the
+// model, and must run before the destructor of the model; Write may run on another thread beside
+// steps.
+class SnapshotImport {
+ public:
+  SnapshotImport() = default;
+  SnapshotImport(BackendModel* model, ls_import* handle) : model_(model), handle_(handle) {}
+  ~SnapshotImport() { Free(); }
+  SnapshotImport(SnapshotImport&& other) noexcept { *this = std::move(other); }
+  SnapshotImport& operator=(SnapshotImport&& other) noexcept;
+
+  bool valid() const { return handle_ != nullptr; }
+
+  // Reads the next bytes: the spans in the order of their tokens, then the fixed block. After an
+  // error every later call fails in the same way.
+  absl::Status Write(std::span<const std::byte> bytes);
+  // Makes the sequence; the import is then empty. DATA_LOSS: bytes are missing.
+  absl::StatusOr<Sequence> Attach();
+
+ private:
+  void Free();
+
+  BackendModel* model_ = nullptr;
+  ls_import* handle_ = nullptr;
 };
 
 }  // namespace longstream

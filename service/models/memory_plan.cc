@@ -202,13 +202,26 @@ void MemoryPlan::Remove(std::string_view name) {
 }
 
 void MemoryPlan::SetHeld(std::string_view name, uint64_t bytes) {
-  if (Entry* const entry = Find(name); entry != nullptr) entry->need.held = bytes;
+  Entry* const entry = Find(name);
+  if (entry == nullptr) return;
+  entry->need.held = bytes;
+  if (entry->is_lost) entry->fixed = bytes;
+}
+
+void MemoryPlan::Lose(std::string_view name) {
+  Entry* const entry = Find(name);
+  if (entry == nullptr) return;
+  entry->is_lost = true;
+  entry->fixed = entry->need.held;
 }
 
 std::vector<MemoryPlan::Share> MemoryPlan::Shares(bool* settled) const {
   const std::vector<const Entry*> sharing = Sharing();
   const MemoryShares divided = Divide();
-  *settled = divided.settled;
+  const auto holds_lost_memory = [](const Entry& entry) {
+    return entry.is_lost && entry.fixed > 0;
+  };
+  *settled = divided.settled && std::ranges::none_of(entries_, holds_lost_memory);
   std::vector<Share> shares;
   for (size_t i = 0; i < sharing.size(); ++i) {
     if (!sharing[i]->is_added) continue;

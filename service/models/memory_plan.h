@@ -66,6 +66,10 @@ class MemoryPlan {
   // The model could not be loaded, or is not in the host's memory.
   void Remove(std::string_view name);
 
+  // The model can compute nothing any more. From now on it counts with what its sessions hold, and
+  // with its weights, which stay in memory. Nothing happens if it is no part of the plan.
+  void Lose(std::string_view name);
+
   // What the model's sessions have reserved.
   void SetHeld(std::string_view name, uint64_t bytes);
   // The bytes that the process holds now beside caches and sessions. They count if they are more
@@ -76,7 +80,8 @@ class MemoryPlan {
     std::string name;
     uint64_t bytes = 0;
   };
-  // The shares of the added models whose budget is not fixed. *settled as in MemoryShares.
+  // The shares of the added models whose budget is not fixed. *settled as in MemoryShares, and
+  // false while the sessions of a lost model hold memory.
   std::vector<Share> Shares(bool* settled) const;
 
  private:
@@ -86,9 +91,10 @@ class MemoryPlan {
     uint64_t fixed = 0;      // 0: the model has a share
     bool is_certain = true;  // the model runs in the host's memory for certain
     bool is_added = false;
+    bool is_lost = false;  // `fixed` is what the sessions hold
     CacheNeed need;
 
-    bool HasShare() const { return fixed == 0 || !(is_certain || is_added); }
+    bool HasShare() const { return !is_lost && (fixed == 0 || !(is_certain || is_added)); }
   };
   const Entry* Find(std::string_view name) const;
   Entry* Find(std::string_view name);

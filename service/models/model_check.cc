@@ -1,6 +1,7 @@
 // Reads all files of a model directory except the weights.
 #include "service/models/model_check.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <set>
 #include <system_error>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "backends/api/config_json.h"
 #include "nlohmann/json.hpp"
@@ -96,6 +98,15 @@ absl::Status FindWeights(const std::filesystem::path& directory, ModelCheck* che
   std::set<std::string> names;
   for (const Json& name : map) {
     if (name.is_string()) names.insert(name.get<std::string>());
+  }
+  const auto is_outside = [](const std::string& name) {
+    return name == ".." || name.find('/') != std::string::npos;
+  };
+  if (const auto found = std::find_if(names.begin(), names.end(), is_outside);
+      found != names.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(index.string(),
+                                                   ": expected files of this directory, found '",
+                                                   absl::Utf8SafeCHexEscape(*found), "'"));
   }
   for (const std::string& name : names) {
     if (absl::Status status = AddWeights(directory / name, check); !status.ok()) return status;

@@ -18,10 +18,11 @@ absl::Status Refuse(const std::filesystem::path& file, std::string_view reason) 
       "plugin ", file.string(), ": ", absl::string_view(reason.data(), reason.size())));
 }
 
-// A table of ABI 1.0 or 1.1 ends before model_set_budget.
-bool HasSetBudget(const ls_backend& table) {
-  constexpr size_t kEnd = offsetof(ls_backend, model_set_budget) + sizeof(table.model_set_budget);
-  return table.struct_size >= kEnd && table.model_set_budget != nullptr;
+// Whether the table reaches as far as `size` and has a function there. A table of an earlier minor
+// version ends before the functions of later ones, so nothing may be read behind its end.
+template <typename Function>
+bool Has(const ls_backend& table, size_t size, Function ls_backend::*function) {
+  return table.struct_size >= size && table.*function != nullptr;
 }
 
 // A function of the table, and the capability that requires it. 0: every plugin needs the function.
@@ -48,7 +49,19 @@ absl::Status CheckFunctions(const std::filesystem::path& file, const ls_backend&
       {"sequence_bytes", table.sequence_bytes != nullptr, 0},
       {"sequence_export", table.sequence_export != nullptr, LS_CAP_SNAPSHOT},
       {"sequence_import", table.sequence_import != nullptr, LS_CAP_SNAPSHOT},
-      {"model_set_budget", HasSetBudget(table), LS_CAP_SET_BUDGET},
+      {"model_set_budget", Has(table, LS_BACKEND_SIZE_1_2, &ls_backend::model_set_budget),
+       LS_CAP_SET_BUDGET},
+      {"snapshot_begin", Has(table, LS_BACKEND_SIZE_1_3, &ls_backend::snapshot_begin),
+       LS_CAP_SEGMENTS},
+      {"snapshot_read", Has(table, LS_BACKEND_SIZE_1_3, &ls_backend::snapshot_read),
+       LS_CAP_SEGMENTS},
+      {"snapshot_free", Has(table, LS_BACKEND_SIZE_1_3, &ls_backend::snapshot_free),
+       LS_CAP_SEGMENTS},
+      {"import_begin", Has(table, LS_BACKEND_SIZE_1_3, &ls_backend::import_begin), LS_CAP_SEGMENTS},
+      {"import_write", Has(table, LS_BACKEND_SIZE_1_3, &ls_backend::import_write), LS_CAP_SEGMENTS},
+      {"import_attach", Has(table, LS_BACKEND_SIZE_1_3, &ls_backend::import_attach),
+       LS_CAP_SEGMENTS},
+      {"import_free", Has(table, LS_BACKEND_SIZE_1_3, &ls_backend::import_free), LS_CAP_SEGMENTS},
       {"submit", table.submit != nullptr, 0},
       {"wait", table.wait != nullptr, 0},
   };

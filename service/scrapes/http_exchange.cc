@@ -7,8 +7,12 @@
 #include <array>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace longstream {
 namespace {
@@ -17,7 +21,18 @@ constexpr size_t kMaxRequest = 8 << 10;
 // If a client sends more than this after its request, the connection is closed at once.
 constexpr size_t kMaxIgnored = 64 << 10;
 
-bool WouldBlock() { return errno == EAGAIN || errno == EINTR; }
+// The values of the header "authorization".
+std::vector<std::string_view> AuthorizationIn(std::string_view request) {
+  constexpr absl::string_view kName = "authorization:";
+  std::vector<std::string_view> values;
+  for (const absl::string_view line :
+       absl::StrSplit(absl::string_view(request.data(), request.size()), '\n')) {
+    if (!absl::StartsWithIgnoreCase(line, kName)) continue;
+    const absl::string_view value = absl::StripAsciiWhitespace(line.substr(kName.size()));
+    values.emplace_back(value.data(), value.size());
+  }
+  return values;
+}
 
 // The parts of "GET /metrics HTTP/1.1".
 struct RequestLine {
@@ -49,8 +64,11 @@ bool HasWholeHeader(std::string_view request) {
 
 }  // namespace
 
-HttpExchange::HttpExchange(Descriptor socket, Responder responder)
-    : socket_(std::move(socket)), responder_(std::move(responder)) {}
+HttpExchange::HttpExchange(std::unique_ptr<ByteStream> stream, Responder responder,
+                           std::function<void()> on_malformed)
+    : stream_(std::move(stream)),
+      responder_(std::move(responder)),
+      on_malformed_(std::move(on_malformed)) {}
 
 void HttpExchange::Proceed() {
   if (state_ == State::kReading) Read();
@@ -62,13 +80,15 @@ void HttpExchange::Read() {
   std::array<char, 2048> bytes;
   while (!HasWholeHeader(request_)) {
     if (request_.size() >= kMaxRequest) break;
-    const ssize_t count = recv(socket_.number(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (count < 0 && WouldBlock()) return;
-    if (count <= 0) {
+    const ByteStream::Moved moved = stream_->Read(bytes.data(), bytes.size());
+    if (moved.outcome == ByteStream::Outcome::kWait) return;
+    if (moved.outcome != ByteStream::Outcome::kDone) {
+      malformed_ = moved.outcome == ByteStream::Outcome::kWrong;
+      if (malformed_) on_malformed_();
       state_ = State::kEnded;
       return;
     }
-    request_.append(bytes.data(), static_cast<size_t>(count));
+    request_.append(bytes.data(), moved.bytes);
   }
   Respond();
   state_ = State::kWriting;
@@ -78,6 +98,7 @@ void HttpExchange::Respond() {
   const RequestLine line = ParseRequestLine(request_);
   HttpAnswer answer;
   malformed_ = !HasWholeHeader(request_) || !line.version.starts_with("HTTP/1.");
+  if (malformed_) on_malformed_();
   if (!HasWholeHeader(request_)) {
     answer = {"431 Request Header Fields Too Large", "",
               absl::StrCat("The header of a request may have ", kMaxRequest, " bytes.\n")};
@@ -87,7 +108,8 @@ void HttpExchange::Respond() {
     answer = {"405 Method Not Allowed", "Allow: GET, HEAD",
               "This port answers the methods GET and HEAD.\n"};
   } else {
-    answer = responder_(line.target.substr(0, line.target.find('?')));
+    answer = responder_({line.target.substr(0, line.target.find('?')),
+                         {AuthorizationIn(request_), stream_->PeerNames()}});
   }
   const auto view = [](std::string_view text) {
     return absl::string_view(text.data(), text.size());
@@ -102,16 +124,15 @@ void HttpExchange::Respond() {
 
 void HttpExchange::Write() {
   while (written_ < response_.size()) {
-    const ssize_t count = send(socket_.number(), response_.data() + written_,
-                               response_.size() - written_, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (count < 0 && WouldBlock()) return;
-    if (count <= 0) {
+    const ByteStream::Moved moved = stream_->Write(std::string_view(response_).substr(written_));
+    if (moved.outcome == ByteStream::Outcome::kWait) return;
+    if (moved.outcome != ByteStream::Outcome::kDone) {
       state_ = State::kEnded;
       return;
     }
-    written_ += static_cast<size_t>(count);
+    written_ += moved.bytes;
   }
-  shutdown(socket_.number(), SHUT_WR);
+  stream_->CloseForWriting();
   state_ = State::kClosing;
 }
 
@@ -120,8 +141,9 @@ void HttpExchange::Close() {
   // the client may lose the answer. So read until the client closes its side.
   std::array<char, 2048> bytes;
   while (ignored_ < kMaxIgnored) {
-    const ssize_t count = recv(socket_.number(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (count < 0 && WouldBlock()) return;
+    // The bytes are not looked at, so TLS does not matter.
+    const ssize_t count = recv(descriptor(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count <= 0) break;
     ignored_ += static_cast<size_t>(count);
   }

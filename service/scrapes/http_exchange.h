@@ -4,12 +4,20 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
-#include "service/connections/descriptor.h"
+#include "service/scrapes/byte_stream.h"
+#include "service/security/guard.h"
 
 namespace longstream {
+
+// A request with the method GET or HEAD.
+struct HttpRequest {
+  std::string_view target;  // such as "/metrics"
+  Presented credentials;
+};
 
 struct HttpAnswer {
   std::string_view status;       // such as "200 OK"
@@ -21,8 +29,7 @@ struct HttpAnswer {
 // of the request is ignored. Holds at most 8 KiB of the request. Not thread-safe.
 class HttpExchange {
  public:
-  // Answers a request for `target`, such as "/metrics". The method is GET or HEAD.
-  using Responder = std::function<HttpAnswer(std::string_view target)>;
+  using Responder = std::function<HttpAnswer(const HttpRequest& request)>;
   enum class State {
     kReading,  // the request is not complete
     kWriting,  // the client has not read the whole answer
@@ -30,9 +37,12 @@ class HttpExchange {
     kEnded,    // the connection has ended; the owner destroys the object
   };
 
-  HttpExchange(Descriptor socket, Responder responder);
+  // `on_malformed` is called for a request that is malformed, before the first byte of the answer
+  // is written, and for a client that does not speak the protocol of the stream.
+  HttpExchange(std::unique_ptr<ByteStream> stream, Responder responder,
+               std::function<void()> on_malformed);
 
-  int descriptor() const { return socket_.number(); }
+  int descriptor() const { return stream_->descriptor(); }
   State state() const { return state_; }
   // Whether the request was no request of HTTP/1, or its header was too long.
   bool malformed() const { return malformed_; }
@@ -46,8 +56,9 @@ class HttpExchange {
   void Write();
   void Close();
 
-  Descriptor socket_;
+  std::unique_ptr<ByteStream> stream_;
   const Responder responder_;
+  const std::function<void()> on_malformed_;
   State state_ = State::kReading;
   bool malformed_ = false;
   std::string request_;

@@ -44,17 +44,21 @@ struct MetricsServer::Own {
   prometheus::Summary& latencies;
 };
 
-MetricsServer::MetricsServer(std::shared_ptr<prometheus::Registry> registry, absl::Duration timeout)
+MetricsServer::MetricsServer(std::shared_ptr<prometheus::Registry> registry, absl::Duration timeout,
+                             const ScrapeSecurity& security)
     : registry_(std::move(registry)),
       own_(std::make_unique<Own>(registry_.get())),
       timeout_(timeout),
-      max_connections_(ShareDescriptors(DescriptorLimit()).scrapes) {}
+      max_connections_(ShareDescriptors(DescriptorLimit()).scrapes),
+      guard_(security.guard) {
+  if (security.certificates != nullptr) tls_.emplace(security.certificates, security.clients);
+}
 
 MetricsServer::~MetricsServer() = default;
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     const std::string& listen, std::shared_ptr<prometheus::Registry> registry,
-    absl::Duration timeout) {
+    absl::Duration timeout, const ScrapeSecurity& security) {
   absl::StatusOr<ListeningSockets> listening = Listen(listen, timeout);
   if (!listening.ok()) {
     return absl::UnavailableError(absl::StrCat("metrics_listen: ", listening.status().message()));
@@ -62,7 +66,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   absl::StatusOr<std::unique_ptr<AcceptLoop>> loop =
       AcceptLoop::Create(std::move(listening->sockets));
   if (!loop.ok()) return loop.status();
-  std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(registry), timeout));
+  std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(registry), timeout, security));
   server->port_ = listening->port;
   server->loop_ = *std::move(loop);
   server->loop_->Start(server.get());
@@ -75,12 +79,16 @@ void MetricsServer::OnConnection(Descriptor connection, const sockaddr_storage& 
   if (!loop_->Watch(descriptor, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
     return own_->connections.CountRefused(RefusedConnection::kDescriptors);
   }
+  std::unique_ptr<ByteStream> stream = StreamOn(std::move(connection));
+  if (stream == nullptr) return own_->connections.CountRefused(RefusedConnection::kProtocol);
   if (scrapes_.size() >= max_connections_) {
     Refuse(scrapes_.begin(), RefusedConnection::kTotal);
   }
-  scrapes_.push_back({HttpExchange(std::move(connection),
-                                   [this](std::string_view target) { return Answer(target); }),
-                      MonotonicTime::Now() + timeout_});
+  scrapes_.push_back(
+      {HttpExchange(
+           std::move(stream), [this](const HttpRequest& request) { return Answer(request); },
+           [this] { own_->connections.CountRefused(RefusedConnection::kProtocol); }),
+       MonotonicTime::Now() + timeout_});
   by_descriptor_[descriptor] = std::prev(scrapes_.end());
   Proceed(std::prev(scrapes_.end()));
 }
@@ -96,11 +104,7 @@ void MetricsServer::OnReady(int descriptor) {
 }
 
 void MetricsServer::Proceed(std::list<Scrape>::iterator scrape) {
-  const bool was_malformed = scrape->exchange.malformed();
   scrape->exchange.Proceed();
-  if (scrape->exchange.malformed() && !was_malformed) {
-    own_->connections.CountRefused(RefusedConnection::kProtocol);
-  }
   if (scrape->exchange.state() == HttpExchange::State::kEnded) Close(scrape);
 }
 
@@ -124,8 +128,21 @@ MonotonicTime MetricsServer::OnTime(MonotonicTime now) {
   return scrapes_.empty() ? MonotonicTime::InfiniteFuture() : scrapes_.front().deadline;
 }
 
-HttpAnswer MetricsServer::Answer(std::string_view target) {
-  if (target != "/metrics") return {"404 Not Found", "", "The metrics are at /metrics.\n"};
+std::unique_ptr<ByteStream> MetricsServer::StreamOn(Descriptor connection) {
+  if (tls_.has_value()) return tls_->Accept(std::move(connection));
+  return std::make_unique<PlainStream>(std::move(connection));
+}
+
+HttpAnswer MetricsServer::Answer(const HttpRequest& request) {
+  if (guard_ != nullptr) {
+    const absl::Status status =
+        guard_->AuthorizeRole("/metrics", Role::kOperator, request.credentials, "").status();
+    if (absl::IsUnauthenticated(status)) {
+      return {"401 Unauthorized", "WWW-Authenticate: Bearer", absl::StrCat(status.message(), "\n")};
+    }
+    if (!status.ok()) return {"403 Forbidden", "", absl::StrCat(status.message(), "\n")};
+  }
+  if (request.target != "/metrics") return {"404 Not Found", "", "The metrics are at /metrics.\n"};
   const MonotonicTime begin = MonotonicTime::Now();
   HttpAnswer answer{"200 OK", "", prometheus::TextSerializer().Serialize(registry_->Collect())};
   own_->latencies.Observe(absl::ToDoubleMicroseconds(MonotonicTime::Now() - begin));

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 
 #include "absl/status/statusor.h"
@@ -15,12 +15,23 @@
 #include "service/connections/accept_loop.h"
 #include "service/metrics/connection_metrics.h"
 #include "service/scrapes/http_exchange.h"
+#include "service/scrapes/tls_acceptor.h"
+#include "service/security/certificates.h"
+#include "service/security/guard.h"
 
 namespace prometheus {
 class Registry;
 }  // namespace prometheus
 
 namespace longstream {
+
+// The callers that may read the metrics.
+struct ScrapeSecurity {
+  std::shared_ptr<const CurrentCertificates> certificates = nullptr;  // null: plain text
+  ClientCertificates clients = ClientCertificates::kNone;
+  // Each request needs a credential of an operator. Outlives the server; null: none is needed.
+  const Guard* guard = nullptr;
+};
 
 // Answers GET /metrics in Prometheus's text format, each request on a connection of its own.
 //
@@ -35,7 +46,7 @@ class MetricsServer final : private ConnectionHandler {
   // UNAVAILABLE: the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       const std::string& listen, std::shared_ptr<prometheus::Registry> registry,
-      absl::Duration timeout = absl::Seconds(5));
+      absl::Duration timeout = absl::Seconds(5), const ScrapeSecurity& security = {});
   ~MetricsServer() override;
 
   int port() const { return port_; }
@@ -47,7 +58,8 @@ class MetricsServer final : private ConnectionHandler {
     MonotonicTime deadline;
   };
 
-  MetricsServer(std::shared_ptr<prometheus::Registry> registry, absl::Duration timeout);
+  MetricsServer(std::shared_ptr<prometheus::Registry> registry, absl::Duration timeout,
+                const ScrapeSecurity& security);
 
   void OnConnection(Descriptor connection, const sockaddr_storage& peer) override;
   void OnNoDescriptor() override;
@@ -55,7 +67,9 @@ class MetricsServer final : private ConnectionHandler {
   MonotonicTime OnTime(MonotonicTime now) override;
   void OnAcceptingStopped() override {}
 
-  HttpAnswer Answer(std::string_view target);
+  // Null if TLS cannot begin.
+  std::unique_ptr<ByteStream> StreamOn(Descriptor connection);
+  HttpAnswer Answer(const HttpRequest& request);
   void Proceed(std::list<Scrape>::iterator scrape);
   void Close(std::list<Scrape>::iterator scrape);
   // Closes a connection that the server did not serve to its end, and counts the reason.
@@ -65,6 +79,8 @@ class MetricsServer final : private ConnectionHandler {
   const std::unique_ptr<Own> own_;
   const absl::Duration timeout_;
   const size_t max_connections_;
+  const Guard* const guard_;
+  std::optional<TlsAcceptor> tls_;  // absent: plain text
   int port_ = 0;
   std::list<Scrape> scrapes_;  // in the order of their deadlines
   std::unordered_map<int, std::list<Scrape>::iterator> by_descriptor_;

@@ -3,12 +3,16 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "service/interceptors/request_id.h"
 #include "service/server/request_check.h"
+#include "service/server/request_digest.h"
 #include "service/server/to_proto.h"
 #include "service/server/transport/grpc_status.h"
 #include "service/server/turn_input.h"
@@ -25,11 +29,12 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
                             public TurnPump::Sink,
                             public std::enable_shared_from_this<AppendReactor> {
  public:
-  AppendReactor(grpc::CallbackServerContext* context, v1::AppendResponse* response,
-                const SessionManager* sessions, TextThreads* threads, RequestMemory* memory,
-                CallCount* calls)
+  AppendReactor(grpc::CallbackServerContext* context, const Caller& caller,
+                v1::AppendResponse* response, SessionManager* sessions, TextThreads* threads,
+                RequestMemory* memory, CallCount* calls)
       : call_(calls),
         context_(context),
+        tenant_(caller.tenant),
         response_(response),
         sessions_(sessions),
         threads_(threads),
@@ -46,16 +51,24 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
     if (!ok) return OnLastMessage();
     absl::StatusOr<Decoded<v1::AppendRequest>> decoded = Decode(raw_, memory_);
     if (!decoded.ok()) return Refuse(decoded.status());
-    const size_t text_bytes = TextBytes(decoded->message->input());
-    const uint64_t held_bytes = decoded->charge.bytes();
     message_.emplace(*std::move(decoded));
-    const absl::Status taken =
-        threads_->Run(text_bytes, held_bytes, [self = self_] { self->OnMessage(); });
-    if (!taken.ok()) Refuse(taken);
+    const bool is_first = !pump_.started() && !repeats_.has_value();
+    const absl::StatusOr<SessionId> id =
+        SessionId::Parse(message_->message->session_id(), "session_id");
+    if (!is_first || !id.ok()) return TakeMessage();  // a wrong id is refused with the message
+    sessions_->LoadSession({tenant_, *id}, [self = self_](const absl::Status& loaded) {
+      loaded.ok() ? self->TakeMessage() : self->Refuse(loaded);
+    });
   }
 
   void OnSendInitialMetadataDone(bool ok) override {
+    if (repeats_.has_value()) return ok ? AnswerRepeat() : FinishCall(absl::CancelledError(""));
     if (!ok || context_->IsCancelled()) return OnCancel();
+    if (entry_ != nullptr) {
+      if (absl::Status status = entry_->SetDigest(digest_.Finish()); !status.ok()) {
+        return Refuse(status);
+      }
+    }
     pump_.turn().CloseInput();
   }
 
@@ -64,10 +77,28 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
   void OnDone() override { self_.reset(); }
 
  private:
+  // Handles message_ on the thread that its text needs.
+  void TakeMessage() {
+    const size_t text_bytes = TextBytes(message_->message->input());
+    const absl::Status taken =
+        threads_->Run(text_bytes, message_->charge.bytes(), [self = self_] { self->OnMessage(); });
+    if (!taken.ok()) Refuse(taken);
+  }
+
   // Handles message_, then reads the next one.
   void OnMessage() {
-    absl::Status status = pump_.started() ? absl::OkStatus() : BeginTurn();
-    if (!status.ok()) return FinishCall(status);
+    const bool is_first = !pump_.started() && !repeats_.has_value();
+    if (is_first) has_id_ = !message_->message->turn_id().empty();
+    if (has_id_) digest_.Add(*message_->message);
+    absl::Status status = is_first ? BeginTurn() : absl::OkStatus();
+    if (!status.ok()) {
+      entry_.reset();  // the id is free again before the client gets the error
+      return FinishCall(status);
+    }
+    if (repeats_.has_value()) {
+      message_.reset();
+      return ReadNext();
+    }
     status = TakeInput();
     message_.reset();
     if (!status.ok()) return Refuse(status);
@@ -77,7 +108,7 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
   // gRPC does not say whether the client has closed its side or the call has failed, for example
   // because a message was too large. It cannot send the initial metadata of a call that has failed.
   void OnLastMessage() ABSL_LOCKS_EXCLUDED(mutex_) {
-    if (!pump_.started()) {
+    if (!pump_.started() && !repeats_.has_value()) {
       return FinishCall(absl::InvalidArgumentError("session_id: the stream had no message"));
     }
     absl::MutexLock lock(&mutex_);
@@ -104,10 +135,12 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
 
   absl::Status BeginTurn() {
     v1::AppendRequest& message = *message_->message;
-    absl::StatusOr<NewTurn> turn = FindTurn(message.session_id(), *sessions_);
+    absl::StatusOr<NewTurn> turn = FindTurn(tenant_, message.session_id(), *sessions_);
     if (!turn.ok()) return turn.status();
     absl::StatusOr<TurnRequest> request = CheckAppend(message);
     if (!request.ok()) return turn->Refuse(request.status());
+    if (absl::Status status = NameTurn(&*turn); !status.ok()) return turn->Refuse(status);
+    if (repeats_.has_value()) return absl::OkStatus();
     if (absl::Status status = turn->Lease(ExpectedPosition(message)); !status.ok()) {
       return turn->Refuse(status);
     }
@@ -116,11 +149,12 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
     if (has_messages) {
       absl::Status status =
           input_->ReadMessages(message.mutable_input()->mutable_messages(), turn->history(),
-                               turn->host_memory(), &message_->charge, &*request);
+                               turn->host_memory(), &message_->charge, &*request, turn->durable());
       if (!status.ok()) return turn->Refuse(status);
       message.clear_input();
     }
     request->deadline = DeadlineFrom(context_->raw_deadline());
+    request->request_id = RequestIdOf(*context_);
     v1::Input input;
     input.Swap(message.mutable_input());
     first_ = message;
@@ -133,6 +167,36 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
       first_.clear_input();
     }
     return pump_.Start(*std::move(turn), *std::move(request), self_);
+  }
+
+  // Gives the turn its id. Sets repeats_ if it is a turn that was committed.
+  absl::Status NameTurn(NewTurn* turn) {
+    const v1::AppendRequest& message = *message_->message;
+    if (message.turn_id().empty()) {
+      turn_id_ = turn->Id(TurnKind::kAppend);
+      return absl::OkStatus();
+    }
+    const absl::StatusOr<SessionId> id = SessionId::Parse(message.turn_id(), "turn_id");
+    if (!id.ok()) return id.status();
+    const absl::StatusOr<NewTurn::How> how = turn->Name(*id, TurnKind::kAppend, /*digest=*/"");
+    if (!how.ok()) return how.status();
+    turn_id_ = id->ToString();
+    if (*how == NewTurn::How::kReplayed) {
+      repeats_ = turn->committed();
+    } else {
+      entry_ = turn->entry();
+    }
+    return absl::OkStatus();
+  }
+
+  // All messages of a repeated Append have arrived.
+  void AnswerRepeat() {
+    if (digest_.Finish() != repeats_->digest) {
+      return FinishCall(absl::AlreadyExistsError(
+          absl::StrCat("turn_id: turn ", turn_id_, " of this session was another request")));
+    }
+    Respond(repeats_->end);
+    FinishCall(absl::OkStatus());
   }
 
   absl::Status TakeInput() {
@@ -151,25 +215,34 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
   // The client gets no message for an event, only the response at the end.
   bool OnEvent(const TurnEvent& /*event*/) override { return false; }
   void OnEnd(const TurnEnd& end) override {
-    if (end.status.ok()) {
-      response_->set_position(end.position);
-      ToProto(end.usage, response_->mutable_usage());
-    }
+    if (end.status.ok()) Respond(end);
     FinishCall(end.status);
+  }
+
+  void Respond(const TurnEnd& end) {
+    response_->set_position(end.position);
+    ToProto(end.usage, response_->mutable_usage());
+    response_->set_turn_id(turn_id_);
   }
 
   const CallCount::Call call_;
   grpc::CallbackServerContext* const context_;
+  const std::string tenant_;
   v1::AppendResponse* const response_;
-  const SessionManager* const sessions_;
+  SessionManager* const sessions_;
   TextThreads* const threads_;
   RequestMemory* const memory_;
 
-  // Used by OnReadDone and OnMessage, which run for one message at a time.
+  // Used by OnReadDone, TakeMessage and OnMessage, which run for one message at a time.
   RawRequest<v1::AppendRequest> raw_;
   std::optional<Decoded<v1::AppendRequest>> message_;
   v1::AppendRequest first_;  // the first message without its input
   std::optional<TurnInput> input_;
+  bool has_id_ = false;   // the client chose the id of the turn
+  MessageDigest digest_;  // of all messages of such a turn
+  std::string turn_id_;
+  std::shared_ptr<TurnEntry> entry_;                // of a turn whose id the client chose
+  std::optional<SessionTurns::Committed> repeats_;  // the turn was committed before
 
   TurnPump pump_{this};
   std::shared_ptr<AppendReactor> self_;  // keeps this object alive until OnDone
@@ -181,10 +254,10 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
 }  // namespace
 
 grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>* NewAppendReactor(
-    grpc::CallbackServerContext* context, v1::AppendResponse* response,
-    const SessionManager* sessions, TextThreads* threads, RequestMemory* memory, CallCount* calls) {
+    grpc::CallbackServerContext* context, const Caller& caller, v1::AppendResponse* response,
+    SessionManager* sessions, TextThreads* threads, RequestMemory* memory, CallCount* calls) {
   auto reactor =
-      std::make_shared<AppendReactor>(context, response, sessions, threads, memory, calls);
+      std::make_shared<AppendReactor>(context, caller, response, sessions, threads, memory, calls);
   reactor->Begin();
   return reactor.get();
 }

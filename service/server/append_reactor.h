@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "longstream/v1/longstream.pb.h"
+#include "service/security/caller.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
 #include "service/server/transport/raw_request.h"
@@ -12,10 +13,11 @@
 
 namespace longstream {
 
-// Makes a reactor that deletes itself when its call is done. The arguments must outlive it.
+// Makes a reactor that deletes itself when its call is done. The arguments must outlive it, except
+// `caller`.
 grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>* NewAppendReactor(
-    grpc::CallbackServerContext* context, v1::AppendResponse* response,
-    const SessionManager* sessions, TextThreads* threads, RequestMemory* memory, CallCount* calls);
+    grpc::CallbackServerContext* context, const Caller& caller, v1::AppendResponse* response,
+    SessionManager* sessions, TextThreads* threads, RequestMemory* memory, CallCount* calls);
 
 }  // namespace longstream
 

@@ -8,6 +8,7 @@
 #include <grpcpp/resource_quota.h>
 
 #include <chrono>
+#include <initializer_list>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -22,15 +23,39 @@
 #include "service/connections/http2_gate.h"
 #include "service/connections/listening_sockets.h"
 #include "service/interceptors/request_id.h"
+#include "service/security/access_table.h"
+#include "service/security/guard.h"
+#include "service/security/tenants/tenants.h"
 #include "service/server/service_impl.h"
 #include "service/server/standard/health_service.h"
 #include "service/server/standard/reflection_service.h"
+#include "service/server/transport/authorize.h"
+#include "service/server/transport/tls_credentials.h"
 
 namespace longstream {
 namespace {
 
+// Refuses clients whose tenant the configuration does not name. Without configured tenants, the
+// tenants of credentials do not count. `tenants` outlives the calls.
+Authorize WithTenants(Authorize authorize, const Tenants& tenants) {
+  return [authorize = std::move(authorize), &tenants](
+             const grpc::CallbackServerContext& context,
+             std::string_view method) -> absl::StatusOr<Caller> {
+    absl::StatusOr<Caller> caller = authorize(context, method);
+    if (!caller.ok()) return caller;
+    if (!tenants.are_configured()) caller->tenant.clear();
+    if (caller->role != Role::kClient) return caller;
+    const auto found = tenants.Find(caller->tenant);
+    if (!found.ok()) return found.status();
+    return caller;
+  };
+}
+
 // The time that clients get to close their connections, after the calls of our service have ended.
 constexpr absl::Duration kGoodbye = absl::Seconds(1);
+
+// The longest time for which a client with a certificate begins calls on one connection.
+constexpr absl::Duration kMaxConnectionAge = absl::Hours(1);
 
 // The names of the server as a whole in the health service.
 constexpr const char* kServerNames[] = {"", v1::Longstream::service_full_name()};
@@ -55,6 +80,37 @@ int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }
 
+std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const GrpcServer::Options& options) {
+  if (options.certificates == nullptr) return grpc::InsecureServerCredentials();
+  return TlsCredentials(options.certificates, options.client_certificates);
+}
+
+void SetLimits(const GrpcServer::Options& options, grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              Milliseconds(options.handshake_timeout));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(options.idle_timeout));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                              Milliseconds(options.keepalive_timeout));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              Milliseconds(options.least_ping_interval));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  if (options.client_certificates != ClientCertificates::kNone) {
+    // A removed authority does not count any more when each client has connected again. gRPC lets
+    // the calls of an old connection end, however long they take.
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(kMaxConnectionAge));
+  }
+  grpc::ResourceQuota quota("requests");
+  quota.Resize(options.max_transit_bytes);
+  builder->SetResourceQuota(quota);
+  builder->SetMaxReceiveMessageSize(options.max_message_bytes);
+  // gRPC would inflate a compressed request without any limit.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
+}
+
 // Returns a function that gives connections to gRPC.
 Http2Gate::HandOver GiveTo(
     std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor) {
@@ -74,49 +130,45 @@ GrpcServer::~GrpcServer() { Shutdown(MonotonicTime::Now()); }
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
                                                               const ModelRegistry* models,
                                                               SessionManager* sessions) {
+  if (options.channelz && options.guard != nullptr) {
+    return absl::InvalidArgumentError("connections.channelz: cannot be used with credentials");
+  }
   if (options.channelz) EnableChannelz();
   absl::StatusOr<ListeningSockets> listening = Listen(options.listen, options.keepalive_timeout);
   if (!listening.ok()) {
     return absl::UnavailableError(absl::StrCat("listen: ", listening.status().message()));
   }
   std::unique_ptr<GrpcServer> server(new GrpcServer());
-  server->first_requests_ = std::make_unique<FirstRequests>(options.first_request_timeout);
-  server->service_ = std::make_unique<ServiceImpl>(models, sessions, options.max_transit_bytes);
+  server->first_requests_ = std::make_unique<FirstRequests>(
+      options.first_request_timeout, options.certificates == nullptr
+                                         ? FirstRequests::kBytesOfARequest
+                                         : FirstRequests::kBytesOfARequestOverTls);
+  const Authorize authorize =
+      options.guard == nullptr ? Authorize(AuthorizeEverybody) : AuthorizeWith(options.guard);
+  server->service_ = std::make_unique<ServiceImpl>(models, sessions, options.max_transit_bytes,
+                                                   WithTenants(authorize, models->tenants()));
 
   grpc::ServerBuilder builder;
   // gRPC gets connections from the gate after the preface, and waits for the SETTINGS frame.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-          grpc::InsecureServerCredentials());
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                             Milliseconds(options.handshake_timeout));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(options.idle_timeout));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                             Milliseconds(options.keepalive_timeout));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             Milliseconds(options.least_ping_interval));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
-  grpc::ResourceQuota quota("requests");
-  quota.Resize(options.max_transit_bytes);
-  builder.SetResourceQuota(quota);
-  builder.SetMaxReceiveMessageSize(options.max_message_bytes);
-  // gRPC would inflate a compressed request without any limit.
-  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
-    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
-  }
+          CredentialsOf(options));
+  SetLimits(options, &builder);
   builder.RegisterService(server->service_.get());
   server->standard_memory_ = std::make_unique<RequestMemory>(options.max_transit_bytes);
-  server->health_ = std::make_unique<HealthService>(server->standard_memory_.get());
+  server->health_ = std::make_unique<HealthService>(server->standard_memory_.get(), authorize);
   builder.RegisterService(server->health_.get());
   server->reflection_ = std::make_unique<ReflectionService>(
       std::vector<std::string>{v1::Longstream::service_full_name(),
                                grpc::health::v1::Health::service_full_name(),
                                grpc::reflection::v1alpha::ServerReflection::service_full_name()},
-      server->standard_memory_.get());
+      server->standard_memory_.get(), authorize);
   builder.RegisterService(server->reflection_.get());
+  if (absl::Status status = AccessTable(/*open_health=*/true).CheckHasRows(server->methods());
+      !status.ok()) {
+    return status;
+  }
   if (!options.channelz) builder.SetOption(std::make_unique<NoChannelz>());
   builder.experimental().SetInterceptorCreators(RequestIdInterceptors(
       [first_requests = server->first_requests_.get()](std::string_view peer) {
@@ -134,6 +186,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
       .max_connections = MaxConnections(options.max_connections, DescriptorLimit()),
       .max_per_address = options.max_connections_per_address,
       .preface_timeout = options.handshake_timeout,
+      .tls = options.certificates != nullptr,
       .first_requests = server->first_requests_.get(),
       .metrics = options.connection_metrics};
   absl::StatusOr<std::unique_ptr<Http2Gate>> gate =
@@ -141,6 +194,15 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   if (!gate.ok()) return gate.status();
   server->gate_ = *std::move(gate);
   return server;
+}
+
+std::vector<std::string> GrpcServer::methods() const {
+  std::vector<std::string> paths;
+  for (const DecodingService* const service : std::initializer_list<const DecodingService*>{
+           service_.get(), health_.get(), reflection_.get()}) {
+    paths.insert(paths.end(), service->methods().begin(), service->methods().end());
+  }
+  return paths;
 }
 
 void GrpcServer::SetModelServing(const std::string& model, bool serving) {
@@ -152,6 +214,11 @@ void GrpcServer::SetModelServing(const std::string& model, bool serving) {
   }
   health_->SetServing(model, serving);
   for (const char* const name : kServerNames) health_->SetServing(name, !serving_.empty());
+}
+
+void GrpcServer::SetStoreServing(bool serving) {
+  absl::MutexLock lock(&mutex_);
+  health_->SetServing("longstream.store", serving);
 }
 
 void GrpcServer::SetNotServing() {

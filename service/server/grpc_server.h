@@ -8,12 +8,14 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
+#include "service/security/certificates.h"
 #include "service/serving/session_manager.h"
 
 namespace grpc {
@@ -24,6 +26,7 @@ namespace longstream {
 
 class ConnectionMetrics;
 class FirstRequests;
+class Guard;
 class Http2Gate;
 class HealthService;
 class ReflectionService;
@@ -66,10 +69,17 @@ class GrpcServer {
     // each client about the connections of the others.
     bool channelz = false;
     ConnectionMetrics* connection_metrics = nullptr;  // outlives the server; null: no metrics
+    // Decides who may call which method; outlives the server. Null: everybody may call all.
+    // Channelz is gRPC's own, so it cannot be offered with a guard.
+    const Guard* guard = nullptr;
+    // For TLS. Null: the port takes plain text.
+    std::shared_ptr<const CurrentCertificates> certificates = nullptr;
+    ClientCertificates client_certificates = ClientCertificates::kNone;
   };
 
   // Starts a server that listens. `models` and `sessions` must outlive it. UNAVAILABLE: the address
-  // cannot be bound. RESOURCE_EXHAUSTED: the process has no descriptor left.
+  // cannot be bound. RESOURCE_EXHAUSTED: the process has no descriptor left. FAILED_PRECONDITION: a
+  // method has no row in the AccessTable. INVALID_ARGUMENT: channelz with a guard.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options,
                                                            const ModelRegistry* models,
                                                            SessionManager* sessions);
@@ -78,11 +88,16 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   int port() const { return port_; }
+  // The paths of all methods that are registered in gRPC, channelz left out.
+  std::vector<std::string> methods() const;
 
   // Sets the status of one model in the health service (grpc.health.v1). Before the first call,
   // each model of the registry is NOT_SERVING. The server as a whole (the empty service name) is
   // SERVING while at least one model is.
   void SetModelServing(const std::string& model, bool serving) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sets the status of the store of sessions, the service "longstream.store" in the health service,
+  // which does not know this service before the first call.
+  void SetStoreServing(bool serving) ABSL_LOCKS_EXCLUDED(mutex_);
   // Sets every status to NOT_SERVING.
   void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);
 

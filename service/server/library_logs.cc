@@ -5,15 +5,18 @@
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "service/metrics/line_limit.h"
 
 namespace longstream {
 namespace {
 
+// gRPC logs each header that it cannot read, with its value.
 constexpr int kLinesPerMinute = 60;
 constexpr size_t kMaxLineBytes = 300;
 
@@ -29,7 +32,7 @@ void PassToSink(std::string_view library, std::string_view text) {
   std::optional<std::string> line;
   {
     absl::MutexLock lock(&mutex);
-    line = limit.Pass(text, MonotonicTime::Now());
+    line = limit.Pass(text, LineLimit::Clock::now());
   }
   if (line.has_value()) TheSink()(library, *line);
 }
@@ -42,23 +45,6 @@ void FromProtobuf(google::protobuf::LogLevel /*level*/, const char* /*file*/, in
 }
 
 }  // namespace
-
-std::optional<std::string> LineLimit::Pass(std::string_view line, MonotonicTime now) {
-  if (now >= minute_end_) {
-    minute_end_ = now + absl::Minutes(1);
-    passed_ = 0;
-  }
-  if (passed_ == lines_per_minute_) {
-    ++left_out_;
-    return std::nullopt;
-  }
-  ++passed_;
-  std::string text(line.substr(0, max_bytes_));
-  if (text.size() < line.size()) text += "...";
-  if (left_out_ > 0) absl::StrAppend(&text, " (", left_out_, " lines before it were left out)");
-  left_out_ = 0;
-  return text;
-}
 
 void RedirectLibraryLogs(LibraryLogSink sink) {
   TheSink() = std::move(sink);

@@ -6,7 +6,7 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/chat/history.h"
 #include "service/models/served_model.h"
-#include "service/server/transport/request_memory.h"
+#include "service/wire/request_memory.h"
 
 namespace longstream {
 

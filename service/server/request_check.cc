@@ -153,20 +153,24 @@ absl::Status ReadStop(const v1::StopRule& rule, const ServedModel& model, StopPa
     case v1::STOP_TEXT_KEEP:
       return absl::OkStatus();
     case v1::STOP_TEXT_DROP:
-      return absl::UnimplementedError(
-          "stop.stop_text: STOP_TEXT_DROP is not supported yet; STOP_TEXT_KEEP is");
+      stop->drops_text = true;
+      return absl::OkStatus();
     default:
       return Invalid("stop.stop_text: unknown value ", static_cast<int>(rule.stop_text()));
   }
 }
 
-absl::StatusOr<OnAbort> ReadOnAbort(v1::OnAbort value) {
+// `unspecified`: what ON_ABORT_UNSPECIFIED stands for.
+absl::StatusOr<OnAbort> ReadOnAbort(v1::OnAbort value, OnAbort unspecified) {
   switch (value) {
     case v1::ON_ABORT_UNSPECIFIED:
+      return unspecified;
     case v1::ON_ABORT_ROLLBACK:
       return OnAbort::kRollback;
     case v1::ON_ABORT_KEEP:
       return OnAbort::kKeep;
+    case v1::ON_ABORT_CONTINUE:
+      return OnAbort::kContinue;
     default:
       return Invalid("on_abort: unknown value ", static_cast<int>(value));
   }
@@ -230,8 +234,68 @@ absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
                    kMaxNanos, " nanos, found ", duration.seconds(), " seconds and ",
                    duration.nanos(), " nanos");
   }
+  if ((duration.seconds() < 0 && duration.nanos() > 0) ||
+      (duration.seconds() > 0 && duration.nanos() < 0)) {
+    return Invalid("idle_timeout: expected seconds and nanos of the same sign, found ",
+                   duration.seconds(), " seconds and ", duration.nanos(), " nanos");
+  }
   return std::optional<absl::Duration>(absl::Seconds(duration.seconds()) +
                                        absl::Nanoseconds(duration.nanos()));
+}
+
+absl::StatusOr<Recompute> CheckRecompute(v1::Recompute value) {
+  switch (value) {
+    case v1::RECOMPUTE_UNSPECIFIED:
+    case v1::RECOMPUTE_EXACT:
+      return Recompute::kExact;
+    case v1::RECOMPUTE_FAST:
+      return Recompute::kFast;
+    default:
+      return Invalid("recompute: unknown value ", static_cast<int>(value));
+  }
+}
+
+absl::StatusOr<Durability> CheckDurability(v1::Durability value) {
+  switch (value) {
+    case v1::DURABILITY_UNSPECIFIED:
+      return Durability::kDefault;
+    case v1::DURABILITY_TURN:
+      return Durability::kTurn;
+    case v1::DURABILITY_MEMORY:
+      return Durability::kMemory;
+    default:
+      return Invalid("durability: unknown value ", static_cast<int>(value));
+  }
+}
+
+absl::StatusOr<std::optional<SessionId>> CheckTurnId(const v1::GenerateRequest& request) {
+  if (request.turn_id().empty() && request.has_resume()) {
+    return Invalid("resume: there is no turn_id");
+  }
+  return CheckSessionId(request.turn_id(), "turn_id");
+}
+
+absl::Status CheckResume(const v1::Resume& resume, const TurnRequest& request,
+                         uint32_t vocabulary_size) {
+  const auto refuse = [](int index, const auto&... why) {
+    return absl::FailedPreconditionError(absl::StrCat("resume.token_ids[", index, "]: ", why...));
+  };
+  const std::vector<int32_t>& stops = request.stop.token_ids;
+  for (int i = 0; i < resume.token_ids_size(); ++i) {
+    const int32_t id = resume.token_ids(i);
+    if (id < 0 || id >= static_cast<int64_t>(vocabulary_size)) {
+      return refuse(i, "token id ", id, " is outside the vocabulary of ", vocabulary_size);
+    }
+    if (request.max_tokens != 0 && static_cast<uint64_t>(i) >= request.max_tokens) {
+      return refuse(i, "the turn has at most ", request.max_tokens, " tokens (max_tokens)");
+    }
+    const bool is_stop = static_cast<uint64_t>(i) >= request.stop.min_tokens &&
+                         std::find(stops.begin(), stops.end(), id) != stops.end();
+    if (is_stop && i + 1 < resume.token_ids_size()) {
+      return refuse(i + 1, "the stop id ", id, " before it ends the turn");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckTokenId(const char* field, int64_t index, int64_t id, uint32_t vocabulary_size) {
@@ -244,9 +308,15 @@ absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
                                           const ServedModel& model) {
   TurnRequest turn;
   turn.kind = TurnKind::kGenerate;
-  absl::StatusOr<OnAbort> on_abort = ReadOnAbort(request.on_abort());
+  const bool has_id = !request.turn_id().empty();
+  absl::StatusOr<OnAbort> on_abort =
+      ReadOnAbort(request.on_abort(), has_id ? OnAbort::kContinue : OnAbort::kRollback);
   if (!on_abort.ok()) return on_abort.status();
+  if (*on_abort == OnAbort::kContinue && !has_id) {
+    return Invalid("on_abort: ON_ABORT_CONTINUE needs a turn_id, so that a client can come back");
+  }
   turn.on_abort = *on_abort;
+  turn.outlives_reader = has_id;
   absl::StatusOr<Priority> priority = ReadPriority(request.priority());
   if (!priority.ok()) return priority.status();
   turn.priority = *priority;
@@ -279,8 +349,18 @@ absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
 absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request) {
   TurnRequest turn;
   turn.kind = TurnKind::kAppend;
-  absl::StatusOr<OnAbort> on_abort = ReadOnAbort(request.on_abort());
+  absl::StatusOr<OnAbort> on_abort = ReadOnAbort(request.on_abort(), OnAbort::kRollback);
   if (!on_abort.ok()) return on_abort.status();
+  if (*on_abort == OnAbort::kContinue) {
+    return Invalid(
+        "on_abort: an Append cannot go on without its client; expected "
+        "ON_ABORT_ROLLBACK or ON_ABORT_KEEP");
+  }
+  if (*on_abort == OnAbort::kKeep && !request.turn_id().empty()) {
+    return Invalid(
+        "on_abort: an Append with a turn_id is taken in whole or not at all; expected "
+        "ON_ABORT_ROLLBACK");
+  }
   turn.on_abort = *on_abort;
   return turn;
 }
@@ -302,6 +382,7 @@ absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::Appen
     return differs("on_abort");
   }
   if (message.parse_special() && !first.parse_special()) return differs("parse_special");
+  if (!message.turn_id().empty() && message.turn_id() != first.turn_id()) return differs("turn_id");
   const bool goes_on = first.input().has_messages() && message.has_input();
   if (goes_on || message.input().has_messages()) {
     return Invalid("input: messages must be in the first message, and no input may follow them");

@@ -1,7 +1,7 @@
 // Checks the fields of requests and converts them to plain values. For inputs see turn_input.h.
 //
-// Every error is INVALID_ARGUMENT, or UNIMPLEMENTED for a value that is not supported yet. Its
-// message names the field, the value and the limit.
+// Unless a function says otherwise, every error is INVALID_ARGUMENT, or UNIMPLEMENTED for a value
+// that is not supported yet. Its message names the field, the value and the limit.
 #ifndef LONGSTREAM_SERVICE_SERVER_REQUEST_CHECK_H_
 #define LONGSTREAM_SERVICE_SERVER_REQUEST_CHECK_H_
 
@@ -14,7 +14,9 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/engine/turn/turn.h"
 #include "service/models/served_model.h"
+#include "service/serving/session_manager.h"
 #include "service/sessions/session_id.h"
+#include "service/sessions/session_state.h"
 
 namespace longstream {
 
@@ -31,6 +33,17 @@ absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
                                                         std::string_view field);
 absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
     bool present, const google::protobuf::Duration& duration);
+
+absl::StatusOr<Recompute> CheckRecompute(v1::Recompute value);
+absl::StatusOr<Durability> CheckDurability(v1::Durability value);
+
+// Returns the turn's id, or nothing if the field is empty. INVALID_ARGUMENT, too: there is `resume`
+// without a turn_id.
+absl::StatusOr<std::optional<SessionId>> CheckTurnId(const v1::GenerateRequest& request);
+// FAILED_PRECONDITION: the ids in `resume` cannot be those of an answer to the request. The message
+// names the index.
+absl::Status CheckResume(const v1::Resume& resume, const TurnRequest& request,
+                         uint32_t vocabulary_size);
 
 // INVALID_ARGUMENT: an id of the list `field` is outside the vocabulary.
 absl::Status CheckTokenId(const char* field, int64_t index, int64_t id, uint32_t vocabulary_size);

@@ -1,13 +1,21 @@
 // Implements the unary calls. The streaming calls have their own reactors.
 #include "service/server/service_impl.h"
 
+#include <functional>
+#include <limits>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "service/server/append_reactor.h"
 #include "service/server/request_check.h"
 #include "service/server/to_proto.h"
+#include "service/server/transfer/export_reactor.h"
+#include "service/server/transfer/import_reactor.h"
 #include "service/server/transport/grpc_status.h"
 #include "service/server/turn_reactor.h"
 
@@ -33,15 +41,43 @@ grpc::ServerUnaryReactor* Finish(CallCount* calls, const absl::Status& status) {
   return reactor;
 }
 
+absl::StatusOr<size_t> CheckPageSize(int page_size) {
+  if (page_size < 0 || page_size > kMaxPageSize) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("page_size: expected 0 ... ", kMaxPageSize, ", found ", page_size));
+  }
+  return page_size == 0 ? kDefaultPageSize : static_cast<size_t>(page_size);
+}
+
+// The number with which a list of turns goes on.
+absl::StatusOr<uint64_t> CheckTurnsToken(const std::string& token) {
+  uint64_t number = 0;
+  if (token.empty() || absl::SimpleAtoi(token, &number)) return number;
+  return absl::InvalidArgumentError(
+      "page_token: expected the next_page_token of an earlier response");
+}
+
+// The place that a ForkSession or a RewindSession names.
+template <typename Request>
+absl::StatusOr<Place> ReadPlace(const Request& request) {
+  Place place;
+  if (request.has_position()) place.position = request.position();
+  if (!request.has_turn_id()) return place;
+  const absl::StatusOr<SessionId> turn = SessionId::Parse(request.turn_id(), "turn_id");
+  if (!turn.ok()) return turn.status();
+  place.turn = *turn;
+  return place;
+}
+
 // Returns a callback that answers a call with the new session. `is_drawn`: the server drew the
 // session's id. If the caller has gone by then, no client knows the drawn id and could close the
 // session. Therefore the callback closes it.
 SessionManager::Opened AnswerWith(grpc::ServerUnaryReactor* reactor,
-                                  const grpc::CallbackServerContext* context, bool is_drawn,
-                                  SessionManager* sessions, v1::Session* response) {
-  return [=](const absl::StatusOr<SessionView>& view) {
+                                  const grpc::CallbackServerContext* context, const Caller& caller,
+                                  bool is_drawn, SessionManager* sessions, v1::Session* response) {
+  return [=, tenant = caller.tenant](const absl::StatusOr<SessionView>& view) {
     if (view.ok() && is_drawn && context->IsCancelled()) {
-      sessions->CloseSession(view->id, [](const absl::StatusOr<uint64_t>&) {});
+      sessions->CloseSession({tenant, view->id}, [](const absl::StatusOr<uint64_t>&) {});
       return reactor->Finish(ToGrpc(absl::CancelledError("the caller cancelled the call")));
     }
     if (view.ok()) ToProto(*view, response);
@@ -49,11 +85,23 @@ SessionManager::Opened AnswerWith(grpc::ServerUnaryReactor* reactor,
   };
 }
 
+absl::StatusOr<SessionImport::Wanted> CheckImportRequest(const v1::ImportSessionRequest& request) {
+  SessionImport::Wanted wanted;
+  const auto id = CheckSessionId(request.session_id(), "session_id");
+  if (!id.ok()) return id.status();
+  wanted.id = *id;
+  wanted.model = request.model();
+  const auto timeout = CheckIdleTimeout(request.has_idle_timeout(), request.idle_timeout());
+  if (!timeout.ok()) return timeout.status();
+  wanted.idle_timeout = *timeout;
+  return wanted;
+}
+
 }  // namespace
 
 ServiceImpl::ServiceImpl(const ModelRegistry* models, SessionManager* sessions,
-                         uint64_t max_request_bytes)
-    : DecodingService(&request_memory_),
+                         uint64_t max_request_bytes, Authorize authorize)
+    : DecodingService(&request_memory_, std::move(authorize)),
       models_(models),
       sessions_(sessions),
       request_memory_(max_request_bytes, [sessions] { sessions->NoteFreedMemory(); }),
@@ -64,26 +112,39 @@ ServiceImpl::ServiceImpl(const ModelRegistry* models, SessionManager* sessions,
   AddUnary("/longstream.v1.Longstream/GetSession", &ServiceImpl::GetSession);
   AddUnary("/longstream.v1.Longstream/ListSessions", &ServiceImpl::ListSessions);
   AddUnary("/longstream.v1.Longstream/ForkSession", &ServiceImpl::ForkSession);
+  AddUnary("/longstream.v1.Longstream/RewindSession", &ServiceImpl::RewindSession);
   AddUnary("/longstream.v1.Longstream/CloseSession", &ServiceImpl::CloseSession);
+  AddUnary("/longstream.v1.Longstream/CancelTurn", &ServiceImpl::CancelTurn);
+  AddUnary("/longstream.v1.Longstream/ListTurns", &ServiceImpl::ListTurns);
+  AddServerStream("/longstream.v1.Longstream/ExportSession", &ServiceImpl::ExportSession);
+  AddClientStream("/longstream.v1.Longstream/ImportSession", &ServiceImpl::ImportSession);
   AddServerStream("/longstream.v1.Longstream/Score", &ServiceImpl::Score);
   AddUnary("/longstream.v1.Longstream/ListModels", &ServiceImpl::ListModels);
   AddUnary("/longstream.v1.Longstream/GetModel", &ServiceImpl::GetModel);
 }
 
 grpc::ServerUnaryReactor* ServiceImpl::OpenSession(grpc::CallbackServerContext* context,
+                                                   const Caller& caller,
                                                    const v1::OpenSessionRequest& request,
                                                    v1::Session* response) {
   const auto id = CheckSessionId(request.session_id(), "session_id");
   if (!id.ok()) return Finish(&calls_, id.status());
   const auto timeout = CheckIdleTimeout(request.has_idle_timeout(), request.idle_timeout());
   if (!timeout.ok()) return Finish(&calls_, timeout.status());
+  const auto recompute = CheckRecompute(request.recompute());
+  if (!recompute.ok()) return Finish(&calls_, recompute.status());
+  const auto durability = CheckDurability(request.durability());
+  if (!durability.ok()) return Finish(&calls_, durability.status());
   auto* reactor = new UnaryReactor(&calls_);
-  sessions_->OpenSession(request.model(), *id, *timeout,
-                         AnswerWith(reactor, context, !id->has_value(), sessions_, response));
+  sessions_->OpenSession(
+      caller.tenant, request.model(), *id, *timeout,
+      AnswerWith(reactor, context, caller, !id->has_value(), sessions_, response), *recompute,
+      *durability);
   return reactor;
 }
 
 grpc::ServerUnaryReactor* ServiceImpl::ForkSession(grpc::CallbackServerContext* context,
+                                                   const Caller& caller,
                                                    const v1::ForkSessionRequest& request,
                                                    v1::Session* response) {
   const auto source = SessionId::Parse(request.session_id(), "session_id");
@@ -92,60 +153,154 @@ grpc::ServerUnaryReactor* ServiceImpl::ForkSession(grpc::CallbackServerContext* 
   if (!id.ok()) return Finish(&calls_, id.status());
   const auto timeout = CheckIdleTimeout(request.has_idle_timeout(), request.idle_timeout());
   if (!timeout.ok()) return Finish(&calls_, timeout.status());
+  const absl::StatusOr<Place> place = ReadPlace(request);
+  if (!place.ok()) return Finish(&calls_, place.status());
   auto* reactor = new UnaryReactor(&calls_);
-  sessions_->ForkSession(*source, *id, *timeout,
-                         AnswerWith(reactor, context, !id->has_value(), sessions_, response));
+  sessions_->ForkSession(
+      {caller.tenant, *source}, *id, *timeout,
+      AnswerWith(reactor, context, caller, !id->has_value(), sessions_, response), *place,
+      request.model());
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::RewindSession(grpc::CallbackServerContext* context,
+                                                     const Caller& caller,
+                                                     const v1::RewindSessionRequest& request,
+                                                     v1::Session* response) {
+  const auto id = SessionId::Parse(request.session_id(), "session_id");
+  if (!id.ok()) return Finish(&calls_, id.status());
+  const absl::StatusOr<Place> place = ReadPlace(request);
+  if (!place.ok()) return Finish(&calls_, place.status());
+  if (!place->given()) {
+    return Finish(&calls_, absl::InvalidArgumentError("at: expected a turn_id or a position"));
+  }
+  std::optional<uint64_t> version;
+  if (request.expected_version() != 0) version = request.expected_version();
+  auto* reactor = new UnaryReactor(&calls_);
+  sessions_->RewindSession(
+      {caller.tenant, *id}, *place, version,
+      AnswerWith(reactor, context, caller, /*is_drawn=*/false, sessions_, response));
   return reactor;
 }
 
 grpc::ServerUnaryReactor* ServiceImpl::CloseSession(grpc::CallbackServerContext* /*context*/,
+                                                    const Caller& caller,
                                                     const v1::CloseSessionRequest& request,
                                                     v1::CloseSessionResponse* response) {
   const auto id = SessionId::Parse(request.session_id(), "session_id");
   if (!id.ok()) return Finish(&calls_, id.status());
   auto* reactor = new UnaryReactor(&calls_);
-  sessions_->CloseSession(*id, [reactor, response](const absl::StatusOr<uint64_t>& position) {
-    if (position.ok()) response->set_position(*position);
-    reactor->Finish(ToGrpc(position.status()));
+  sessions_->CloseSession({caller.tenant, *id},
+                          [reactor, response](const absl::StatusOr<uint64_t>& position) {
+                            if (position.ok()) response->set_position(*position);
+                            reactor->Finish(ToGrpc(position.status()));
+                          });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::CancelTurn(grpc::CallbackServerContext* /*context*/,
+                                                  const Caller& caller,
+                                                  const v1::CancelTurnRequest& request,
+                                                  v1::Turn* response) {
+  const auto session = SessionId::Parse(request.session_id(), "session_id");
+  if (!session.ok()) return Finish(&calls_, session.status());
+  const auto id = SessionId::Parse(request.turn_id(), "turn_id");
+  if (!id.ok()) return Finish(&calls_, id.status());
+  auto* reactor = new UnaryReactor(&calls_);
+  sessions_->CancelTurn({caller.tenant, *session}, *id,
+                        [reactor, response](const absl::StatusOr<TurnView>& turn) {
+                          if (turn.ok()) ToProto(*turn, response);
+                          reactor->Finish(ToGrpc(turn.status()));
+                        });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::ListTurns(grpc::CallbackServerContext* /*context*/,
+                                                 const Caller& caller,
+                                                 const v1::ListTurnsRequest& request,
+                                                 v1::ListTurnsResponse* response) {
+  const auto session = SessionId::Parse(request.session_id(), "session_id");
+  if (!session.ok()) return Finish(&calls_, session.status());
+  const absl::StatusOr<size_t> limit = CheckPageSize(request.page_size());
+  if (!limit.ok()) return Finish(&calls_, limit.status());
+  const absl::StatusOr<uint64_t> begin = CheckTurnsToken(request.page_token());
+  if (!begin.ok()) return Finish(&calls_, begin.status());
+  struct Page {
+    std::vector<TurnView> turns;
+    uint64_t next = 0;
+  };
+  const auto read = [this, key = SessionKey{caller.tenant, *session}, begin = *begin,
+                     limit = *limit]() -> absl::StatusOr<Page> {
+    Page page;
+    absl::StatusOr<std::vector<TurnView>> turns =
+        sessions_->ListTurns(key, begin, limit, &page.next);
+    if (!turns.ok()) return turns.status();
+    page.turns = *std::move(turns);
+    return page;
+  };
+  auto* reactor = new UnaryReactor(&calls_);
+  sessions_->Read<Page>(read, [reactor, response](const absl::StatusOr<Page>& page) {
+    if (page.ok()) {
+      for (const TurnView& turn : page->turns) ToProto(turn, response->add_turns());
+      if (page->next != 0) response->set_next_page_token(std::to_string(page->next));
+    }
+    reactor->Finish(ToGrpc(page.status()));
   });
   return reactor;
 }
 
 grpc::ServerUnaryReactor* ServiceImpl::GetSession(grpc::CallbackServerContext* /*context*/,
+                                                  const Caller& caller,
                                                   const v1::GetSessionRequest& request,
                                                   v1::Session* response) {
   const auto id = SessionId::Parse(request.session_id(), "session_id");
   if (!id.ok()) return Finish(&calls_, id.status());
-  const absl::StatusOr<SessionView> session = sessions_->View(*id);
-  if (session.ok()) ToProto(*session, response);
-  return Finish(&calls_, session.status());
+  auto* reactor = new UnaryReactor(&calls_);
+  sessions_->Read<SessionView>(
+      [this, key = SessionKey{caller.tenant, *id}] { return sessions_->View(key); },
+      [reactor, response](const absl::StatusOr<SessionView>& session) {
+        if (session.ok()) ToProto(*session, response);
+        reactor->Finish(ToGrpc(session.status()));
+      });
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* ServiceImpl::ListSessions(grpc::CallbackServerContext* /*context*/,
+                                                    const Caller& caller,
                                                     const v1::ListSessionsRequest& request,
                                                     v1::ListSessionsResponse* response) {
-  const int page_size = request.page_size();
-  if (page_size < 0 || page_size > kMaxPageSize) {
-    return Finish(&calls_, absl::InvalidArgumentError(absl::StrCat(
-                               "page_size: expected 0 ... ", kMaxPageSize, ", found ", page_size)));
-  }
+  const absl::StatusOr<size_t> limit = CheckPageSize(request.page_size());
+  if (!limit.ok()) return Finish(&calls_, limit.status());
   const auto after = CheckSessionId(request.page_token(), "page_token");
   if (!after.ok()) return Finish(&calls_, after.status());
   if (!request.model().empty()) {
     const auto model = models_->Status(request.model());
     if (!model.ok()) return Finish(&calls_, model.status());
   }
-  const size_t limit = page_size == 0 ? kDefaultPageSize : static_cast<size_t>(page_size);
   // Ask for one session more than the page holds, to know whether there is another page.
-  const std::vector<SessionView> views = sessions_->List(*after, limit + 1, request.model());
-  for (size_t i = 0; i < views.size() && i < limit; ++i) {
-    ToProto(views[i], response->add_sessions());
-  }
-  if (views.size() > limit) response->set_next_page_token(views[limit - 1].id.ToString());
-  return Finish(&calls_, absl::OkStatus());
+  using Views = std::vector<SessionView>;
+  const auto read = [this, tenant = caller.tenant, after = *after, limit = *limit,
+                     model = request.model()]() -> absl::StatusOr<Views> {
+    return sessions_->List(tenant, after, limit + 1, model);
+  };
+  auto* reactor = new UnaryReactor(&calls_);
+  sessions_->Read<Views>(read,
+                         [reactor, response, limit = *limit](const absl::StatusOr<Views>& views) {
+                           if (views.ok()) {
+                             for (size_t i = 0; i < views->size() && i < limit; ++i) {
+                               ToProto((*views)[i], response->add_sessions());
+                             }
+                             if (views->size() > limit) {
+                               response->set_next_page_token((*views)[limit - 1].id.ToString());
+                             }
+                           }
+                           reactor->Finish(ToGrpc(views.status()));
+                         });
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* ServiceImpl::ListModels(grpc::CallbackServerContext* /*context*/,
+                                                  const Caller& /*caller*/,
                                                   const v1::ListModelsRequest& /*request*/,
                                                   v1::ListModelsResponse* response) {
   for (const ModelStatus& status : models_->List()) ToProto(status, response->add_models());
@@ -153,6 +308,7 @@ grpc::ServerUnaryReactor* ServiceImpl::ListModels(grpc::CallbackServerContext* /
 }
 
 grpc::ServerUnaryReactor* ServiceImpl::GetModel(grpc::CallbackServerContext* /*context*/,
+                                                const Caller& /*caller*/,
                                                 const v1::GetModelRequest& request,
                                                 v1::Model* response) {
   const auto status = models_->Status(request.name());
@@ -161,18 +317,44 @@ grpc::ServerUnaryReactor* ServiceImpl::GetModel(grpc::CallbackServerContext* /*c
 }
 
 grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>* ServiceImpl::Append(
-    grpc::CallbackServerContext* context, v1::AppendResponse* response) {
-  return NewAppendReactor(context, response, sessions_, &text_threads_, &request_memory_, &calls_);
+    grpc::CallbackServerContext* context, const Caller& caller, v1::AppendResponse* response) {
+  return NewAppendReactor(context, caller, response, sessions_, &text_threads_, &request_memory_,
+                          &calls_);
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* ServiceImpl::Generate(
-    grpc::CallbackServerContext* context, Decoded<v1::GenerateRequest> request) {
-  return NewGenerateReactor(context, std::move(request), sessions_, &text_threads_, &calls_);
+    grpc::CallbackServerContext* context, const Caller& caller,
+    Decoded<v1::GenerateRequest> request) {
+  return NewGenerateReactor(context, caller, std::move(request), sessions_, &text_threads_,
+                            &calls_);
+}
+
+TransferCall ServiceImpl::NewTransfer(const Caller& caller) {
+  TransferCall call;
+  call.tenant = caller.tenant;
+  call.sessions = sessions_;
+  call.run = [this](uint64_t held_bytes, std::function<void()> work) {
+    return text_threads_.Run(std::numeric_limits<size_t>::max(), held_bytes, std::move(work));
+  };
+  call.counted = std::make_shared<CallCount::Call>(&calls_);
+  return call;
+}
+
+grpc::ServerWriteReactor<v1::ExportSessionResponse>* ServiceImpl::ExportSession(
+    grpc::CallbackServerContext* context, const Caller& caller,
+    Decoded<v1::ExportSessionRequest> request) {
+  return NewExportReactor(context, *request.message, NewTransfer(caller));
+}
+
+grpc::ServerReadReactor<RawRequest<v1::ImportSessionRequest>>* ServiceImpl::ImportSession(
+    grpc::CallbackServerContext* context, const Caller& caller, v1::Session* response) {
+  return NewImportReactor(context, &request_memory_, NewTransfer(caller), CheckImportRequest,
+                          [response](const SessionView& session) { ToProto(session, response); });
 }
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* ServiceImpl::Score(
-    grpc::CallbackServerContext* context, Decoded<v1::ScoreRequest> request) {
-  return NewScoreReactor(context, std::move(request), sessions_, &text_threads_, &calls_);
+    grpc::CallbackServerContext* context, const Caller& caller, Decoded<v1::ScoreRequest> request) {
+  return NewScoreReactor(context, caller, std::move(request), sessions_, &text_threads_, &calls_);
 }
 
 }  // namespace longstream

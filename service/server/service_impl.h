@@ -8,6 +8,7 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
+#include "service/server/transfer/transfer_call.h"
 #include "service/server/transport/decoding_service.h"
 #include "service/serving/session_manager.h"
 
@@ -18,39 +19,58 @@ class ServiceImpl final : public DecodingService {
  public:
   // `max_request_bytes`: the limit for the memory of requests that are being read, and also for the
   // requests whose long texts wait for a thread.
-  ServiceImpl(const ModelRegistry* models, SessionManager* sessions, uint64_t max_request_bytes);
+  ServiceImpl(const ModelRegistry* models, SessionManager* sessions, uint64_t max_request_bytes,
+              Authorize authorize = AuthorizeEverybody);
 
   // Blocks until no call is in progress, at most until `deadline`. A call whose request could not
   // be decoded does not count.
   void WaitForCalls(MonotonicTime deadline) { calls_.WaitUntilNone(deadline); }
 
-  grpc::ServerUnaryReactor* OpenSession(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* OpenSession(grpc::CallbackServerContext* context, const Caller& caller,
                                         const v1::OpenSessionRequest& request,
                                         v1::Session* response);
   grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>* Append(
-      grpc::CallbackServerContext* context, v1::AppendResponse* response);
+      grpc::CallbackServerContext* context, const Caller& caller, v1::AppendResponse* response);
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(grpc::CallbackServerContext* context,
+                                                           const Caller& caller,
                                                            Decoded<v1::GenerateRequest> request);
-  grpc::ServerUnaryReactor* GetSession(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* GetSession(grpc::CallbackServerContext* context, const Caller& caller,
                                        const v1::GetSessionRequest& request, v1::Session* response);
-  grpc::ServerUnaryReactor* ListSessions(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* ListSessions(grpc::CallbackServerContext* context, const Caller& caller,
                                          const v1::ListSessionsRequest& request,
                                          v1::ListSessionsResponse* response);
-  grpc::ServerUnaryReactor* ForkSession(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* ForkSession(grpc::CallbackServerContext* context, const Caller& caller,
                                         const v1::ForkSessionRequest& request,
                                         v1::Session* response);
-  grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* RewindSession(grpc::CallbackServerContext* context,
+                                          const Caller& caller,
+                                          const v1::RewindSessionRequest& request,
+                                          v1::Session* response);
+  grpc::ServerUnaryReactor* CancelTurn(grpc::CallbackServerContext* context, const Caller& caller,
+                                       const v1::CancelTurnRequest& request, v1::Turn* response);
+  grpc::ServerUnaryReactor* ListTurns(grpc::CallbackServerContext* context, const Caller& caller,
+                                      const v1::ListTurnsRequest& request,
+                                      v1::ListTurnsResponse* response);
+  grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* context, const Caller& caller,
                                          const v1::CloseSessionRequest& request,
                                          v1::CloseSessionResponse* response);
+  grpc::ServerWriteReactor<v1::ExportSessionResponse>* ExportSession(
+      grpc::CallbackServerContext* context, const Caller& caller,
+      Decoded<v1::ExportSessionRequest> request);
+  grpc::ServerReadReactor<RawRequest<v1::ImportSessionRequest>>* ImportSession(
+      grpc::CallbackServerContext* context, const Caller& caller, v1::Session* response);
   grpc::ServerWriteReactor<v1::ScoreResponse>* Score(grpc::CallbackServerContext* context,
+                                                     const Caller& caller,
                                                      Decoded<v1::ScoreRequest> request);
-  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const Caller& caller,
                                        const v1::ListModelsRequest& request,
                                        v1::ListModelsResponse* response);
-  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context, const Caller& caller,
                                      const v1::GetModelRequest& request, v1::Model* response);
 
  private:
+  TransferCall NewTransfer(const Caller& caller);
+
   // Two threads, so that one text of many megabytes does not block the next text.
   static constexpr int kTextThreads = 2;
 

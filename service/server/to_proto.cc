@@ -68,8 +68,24 @@ v1::FinishReason ToProto(FinishReason reason) {
       return v1::FINISH_REASON_MAX_TOKENS;
     case FinishReason::kContext:
       return v1::FINISH_REASON_CONTEXT;
+    case FinishReason::kAborted:
+      return v1::FINISH_REASON_ABORTED;
   }
   return v1::FINISH_REASON_UNSPECIFIED;
+}
+
+v1::TurnState ToProto(TurnState state) {
+  switch (state) {
+    case TurnState::kStarted:
+      return v1::TURN_STATE_STARTED;
+    case TurnState::kCommitting:
+      return v1::TURN_STATE_COMMITTING;
+    case TurnState::kCommitted:
+      return v1::TURN_STATE_COMMITTED;
+    case TurnState::kAbandoned:
+      return v1::TURN_STATE_ABANDONED;
+  }
+  return v1::TURN_STATE_UNSPECIFIED;
 }
 
 const char* LayerKind(int32_t kind) {
@@ -167,7 +183,24 @@ void ToProto(const SessionView& view, v1::Session* message) {
   SetTime(view.create_time, message->mutable_create_time());
   SetTime(view.last_use_time, message->mutable_last_use_time());
   SetDuration(view.idle_timeout, message->mutable_idle_timeout());
+  message->set_durability(view.durable ? v1::DURABILITY_TURN : v1::DURABILITY_MEMORY);
+  message->set_version(view.version);
+  message->set_recompute_tokens(view.recompute_tokens);
+  if (view.head_turn.has_value()) message->set_head_turn_id(view.head_turn->ToString());
   if (view.forked_from.has_value()) message->set_forked_from(view.forked_from->ToString());
+}
+
+void ToProto(const TurnView& view, v1::Turn* message) {
+  message->set_turn_id(view.id.ToString());
+  message->set_state(ToProto(view.state));
+  message->set_running(view.running);
+  message->set_start_position(view.start_position);
+  message->set_position(view.position);
+  message->set_finish_reason(ToProto(view.reason));
+  message->set_prompt_tokens(view.prompt_tokens);
+  message->set_generated_tokens(view.generated_tokens);
+  SetTime(view.start_time, message->mutable_start_time());
+  if (view.end_time != absl::InfiniteFuture()) SetTime(view.end_time, message->mutable_end_time());
 }
 
 void ToProto(const ModelStatus& status, v1::Model* message) {
@@ -198,6 +231,9 @@ void ToProto(const TurnUsage& usage, v1::TurnUsage* message) {
   SetDuration(usage.decode_time, message->mutable_decode_time());
   SetDuration(usage.time_to_first_token, message->mutable_time_to_first_token());
   ToProto(usage.bytes, message->mutable_bytes());
+  message->set_forced_tokens(usage.forced_tokens);
+  message->set_restored_tokens(usage.restored_tokens);
+  if (usage.restored_tokens > 0) message->set_restore_source(v1::RESTORE_SOURCE_STORE);
 }
 
 void ToProto(const TurnEvent& event, const Tokenizer& tokenizer, v1::GenerateResponse* message) {

@@ -5,6 +5,7 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/engine/turn/turn_events.h"
 #include "service/serving/model_registry.h"
+#include "service/serving/session_turns.h"
 #include "service/sessions/session.h"
 #include "service/tokenizer/tokenizer.h"
 
@@ -13,6 +14,7 @@ namespace longstream {
 void ToProto(const SessionView& view, v1::Session* message);
 void ToProto(const SessionBytes& bytes, v1::SessionBytes* message);
 void ToProto(const ModelStatus& status, v1::Model* message);
+void ToProto(const TurnView& view, v1::Turn* message);
 void ToProto(const TurnUsage& usage, v1::TurnUsage* message);
 
 // Converts one event of a generating turn.

@@ -8,6 +8,7 @@
 #include "service/engine/turn/prompt_check.h"
 #include "service/server/messages_check.h"
 #include "service/server/request_check.h"
+#include "service/wire/wire_decoder.h"
 
 namespace longstream {
 
@@ -60,10 +61,19 @@ absl::StatusOr<std::vector<int32_t>> TurnInput::Read(v1::Input* input, RequestCh
 
 absl::Status TurnInput::ReadMessages(v1::Messages* messages, const SessionState& history,
                                      HostMemory* host_memory, RequestCharge* charge,
-                                     TurnRequest* turn) {
+                                     TurnRequest* turn, bool logs, std::optional<std::tm> now) {
+  if (logs) {
+    auto logged = std::make_shared<LoggedMessages>();
+    absl::Status room = charge->Add(messages->ByteSizeLong());
+    if (!room.ok()) return room;
+    logged->messages = messages->SerializeAsString();
+    logged->parse_special = parse_special_;
+    turn->logged_messages = std::move(logged);
+  }
   absl::StatusOr<chat::Addition> addition = AddMessages(
       messages, parse_special_, turn->kind == TurnKind::kGenerate, model_,
-      {history.tokens, history.conversation, model_.defaults().end_token_ids, host_memory}, charge);
+      {history.tokens, history.conversation, model_.defaults().end_token_ids, host_memory, now},
+      charge);
   if (!addition.ok()) return addition.status();
   position_ = addition->kept_tokens;
   if (absl::Status status = Add(addition->tokens); !status.ok()) return status;
@@ -71,6 +81,28 @@ absl::Status TurnInput::ReadMessages(v1::Messages* messages, const SessionState&
   turn->prompt = std::move(addition->tokens);
   turn->conversation = std::move(addition->history);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const chat::History>> RenderLoggedMessages(
+    const LoggedMessages& messages, const SessionState& before, const ServedModel& model,
+    HostMemory* host_memory) {
+  RequestMemory memory(std::numeric_limits<uint64_t>::max(), nullptr);
+  // The request had further bytes, which counted for its limit.
+  constexpr uint64_t kOtherFields = 4096;
+  RequestCharge charge(&memory, messages.messages.size() + kOtherFields);
+  v1::Messages request;
+  if (absl::Status status = DecodeMessage(messages.messages, &charge, &request); !status.ok()) {
+    return absl::DataLossError(
+        absl::StrCat("store: the messages of a turn are not as written: ", status.message()));
+  }
+  request.set_require_unchanged(false);
+  absl::StatusOr<chat::Addition> addition =
+      AddMessages(&request, messages.parse_special, messages.generates, model,
+                  {before.tokens, before.conversation, model.defaults().end_token_ids, host_memory,
+                   messages.now},
+                  &charge);
+  if (!addition.ok()) return addition.status();
+  return std::move(addition->history);
 }
 
 absl::Status TurnInput::Add(const std::vector<int32_t>& tokens) {

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -14,14 +16,19 @@
 #include "service/engine/turn/turn.h"
 #include "service/host_memory/host_memory.h"
 #include "service/models/served_model.h"
-#include "service/server/transport/request_memory.h"
 #include "service/sessions/session_state.h"
+#include "service/wire/request_memory.h"
 
 namespace longstream {
 
 // The size of an input's text for TextThreads. Messages count as a text of the greatest size,
 // because the whole conversation is rendered.
 size_t TextBytes(const v1::Input& input);
+
+// Renders the messages of a turn that was logged. For SessionManager::Options.
+absl::StatusOr<std::shared_ptr<const chat::History>> RenderLoggedMessages(
+    const LoggedMessages& messages, const SessionState& before, const ServedModel& model,
+    HostMemory* host_memory);
 
 // Converts the inputs of a turn, one after the other, to the token ids that they add to a history.
 // Each text is encoded once. The token before a text decides whether the tokenizer begins a
@@ -45,9 +52,11 @@ class TurnInput {
   // Reads messages that continue the conversation of `history`. Sets the prompt, the kept tokens
   // and the conversation of `turn`. `history` must be the same object as in the constructor.
   // `host_memory` counts the new conversation as long as it exists; may be nullptr. Otherwise as
-  // Read.
+  // Read. `logs`: sets the logged messages of `turn`, too. `now`: the time that the template sees
+  // in the first turn of a session; absent: the present.
   absl::Status ReadMessages(v1::Messages* messages, const SessionState& history,
-                            HostMemory* host_memory, RequestCharge* charge, TurnRequest* turn);
+                            HostMemory* host_memory, RequestCharge* charge, TurnRequest* turn,
+                            bool logs = false, std::optional<std::tm> now = std::nullopt);
 
   // The number of tokens of the history and of all inputs so far.
   uint64_t position() const { return position_; }

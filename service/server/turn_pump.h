@@ -38,15 +38,19 @@ class TurnPump {
 
   // Starts the turn, whose lease must have been taken. `owner` keeps the pump and the sink alive
   // until the turn has ended. On an error the turn was refused, and the sink is not called. Call
-  // Start once.
+  // Start or Attach once. The sink gets the deltas behind the request's forced tokens.
   absl::Status Start(NewTurn turn, TurnRequest request, std::shared_ptr<void> owner);
+
+  // Reads a turn that runs already, or the answer of one that has ended, behind `place`. Errors as
+  // for TurnStream::Attach. The sink may be called before the function returns. Otherwise as Start.
+  absl::Status Attach(TurnHandle turn, const TurnStream::Place& place, std::shared_ptr<void> owner);
 
   // The message of the last event was written. If `ok` is false, it could not be written, and the
   // turn is cancelled.
   void Written(bool ok);
 
-  // Ends the turn with `reason`. May be called at any time and from any thread. Before Start, it
-  // takes effect in Start.
+  // Ends the turn with `reason`; leaves a turn that outlives its reader. May be called at any time
+  // and from any thread. Before Start, it takes effect in Start.
   void Cancel(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether Start has made the handle of the turn. Threads other than the caller of Start may use
@@ -57,6 +61,9 @@ class TurnPump {
 
  private:
   void Pump();
+  // The handle is set: takes the place of a Cancel that came before it.
+  void SetStarted() ABSL_LOCKS_EXCLUDED(mutex_);
+  void CancelTurn(const absl::Status& reason);
 
   Sink* const sink_;
   TurnHandle turn_;  // set once, before started_ becomes true

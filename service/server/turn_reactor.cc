@@ -4,12 +4,15 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "service/interceptors/request_id.h"
 #include "service/server/request_check.h"
+#include "service/server/request_digest.h"
 #include "service/server/to_proto.h"
 #include "service/server/transport/grpc_status.h"
 #include "service/server/turn_input.h"
@@ -18,10 +21,16 @@
 namespace longstream {
 namespace {
 
-// A turn that holds its session's lease, and its checked request.
+// A turn that holds its session's lease, and its checked request; or a turn that exists already.
 struct CheckedTurn {
+  explicit CheckedTurn(NewTurn new_turn) : turn(std::move(new_turn)) {}
+
   NewTurn turn;
   TurnRequest request;
+  TurnHandle existing{};  // the call reads it behind `place`
+  TurnStream::Place place{};
+  std::string turn_id{};
+  v1::Attach how = v1::ATTACH_NEW;
 };
 
 // A call that runs one turn. `self_` keeps the reactor alive until OnDone. Pending work keeps it
@@ -38,12 +47,16 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   TurnReactor(CallCount* calls, const grpc::CallbackServerContext* context, Check check)
       : call_(calls), context_(context), check_(std::move(check)) {}
 
-  // `text_bytes`, `held_bytes`: as for TextThreads::Run.
-  void Begin(size_t text_bytes, uint64_t held_bytes, TextThreads* threads) {
+  // Begins when the session is in memory (`loaded`). `text_bytes`, `held_bytes`: as for
+  // TextThreads::Run.
+  void Begin(const absl::Status& loaded, size_t text_bytes, uint64_t held_bytes,
+             TextThreads* threads) {
     self_ = this->shared_from_this();
-    const absl::Status taken =
-        threads->Run(text_bytes, held_bytes, [self = self_] { self->Start(); });
-    if (!taken.ok()) this->Finish(ToGrpc(taken));
+    absl::Status taken = loaded;
+    if (taken.ok()) {
+      taken = threads->Run(text_bytes, held_bytes, [self = self_] { self->Start(); });
+    }
+    if (!taken.ok()) Refuse(taken);
   }
 
   void OnWriteDone(bool ok) override { pump_.Written(ok); }
@@ -53,6 +66,8 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
  protected:
   const TurnRequest& request() const { return pump_.turn().request(); }
   const ServedModel& model() const { return pump_.turn().model(); }
+  const std::string& turn_id() const { return turn_id_; }
+  v1::Attach how() const { return how_; }
 
   // Writes the message for an event. Returns false if the event needs no message.
   virtual bool Translate(const TurnEvent& event, Response* response) = 0;
@@ -60,14 +75,24 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   virtual void TranslateEnd(const TurnEnd& end, Response* response) = 0;
 
  private:
+  // Ends the call before its turn has begun.
+  void Refuse(const absl::Status& status) {
+    check_ = nullptr;  // the request is freed before the client gets the error
+    this->Finish(ToGrpc(status));
+  }
+
   void Start() {
     // The caller may have cancelled the call while its text waited for this thread.
     const Check check = std::exchange(check_, nullptr);
     absl::StatusOr<CheckedTurn> checked =
         context_->IsCancelled() ? absl::CancelledError("the caller cancelled the call") : check();
     if (!checked.ok()) return this->Finish(ToGrpc(checked.status()));
+    turn_id_ = std::move(checked->turn_id);
+    how_ = checked->how;
     const absl::Status status =
-        pump_.Start(std::move(checked->turn), std::move(checked->request), self_);
+        checked->existing
+            ? pump_.Attach(std::move(checked->existing), checked->place, self_)
+            : pump_.Start(std::move(checked->turn), std::move(checked->request), self_);
     if (!status.ok()) this->Finish(ToGrpc(status));
   }
 
@@ -89,6 +114,8 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   const grpc::CallbackServerContext* const context_;
   Check check_;
   TurnPump pump_{this};
+  std::string turn_id_;
+  v1::Attach how_ = v1::ATTACH_UNSPECIFIED;
   Response response_;                  // the message in flight
   std::shared_ptr<TurnReactor> self_;  // keeps this object alive until OnDone
 };
@@ -100,6 +127,10 @@ class GenerateReactor final : public TurnReactor<v1::GenerateResponse> {
  protected:
   bool Translate(const TurnEvent& event, v1::GenerateResponse* response) override {
     ToProto(event, model().tokenizer(), response);
+    if (response->has_started()) {
+      response->mutable_started()->set_turn_id(turn_id());
+      response->mutable_started()->set_how(how());
+    }
     return true;
   }
   void TranslateEnd(const TurnEnd& end, v1::GenerateResponse* response) override {
@@ -133,6 +164,24 @@ class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
   v1::ScoreSummary summary_;
 };
 
+// The time that the template saw when a lost turn started.
+std::optional<std::tm> TimeOfLost(const NewTurn& turn) {
+  const SessionTurns::Lost* lost = turn.lost();
+  if (lost == nullptr || !lost->start.has_value() || !lost->start->messages.has_value()) {
+    return std::nullopt;
+  }
+  return lost->start->messages->now;
+}
+
+// A lost turn goes on with the values that it started with, whatever the defaults are now.
+void GoOnAs(const SessionTurns::Lost& lost, TurnRequest* request) {
+  if (lost.start.has_value()) {
+    request->sampling = lost.start->sampling;
+    request->stop = lost.start->stop;
+  }
+  request->sampling.seed = lost.seed;
+}
+
 // Takes the lease, then encodes the input as the continuation of the history that the lease
 // protects.
 absl::Status LeaseAndRead(Decoded<v1::GenerateRequest>* decoded, NewTurn& turn,
@@ -142,7 +191,8 @@ absl::Status LeaseAndRead(Decoded<v1::GenerateRequest>* decoded, NewTurn& turn,
   TurnInput input(turn.model(), turn.history(), request.parse_special());
   if (request.input().has_messages()) {
     return input.ReadMessages(request.mutable_input()->mutable_messages(), turn.history(),
-                              turn.host_memory(), &decoded->charge, checked);
+                              turn.host_memory(), &decoded->charge, checked, turn.durable(),
+                              TimeOfLost(turn));
   }
   absl::StatusOr<std::vector<int32_t>> prompt =
       input.Read(request.mutable_input(), &decoded->charge);
@@ -151,11 +201,73 @@ absl::Status LeaseAndRead(Decoded<v1::GenerateRequest>* decoded, NewTurn& turn,
   return absl::OkStatus();
 }
 
-absl::StatusOr<CheckedTurn> Check(Decoded<v1::GenerateRequest>* decoded,
+const char* NameOf(v1::Attach how) {
+  switch (how) {
+    case v1::ATTACH_ATTACHED:
+      return "attached";
+    case v1::ATTACH_REPLAYED:
+      return "replayed";
+    case v1::ATTACH_FORCED:
+      return "forced";
+    default:
+      return "restarted";
+  }
+}
+
+// Finds the turn that the request names, or begins a new one. A repeated request comes with what
+// the client has received.
+absl::Status FindOrBegin(v1::GenerateRequest& request, CheckedTurn* checked) {
+  const absl::StatusOr<std::optional<SessionId>> id = CheckTurnId(request);
+  if (!id.ok()) return id.status();
+  if (!id->has_value()) {
+    checked->turn_id = checked->turn.Id(TurnKind::kGenerate);
+    return absl::OkStatus();
+  }
+  absl::Status resume = CheckResume(request.resume(), checked->request,
+                                    checked->turn.model().backend().info().vocabulary_size);
+  if (!resume.ok()) return resume;
+  const absl::StatusOr<NewTurn::How> how =
+      checked->turn.Name(**id, TurnKind::kGenerate, DigestOf(&request));
+  if (!how.ok()) return how.status();
+  checked->turn_id = (*id)->ToString();
+  checked->place.position = request.resume().position();
+  const auto& ids = request.resume().token_ids();
+  checked->place.tokens.assign(ids.begin(), ids.end());
+  switch (*how) {
+    case NewTurn::How::kAttached:
+    case NewTurn::How::kReplayed:
+      checked->existing = checked->turn.Existing();
+      checked->how = *how == NewTurn::How::kAttached ? v1::ATTACH_ATTACHED : v1::ATTACH_REPLAYED;
+      return absl::OkStatus();
+    case NewTurn::How::kLost:
+      GoOnAs(*checked->turn.lost(), &checked->request);
+      checked->how = v1::ATTACH_RESTARTED;
+      break;
+    case NewTurn::How::kNew:
+      break;
+  }
+  // The server may have forgotten a turn of which the client has tokens: they stand.
+  if (!checked->place.tokens.empty()) {
+    checked->how = v1::ATTACH_FORCED;
+    checked->request.forced_tokens = checked->place.tokens;
+  }
+  return absl::OkStatus();
+}
+
+// FAILED_PRECONDITION: the position that the client names does not fit its tokens and the prompt.
+absl::Status CheckPlace(const CheckedTurn& checked) {
+  const TurnRequest& request = checked.request;
+  const uint64_t start = request.kept_tokens.value_or(checked.turn.history().tokens.size());
+  return TurnStream::CheckPosition(checked.place, start, request.prompt.size());
+}
+
+absl::StatusOr<CheckedTurn> Check(const std::string& tenant, Decoded<v1::GenerateRequest>* decoded,
                                   const SessionManager& sessions) {
-  const v1::GenerateRequest& request = *decoded->message;
-  absl::StatusOr<NewTurn> turn = FindTurn(request.session_id(), sessions);
-  if (!turn.ok()) return turn.status();
+  v1::GenerateRequest& request = *decoded->message;
+  absl::StatusOr<NewTurn> found = FindTurn(tenant, request.session_id(), sessions);
+  if (!found.ok()) return found.status();
+  CheckedTurn checked_turn(*std::move(found));
+  NewTurn* const turn = &checked_turn.turn;
   const auto biases = static_cast<uint64_t>(request.sampling().logit_bias_size());
   if (absl::Status status = decoded->charge.Add(biases * kCheckedBiasBytes); !status.ok()) {
     return turn->Refuse(
@@ -163,15 +275,23 @@ absl::StatusOr<CheckedTurn> Check(Decoded<v1::GenerateRequest>* decoded,
   }
   absl::StatusOr<TurnRequest> checked = CheckGenerate(request, turn->model());
   if (!checked.ok()) return turn->Refuse(checked.status());
-  const absl::Status read = LeaseAndRead(decoded, *turn, &*checked);
+  checked->resume_window = sessions.resume_window();
+  checked_turn.request = *std::move(checked);
+  if (absl::Status status = FindOrBegin(request, &checked_turn); !status.ok()) {
+    return turn->Refuse(status);
+  }
+  if (checked_turn.how != v1::ATTACH_NEW) turn->CountResumed(NameOf(checked_turn.how));
+  if (checked_turn.existing) return checked_turn;
+  absl::Status read = LeaseAndRead(decoded, *turn, &checked_turn.request);
+  if (read.ok() && checked_turn.how == v1::ATTACH_FORCED) read = CheckPlace(checked_turn);
   if (!read.ok()) return turn->Refuse(read);
-  return CheckedTurn{*std::move(turn), *std::move(checked)};
+  return checked_turn;
 }
 
-absl::StatusOr<CheckedTurn> Check(Decoded<v1::ScoreRequest>* decoded,
+absl::StatusOr<CheckedTurn> Check(const std::string& tenant, Decoded<v1::ScoreRequest>* decoded,
                                   const SessionManager& sessions) {
   v1::ScoreRequest& request = *decoded->message;
-  absl::StatusOr<NewTurn> turn = sessions.ScoreWith(request.model());
+  absl::StatusOr<NewTurn> turn = sessions.ScoreWith(tenant, request.model());
   if (!turn.ok()) return turn.status();
   absl::StatusOr<TurnRequest> checked = CheckScore(request, turn->model());
   if (!checked.ok()) return turn->Refuse(checked.status());
@@ -184,33 +304,59 @@ absl::StatusOr<CheckedTurn> Check(Decoded<v1::ScoreRequest>* decoded,
     return turn->Refuse(absl::InvalidArgumentError("input: a score needs a text or token ids"));
   }
   checked->prompt = *std::move(prompt);
-  return CheckedTurn{*std::move(turn), *std::move(checked)};
+  CheckedTurn checked_turn(*std::move(turn));
+  checked_turn.request = *std::move(checked);
+  return checked_turn;
+}
+
+// Calls `loaded` when the session of the request is in memory, and when the check of the request
+// will say that it names none.
+template <typename Request>
+void LoadSession(const std::string& tenant, const Request& request, SessionManager& sessions,
+                 const std::function<void(absl::Status)>& loaded) {
+  if constexpr (std::is_same_v<Request, v1::ScoreRequest>) {
+    loaded(absl::OkStatus());
+  } else {
+    const absl::StatusOr<SessionId> id = SessionId::Parse(request.session_id(), "session_id");
+    id.ok() ? sessions.LoadSession({tenant, *id}, loaded) : loaded(absl::OkStatus());
+  }
 }
 
 // The sessions must outlive the call.
 template <typename Reactor, typename Request>
-Reactor* NewReactor(grpc::CallbackServerContext* context, Decoded<Request> request,
-                    const SessionManager& sessions, TextThreads* threads, CallCount* calls) {
+Reactor* NewReactor(grpc::CallbackServerContext* context, const Caller& caller,
+                    Decoded<Request> request, SessionManager& sessions, TextThreads* threads,
+                    CallCount* calls) {
   // Shared, because std::function can only hold what can be copied.
   const auto held = std::make_shared<Decoded<Request>>(std::move(request));
   const size_t text_bytes = TextBytes(held->message->input());
   const uint64_t held_bytes = held->charge.bytes();
   const auto reactor = std::make_shared<Reactor>(
-      calls, context, [context, held, &sessions]() -> absl::StatusOr<CheckedTurn> {
-        absl::StatusOr<CheckedTurn> turn = Check(held.get(), sessions);
-        if (turn.ok()) turn->request.deadline = DeadlineFrom(context->raw_deadline());
+      calls, context,
+      [context, tenant = caller.tenant, held, &sessions]() -> absl::StatusOr<CheckedTurn> {
+        absl::StatusOr<CheckedTurn> turn = Check(tenant, held.get(), sessions);
+        if (!turn.ok()) return turn;
+        // The deadline of a call does not end a turn that outlives it.
+        if (!turn->request.outlives_reader) {
+          turn->request.deadline = DeadlineFrom(context->raw_deadline());
+        }
+        turn->request.request_id = RequestIdOf(*context);
         return turn;
       });
-  reactor->Begin(text_bytes, held_bytes, threads);
+  LoadSession(caller.tenant, *held->message, sessions,
+              [reactor, text_bytes, held_bytes, threads](const absl::Status& loaded) {
+                reactor->Begin(loaded, text_bytes, held_bytes, threads);
+              });
   return reactor.get();
 }
 
 }  // namespace
 
-absl::StatusOr<NewTurn> FindTurn(const std::string& session_id, const SessionManager& sessions) {
+absl::StatusOr<NewTurn> FindTurn(const std::string& tenant, const std::string& session_id,
+                                 const SessionManager& sessions) {
   absl::StatusOr<SessionId> id = SessionId::Parse(session_id, "session_id");
   if (!id.ok()) return id.status();
-  return sessions.TurnOf(*id);
+  return sessions.TurnOf({tenant, *id});
 }
 
 MonotonicTime DeadlineFrom(const gpr_timespec& deadline) {
@@ -222,17 +368,17 @@ MonotonicTime DeadlineFrom(const gpr_timespec& deadline) {
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
-    grpc::CallbackServerContext* context, Decoded<v1::GenerateRequest> request,
-    const SessionManager* sessions, TextThreads* threads, CallCount* calls) {
-  return NewReactor<GenerateReactor>(context, std::move(request), *sessions, threads, calls);
+    grpc::CallbackServerContext* context, const Caller& caller,
+    Decoded<v1::GenerateRequest> request, SessionManager* sessions, TextThreads* threads,
+    CallCount* calls) {
+  return NewReactor<GenerateReactor>(context, caller, std::move(request), *sessions, threads,
+                                     calls);
 }
 
-grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
-                                                             Decoded<v1::ScoreRequest> request,
-                                                             const SessionManager* sessions,
-                                                             TextThreads* threads,
-                                                             CallCount* calls) {
-  return NewReactor<ScoreReactor>(context, std::move(request), *sessions, threads, calls);
+grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(
+    grpc::CallbackServerContext* context, const Caller& caller, Decoded<v1::ScoreRequest> request,
+    SessionManager* sessions, TextThreads* threads, CallCount* calls) {
+  return NewReactor<ScoreReactor>(context, caller, std::move(request), *sessions, threads, calls);
 }
 
 }  // namespace longstream

@@ -11,6 +11,7 @@
 
 #include "longstream/v1/longstream.pb.h"
 #include "service/clock/monotonic_time.h"
+#include "service/security/caller.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
 #include "service/server/transport/raw_request.h"
@@ -19,19 +20,19 @@
 namespace longstream {
 
 // Each function makes a reactor that deletes itself when its call is done. The other arguments must
-// outlive the call. The request is freed as soon as its turn has been checked.
+// outlive the call, except `caller`. The request is freed as soon as its turn has been checked.
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
-    grpc::CallbackServerContext* context, Decoded<v1::GenerateRequest> request,
-    const SessionManager* sessions, TextThreads* threads, CallCount* calls);
+    grpc::CallbackServerContext* context, const Caller& caller,
+    Decoded<v1::GenerateRequest> request, SessionManager* sessions, TextThreads* threads,
+    CallCount* calls);
 
-grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
-                                                             Decoded<v1::ScoreRequest> request,
-                                                             const SessionManager* sessions,
-                                                             TextThreads* threads,
-                                                             CallCount* calls);
+grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(
+    grpc::CallbackServerContext* context, const Caller& caller, Decoded<v1::ScoreRequest> request,
+    SessionManager* sessions, TextThreads* threads, CallCount* calls);
 
-// Makes a turn for the session that a request names.
-absl::StatusOr<NewTurn> FindTurn(const std::string& session_id, const SessionManager& sessions);
+// Makes a turn for the tenant's session that a request names.
+absl::StatusOr<NewTurn> FindTurn(const std::string& tenant, const std::string& session_id,
+                                 const SessionManager& sessions);
 
 // Returns the expected_position of the request, if it has one.
 template <typename Request>

@@ -2,7 +2,9 @@
 #ifndef LONGSTREAM_SERVICE_SERVING_HEAP_TRIM_H_
 #define LONGSTREAM_SERVICE_SERVING_HEAP_TRIM_H_
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
@@ -13,13 +15,31 @@ namespace longstream {
 // a heap. malloc_trim gives it back, but threads that allocate meanwhile may have to wait for some
 // milliseconds. So it is called only after work that may have freed memory: soon if no turn runs or
 // no session is left, else seldom. It is called twice, because a call notes its work a moment
-// before the last of its memory is freed, such as gRPC's buffers of its request.
+// before the last of its memory is freed, such as gRPC's buffers of its request. Not every call
+// notes its work: gRPC itself ends calls with too large messages, and clients break off messages.
+// So the memory of the process is measured too.
 class HeapTrim {
  public:
+  // Bytes of the process.
+  struct Memory {
+    uint64_t resident = 0;  // that it holds
+    uint64_t free = 0;      // of the heap's blocks, whether the system has their pages or not
+  };
+
   // A call has been served that may free memory. Thread-safe.
   void NoteWork() { trims_left_.store(2, std::memory_order_relaxed); }
 
-  // Whether to call malloc_trim now. One thread asks this about once a second.
+  // Notes work if the process holds much more than after the last trim, or if much has become free
+  // since. The functions below are called by one thread, about once a second.
+  void Measure(const Memory& now) {
+    if (now.resident > trimmed_.resident + kMuch || now.free > trimmed_.free + kMuch) NoteWork();
+    // Memory that is used again and becomes free again counts again.
+    trimmed_.free = std::min(trimmed_.free, now.free);
+  }
+  // malloc_trim has been called.
+  void SetTrimmed(const Memory& now) { trimmed_ = now; }
+
+  // Whether to call malloc_trim now.
   bool IsDue(MonotonicTime now, bool has_turns, bool has_sessions) {
     if (trims_left_.load(std::memory_order_relaxed) == 0) return false;
     const absl::Duration period = has_turns ? kBusyPeriod : has_sessions ? kIdlePeriod : kNoPeriod;
@@ -35,7 +55,10 @@ class HeapTrim {
   static constexpr absl::Duration kIdlePeriod = absl::Seconds(5);
   static constexpr absl::Duration kNoPeriod = absl::ZeroDuration();
 
+  static constexpr uint64_t kMuch = uint64_t{8} << 20;
+
   std::atomic<int> trims_left_{0};
+  Memory trimmed_;  // after the last trim
   MonotonicTime last_ = MonotonicTime::InfinitePast();
 };
 

@@ -29,8 +29,10 @@ ModelRegistry::ModelRegistry(const Options& options, std::vector<ModelSource> so
     : options_(options),
       sources_(std::move(sources)),
       listener_(std::move(listener)),
-      host_memory_(std::make_unique<HostMemory>(
-          HostReserve::Of(options.memory_bytes, options.session_host_bytes).sessions)),
+      host_memory_(std::make_shared<HostMemory>(
+          HostReserve::Of(options.memory_bytes, options.session_host_bytes).sessions,
+          options.conversation_bytes)),
+      tenants_(options.tenants, host_memory_),
       may_load_(options.load_at_once),
       plan_(options.memory_bytes, AnonymousMemory(), sources_, options.plugins,
             options.session_host_bytes) {
@@ -86,11 +88,14 @@ void ModelRegistry::LoadAll() {
     }
     if (listener_) listener_(status);
   }
-  for (bool settled = ShareMemory(); !settled; settled = ShareMemory()) {
+  while (true) {
+    const bool settled = ShareMemory();
+    if (settled) LogShares();
     absl::MutexLock lock(&mutex_);
-    if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kSharingPeriod)) return;
+    mutex_.AwaitWithTimeout(absl::Condition(this, &ModelRegistry::HasNews),
+                            settled ? absl::InfiniteDuration() : kSharingPeriod);
+    if (stopping_) return;
   }
-  LogShares();
 }
 
 absl::StatusOr<std::shared_ptr<ServedModel>> ModelRegistry::LoadWithinPlan(
@@ -128,6 +133,7 @@ std::shared_ptr<Engine> ModelRegistry::MakeEngine(const std::shared_ptr<ServedMo
   metrics->ObserveLoad("backend", absl::ToDoubleSeconds(model->load_times().backend));
   metrics->ObserveLoad("tokenizer", absl::ToDoubleSeconds(model->load_times().tokenizer));
   Engine::Options options = options_.engine;
+  if (tenants_.are_configured()) options.tenants = tenants_.all();
   options.max_batch_tokens = source.max_batch_tokens;
   options.max_batch_sequences = source.max_batch_sequences;
   options.on_lost = [this, name = source.name](const absl::Status& why) { Lose(name, why); };
@@ -161,6 +167,15 @@ bool ModelRegistry::ShareMemory() {
   const auto memory = [this](const std::string& name) {
     return sharing_.at(name)->model().backend().memory();
   };
+  std::vector<std::string> lost;
+  {
+    absl::MutexLock lock(&mutex_);
+    lost.swap(lost_);
+  }
+  for (const std::string& name : lost) {
+    plan_.Lose(name);
+    sharing_.erase(name);
+  }
   MeasureMemory();
   bool settled = true;
   const std::vector<MemoryPlan::Share> shares = plan_.Shares(&settled);
@@ -181,7 +196,7 @@ void ModelRegistry::LogShares() const {
   if (!plan_.is_active()) return;
   std::vector<std::string> shares;
   for (const ModelStatus& model : List()) {
-    if (model.engine == nullptr) continue;
+    if (model.state != ModelState::kReady) continue;
     const BackendModel& backend = model.engine->model().backend();
     if (backend.plugin().device() != "cpu") continue;
     shares.push_back(absl::StrCat(model.name, " ", backend.memory().budget));
@@ -224,6 +239,7 @@ void ModelRegistry::Lose(const std::string& name, const absl::Status& why) {
     ModelStatus& status = models_[name];
     status.state = told.state;
     status.error = told.error;
+    lost_.push_back(name);
   }
   if (listener_) listener_(told);
 }

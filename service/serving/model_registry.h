@@ -21,6 +21,7 @@
 #include "service/models/memory_plan.h"
 #include "service/models/plugin.h"
 #include "service/models/served_model.h"
+#include "service/security/tenants/tenants.h"
 
 namespace prometheus {
 class Registry;
@@ -55,6 +56,8 @@ class ModelRegistry {
     // Bytes of the host's memory that sessions and their turns may hold. 0: the default
     // (HostReserve).
     uint64_t session_host_bytes = 0;
+    uint64_t conversation_bytes = 0;  // of them, for the conversation of one session; 0: no limit
+    std::vector<TenantConfig> tenants = {};  // empty: the server has no tenants
   };
 
   // Called on the loading thread when a model is ready or could not be loaded. If a model fails
@@ -62,7 +65,9 @@ class ModelRegistry {
   using StateListener = std::function<void(const ModelStatus& status)>;
 
   // Loads `sources`, one after the other, on a new thread. The models share the memory as
-  // MemoryPlan says; shares change each time that a model has been loaded.
+  // MemoryPlan says; shares change each time that a model has been loaded or has lost its device.
+  // The other models then get its share, but for what its sessions hold until they are closed. Its
+  // weights stay in memory, because its sessions refer to it.
   ModelRegistry(const Options& options, std::vector<ModelSource> sources, StateListener listener);
   // Waits for the model that is being loaded. The engines end their turns with UNAVAILABLE.
   ~ModelRegistry();
@@ -82,6 +87,10 @@ class ModelRegistry {
 
   // Counts what sessions and their turns hold in the host's memory. Lives as long as the registry.
   HostMemory* host_memory() const { return host_memory_.get(); }
+  // For objects whose charges may outlive the registry.
+  std::shared_ptr<HostMemory> shared_host_memory() const { return host_memory_; }
+  // The tenants of the configuration: only they may have sessions.
+  const Tenants& tenants() const { return tenants_; }
 
   // Blocks until no model is loading any more. Returns OK if all models are ready, otherwise the
   // first failure.
@@ -96,7 +105,8 @@ class ModelRegistry {
   std::shared_ptr<Engine> MakeEngine(const std::shared_ptr<ServedModel>& model);
   // Gives each model its share. False: a model holds more than its share, so this must be tried
   // again when sessions have been closed.
-  bool ShareMemory();
+  bool ShareMemory() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool HasNews() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || !lost_.empty(); }
   // Measures what the process and the sessions hold.
   void MeasureMemory();
   void LogShares() const;
@@ -107,11 +117,14 @@ class ModelRegistry {
   const StateListener listener_;
 
   // Declared before the engines, because sessions and turns use it until they are destroyed.
-  const std::unique_ptr<HostMemory> host_memory_;
+  const std::shared_ptr<HostMemory> host_memory_;
+  const Tenants tenants_;
 
   mutable absl::Mutex mutex_;
   bool may_load_ ABSL_GUARDED_BY(mutex_);  // also true when the registry is being destroyed
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // Models that were lost and still have their share.
+  std::vector<std::string> lost_ ABSL_GUARDED_BY(mutex_);
   // Declared before models_, because the engines in models_ use these metrics until they are
   // destroyed.
   std::vector<std::unique_ptr<ModelMetrics>> metrics_ ABSL_GUARDED_BY(mutex_);

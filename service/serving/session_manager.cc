@@ -4,24 +4,39 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "kernels/core/physical_memory.h"
 #include "service/clock/monotonic_time.h"
+#include "service/metrics/tenant_metrics.h"
+#include "service/serving/answer_in_time.h"
 
 namespace longstream {
 namespace {
 
 constexpr absl::Duration kExpiryPeriod = absl::Seconds(1);
+// Threads that read the store. With four, up to three slow reads delay no other call.
+constexpr int kReadThreads = 4;
 constexpr absl::Duration kDrainPeriod = absl::Milliseconds(20);
+
+std::string TimeoutText(std::optional<absl::Duration> timeout) {
+  return timeout.has_value() ? absl::FormatDuration(*timeout) : "default";
+}
 
 }  // namespace
 
 SessionManager::SessionManager(const ModelRegistry* models, const Options& options)
     : models_(models),
       options_(options),
+      keeper_(options.store == nullptr
+                  ? nullptr
+                  : std::make_shared<CacheKeeper>(models->shared_host_memory(), options.store,
+                                                  options.commits, options.metrics)),
       sessions_(options.max_sessions),
+      reads_(options.store == nullptr ? 0 : kReadThreads),
       expiry_([this] { ExpireSessions(); }) {}
 
 SessionManager::~SessionManager() {
@@ -30,127 +45,307 @@ SessionManager::~SessionManager() {
     stopping_ = true;
   }
   expiry_.join();
-  for (const ModelStatus& model : models_->List()) {
-    if (model.engine != nullptr) model.engine->Flush();
+  StopSaving();
+  // A callback of an engine may make a change in the store, and the other way round. A late session
+  // is closed by an engine, and then in the store.
+  for (int i = 0; i < 2; ++i) {
+    FlushEngines();
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](int* pending) { return *pending == 0; }, &pending_));
   }
+  FlushEngines();
 }
 
-absl::StatusOr<TurnLease> SessionManager::MakeSession(const Engine& engine,
-                                                      std::optional<SessionId> id,
-                                                      const char* id_field,
-                                                      std::optional<absl::Duration> idle_timeout,
-                                                      const SessionState* source) {
+std::shared_ptr<SessionTurns> SessionManager::TurnsOf(const Session& session) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = turns_.find(&session);
+  return found == turns_.end() ? nullptr : found->second;
+}
+
+void SessionManager::Remove(Session& session) {
+  sessions_.Remove(session);
+  // The place of a session in the store is given back when the store has closed it.
+  if (!session.View().durable) session.GivePlaceBack();
+  std::shared_ptr<SessionTurns> turns;  // destroyed without the lock
+  absl::MutexLock lock(&mutex_);
+  const auto found = turns_.find(&session);
+  if (found == turns_.end()) return;
+  turns = std::move(found->second);
+  turns_.erase(found);
+}
+
+bool SessionManager::AnswerRepeat(const Making& making, const Opened& opened) {
+  if (!making.id.has_value()) return false;
+  const absl::StatusOr<std::shared_ptr<Session>> session =
+      sessions_.Find({making.tenant, *making.id});
+  if (!session.ok()) return AnswerStoredRepeat(making, opened);
+  if ((*session)->closed()) return false;
+  if ((*session)->origin() != making.origin) {
+    opened(absl::AlreadyExistsError(
+        absl::StrCat(making.id_field, ": ", making.id->ToString(), " is in use")));
+    return true;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto waiting = making_.find(session->get());
+    if (waiting != making_.end()) {
+      waiting->second.push_back((*session)->View().durable ? InTime(opened) : opened);
+      return true;
+    }
+  }
+  opened(Described(**session));
+  return true;
+}
+
+absl::Status SessionManager::CheckIdleTimeout(absl::Duration timeout) const {
+  if (timeout > absl::ZeroDuration() && timeout <= options_.max_idle_timeout) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("idle_timeout: expected more than 0 and at most ",
+                                                 absl::FormatDuration(options_.max_idle_timeout),
+                                                 ", found ", absl::FormatDuration(timeout)));
+}
+
+absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(Engine& engine,
+                                                                 const Making& making,
+                                                                 const SessionState* source) {
   {
     absl::MutexLock lock(&mutex_);
     if (draining_) return absl::UnavailableError("the server is draining");
   }
-  const absl::Duration timeout = idle_timeout.value_or(options_.default_idle_timeout);
-  if (timeout <= absl::ZeroDuration() || timeout > options_.max_idle_timeout) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("idle_timeout: expected more than 0 and at most ",
-                     absl::FormatDuration(options_.max_idle_timeout), ", found ",
-                     absl::FormatDuration(timeout)));
-  }
-  TurnLease lease = TurnLease::OfNewSession(id.value_or(SessionId::Random()), engine.model().name(),
-                                            engine.model().backend().info().context_limit, timeout,
-                                            models_->host_memory());
+  const absl::Duration timeout = making.idle_timeout.value_or(options_.default_idle_timeout);
+  if (absl::Status status = CheckIdleTimeout(timeout); !status.ok()) return status;
+  const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(making.tenant);
+  if (!tenant.ok()) return tenant.status();
+  TurnLease lease = TurnLease::OfNewSession(
+      making.id.value_or(SessionId::Random()), engine.model().name(),
+      engine.model().backend().info().context_limit, timeout, (*tenant)->host_memory(), *tenant);
+  if (absl::Status status = lease.session()->TakePlace(); !status.ok()) return status;
+  if (making.id.has_value()) lease.session()->set_origin(making.origin);
+  if (making.durable) lease.session()->SetDurable();
   if (absl::Status status = lease.ChargeNew(source); !status.ok()) return status;
-  absl::Status status = sessions_.Insert(lease.session(), id_field);
-  if (!status.ok()) return status;
-  return lease;
+  auto turns = std::make_shared<SessionTurns>(
+      lease.session(),
+      making.durable ? StoredOf(*lease.session(), engine) : SessionTurns::Stored{});
+  if (making.durable) KeepCaches(lease.session(), turns, &engine);
+  {
+    absl::MutexLock lock(&mutex_);
+    turns_[lease.session().get()] = turns;
+    making_[lease.session().get()];
+  }
+  absl::Status status = sessions_.Insert(lease.session(), making.id_field);
+  if (status.ok()) return Made{std::move(lease), std::move(turns)};
+  absl::MutexLock lock(&mutex_);
+  turns_.erase(lease.session().get());
+  making_.erase(lease.session().get());
+  return status;
 }
 
-void SessionManager::OpenSession(std::string_view model, std::optional<SessionId> id,
-                                 std::optional<absl::Duration> idle_timeout, Opened opened) {
+void SessionManager::OpenSession(const std::string& tenant, std::string_view model,
+                                 std::optional<SessionId> id,
+                                 std::optional<absl::Duration> idle_timeout, Opened opened,
+                                 Recompute recompute, Durability durability) {
+  // Only a repeat of a call with an id reads the store. A name that no model has may be long, and
+  // is not copied.
+  if (options_.store == nullptr || !id.has_value() ||
+      absl::IsNotFound(models_->Find(model).status())) {
+    return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
+  }
+  opened = InTime(std::move(opened));
+  RunRead(opened, [this, tenant, model = std::string(model), id, idle_timeout, opened, recompute,
+                   durability] {
+    OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability);
+  });
+}
+
+void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
+                             std::optional<SessionId> id,
+                             std::optional<absl::Duration> idle_timeout, Opened opened,
+                             Recompute recompute, Durability durability) {
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
   if (!engine.ok()) return opened(engine.status());
-  absl::StatusOr<TurnLease> session =
-      MakeSession(**engine, id, "session_id", idle_timeout, /*source=*/nullptr);
-  if (!session.ok()) return opened(session.status());
-  Engine::Done done = WhenMade(session->session(), std::move(opened));
-  (*engine)->Open(*std::move(session), std::move(done));
-}
-
-void SessionManager::ForkSession(const SessionId& source_id, std::optional<SessionId> id,
-                                 std::optional<absl::Duration> idle_timeout, Opened opened) {
-  absl::StatusOr<std::shared_ptr<Session>> source = sessions_.Find(source_id);
-  if (!source.ok()) return opened(source.status());
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*source)->model());
-  if (!engine.ok()) return opened(engine.status());
-  if (!(*engine)->model().backend().plugin().Can(LS_CAP_FORK)) {
-    return opened(absl::UnimplementedError(absl::StrCat(
-        "the backend of model ", (*engine)->model().name(), " cannot fork a session")));
+  if (durability == Durability::kTurn && options_.store == nullptr) {
+    return opened(absl::FailedPreconditionError(
+        "durability: the server has no store; expected DURABILITY_MEMORY or unspecified"));
   }
-  absl::StatusOr<TurnLease> lease = TurnLease::Take(*std::move(source));
-  if (!lease.ok()) return opened(lease.status());
-  absl::StatusOr<TurnLease> target =
-      MakeSession(**engine, id, "new_session_id", idle_timeout, &lease->state());
-  if (!target.ok()) return opened(target.status());
-  target->session()->set_forked_from(source_id);
-  Engine::Done done = WhenMade(target->session(), std::move(opened));
-  (*engine)->Fork(*std::move(lease), *std::move(target), std::move(done));
+  Making making{tenant, id, "session_id", idle_timeout, "", false, std::nullopt};
+  making.durable = options_.store != nullptr && durability != Durability::kMemory;
+  making.origin =
+      absl::StrCat("open ", (*engine)->model().name(), " ", TimeoutText(idle_timeout), " ",
+                   static_cast<int>(recompute), " ", making.durable ? "durable" : "in memory");
+  if (AnswerRepeat(making, opened)) return;
+  absl::StatusOr<Made> made = MakeSession(**engine, making, /*source=*/nullptr);
+  if (!made.ok()) {
+    // An equal call may have made the session meanwhile.
+    if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;
+    return opened(made.status());
+  }
+  made->lease.state().recompute = recompute;
+  if (making.durable && !id.has_value()) opened = InTimeOrClose(tenant, std::move(opened));
+  Engine::Done done = WhenMade(made->lease.session(), std::move(opened));
+  if (!making.durable) return (*engine)->Open(std::move(made->lease), std::move(done));
+  // std::function can only hold what can be copied.
+  auto lease = std::make_shared<TurnLease>(std::move(made->lease));
+  const std::shared_ptr<SessionTurns>& turns = made->turns;
+  SessionTurns::Head head;
+  head.properties = PropertiesOf(*lease);
+  turns->SetHead(std::move(head));
+  AddToStore(*lease, *turns,
+             [lease, engine = engine->get(), done = std::move(done)](const absl::Status& status) {
+               if (status.ok()) return engine->Open(std::move(*lease), done);
+               lease->session()->Close();
+               lease->Drop();
+               done(status);
+             });
 }
 
 Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, Opened opened) {
   return
       [this, session = std::move(session), opened = std::move(opened)](const absl::Status& status) {
-        if (status.ok()) return opened(session->View());
-        sessions_.Remove(*session);
-        opened(status);
+        if (!status.ok()) {
+          const std::shared_ptr<SessionTurns> turns = TurnsOf(*session);
+          Remove(*session);
+          if (turns != nullptr && turns->durable()) RemoveMade(turns);
+        }
+        std::vector<Opened> callers;
+        {
+          absl::MutexLock lock(&mutex_);
+          const auto found = making_.find(session.get());
+          if (found != making_.end()) {
+            callers = std::move(found->second);
+            making_.erase(found);
+          }
+        }
+        callers.push_back(opened);
+        for (const Opened& caller : callers) {
+          status.ok() ? caller(Described(*session)) : caller(status);
+        }
       };
 }
 
-void SessionManager::CloseSession(const SessionId& id, Closed closed) {
-  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(id);
+void SessionManager::CloseSession(const SessionKey& key, Closed closed) {
+  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+  if (!session.ok() && options_.store != nullptr) return CloseStored(key, std::move(closed));
   if (!session.ok()) return closed(session.status());
-  if (!(*session)->Close()) {
-    return closed(absl::NotFoundError(absl::StrCat("session_id: no session ", id.ToString())));
-  }
-  Release(*session, std::move(closed));
+  CloseNow(*session, std::move(closed));
 }
 
-void SessionManager::Release(const std::shared_ptr<Session>& session, Closed closed) {
-  sessions_.Remove(*session);
+void SessionManager::CloseNow(const std::shared_ptr<Session>& session, Closed closed) {
+  if (!session->Close()) return closed(NoSession(session->id()));
+  Release(session, /*stays_stored=*/false, std::move(closed));
+}
+
+void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
+                                SessionTurns::Cancelled cancelled) {
+  // A session in memory needs no store here.
+  if (options_.store == nullptr || sessions_.Find(key).ok()) {
+    return CancelNow(key, id, std::move(cancelled));
+  }
+  cancelled = AnswerInTime(&timers_, CommitTimeout(), std::move(cancelled));
+  RunRead(cancelled, [this, key, id, cancelled] { CancelNow(key, id, cancelled); });
+}
+
+void SessionManager::CancelNow(const SessionKey& key, const TurnId& id,
+                               SessionTurns::Cancelled cancelled) {
+  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  if (!session.ok()) return cancelled(session.status());
+  const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
+  if (turns == nullptr) return cancelled(NoSession(key.id));
+  if (turns->durable()) {
+    cancelled = [pending = Pending(),
+                 in_time = AnswerInTime(&timers_, CommitTimeout(), std::move(cancelled))](
+                    absl::StatusOr<TurnView> turn) { in_time(std::move(turn)); };
+  }
+  const std::shared_ptr<Turn> turn = turns->Cancel(id, std::move(cancelled));
+  if (turn == nullptr) return;
+  const absl::StatusOr<ModelStatus> model = models_->Status((*session)->model());
+  if (model.ok() && model->engine != nullptr) model->engine->Wake();
+}
+
+absl::StatusOr<std::vector<TurnView>> SessionManager::ListTurns(const SessionKey& key,
+                                                                uint64_t begin, size_t limit,
+                                                                uint64_t* next) const {
+  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  if (!session.ok()) return session.status();
+  const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
+  if (turns == nullptr) return NoSession(key.id);
+  return turns->List(begin, limit, next);
+}
+
+void SessionManager::Release(const std::shared_ptr<Session>& session, bool stays_stored,
+                             Closed closed) {
+  std::shared_ptr<SessionTurns> turns = TurnsOf(*session);
+  if (stays_stored || turns == nullptr || !turns->durable()) turns = nullptr;
+  std::shared_ptr<void> closing;
+  if (turns != nullptr) closing = Closing(session->key());
+  Remove(*session);
+  if (turns != nullptr) closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
   // Use Status and not Find, because the model may have failed in the meantime.
   const absl::StatusOr<ModelStatus> model = models_->Status(session->model());
   if (!model.ok()) return closed(model.status());
-  model->engine->Close(session, [this, closed = std::move(closed)](uint64_t position) {
+  model->engine->Close(session, [this, turns = std::move(turns), closing = std::move(closing),
+                                 closed = std::move(closed)](uint64_t position) mutable {
     heap_trim_.NoteWork();
-    closed(position);
+    if (turns == nullptr) return closed(position);
+    RemoveFromStore(turns, position, std::move(closing), closed);
   });
 }
 
-absl::StatusOr<SessionView> SessionManager::View(const SessionId& id) const {
-  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(id);
-  if (!session.ok()) return session.status();
-  return (*session)->View();
+SessionView SessionManager::Described(const Session& session) const {
+  SessionView view = session.View();
+  const std::shared_ptr<SessionTurns> turns = TurnsOf(session);
+  if (turns != nullptr) turns->Describe(&view);
+  return view;
 }
 
-absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionId& id) const {
+absl::StatusOr<SessionView> SessionManager::View(const SessionKey& key) const {
+  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+  return session.ok() ? Described(**session) : StoredView(key);
+}
+
+void SessionManager::LoadSession(const SessionKey& key, std::function<void(absl::Status)> loaded) {
+  if (options_.store == nullptr || sessions_.Find(key).ok()) return loaded(absl::OkStatus());
+  Read<std::shared_ptr<Session>>(
+      [this, key] { return FindOrRestore(key); },
+      [loaded = std::move(loaded)](const absl::StatusOr<std::shared_ptr<Session>>& session) {
+        loaded(session.status());
+      });
+}
+
+absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionKey& key) const {
   heap_trim_.NoteWork();
-  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(id);
+  absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
   if (!session.ok()) return session.status();
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*session)->model());
   if (!engine.ok()) return engine.status();
-  return NewTurn(*std::move(session), *std::move(engine), models_->host_memory());
+  std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
+  if (turns == nullptr) return NoSession(key.id);  // the session was closed meanwhile
+  std::shared_ptr<Tenant> tenant = (*session)->tenant();
+  return NewTurn(*std::move(session), std::move(turns), *std::move(engine), std::move(tenant));
 }
 
-absl::StatusOr<NewTurn> SessionManager::ScoreWith(std::string_view model) const {
+absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,
+                                                  std::string_view model) const {
   heap_trim_.NoteWork();
+  absl::StatusOr<std::shared_ptr<Tenant>> found = models_->tenants().Find(tenant);
+  if (!found.ok()) return found.status();
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
   if (!engine.ok()) return engine.status();
-  NewTurn turn(nullptr, *std::move(engine), models_->host_memory());
+  NewTurn turn(nullptr, nullptr, *std::move(engine), *std::move(found));
   if (turn.model().backend().plugin().Can(LS_CAP_SCORE)) return turn;
   return turn.Refuse(absl::UnimplementedError(
       absl::StrCat("the backend of model ", turn.model().name(), " cannot score a text")));
 }
 
-std::vector<SessionView> SessionManager::List(const std::optional<SessionId>& after, size_t limit,
+std::vector<SessionView> SessionManager::List(const std::string& tenant,
+                                              const std::optional<SessionId>& after, size_t limit,
                                               std::string_view model) const {
   std::vector<SessionView> views;
-  for (const std::shared_ptr<Session>& session : sessions_.List(after, limit, model)) {
-    views.push_back(session->View());
+  for (const std::shared_ptr<Session>& session : sessions_.List(tenant, after, limit, model)) {
+    views.push_back(Described(*session));
   }
+  AddStoredViews(tenant, after, limit, model, &views);
   return views;
 }
 
@@ -160,6 +355,10 @@ size_t SessionManager::NumTurns() const {
     if (model.engine != nullptr) turns += model.engine->num_turns();
   }
   return turns;
+}
+
+bool SessionManager::StoreHangs() const {
+  return options_.commits != nullptr && options_.commits->BusyFor() >= kLastCommits;
 }
 
 void SessionManager::Drain(absl::Duration grace) {
@@ -172,15 +371,59 @@ void SessionManager::Drain(absl::Duration grace) {
   }
   const MonotonicTime until = MonotonicTime::Now() + grace;
   while (NumTurns() > 0 && MonotonicTime::Now() < until) absl::SleepFor(kDrainPeriod);
+  const MonotonicTime last = MonotonicTime::Now() + kLastCommits;
   // Repeat this: a turn may have passed its check for draining just before, and may start after the
   // first round.
-  while (NumTurns() > 0) {
+  while (NumTurns() > 0 && (MonotonicTime::Now() < last || !StoreHangs())) {
     for (const ModelStatus& model : models_->List()) {
       if (model.engine == nullptr) continue;
       model.engine->AbortAll(
           absl::UnavailableError("the server is shutting down and the grace time has passed"));
     }
     absl::SleepFor(kDrainPeriod);
+  }
+  for (const ModelStatus& model : models_->List()) {
+    if (model.engine == nullptr) continue;
+    model.engine->DismissReaders(
+        absl::UnavailableError("the server is shutting down, and the store has not answered; send "
+                               "the request again with the same turn_id"));
+  }
+  drained_ = true;
+  timers_.CallBy(MonotonicTime::Now() + kLastCommits);
+}
+
+void SessionManager::FlushEngines() const {
+  for (const ModelStatus& model : models_->List()) {
+    if (model.engine != nullptr) model.engine->Flush();
+  }
+}
+
+void SessionManager::StopSaving() {
+  reads_.Stop();
+  if (keeper_ == nullptr) return;
+  FlushEngines();  // the caches of turns that have ended are being saved now
+  keeper_->Stop();
+}
+
+void SessionManager::TrimHeap(MonotonicTime now) {
+  const auto measure = [] { return HeapTrim::Memory{AnonymousMemory(), mallinfo2().fordblks}; };
+  const bool has_turns = NumTurns() > 0;
+  // mallinfo2 locks the heap's arenas, one after the other.
+  if (!has_turns) heap_trim_.Measure(measure());
+  if (!heap_trim_.IsDue(now, has_turns, sessions_.size() > 0)) return;
+  malloc_trim(0);
+  heap_trim_.SetTrimmed(measure());
+}
+
+void SessionManager::PublishTenants() const {
+  if (options_.metrics == nullptr || !models_->tenants().are_configured()) return;
+  for (const std::shared_ptr<Tenant>& tenant : models_->tenants().all()) {
+    const TenantUse use = tenant->use();
+    TenantMetrics::Use shown{use.sessions, use.host_bytes, use.cache_bytes, use.turns, use.tokens};
+    for (size_t i = 0; i < kNumQuotas; ++i) {
+      shown.refusals.emplace_back(NameOf(static_cast<Quota>(i)), use.refusals[i]);
+    }
+    options_.metrics->SetTenant(tenant->name(), shown);
   }
 }
 
@@ -193,11 +436,14 @@ void SessionManager::ExpireSessions() {
     if (options_.metrics != nullptr) {
       options_.metrics->SetHostBytes(models_->host_memory()->held_bytes());
     }
+    PublishTenants();
     const MonotonicTime now = MonotonicTime::Now();
     for (const std::shared_ptr<Session>& session : sessions_.Expired(now)) {
-      if (session->CloseIfExpired(now)) Release(session, [](const absl::StatusOr<uint64_t>&) {});
+      if (!session->CloseIfExpired(now)) continue;
+      Release(session, /*stays_stored=*/true, [](const absl::StatusOr<uint64_t>&) {});
     }
-    if (heap_trim_.IsDue(now, NumTurns() > 0, sessions_.size() > 0)) malloc_trim(0);
+    CloseExpired();
+    TrimHeap(now);
   }
 }
 

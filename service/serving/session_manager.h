@@ -3,10 +3,14 @@
 #ifndef LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_H_
 #define LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -16,18 +20,37 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/clock/timers.h"
 #include "service/metrics/session_metrics.h"
+#include "service/security/tenants/tenant.h"
+#include "service/security/tenants/tenants.h"
+#include "service/serving/answer_in_time.h"
+#include "service/serving/caches/cache_keeper.h"
 #include "service/serving/heap_trim.h"
+#include "service/serving/log/restore.h"
 #include "service/serving/model_registry.h"
+#include "service/serving/session_export.h"
+#include "service/serving/session_files.h"
+#include "service/serving/session_import.h"
+#include "service/serving/session_turns.h"
+#include "service/serving/store_reads.h"
 #include "service/serving/turn_handle.h"
 #include "service/sessions/session.h"
+#include "service/sessions/session_key.h"
 #include "service/sessions/session_table.h"
+#include "service/sessions/store/commit_queue.h"
+#include "service/sessions/store/session_store.h"
 #include "service/sessions/turn_lease.h"
 
 namespace longstream {
 
-// Thread-safe. Only Drain and the destructor block. Functions with longer work answer through a
-// callback, which runs on an engine thread and must not block.
+// How long a session lives: kMemory, as long as the process at most; kTurn, each committed turn is
+// in the store. kDefault: kTurn if there is a store.
+enum class Durability { kDefault, kTurn, kMemory };
+
+// Thread-safe. Only Drain and the destructor block; with a store, calls also read the store.
+// Functions with longer work answer through a callback, which runs on an engine thread and must not
+// block.
 //
 // Several callers may use one session id at the same time. Each caller gets the same answer as if
 // the calls came one after the other:
@@ -38,16 +61,36 @@ namespace longstream {
 //   - CloseSession takes effect at once: no turn, fork or expiry of the session begins after it,
 //     and the id is free for another session. A running turn is CANCELLED, and so is a call that is
 //     still opening or forking this session.
+//   - An OpenSession or ForkSession with an id that is in use gets the session with this id, if an
+//     equal call made it.
 //   - Exactly one CloseSession succeeds. It answers when the caches are freed.
+//
+// Each session is its tenant's. Calls name sessions by tenant and id, so for a call the sessions of
+// other tenants do not exist: it takes the same path, and does the same work, for them and for ids
+// that nobody uses. A tenant that the configuration does not name gets PERMISSION_DENIED when it
+// makes a session or a turn, and NOT_FOUND for every session. RESOURCE_EXHAUSTED: what the call
+// needs is beyond a quota of the tenant (Tenant).
 class SessionManager {
  public:
   struct Options {
     size_t max_sessions = 0;  // 0: only memory is the limit
     absl::Duration default_idle_timeout = absl::Hours(1);
     absl::Duration max_idle_timeout = absl::Hours(24);
-    // Told once a second what sessions and turns hold in the host's memory. nullptr: not told.
+    // How long a turn with an id waits for a reader after its last one has gone.
+    absl::Duration resume_window = absl::Seconds(30);
+    // Told once a second what sessions and turns hold in the host's memory, and what tenants use.
+    // nullptr: not told.
     // Outlives the manager.
     SessionMetrics* metrics = nullptr;
+    // Where sessions are kept. nullptr: they live in memory. Both outlive the manager.
+    store::SessionStore* store = nullptr;
+    store::CommitQueue* commits = nullptr;
+    absl::Duration ttl = absl::Hours(30 * 24);  // a stored session that is not used ends
+    // A call waits for the store no longer than this, and a turn as SessionTurns::Stored says.
+    absl::Duration commit_timeout = absl::Seconds(10);
+    RenderMessages render_messages = nullptr;  // for restored conversations
+    OnModelChange on_model_change = OnModelChange::kRefuse;
+    SessionFiles files = {};  // of exports and imports
   };
 
   // `models` must outlive the manager. The host's memory of sessions and turns is counted in
@@ -61,60 +104,270 @@ class SessionManager {
   using Opened = std::function<void(absl::StatusOr<SessionView>)>;
   using Closed = std::function<void(absl::StatusOr<uint64_t> position)>;
 
-  // Opens a session. If `id` is absent, the server draws one. If `idle_timeout` is absent, the
-  // default applies.
-  void OpenSession(std::string_view model, std::optional<SessionId> id,
-                   std::optional<absl::Duration> idle_timeout, Opened opened);
-  void ForkSession(const SessionId& source, std::optional<SessionId> id,
-                   std::optional<absl::Duration> idle_timeout, Opened opened);
-  void CloseSession(const SessionId& id, Closed closed);
+  // Opens a session of the tenant. If `id` is absent, the server draws one. If `idle_timeout` is
+  // absent, the default applies. Forks of the session have the same `recompute`.
+  //
+  // With a store, sessions are durable unless `durability` is kMemory: the answers of OpenSession,
+  // ForkSession and CloseSession, and the ends of turns, come when they are in the store. A session
+  // is restored when it is used. FAILED_PRECONDITION: kTurn without a store. UNAVAILABLE: the store
+  // has not answered within Options::commit_timeout, and the change may still be made; an equal
+  // repeat finds the session. So do the calls below that change a durable session.
+  void OpenSession(const std::string& tenant, std::string_view model, std::optional<SessionId> id,
+                   std::optional<absl::Duration> idle_timeout, Opened opened,
+                   Recompute recompute = Recompute::kExact,
+                   Durability durability = Durability::kDefault);
+  // The fork begins at `place`, on `model` (empty: that of the source). NOT_FOUND,
+  // INVALID_ARGUMENT, FAILED_PRECONDITION: as for RewindSession, and the model has another
+  // tokenizer or too short a context.
+  void ForkSession(const SessionKey& source, std::optional<SessionId> id,
+                   std::optional<absl::Duration> idle_timeout, Opened opened,
+                   const Place& place = {}, std::string_view model = "");
+  // Returns to a place. `expected_version`: absent: not checked. Errors as for TurnLease::Take, for
+  // SessionTurns::FindInMemory or RestoreSession, and FAILED_PRECONDITION: the session has another
+  // version. With a store, answers when the place is durable. REQUIRES: place.given().
+  void RewindSession(const SessionKey& key, const Place& place,
+                     std::optional<uint64_t> expected_version, const Opened& rewound);
+  void CloseSession(const SessionKey& key, Closed closed);
 
-  absl::StatusOr<SessionView> View(const SessionId& id) const;
+  // Begins to read a session out as a file, a sealed one if `sealed` is set. `exported` is called
+  // on another thread or at once. Its reads of the store block. FAILED_PRECONDITION: the session is
+  // not in the store, or there are no keys to seal it. ABORTED: a turn of the session is running.
+  using Exported = std::function<void(absl::StatusOr<std::shared_ptr<SessionExport>>)>;
+  void ExportSession(const SessionKey& key, Exported exported, bool sealed = false);
+  // Begins to make a durable session from a file. `run` runs work that blocks, on another thread.
+  // FAILED_PRECONDITION: there is no store. UNAVAILABLE: the server is draining. INVALID_ARGUMENT:
+  // as for OpenSession.
+  absl::StatusOr<std::shared_ptr<SessionImport>> ImportSession(
+      const std::string& tenant, const SessionImport::Wanted& wanted,
+      std::function<void(std::function<void()>)> run);
 
-  // Makes a turn for the session; the caller has to lease and start it. NOT_FOUND: no session has
-  // this id. UNAVAILABLE: the model has failed.
-  absl::StatusOr<NewTurn> TurnOf(const SessionId& id) const;
-  // Makes a turn that scores a text with `model`, without a session. NOT_FOUND, UNAVAILABLE: as for
-  // ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
-  absl::StatusOr<NewTurn> ScoreWith(std::string_view model) const;
+  // As SessionMetrics::CountTransfer.
+  void CountTransfer(const char* op, const absl::Status& status, uint64_t bytes) const;
 
-  std::vector<SessionView> List(const std::optional<SessionId>& after, size_t limit,
-                                std::string_view model) const;
+  absl::StatusOr<SessionView> View(const SessionKey& key) const;
+
+  // Cancels a turn; calls `cancelled` when it has ended. Errors as for SessionTurns::Cancel.
+  void CancelTurn(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
+  // The turns of a session. As SessionTurns::List. NOT_FOUND: no session has this id.
+  absl::StatusOr<std::vector<TurnView>> ListTurns(const SessionKey& key, uint64_t begin,
+                                                  size_t limit, uint64_t* next) const;
+  absl::Duration resume_window() const { return options_.resume_window; }
+
+  // Calls `read`, a function of this object that reads the store, and passes its result on. With a
+  // store, another thread calls it, and the answer is UNAVAILABLE after Options::commit_timeout.
+  template <typename T>
+  void Read(std::function<absl::StatusOr<T>()> read,
+            std::function<void(absl::StatusOr<T>)> answer) {
+    if (options_.store == nullptr) return answer(read());
+    answer =
+        AnswerInTime(&timers_, CommitTimeout(), std::move(answer), {}, "send the request again");
+    const absl::Status taken = reads_.Run([read = std::move(read), answer] { answer(read()); });
+    if (!taken.ok()) answer(taken);
+  }
+
+  // Restores the session from the store if it is not in memory, and answers as Read does. Call it
+  // before TurnOf, on a thread that must not wait for the disk. The errors are those of TurnOf.
+  void LoadSession(const SessionKey& key, std::function<void(absl::Status)> loaded);
+
+  // Makes a turn for the session; the caller has to lease and start it. Reads the store if the
+  // session is not in memory. NOT_FOUND: no session has this id. UNAVAILABLE: the model has failed.
+  absl::StatusOr<NewTurn> TurnOf(const SessionKey& key) const;
+  // Makes a turn of the tenant that scores a text with `model`, without a session. NOT_FOUND,
+  // UNAVAILABLE: as for ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
+  absl::StatusOr<NewTurn> ScoreWith(const std::string& tenant, std::string_view model) const;
+
+  std::vector<SessionView> List(const std::string& tenant, const std::optional<SessionId>& after,
+                                size_t limit, std::string_view model) const;
+
+  // Waits for the calls that read the store, and ends the writing of caches to it
+  // (CacheKeeper::Stop). REQUIRES: Drain has returned.
+  void StopSaving();
 
   // The process has freed memory that the system should get back soon.
   void NoteFreedMemory() const { heap_trim_.NoteWork(); }
 
+  // Timers for anything in the service.
+  Timers* timers() { return &timers_; }
+
+  // The calls that wait for the store get kLastCommits after the grace time of a drain.
+  static constexpr absl::Duration kLastCommits = absl::Seconds(2);
   // Refuses new sessions and turns with UNAVAILABLE. Waits at most `grace` for running turns, then
-  // ends the remaining ones. Blocks until no turn is left.
+  // ends the remaining ones. Blocks until no turn is left, or until the store hangs: kLastCommits
+  // after `grace`, its transaction takes that long already. Then the readers of turns that wait for
+  // the store get UNAVAILABLE. Other calls that wait for it get that kLastCommits later at the
+  // latest, and so do calls that begin after the drain.
   void Drain(absl::Duration grace) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // The request that makes a session.
+  struct Making {
+    std::string tenant;
+    std::optional<SessionId> id;
+    const char* id_field = "session_id";
+    std::optional<absl::Duration> idle_timeout;
+    std::string origin;  // equal for equal requests
+    bool durable = false;
+    std::optional<ModelIdentity> forked_onto;  // the model, if its source has another
+  };
+  // A new session. Another caller may close it at any time; then turns_ does not have its turns.
+  struct Made {
+    TurnLease lease;
+    std::shared_ptr<SessionTurns> turns;
+  };
   // `source`: the state that the session will be a copy of, or nullptr.
-  absl::StatusOr<TurnLease> MakeSession(const Engine& engine, std::optional<SessionId> id,
-                                        const char* id_field,
-                                        std::optional<absl::Duration> idle_timeout,
-                                        const SessionState* source);
+  absl::StatusOr<Made> MakeSession(Engine& engine, const Making& making,
+                                   const SessionState* source);
+  // If the id is in use, answers the call and returns true: with the session if an equal call made
+  // it, otherwise with ALREADY_EXISTS.
+  bool AnswerRepeat(const Making& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The view of a session in memory.
+  SessionView Described(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Places (session_manager_places.cc).
+  //
+  // Finds a place of the leased session, as `model` would go on from it.
+  absl::StatusOr<SessionTurns::PlaceFound> FindPlace(const TurnLease& lease,
+                                                     const SessionTurns& turns,
+                                                     const ServedModel& model,
+                                                     const Place& place) const;
+  // Makes the fork, as the state of the source at the place.
+  struct Forking {
+    std::shared_ptr<TurnLease> source;
+    std::shared_ptr<TurnLease> target;
+    SessionTurns::PlaceFound at;
+    bool is_whole = false;           // the fork is the source as it is
+    std::shared_ptr<Engine> engine;  // of the fork
+    bool has_other_model = false;
+  };
+  void Fork(const std::shared_ptr<Forking>& forking, const Engine::Done& done);
+  // The properties of a session in the store.
+  static LoggedProperties PropertiesOf(const TurnLease& lease);
+
+  // The parts of a manager with a store (session_manager_store.cc).
+  //
+  // Runs a call that reads the store before it changes it. The caller has limited the time of
+  // `answer`, which gets the error if the call cannot run.
+  template <typename Answer>
+  void RunRead(const Answer& answer, std::function<void()> call) {
+    if (options_.store == nullptr) return call();
+    const absl::Status taken =
+        reads_.Run([pending = Pending(), call = std::move(call)] { call(); });
+    if (!taken.ok()) answer(taken);
+  }
+  // The parts of OpenSession, ForkSession, RewindSession, CancelTurn and ExportSession behind
+  // RunRead.
+  void OpenNow(const std::string& tenant, std::string_view model, std::optional<SessionId> id,
+               std::optional<absl::Duration> idle_timeout, Opened opened, Recompute recompute,
+               Durability durability);
+  void ForkNow(const SessionKey& source_key, std::optional<SessionId> id,
+               std::optional<absl::Duration> idle_timeout, Opened opened, const Place& place,
+               std::string_view model);
+  void RewindNow(const SessionKey& key, const Place& place,
+                 std::optional<uint64_t> expected_version, const Opened& rewound);
+  void CancelNow(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
+  void ExportNow(const SessionKey& key, const Exported& exported, bool sealed);
+  // Finds a session, or restores it. NOT_FOUND: there is none. Also returns the errors of
+  // RestoreSession, and UNAVAILABLE: its model is loading. Blocks while it reads the store.
+  absl::StatusOr<std::shared_ptr<Session>> FindOrRestore(const SessionKey& key) const
+      ABSL_LOCKS_EXCLUDED(mutex_, restore_mutex_);
+  absl::StatusOr<std::shared_ptr<Session>> Restore(const store::SessionRow& row) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(restore_mutex_);
+  SessionTurns::Stored StoredOf(const Session& session, const Engine& engine) const;
+  // Lets the caches of a durable session be kept in the store. Call it before the engine knows the
+  // session.
+  void KeepCaches(const std::shared_ptr<Session>& session,
+                  const std::shared_ptr<SessionTurns>& turns, Engine* engine) const;
+  // INVALID_ARGUMENT: not in the range of the options.
+  absl::Status CheckIdleTimeout(absl::Duration timeout) const;
+  // Restores a session that was imported, and gives it its caches.
+  void RestoreImported(const SessionKey& key, const std::shared_ptr<Engine>& engine,
+                       SnapshotImport import, Opened opened);
+  // Adds a new session to the store, then calls `next` with the outcome.
+  void AddToStore(TurnLease& lease, const SessionTurns& turns,
+                  std::function<void(const absl::Status&)> next);
+  RestoreOptions RestoringOptions(HostMemory* host_memory) const;
+  // The store has closed a session.
+  void ReturnStored(const SessionKey& key) const;
+  // While the object exists, the session is being closed in the store, and no call restores it.
+  // The destructor of the manager waits for it.
+  std::shared_ptr<void> Closing(const SessionKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool IsClosing(const SessionKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Removes the session from the store, then answers. Keeps `closing` (Closing) until then.
+  void RemoveFromStore(const std::shared_ptr<SessionTurns>& turns, uint64_t position,
+                       std::shared_ptr<void> closing, Closed closed);
+  // Removes a session that could not be made from the store, if it was added there. Another session
+  // with the same key stays.
+  void RemoveMade(const std::shared_ptr<SessionTurns>& turns);
+  // Closes a session in memory, and in the store if it is there too.
+  void CloseNow(const std::shared_ptr<Session>& session, Closed closed);
+  void CloseStored(const SessionKey& key, Closed closed);
+  void CloseStoredNow(const SessionKey& key, const Closed& closed);
+  void CloseExpired();
+  absl::StatusOr<SessionView> StoredView(const SessionKey& key) const;
+  absl::StatusOr<SessionView> ViewOf(const store::SessionRow& row) const;
+  void AddStoredViews(const std::string& tenant, const std::optional<SessionId>& after,
+                      size_t limit, std::string_view model, std::vector<SessionView>* views) const;
+  // A change of the store is pending while the object exists. The destructor of the manager waits.
+  // Capture it first: then the other captures, which may hold sessions, are destroyed before it.
+  std::shared_ptr<void> Pending();
+
+  // How long a call that begins now may wait for the store.
+  absl::Duration CommitTimeout() const;
+  // AnswerInTime with this timeout.
+  Opened InTime(Opened opened);
+  // As InTime, for a new session whose id the server has drawn. If the session is late, nobody
+  // knows its id, and it is closed.
+  Opened InTimeOrClose(const std::string& tenant, Opened opened);
+
+  // A part of AnswerRepeat, for a session that is only in the store.
+  bool AnswerStoredRepeat(const Making& making, const Opened& opened);
+
+  std::shared_ptr<SessionTurns> TurnsOf(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
+  void Remove(Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns a callback for the engine. It answers with the session, or removes the session from the
   // table if the engine could not make it.
   Engine::Done WhenMade(std::shared_ptr<Session> session, Opened opened);
   size_t NumTurns() const;
-  // Removes a closed session from the table and frees its caches.
-  void Release(const std::shared_ptr<Session>& session, Closed closed);
+  // Returns when the engines have done all work that they have been given.
+  void FlushEngines() const;
+  // Whether the store has been busy with one transaction for kLastCommits.
+  bool StoreHangs() const;
+  // Removes a closed session from the table and frees its caches. `stays_stored`: it stays in the
+  // store, if it is there.
+  void Release(const std::shared_ptr<Session>& session, bool stays_stored, Closed closed);
   // Runs on the thread expiry_ until the manager is destroyed: sets the metrics, closes sessions
   // whose idle timeout has passed, and gives free memory of the heap back to the system (HeapTrim).
   void ExpireSessions() ABSL_LOCKS_EXCLUDED(mutex_);
+  void PublishTenants() const;
+  void TrimHeap(MonotonicTime now);
 
   const ModelRegistry* const models_;
   const Options options_;
-  SessionTable sessions_;
+  const std::shared_ptr<CacheKeeper> keeper_;  // shared with the sessions; nullptr: no store
+  mutable SessionTable sessions_;
   mutable HeapTrim heap_trim_;
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex restore_mutex_;
+  mutable absl::Mutex mutex_;
+  int pending_ ABSL_GUARDED_BY(mutex_) = 0;  // changes of the store
+  MonotonicTime expired_at_;  // the thread expiry_ looked for expired sessions in the store then
+  mutable std::map<const Session*, std::shared_ptr<SessionTurns>> turns_ ABSL_GUARDED_BY(mutex_);
+  // Sessions that are being made, and the repeated calls that wait for them.
+  std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);
+  // Sessions that are being closed in the store.
+  std::multiset<SessionKey> closing_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> drained_{false};  // Drain has ended
 
+  Timers timers_;
+  StoreReads reads_;
   std::thread expiry_;  // the last member: starts when all others are constructed
 };
+
+// Counts the sessions of each tenant that are in the store. Call it once, before the manager of
+// these tenants and this store is made. Returns the errors of the store; then no quota is right.
+absl::Status CountStoredSessions(store::SessionStore& store, const Tenants& tenants);
 
 }  // namespace longstream
 

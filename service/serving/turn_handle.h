@@ -8,13 +8,18 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "service/engine/engine.h"
 #include "service/engine/turn/turn.h"
 #include "service/host_memory/host_memory.h"
 #include "service/models/served_model.h"
+#include "service/security/tenants/tenant.h"
+#include "service/serving/session_turns.h"
 #include "service/sessions/turn_lease.h"
 
 namespace longstream {
@@ -32,6 +37,9 @@ class TurnHandle {
 
   const ServedModel& model() const { return engine_->model(); }
   const TurnRequest& request() const { return turn_->request; }
+
+  // Whether a later call can read the turn when this one has left it.
+  bool outlives_reader() const { return turn_->request.outlives_reader; }
 
   // Ends the turn with `reason`, unless it has ended or was cancelled with another reason.
   void Cancel(const absl::Status& reason = absl::CancelledError("the caller cancelled the turn")) {
@@ -52,15 +60,32 @@ class TurnHandle {
   }
 
   // The reader's side of the turn's stream; TurnStream explains each function.
-  void SetReader(std::function<void()> wake) { turn_->stream.SetReader(std::move(wake)); }
-  TurnStream::Item Next() { return turn_->stream.Next(); }
+  TurnStream::Item Next() { return turn_->stream.Next(reader_); }
   void Delivered(uint64_t position) { turn_->stream.Delivered(position); }
+  void Forget() { turn_->stream.Forget(reader_); }
+
+  // Makes this the handle of the turn's new reader. Errors as for TurnStream::Attach.
+  absl::Status Attach(const TurnStream::Place& place, std::function<void()> wake) {
+    absl::StatusOr<TurnStream::Reader> reader = turn_->stream.Attach(place, std::move(wake));
+    if (!reader.ok()) return reader.status();
+    reader_ = *reader;
+    turn_->ReaderCame();
+    return absl::OkStatus();
+  }
+  // The reader leaves the turn, which goes on or ends as its request says. The reader still gets a
+  // TurnEnd.
+  void Leave() {
+    if (!turn_->stream.Leave(reader_)) return;
+    turn_->ReaderGone();
+    engine_->Wake();
+  }
 
  private:
   friend class NewTurn;
 
   std::shared_ptr<Engine> engine_;  // shared, so that it outlives the turn
   std::shared_ptr<Turn> turn_;      // shared with the engine
+  TurnStream::Reader reader_ = TurnStream::kFirstReader;
 };
 
 // A turn that is being prepared for a session, or for a text to score. The steps are: check the
@@ -69,13 +94,36 @@ class TurnHandle {
 // thread at a time.
 class NewTurn {
  public:
-  // If `session` is nullptr, the turn gets a new session that no one else can find. `host_memory`
-  // counts what the turn and its session hold.
-  NewTurn(std::shared_ptr<Session> session, std::shared_ptr<Engine> engine, HostMemory* host_memory)
-      : session_(std::move(session)), engine_(std::move(engine)), host_memory_(host_memory) {}
+  // If `session` is nullptr, the turn gets a new session that no one else can find. The
+  // quotas of `tenant` count the use of the turn and of its session.
+  NewTurn(std::shared_ptr<Session> session, std::shared_ptr<SessionTurns> turns,
+          std::shared_ptr<Engine> engine, std::shared_ptr<Tenant> tenant)
+      : session_(std::move(session)),
+        turns_(std::move(turns)),
+        engine_(std::move(engine)),
+        tenant_(std::move(tenant)) {}
 
   const ServedModel& model() const { return engine_->model(); }
-  HostMemory* host_memory() const { return host_memory_; }
+  HostMemory* host_memory() const { return tenant_->host_memory(); }
+
+  // How a request with a turn id goes on.
+  enum class How { kNew, kAttached, kReplayed, kLost };
+  // Gives the turn the id that its client chose. If the session has the turn already, the result
+  // says what to do: with kAttached and kReplayed the caller reads Existing(), with kLost it runs
+  // the turn again, as lost() says. Errors as for SessionTurns::Begin. Call it before Lease.
+  absl::StatusOr<How> Name(const TurnId& id, TurnKind kind, const std::string& digest);
+  // The running turn, or the committed turn, whose answer is there from its beginning.
+  TurnHandle Existing() const { return existing_; }
+  // Whether the turn is logged in the store.
+  bool durable() const { return turns_ != nullptr && turns_->durable(); }
+  // The committed turn. REQUIRES: Name returned kReplayed.
+  const SessionTurns::Committed& committed() const { return *committed_; }
+  // The turn that was lost. nullptr unless Name returned kLost.
+  const SessionTurns::Lost* lost() const { return lost_.has_value() ? &*lost_ : nullptr; }
+  // The entry of a turn that the caller runs. nullptr: the turn has no id, or Make was called.
+  const std::shared_ptr<TurnEntry>& entry() const { return entry_; }
+  // Draws an id and returns it. Call it instead of Name. REQUIRES: the turn has a session.
+  std::string Id(TurnKind kind);
 
   // Takes the lease of the session. Errors as for TurnLease::Take. UNAVAILABLE: the server is
   // draining. RESOURCE_EXHAUSTED: there is no memory for a new session.
@@ -85,18 +133,27 @@ class NewTurn {
 
   // Counts a refused turn in the metrics and returns `status`.
   absl::Status Refuse(absl::Status status) const;
+  // Counts a turn that was named before. `how`: as for ModelMetrics::CountResumedTurn.
+  void CountResumed(std::string_view how) const { engine_->CountResumed(how); }
 
   // Makes the handle of the turn. The turn is not started yet. `wake`: see TurnStream::SetReader.
-  TurnHandle Make(TurnRequest request, std::function<void()> wake) const;
-  // Passes the turn to the engine. RESOURCE_EXHAUSTED: as for Turn::Charge. Also returns the errors
-  // of Engine::Start. Errors are counted in the metrics.
-  // REQUIRES: Lease has succeeded.
+  TurnHandle Make(TurnRequest request, std::function<void()> wake);
+  // Passes the turn to the engine. RESOURCE_EXHAUSTED: as for Turn::Charge and Tenant::BeginTurn.
+  // Also returns the errors of Engine::Start. Errors are counted in the metrics. REQUIRES: Lease
+  // has succeeded.
   absl::Status Start(const TurnHandle& handle);
 
  private:
+  absl::Status TakeQuota(const TurnHandle& handle);
+
   std::shared_ptr<Session> session_;
+  std::shared_ptr<SessionTurns> turns_;
   std::shared_ptr<Engine> engine_;
-  HostMemory* host_memory_;
+  std::shared_ptr<Tenant> tenant_;
+  std::shared_ptr<TurnEntry> entry_;  // nullptr: the turn has no id yet, or exists already
+  TurnHandle existing_;
+  std::optional<SessionTurns::Committed> committed_;
+  std::optional<SessionTurns::Lost> lost_;
   TurnLease lease_;
 };
 

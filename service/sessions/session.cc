@@ -1,6 +1,7 @@
 // Implements the view, the closing and the lease of a session.
 #include "service/sessions/session.h"
 
+#include <algorithm>
 #include <climits>
 #include <utility>
 
@@ -13,8 +14,9 @@ namespace {
 // The blocks of a session's state, without its conversation, which has its own charges.
 uint64_t StateBytes(const SessionState& state) {
   // The names of all members are here so that this does not compile if a member is added.
-  const auto& [tokens, generated, tail, conversation] = state;
-  return BlockBytes(tokens) + BlockBytes(generated) + BlockBytes(tail.bytes);
+  const auto& [tokens, generated, feed, recompute, tail, conversation] = state;
+  return BlockBytes(tokens) + BlockBytes(generated) + BlockBytes(feed.block()) +
+         BlockBytes(tail.bytes);
 }
 
 // The memory of every session: the session, its entries in the table and in the engine's list, and
@@ -24,10 +26,16 @@ constexpr uint64_t kFixedBytes = sizeof(Session) + 512;
 }  // namespace
 
 Session::Session(SessionId id, std::string model, uint64_t context_limit,
-                 absl::Duration idle_timeout, HostMemory* host_memory)
-    : id_(id), model_(std::move(model)), context_limit_(context_limit), host_charge_(host_memory) {
+                 absl::Duration idle_timeout, HostMemory* host_memory,
+                 std::shared_ptr<Tenant> tenant)
+    : tenant_(std::move(tenant)),
+      key_{tenant_ == nullptr ? "" : tenant_->name(), id},
+      model_(std::move(model)),
+      context_limit_(context_limit),
+      cache_charge_(tenant_),
+      host_charge_(host_memory) {
   absl::MutexLock lock(&mutex_);
-  view_.id = id_;
+  view_.id = key_.id;
   view_.model = model_;
   view_.context_limit = context_limit_;
   MarkUse();
@@ -44,17 +52,15 @@ SessionView Session::View() const {
 
 absl::Status Session::TakeTurn(std::optional<uint64_t> expected_position) {
   absl::MutexLock lock(&mutex_);
-  if (closed_) {
-    return absl::NotFoundError(absl::StrCat("session_id: no session ", id_.ToString()));
-  }
+  if (closed_) return NoSession(key_.id);
   if (leased_) {
     return absl::AbortedError(
-        absl::StrCat("session ", id_.ToString(),
+        absl::StrCat("session ", key_.id.ToString(),
                      " is being opened or forked, or runs another turn; one writer at a time"));
   }
   if (expected_position && *expected_position != view_.position) {
     return absl::FailedPreconditionError(
-        absl::StrCat("expected_position: session ", id_.ToString(), " is at position ",
+        absl::StrCat("expected_position: session ", key_.id.ToString(), " is at position ",
                      view_.position, ", the request expects ", *expected_position));
   }
   leased_ = true;
@@ -69,23 +75,28 @@ void Session::ReturnTurn() {
 }
 
 absl::Status Session::ChargeNew(const SessionState* source) {
-  uint64_t bytes = kFixedBytes + StateBytes(state_);
+  uint64_t bytes = kFixedBytes + StateBytes(state_) + BlockBytes(origin_);
   if (source != nullptr) {
     bytes += BlockBytes(source->tokens.size() * sizeof(int32_t)) +
-             BlockBytes(source->generated.size() / CHAR_BIT);
+             BlockBytes(source->generated.size() / CHAR_BIT) +
+             BlockBytes(source->feed.block().size() * sizeof(uint64_t));
   }
   return host_charge_.Add(bytes);
 }
 
 void Session::CountHost() {
   // The names of all members are here so that this does not compile if a member is added.
-  const auto& [sequence, computed_tokens, recompute_reason] = caches_;
-  host_charge_.Set(kFixedBytes + StateBytes(state_) + BlockBytes(recompute_reason));
+  const auto& [sequence, computed_tokens, recompute_reason, evicted, restored, lowest_rewind,
+               restored_at, return_points, prefill_tokens, decode_tokens, span_ends,
+               stored_position, unchanged, other_kernels] = caches_;
+  host_charge_.Set(kFixedBytes + StateBytes(state_) + BlockBytes(origin_) +
+                   BlockBytes(recompute_reason) + BlockBytes(return_points) +
+                   BlockBytes(span_ends) + BlockBytes(other_kernels));
 }
 
 SessionBytes Session::Bytes() const {
   SessionBytes bytes;
-  bytes.host = host_charge_.bytes();
+  bytes.host = host_charge_.bytes() + turn_bytes_.load(std::memory_order_relaxed);
   if (state_.conversation != nullptr) bytes.host += state_.conversation->bytes;
   if (!caches_.sequence.valid()) return bytes;
   const ls_sequence_bytes held = caches_.sequence.bytes();
@@ -95,12 +106,49 @@ SessionBytes Session::Bytes() const {
   return bytes;
 }
 
+void Session::ChargeCaches() {
+  if (!cache_charge_.counts()) return;
+  const Sequence& sequence = caches_.sequence;
+  const ls_sequence_bytes held = sequence.valid() ? sequence.bytes() : ls_sequence_bytes{};
+  cache_charge_.Set(held.kv + held.window + held.state + held.checkpoint);
+}
+
+uint64_t Session::RecomputeTokens() const {
+  const uint64_t cached = caches_.sequence.valid() ? caches_.sequence.position() : 0;
+  const uint64_t there = std::max(cached, caches_.stored_position);
+  return caches_.computed_tokens - std::min(caches_.computed_tokens, there);
+}
+
 void Session::Publish() {
   CountHost();
   const SessionBytes bytes = Bytes();
+  const uint64_t recompute_tokens = RecomputeTokens();
   absl::MutexLock lock(&mutex_);
   view_.position = state_.tokens.size();
   view_.bytes = bytes;
+  view_.recompute_tokens = recompute_tokens;
+}
+
+void Session::PublishEviction() {
+  absl::MutexLock lock(&mutex_);
+  view_.bytes.kv = view_.bytes.window = view_.bytes.state = 0;
+  view_.recompute_tokens = RecomputeTokens();
+}
+
+absl::Status Session::TakePlace() {
+  if (tenant_ == nullptr) return absl::OkStatus();
+  absl::Status status = tenant_->TakeSession();
+  if (status.ok()) has_place_.store(true);
+  return status;
+}
+
+void Session::GivePlaceBack() {
+  if (has_place_.exchange(false)) tenant_->ReturnSession();
+}
+
+Session::Use Session::LastUse() const {
+  absl::MutexLock lock(&mutex_);
+  return {leased_, last_use_};
 }
 
 void Session::MarkUse() {
@@ -130,6 +178,20 @@ bool Session::Expired(MonotonicTime now) const {
 bool Session::CloseIfExpired(MonotonicTime now) {
   absl::MutexLock lock(&mutex_);
   return ExpiredLocked(now) && !std::exchange(closed_, true);
+}
+
+void Session::SetDurable() {
+  absl::MutexLock lock(&mutex_);
+  view_.durable = true;
+}
+
+void Session::SetRestored(absl::Time create_time, absl::Time last_use_time,
+                          std::optional<SessionId> forked_from) {
+  absl::MutexLock lock(&mutex_);
+  view_.durable = true;
+  view_.create_time = create_time;
+  view_.last_use_time = last_use_time;
+  view_.forked_from = forked_from;
 }
 
 void Session::set_forked_from(SessionId source) {

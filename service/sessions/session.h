@@ -3,10 +3,13 @@
 #ifndef LONGSTREAM_SERVICE_SESSIONS_SESSION_H_
 #define LONGSTREAM_SERVICE_SESSIONS_SESSION_H_
 
+#include <atomic>
 #include <cassert>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -14,8 +17,11 @@
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
 #include "service/host_memory/host_memory.h"
+#include "service/security/tenants/tenant.h"
 #include "service/sessions/session_id.h"
+#include "service/sessions/session_key.h"
 #include "service/sessions/session_state.h"
+#include "service/sessions/stored_caches.h"
 
 namespace longstream {
 
@@ -39,6 +45,12 @@ struct SessionView {
   absl::Time last_use_time;
   absl::Duration idle_timeout;
   std::optional<SessionId> forked_from;
+  bool durable = false;  // the session is in the store
+  // Tokens of the history that the next turn computes again.
+  uint64_t recompute_tokens = 0;
+  // Absent in what Session::View returns; SessionTurns::Describe sets them.
+  uint64_t version = 0;
+  std::optional<SessionId> head_turn;
 };
 
 // The public functions are thread-safe, except caches().
@@ -47,21 +59,58 @@ struct SessionView {
 // a time. TurnLease::OfNewSession makes sessions.
 class Session {
  public:
-  ~Session() { assert(!caches_.sequence.valid()); }
+  ~Session() {
+    assert(!caches_.sequence.valid() && caches_.return_points.empty());
+    GivePlaceBack();
+  }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  const SessionId& id() const { return id_; }
+  const SessionKey& key() const { return key_; }
+  const SessionId& id() const { return key_.id; }
+  // The tenant that has the session. nullptr: none, in tests of the engine.
+  const std::shared_ptr<Tenant>& tenant() const { return tenant_; }
+  // The tenant's place among all tenants.
+  size_t tenant_index() const { return tenant_ == nullptr ? 0 : tenant_->index(); }
   const std::string& model() const { return model_; }
   uint64_t context_limit() const { return context_limit_; }
 
   SessionView View() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Only the engine thread may call this.
+  // Only the engine thread may call these. When a session is open, only the engine thread changes
+  // its state, so it may read the state without the lease.
   SessionCaches& caches() { return caches_; }
+  // The caches' part of the tenant's quota of bytes. ChargeCaches counts the caches as they are.
+  CacheCharge& cache_charge() { return cache_charge_; }
+  void ChargeCaches();
+  const SessionState& state() const { return state_; }
+  // The caches in the store. nullptr: there are none.
+  StoredCaches* stored_caches() const { return stored_caches_.get(); }
+  // Call it before the engine knows the session.
+  void SetStoredCaches(std::shared_ptr<StoredCaches> stored) { stored_caches_ = std::move(stored); }
 
   // Where the memory of the session is counted. May be nullptr.
   HostMemory* host_memory() const { return host_charge_.memory(); }
+
+  // Counts the session in its tenant's quota of sessions, until GivePlaceBack or the destructor.
+  // Errors as for Tenant::TakeSession. Call it before another thread can find the session.
+  absl::Status TakePlace();
+  void GivePlaceBack();
+  // The session is in the store, whose row counts from now on.
+  void LeavePlaceToStore() { has_place_.store(false); }
+
+  // Sets the host's memory that the records of its turns hold. Their owner has charged it.
+  void SetTurnBytes(uint64_t bytes) { turn_bytes_.store(bytes, std::memory_order_relaxed); }
+
+  // Updates the bytes that View reports: the caches are freed. Only the engine thread may call it.
+  void PublishEviction() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether the session is leased, and when it was used last.
+  struct Use {
+    bool leased = false;
+    MonotonicTime last;
+  };
+  Use LastUse() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Closes the session: no turn begins after this. Returns true for the first caller only.
   bool Close() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -73,13 +122,22 @@ class Session {
   bool CloseIfExpired(MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void set_forked_from(SessionId source) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetDurable() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The session was read from the store.
+  void SetRestored(absl::Time create_time, absl::Time last_use_time,
+                   std::optional<SessionId> forked_from) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The request that made the session, for a repeat of the request. Set it before another thread
+  // can find the session.
+  void set_origin(std::string origin) { origin_ = std::move(origin); }
+  const std::string& origin() const { return origin_; }
 
  private:
   friend class TurnLease;
 
   // Makes a session that is leased.
   Session(SessionId id, std::string model, uint64_t context_limit, absl::Duration idle_timeout,
-          HostMemory* host_memory);
+          HostMemory* host_memory, std::shared_ptr<Tenant> tenant);
 
   // Called by TurnLease, which explains these functions.
   absl::Status TakeTurn(std::optional<uint64_t> expected_position) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -88,16 +146,23 @@ class Session {
   absl::Status ChargeNew(const SessionState* source);
   void CountHost();
   SessionBytes Bytes() const;
+  uint64_t RecomputeTokens() const;
 
   bool ExpiredLocked(MonotonicTime now) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void MarkUse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const SessionId id_;
+  const std::shared_ptr<Tenant> tenant_;  // shared, because the session may outlive the server
+  const SessionKey key_;
+  std::atomic<bool> has_place_{false};  // in the tenant's quota
   const std::string model_;
   const uint64_t context_limit_;
+  std::string origin_;
 
-  SessionState state_;      // only the holder of the lease uses it
-  SessionCaches caches_;    // only the engine thread uses it
+  SessionState state_;        // only the holder of the lease uses it; see state()
+  SessionCaches caches_;      // only the engine thread uses it
+  CacheCharge cache_charge_;  // used like caches_
+  std::shared_ptr<StoredCaches> stored_caches_;  // shared with the threads that use the store
+  std::atomic<uint64_t> turn_bytes_{0};
   HostCharge host_charge_;  // for state_ without its conversation; used like state_
 
   mutable absl::Mutex mutex_;

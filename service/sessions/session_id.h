@@ -3,11 +3,13 @@
 #define LONGSTREAM_SERVICE_SESSIONS_SESSION_ID_H_
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace longstream {
@@ -25,6 +27,12 @@ struct SessionId {
 
   std::string ToString() const;
 
+  // kBytes bytes, high half first, so that the order of the bytes is the order of ids.
+  static constexpr size_t kBytes = 16;
+  std::string Bytes() const;
+  // REQUIRES: `bytes` has kBytes bytes.
+  static SessionId FromBytes(std::string_view bytes);
+
   friend auto operator<=>(const SessionId&, const SessionId&) = default;
 
   template <typename H>
@@ -32,6 +40,9 @@ struct SessionId {
     return H::combine(std::move(hash), id.high, id.low);
   }
 };
+
+// NOT_FOUND: no session has this id.
+absl::Status NoSession(const SessionId& id);
 
 }  // namespace longstream
 

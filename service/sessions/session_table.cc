@@ -9,7 +9,7 @@ namespace longstream {
 
 absl::Status SessionTable::Insert(std::shared_ptr<Session> session, const char* field) {
   absl::MutexLock lock(&mutex_);
-  if (sessions_.count(session->id()) != 0) {
+  if (sessions_.contains(session->key())) {
     return absl::AlreadyExistsError(
         absl::StrCat(field, ": ", session->id().ToString(), " is in use"));
   }
@@ -17,33 +17,33 @@ absl::Status SessionTable::Insert(std::shared_ptr<Session> session, const char* 
     return absl::ResourceExhaustedError(
         absl::StrCat("the server holds ", sessions_.size(), " sessions, its limit; close some"));
   }
-  const SessionId id = session->id();
-  sessions_.emplace(id, std::move(session));
+  const SessionKey& key = session->key();
+  sessions_.emplace(key, std::move(session));
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionTable::Find(const SessionId& id) const {
+absl::StatusOr<std::shared_ptr<Session>> SessionTable::Find(const SessionKey& key) const {
   absl::MutexLock lock(&mutex_);
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end()) {
-    return absl::NotFoundError(absl::StrCat("session_id: no session ", id.ToString()));
-  }
+  const auto found = sessions_.find(key);
+  if (found == sessions_.end()) return NoSession(key.id);
   return found->second;
 }
 
 void SessionTable::Remove(const Session& session) {
   absl::MutexLock lock(&mutex_);
-  const auto found = sessions_.find(session.id());
+  const auto found = sessions_.find(session.key());
   if (found != sessions_.end() && found->second.get() == &session) sessions_.erase(found);
 }
 
-std::vector<std::shared_ptr<Session>> SessionTable::List(const std::optional<SessionId>& after,
+std::vector<std::shared_ptr<Session>> SessionTable::List(const std::string& tenant,
+                                                         const std::optional<SessionId>& after,
                                                          size_t limit,
                                                          std::string_view model) const {
   absl::MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<Session>> page;
-  auto it = after ? sessions_.upper_bound(*after) : sessions_.begin();
-  for (; it != sessions_.end() && page.size() < limit; ++it) {
+  auto it = after ? sessions_.upper_bound({tenant, *after})
+                  : sessions_.lower_bound({tenant, SessionId{}});
+  for (; it != sessions_.end() && it->first.tenant == tenant && page.size() < limit; ++it) {
     if (model.empty() || it->second->model() == model) page.push_back(it->second);
   }
   return page;
@@ -52,7 +52,7 @@ std::vector<std::shared_ptr<Session>> SessionTable::List(const std::optional<Ses
 std::vector<std::shared_ptr<Session>> SessionTable::Expired(MonotonicTime now) const {
   absl::MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<Session>> expired;
-  for (const auto& [id, session] : sessions_) {
+  for (const auto& [key, session] : sessions_) {
     if (session->Expired(now)) expired.push_back(session);
   }
   return expired;

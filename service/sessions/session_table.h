@@ -1,4 +1,4 @@
-// The table of all sessions of the process, by id.
+// The table of all sessions of the process, by tenant and id.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_SESSION_TABLE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_SESSION_TABLE_H_
 
@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,18 +27,20 @@ class SessionTable {
   // `max_sessions`: Insert fails with RESOURCE_EXHAUSTED beyond it. 0: no limit.
   explicit SessionTable(size_t max_sessions) : max_sessions_(max_sessions) {}
 
-  // ALREADY_EXISTS: the id is in use. The message names `field`, the request's field with the id.
+  // ALREADY_EXISTS: the tenant of the session uses its id. The message names `field`, the request's
+  // field with the id.
   absl::Status Insert(std::shared_ptr<Session> session, const char* field = "session_id")
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // NOT_FOUND: no session has this id. The message names the id.
-  absl::StatusOr<std::shared_ptr<Session>> Find(const SessionId& id) const
+  // NOT_FOUND: the tenant has no session with this id. The message names the id.
+  absl::StatusOr<std::shared_ptr<Session>> Find(const SessionKey& key) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Removes this session. Does nothing if its id is free or names another session.
   void Remove(const Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Returns up to `limit` sessions with ids greater than `after`, in the order of their ids. If
-  // `model` is not empty, returns only sessions of that model.
-  std::vector<std::shared_ptr<Session>> List(const std::optional<SessionId>& after, size_t limit,
+  // Returns up to `limit` sessions of a tenant with ids greater than `after`, in the order of their
+  // ids. If `model` is not empty, returns only sessions of that model.
+  std::vector<std::shared_ptr<Session>> List(const std::string& tenant,
+                                             const std::optional<SessionId>& after, size_t limit,
                                              std::string_view model) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -50,7 +53,7 @@ class SessionTable {
  private:
   const size_t max_sessions_;
   mutable absl::Mutex mutex_;
-  std::map<SessionId, std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mutex_);
+  std::map<SessionKey, std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace longstream

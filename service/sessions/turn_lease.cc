@@ -20,9 +20,10 @@ absl::StatusOr<TurnLease> TurnLease::Take(std::shared_ptr<Session> session,
 }
 
 TurnLease TurnLease::OfNewSession(SessionId id, std::string model, uint64_t context_limit,
-                                  absl::Duration idle_timeout, HostMemory* host_memory) {
-  return TurnLease(std::shared_ptr<Session>(
-      new Session(id, std::move(model), context_limit, idle_timeout, host_memory)));
+                                  absl::Duration idle_timeout, HostMemory* host_memory,
+                                  std::shared_ptr<Tenant> tenant) {
+  return TurnLease(std::shared_ptr<Session>(new Session(
+      id, std::move(model), context_limit, idle_timeout, host_memory, std::move(tenant))));
 }
 
 void TurnLease::Drop() {

@@ -35,9 +35,10 @@ class TurnLease {
 
   // Makes a session and takes its lease. No one else can use the session until the lease is
   // dropped. `host_memory` counts the memory of the session (ChargeNew); nullptr: nothing counts
-  // it.
+  // it. `tenant`: whose session it is; nullptr: nobody's.
   static TurnLease OfNewSession(SessionId id, std::string model, uint64_t context_limit,
-                                absl::Duration idle_timeout, HostMemory* host_memory = nullptr);
+                                absl::Duration idle_timeout, HostMemory* host_memory = nullptr,
+                                std::shared_ptr<Tenant> tenant = nullptr);
 
   // Whether this holds the lease of a session. The functions below require that it does.
   explicit operator bool() const { return session_ != nullptr; }

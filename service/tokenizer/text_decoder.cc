@@ -42,4 +42,19 @@ void TextDecoder::Strip(size_t begin, std::string* text) {
   text->erase(begin, end - begin);
 }
 
+std::string IncompleteCharacter(const Tokenizer& tokenizer, std::span<const int32_t> tokens,
+                                std::string_view before) {
+  constexpr size_t kMostBytes = 3;  // of an incomplete character
+  size_t begin = tokens.size();
+  for (size_t bytes = 0; begin > 0 && bytes < kMostBytes;) {
+    --begin;
+    if (!tokenizer.IsSpecial(tokens[begin])) bytes += tokenizer.TokenBytes(tokens[begin]).size();
+  }
+  if (begin > 0) before = "";
+  TextDecoder decoder(tokenizer, {.skip_special = true, .continues = true}, before);
+  std::string text;
+  for (const int32_t token : tokens.subspan(begin)) decoder.Push(token, &text);
+  return std::string(decoder.pending());
+}
+
 }  // namespace longstream

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -38,6 +39,11 @@ class TextDecoder {
   size_t strip_spaces_;  // how many more spaces may be removed
   Utf8Stream utf8_;
 };
+
+// Returns the bytes of an incomplete character at the end of `tokens`. `before`: the bytes of an
+// incomplete character before them, which they continue.
+std::string IncompleteCharacter(const Tokenizer& tokenizer, std::span<const int32_t> tokens,
+                                std::string_view before);
 
 }  // namespace longstream
 

@@ -7,8 +7,10 @@
 #include <thread>
 #include <utility>
 
+#include "kernels/core/instruction_set.h"
 #include "kernels/core/limits/processors.h"
 #include "kernels/core/thread_pool.h"
+#include "tests/bench/amx_peak.h"
 #include "tests/bench/probe.h"
 #include "tests/bench/timing.h"
 
@@ -43,13 +45,19 @@ void Peak(benchmark::State& state, MultiplyAddLoop loop) {
   state.counters["FLOP/s"] = benchmark::Counter(operations, benchmark::Counter::kIsRate);
 }
 
-// Adds a row for each probe. An instruction set without bf16 dot products has no row PeakBF16.
+// Adds a row for each probe. An instruction set without bf16 dot products has no row PeakBF16. A
+// processor without a tile unit has no rows PeakTilesBF16 and PeakTilesInt8.
 bool RegisterProbes() noexcept {
   const Probe probe = DeviceProbe();
   ForThreads(benchmark::RegisterBenchmark("ReadBandwidth", ReadBandwidthOf));
   ForThreads(benchmark::RegisterBenchmark("PeakF32", Peak, probe.multiply_add_f32));
   if (probe.multiply_add_bf16 != nullptr) {
     ForThreads(benchmark::RegisterBenchmark("PeakBF16", Peak, probe.multiply_add_bf16));
+  }
+  if (HasAmx()) {
+    ForThreads(benchmark::RegisterBenchmark("PeakTilesBF16", Peak, TileProductsBF16));
+    ForThreads(benchmark::RegisterBenchmark("PeakTilesBF16/numbers", Peak, TileProductsOfNumbers));
+    ForThreads(benchmark::RegisterBenchmark("PeakTilesInt8", Peak, TileProductsInt8));
   }
   return true;
 }
@@ -59,7 +67,10 @@ bool RegisterProbes() noexcept {
 struct Limits {
   double bytes = 0;
   double f32 = 0;
-  double bf16 = 0;  // 0: the processor has no such instructions
+  // 0: the processor has no such instructions
+  double bf16 = 0;
+  double tiles_bf16 = 0;
+  double tiles_int8 = 0;
 };
 
 double MultiplyAddsPerSecond(int64_t threads, MultiplyAddLoop loop) {
@@ -91,9 +102,13 @@ const Limits& LimitsNow(int64_t threads) {
   if (measured == nullptr) measured = std::make_unique<Measured>(threads);
   if (Seconds() - measured->at > kFresh) {
     const Probe probe = DeviceProbe();
-    measured->limits = {.bytes = measured->bandwidth.Measure(),
-                        .f32 = MultiplyAddsPerSecond(threads, probe.multiply_add_f32),
-                        .bf16 = MultiplyAddsPerSecond(threads, probe.multiply_add_bf16)};
+    const bool tiles = HasAmx();
+    measured->limits = {
+        .bytes = measured->bandwidth.Measure(),
+        .f32 = MultiplyAddsPerSecond(threads, probe.multiply_add_f32),
+        .bf16 = MultiplyAddsPerSecond(threads, probe.multiply_add_bf16),
+        .tiles_bf16 = MultiplyAddsPerSecond(threads, tiles ? TileProductsBF16 : nullptr),
+        .tiles_int8 = MultiplyAddsPerSecond(threads, tiles ? TileProductsInt8 : nullptr)};
     measured->at = Seconds();
   }
   return measured->limits;
@@ -152,9 +167,12 @@ void ReportSpeed(benchmark::State& state, int64_t threads, const Work& work, dou
   if (work.flops > 0) {
     state.counters["FLOP/s"] =
         benchmark::Counter(work.flops, benchmark::Counter::kIsIterationInvariantRate);
-    state.counters["of_peak"] = work.flops * calls_per_second / limits.f32;
-    if (limits.bf16 > 0) {
-      state.counters["of_peak_bf16"] = work.flops * calls_per_second / limits.bf16;
+    const double flops_per_second = work.flops * calls_per_second;
+    state.counters["of_peak"] = flops_per_second / limits.f32;
+    if (limits.bf16 > 0) state.counters["of_peak_bf16"] = flops_per_second / limits.bf16;
+    if (limits.tiles_bf16 > 0) {
+      state.counters["of_tiles_bf16"] = flops_per_second / limits.tiles_bf16;
+      state.counters["of_tiles_int8"] = flops_per_second / limits.tiles_int8;
     }
   }
 }

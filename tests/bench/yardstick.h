@@ -49,12 +49,14 @@ struct Work {
   double flops = 0;  // floating point operations, two per multiply-add; 0: not known
 };
 
-// Reports the figures of a row over all its calls: bytes_per_second, FLOP/s, and three fractions of
-// the limits that the same number of threads reaches
+// Reports the figures of a row over all its calls: bytes_per_second, FLOP/s, and fractions of the
+// limits that the same number of threads reaches
 //   of_probe      bytes_per_second / the read probe's: more than 1 if caches hold the data
 //   of_peak       FLOP/s / the peak of f32 multiply-adds: more than 1 if products of bf16 or int8
 //                 take fewer instructions
 //   of_peak_bf16  FLOP/s / the peak of bf16 dot products, if the instruction set has them
+//   of_tiles_bf16, of_tiles_int8
+//                 FLOP/s / the peak of the tile unit in bf16 or int8, if the processor has one
 void ReportSpeed(benchmark::State& state, int64_t threads, const Work& work, double seconds);
 
 // Calls `op` with a stream on `threads` threads as often as the benchmark asks for, and reports its

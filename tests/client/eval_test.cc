@@ -140,7 +140,7 @@ TEST_F(EvalTest, WrongUsage) {
   ExpectFailure(2, {"eval", "text", "-m", "dense", Path("text")},
                 "4096 tokens of dense are about 4096 bytes, and the text has 3000");
   ExpectFailure(2, {"eval", "text", "-m", "dense", "--lengths", "1", Path("text")},
-                "1 not in range");
+                "expected a whole number from 2 to 16777216, found '1'");
   ExpectFailure(2, {"eval", "passkey", "-m", "dense", "--needle", "none"},
                 "expected {}, which stands for the number");
   ExpectFailure(2, {"eval", "passkey", "-m", "dense", "--filler", Path("empty")}, "is empty");

@@ -258,6 +258,36 @@ TEST_F(GenerateTest, WrongUsage) {
   }
 }
 
+// CLI11 alone reads 010 as 8 and -18446744073709551615 as 1. If a number does not fit into 32 bits,
+// its error names no limit.
+TEST_F(GenerateTest, NumbersBeyondTheLimitsNameThem) {
+  const std::string ids = "expected a whole number from 0 to 2147483647, found ";
+  const std::string words = "expected a whole number from 0 to 4294967295, found ";
+  const std::vector<std::pair<Strings, std::string>> cases = {
+      {{"generate", "--top-k", "1099511627776", "x"}, "--top-k: " + ids + "'1099511627776'"},
+      {{"generate", "--top-k", "-1", "x"}, "--top-k: " + ids + "'-1'"},
+      {{"generate", "--stop-id", "2147483648", "x"}, "--stop-id: " + ids + "'2147483648'"},
+      {{"generate", "--tokens", "1,4294967296"}, "--tokens: " + ids + "'4294967296'"},
+      {{"generate", "--logit-bias", "4294967296=1", "x"}, "with an ID from 0 to 2147483647"},
+      {{"generate", "-n", "4294967296", "x"}, "--max-tokens: " + words + "'4294967296'"},
+      {{"generate", "-n", "010", "x"}, "--max-tokens: " + words + "'010'"},
+      {{"generate", "-n", "-18446744073709551615", "x"},
+       "--max-tokens: " + words + "'-18446744073709551615'"},
+      {{"generate", "--min-tokens", "4294967296", "x"}, "--min-tokens: " + words + "'4294967296'"},
+      {{"generate", "--top-log-probs", "21", "x"},
+       "--top-log-probs: expected a whole number from 0 to 20, found '21'"},
+      {{"--wait", "nan", "models"}, "--wait: expected a number from 0 to 1e+06, found 'nan'"},
+      {{"bench", "-t", "nan"}, "--temperature: expected a number from 0 to 100, found 'nan'"},
+      {{"bench", "--streams", "4097"},
+       "--streams: expected a whole number from 1 to 4096, found '4097'"},
+  };
+  for (const auto& [command, error] : cases) {
+    const ClientRun run = Run(command);
+    EXPECT_EQ(run.exit_code, 2) << error << run.err;
+    EXPECT_THAT(run.err, HasSubstr(error));
+  }
+}
+
 TEST_F(GenerateTest, AnEmptyServerIsWrongUsage) {
   for (const char* server : {"", " "}) {
     const ClientRun run = RunClient({"--server", server, "models"});

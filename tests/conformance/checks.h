@@ -18,7 +18,7 @@ using Checks = std::vector<NamedCheck>;
 
 // These two functions check the plugin's file and its table, without opening a model. All other
 // checks run only if these checks pass.
-void RunFileChecks(const std::string& plugin, Report& report);
+void RunFileChecks(const Target& target, Report& report);
 void RunTableChecks(const ls_backend& backend, Report& report);
 
 Checks OpenChecks();         // model_open, model_info, probe
@@ -26,6 +26,7 @@ Checks DeterminismChecks();  // independence of the batch, the threads and the c
 Checks ForkChecks();
 Checks RollbackChecks();  // checkpoint and truncate
 Checks SnapshotChecks();
+Checks SegmentChecks();    // snapshots in segments
 Checks MemoryChecks();     // budget, reservations, bytes of each kind
 Checks SamplingChecks();   // sampled tokens and log-probabilities against the reference ops
 Checks BatchChecks();      // malformed batches, failed sequences, tickets in flight

@@ -91,7 +91,7 @@ namespace {
 void RunModelChecks(const Kit& kit, Report& report) {
   for (const Checks& checks :
        {OpenChecks(), DeterminismChecks(), ForkChecks(), RollbackChecks(), SnapshotChecks(),
-        MemoryChecks(), SamplingChecks(), BatchChecks(), LookAheadChecks()}) {
+        SegmentChecks(), MemoryChecks(), SamplingChecks(), BatchChecks(), LookAheadChecks()}) {
     for (const NamedCheck& named : checks) {
       report.Run(named.name, [&](Check& check) {
         named.run(kit, check);
@@ -105,7 +105,7 @@ void RunModelChecks(const Kit& kit, Report& report) {
 
 int RunConformance(const Target& target, std::ostream& out) {
   Report report(out);
-  RunFileChecks(target.plugin, report);
+  RunFileChecks(target, report);
   // A plugin that breaks the ABI cannot be called, and a model that does not open cannot be
   // checked.
   bool usable = report.num_failed() == 0;
@@ -123,7 +123,7 @@ int RunConformance(const Target& target, std::ostream& out) {
     num_run = report.num_run();
     if (usable) RunModelChecks(*kit, report);
   }
-  if (usable) RunReloadChecks(target, report);
+  if (usable && target.is_alone) RunReloadChecks(target, report);
   if (usable && report.num_run() == num_run) {
     report.RunOnly({});
     report.Run("--only", [](Check&) { throw CheckFailed{"no check's name begins like this"}; });

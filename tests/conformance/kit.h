@@ -33,6 +33,9 @@ struct Target {
   // logits by about 1e-2 in a small model. A token lost long ago may change logits by less than
   // that, so check such a model in f32 as well.
   double tolerance = 1e-3;
+  // Whether this is the only target of the process at this time. If not, checks of what the process
+  // has, such as its threads and open files, do not run.
+  bool is_alone = true;
 };
 
 // Prints one line per check and a summary to `out`; returns the number of failures.

@@ -72,7 +72,13 @@ class LongSessionTest : public testing::TestWithParam<std::string> {
     EXPECT_EQ(bytes.window(), model.window_bytes_per_session());
     EXPECT_EQ(bytes.state(), model.state_bytes_per_session());
 
-    EXPECT_EQ(connection_.Get(session).bytes().SerializeAsString(), bytes.SerializeAsString());
+    // The record of the turn, from which it can be resumed, is counted when the turn has ended.
+    constexpr uint64_t kMostOfRecord = 1024;
+    v1::SessionBytes now = connection_.Get(session).bytes();
+    EXPECT_GE(now.host(), bytes.host());
+    EXPECT_LE(now.host(), bytes.host() + kMostOfRecord);
+    now.set_host(bytes.host());
+    EXPECT_EQ(now.SerializeAsString(), bytes.SerializeAsString());
     EXPECT_EQ(Memory("kv", bytes.kv()), static_cast<double>(bytes.kv()));
     EXPECT_EQ(Memory("window", bytes.window()), static_cast<double>(bytes.window()));
     EXPECT_EQ(Memory("state", bytes.state()), static_cast<double>(bytes.state()));

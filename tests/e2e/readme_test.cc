@@ -61,7 +61,9 @@ TEST_F(ReadmeTest, BothProgramsStreamTheSameText) {
   ExpectVisible(text);
   ExpectNothingHeld();
   // Uses Debian's Python, because the build installs Python modules as Debian packages.
-  EXPECT_EQ(Run("/usr/bin/python3 " README_EXAMPLES "/readme_example.py"), text);
+  EXPECT_EQ(
+      Run("PYTHONPATH=" PYTHON_PACKAGE " /usr/bin/python3 " README_EXAMPLES "/readme_example.py"),
+      text);
   ExpectNothingHeld();
 }
 

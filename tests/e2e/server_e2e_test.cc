@@ -181,6 +181,9 @@ TEST_F(ServerE2eTest, AFailureHasItsRequestIdInTheLog) {
   EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"call_failed\",\"request_id\":\"" + id +
                                       "\",\"method\":\"/longstream.v1.Longstream/Generate\","
                                       "\"code\":\"INTERNAL\",\"error\":\""));
+  EXPECT_THAT(server.Log(),
+              HasSubstr("\"event\":\"turn_failed\",\"model\":\"m\",\"request_id\":\"" + id +
+                        "\",\"error\":\""));
 }
 
 // gRPC's channelz answers a malformed request with INTERNAL. A client could fill the log with such
@@ -264,7 +267,8 @@ TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
       "longstream-server: " + file +
           ":2: unknown key 'colour'; expected one of: listen, metrics_listen, "
           "max_message_bytes, max_transit_bytes, plugin_directory, threads, memory_bytes, grace, "
-          "log_level, scheduler, connections, sessions, models\n");
+          "log_level, scheduler, connections, sessions, store, tls, metrics_tls, security, "
+          "tenants, models\n");
 
   run = FailToStart({"--config", directory.string()});
   EXPECT_EQ(run.exit_code, 2);

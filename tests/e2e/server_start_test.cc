@@ -51,8 +51,12 @@ TEST_F(ServerStartTest, TooFewThreadsEndTheStartWithASentence) {
 }
 
 // The output of `--check-config` with these arguments, and its exit code.
-ServerRun CheckConfig(const std::vector<std::string>& arguments) {
-  std::vector<std::string> all = {"-c", "exec \"$@\" >&2", "bash", kServerBinary, "--check-config"};
+ServerRun CheckConfig(const std::vector<std::string>& arguments,
+                      const std::string& listen = "127.0.0.1:0",
+                      const std::string& metrics_listen = "127.0.0.1:0") {
+  std::vector<std::string> all = {"-c",          "exec \"$@\" >&2",  "bash",
+                                  kServerBinary, "--check-config",   "--listen",
+                                  listen,        "--metrics-listen", metrics_listen};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return RunServer("/bin/bash", all);
 }
@@ -86,6 +90,23 @@ TEST_F(ServerStartTest, CheckConfigNamesEveryFault) {
                                  "/x.safetensors: No such file or directory\n"));
   EXPECT_THAT(run.log, HasSubstr("model c: " + tokenizer.string() + "\n  error: "));
   EXPECT_THAT(run.log, HasSubstr("\nerrors: 3\n"));
+}
+
+TEST_F(ServerStartTest, CheckConfigTriesTheAddresses) {
+  const std::vector<std::string> model = {"--model", minimal_.Flag()};
+  ServerProcess server(kServerBinary, {"--model", minimal_.Flag()});
+  const std::string taken = server.address();
+  EXPECT_THAT(CheckConfig(model, taken).log,
+              HasSubstr("listen: " + taken + "\n  error: cannot bind " + taken +
+                        ": Address already in use\nmetrics_listen: 127.0.0.1:0\n"));
+  EXPECT_THAT(CheckConfig(model, "127.0.0.1:0", taken).log,
+              HasSubstr("metrics_listen: " + taken + "\n  error: cannot bind " + taken));
+  EXPECT_EQ(server.Stop(), 0);
+  EXPECT_EQ(CheckConfig(model, taken, "").exit_code, 0) << "nobody listens there now";
+  const ServerRun same = CheckConfig(model, taken, taken);
+  EXPECT_EQ(same.exit_code, 1);
+  EXPECT_THAT(same.log, HasSubstr("\nmetrics_listen: " + taken + "\n  error: cannot bind "));
+  EXPECT_THAT(same.log, HasSubstr("\nerrors: 1\n"));
 }
 
 TEST_F(ServerStartTest, CheckConfigCountsTheMemoryOfAllModels) {
@@ -123,6 +144,7 @@ TEST_F(ServerStartTest, CheckConfigOfAWrongFileExitsWith1) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.log, HasSubstr("server.yaml:1: threads: expected a whole number"));
   EXPECT_EQ(CheckConfig({"--plugins", "/nowhere", "--model", minimal_.Flag()}).log,
+            "listen: 127.0.0.1:0\nmetrics_listen: 127.0.0.1:0\n"
             "error: plugin directory /nowhere: No such file or directory\nerrors: 1\n");
 }
 

@@ -35,7 +35,7 @@ constexpr size_t kMaxAppended = 200;
 constexpr size_t kMaxLong = 18000;
 constexpr size_t kMaxPrompt = 200;
 constexpr uint32_t kMaxGenerated = 120;
-constexpr int kAttempts = 8;
+constexpr int kRestlessAttempts = 7;  // further attempts of a turn are plain
 
 struct Spec {
   std::string model;
@@ -52,25 +52,25 @@ struct Spec {
 // A session, as the client knows it.
 struct Talk {
   std::string id;
-  // A call of this session was aborted. The call may reach the server late, and then it holds the
-  // session until its abort arrives. So from now on any call may find that the session is taken.
-  bool aborted = false;
+  // Aborted calls of this session that may still reach the server. Such a call holds the session
+  // until its abort arrives, and a call that comes meanwhile finds the session taken. Each aborted
+  // call can cause this once, because the client then waits until the session is idle.
+  int late_calls = 0;
 
   bool MayBeTaken(const grpc::Status& status) const {
-    return aborted && status.error_code() == StatusCode::ABORTED;
+    return late_calls > 0 && status.error_code() == StatusCode::ABORTED;
   }
 };
 
 // The numbers of calls, by the way in which the calls ended.
 struct Counts {
-  std::atomic<int> finished = 0;
-  std::atomic<int> forked = 0;
-  std::atomic<int> scored = 0;
+  std::atomic<int> finished = 0, forked = 0, scored = 0;
   std::atomic<int> closed = 0;  // the session was closed while the turn ran
   std::atomic<int> cancelled = 0;
   std::atomic<int> late = 0;
   // The client cancelled or the deadline passed, but the turn had already ended.
   std::atomic<int> committed = 0;
+  std::atomic<int> taken = 0;  // refused because an aborted call had reached the server late
   std::atomic<int> different = 0;
   std::atomic<int> unexpected = 0;
 };
@@ -157,12 +157,19 @@ class Soak {
   const Counts& counts() const { return counts_; }
 
  private:
-  // Calls body(i) for each stream, each on its own thread.
+  // Calls body(i) for each stream, each on its own thread. A stream ends at an exception.
   template <typename Body>
-  static void InParallel(const Body& body) {
+  void InParallel(const Body& body) {
     std::vector<std::thread> threads;
-    threads.reserve(kStreams);
-    for (int i = 0; i < kStreams; ++i) threads.emplace_back(body, i);
+    for (int i = 0; i < kStreams; ++i) {
+      threads.emplace_back([this, &body, i] {
+        try {
+          body(i);
+        } catch (const std::exception& error) {
+          Report(counts_.unexpected, "stream " + std::to_string(i) + ": " + error.what());
+        }
+      });
+    }
     for (std::thread& thread : threads) thread.join();
   }
 
@@ -240,24 +247,21 @@ class Soak {
   // Repeats a turn until it succeeds. An aborted turn is rolled back, so the next attempt must give
   // the same result. But if the turn ended before the server learned of the abort, the session has
   // moved on; then the expected position does not match, and the turn counts as committed. `call`
-  // makes one attempt and returns its status.
+  // makes one attempt and returns its status. The last attempts are plain, and only late calls can
+  // refuse them, so they end.
   bool Persist(Talk& talk, std::mt19937& random,
                const std::function<grpc::Status(Behaviour)>& call) {
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    for (int attempt = 0;; ++attempt) {
       const auto behaviour =
-          attempt + 1 < kAttempts ? static_cast<Behaviour>(random() % 4) : Behaviour::kPlain;
+          attempt < kRestlessAttempts ? static_cast<Behaviour>(random() % 4) : Behaviour::kPlain;
       const grpc::Status status = call(behaviour);
       if (status.ok()) return true;
       if (attempt > 0 && status.error_code() == StatusCode::FAILED_PRECONDITION) {
         counts_.committed.fetch_add(1);
         return true;
       }
-      if (!talk.MayBeTaken(status)) Count(status, behaviour);
-      talk.aborted = true;
-      WaitUntilIdle(talk.id);
+      if (!CountFailure(talk, status, behaviour) || !WaitUntilIdle(talk.id)) return false;
     }
-    Report(counts_.unexpected, "session " + talk.id + " was taken whenever it was asked for");
-    return false;
   }
 
   bool Append(const Spec& spec, Talk& talk, std::mt19937& random) {
@@ -294,9 +298,8 @@ class Soak {
     if (status.ok()) {
       counts_.forked.fetch_add(1);
     } else {
-      if (!talk.MayBeTaken(status)) Count(status, behaviour);
       if (status.error_code() == StatusCode::DEADLINE_EXCEEDED) forks_given_up_.fetch_add(1);
-      talk.aborted = true;
+      CountFailure(talk, status, behaviour);
     }
     return fork;
   }
@@ -356,16 +359,31 @@ class Soak {
                ", the first difference at " + std::to_string(alone - spec.tokens.begin()));
   }
 
-  void Count(const grpc::Status& status, Behaviour behaviour) {
+  // Counts a call that failed. False: the failure is unexpected. True: the call was aborted, or
+  // found the session taken by a late call.
+  bool CountFailure(Talk& talk, const grpc::Status& status, Behaviour behaviour) {
+    if (talk.MayBeTaken(status)) {
+      counts_.taken.fetch_add(1);
+      --talk.late_calls;
+      return true;
+    }
+    ++talk.late_calls;
+    return Count(status, behaviour);
+  }
+
+  // Counts a call that was aborted. False: the call failed for another reason.
+  bool Count(const grpc::Status& status, Behaviour behaviour) {
     if (status.error_code() == StatusCode::CANCELLED && behaviour == Behaviour::kCancel) {
       counts_.cancelled.fetch_add(1);
-    } else if (status.error_code() == StatusCode::DEADLINE_EXCEEDED &&
-               behaviour == Behaviour::kDeadline) {
-      counts_.late.fetch_add(1);
-    } else {
-      Report(counts_.unexpected,
-             "status " + std::to_string(status.error_code()) + ": " + status.error_message());
+      return true;
     }
+    if (status.error_code() == StatusCode::DEADLINE_EXCEEDED && behaviour == Behaviour::kDeadline) {
+      counts_.late.fetch_add(1);
+      return true;
+    }
+    Report(counts_.unexpected,
+           "status " + std::to_string(status.error_code()) + ": " + status.error_message());
+    return false;
   }
 
   void Report(std::atomic<int>& count, const std::string& sentence) {
@@ -374,16 +392,18 @@ class Soak {
     std::printf("FAULT: %s\n", sentence.c_str());
   }
 
-  // The server learns of an aborted call a little later than the client.
-  void WaitUntilIdle(const std::string& id) {
+  // The server learns of an aborted call a little later than the client. False: the session stays
+  // taken.
+  bool WaitUntilIdle(const std::string& id) {
     const auto give_up = Clock::now() + std::chrono::seconds(30);
     while (connection_.Get(id).turn_running()) {
       if (Clock::now() > give_up) {
         Report(counts_.unexpected, "session " + id + " is stuck");
-        return;
+        return false;
       }
       std::this_thread::sleep_for(milliseconds(2));
     }
+    return true;
   }
 
   // If the server has made a fork, the fork remains even though its caller gave up before the
@@ -446,11 +466,12 @@ int Main(const std::string& binary, const std::string& models, int seconds) {
   }
   std::printf(
       "%d s: %d streams finished, %d forks, %d scores, %d closed while they ran, %d cancelled, %d "
-      "past their deadline (%d of them too late to matter), %d different, %d unexpected; resident "
+      "past their deadline (%d of them too late to matter), %d found the session taken by a late "
+      "call, %d different, %d unexpected; resident "
       "%llu KiB after warm-up, %llu KiB at the end; %d faults\n",
       seconds, counts.finished.load(), counts.forked.load(), counts.scored.load(),
       counts.closed.load(), counts.cancelled.load(), counts.late.load(), counts.committed.load(),
-      counts.different.load(), counts.unexpected.load(),
+      counts.taken.load(), counts.different.load(), counts.unexpected.load(),
       static_cast<unsigned long long>(warm >> 10), static_cast<unsigned long long>(end >> 10),
       faults);
   return faults == 0 ? 0 : 1;

@@ -1,5 +1,7 @@
 // Kernels for the test of tools/gpu/machine_code.py: some are correct, and each of the others has
 // one defect that the tool must report.
+#include <cuda_pipeline_primitives.h>
+
 #include <cstdint>
 
 #include "kernels/core/dtype.h"
@@ -32,6 +34,15 @@ __global__ void LoadsEarly(float* to, const float* from) {
   const float early = *static_cast<const volatile float*>(from);
   AwaitEarlierKernels();
   to[threadIdx.x] = early;
+}
+
+__global__ void CopiesEarly(float* to, const float* from) {
+  __shared__ float copied[32];
+  __pipeline_memcpy_async(&copied[threadIdx.x], from + threadIdx.x, sizeof(float));
+  AwaitEarlierKernels();
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  to[threadIdx.x] = copied[threadIdx.x];
 }
 
 __global__ void EndsEarly(float* to, int count) {

@@ -15,10 +15,11 @@ expect() { grep -qE -- "$1" <<<"$output" || { echo "no '$1' in:"; echo "$output"
 early='before it waits for earlier kernels it'
 expect "NeverWaits.*: $early accesses memory by instruction 0x[0-9a-f]+, at 0x"
 expect "LoadsEarly.*: $early accesses memory"
+expect "CopiesEarly.*: $early accesses memory"
 expect "EndsEarly.*: $early ends, at 0x"
 expect "SomeThreadsWait.*: $early accesses memory"
 expect "KeepsAStack.*: its stack has 64 bytes, expected at most 0\$"
 expect "WaitsForEachProduct.*: it waits 4 times for 4 products\$"
 expect "RefersToTheHost.*: it has a trap, at 0x"
-expect ': 10 kernels, 10 of compute capability 9.0$'
-[[ $(wc -l <<<"$output") == 8 ]] || { echo "too much is found:"; echo "$output"; exit 1; }
+expect ': 11 kernels, 11 of compute capability 9.0$'
+[[ $(wc -l <<<"$output") == 9 ]] || { echo "too much is found:"; echo "$output"; exit 1; }

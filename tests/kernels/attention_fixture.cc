@@ -222,14 +222,17 @@ double AttentionTest::Tolerance(bool is_decode) const {
   const double exact = 2 * (e + distances + cap) * 4;
   const LibraryTraits::Attention attention = traits().attention;
   if (type_ == DType::kI8) return exact + Int8Rounding();
-  if (attention == LibraryTraits::Attention::kExact || type_ != DType::kBF16) return exact;
+  const bool exact_decode =
+      is_decode && attention == LibraryTraits::Attention::kRoundsPrefillWeights;
+  if (attention == LibraryTraits::Attention::kExact || exact_decode || type_ != DType::kBF16)
+    return exact;
   // If weights are rounded by a factor of 1 + u, an output changes by at most u sum_j p_j |v_j|. If
   // the library rounds the queries of prefill rows, the test has rounded the reference's queries
   // too. Queries of 17 bits move a score by a random walk of D errors of u |q_d k_d| / sqrt(D),
   // which stays below 8 u.
   constexpr double kRounding = 0x1p-9, kOf17Bits = 0x1p-18;
   const double queries = 2 * 8 * kOf17Bits * 4;
-  if (attention == LibraryTraits::Attention::kRoundsWeights) {
+  if (attention != LibraryTraits::Attention::kRoundsPrefill) {
     return exact + queries + kRounding * 4;
   }
   return is_decode ? exact + queries + kOf17Bits * 4 : exact + kRounding * 4;

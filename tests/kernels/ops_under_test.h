@@ -19,6 +19,9 @@ struct LibraryTraits {
     kExact,
     kRoundsPrefill,  // both: in prefill rows to bf16, in decode rows to 17 bits
     kRoundsWeights,  // in all rows weights to bf16, queries to 17 bits
+    // In prefill rows weights to bf16, queries to 17 bits; in decode rows neither. Only sets that
+    // are not shipped do so.
+    kRoundsPrefillWeights,
   };
   Attention attention = Attention::kExact;
   // The number of bits to which attention over int8 pages rounds weights; it then rounds queries to

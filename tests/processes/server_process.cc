@@ -120,12 +120,21 @@ uint64_t ServerProcess::resident_bytes() const {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-size_t ServerProcess::descriptors() const { return EntriesOf("fd"); }
-size_t ServerProcess::threads() const { return EntriesOf("task"); }
-
-size_t ServerProcess::EntriesOf(const std::string& directory) const {
-  const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid_) + "/" + directory);
+size_t ServerProcess::descriptors() const {
+  const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid_) + "/fd");
   return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+std::map<std::string, size_t> ServerProcess::threads() const {
+  std::map<std::string, size_t> names;
+  const std::filesystem::path tasks("/proc/" + std::to_string(pid_) + "/task");
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    // The file is empty if the thread has just ended.
+    std::string name = ReadFile((task.path() / "comm").string());
+    if (name.ends_with('\n')) name.pop_back();
+    if (!name.empty()) ++names[name];
+  }
+  return names;
 }
 
 double ServerProcess::processor_seconds() const {

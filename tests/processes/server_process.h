@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,8 @@ class ServerProcess {
   // What the server holds and has used. REQUIRES: it runs.
   uint64_t resident_bytes() const;
   size_t descriptors() const;
-  size_t threads() const;
+  // The number of threads of each name.
+  std::map<std::string, size_t> threads() const;
   double processor_seconds() const;
   bool running();
 
@@ -57,7 +59,6 @@ class ServerProcess {
 
  private:
   bool ReadPorts();
-  size_t EntriesOf(const std::string& directory) const;
 
   std::string log_path_;
   pid_t pid_ = -1;

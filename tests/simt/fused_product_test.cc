@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "kernels/core/dtype.h"
 
@@ -50,12 +51,51 @@ TEST(FusedProduct, ThoseOfALayerAtBatchOne) {
   }
 }
 
-// The head has many blocks, which run one after the other. Each would read again what a separate
-// kernel reads once.
-TEST(FusedProduct, NotTheHead) {
-  for (DType type : kMmaTypes) {
+// In int8 and int4 the head has many blocks, which run one after the other. Each would read again
+// what a separate kernel reads once.
+TEST(FusedProduct, NotTheHeadUnlessItsBlocksStay) {
+  EXPECT_EQ(MostRows(DType::kBF16, {.n = 151936, .k = 5120, .norm = true}), 2);
+  for (DType type : {DType::kI8, DType::kI4}) {
     EXPECT_EQ(MostRows(type, {.n = 151936, .k = 5120, .norm = true}), 0);
   }
+}
+
+// The products of the 14B model. Down and o have 320 tiles: 132 blocks take two rounds of whole
+// tiles, and the other 56 tiles are 112 halves.
+TEST(RingTiles, AreCutIntoHalvesIfThereAreBlocksForAllHalves) {
+  const auto tiles = [](const RingTiles& made) { return std::pair(made.whole, made.tiles); };
+  EXPECT_EQ(tiles(RingTilesOf<1>(5120)), std::pair(264, 264 + 112));
+  EXPECT_EQ(tiles(RingTilesOf<1>(7168)), std::pair(396, 396 + 104));
+  EXPECT_EQ(tiles(RingTilesOf<2>(17408)), std::pair(2112, 2112 + 128));
+  EXPECT_EQ(tiles(RingTilesOf<1>(2048)), std::pair(128, 128));
+  EXPECT_EQ(tiles(RingTilesOf<1>(151936)), std::pair(9496, 9496));
+  EXPECT_EQ(tiles(RingTilesOf<1>(132 * 16)), std::pair(132, 132));
+}
+
+// Every output is in exactly one tile, whatever the number of outputs.
+template <int kWeights>
+void ExpectTilesCoverOutputs() {
+  constexpr int kOutputs = kTileOutputs<kWeights>;
+  for (int64_t n = 1; n < 3 * kMaxRingBlocks * kOutputs; ++n) {
+    const RingTiles made = RingTilesOf<kWeights>(n);
+    int64_t next = 0;
+    for (int tile = 0; tile < made.tiles; ++tile) {
+      ASSERT_EQ(made.FirstOutput<kOutputs>(tile), next) << n;
+      next += made.IsHalf(tile) ? kOutputs / 2 : kOutputs;
+    }
+    ASSERT_GE(next, n);
+    ASSERT_LT(next - n, kOutputs) << n;
+    // The halves come in one round, behind whole rounds.
+    ASSERT_LE(made.tiles - made.whole, kMaxRingBlocks) << n;
+    if (made.tiles > made.whole) {
+      ASSERT_EQ(made.whole % kMaxRingBlocks, 0) << n;
+    }
+  }
+}
+
+TEST(RingTiles, CoverAllOutputs) {
+  ExpectTilesCoverOutputs<1>();
+  ExpectTilesCoverOutputs<2>();
 }
 
 TEST(FusedProduct, AtMostFourRows) {
@@ -65,8 +105,9 @@ TEST(FusedProduct, AtMostFourRows) {
 }
 
 TEST(FusedProduct, RowsMustFitIntoSharedMemory) {
-  EXPECT_EQ(MostRows(DType::kBF16, {.n = 64, .k = 12288}), 3);
-  EXPECT_EQ(MostRows<2>(DType::kBF16, {.n = 64, .k = 12288}), 2);
+  EXPECT_EQ(MostRows(DType::kBF16, {.n = 64, .k = 12288}), 1);
+  EXPECT_EQ(MostRows<2>(DType::kBF16, {.n = 64, .k = 12288}), 1);
+  EXPECT_EQ(MostRows(DType::kBF16, {.n = 64, .k = 24576}), 0);
   EXPECT_EQ(MostRows(DType::kI8, {.n = 64, .k = 12288}), 4);
 }
 

@@ -39,8 +39,13 @@ namespace {
 
 using simt::TheMachine;
 
-constexpr BenchSizes kSmall = {
-    .divisor = 256, .shape = "tiny", .warm_steps = 3, .steps = 3, .rounds = 1};
+constexpr BenchSizes kSmall = {.divisor = 256,
+                               .shape = "tiny",
+                               .batch_shape = "tiny",
+                               .most_streams = 3,
+                               .warm_steps = 3,
+                               .steps = 3,
+                               .rounds = 1};
 
 class GpuBenchTest : public testing::Test {
  protected:
@@ -74,6 +79,10 @@ TEST_F(GpuBenchTest, Projections) {
   for (const std::string type : {"bf16", "int8", "int4"}) {
     for (const char* weight : {"qkv", "o", "gate, up", "down", "head"}) {
       names.insert("GEMV " + type + " " + weight);
+      if (type != "bf16") continue;
+      for (const char* how : {"in a graph", "16 rows", "64 rows", "256 rows"}) {
+        names.insert("GEMV bf16 " + std::string(weight) + ", " + how);
+      }
     }
     names.insert("prefill 512 rows " + type + " down");
   }
@@ -125,12 +134,24 @@ TEST_F(GpuBenchTest, Steps) {
   EXPECT_GT(TheMachine().graph_launches, 0u);
 }
 
+TEST_F(GpuBenchTest, Batches) {
+  std::set<std::string> names;
+  for (const std::string plan : {"dense", "HypeNet"}) {
+    for (const char* streams : {"1", "16", "64", "256"}) {
+      names.insert("batch " + plan + " x " + streams);
+      names.insert("waiting " + plan + " x " + streams);
+    }
+  }
+  ExpectFigures(BenchBatches, names);
+  EXPECT_GT(TheMachine().graph_launches, 0u);
+}
+
 // If other programs hold the GPU's memory, the report still has every figure, with the reason why
 // it has no value. The names of the figures are those that tools/gpu/peers.py looks up.
 TEST_F(GpuBenchTest, WithoutMemoryEveryFigureIsMissing) {
   TheMachine().devices[0].memory_bytes = 4096;
-  for (void (*const part)(GpuBench&) :
-       {BenchProjections, BenchAttention, BenchRecurrence, BenchSampling, BenchSteps}) {
+  for (void (*const part)(GpuBench&) : {BenchProjections, BenchAttention, BenchRecurrence,
+                                        BenchSampling, BenchSteps, BenchBatches}) {
     part(*bench_);
   }
   std::set<std::string> names;
@@ -140,7 +161,7 @@ TEST_F(GpuBenchTest, WithoutMemoryEveryFigureIsMissing) {
         << figure.name;
     names.insert(figure.name);
   }
-  EXPECT_EQ(names.size(), 18u + 8u + 4u + 3u + 16u);
+  EXPECT_EQ(names.size(), 38u + 8u + 4u + 3u + 16u + 16u);
 
   std::ifstream peers(LONGSTREAM_SOURCE_DIR "/tools/gpu/peers.py");
   const std::regex ratio("    \"(.+)\": [0-9.]+,");  // a line of LEAST_RATIO

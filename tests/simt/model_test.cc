@@ -10,10 +10,12 @@
 
 #include "kernels/core/device.h"
 #include "kernels/cuda/cuda_ops.h"
+#include "tests/backends/caches/segment_bytes.h"
 #include "tests/backends/checkpoint/expect_error.h"
 #include "tests/backends/golden/golden_case.h"
 #include "tests/backends/model/random_model.h"
 #include "tests/backends/runtime/model_driver.h"
+#include "tests/backends/runtime/reused_memory.h"
 #include "tests/kernels/wrapped_ops.h"
 #include "tests/simt/harness/runtime.h"
 
@@ -89,6 +91,41 @@ TEST_P(SimtModelTest, GraphsInFlightGiveTheBitsOfSingleSteps) {
   }
 }
 
+// A snapshot is read while steps are in flight. Host and device write the same segments, and each
+// imports those of the other.
+TEST_P(SimtModelTest, SegmentsMoveBetweenHostAndDevice) {
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  const auto on_host = MakeModel(HostMemory());
+  const auto on_device = MakeModel(*device);
+  const std::vector<int32_t> prompt = RandomTokens(150, 71);
+  const auto control = CreateReserved(*on_host, 160);
+  const auto sequence = CreateReserved(*on_device, 160);
+  Prefill(*on_host, *control, prompt);
+  Prefill(*on_device, *sequence, prompt);
+  const std::string expected = SegmentBytes(*on_host, *control);
+
+  const auto snapshot = on_device->BeginSnapshot(*sequence, 0);
+  const int32_t token = 5;
+  ls_batch_entry entry{};
+  entry.sequence = sequence.get();
+  entry.tokens = &token;
+  entry.num_tokens = entry.is_decode = 1;
+  const uint64_t ticket = on_device->Submit({sizeof(ls_batch), &entry, 1});
+  std::string found = ReadSegment(snapshot->caches, SegmentKind::kSpan);
+  found += ReadSegment(snapshot->caches, SegmentKind::kFixed);
+  EXPECT_TRUE(found == expected);
+  on_device->Wait(ticket);
+
+  const std::vector<int32_t> more = RandomTokens(8, 71, 2);
+  const auto to_device = ImportSegments(*on_device, prompt.size(), expected);
+  const auto to_host = ImportSegments(*on_host, prompt.size(), found);
+  on_device->Reserve(*to_device, 8);
+  on_host->Reserve(*to_host, 8);
+  const std::vector<float> logits = Decode(*on_host, *control, more);
+  EXPECT_TRUE(Decode(*on_device, *to_device, more) == logits);
+  EXPECT_TRUE(Decode(*on_host, *to_host, more) == logits);
+}
+
 // Decode rows have kernels of their own, so it matters which of the wanted rows are decode rows.
 TEST_P(SimtModelTest, WantedRowsBesideOthers) {
   const auto model = MakeModel(HostMemory());
@@ -143,6 +180,14 @@ TEST_P(SimtModelTest, GraphsAreMadeAnewWhereArgumentsMove) {
   EXPECT_EQ(TheMachine().num_graphs, 0u);
   EXPECT_TRUE(DecodeAhead(*on_device, handles, first, 3, WarmSampling())[0] ==
               DecodeByHost(*on_host, *control, 3, 3, WarmSampling()));
+}
+
+// Memory of one session is never readable by the next.
+TEST_P(SimtModelTest, ASequenceReachesNothingOfAnEarlierOne) {
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  const auto used = MakeModel(*device);
+  const auto fresh = MakeModel(*device);
+  ExpectNothingOfEarlierSequences(*used, *fresh, *device);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, SimtModelTest,

@@ -292,6 +292,17 @@ class WeakSymbolsTest(CompiledCheckTest):
         self.assert_fails("weak_symbols", "no object of kernels has")
 
 
+class PythonPackageTest(CheckTest):
+    def test_style_and_types_fail_before_the_package_is_installed(self):
+        for path in ("client/python/pyproject.toml", "client/python/generate_stubs.py",
+                     "client/python/error_details.proto", "proto/longstream/v1/longstream.proto"):
+            self.copy(path)
+        self.write("client/python/longstream/__init__.py",
+                   '"""A package."""\n\nimport os\n\nCOUNT: int = "one"\n')
+        self.assert_fails("python_package", "longstream/__init__.py:3:8: F401")
+        self.assert_fails("python_package", "longstream/__init__.py:5: error: Incompatible types")
+
+
 class TidyTest(CompiledCheckTest):
     def setUp(self):
         super().setUp()

@@ -80,6 +80,12 @@ class PeersTest(unittest.TestCase):
         self.assertRegex(lines[0], "FAIL$")
         self.assertFalse(figures[0]["pass"])
 
+    def test_a_second_peer_of_a_figure(self):
+        _, lines, figures = self.run_main([("prefill attention 16K, cuDNN", lambda torch: 900.0)],
+                                          [("prefill attention 16K", 1000.0)])
+        self.assertEqual(figures[0]["ratio"], 0.9)
+        self.assertNotIn("pass", figures[0])
+
     def test_whatever_a_peer_raises_is_its_own(self):
         status, lines, figures = self.run_main(
             [("RNN prefill 32K", raises(ImportError("No module named 'fla'"))),

@@ -12,6 +12,12 @@ import sys
 
 import source_tree
 
+# The parts of the service that build without gRPC.
+SERVICE_WITHOUT_GRPC = " ".join(
+    f"service/{part}/**" for part in ("chat", "clock", "config", "connections", "engine",
+                                      "host_memory", "jinja", "metrics", "models", "scrapes",
+                                      "sealing", "security", "serving", "sessions", "tokenizer", "wire"))
+
 # Room -> rooms that it may include besides itself. Every folder of shipped code has its own row. A
 # row of the tests also covers the folders below it, and a test may include all shipped code.
 ROOMS = {
@@ -69,6 +75,7 @@ ROOMS = {
     "backends/spec": "kernels/core kernels/ops/*",
     "backends/checkpoint": "backends/api backends/errors kernels/core",
     "backends/caches": "backends/api backends/errors kernels/core",
+    "backends/caches/segments": "backends/api backends/caches backends/errors kernels/core",
     "backends/model/step": "backends/caches backends/errors backends/spec kernels/core kernels/ops"
                            " kernels/ops/*",
     "backends/model/mixers": "backends/caches backends/model/step backends/spec kernels/core"
@@ -85,7 +92,7 @@ ROOMS = {
                                         " backends/errors backends/spec",
     "backends/architectures/hypenet": "backends/architectures/transformer backends/checkpoint"
                                       " backends/errors backends/spec",
-    "backends/runtime": "backends/api backends/caches backends/checkpoint backends/errors"
+    "backends/runtime": "backends/api backends/caches backends/caches/segments backends/checkpoint backends/errors"
                         " backends/model backends/model/step backends/packing backends/spec"
                         " kernels/core kernels/ops kernels/ops/*",
     # A backend may not include another backend.
@@ -95,11 +102,14 @@ ROOMS = {
     "backends/minimal": "backends/api kernels/core kernels/ops",
 
     "service/clock": "",
-    "service/config": "",
+    "service/config": "service/security",
     "service/host_memory": "",
     "service/metrics": "",
+    "service/sealing": "",
+    "service/security": "",
+    "service/security/tenants": "service/clock service/config service/host_memory",
     "service/connections": "service/clock service/metrics",
-    "service/scrapes": "service/clock service/connections service/metrics",
+    "service/scrapes": "service/clock service/connections service/metrics service/security",
     "service/tokenizer": "service/tokenizer/text",
     "service/tokenizer/spec": "",
     "service/tokenizer/text": "service/tokenizer/spec",
@@ -107,6 +117,7 @@ ROOMS = {
     "service/tokenizer/stream": "service/tokenizer service/tokenizer/text",
     "service/tokenizer/files": "service/tokenizer service/tokenizer/models service/tokenizer/spec"
                                " service/tokenizer/text",
+    "service/wire": "service/tokenizer/text",
     "service/jinja/values": "service/tokenizer/text",
     "service/jinja/builtins": "service/jinja/values service/tokenizer/text",
     "service/jinja/syntax": "service/jinja/builtins service/jinja/values service/tokenizer/text",
@@ -114,31 +125,55 @@ ROOMS = {
     "service/chat": "service/host_memory service/jinja service/jinja/* service/tokenizer service/tokenizer/*",
     "service/models": "backends/api kernels/core service/chat service/clock service/config"
                       " service/tokenizer service/tokenizer/files",
-    "service/sessions": "service/chat service/clock service/host_memory service/models",
-    "service/engine/policy": "backends/api service/clock service/config",
+    "service/sessions": "service/chat service/clock service/host_memory service/models"
+                        " service/security/tenants",
+    "service/sessions/store": "service/clock service/sessions",
+    "service/sessions/store/segments": "service/sealing service/sessions service/sessions/store",
+    "service/sessions/store/sqlite": "service/sealing service/sessions service/sessions/store"
+                                     " service/sessions/store/segments",
+    "service/engine/costs": "service/clock",
+    "service/engine/policy": "backends/api service/clock service/config service/engine/costs",
     "service/engine/turn": "backends/api kernels/core service/chat service/clock"
-                           " service/engine/policy service/host_memory service/metrics service/models service/sessions"
+                           " service/engine/costs service/engine/policy service/host_memory service/metrics service/models"
+                           " service/security/tenants service/sessions"
                            " service/tokenizer service/tokenizer/stream",
     "service/engine": "backends/api kernels/core service/clock service/config"
-                      " service/engine/policy service/engine/turn service/metrics service/models"
-                      " service/sessions",
+                      " service/engine/costs service/engine/policy service/engine/turn service/metrics service/models"
+                      " service/security/tenants service/sessions",
+    "service/serving/log": "service/chat service/engine/turn service/models service/sessions"
+                           " service/sessions/store service/tokenizer",
+    "service/serving/caches": "backends/api service/clock service/engine service/engine/costs service/engine/policy"
+                              " service/host_memory service/metrics service/models"
+                              " service/sessions service/sessions/store",
+    "service/serving/file": "service/engine/turn service/host_memory service/models service/serving/log"
+                            " service/sessions service/sessions/store service/tokenizer/text"
+                            " service/wire",
     "service/serving": "kernels/core service/clock service/engine service/engine/turn"
-                       " service/host_memory service/metrics service/models service/sessions",
+                       " service/config service/host_memory service/metrics service/models service/sealing"
+                       " service/security/tenants service/serving/caches service/serving/file"
+                       " service/serving/log service/sessions service/sessions/store",
     "service/interceptors": "service/sessions",
-    "service/server/transport": "service/tokenizer/text",
-    "service/server/standard": "service/server/transport",
+    "service/server/transport": "service/interceptors service/security service/security/tenants"
+                                " service/tokenizer/text"
+                                " service/wire",
+    "service/server/standard": "service/security service/server/transport service/wire",
+    "service/server/transfer": "service/clock service/server/transport service/serving service/sessions"
+                               " service/wire",
     "service/server": "service/chat service/clock service/connections service/engine/turn"
-                      " service/host_memory service/interceptors service/jinja/values service/models"
-                      " service/server/standard service/server/transport service/serving"
+                      " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
+                      " service/security service/security/tenants service/server/standard service/server/transfer service/server/transport service/serving"
                       " service/sessions"
-                      " service/tokenizer service/tokenizer/stream service/tokenizer/text",
-    # This row is for main.cc and the files beside it.
-    "service": "kernels/core service/clock service/config service/connections service/metrics"
-               " service/models service/scrapes service/server service/serving",
+                      " service/tokenizer service/tokenizer/stream service/tokenizer/text"
+                      " service/wire",
+    "service/program": "kernels/core service/clock service/config service/connections"
+                       " service/metrics service/models service/scrapes service/sealing service/security service/server"
+                       " service/server/transfer service/serving service/sessions/store service/sessions/store/sqlite",
 
-    "client": "",
+    "client": "service/security",
     "client/commands": "client",
     "client/eval": "client client/commands",
+    "client/token": "client client/commands service/security",
+    "client/store": "client client/commands service/sealing service/sessions/store service/sessions/store/sqlite",
 
     "tests": "",
     # These tests build without gRPC.
@@ -146,6 +181,9 @@ ROOMS = {
     "tests/backends": "backends/** kernels/** tests tests/**",
     "tests/conformance": "backends/** kernels/** tests tests/**",
     "tests/bench": "backends/** kernels/** tests tests/**",
+    "tests/bench/batching": "service/** tests tests/**",
+    "tests/bench/store": "service/** tests tests/**",
+    "tests/bench/tenants": "kernels/** service/** tests tests/**",
     "tests/gpu": "kernels/** tests tests/**",
     # The headers in harness/include replace the CUDA headers.
     "tests/simt": "backends/** kernels/** tests tests/**",
@@ -154,8 +192,11 @@ ROOMS = {
     "tests/tools": "",
     "tests/tsan": "",
     "tests/processes": "client service/** tests tests/**",
-    "tests/service": "backends/** kernels/** service/** tests tests/**",
+    # These build without gRPC too, except tests/service/server.
+    "tests/service": f"backends/** kernels/** {SERVICE_WITHOUT_GRPC} tests tests/**",
+    "tests/service/server": "backends/** kernels/** service/** tests tests/**",
     "tests/client": "client client/** service/** tests tests/**",
+    "tests/faults": "client tests tests/**",
     "tests/e2e": "backends/** client client/** kernels/** service/** tests tests/**",
     # This program uses the library of a peer, and is built separately.
     "tools/bench/llama_cpp": "",
@@ -173,23 +214,31 @@ GUARDED = {
 # Pattern of a room -> the guarded libraries that it may include; all matching patterns count.
 LIBRARIES = {
     "kernels/cuda/**": "cuda",
-    "service": "absl grpc prometheus protobuf",
     "service/**": "absl",
+    "service/program": "absl grpc prometheus protobuf",
     "service/metrics": "prometheus",
     "service/interceptors": "grpc",
     "service/scrapes": "prometheus",
     "service/server/**": "grpc protobuf",
+    "service/serving/file": "protobuf",  # a session's file has protobuf messages
+    "service/serving/log": "protobuf",  # the store's rows hold protobuf messages
+    "service/wire": "protobuf",
     "service/tokenizer/files": "protobuf",  # SentencePiece's files are protobuf messages
     "client": "absl grpc protobuf",
     "client/**": "absl grpc protobuf",
     "tests/bench": "cuda",
+    "tests/bench/batching": "absl prometheus",
+    "tests/bench/store": "absl",
+    "tests/bench/tenants": "absl prometheus",
     "tests/gpu": "cuda",
     "tests/simt": "cuda",
     "tests/simt/plugins": "absl grpc protobuf",
     "tests/tsan": "absl",
     "tests/processes": "absl grpc protobuf",
-    "tests/service": "absl grpc prometheus protobuf",
+    "tests/service": "absl prometheus protobuf",
+    "tests/service/server": "absl grpc prometheus protobuf",
     "tests/client": "absl grpc protobuf",
+    "tests/faults": "grpc",
     "tests/e2e": "absl grpc prometheus protobuf",
 }
 

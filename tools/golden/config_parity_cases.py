@@ -19,6 +19,7 @@ from transformers.modeling_rope_utils import (
 FULL, LOCAL = "full_attention", "sliding_attention"
 POSITIONS = 256  # max_position_embeddings
 ABSENT = "<absent>"
+RELEASES = ["4.40.0", "4.57.1", "5.0.0"]
 
 # Values of the small configs. A class that declares one of these keys gets the value. They are
 # chosen so that each key changes the logits.
@@ -284,8 +285,17 @@ def rope_cases(family):
                 yield Case(f"{key} beside {name}", value, base | keys | {key: value})
 
 
+def release_cases(family):
+    """Files of other releases without the base of RoPE: transformers 5 takes its own default."""
+    if "rope_parameters" in declared(family):
+        for release in RELEASES:
+            config = base_config(family) | {"transformers_version": release}
+            yield Case("rope_theta", f"absent in a file of transformers {release}", config)
+
+
 def cases_of(family, families):
     yield Case("small config", "as it is", base_config(family))
+    yield from release_cases(family)
     yield from field_cases(family)
     yield from foreign_cases(family, families)
     yield from rope_cases(family)

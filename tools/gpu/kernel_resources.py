@@ -26,16 +26,16 @@ REGISTERS, THREADS, BLOCKS, SHARED_BYTES, RESERVED_BYTES = 65536, 2048, 32, 228 
 # (name, pattern of the kernel's name, threads of a block, bytes of shared memory) of launches for
 # heads of 128 and one token of 5120 inputs.
 LAUNCHES = [
-    ("GEMV bf16", r"GemvMmaKernel<\(DType\)2, 1, 1, RowsToPrepare", 256, 15360),
-    ("GEMV bf16, gate and up", r"GemvMmaKernel<\(DType\)2, 2, 1, RowsToPrepare", 256, 20480),
+    ("GEMV bf16", r"GemvRingKernel<1, 1, RowsToPrepare", 256, 138240),
+    ("GEMV bf16, gate and up", r"GemvRingKernel<2, 1, RowsToPrepare", 256, 138240),
     ("GEMV int8", r"GemvMmaKernel<\(DType\)3, 1, 1, RowsToPrepare", 256, 10880),
     ("GEMV int4", r"GemvMmaKernel<\(DType\)4, 1, 1, RowsToPrepare", 256, 10880),
-    ("GEMV bf16, prepared rows", r"GemvMmaKernel<\(DType\)2, 1, 1, RowsInMemory", 256, 5120),
+    ("GEMV bf16, prepared rows", r"GemvRingKernel<1, 1, RowsInMemory", 256, 128000),
     ("rows for a GEMV, bf16", r"PrepareRowsKernel<BF16>", 256, 64),
     ("decode attention, bf16", r"DecodeKernel<TileShape<BF16, 128, true>", 128, 75008),
     ("prefill attention, bf16, wgmma", r"PrefillKernel<WgmmaShape<128>", 256, 163840),
     ("prefill attention, bf16, mma.sync", r"PrefillKernel<TileShape<BF16, 128, false>", 128, 105472),
-    ("recurrence, decode", r"[^:]DecodeKernel<2, false>", 256, 2816),
+    ("recurrence, decode", r"[^:]DecodeKernel<32, false, true>", 256, 4864),
     ("recurrence, prefill scores", r"ScoreKernel<false>", 256, 34816),
     ("recurrence, prefill scores with gates", r"ScoreKernel<true>", 256, 71424),
     ("recurrence, prefill states", r"StateKernel<StateShape<2, true>", 256, 87812),

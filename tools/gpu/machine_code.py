@@ -26,6 +26,8 @@ from kernel_resources import demangled
 STACKS = [
     (r"PrefillKernel<TileShape<BF16, 128, false>", 64),
     (r"GemvMmaKernel<\(DType\)[34], 2, 4,", 80),
+    (r"[^:]DecodeKernel<32, false, true>", 64),
+    (r"[^:]DecodeKernel<8, true, true>", 64),  # compute capability 8.0
     (r"RopeTableKernel", 40),  # CUDA's sine keeps the digits of a large angle on the stack
 ]
 
@@ -40,6 +42,12 @@ MEMORY = range(0x180, 0x1C0)
 # Memory instructions that do not access global memory: LDC, LDL, LDS, STL, STS, SHFL, ATOMS; and
 # CCTL, which prefetches.
 NOT_GLOBAL = {0x182, 0x183, 0x184, 0x187, 0x188, 0x189, 0x18C, 0x18D, 0x18F}
+
+# The instructions of copies from global to shared memory (LDGSTS, and LDGDEPBAR, which ends a group
+# of copies), and the kernels that may execute them before they wait, because they copy weights,
+# which no step writes.
+COPIES = {0x1AE, 0x1AF}
+COPIES_WEIGHTS = ("GemvRingKernel<", "BlockProductKernel<")
 
 # The opcode of a warpgroup's product, the opcode of the instruction that orders products, and the
 # bit of that instruction that makes it wait.
@@ -101,7 +109,7 @@ def target(at, low, high):
     return at + 1 + (offset - (offset >> 55 << 56)) // 4
 
 
-def overlap_problem(code):
+def overlap_problem(name, code):
     """The first problem that a thread may reach before it has waited for earlier kernels, or "" if
     there is none."""
     words = memoryview(code).cast("Q")
@@ -130,6 +138,8 @@ def overlap_problem(code):
             goes_on = not always
         elif opcode in CONTROL and opcode not in GOES_ON:
             problems.append((at, f"jumps by instruction {low & 0xFFF:#x}, which is not known here"))
+        elif opcode in COPIES and any(kernel in name for kernel in COPIES_WEIGHTS):
+            pass
         elif opcode in MEMORY and opcode not in NOT_GLOBAL:
             problems.append((at, f"accesses memory by instruction {low & 0xFFF:#x}"))
         if goes_on:
@@ -172,7 +182,7 @@ def main():
         for name, (capability, _, code, stack) in zip(names, found):
             problems = [stack_problem(name, stack)]
             if capability == 90:
-                problems += [overlap_problem(code), product_problem(code), trap_problem(code)]
+                problems += [overlap_problem(name, code), product_problem(code), trap_problem(code)]
             for problem in filter(None, problems):
                 failed = True
                 print(f"{path}: {name} (sm_{capability}): {problem}")

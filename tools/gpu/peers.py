@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures the tasks of gpu_bench with other programs on the same GPU: PyTorch's flash attention, a
-whole step of transformers with a static cache and torch.compile, and the prefill of
+"""Measures the tasks of gpu_bench with other programs on the same GPU: PyTorch's flash attention and
+its cuDNN attention, a whole step of transformers with a static cache and torch.compile, and the prefill of
 flash-linear-attention with fixed decays and with gates.
 
 The script prints a table and writes JSON in the format of gpu_bench. If gpu_bench's figures are
@@ -52,19 +52,19 @@ def median_microseconds(torch, run, count):
     return times[count // 2]
 
 
-def flash_attention(torch):
-    """The context in which scaled_dot_product_attention only uses its flash kernel."""
+def only_backend(name):
+    """The context in which scaled_dot_product_attention only uses one backend."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    return sdpa_kernel(SDPBackend.FLASH_ATTENTION)
+    return sdpa_kernel(getattr(SDPBackend, name))
 
 
-def prefill_attention(torch, tokens):
+def prefill_attention(torch, tokens, backend="FLASH_ATTENTION"):
     """Causal attention of a whole prompt."""
     attend = torch.nn.functional.scaled_dot_product_attention
     make = lambda heads: torch.randn(1, heads, tokens, DIM, device="cuda", dtype=torch.bfloat16)
     q, k, v = make(HEADS), make(KV_HEADS), make(KV_HEADS)
-    with flash_attention(torch):
+    with only_backend(backend):
         run = lambda i: attend(q, k, v, is_causal=True, enable_gqa=True)
         return median_microseconds(torch, run, 5)
 
@@ -77,7 +77,7 @@ def decode_attention(torch, context, sequences):
         sequences, heads, rows, DIM, device="cuda", dtype=torch.bfloat16)
     q = make(HEADS, 1)
     layers = [(make(KV_HEADS, context), make(KV_HEADS, context)) for _ in range(2)]
-    with flash_attention(torch):
+    with only_backend("FLASH_ATTENTION"):
         run = lambda i: attend(q, *layers[i % 2], enable_gqa=True)
         return median_microseconds(torch, run, 30)
 
@@ -170,6 +170,9 @@ def measurements():
     rows = [(f"prefill attention {tokens // 1024}K",
              lambda torch, tokens=tokens: prefill_attention(torch, tokens))
             for tokens in (16384, 32768)]
+    rows += [(f"prefill attention {tokens // 1024}K, cuDNN",
+              lambda torch, tokens=tokens: prefill_attention(torch, tokens, "CUDNN_ATTENTION"))
+             for tokens in (16384, 32768)]
     rows += [("decode attention 1 x 256K", lambda torch: decode_attention(torch, 262144, 1)),
              ("decode attention 16 x 16K", lambda torch: decode_attention(torch, 16384, 16)),
              ("RNN prefill 32K", lambda torch: chunked_prefill(torch, 32768)),
@@ -196,8 +199,8 @@ def measure(torch, name, function):
 
 def compare(figure, ours):
     """Adds the ratio peer / ours if both figures exist, the target of the ratio, and whether the
-    ratio reaches it."""
-    mine = ours.get(figure["name"])
+    ratio reaches it. The part of a peer's name after a comma is not in the name of our figure."""
+    mine = ours.get(figure["name"].split(",")[0])
     least = LEAST_RATIO.get(figure["name"])
     if least is not None:
         figure["least"] = least

@@ -2,6 +2,7 @@
 #include "backends/architectures/transformer/rope_config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <optional>
 #include <sstream>
@@ -19,6 +20,17 @@ constexpr double kMaxFactor = 1e9;
 constexpr const char* kKinds = "default, linear, dynamic, ntk, yarn, llama3 or longrope";
 
 constexpr const char* kPartial = "partial_rotary_factor";
+
+// The major release of transformers that wrote the config, if the config names one.
+std::optional<int> MajorRelease(const Config& config) {
+  if (!config.IsString("transformers_version")) return std::nullopt;
+  const std::string release = config.String("transformers_version");
+  int major = 0;
+  const char* const end = release.data() + release.size();
+  const auto [rest, error] = std::from_chars(release.data(), end, major);
+  const bool is_release = error == std::errc() && major >= 0 && (rest == end || *rest == '.');
+  return is_release ? std::optional<int>(major) : std::nullopt;
+}
 
 // The keys that the config states beside the dictionary. theta and partial count if the dictionary
 // does not have them; original_length counts even if it does.
@@ -66,14 +78,14 @@ class RopeReader {
       rope_.Invalid("rope_theta", "= " + rope_.Found("rope_theta") +
                                       " disagrees with rope_theta = " + top_.found_theta);
     }
-    if (!theta && !top_.theta) WarnOfDefaultTheta();
     const auto rotated = static_cast<int32_t>(shape_.head_dim * Partial(kind));
     if (rotated < 2 || rotated % 2 != 0) {
       rope_.Unsupported(kPartial, "must rotate an even number of each head's " +
                                       std::to_string(shape_.head_dim) + " elements, found " +
                                       std::to_string(rotated));
     }
-    return {theta.value_or(top_.theta.value_or(defaults_.theta)), rotated};
+    if (theta || top_.theta) return {theta ? *theta : *top_.theta, rotated};
+    return {DefaultTheta(), rotated};
   }
 
   // The part of each head that rotates.
@@ -98,22 +110,24 @@ class RopeReader {
     return partial;
   }
 
-  // Releases of transformers give different bases to some families if the config states none.
-  void WarnOfDefaultTheta() const {
+  // The base if the config states none.
+  double DefaultTheta() const {
     const Config& config = top_.config;
-    if (defaults_.theta_before_5 == 0.0) return;
-    const bool is_stated = config.IsString("transformers_version");
-    const std::string release = is_stated ? config.String("transformers_version") : "";
-    const size_t major_digits = release.find_first_not_of("0123456789");
-    const bool before_5 =
-        release.empty() || major_digits == 0 || (major_digits == 1 && release[0] < '5');
-    if (!before_5) return;
+    if (defaults_.theta_before_5 == 0.0) return defaults_.theta;
+    const std::optional<int> release = MajorRelease(config);
+    if (release && *release >= 5) return defaults_.theta;
     std::ostringstream problem;
-    problem << "is absent and counts as " << defaults_.theta
-            << ", as in transformers from release 5 on; earlier releases take "
-            << defaults_.theta_before_5;
-    if (is_stated) problem << "; the file names release " << config.Found("transformers_version");
+    if (!release) {
+      problem << "is absent and counts as " << defaults_.theta
+              << ", as in transformers from release 5 on; earlier releases take "
+              << defaults_.theta_before_5;
+    } else {
+      problem << "is absent and counts as " << defaults_.theta_before_5
+              << ", because the file names release " << config.Found("transformers_version")
+              << " of transformers; from release 5 on it is " << defaults_.theta;
+    }
     config.Warn("rope_theta", problem.str());
+    return release ? defaults_.theta_before_5 : defaults_.theta;
   }
 
   RopeSpec Scaled(const std::string& kind, const RopeBase& base) {
@@ -358,6 +372,11 @@ class LayersReader {
     const RopeDefaults& defaults = shape_.defaults;
     RopeShape of_windows = shape_;
     of_windows.defaults.theta = defaults.window_theta;
+    // Before release 5 the base of full attention was that of windows, too.
+    const bool is_early = MajorRelease(config_).value_or(5) < 5 && !top.theta && !found.parameters;
+    if (is_early && defaults.theta_before_5 != 0.0) {
+      of_windows.defaults.theta = defaults.theta_before_5;
+    }
     of_windows.defaults.theta_before_5 = 0.0;
     TopKeys beside_windows = {.config = config_};
     if (!defaults.window_theta_key.empty()) {

@@ -21,7 +21,8 @@ enum class RopeDictionary {
 // How a family's class reads the keys of RoPE, and the values that it gives to absent keys.
 struct RopeDefaults {
   double theta = 10000.0;
-  double theta_before_5 = 0.0;  // of transformers before release 5; 0: the same
+  // Of a config that names a release of transformers before 5; 0: the same.
+  double theta_before_5 = 0.0;
   double partial_rotary_factor = 1.0;
   // Whether the class reads partial_rotary_factor if the kind is default. If not, the key is
   // unknown, and other kinds must rotate whole heads.

@@ -31,6 +31,9 @@ StepBuffers::StepBuffers(const StepSizes& sizes, int64_t max_rows, DType ring_ty
   size_t size = 0;
   for (const Part& part : parts) size += padded(part.bytes);
   memory_ = DeviceMemory(device, size, "activations");
+  // A task of a product writes some columns of all rows, and each row is in another small page. On
+  // a virtual machine a TLB miss costs more than the write.
+  memory_.SetPieceBytes(size);
   size_t offset = 0;
   for (const Part& part : parts) {
     *part.begin = memory_.data() + offset;

@@ -11,9 +11,9 @@ namespace {
 
 // The number of positions of a prefill tile: a power of two that divides kKeyBlock. Tiles are cut
 // at absolute multiples of this number, so all rows of a tile end in the same block of keys.
-int64_t TilePositions(int64_t group_heads) {
+int64_t TilePositions(int64_t group_heads, int64_t rows) {
   int64_t positions = kKeyBlock;
-  while (positions * group_heads > kTileRows) positions /= 2;
+  while (positions * group_heads > rows) positions /= 2;
   return positions;
 }
 
@@ -36,7 +36,8 @@ class Tasks {
         num_groups_(attention.keys.num_heads * groups_per_kv_head_ * slices_),
         num_out_heads_(attention.num_heads * slices_),
         tile_positions_(
-            TilePositions(heads_per_kv_head_ < kMaxGroup ? heads_per_kv_head_ : kMaxGroup)),
+            TilePositions(heads_per_kv_head_ < kMaxGroup ? heads_per_kv_head_ : kMaxGroup,
+                          RowsOfTile(attention))),
         max_splits_(attention.split ? AttentionSplits(attention.max_position) : 1),
         partials_(reinterpret_cast<float*>(stream.workspace)) {
     for (int32_t s = 0; s < attention.batch.num_sequences; ++s) {

@@ -21,6 +21,7 @@
 #include "kernels/core/matrix.h"
 #include "kernels/core/stream.h"
 #include "kernels/cpu/attention/head_rows.h"
+#include "kernels/cpu/simd/amx_tiles.h"
 #include "kernels/cpu/simd/row_vectors.h"
 #include "kernels/ops/attention/attention.h"
 
@@ -30,6 +31,9 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 // cache, together with the sums of a tile.
 inline constexpr int64_t kKeyBlock = 64;
 inline constexpr int64_t kTileRows = 64;
+// The rows of a tile over bf16 keys and values, if the matrix unit computes it. It then reads keys
+// and values half as often.
+inline constexpr int64_t kUnitTileRows = 128;
 // The most query heads of a group. A tile of 64 rows then covers at least 4 positions.
 inline constexpr int64_t kMaxGroup = 16;
 // A window of this size means that there is no window. The sum of it and a position does not
@@ -92,6 +96,11 @@ LONGSTREAM_INLINE bool TypesServed(const Attention& attention) {
   return type == DType::kI8 && attention.keys.type == DType::kBF16;
 }
 
+// The most pairs (position, query head) of a tile of prefill rows.
+LONGSTREAM_INLINE int64_t RowsOfTile(const Attention& attention) {
+  return kHasTiles && attention.values.type == DType::kBF16 ? kUnitTileRows : kTileRows;
+}
+
 // At most kMaxGroup query heads that share a K/V head, with one slice of its values. All heads of a
 // group are computed in one pass over keys and values.
 struct HeadGroup {
@@ -124,8 +133,8 @@ void AttendDecode(const Attention& attention, const SequenceRows& sequence, cons
                   const PartialRows* partials);
 
 // Attention of the rows of one sequence at the positions [begin, end); the result goes to `out`.
-// REQUIRES: (end - begin) * group.num_heads <= kTileRows, and all positions are in one block of
-// keys.
+// REQUIRES: (end - begin) * group.num_heads <= RowsOfTile(attention), and all positions are in one
+// block of keys.
 void AttendPrefill(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
                    int64_t begin, int64_t end);
 

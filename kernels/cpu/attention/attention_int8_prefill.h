@@ -18,7 +18,7 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 
 #if defined(__AVX512VNNI__)
 
-class Int8Blocks {
+class Int8Blocks : public BlockSizes {
  public:
   // The integers of queries plus 32768, which makes them unsigned. `high` and `low` hold their
   // bytes: [ceil(D / 4), stride], with the bytes of four d together.
@@ -51,7 +51,7 @@ class Int8Blocks {
     });
   }
 
-  LONGSTREAM_INLINE void LoadScales(const HeadRows& values, int64_t begin, int64_t end) {
+  LONGSTREAM_INLINE void LoadValues(const HeadRows& values, int64_t begin, int64_t end) {
     LoadInt8Scales(values, begin, end, scales_);
   }
 
@@ -113,7 +113,7 @@ struct BlocksFor<int8_t> {
 
 #else
 
-class WordsBlocks {
+class WordsBlocks : public BlockSizes {
  public:
   struct Queries {  // the numbers of two d together, the even d in the lower half
     alignas(64) int32_t pairs[kMaxHeadDim / 2 * kTileRows];  // [ceil(D / 2), stride]
@@ -140,7 +140,7 @@ class WordsBlocks {
     ScoreRows(queries, end - begin, scores);
   }
 
-  LONGSTREAM_INLINE void LoadScales(const HeadRows& values, int64_t begin, int64_t end) {
+  LONGSTREAM_INLINE void LoadValues(const HeadRows& values, int64_t begin, int64_t end) {
     LoadInt8Scales(values, begin, end, scales_);
   }
 

@@ -3,14 +3,16 @@
 //   F32Blocks   computes in f32, and converts keys and values to f32
 //   PairBlocks  uses the bf16 dot product, if the processor has it, over bf16 keys and values. The
 //               instruction computes two products in each lane
+//   TileBlocks  uses the matrix unit, if the processor has it, over bf16 keys and values
+//               (attention_prefill_tiles.h)
 //
 // PairBlocks reads keys in place. It splits each number of a query into two bf16 numbers, which
 // together keep 17 bits. It rounds weights to bf16, as decode rows do (ops/attention/attention.h).
 // A sum over d or over keys runs in pairs (2 i, 2 i + 1). Keys pair up by absolute position; a
 // missing key counts as zeros.
 //
-// Both classes keep scores and weights transposed: keys go down, rows go across. Score<T> and
-// Weigh<T> read keys and values of type T; int8_t means int8 pages.
+// All classes keep scores transposed: keys go down, rows go across. Score<T> and Weigh<T> read keys
+// and values of type T; int8_t means int8 pages.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_PREFILL_BLOCKS_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_PREFILL_BLOCKS_H_
 
@@ -18,23 +20,15 @@
 #include <type_traits>
 
 #include "kernels/cpu/attention/attention_core.h"
+#include "kernels/cpu/attention/attention_prefill_tiles.h"
+#include "kernels/cpu/attention/tile_shape.h"
 #include "kernels/cpu/gemm/tile_gemm.h"
 #include "kernels/cpu/simd/int8_rows.h"
 #include "kernels/cpu/simd/row_vectors.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-struct TileShape {
-  int64_t dim = 0;     // D
-  int64_t rows = 0;    // <= kTileRows
-  int64_t stride = 0;  // rows, rounded up to whole vectors
-  float scale = 1.0f;  // the factor of the scores
-
-  // The number of floats in a row of sums: D, rounded up to whole vectors.
-  int64_t padded_dim() const { return (dim + kLanes - 1) / kLanes * kLanes; }
-};
-
-class F32Blocks {
+class F32Blocks : public BlockSizes {
  public:
   struct Queries {
     alignas(64) float data[kMaxHeadDim * kTileRows];  // [D, stride], times scale
@@ -72,8 +66,8 @@ class F32Blocks {
     Multiply(product);
   }
 
-  // Loads the scales of the values that the next Weights and Weigh use.
-  LONGSTREAM_INLINE void LoadScales(const HeadRows& /*values*/, int64_t /*begin*/,
+  // Announces the values of a block, before the scores of the block are computed.
+  LONGSTREAM_INLINE void LoadValues(const HeadRows& /*values*/, int64_t /*begin*/,
                                     int64_t /*end*/) const {}
 
   // Turns scores into weights e^(score - max), for the rows r ... r + 15 and the keys [begin, end).
@@ -134,9 +128,9 @@ class F32Blocks {
   alignas(64) float gathered_[kKeyBlock * kMaxHeadDim];  // [keys, D]
 };
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && !defined(LONGSTREAM_TILES)
 
-class PairBlocks {
+class PairBlocks : public BlockSizes {
  public:
   struct Queries {  // times scale, split into two bf16 numbers: high + low
     alignas(64) BF16Pair high[kMaxHeadDim / 2 * kTileRows];  // [ceil(D / 2), stride]
@@ -193,7 +187,7 @@ class PairBlocks {
     });
   }
 
-  LONGSTREAM_INLINE void LoadScales(const HeadRows& /*values*/, int64_t /*begin*/,
+  LONGSTREAM_INLINE void LoadValues(const HeadRows& /*values*/, int64_t /*begin*/,
                                     int64_t /*end*/) const {}
 
   LONGSTREAM_INLINE F32x16 Weights(const float* scores, int64_t begin, int64_t end, int64_t r,
@@ -304,7 +298,12 @@ template <typename T>
 struct BlocksFor {
   using Type = F32Blocks;
 };
-#if defined(__AVX512BF16__)
+#if defined(LONGSTREAM_TILES)
+template <>
+struct BlocksFor<BF16> {
+  using Type = TileBlocks;
+};
+#elif defined(__AVX512BF16__)
 template <>
 struct BlocksFor<BF16> {
   using Type = PairBlocks;

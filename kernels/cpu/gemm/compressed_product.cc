@@ -12,14 +12,16 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cpu/gemm/compressed_steps.h"
 #include "kernels/cpu/gemm/panel_tile.h"
 #include "kernels/cpu/gemm/prefetch.h"
+#include "kernels/cpu/simd/amx_tiles.h"
 #include "kernels/cpu/simd/equal_parts.h"
 #include "kernels/cpu/simd/simd.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-#if defined(__AVX2__)
+#if defined(__AVX2__) && !defined(LONGSTREAM_TILES)
 
 namespace {
 
@@ -33,34 +35,6 @@ constexpr int64_t kBlockSteps = 1024;
 static_assert(kPanelTileVectors * kLanes == kColumnOutputs);
 
 using Input = PanelFormat<BF16>::Activation;
-
-// Some compressed steps of a panel: an even number of steps, from an even one on.
-struct CompressedSteps {
-  StepReader reader;
-  const std::byte* from;  // the first column
-  Patches patches;        // the patches of these and later steps
-  int64_t first;
-  int64_t count;
-};
-
-LONGSTREAM_INLINE CompressedSteps StepsOf(const PanelView& panel) {
-  return {StepReader(panel), panel.steps(), panel.patches(), 0, panel.num_steps()};
-}
-
-// Calls two(step, lay) for every two of `count` steps. `lay` is a true_type if one of the two steps
-// has patches. So the inner loop over steps without patches has no branch.
-template <typename NextPatched, typename Two>
-LONGSTREAM_INLINE void ForTwoSteps(int64_t first, int64_t count, const NextPatched& next_patched,
-                                   const Two& two) {
-  const int64_t end = first + count;
-  for (int64_t step = first; step < end; step += 2) {
-    for (const int64_t until = std::min(end, next_patched() / 2 * 2); step < until; step += 2) {
-      two(step, std::false_type{});
-    }
-    if (step == end) return;
-    two(step, std::true_type{});
-  }
-}
 
 // Computes a tile with a column of compressed steps. With kKeep it also writes the column's decoded
 // numbers to `plain`, in the layout of plain steps. Returns the patches of the steps after these.

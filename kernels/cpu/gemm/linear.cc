@@ -36,13 +36,15 @@ void Linear(Stream& stream, const LinearArgs& args) {
   if (!stream.ok()) return;
   const bool gated = args.up.n > 0;
   const F32x16 scale = Broadcast(args.scale);
-  ForEachOutputBlock(stream.executor, to.rows, weight.n, [&](const OutputBlock& block) {
+  ForEachOutputBlock(stream.executor, to.rows, weight, [&](const OutputBlock& block) {
     alignas(64) float sums[kBlockSums];
     alignas(64) float up_sums[kBlockSums];
     PreparedOut out(args.out);
     if (AsksForOutputs(block)) {
       for (int64_t r = block.first_row; r < block.first_row + block.num_rows; ++r) {
-        out.AskFor(r, block.first_panel * kPanelOutputs);
+        for (int64_t p = 0; p < block.num_panels; ++p) {
+          out.AskFor(r, (block.first_panel + p) * kPanelOutputs);
+        }
       }
     }
     PanelProduct(h, weight, block, sums);

@@ -1,6 +1,7 @@
 // Register-blocked products with packed panels.
 #include "kernels/cpu/gemm/panel_product.h"
 
+#include "kernels/cpu/gemm/amx_product.h"
 #include "kernels/cpu/gemm/compressed_product.h"
 #include "kernels/cpu/gemm/panel_tile.h"
 #include "kernels/cpu/gemm/prefetch.h"
@@ -83,7 +84,9 @@ void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const Outpu
     case DType::kF16:
       return Product<F16>(h, weight, block, sums);
     case DType::kBF16:
-      if constexpr (kCompressesBF16) {
+      if constexpr (kHasTiles) {
+        return AmxProduct(h, weight, block, sums);
+      } else if constexpr (kCompressesBF16) {
         return CompressedProduct(h, weight, block, sums);
       } else {
         return Product<BF16>(h, weight, block, sums);

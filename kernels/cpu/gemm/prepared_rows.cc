@@ -68,7 +68,7 @@ void PrepareRow(const RowInputs& in, DType weight_type, int64_t k, T* h) {
     const F32x16 value = PreparedVector(in, i, access);
     access.Write(weight_type == DType::kBF16 ? RoundedInput(value) : value, h + i);
   });
-  if (k % 2 != 0) h[k] = T{};
+  if (weight_type == DType::kBF16) PadRow(k, h);
 }
 
 void PrepareRow(const RowInputs& in, DType, int64_t k, RowGroup* h) {

@@ -9,14 +9,15 @@
 #include "kernels/core/matrix.h"
 #include "kernels/core/quantise.h"
 #include "kernels/core/stream.h"
+#include "kernels/cpu/simd/amx_tiles.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/ops/gemm/linear.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// The type of rows for a bf16 weight. If the processor has a bf16 dot product, it is bf16, else it
-// is f32, with numbers that are rounded to bf16. Rows for f32 and f16 weights are f32.
-#if defined(__AVX512BF16__)
+// The type of rows for a bf16 weight. If the set has a bf16 dot product or tiles, it is bf16, else
+// it is f32, with numbers that are rounded to bf16. Rows for f32 and f16 weights are f32.
+#if defined(__AVX512BF16__) || defined(LONGSTREAM_TILES)
 using BF16Activation = BF16;
 #else
 using BF16Activation = float;
@@ -29,8 +30,8 @@ struct RowGroup {
   int32_t sum;  // the sum of the values
 };
 
-// Prepared rows. An element is a RowGroup if the weight is int8 or int4. If the weight is bf16 and
-// k is odd, a zero follows the last number of a row.
+// Prepared rows. An element is a RowGroup if the weight is int8 or int4. If the weight is bf16,
+// zeros follow the last number of a row (PadRow).
 struct PreparedRows {
   const void* data = nullptr;
   int64_t stride = 0;  // in elements
@@ -66,6 +67,15 @@ LONGSTREAM_INLINE int64_t PreparedStride(DType weight_type, int64_t k) {
   return (as_bf16 ? lines | 1 : lines) * kLine;
 }
 
+// Writes the zeros that follow the last number of a row of k inputs for a bf16 weight. A dot
+// product takes pairs of inputs. A tile takes 32 of them, which are a cache line; so the zeros go
+// on to the end of the line.
+template <typename T>
+LONGSTREAM_INLINE void PadRow(int64_t k, T* h) {
+  constexpr int64_t kMultiple = kHasTiles ? kLineBytes / static_cast<int64_t>(sizeof(BF16)) : 2;
+  for (int64_t i = k; i % kMultiple != 0; ++i) h[i] = T{};
+}
+
 // Writes the output of `linear`. It is f32 or, if there is a reader, it has the bits that
 // PrepareRows would give the rows for it. So nobody writes the rows as f32 and reads them again to
 // prepare them. Each task has a PreparedOut of its own. Two tasks must not write columns of one
@@ -83,7 +93,7 @@ class PreparedOut {
     if (type_ == DType::kBF16) {
       BF16Activation* h = static_cast<BF16Activation*>(out_.data) + row * stride_;
       PutVector(RoundedInput(value), h + c, count);
-      if (count % 2 != 0) h[out_.cols] = BF16Activation{};
+      if (c + count == out_.cols) PadRow(out_.cols, h);
     } else if (IsQuantised(type_)) {
       PutPart(row, c, value, count);
     } else {

@@ -9,17 +9,13 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// The columns of a state that one task computes. They are 1 KiB of each row, which is a long enough
-// run of memory.
-constexpr int64_t kSliceColumns = 256;
-
 class Recurrence {
  public:
   Recurrence(Stream& stream, const LinearRecurrenceArgs& args)
       : args_(args),
         cache_(args.cache),
-        num_slices_((cache_.value_dim + kSliceColumns - 1) / kSliceColumns) {
-    // The workspace holds decayed queries [T, H, Dk], log-gates [T, H, Dk] and scores [T, H, grid].
+        num_slices_((cache_.value_dim + kMaxSliceColumns - 1) / kMaxSliceColumns) {
+    // The workspace holds decayed queries [H, T, Dk], log-gates [T, H, Dk] and scores [H, T, grid].
     const int64_t rows = int64_t{args.batch.num_rows} * cache_.num_heads;
     decayed_queries_ = reinterpret_cast<float*>(stream.workspace);
     log_gates_ = decayed_queries_ + rows * cache_.key_dim;
@@ -97,6 +93,7 @@ class Recurrence {
     block.scale = args_.scale;
     block.begin = begin - line;
     block.end = end - line;
+    block.is_decode = sequence.is_decode != 0;
     block.queries = args_.q.f32_row(row) + head * cache_.key_dim;
     block.query_stride = args_.q.stride;
     block.keys = Rows(cache_.keys, sequence, args_.k.f32_row(row) + kv_head * cache_.key_dim,
@@ -104,12 +101,14 @@ class Recurrence {
     block.values =
         Rows(cache_.values, sequence, args_.v.f32_row(row) + kv_head * cache_.value_dim,
              args_.v.stride, block.begin, cache_.num_kv_heads, kv_head, cache_.value_dim);
-    const int64_t workspace_row = row * cache_.num_heads + head;
+    block.step_log_gates = log_gates_ + (row * cache_.num_heads + head) * cache_.key_dim;
+    block.log_gate_stride = int64_t{cache_.num_heads} * cache_.key_dim;
+    // A task that computes all columns needs only the queries and scores of its present block. The
+    // blocks of the sequence use the same memory, one after the other, so that it stays in cache.
+    const int64_t workspace_row =
+        head * args_.batch.num_rows + (num_slices_ == 1 ? sequence.first_row : row);
     block.decayed_queries = decayed_queries_ + workspace_row * cache_.key_dim;
-    block.step_log_gates = log_gates_ + workspace_row * cache_.key_dim;
-    block.key_stride = int64_t{cache_.num_heads} * cache_.key_dim;
     block.scores = scores_ + workspace_row * cache_.grid;
-    block.score_stride = int64_t{cache_.num_heads} * cache_.grid;
     block.gated = args_.log_decay == nullptr;
     if (!block.gated) {
       block.log_decay = args_.log_decay[head];
@@ -117,16 +116,16 @@ class Recurrence {
     }
     block.gates = args_.gate.f32_row(row) + head * cache_.key_dim;
     block.gate_stride = args_.gate.stride;
-    block.log_gates = Rows(cache_.gates, sequence, block.step_log_gates, block.key_stride,
+    block.log_gates = Rows(cache_.gates, sequence, block.step_log_gates, block.log_gate_stride,
                            block.begin, cache_.num_heads, head, cache_.key_dim);
     return block;
   }
 
   void Advance(const SequenceRows& sequence, int64_t head, int64_t slice_index) const {
     RecurrenceSlice slice;
-    slice.column = slice_index * kSliceColumns;
+    slice.column = slice_index * kMaxSliceColumns;
     slice.count = cache_.value_dim - slice.column;
-    if (slice.count > kSliceColumns) slice.count = kSliceColumns;
+    if (slice.count > kMaxSliceColumns) slice.count = kMaxSliceColumns;
     slice.state_stride = cache_.value_dim;
     slice.state = Memory(cache_.state, sequence) + head * cache_.key_dim * slice.state_stride;
     slice.out_stride = args_.out.stride;

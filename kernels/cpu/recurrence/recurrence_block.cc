@@ -2,14 +2,13 @@
 #include "kernels/cpu/recurrence/recurrence_block.h"
 
 #include "kernels/cpu/gemm/tile_gemm.h"
+#include "kernels/cpu/recurrence/recurrence_decays.h"
+#include "kernels/cpu/recurrence/recurrence_tiles.h"
+#include "kernels/cpu/simd/amx_tiles.h"
 #include "kernels/cpu/simd/row_vectors.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
-
-// The number of key elements whose decays are on the stack at a time. Their part of a slice of the
-// state stays in a second-level cache while the rows of a block are added to it.
-constexpr int64_t kKeyChunk = 64;
 
 LONGSTREAM_INLINE int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -29,22 +28,13 @@ LONGSTREAM_INLINE F32x16 LogSigmoid(const F32x16& x) {
 
 // ---------------------------------------------------------------- fixed decay
 
-// decays[i] = e^(log_decay (grid - i)). A reader that begins at index grid - r gets the decays of
-// the keys 0, 1, ... r for query r: e^(log_decay r) for key 0, and 1 for key r.
-void FallingDecays(float log_decay, int64_t grid, float* decays) {
-  for (int64_t i = 0; i <= grid; i += kLanes) {
-    const F32x16 n = ToF32(Broadcast(static_cast<int32_t>(grid)) - Iota(static_cast<int32_t>(i)));
-    Store(Exp(n * Broadcast(log_decay)), decays + i);
-  }
-}
-
 void PrepareFixed(const RecurrenceBlock& block) {
   alignas(64) float decays[kMaxGrid + kLanes];
   FallingDecays(block.log_decay, block.grid, decays);
   for (int64_t first = block.begin; first < block.end;) {
     const int64_t last = Least((first / kSubBlock + 1) * kSubBlock, block.end);
     const float* queries = block.queries + (first - block.begin) * block.query_stride;
-    float* scores = block.scores + (first - block.begin) * block.score_stride;
+    float* scores = block.scores + (first - block.begin) * block.grid;
     for (int64_t j = 0; j < last;) {
       const int64_t part_end = block.keys.EvenUntil(j, last);
       TransposedTileGemm<float> product;
@@ -53,7 +43,7 @@ void PrepareFixed(const RecurrenceBlock& block) {
       product.b = block.keys.row(j);
       product.b_stride = block.keys.stride(j);
       product.c = scores + j;
-      product.c_stride = block.score_stride;
+      product.c_stride = block.grid;
       product.rows = last - first;
       product.cols = part_end - j;
       product.depth = block.key_dim;
@@ -62,13 +52,13 @@ void PrepareFixed(const RecurrenceBlock& block) {
       j = part_end;
     }
     for (int64_t r = first; r < last; ++r) {
-      float* row = scores + (r - first) * block.score_stride;
+      float* row = scores + (r - first) * block.grid;
       const float* falling = decays + block.grid - r;  // falling[j] = decay^(r - j)
       for (int64_t j = 0; j <= r; ++j) row[j] *= block.scale * falling[j];
       for (int64_t j = r + 1; j < last; ++j) row[j] = 0.0f;
       const F32x16 decay = Broadcast(block.scale * decays[block.grid - r - 1]);
       const float* query = queries + (r - first) * block.query_stride;
-      float* decayed = block.decayed_queries + (r - block.begin) * block.key_stride;
+      float* decayed = block.decayed_queries + (r - block.begin) * block.key_dim;
       ForEachRowVector(block.key_dim, [&](int64_t d, const auto& access) {
         access.Write(access.Read(query + d) * decay, decayed + d);
       });
@@ -100,9 +90,7 @@ class GatedChunk {
  private:
   const float* log_gates(int64_t r) const { return block_.log_gates.row(r) + first_; }
   const float* key(int64_t r) const { return block_.keys.row(r) + first_; }
-  float* scores(int64_t r) const {
-    return block_.scores + (r - block_.begin) * block_.score_stride;
-  }
+  float* scores(int64_t r) const { return block_.scores + (r - block_.begin) * block_.grid; }
 
   // keys_[j] = k_j * F(j + 1, last row of sub-block b); totals_[b] = ln F over all rows of b.
   void DecayKeys(int64_t b) {
@@ -135,7 +123,7 @@ class GatedChunk {
         Store(scaled, scaled_queries_ + (r - begin) * kKeyChunk + d);
         Store(decayed, queries_ + (r - begin) * kKeyChunk + d);
         access.Write(decayed * Exp(before),
-                     block_.decayed_queries + i * block_.key_stride + first_ + d);
+                     block_.decayed_queries + i * block_.key_dim + first_ + d);
       }
     });
   }
@@ -165,7 +153,7 @@ class GatedChunk {
       product.b = keys_ + a * kSubBlock * kKeyChunk;
       product.b_stride = kKeyChunk;
       product.c = scores(first) + a * kSubBlock;
-      product.c_stride = block_.score_stride;
+      product.c_stride = block_.grid;
       product.rows = end - first;
       product.cols = kSubBlock;
       product.depth = width_;
@@ -214,11 +202,11 @@ void PrepareGated(const RecurrenceBlock& block) {
   const int64_t num_rows = block.end - block.begin;
   for (int64_t i = 0; i < num_rows; ++i) {
     const float* gates = block.gates + i * block.gate_stride;
-    float* log_gates = block.step_log_gates + i * block.key_stride;
+    float* log_gates = block.step_log_gates + i * block.log_gate_stride;
     ForEachRowVector(block.key_dim, [&](int64_t d, const auto& access) {
       access.Write(LogSigmoid(access.Read(gates + d)), log_gates + d);
     });
-    for (int64_t j = 0; j < block.end; ++j) block.scores[i * block.score_stride + j] = 0.0f;
+    for (int64_t j = 0; j < block.end; ++j) block.scores[i * block.grid + j] = 0.0f;
   }
   for (int64_t first = 0; first < block.key_dim; first += kKeyChunk) {
     GatedChunk(block, first).Run();
@@ -226,33 +214,6 @@ void PrepareGated(const RecurrenceBlock& block) {
 }
 
 // ---------------------------------------------------------------- state
-
-// For the rows [begin, end) of a sub-block and the key elements [first, first + width), computes
-// keys[j - begin] = k_j * F(j + 1, end - 1) and decays = F(begin, end - 1).
-void DecayFixedKeys(const RecurrenceBlock& block, int64_t begin, int64_t end, int64_t first,
-                    int64_t width, float* keys, float* decays) {
-  for (int64_t j = begin; j < end; ++j) {
-    const F32x16 decay = Exp(Broadcast(block.log_decay * static_cast<float>(end - 1 - j)));
-    ForEachRowVector(width, [&](int64_t d, const auto& access) {
-      Store(access.Read(block.keys.row(j) + first + d) * decay, keys + (j - begin) * kKeyChunk + d);
-    });
-  }
-  const F32x16 decay = Exp(Broadcast(block.log_decay * static_cast<float>(end - begin)));
-  for (int64_t d = 0; d < kKeyChunk; d += kLanes) Store(decay, decays + d);
-}
-
-void DecayGatedKeys(const RecurrenceBlock& block, int64_t begin, int64_t end, int64_t first,
-                    int64_t width, float* keys, float* decays) {
-  ForEachRowVector(width, [&](int64_t d, const auto& access) {
-    F32x16 sum = Zero();
-    for (int64_t j = end - 1; j >= begin; --j) {
-      const F32x16 key = access.Read(block.keys.row(j) + first + d);
-      Store(key * Exp(sum), keys + (j - begin) * kKeyChunk + d);
-      sum = sum + access.Read(block.log_gates.row(j) + first + d);
-    }
-    Store(Exp(sum), decays + d);
-  });
-}
 
 // Adds rows [begin, end) of a sub-block to the state's rows [first, first + width).
 void FoldRows(const RecurrenceBlock& block, const RecurrenceSlice& slice, int64_t begin,
@@ -305,8 +266,8 @@ void AddWeightedValues(const RecurrenceBlock& block, const RecurrenceSlice& slic
   for (int64_t j = 0; j < last;) {
     const int64_t part_end = block.values.EvenUntil(j, last);
     TileGemm<float> product;
-    product.a = block.scores + (first - block.begin) * block.score_stride + j;
-    product.a_row = block.score_stride;
+    product.a = block.scores + (first - block.begin) * block.grid + j;
+    product.a_row = block.grid;
     product.a_k = 1;
     product.b = block.values.row(j) + slice.column;
     product.b_stride = block.values.stride(j);
@@ -323,17 +284,20 @@ void AddWeightedValues(const RecurrenceBlock& block, const RecurrenceSlice& slic
 }  // namespace
 
 void PrepareBlock(const RecurrenceBlock& block) {
-  if (block.gated) {
-    PrepareGated(block);
-  } else {
-    PrepareFixed(block);
+  if (block.gated) return PrepareGated(block);
+  if constexpr (kHasTiles) {
+    if (!block.is_decode) return PrepareFixedOnTiles(block);
   }
+  PrepareFixed(block);
 }
 
 void ApplyBlock(const RecurrenceBlock& original, const RecurrenceSlice& slice) {
+  if constexpr (kHasTiles) {
+    if (!original.is_decode) return ApplyBlockOnTiles(original, slice);
+  }
   RecurrenceBlock block = original;
   const int64_t num_rows = block.end - block.begin;
-  alignas(64) float values[kMaxGrid * 256];
+  alignas(64) float values[kMaxGrid * kMaxSliceColumns];
   if (num_rows > kSubBlock) {
     for (int64_t r = 0; r < block.end; ++r) {
       const float* from = original.values.row(r) + slice.column;
@@ -348,7 +312,7 @@ void ApplyBlock(const RecurrenceBlock& original, const RecurrenceSlice& slice) {
   float* out = slice.out + slice.column;
   TileGemm<float> product;
   product.a = block.decayed_queries;
-  product.a_row = block.key_stride;
+  product.a_row = block.key_dim;
   product.a_k = 1;
   product.b = slice.state + slice.column;
   product.b_stride = slice.state_stride;
@@ -364,7 +328,9 @@ void ApplyBlock(const RecurrenceBlock& original, const RecurrenceSlice& slice) {
     AddWeightedValues(block, slice, first, last);
     first = last;
   }
-  if (block.complete()) Fold(block, slice);
+  if (!block.complete()) return;
+  if constexpr (kHasTiles) return FoldOnTiles(block, slice);
+  Fold(block, slice);
 }
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

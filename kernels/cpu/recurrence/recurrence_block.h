@@ -29,6 +29,9 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 inline constexpr int64_t kSubBlock = 16;
 // The longest grid that is served. It bounds the scratch on a task's stack.
 inline constexpr int64_t kMaxGrid = kMaxRecurrenceGrid;
+// The most columns of a slice of the state, and of the outputs. They are 1 KiB of each row, which
+// is a long enough run of memory.
+inline constexpr int64_t kMaxSliceColumns = 256;
 
 // The rows of a block. Those before `begin` are in the cache; the others are rows of this step.
 struct BlockRows {
@@ -58,6 +61,7 @@ struct RecurrenceBlock {
   // Rows [begin, end) of the block are rows of this step.
   int64_t begin = 0;
   int64_t end = 0;
+  bool is_decode = false;  // the only row of this step is a decode row
 
   const float* queries = nullptr;  // from row `begin` on
   int64_t query_stride = 0;
@@ -71,11 +75,10 @@ struct RecurrenceBlock {
   BlockRows log_gates;  // PrepareBlock writes the log-gates of this step's rows
 
   // PrepareBlock writes the arrays below. Their first row is row `begin`.
-  float* decayed_queries = nullptr;
+  float* decayed_queries = nullptr;  // [end - begin, key_dim]
   float* step_log_gates = nullptr;
-  int64_t key_stride = 0;  // the stride of decayed_queries and step_log_gates
-  float* scores = nullptr;
-  int64_t score_stride = 0;
+  int64_t log_gate_stride = 0;
+  float* scores = nullptr;  // [end - begin, grid]
 
   LONGSTREAM_INLINE bool complete() const { return end == grid; }
 };

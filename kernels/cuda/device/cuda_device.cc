@@ -100,6 +100,20 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<DeviceEvent> MakeEvent() override { return std::make_unique<Event>(*this); }
 
+  std::unique_ptr<TransferQueue> MakeTransferQueue() override {
+    MakeCurrent();
+    cudaStream_t stream = nullptr;
+    cudaEvent_t mark = nullptr;
+    if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess) {
+      if (cudaEventCreateWithFlags(&mark, cudaEventDisableTiming) == cudaSuccess) {
+        return std::make_unique<Transfers>(*this, stream, mark);
+      }
+      cudaStreamDestroy(stream);
+    }
+    cudaGetLastError();
+    return nullptr;
+  }
+
   OpStatus Synchronize() override {
     MakeCurrent();
     Note(cudaStreamSynchronize(stream_));
@@ -142,6 +156,51 @@ class CudaDevice final : public Device {
    private:
     CudaDevice& device_;
     cudaEvent_t event_ = nullptr;
+    bool failed_ = false;
+  };
+
+  // Copies on a stream of its own. Another thread than the device's may use it, so it touches no
+  // member of the device but the constant ordinal.
+  class Transfers final : public TransferQueue {
+   public:
+    Transfers(CudaDevice& device, cudaStream_t stream, cudaEvent_t mark)
+        : device_(device), stream_(stream), mark_(mark) {}
+    ~Transfers() override {
+      device_.MakeCurrent();
+      cudaStreamSynchronize(stream_);
+      cudaEventDestroy(mark_);
+      cudaStreamDestroy(stream_);
+    }
+    void FollowDevice() override {
+      Note(cudaSetDevice(device_.ordinal_));
+      Note(cudaEventRecord(mark_, device_.stream_));
+      Note(cudaStreamWaitEvent(stream_, mark_, 0));
+    }
+    void Upload(void* to, const void* from, size_t size) override {
+      Transfer(to, from, size, cudaMemcpyHostToDevice);
+    }
+    void Download(void* to, const void* from, size_t size) override {
+      Transfer(to, from, size, cudaMemcpyDeviceToHost);
+    }
+    OpStatus Wait() override {
+      Note(cudaSetDevice(device_.ordinal_));
+      const bool is_done = cudaStreamSynchronize(stream_) == cudaSuccess;
+      if (!is_done) return OpStatus::kDeviceLost;
+      return std::exchange(failed_, false) ? OpStatus::kDeviceError : OpStatus::kOk;
+    }
+
+   private:
+    void Note(cudaError_t error) { failed_ |= error != cudaSuccess; }
+    void Transfer(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
+      Note(cudaSetDevice(device_.ordinal_));
+      Note(cudaMemcpyAsync(to, from, size, kind, stream_));
+    }
+
+    CudaDevice& device_;
+    // Handles; NOLINTNEXTLINE(misc-misplaced-const)
+    const cudaStream_t stream_;
+    // NOLINTNEXTLINE(misc-misplaced-const)
+    const cudaEvent_t mark_;
     bool failed_ = false;
   };
 

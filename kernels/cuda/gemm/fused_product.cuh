@@ -20,11 +20,13 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/stream.h"
-#include "kernels/cuda/gemm/gemv.cuh"
+#include "kernels/cuda/gemm/decode_product.cuh"
+#include "kernels/cuda/gemm/gemv_ring.cuh"
 #include "kernels/cuda/gemm/prepared_rows.h"
 #include "kernels/cuda/gemm/product.cuh"
 #include "kernels/cuda/gemm/row_inputs.cuh"
 #include "kernels/cuda/gemm/weight.cuh"
+#include "kernels/cuda/primitives/device_limits.h"
 #include "kernels/cuda/primitives/element.cuh"
 #include "kernels/cuda/primitives/overlap.cuh"
 
@@ -36,8 +38,8 @@ inline constexpr int64_t kMaxFusedRows = 4;
 // The most bytes that the SMs may read. L2 delivers them in 2 us, which is what a kernel that
 // prepares the rows in memory would take with its launch.
 inline constexpr int64_t kMaxFusedReads = int64_t{10} << 20;
-// The most shared memory of a block. Two blocks then also fit on an SM of compute capability 8.0,
-// which has 164 KiB and reserves 1 KiB for each block.
+// The most shared memory of a block without a ring. Two blocks then also fit on an SM of compute
+// capability 8.0, which has 164 KiB and reserves 1 KiB for each block.
 inline constexpr size_t kMaxFusedBytes = size_t{80} << 10;
 
 // The bytes of rows in shared memory; the scales of int8 rows follow the rows.
@@ -52,12 +54,16 @@ inline size_t FusedRowBytes(DType type, int64_t num_rows, int64_t stride) {
 // graph stays valid.
 template <int kWeights>
 bool FusesRows(DType type, const RowSource& source, const ProductOperands<kWeights>& in) {
-  if (type == DType::kF32 || type == DType::kF16 || source.num_rows > kMaxFusedRows ||
-      kSumBytes<kWeights, 1> + FusedRowBytes(type, source.num_rows, in.stride) > kMaxFusedBytes) {
+  if (type == DType::kF32 || type == DType::kF16 || source.num_rows > kMaxFusedRows) return false;
+  const bool has_ring = type == DType::kBF16;  // the product is GemvRingKernel
+  const size_t row_bytes = FusedRowBytes(type, source.num_rows, in.stride);
+  if (has_ring ? kRingBytes<1> + row_bytes > kMaxSharedBytes
+               : kSumBytes<kWeights, 1> + row_bytes > kMaxFusedBytes) {
     return false;
   }
   constexpr int64_t kSMs = 132;
-  const int64_t blocks = GemvBlocks(in.n, in.stride);
+  const int64_t blocks =
+      has_ring ? RingBlocks<kWeights>(in.n) : int64_t{GemvBlocks(in.n, in.stride)};
   const int64_t readers = std::max(std::min(blocks, kSMs), blocks / 2);
   const int64_t of_norm = (source.norm.weight != nullptr) + (source.norm.bias != nullptr);
   const int64_t of_row = 1 + (source.addend.data != nullptr) + (source.gate.data != nullptr);
@@ -76,7 +82,7 @@ struct RowsToPrepare {
   __device__ __forceinline__ void Await(ProductOperands<kWeights>& in, void* scratch,
                                         void* room) const {
     static_assert(kRowThreads == kGemvThreads);
-    static_assert(RowScratch(kMaxFusedRows) * sizeof(float) <= kSumBytes<kWeights, 1>);
+    static_assert(RowScratch(kMaxFusedRows) * sizeof(float) <= kGemvWarps * sizeof(RingSums<1>));
     if (blockIdx.y == 0) PrefetchNorm(source, k);
     AwaitEarlierKernels();
     const int num_rows = static_cast<int>(in.num_rows);
@@ -107,7 +113,8 @@ void FusedProduct(Stream& stream, DType type, const RowSource& source, int64_t k
     case DType::kF16:
       return;
     case DType::kBF16:
-      return launch.template operator()<DType::kBF16, BF16>();
+      return LaunchGemvRing<1>(stream, in, epilogue,
+                               RowsToPrepare<BF16>{source, static_cast<int>(k)}, bytes);
     case DType::kI8:
       return launch.template operator()<DType::kI8, int8_t>();
     case DType::kI4:

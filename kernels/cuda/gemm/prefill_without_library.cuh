@@ -6,7 +6,7 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/stream.h"
-#include "kernels/cuda/gemm/gemv.cuh"
+#include "kernels/cuda/gemm/decode_product.cuh"
 #include "kernels/cuda/gemm/product.cuh"
 #include "kernels/cuda/gemm/tiled_product.cuh"
 

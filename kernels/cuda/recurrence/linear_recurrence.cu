@@ -95,13 +95,14 @@ __device__ int32_t FindSequence(const BatchLayout& batch, bool is_decode, int64_
   return s;
 }
 
-template <int kWidth, bool kGated>
-__global__ void __launch_bounds__(kDecodeThreads, 2) DecodeKernel(LinearRecurrenceArgs args) {
+template <int kRowLanes, bool kGated, bool kVectors>
+__global__ void __launch_bounds__(kDecodeThreads, kVectors ? 2 : 1)
+    DecodeKernel(LinearRecurrenceArgs args) {
   AwaitEarlierKernels();
   const int32_t s = args.batch.num_decode_rows == args.batch.num_sequences
                         ? static_cast<int32_t>(blockIdx.z)
                         : FindSequence(args.batch, true, blockIdx.z);
-  using Row = DecodeRow<kWidth, kGated>;
+  using Row = DecodeRow<kRowLanes, kGated, kVectors>;
   Row(args, args.batch.sequences[s], blockIdx.y, blockIdx.x, *SharedMemory<typename Row::Shared>())
       .Run();
 }
@@ -125,8 +126,8 @@ __device__ int ListThreads(bool is_listed, unsigned* warps, uint8_t* list) {
   return count;
 }
 
-// Thread block z computes the z-th prefill sequence. One more thread block computes all decode
-// rows, because few of them complete a block of the grid.
+// Thread block z computes the z-th prefill sequence. The thread blocks after these share the decode
+// rows that complete a block of the grid.
 template <typename Shape>
 __global__ void __launch_bounds__(kTileThreads)
     StateKernel(LinearRecurrenceArgs args, RecurrenceWorkspace workspace) {
@@ -138,16 +139,18 @@ __global__ void __launch_bounds__(kTileThreads)
                       int64_t{blockIdx.x} * Shape::kColumns, shared)
         .Run();
   };
-  if (blockIdx.z < static_cast<unsigned>(batch.num_sequences - batch.num_decode_rows)) {
+  const int share = static_cast<int>(blockIdx.z) - (batch.num_sequences - batch.num_decode_rows);
+  if (share < 0) {
     run(FindSequence(batch, false, blockIdx.z));
     return;
   }
+  const int shares = static_cast<int>(gridDim.z - blockIdx.z) + share;
   for (int32_t first = 0; first < batch.num_sequences; first += kTileThreads) {
     const int32_t s = first + static_cast<int32_t>(threadIdx.x);
     const bool completes = s < batch.num_sequences && batch.sequences[s].is_decode &&
                            IsLine(batch.sequences[s].first_position + 1, workspace.grid);
     const int count = ListThreads(completes, shared.warps, shared.complete);
-    for (int i = 0; i < count; ++i) run(first + shared.complete[i]);
+    for (int i = share; i < count; i += shares) run(first + shared.complete[i]);
     __syncthreads();  // the next round writes the list
   }
 }
@@ -220,37 +223,55 @@ void LaunchScores(Stream& stream, const LinearRecurrenceArgs& args, const Counts
   }
 }
 
-template <int kWidth, bool kGated>
+template <int kRowLanes, bool kGated, bool kVectors>
 void LaunchDecode(Stream& stream, const LinearRecurrenceArgs& args, const Counts& counts) {
-  using Row = DecodeRow<kWidth, kGated>;
+  using Row = DecodeRow<kRowLanes, kGated, kVectors>;
   Launch(stream,
          {{CeilDiv(args.cache.value_dim, Row::kColumns), counts.heads,
            static_cast<unsigned>(counts.decode_rows)},
           kDecodeThreads,
           Row::SharedBytes(args.cache.key_dim)},
-         DecodeKernel<kWidth, kGated>, args);
+         DecodeKernel<kRowLanes, kGated, kVectors>, args);
 }
 
-// If 64 columns a thread block give too few thread blocks, or with gates, which need more
-// registers, a thread block has 32 columns.
+// Whether a thread may load four neighbouring elements of each row together.
+bool HasVectors(const LinearRecurrenceArgs& args) {
+  const auto fits = [](const void* data, int64_t elements) {
+    return reinterpret_cast<uintptr_t>(data) % sizeof(float4) == 0 && elements % kLaneColumns == 0;
+  };
+  const RecurrentCache& cache = args.cache;
+  return fits(cache.state, cache.value_dim) && fits(cache.keys, cache.key_dim) &&
+         fits(cache.values, cache.slot_stride / static_cast<int64_t>(sizeof(float))) &&
+         fits(args.q.data, args.q.stride) && fits(args.k.data, args.k.stride) &&
+         fits(args.v.data, args.v.stride);
+}
+
+// Without gates a thread block has 128 columns if that gives enough thread blocks, or else 32. With
+// gates, which need more registers, it has 32.
 void LaunchDecode(Stream& stream, const LinearRecurrenceArgs& args, const Counts& counts) {
-  const int64_t wide_blocks = CeilDiv(args.cache.value_dim, DecodeRow<2, false>::kColumns) *
-                              counts.heads * counts.decode_rows;
+  using Wide = DecodeRow<kWarp, false, true>;
+  const bool has_vectors = HasVectors(args);
   if (args.log_decay == nullptr) {
-    LaunchDecode<1, true>(stream, args, counts);
-  } else if (wide_blocks >= kFullGpu) {
-    LaunchDecode<2, false>(stream, args, counts);
-  } else {
-    LaunchDecode<1, false>(stream, args, counts);
+    if (has_vectors) return LaunchDecode<8, true, true>(stream, args, counts);
+    return LaunchDecode<8, true, false>(stream, args, counts);
   }
+  const int64_t wide_blocks =
+      CeilDiv(args.cache.value_dim, Wide::kColumns) * counts.heads * counts.decode_rows;
+  if (!has_vectors) return LaunchDecode<8, false, false>(stream, args, counts);
+  if (wide_blocks >= kFullGpu && args.cache.value_dim % Wide::kColumns == 0) {
+    return LaunchDecode<kWarp, false, true>(stream, args, counts);
+  }
+  LaunchDecode<8, false, true>(stream, args, counts);
 }
 
+// Of the decode rows of many sequences, about one in `grid` completes a block in each step.
 template <typename Shape>
 void LaunchStates(Stream& stream, const LinearRecurrenceArgs& args, const Counts& counts,
                   const RecurrenceWorkspace& workspace) {
   Launch(stream,
          {{CeilDiv(args.cache.value_dim, Shape::kColumns), counts.heads,
-           static_cast<unsigned>(counts.prefill_sequences) + (counts.decode_rows > 0 ? 1u : 0u)},
+           static_cast<unsigned>(counts.prefill_sequences) +
+               CeilDiv(counts.decode_rows, args.cache.grid)},
           kTileThreads,
           Shape::SharedBytes(args.cache.key_dim)},
          StateKernel<Shape>, args, workspace);
@@ -261,8 +282,8 @@ void LaunchStates(Stream& stream, const LinearRecurrenceArgs& args, const Counts
   using Wide = StateShape<2, true>;
   using Narrow = StateShape<1, true>;
   const int64_t dim = args.cache.key_dim;
-  const int64_t wide_blocks =
-      CeilDiv(args.cache.value_dim, Wide::kColumns) * counts.heads * counts.prefill_sequences;
+  const int64_t wide_blocks = CeilDiv(args.cache.value_dim, Wide::kColumns) * counts.heads *
+                              (counts.prefill_sequences + (counts.decode_rows > 0 ? 1 : 0));
   if (wide_blocks >= kFullGpu && Wide::SharedBytes(dim) <= kMaxSharedBytes) {
     LaunchStates<Wide>(stream, args, counts, workspace);
   } else if (Narrow::SharedBytes(dim) <= kMaxSharedBytes) {
@@ -280,7 +301,7 @@ void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args) {
   if (cache.grid < 1 || cache.grid > kMaxRecurrenceGrid ||
       stream.workspace_bytes < LinearRecurrenceWorkspace(args.batch.num_rows, cache.num_heads,
                                                          cache.grid, cache.key_dim) ||
-      DecodeRow<1, true>::SharedBytes(cache.key_dim) > kMaxSharedBytes) {
+      DecodeRow<8, true, false>::SharedBytes(cache.key_dim) > kMaxSharedBytes) {
     stream.Fail(OpStatus::kUnsupported);
     return;
   }

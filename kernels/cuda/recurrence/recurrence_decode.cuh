@@ -1,18 +1,22 @@
 // Linear recurrence of decode rows. A thread block computes a row, a head and a slice of value
 // columns. Warp w takes the w-th eighth of the key elements in the product with the state, and rows
-// 8 w ... 8 w + 7 of the block in all sums over rows. So the order of every sum follows from the
-// position.
+// 8 w ... 8 w + 7 of the block in all sums over rows.
 //
-// Before anything is computed, the warps prefetch their rows' keys and values into L2, and each
-// thread loads its elements of the state. With 64 columns and 128 key elements a thread block has
-// 32 KiB of the state, up to 32 KiB of keys and up to 16 KiB of values in flight, and two blocks
-// run on an SM.
+// A lane has four neighbouring columns, which it loads together. If a slice has 128 columns, a warp
+// reads one row of the state at a time; if it has 32, a warp reads four rows at a time, eight lanes
+// each. In both cases a warp adds up every fourth row for itself and then adds these four sums in
+// the same way, so a column has the same bits in a slice of either size. The order of every sum
+// follows from the position.
+//
+// Before anything is computed, the warps prefetch their rows' values into L2, and each thread loads
+// its elements of the state and of keys. With 128 columns and 128 key elements a thread block has
+// 64 KiB of the state and up to 64 KiB of keys and values in flight, and two blocks run on an SM.
 //
 // An SM has little more time for a block than these bytes take, so addresses must cost few
 // instructions: rows beyond the last one and columns beyond the value are replaced by valid ones
-// whose results are not used, instead of by branches, and offsets have 32 bits. (With a branch for
-// each load and offsets of 64 bits, a warp executed some 4000 instructions, and an H200 reached
-// 0.30 of the speed of a copy.)
+// whose results are not used, instead of by branches, and offsets have 32 bits. (With loads of 4
+// bytes instead of 16, a warp executed some 2200 instructions for 64 columns, and an H100 reached
+// 0.45 of the speed of a copy.)
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_DECODE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_DECODE_CUH_
 
@@ -20,6 +24,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/cuda/primitives/overlap.cuh"
 #include "kernels/cuda/primitives/warp.cuh"
@@ -30,13 +35,15 @@ namespace longstream::cuda {
 inline constexpr int kDecodeWarps = 8;
 inline constexpr int kDecodeThreads = kDecodeWarps * kWarp;
 inline constexpr int kPartRows = kMaxRecurrenceGrid / kDecodeWarps;
-inline constexpr int kEarlyKeys = 16;  // keys of a warp whose state elements are loaded first
+inline constexpr int kEarlyKeys = 16;  // key elements of a warp whose state is loaded at a time
+inline constexpr int kLaneColumns = 4;
 
-// kWidth: how many columns a lane has.
-template <int kWidth, bool kGated>
+// kRowLanes: the lanes that read a row of the state. kVectors: rows and their parts are aligned to
+// 16 bytes, and numbers of elements are multiples of four.
+template <int kRowLanes, bool kGated, bool kVectors>
 class DecodeRow {
  public:
-  static constexpr int kColumns = kWidth * kWarp;
+  static constexpr int kColumns = kLaneColumns * kRowLanes;
 
   struct Shared {
     float scores[kMaxRecurrenceGrid];
@@ -67,47 +74,64 @@ class DecodeRow {
         step_key_(rows_.Key(line_ + last_)),
         step_value_(rows_.Value(line_ + last_)),
         warp_(static_cast<int>(threadIdx.x) / kWarp),
-        lane_(static_cast<int>(threadIdx.x) % kWarp) {}
+        lane_(static_cast<int>(threadIdx.x) % kWarp),
+        group_(lane_ / kRowLanes),
+        column_(static_cast<int>(first_column_) + lane_ % kRowLanes * kLaneColumns) {}
 
   __device__ void Run() {
     const int dim = key_dim_;
     const int keys = (dim + kDecodeWarps - 1) / kDecodeWarps;
     const int first_key = warp_ * keys, last_key = min(first_key + keys, dim);
-    PrefetchRows();
-    float state[kEarlyKeys][kWidth];
-#pragma unroll
-    for (int i = 0; i < kEarlyKeys; ++i) LoadState(first_key + i, last_key, state[i]);
+    const int first_row = warp_ * kPartRows;
+    const bool has_rows = first_row <= last_;
+    if (has_rows) PrefetchValues();
+    Four state[kLoads];
+    LoadState(first_key, last_key, state);
     Score();
-    float values[kPartRows][kWidth];
+    Four values[kRowLoads];
+    if (has_rows) {
 #pragma unroll
-    for (int i = 0; i < kPartRows; ++i) LoadValues(warp_ * kPartRows + i, values[i]);
+      for (int i = 0; i < kRowLoads; ++i) {
+        const int r = min(first_row + i * kRowsAtOnce + group_, last_);
+        values[i] = LoadFour(ValueOf(r), column_, value_dim_);
+      }
+    }
     __syncthreads();
 
-    float sums[kWidth] = {};
+    Four sums[kSums] = {};
+    for (int first = first_key; first < last_key; first += kEarlyKeys) {
+      if (first > first_key) LoadState(first, last_key, state);
 #pragma unroll
-    for (int i = 0; i < kEarlyKeys; ++i) {
-      if (first_key + i < last_key) Add(query_[first_key + i], state[i], sums);
+      for (int i = 0; i < kLoads; ++i) {
+        const int key = first + i * kRowsAtOnce + group_;
+        if (key < last_key) Add(query_[key], state[i], sums[i % kSums]);
+      }
     }
-    for (int i = first_key + kEarlyKeys; i < last_key; ++i) {
-      LoadState(i, last_key, state[0]);
-      Add(query_[i], state[0], sums);
-    }
+    if (has_rows) {
 #pragma unroll
-    for (int i = 0; i < kPartRows; ++i) {
-      const int r = warp_ * kPartRows + i;
-      if (r <= last_) Add(shared_.scores[r], values[i], sums);
+      for (int i = 0; i < kRowLoads; ++i) {
+        const int r = first_row + i * kRowsAtOnce + group_;
+        if (r <= last_) Add(shared_.scores[r], values[i], sums[i % kSums]);
+      }
     }
     Answer(sums);
     Remember();
   }
 
  private:
-  // A column of the lane; the value's last column instead of one beyond it.
-  __device__ int ColumnOf(int c) const {
-    return min(static_cast<int>(first_column_) + c * kWarp + lane_, value_dim_ - 1);
-  }
-  // The key [Dk] and the value [Dv] of the block's row r; those of the last row for later rows.
-  // Rows of earlier steps are in the cache, the last row is the step's.
+  static constexpr int kRowsAtOnce = kWarp / kRowLanes;
+  static constexpr int kLoads = kEarlyKeys / kRowsAtOnce;
+  static constexpr int kRowLoads = kPartRows / kRowsAtOnce;
+  // A lane's sums of a column; a column has four in a warp.
+  static constexpr int kSums = 4 / kRowsAtOnce;
+  static_assert(kRowsAtOnce == 1 || kRowsAtOnce == 4);
+
+  struct Four {
+    float x[kLaneColumns];
+  };
+
+  // The key [Dk] and the value [Dv] of the block's row r, which is at most the last row. Rows of
+  // earlier steps are in the cache, the last row is the step's.
   __device__ __forceinline__ const float* KeyOf(int r) const {
     return r < last_ ? cached_keys_ + r * (args_.cache.num_kv_heads * key_dim_) : step_key_;
   }
@@ -115,41 +139,47 @@ class DecodeRow {
     return r < last_ ? cached_values_ + r * (args_.cache.num_kv_heads * value_dim_) : step_value_;
   }
 
-  // Loads the elements of the state for one key element. A key element from `end` on is replaced by
-  // the last one before it. Its result is not used, and no load has to wait for a comparison.
-  __device__ __forceinline__ void LoadState(int key, int end, float (&to)[kWidth]) const {
-    const float* const row = state_ + min(key, end - 1) * value_dim_;
+  // Loads elements i ... i + 3 of a row; elements beyond the row are replaced by its last ones.
+  static __device__ __forceinline__ Four LoadFour(const float* row, int i, int dim) {
+    Four four;
+    if constexpr (kVectors) {
+      const float4 loaded = *reinterpret_cast<const float4*>(row + min(i, dim - kLaneColumns));
+      memcpy(four.x, &loaded, sizeof(loaded));
+    } else {
 #pragma unroll
-    for (int c = 0; c < kWidth; ++c) to[c] = row[ColumnOf(c)];
+      for (int c = 0; c < kLaneColumns; ++c) four.x[c] = row[min(i + c, dim - 1)];
+    }
+    return four;
   }
-  // Prefetches the keys and values of the warp's rows into L2, which needs no registers.
-  __device__ __forceinline__ void PrefetchRows() const {
-    constexpr int kLine = kPrefetchLine / static_cast<int>(sizeof(float));
-    const int first = static_cast<int>(first_column_);
-    for (int i = 0; i < kPartRows; ++i) {
-      const int r = warp_ * kPartRows + i;
-      if (r > last_) break;
-      for (int k = lane_ * kLine; k < key_dim_; k += kWarp * kLine) {
-        Prefetch(KeyOf(r) + k);
-      }
-      const int column = first + lane_ * kLine;
-      if (column < min(first + kColumns, value_dim_)) Prefetch(ValueOf(r) + column);
+  // Loads the lane's elements of the state for the key elements from `first` on. A key element from
+  // `end` on is replaced by the last one before it.
+  __device__ __forceinline__ void LoadState(int first, int end, Four (&to)[kLoads]) const {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int key = min(first + i * kRowsAtOnce + group_, end - 1);
+      to[i] = LoadFour(state_ + key * value_dim_, column_, value_dim_);
     }
   }
-  __device__ __forceinline__ void LoadValues(int r, float (&to)[kWidth]) const {
-    const float* const row = ValueOf(r);
+  // Prefetches the values of the warp's rows into L2, which needs no registers.
+  __device__ __forceinline__ void PrefetchValues() const {
+    constexpr int kLine = kPrefetchLine / static_cast<int>(sizeof(float));
+    constexpr int kLines = kColumns / kLine;  // lines of a row
+    const int column = static_cast<int>(first_column_) + lane_ % kLines * kLine;
 #pragma unroll
-    for (int c = 0; c < kWidth; ++c) to[c] = row[ColumnOf(c)];
+    for (int i = 0; i < kPartRows; i += kWarp / kLines) {
+      const int r = warp_ * kPartRows + i + lane_ / kLines;
+      const bool is_own = lane_ / kLines < kPartRows;
+      if (is_own && r <= last_ && column < value_dim_) Prefetch(ValueOf(r) + column);
+    }
   }
-  static __device__ __forceinline__ void Add(float weight, const float (&row)[kWidth],
-                                             float (&sums)[kWidth]) {
+  static __device__ __forceinline__ void Add(float weight, const Four& row, Four& sums) {
 #pragma unroll
-    for (int c = 0; c < kWidth; ++c) sums[c] = __fmaf_rn(weight, row[c], sums[c]);
+    for (int c = 0; c < kLaneColumns; ++c) sums.x[c] = __fmaf_rn(weight, row.x[c], sums.x[c]);
   }
 
   // Computes the scores of the warp's rows; the first warp also computes the decayed query. If
-  // gated, all warps first compute ln F of their rows. Then each knows the decay behind its last
-  // row, and all can go back through their rows at once.
+  // gated, all warps first compute ln F of their rows. Then each knows the decay
+  // behind its last row, and all can go back through their rows at once.
   __device__ __forceinline__ void Score() {
     const int dim = key_dim_;
     const int first = warp_ * kPartRows;
@@ -164,20 +194,30 @@ class DecodeRow {
       }
       __syncthreads();
     }
+    if (first > last_ && warp_ > 0) return;
     float scores[kPartRows] = {};
-    for (int i = lane_; i < dim; i += kWarp) {
-      const float element = q[i];
-      float log = 0.0f;
-      if constexpr (kGated) {
-        for (int part = kDecodeWarps - 1; part > warp_; --part) log += logs[part * dim + i];
-      }
+    for (int i = lane_ * kLaneColumns; i < dim; i += kWarp * kLaneColumns) {
+      Four element = LoadFour(q, i, dim);
+      Four keys[kPartRows];
 #pragma unroll
-      for (int r = kPartRows - 1; r >= 0; --r) {
-        const float key = KeyOf(first + r)[i];
-        scores[r] = __fmaf_rn(kGated ? element * expf(log) : element, key, scores[r]);
-        if constexpr (kGated) log += LogGate(first + r, i);
+      for (int r = 0; r < kPartRows; ++r) keys[r] = LoadFour(KeyOf(min(first + r, last_)), i, dim);
+#pragma unroll
+      for (int c = 0; c < kLaneColumns; ++c) {
+        if (i + c >= dim) break;
+        float log = 0.0f;
+        if constexpr (kGated) {
+          for (int part = kDecodeWarps - 1; part > warp_; --part) log += logs[part * dim + i + c];
+        }
+#pragma unroll
+        for (int r = kPartRows - 1; r >= 0; --r) {
+          const float query = kGated ? element.x[c] * expf(log) : element.x[c];
+          scores[r] = __fmaf_rn(query, keys[r].x[c], scores[r]);
+          if constexpr (kGated) log += LogGate(first + r, i + c);
+        }
+        if (warp_ == 0) {
+          query_[i + c] = element.x[c] * (kGated ? expf(log) : FixedDecay(last_ + 1));
+        }
       }
-      if (warp_ == 0) query_[i] = element * (kGated ? expf(log) : FixedDecay(last_ + 1));
     }
 #pragma unroll
     for (int r = 0; r < kPartRows; ++r) {
@@ -194,9 +234,20 @@ class DecodeRow {
     return expf(static_cast<float>(rows) * rows_.FixedLogDecay());
   }
 
-  __device__ __forceinline__ void Answer(const float (&sums)[kWidth]) {
+  __device__ __forceinline__ void Answer(const Four (&sums)[kSums]) {
 #pragma unroll
-    for (int c = 0; c < kWidth; ++c) shared_.parts[warp_][c * kWarp + lane_] = sums[c];
+    for (int c = 0; c < kLaneColumns; ++c) {
+      float sum = 0.0f;
+      if constexpr (kSums == 4) {
+        sum =
+            __fadd_rn(__fadd_rn(sums[0].x[c], sums[1].x[c]), __fadd_rn(sums[2].x[c], sums[3].x[c]));
+      } else {
+        sum = sums[0].x[c];
+        sum = __fadd_rn(sum, __shfl_xor_sync(kAllLanes, sum, kRowLanes));
+        sum = __fadd_rn(sum, __shfl_xor_sync(kAllLanes, sum, 2 * kRowLanes));
+      }
+      if (group_ == 0) shared_.parts[warp_][lane_ * kLaneColumns + c] = sum;
+    }
     __syncthreads();
     const int i = static_cast<int>(threadIdx.x);
     const int64_t column = first_column_ + i;
@@ -258,6 +309,8 @@ class DecodeRow {
   const float* const step_value_;     // [Dv], of the step's row
   const int warp_;
   const int lane_;
+  const int group_;   // the number of the lane's row among those that the warp reads at a time
+  const int column_;  // the lane's first column
 };
 
 }  // namespace longstream::cuda

@@ -13,6 +13,7 @@ namespace longstream {
 // A turn that has something to compute. A turn that waits for its client is no candidate.
 struct PlaceCandidate {
   int32_t priority = 1;        // 0: low, 1: normal, 2: high
+  uint32_t tenant = 0;         // whose turn it is
   bool holds_place = false;    // only turns with a place take part in steps
   bool slice_is_over = false;  // it holds a place and has used it for a time slice
   bool is_new = false;         // it has never held a place
@@ -26,8 +27,12 @@ struct PlaceCandidate {
 // its first slice soon, however many other turns rotate already.
 struct PlaceShares {
   static constexpr size_t kNumGroups = 6;
+  static constexpr size_t kNumPriorities = kNumGroups / 2;
 
   std::array<double, kNumGroups> had{};
+  // The same for each tenant, with its turns of one priority: by priority, then tenant. Empty: none
+  // has had anything.
+  std::vector<double> had_by_tenant{};
 };
 
 // The changes before the next step. Each list holds indices of candidates, in the order of the
@@ -49,8 +54,14 @@ struct PlaceChanges {
 // turns of high priority go first, and turns of low priority still progress. The turns of a group
 // get places in the order in which they began to wait, and yield in the order in which they got
 // their places. A group without waiting turns saves up no time for later.
+//
+// Among turns of one priority, tenants get time in proportion to their weights, whether their turns
+// are new or not. A turn does not yield to another tenant's turn of its priority while its own
+// tenant has no more than its share of the places that turns of this priority hold. `weights`: of
+// the tenants; empty: there is one tenant.
 PlaceChanges SharePlaces(std::span<const PlaceCandidate> candidates, size_t num_places,
-                         double elapsed, const PlaceShares& shares);
+                         double elapsed, const PlaceShares& shares,
+                         std::span<const double> weights = {});
 
 }  // namespace longstream
 

@@ -18,16 +18,27 @@ uint64_t PieceLength(const StepCandidate& candidate, uint64_t budget, uint64_t g
   return line > candidate.position ? line - candidate.position : 0;
 }
 
+// The least work that a tenant with candidates of this kind has got.
+double LeastWork(std::span<const StepCandidate> candidates, bool is_decode) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const StepCandidate& candidate : candidates) {
+    if (candidate.is_decode == is_decode) least = std::min(least, candidate.tenant_work);
+  }
+  return least;
+}
+
 // Returns the indices of the candidates in the order in which the step serves them.
 std::vector<uint32_t> Order(std::span<const StepCandidate> candidates) {
   std::vector<uint32_t> order(candidates.size());
   std::iota(order.begin(), order.end(), 0u);
+  const double least_work[] = {LeastWork(candidates, false), LeastWork(candidates, true)};
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     const auto rank = [&](uint32_t i) {
       const StepCandidate& candidate = candidates[i];
-      const uint32_t overdue = candidate.passed_over >= kMostPassedOver ? candidate.passed_over : 0;
-      return std::make_tuple(!candidate.is_decode, -int64_t{overdue}, -candidate.priority,
-                             candidate.last_step, i);
+      const int64_t overdue = candidate.passed_over >= kMostPassedOver ? candidate.passed_over : 0;
+      const bool has_least = candidate.tenant_work <= least_work[candidate.is_decode ? 1 : 0];
+      return std::make_tuple(!candidate.is_decode, has_least ? -overdue : 0, -candidate.priority,
+                             candidate.tenant_work, -overdue, candidate.last_step, i);
     };
     return rank(a) < rank(b);
   });

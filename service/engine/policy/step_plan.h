@@ -34,6 +34,7 @@ struct StepCandidate {
   int32_t priority = 0;       // higher goes first
   uint64_t last_step = 0;     // number of the last step that it took part in; 0: none
   uint32_t passed_over = 0;   // steps since then that read other prompts and not this one
+  double tenant_work = 0.0;   // what its tenant has got (WorkShares::got)
 };
 
 struct StepPiece {
@@ -55,9 +56,12 @@ struct StepLimits {
 bool CanStep(const StepCandidate& candidate, uint64_t prefill_grid);
 
 // Plans the next step. Decode rows come first, because they are cheap and clients wait for their
-// tokens. Pieces of prompts follow. Both kinds are ordered by priority, then by the longest wait
-// since the last step, then by arrival (the order of `candidates`). But first come prompts that
-// were passed over too often (kMostPassedOver), in the order of how often.
+// tokens. Pieces of prompts follow. Both kinds are ordered by priority, then by the work that the
+// tenant has got, then by the longest wait since the last step, then by arrival (the order of
+// `candidates`). But first come prompts that were passed over too often (kMostPassedOver), in the
+// order of how often. If there are prompts of several tenants, only those of the tenant that has
+// got least come first in this way; those of another tenant come first among its own. So a tenant
+// with many prompts, all of which wait long, does not block the prompts of the others.
 //
 // If decode rows could fill all entries, one entry is left for the first prompt, so that streams
 // and prompts both progress. A turn that gets no entry goes before the other turns of its kind and

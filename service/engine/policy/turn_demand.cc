@@ -20,18 +20,13 @@ PoolBytes TurnDemand::Wanted(const ls_model_info& info, std::optional<uint64_t> 
   wanted.pages = needed - std::min(needed, held);
   wanted.fixed = info.checkpoint_bytes_per_sequence;
   if (!cached.has_value()) {
-    wanted.fixed += info.window_bytes_per_sequence + info.state_bytes_per_sequence;
+    wanted.fixed += SlotBytes(info);
   }
   return wanted;
 }
 
-uint64_t TurnDemand::GivenBack(const ls_model_info& info, uint64_t reserved_end,
-                               uint64_t position) const {
-  const uint64_t reserved = PageBytes(info, reserved_end) + info.checkpoint_bytes_per_sequence;
-  if (!keeps_caches) {
-    return reserved + info.window_bytes_per_sequence + info.state_bytes_per_sequence;
-  }
-  return reserved - PageBytes(info, position);
+uint64_t TurnDemand::Held(const ls_model_info& info, uint64_t reserved_end) {
+  return PageBytes(info, reserved_end) + info.checkpoint_bytes_per_sequence + SlotBytes(info);
 }
 
 }  // namespace longstream

@@ -32,9 +32,20 @@ struct TurnDemand {
   // copy a shared page; this extra page is not counted.
   PoolBytes Wanted(const ls_model_info& info, std::optional<uint64_t> cached) const;
 
-  // Bytes that the end of the turn gives back, if it has reserved memory up to `reserved_end` and
-  // its caches hold `position` tokens at the end.
-  uint64_t GivenBack(const ls_model_info& info, uint64_t reserved_end, uint64_t position) const;
+  // Bytes of the rings and states of a sequence, which it holds at every position.
+  static uint64_t SlotBytes(const ls_model_info& info) {
+    return info.window_bytes_per_sequence + info.state_bytes_per_sequence;
+  }
+
+  // Bytes of the caches of a sequence at `position`, without a reservation; about as many as a
+  // snapshot of it has.
+  static uint64_t CacheBytes(const ls_model_info& info, uint64_t position) {
+    return PageBytes(info, position) + SlotBytes(info);
+  }
+
+  // Bytes that the session of an admitted turn holds, if the turn has reserved memory up to
+  // `reserved_end`. They are free when the turn has ended and the session is evicted.
+  static uint64_t Held(const ls_model_info& info, uint64_t reserved_end);
 };
 
 }  // namespace longstream

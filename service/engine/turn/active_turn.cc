@@ -32,6 +32,7 @@ ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease, ServedModel*
       model_(model),
       on_failure_(on_failure),
       history_(std::move(lease), &model->backend(), turn_->request.kept_tokens),
+      tenant_(history_.session().tenant_index()),
       demand_(DemandOf(turn_->request, history_)),
       meter_(metrics, turn_->arrival),
       input_open_(turn_->request.kind == TurnKind::kAppend) {}
@@ -40,14 +41,18 @@ ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease, ServedModel*
 
 PoolBytes ActiveTurn::BytesWanted() const { return demand_.Wanted(info(), history_.cached()); }
 
-uint64_t ActiveTurn::BytesUnused() const {
-  if (ended() || reserved_end_ == 0) return 0;
-  return demand_.GivenBack(info(), reserved_end_, history_.sequence().position());
+uint64_t ActiveTurn::BytesEvictable() const {
+  return history_.sequence().valid() ? history_.sequence().bytes_alone() : 0;
 }
 
-uint64_t ActiveTurn::MostBytesBack() const {
+uint64_t ActiveTurn::BytesHeld() const {
   if (ended() || reserved_end_ == 0) return 0;
-  return demand_.GivenBack(info(), reserved_end_, meter_.usage().reused_tokens);
+  uint64_t bytes = TurnDemand::Held(info(), reserved_end_);
+  // The session has its earlier caches beside the memory of the snapshot.
+  if (restore_.has_value() && history_.sequence().valid()) {
+    bytes += TurnDemand::CacheBytes(info(), history_.sequence().position());
+  }
+  return bytes;
 }
 
 absl::Status ActiveTurn::NoRoom() const {
@@ -74,35 +79,52 @@ absl::Status ActiveTurn::ReserveForRequest() {
   return absl::ResourceExhaustedError(absl::StrCat(status.message(), "; ", NoRoom().message()));
 }
 
-absl::Status ActiveTurn::TakeMemory() {
+absl::Status ActiveTurn::TakeMemory(const RestoreCosts& costs) {
+  const uint64_t position = history_.cached().value_or(0);
+  if (gave_up_stored_) {
+    stored_.reset();
+  } else if (stored_for_ != position) {
+    stored_ = history_.ChooseStored(costs);
+    stored_for_ = position;
+  }
+  // Without memory for the snapshot, the turn can still go on from the caches that it has.
+  if (stored_.has_value() && BeginRestore(*stored_).ok()) return absl::OkStatus();
+  return TakeOwnMemory();
+}
+
+absl::Status ActiveTurn::TakeOwnMemory() {
   bool made_caches = false;
   if (absl::Status status = history_.EnsureCaches(&made_caches); !status.ok()) return status;
   absl::Status status = ReserveForRequest();
-  if (status.ok()) status = history_.sequence().MarkRollbackPoint();
+  // The rollback point of a replay is its end (AbsorbReplay).
+  if (status.ok() && !history_.NeedsReplay()) status = history_.sequence().MarkRollbackPoint();
   if (!status.ok() && made_caches) history_.DropCaches();
   return status;
 }
 
-absl::Status ActiveTurn::Admit(MonotonicTime now) {
+absl::Status ActiveTurn::Admit(MonotonicTime now, const RestoreCosts& costs) {
+  if (phase_ == Phase::kRoom) {
+    absl::Status status = TakeMemory(costs);
+    if (status.ok()) Go();
+    return status;
+  }
   history_.Cut();
   if (demand_.FillsContext()) {
     EndAtContext();
     return absl::OkStatus();
   }
-  if (absl::Status status = TakeMemory(); !status.ok()) {
+  if (absl::Status status = TakeMemory(costs); !status.ok()) {
     history_.PutBack();
     return status;
   }
-  meter_.Admit(history_.sequence().position(), history_.recomputed_tokens(),
-               history_.recompute_reason());
+  meter_.Admit();
   AddPrompt(request().prompt);
   if (generates()) {
     generator_.emplace(*model_, request(), history_.tokens(), history_.generated(),
                        ContinuesText() ? history_.tail().bytes : "");
   }
-  prefill_total_ = history_.unread();
   client_seen_ = now;
-  phase_ = Phase::kPrefill;
+  Go();
   PushStarted();
   // A scored text of one token has nothing to read, because no token comes before it that could
   // predict it.
@@ -111,6 +133,24 @@ absl::Status ActiveTurn::Admit(MonotonicTime now) {
     FinishPrefill();
   }
   return absl::OkStatus();
+}
+
+void ActiveTurn::Go() {
+  if (restore_.has_value()) {
+    phase_ = Phase::kRestore;
+    history_.NoteFeed();
+    return;
+  }
+  // Caches that were read from the store may have been evicted while the turn waited for memory.
+  BeginReading(history_.sequence().position() == restored_ ? restored_ : 0);
+}
+
+void ActiveTurn::BeginReading(uint64_t restored) {
+  meter_.TakeCaches(restored > 0 ? 0 : history_.sequence().position(), restored,
+                    history_.recomputed_tokens(), history_.recompute_reason());
+  prefill_total_ = history_.unread();
+  phase_ = history_.NeedsReplay() ? Phase::kReplay : Phase::kPrefill;
+  history_.PlanReplay();
 }
 
 void ActiveTurn::EndAtContext() {
@@ -127,8 +167,10 @@ bool ActiveTurn::ContinuesText() const {
 }
 
 void ActiveTurn::PushStarted() {
-  turn_->stream.Push(
-      StartedEvent{history_.start(), meter_.usage().prompt_tokens, request().sampling.seed});
+  const StartedEvent started{history_.start(), meter_.usage().prompt_tokens,
+                             request().sampling.seed};
+  if (turn_->journal != nullptr) turn_->journal->Start(started);
+  turn_->stream.Push(started);
   const std::string& incomplete = history_.tail().bytes;
   if (!generates() || incomplete.empty() || (generator_.has_value() && ContinuesText())) return;
   // If the turn has messages, they contain the earlier text, with U+FFFD.
@@ -142,17 +184,83 @@ void ActiveTurn::PushStarted() {
 void ActiveTurn::AddPrompt(std::span<const int32_t> tokens) {
   history_.Append(tokens, /*generated=*/false);
   meter_.AddPrompt(tokens.size());
+  turn_->allowance.Count(tokens.size());
+}
+
+// ---------------------------------------------------------------- caches from the store
+
+bool ActiveTurn::FitsWithoutOwnCaches(uint64_t position) const {
+  const ls_memory memory = model_->backend().memory();
+  const uint64_t free = memory.budget - std::min(memory.budget, memory.reserved);
+  return TurnDemand::CacheBytes(info(), position) <= free + BytesEvictable();
+}
+
+absl::Status ActiveTurn::BeginRestore(const StoredPlace& place) {
+  absl::StatusOr<SnapshotImport> import = model_->backend().BeginImport(place.position);
+  if (absl::IsResourceExhausted(import.status()) && history_.sequence().valid() &&
+      FitsWithoutOwnCaches(place.position)) {
+    history_.DropCaches();  // they have read less than the snapshot
+    import = model_->backend().BeginImport(place.position);
+  }
+  if (!import.ok()) return import.status();
+  restore_.emplace(Import{place, *std::move(import)});
+  reserved_end_ = std::max(demand_.RequestedEnd(), place.position + 1);
+  // The tenant's quota may have no room for the session's own caches beside the snapshot.
+  if (!cache_charge().TryGrow(BytesHeld())) {
+    history_.DropCaches();
+    cache_charge().Set(std::max(cache_charge().bytes(), BytesHeld()));
+  }
+  return absl::OkStatus();
+}
+
+uint64_t ActiveTurn::BytesPromised() const {
+  if (restore_from() == nullptr) return 0;
+  return TurnDemand::Held(info(), reserved_end_) -
+         TurnDemand::CacheBytes(info(), restore_->place.position);
+}
+
+void ActiveTurn::FinishRestore(SnapshotImport import, const StoredCaches::Filled& filled,
+                               MonotonicTime now) {
+  if (restore_from() == nullptr) return;
+  const StoredPlace place = std::move(restore_->place);
+  restore_.reset();
+  absl::Status status = filled.status;
+  if (status.ok()) {
+    status = history_.Attach(place, filled.span_ends, std::move(import), now);
+    if (!status.ok()) history_.RejectStored(place);
+  }
+  if (status.ok()) {
+    restored_ = place.position;
+  } else {
+    import = SnapshotImport();  // its memory is that of the new caches
+    gave_up_stored_ = true;
+  }
+  phase_ = Phase::kRoom;
+  cache_charge().Set(std::min(cache_charge().bytes(), BytesHeld()));  // without the earlier caches
+  reserved_end_ = 0;
+  const std::string why(status.message());
+  status = TakeOwnMemory();
+  if (gave_up_stored_) {
+    history_.GiveUpStored(absl::StrCat("the snapshot in the store could not be used: ", why));
+  }
+  if (absl::IsResourceExhausted(status)) return;  // the turn awaits_room()
+  if (!status.ok()) return Abort(std::move(status));
+  Go();
 }
 
 // ---------------------------------------------------------------- a round
 
-void ActiveTurn::TakeInput() {
-  if (!input_open_ || phase_ == Phase::kWaiting || ending() || parts_.in_flight()) return;
+void ActiveTurn::TakeInput(WithRoom with_room) {
+  const bool has_caches = phase_ == Phase::kPrefill || phase_ == Phase::kDecode;
+  if (!input_open_ || !has_caches || ending() || parts_.in_flight()) return;
   const Turn::Input input = turn_->TakeInput();
   if (!input.tokens.empty()) {
     AddPrompt(input.tokens);
     prefill_total_ += input.tokens.size();
-    absl::Status status = Reserve(history_.unread());
+    const uint64_t held = PageBytes(info(), reserved_end_);
+    const uint64_t needed = PageBytes(info(), history_.size());
+    absl::Status status =
+        with_room(needed - std::min(needed, held), [this] { return Reserve(history_.unread()); });
     if (!status.ok()) return Abort(std::move(status));
   }
   input_open_ = !input.closed;
@@ -164,9 +272,12 @@ void ActiveTurn::Look() {
   candidate_.reset();
   awaits_result_ = false;
   is_settled_ = false;
-  if (ending() || phase_ == Phase::kWaiting || turn_->stream.Full()) return;
+  const bool reads =
+      phase_ != Phase::kWaiting && phase_ != Phase::kRestore && phase_ != Phase::kRoom;
+  if (ending() || !reads || turn_->stream.Full()) return;
   if (parts_.drawing() && !GoesOn()) return;
-  awaits_result_ = parts_.drawing() && !CanLookAhead();
+  // At the end of a replay, the rollback point can be marked only if no step is in flight.
+  awaits_result_ = replays() ? !history_.NeedsReplay() : parts_.drawing() && !CanLookAhead();
   if (!awaits_result_) candidate_ = FindCandidate();
   is_settled_ = candidate_.has_value() && !input_open_ && !parts_.in_flight();
 }
@@ -181,22 +292,36 @@ bool ActiveTurn::CanLookAhead() const {
 }
 
 std::optional<StepCandidate> ActiveTurn::FindCandidate() {
-  const bool drawing = parts_.drawing();
   StepCandidate candidate;
   candidate.position = history_.sequence().position();
-  candidate.remaining = drawing ? 1 : history_.unread();
-  // Only a generating turn reads the last token, because it draws the next token from its logits.
-  if (!generates() && candidate.remaining > 0) --candidate.remaining;
+  if (replays()) {
+    SetReplayPart(candidate);
+  } else {
+    SetOwnPart(candidate);
+  }
   if (candidate.remaining == 0) return std::nullopt;
-  candidate.is_decode = drawing || phase_ == Phase::kDecode;
-  const uint64_t drawn = meter_.usage().generated_tokens + (drawing ? 1 : 0);
-  candidate.is_beginning = candidate.is_decode && drawn < kBeginningTokens;
-  candidate.input_open = input_open_;
   candidate.priority = static_cast<int32_t>(request().priority);
   candidate.last_step = parts_.last_step();
   candidate.passed_over = parts_.passed_over();
   if (!CanStep(candidate, info().prefill_grid)) return std::nullopt;
   return candidate;
+}
+
+void ActiveTurn::SetOwnPart(StepCandidate& candidate) const {
+  const bool drawing = parts_.drawing();
+  candidate.remaining = drawing ? 1 : history_.unread();
+  // Only a generating turn reads the last token, because it draws the next token from its logits.
+  if (!generates() && candidate.remaining > 0) --candidate.remaining;
+  candidate.is_decode = drawing || phase_ == Phase::kDecode;
+  const uint64_t drawn = meter_.usage().generated_tokens + (drawing ? 1 : 0);
+  candidate.is_beginning = candidate.is_decode && drawn < kBeginningTokens;
+  candidate.input_open = input_open_;
+}
+
+void ActiveTurn::SetReplayPart(StepCandidate& candidate) const {
+  const FeedRun run = history_.ReplayRun();
+  candidate.is_decode = run.is_decode;
+  candidate.remaining = run.is_decode ? 1 : run.end - candidate.position;
 }
 
 absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
@@ -220,12 +345,13 @@ ls_batch_entry ActiveTurn::Entry(uint32_t num_tokens) {
   const bool drawing = parts_.drawing();
   const uint64_t position = history_.sequence().position();
   // A part draws a token only if it ends with the last known token.
-  const bool draws = generates() && (drawing || num_tokens == history_.unread());
-  const StepPart part{position, position + num_tokens, draws};
+  const bool draws = !replays() && generates() && (drawing || num_tokens == history_.unread());
+  const bool is_decode =
+      replays() ? history_.ReplayRun().is_decode : drawing || phase_ == Phase::kDecode;
+  const StepPart part{position, position + num_tokens, draws, is_decode};
   parts_.Compose(part);
-  const bool is_decode = drawing || phase_ == Phase::kDecode;
   const ls_sampling* sampling = draws ? generator_->Sampling(/*ahead=*/drawing ? 1 : 0) : nullptr;
-  return MakeBatchEntry(history_, request(), part, is_decode, /*from_previous=*/drawing, sampling);
+  return MakeBatchEntry(history_, request(), part, /*from_previous=*/drawing, sampling);
 }
 
 std::optional<StepPart> ActiveTurn::Land() {
@@ -241,13 +367,26 @@ void ActiveTurn::AbsorbFailure(absl::Status status) {
 }
 
 void ActiveTurn::Absorb(const ls_result& result, MonotonicTime now) {
+  if (result.code == LS_OK) history_.Record(parts_.oldest());
   const std::optional<StepPart> part = Land();
   if (!part.has_value()) return;
   if (result.code != LS_OK) return Abort(FailureOf(result));
+  if (replays()) return AbsorbReplay(part->end, now);
   if (request().kind == TurnKind::kScore) AbsorbScore(result);
   if (!ending() && phase_ == Phase::kPrefill) AbsorbPrefill(part->end, now);
   if (!ending() && part->draws) AbsorbToken(result, now);
   if (!ending() && part->end - part->begin > 1) history_.Publish();
+}
+
+void ActiveTurn::AbsorbReplay(uint64_t position, MonotonicTime now) {
+  turn_->stream.Push(PrefillEvent{prefill_total_ - (history_.size() - position), prefill_total_});
+  meter_.AdvancePrefill(now);
+  history_.Publish();
+  if (parts_.in_flight() || history_.NeedsReplay()) return;
+  absl::Status status = history_.sequence().MarkRollbackPoint();
+  if (!status.ok()) return Abort(std::move(status));
+  history_.FinishReplay(now);
+  phase_ = Phase::kPrefill;
 }
 
 void ActiveTurn::AbsorbPrefill(uint64_t position, MonotonicTime now) {
@@ -271,13 +410,18 @@ void ActiveTurn::AbsorbScore(const ls_result& result) {
 }
 
 void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
-  const int32_t token = result.sampled;
+  int32_t token = result.sampled;
   if (token < 0) {
     return Abort(absl::InternalError(
         "the backend drew no token: every token was banned or its logit is NaN"));
   }
   phase_ = Phase::kDecode;
   meter_.AddToken(now);
+  turn_->allowance.Count(1);
+  if (generator_->NextIsForced()) {
+    token = generator_->ForcedToken();
+    meter_.ForceToken(/*drawn_differs=*/token != result.sampled);
+  }
   history_.Append(token, /*generated=*/true);
   history_.Publish();
 
@@ -287,6 +431,11 @@ void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
   }
   turn_->stream.Push(std::move(step.delta));
   if (step.reason == FinishReason::kNone) return;
+  if (generator_->NextIsForced()) {
+    const uint64_t size = meter_.usage().generated_tokens;
+    return Abort(absl::FailedPreconditionError(absl::StrCat(
+        "resume.token_ids[", size, "]: the turn ends after ", size, " of these tokens")));
+  }
   TurnEnd end;
   end.reason = step.reason;
   end.stop_string = std::move(step.stop_string);

@@ -19,14 +19,14 @@ uint32_t ScoreAlternatives(const TurnRequest& request) {
 }  // namespace
 
 ls_batch_entry MakeBatchEntry(const TurnHistory& history, const TurnRequest& request,
-                              const StepPart& part, bool is_decode, bool from_previous,
+                              const StepPart& part, bool from_previous,
                               const ls_sampling* sampling) {
   static constexpr int32_t kFromPrevious = LS_TOKEN_FROM_PREVIOUS;
   ls_batch_entry entry{};
   entry.sequence = history.sequence().handle();
   entry.tokens = from_previous ? &kFromPrevious : &history.tokens()[part.begin];
   entry.num_tokens = static_cast<uint32_t>(part.end - part.begin);
-  entry.is_decode = is_decode ? 1 : 0;
+  entry.is_decode = part.is_decode ? 1 : 0;
   entry.sampling = sampling;
   if (sampling != nullptr && request.log_probs) {
     entry.log_prob_rows = LS_ROWS_LAST;

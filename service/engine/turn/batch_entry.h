@@ -19,7 +19,7 @@ namespace longstream {
 // step draws. `sampling`: how to draw a token; nullptr if the part draws none. The entry is valid
 // until the history changes.
 ls_batch_entry MakeBatchEntry(const TurnHistory& history, const TurnRequest& request,
-                              const StepPart& part, bool is_decode, bool from_previous,
+                              const StepPart& part, bool from_previous,
                               const ls_sampling* sampling);
 
 // Returns row `row` of the log-probabilities in `result`: `token` and `num_top` alternatives.

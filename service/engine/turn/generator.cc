@@ -114,6 +114,7 @@ Generator::Step Generator::Take(int32_t token, uint64_t position) {
     step.delta.text += text.text;
     stop = text.stop;
   }
+  text_bytes_ += step.delta.text.size();
   if (stop.has_value()) {
     step.reason = FinishReason::kStopString;
     step.stop_string = request_.stop.strings[*stop];

@@ -31,8 +31,12 @@ class Generator {
   const ls_sampling* Sampling(uint64_t ahead);
 
   // Whether a token can be drawn before the previous token is known. This is so if no penalty
-  // counts earlier tokens.
-  bool CanLookAhead() const { return !request_.sampling.UsesHistory(); }
+  // counts earlier tokens, and if the previous token is not forced.
+  bool CanLookAhead() const { return !request_.sampling.UsesHistory() && !NextIsForced(); }
+  // Whether the next token is one that the client has received before, whatever is drawn.
+  bool NextIsForced() const { return drawn_ < request_.forced_tokens.size(); }
+  // REQUIRES: NextIsForced().
+  int32_t ForcedToken() const { return request_.forced_tokens[drawn_]; }
   // Whether the turn ends after the next token, for every possible next token. `position`: the
   // position of the session after that token.
   bool NextIsLast(uint64_t position) const {
@@ -46,6 +50,9 @@ class Generator {
     uint64_t kept_text_bytes = 0;      // as TurnEnd's
     std::string incomplete_character;  // as TurnEnd's
   };
+  // The bytes of text that all deltas so far have.
+  uint64_t text_bytes() const { return text_bytes_; }
+
   // Takes in a drawn token. `position`: the position of the session after that token.
   Step Take(int32_t token, uint64_t position);
 
@@ -66,6 +73,7 @@ class Generator {
   std::unordered_map<int32_t, size_t> count_index_;  // token -> its index in counts_
 
   uint64_t drawn_ = 0;
+  uint64_t text_bytes_ = 0;
   StreamDecoder decoder_;
 };
 

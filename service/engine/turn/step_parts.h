@@ -11,7 +11,8 @@ namespace longstream {
 struct StepPart {
   uint64_t begin = 0;
   uint64_t end = 0;
-  bool draws = false;  // true: the step draws the token at position `end`
+  bool draws = false;      // true: the step draws the token at position `end`
+  bool is_decode = false;  // the step reads a single token, as a decode entry
 };
 
 // The parts in flight, at most two, in the order of their steps. Used by one thread.
@@ -39,6 +40,8 @@ class StepParts {
     in_flight_.pop_front();
     return part;
   }
+  // The part of the oldest step. REQUIRES: in_flight().
+  const StepPart& oldest() const { return in_flight_.front(); }
   // The number of the last step that the turn was part of. 0: none.
   uint64_t last_step() const { return last_step_; }
   // A step was submitted that reads other prompts and not the turn's.

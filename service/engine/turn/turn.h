@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,15 +19,18 @@
 #include "absl/synchronization/mutex.h"
 #include "service/chat/history.h"
 #include "service/clock/monotonic_time.h"
+#include "service/engine/turn/turn_journal.h"
 #include "service/engine/turn/turn_stream.h"
 #include "service/host_memory/host_memory.h"
+#include "service/security/tenants/tenant.h"
 
 namespace longstream {
 
 enum class TurnKind { kGenerate, kAppend, kScore };
 
-// Whether a session keeps the tokens of a turn that does not finish, or is rolled back.
-enum class OnAbort { kRollback, kKeep };
+// Whether a session keeps the tokens of a turn that does not finish, or is rolled back. kContinue:
+// a turn that its reader leaves goes on; if it is aborted otherwise, it is rolled back.
+enum class OnAbort { kRollback, kKeep, kContinue };
 
 enum class Priority { kLow, kNormal, kHigh };
 
@@ -58,6 +62,15 @@ struct StopParams {
   std::vector<std::string> strings;
   std::vector<int32_t> token_ids;  // include the model's end ids, unless the request ignores them
   uint32_t min_tokens = 0;
+  bool drops_text = false;  // the session does not keep the text that no delta has
+};
+
+// The messages of a turn, as a log keeps them.
+struct LoggedMessages {
+  std::string messages;  // in the form of the wire contract
+  bool parse_special = false;
+  bool generates = false;
+  std::tm now = {};  // the time that the template saw
 };
 
 // A turn in plain values, which service/server makes from a request. The server has checked all ids
@@ -81,6 +94,16 @@ struct TurnRequest {
   bool log_probs = false;
   uint32_t top_log_probs = 0;
   MonotonicTime deadline = MonotonicTime::InfiniteFuture();
+  std::string request_id{};  // of the call, for the log; empty: there is none
+  // The first tokens of the answer, which the client has received before. They stand, whatever the
+  // model draws. They are in the vocabulary.
+  std::vector<int32_t> forced_tokens{};
+  // Whether the turn outlives its reader: another one may come. on_abort then acts when no reader
+  // has come for `resume_window`.
+  bool outlives_reader = false;
+  absl::Duration resume_window = absl::ZeroDuration();
+  // The messages that `conversation` was made from, for a turn that is logged. May be nullptr.
+  std::shared_ptr<const LoggedMessages> logged_messages{};
 };
 
 // The memory that a request holds, without its conversation.
@@ -108,6 +131,24 @@ class Turn {
   absl::Status cancel_reason() const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return cancel_reason_;
+  }
+
+  // For a turn that outlives its reader. The reader has gone or has come; the stream knows which
+  // one reads. Call Engine::Wake after ReaderGone.
+  void ReaderGone() ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (request.on_abort != OnAbort::kContinue) {
+      absl::MutexLock lock(&mutex_);
+      forsaken_at_ = MonotonicTime::Now() + request.resume_window;
+    }
+  }
+  void ReaderCame() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    forsaken_at_ = MonotonicTime::InfiniteFuture();
+  }
+  // When the turn ends because no reader has come back.
+  MonotonicTime forsaken_at() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return forsaken_at_;
   }
 
   // For kAppend. AddInput adds tokens that have arrived; they were encoded as the continuation of
@@ -156,10 +197,16 @@ class Turn {
   const TurnRequest request;
   const MonotonicTime arrival;
   TurnStream stream;
+  // May be nullptr. Set it before the turn is started.
+  std::shared_ptr<TurnJournal> journal;
+  // The turn's part of the quotas of its tenant. Set it before the turn is started; then
+  // only the engine thread uses it.
+  TurnAllowance allowance;
 
  private:
   std::atomic<bool> cancelled_{false};
   mutable absl::Mutex mutex_;
+  MonotonicTime forsaken_at_ ABSL_GUARDED_BY(mutex_) = MonotonicTime::InfiniteFuture();
   absl::Status cancel_reason_ ABSL_GUARDED_BY(mutex_);
   Input input_ ABSL_GUARDED_BY(mutex_);
   HostCharge charge_ ABSL_GUARDED_BY(mutex_);

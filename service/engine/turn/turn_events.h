@@ -50,7 +50,8 @@ struct ScoreEvent {
 
 using TurnEvent = std::variant<StartedEvent, PrefillEvent, DeltaEvent, ScoreEvent>;
 
-enum class FinishReason { kNone, kStopToken, kStopString, kMaxTokens, kContext };
+// kAborted: the turn was aborted, and the session keeps its tokens (OnAbort::kKeep).
+enum class FinishReason { kNone, kStopToken, kStopString, kMaxTokens, kContext, kAborted };
 
 struct TurnUsage {
   uint64_t prompt_tokens = 0;
@@ -63,6 +64,8 @@ struct TurnUsage {
   absl::Duration decode_time;
   absl::Duration time_to_first_token;
   SessionBytes bytes;
+  uint64_t forced_tokens = 0;    // generated tokens that the client had received before
+  uint64_t restored_tokens = 0;  // history tokens whose caches were read from the store
 };
 
 // How a turn ended. If `status` is not OK, the turn was refused or aborted, the session is in a

@@ -20,6 +20,8 @@ std::string_view NameOf(FinishReason reason) {
       return "max_tokens";
     case FinishReason::kContext:
       return "context";
+    case FinishReason::kAborted:
+      return "aborted";
   }
   return "";
 }
@@ -31,12 +33,14 @@ void TurnMeter::AddPrompt(uint64_t tokens) {
   metrics_->AddPromptTokens(tokens);
 }
 
-void TurnMeter::Admit(uint64_t reused, uint64_t recomputed, const std::string& reason) {
-  admitted_ = true;
+void TurnMeter::TakeCaches(uint64_t reused, uint64_t restored, uint64_t recomputed,
+                           const std::string& reason) {
   usage_.reused_tokens = reused;
+  usage_.restored_tokens = restored;
   usage_.recomputed_tokens = recomputed;
   if (recomputed > 0) usage_.recompute_reason = reason;
   metrics_->AddReusedTokens(reused);
+  metrics_->AddRestoredTokens(restored);
   metrics_->AddRecomputedTokens(recomputed);
 }
 
@@ -65,7 +69,12 @@ void TurnMeter::AddToken(MonotonicTime now) {
   metrics_->AddGeneratedTokens(1);
 }
 
-void TurnMeter::End(const TurnEnd& end, const std::optional<SessionBytes>& bytes) {
+void TurnMeter::ForceToken(bool drawn_differs) {
+  ++usage_.forced_tokens;
+  if (drawn_differs) metrics_->CountResumeMismatch();
+}
+
+void TurnMeter::Finish(const std::optional<SessionBytes>& bytes) {
   if (bytes.has_value()) {
     usage_.bytes = *bytes;
     metrics_->ObserveSessionBytes(bytes->kv + bytes->window + bytes->state);
@@ -73,10 +82,12 @@ void TurnMeter::End(const TurnEnd& end, const std::optional<SessionBytes>& bytes
   if (usage_.generated_tokens > 0) {
     metrics_->ObserveDecode(absl::ToDoubleSeconds(usage_.decode_time));
   }
-  const MonotonicTime now = MonotonicTime::Now();
   // The turn has waited for its first place all the time.
-  if (admitted_ && !begun_.has_value()) usage_.queue_time = now - arrival_;
-  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(now - arrival_));
+  if (admitted_ && !begun_.has_value()) usage_.queue_time = MonotonicTime::Now() - arrival_;
+}
+
+void TurnMeter::End(const TurnEnd& end) {
+  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(MonotonicTime::Now() - arrival_));
   metrics_->CountRequest(absl::StatusCodeToString(end.status.code()), NameOf(end.reason));
 }
 

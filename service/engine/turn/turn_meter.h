@@ -22,9 +22,13 @@ class TurnMeter {
   const TurnUsage& usage() const { return usage_; }
 
   void AddPrompt(uint64_t tokens);
-  // The turn was admitted. `reused`: history tokens that were in the caches. `recomputed`: history
-  // tokens that are computed again, because of `reason`.
-  void Admit(uint64_t reused, uint64_t recomputed, const std::string& reason);
+  // The turn was admitted.
+  void Admit() { admitted_ = true; }
+  // The turn has its caches. `reused`: history tokens that were in the caches. `restored`: history
+  // tokens whose caches were read from the store. `recomputed`: history tokens that are computed
+  // again, because of `reason`.
+  void TakeCaches(uint64_t reused, uint64_t restored, uint64_t recomputed,
+                  const std::string& reason);
   // The admitted turn holds its first place in the batch, or has nothing to compute yet: its time
   // in the queue is over. Later calls change nothing.
   void Begin(MonotonicTime now);
@@ -34,8 +38,14 @@ class TurnMeter {
   void FinishPrefill();
   // A token was drawn.
   void AddToken(MonotonicTime now);
-  // The turn has ended. `bytes`: the memory of its session; absent if the session has no caches.
-  void End(const TurnEnd& end, const std::optional<SessionBytes>& bytes);
+  // That token was one that the client had received before. `drawn_differs`: the model drew
+  // another.
+  void ForceToken(bool drawn_differs);
+  // The turn computes nothing more: the usage is complete. `bytes`: the memory of its session;
+  // absent if the session has no caches.
+  void Finish(const std::optional<SessionBytes>& bytes);
+  // The turn has ended.
+  void End(const TurnEnd& end);
 
  private:
   ModelMetrics* const metrics_;

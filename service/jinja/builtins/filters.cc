@@ -7,12 +7,22 @@
 #include <utility>
 
 #include "service/jinja/builtins/operators.h"
+#include "service/jinja/builtins/percent_format.h"
 
 namespace longstream::chat {
 namespace {
 
 constexpr std::array<std::string_view, 5> kApplying = {"map", "select", "reject", "selectattr",
                                                        "rejectattr"};
+// Filters of Jinja that are not supported. A template that names one can be read, as in Jinja, and
+// fails when it applies the filter.
+constexpr std::array<std::string_view, 8> kUnsupported = {
+    "filesizeformat", "groupby", "pprint", "random", "striptags", "urlize", "wordwrap", "xmlattr"};
+
+template <size_t N>
+bool Has(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 // Returns the arguments without the first `first` positional ones.
 Arguments Rest(const Arguments& arguments, size_t first) {
@@ -67,6 +77,21 @@ Value Select(std::string_view filter, const Value& input, const Arguments& argum
   return Value::MakeList(std::move(kept), ListKind::kGenerator);
 }
 
+// The filter format: `input % arguments`.
+Value FormatFilter(const Value& input, const Arguments& arguments, Meter* meter) {
+  const Text format = ToText(input, meter);
+  if (arguments.named.empty()) {
+    const Value values = Value::MakeList(arguments.positional, ListKind::kTuple);
+    return Value::MakeText(PercentFormat(format, values, meter));
+  }
+  if (!arguments.positional.empty()) {
+    Fail("the filter 'format' takes positional or named arguments, not both");
+  }
+  Dict values;
+  for (const auto& [name, value] : arguments.named) values.Set(name, value);
+  return Value::MakeText(PercentFormat(format, Value::MakeDict(std::move(values)), meter));
+}
+
 const FilterEntry* FindFilter(std::string_view name) {
   const FilterEntry* entry = FindTextFilter(name);
   return entry != nullptr ? entry : FindListFilter(name);
@@ -75,14 +100,17 @@ const FilterEntry* FindFilter(std::string_view name) {
 }  // namespace
 
 bool IsFilter(std::string_view name) {
-  return std::find(kApplying.begin(), kApplying.end(), name) != kApplying.end() ||
+  return Has(kApplying, name) || Has(kUnsupported, name) || name == "format" ||
          FindFilter(name) != nullptr;
 }
 
 Value ApplyFilter(std::string_view name, const Value& input, const Arguments& arguments,
                   Meter* meter) {
   meter->Step();
-  if (!IsFilter(name)) FailUnsupported("the filter '" + std::string(name) + "'");
+  if (!IsFilter(name) || Has(kUnsupported, name)) {
+    FailUnsupported("the filter '" + std::string(name) + "'");
+  }
+  if (name == "format") return FormatFilter(input, arguments, meter);
   const FilterEntry* entry = FindFilter(name);
   if (entry == nullptr) {
     // In Jinja these filters return no elements for a false input, even if it is not iterable.

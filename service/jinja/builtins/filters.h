@@ -35,6 +35,8 @@ Value ApplyFilter(std::string_view name, const Value& input, const Arguments& ar
                   Meter* meter);
 bool ApplyTest(std::string_view name, const Value& input, const Arguments& arguments, Meter* meter);
 
+// Whether Jinja has a filter or a test of that name. ApplyFilter does not support all of Jinja's
+// filters.
 bool IsFilter(std::string_view name);
 bool IsTest(std::string_view name);
 

@@ -1,5 +1,6 @@
 // The filters of lists and dicts.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -193,10 +194,69 @@ Value Sum(const FilterCall& call) {
   return sum;
 }
 
+// Lists of `linecount` items each. `fill_with` completes the last one.
+Value Batch(const FilterCall& call) {
+  const int64_t size = call.arguments.Integer(0, -1);
+  const Value fill = call.arguments.Get(1);
+  std::vector<Value> batches, batch;
+  const auto finish = [&] {
+    call.meter->MakeList(batch.size() + 1);
+    batches.push_back(Value::MakeList(std::exchange(batch, {})));
+  };
+  for (Value& item : Elements(call.input, call.meter)) {
+    if (static_cast<int64_t>(batch.size()) == size) finish();
+    batch.push_back(std::move(item));
+  }
+  if (batch.empty()) return Value::MakeList(std::move(batches), ListKind::kGenerator);
+  const int64_t missing = fill.is_none() ? 0 : size - static_cast<int64_t>(batch.size());
+  if (missing > 0) {
+    call.meter->MakeList(static_cast<size_t>(missing));
+    batch.resize(batch.size() + static_cast<size_t>(missing), fill);
+  }
+  finish();
+  return Value::MakeList(std::move(batches), ListKind::kGenerator);
+}
+
+// `slices` lists of about the same number of items. `fill_with` completes the shorter ones.
+Value SliceFilter(const FilterCall& call) {
+  const int64_t count = call.arguments.Integer(0, 0);
+  if (count == 0) Fail(call.arguments.what() + ": the number of slices is 0");
+  const std::vector<Value> items = Elements(call.input, call.meter);
+  const Value fill = call.arguments.Get(1);
+  if (count < 0) return Value::MakeList({}, ListKind::kGenerator);
+  call.meter->MakeList(static_cast<size_t>(count));
+  const size_t slices = static_cast<size_t>(count);
+  const size_t longer = items.size() % slices;
+  std::vector<Value> lists;
+  auto begin = items.begin();
+  for (size_t i = 0; i < slices; ++i) {
+    const auto end = begin + static_cast<std::ptrdiff_t>(items.size() / slices + (i < longer));
+    std::vector<Value> list(begin, end);
+    if (i >= longer && !fill.is_none()) list.push_back(fill);
+    call.meter->MakeList(list.size());
+    lists.push_back(Value::MakeList(std::move(list)));
+    begin = end;
+  }
+  return Value::MakeList(std::move(lists), ListKind::kGenerator);
+}
+
+// The attribute of a value. Unlike a dot, it does not look for an item of a dict.
+Value AttributeOf(const FilterCall& call) {
+  RequireDefined(call.input);
+  const Value name = call.arguments.Get(0);
+  const std::string& text = RequireText(name, call.arguments.what()).bytes();
+  const std::optional<Value> found = Attribute(call.input, text);
+  if (found) return *found;
+  return Value::MakeUndefined("'" + std::string(call.input.TypeName()) +
+                              " object' has no attribute '" + text + "'");
+}
+
 }  // namespace
 
 const FilterEntry* FindListFilter(std::string_view name) {
   static const FilterEntry entries[] = {
+      {"attr", &AttributeOf, {"name"}, 1},
+      {"batch", &Batch, {"linecount", "fill_with"}, 1},
       {"count", &Count, {}, 0},
       {"dictsort", &DictSort, {"case_sensitive", "by", "reverse"}, 0},
       {"first", &First, {}, 0},
@@ -208,6 +268,7 @@ const FilterEntry* FindListFilter(std::string_view name) {
       {"max", &Extreme<true>, {"case_sensitive", "attribute"}, 0},
       {"min", &Extreme<false>, {"case_sensitive", "attribute"}, 0},
       {"reverse", &Reverse, {}, 0},
+      {"slice", &SliceFilter, {"slices", "fill_with"}, 1},
       {"sort", &Sort, {"reverse", "case_sensitive", "attribute"}, 0},
       {"sum", &Sum, {"attribute", "start"}, 0},
       {"unique", &Unique, {"case_sensitive", "attribute"}, 0},

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "service/jinja/builtins/percent_format.h"
 namespace longstream::chat {
 namespace {
 
@@ -153,7 +154,20 @@ Value AddLists(const Value& left, const Value& right, Meter* meter) {
   return Value::MakeList(std::move(items), left.list().kind);
 }
 
-// Escapes HTML, as Python's Markup does for a text that is added to it.
+Value AddTexts(const Value& left, const Value& right, Meter* meter) {
+  meter->Make(left.text().size() + right.text().size());
+  const bool is_safe = left.is_safe() || right.is_safe();
+  const auto part = [&](const Value& value) {
+    return is_safe && !value.is_safe() ? EscapeHtml(value.text(), meter) : value.text();
+  };
+  Text sum = part(left);
+  sum.Append(part(right));
+  const Value text = Value::MakeText(std::move(sum));
+  return is_safe ? Value::MakeSafe(text) : text;
+}
+
+}  // namespace
+
 Text EscapeHtml(const Text& text, Meter* meter) {
   std::string escaped;
   for (const char c : text.bytes()) {
@@ -181,20 +195,6 @@ Text EscapeHtml(const Text& text, Meter* meter) {
   meter->Make(escaped.size());
   return text.Changed(std::move(escaped));
 }
-
-Value AddTexts(const Value& left, const Value& right, Meter* meter) {
-  meter->Make(left.text().size() + right.text().size());
-  const bool is_safe = left.is_safe() || right.is_safe();
-  const auto part = [&](const Value& value) {
-    return is_safe && !value.is_safe() ? EscapeHtml(value.text(), meter) : value.text();
-  };
-  Text sum = part(left);
-  sum.Append(part(right));
-  const Value text = Value::MakeText(std::move(sum));
-  return is_safe ? Value::MakeSafe(text) : text;
-}
-
-}  // namespace
 
 void RequireDefined(const Value& value) {
   if (value.is_undefined()) Fail(*value.undefined().why);
@@ -298,7 +298,7 @@ Value Binary(std::string_view op, const Value& left, const Value& right, Meter* 
       left.list().kind == right.list().kind) {
     return AddLists(left, right, meter);
   }
-  if (op == "%" && left.is_text()) FailUnsupported("'%' to format a string");
+  if (op == "%" && left.is_text()) return Value::MakeText(PercentFormat(left.text(), right, meter));
   const auto is_count = [](const Value& value) { return value.is_int() || value.is_bool(); };
   if (op == "*" && IsRepeatable(left) && is_count(right)) {
     return Repeated(left, right.integer(), meter);

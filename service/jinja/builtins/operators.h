@@ -49,6 +49,9 @@ Value Slice(const Value& value, const Value& begin, const Value& end, const Valu
 std::optional<int64_t> ToInt(const Value& value, int64_t base = 10);
 std::optional<double> ToFloat(const Value& value);
 
+// Escapes HTML, as Python's Markup does for a text that is added to it.
+Text EscapeHtml(const Text& text, Meter* meter);
+
 // Fails if the value is undefined. The error names the undefined variable, attribute or item.
 void RequireDefined(const Value& value);
 // Whether the value can be the key of a dict: it has a hash in Python, so it is not a list or a

@@ -11,6 +11,7 @@
 
 #include "service/jinja/builtins/methods.h"
 #include "service/jinja/builtins/operators.h"
+#include "service/jinja/builtins/string_parts.h"
 #include "service/jinja/values/unicode.h"
 #include "service/tokenizer/text/utf8.h"
 
@@ -223,13 +224,38 @@ bool IsAsciiDigits(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-Value IsDigitMethod(const Text& text, const ArgumentReader& /*arguments*/, Meter* meter) {
-  meter->Read(text.size());
-  bool is_digits = !text.empty();
-  for (size_t at = 0; is_digits && at < text.size();) {
-    is_digits = IsDigit(NextCodePoint(text.bytes(), &at));
-  }
-  return Value::MakeBool(is_digits);
+bool IsAscii(char32_t c) { return c < 0x80; }
+
+// Whether all characters pass the test. `kOfEmpty`: the answer for an empty text.
+template <bool (*kTest)(char32_t), bool kOfEmpty>
+Value AllAre(const Text& text, const ArgumentReader& /*arguments*/, Meter* meter) {
+  meter->Step(text.size() / 8);
+  bool all = kOfEmpty || !text.empty();
+  for (size_t at = 0; all && at < text.size();) all = kTest(NextCodePoint(text.bytes(), &at));
+  return Value::MakeBool(all);
+}
+
+template <bool kFromEnd>
+Value PartitionMethod(const Text& text, const ArgumentReader& arguments, Meter* meter) {
+  return Partition(text, arguments, kFromEnd, meter);
+}
+
+// The width, which Python requires to be a whole number.
+int64_t Width(const ArgumentReader& arguments) {
+  RequireDefined(arguments.Get(0));
+  if (arguments.Get(0).is_none()) Fail(arguments.what() + ": expected a whole number, found None");
+  return arguments.Integer(0, 0);
+}
+
+template <Alignment kAlignment>
+Value Align(const Text& text, const ArgumentReader& arguments, Meter* meter) {
+  const Value fill = arguments.Get(1, Value::MakeText(" "));
+  return Value::MakeText(
+      Aligned(text, kAlignment, Width(arguments), RequireText(fill, arguments.what()), meter));
+}
+
+Value ZeroFill(const Text& text, const ArgumentReader& arguments, Meter* meter) {
+  return Value::MakeText(ZeroFilled(text, Width(arguments), meter));
 }
 
 Value IsSpaceMethod(const Text& text, const ArgumentReader& /*arguments*/, Meter* meter) {
@@ -273,7 +299,20 @@ const Entry* FindEntry(std::string_view name) {
       {"replace", &ReplaceMethod, {"old", "new", "count"}, 2},
       {"removeprefix", &Remove<false>, {"prefix"}, 1},
       {"removesuffix", &Remove<true>, {"suffix"}, 1},
-      {"isdigit", &IsDigitMethod, {}, 0},
+      {"partition", &PartitionMethod<false>, {"sep"}, 1},
+      {"rpartition", &PartitionMethod<true>, {"sep"}, 1},
+      {"center", &Align<Alignment::kCenter>, {"width", "fillchar"}, 1},
+      {"ljust", &Align<Alignment::kLeft>, {"width", "fillchar"}, 1},
+      {"rjust", &Align<Alignment::kRight>, {"width", "fillchar"}, 1},
+      {"zfill", &ZeroFill, {"width"}, 1},
+      {"casefold", &Case<&Casefold>, {}, 0},
+      {"isalnum", &AllAre<&IsAlnum, false>, {}, 0},
+      {"isalpha", &AllAre<&IsAlpha, false>, {}, 0},
+      {"isascii", &AllAre<&IsAscii, true>, {}, 0},
+      {"isdecimal", &AllAre<&IsDecimal, false>, {}, 0},
+      {"isdigit", &AllAre<&IsDigit, false>, {}, 0},
+      {"isnumeric", &AllAre<&IsNumeric, false>, {}, 0},
+      {"isprintable", &AllAre<&IsPrintable, true>, {}, 0},
       {"isspace", &IsSpaceMethod, {}, 0},
       {"isupper", &HasCase<&IsUpper>, {}, 0},
       {"islower", &HasCase<&IsLower>, {}, 0},
@@ -332,11 +371,9 @@ Value Format(const Text& text, const Arguments& arguments, Meter* meter) {
 }  // namespace
 
 bool IsPythonStringMethod(std::string_view name) {
-  static constexpr std::array<std::string_view, 22> kOthers = {
-      "casefold", "center",    "encode",    "expandtabs",   "format_map", "isalnum",
-      "isalpha",  "isascii",   "isdecimal", "isidentifier", "isnumeric",  "isprintable",
-      "istitle",  "ljust",     "maketrans", "partition",    "rjust",      "rpartition",
-      "swapcase", "translate", "zfill",     "format"};
+  static constexpr std::array<std::string_view, 9> kOthers = {
+      "encode",    "expandtabs", "format_map", "isidentifier", "istitle",
+      "maketrans", "swapcase",   "translate",  "format"};
   return IsStringMethod(name) || std::find(kOthers.begin(), kOthers.end(), name) != kOthers.end();
 }
 

@@ -10,6 +10,7 @@
 #include "service/jinja/builtins/filters.h"
 #include "service/jinja/builtins/methods.h"
 #include "service/jinja/builtins/operators.h"
+#include "service/jinja/builtins/string_parts.h"
 #include "service/jinja/values/unicode.h"
 #include "service/tokenizer/text/utf8.h"
 
@@ -54,6 +55,13 @@ Value String(const FilterCall& call) {
 }
 
 Value Safe(const FilterCall& call) { return Value::MakeSafe(String(call)); }
+
+// A safe text is escaped already, unless the filter is forceescape.
+template <bool kForce>
+Value Escape(const FilterCall& call) {
+  if (!kForce && call.input.is_safe()) return call.input;
+  return Value::MakeSafe(Value::MakeText(EscapeHtml(ToText(call.input, call.meter), call.meter)));
+}
 
 Value Trim(const FilterCall& call) {
   const Value text = Value::MakeText(Strip(ToText(call.input, call.meter), call.arguments.Get(0),
@@ -169,15 +177,107 @@ Value Default(const FilterCall& call) {
   return replaces ? call.arguments.Get(0, Value::MakeText("")) : call.input;
 }
 
+Value Center(const FilterCall& call) {
+  return Value::MakeText(Aligned(ToText(call.input, call.meter), Alignment::kCenter,
+                                 call.arguments.Integer(0, 80), Text(" "), call.meter));
+}
+
+// Cuts a text that is longer than `length` plus `leeway` characters, at a space unless `killwords`
+// is set, and adds `end`.
+Value Truncate(const FilterCall& call) {
+  constexpr int64_t kLeeway = 5;  // the default of Jinja's policies
+  const int64_t length = call.arguments.Integer(0, 255);
+  const Value end_value = call.arguments.Get(2, Value::MakeText("..."));
+  const Text& end = RequireText(end_value, call.arguments.what());
+  const int64_t leeway = call.arguments.Integer(3, kLeeway);
+  const auto of_end = static_cast<int64_t>(CountCharacters(end.bytes()));
+  if (length < of_end) Fail("truncate: the length is below that of the end");
+  if (leeway < 0) Fail("truncate: the leeway is below 0");
+  // Whatever has a length and is short enough stays as it is.
+  const int64_t size = call.input.is_undefined() ? 0 : Length(call.input);
+  if (size <= length || size - length <= leeway) return call.input;
+  const Text& text = RequireText(call.input, call.arguments.what());
+  call.meter->Make(text.size() + end.size());
+  size_t cut = OffsetOf(text.bytes(), static_cast<size_t>(length - of_end));
+  if (!call.arguments.Flag(1)) {
+    const size_t space = std::string_view{text.bytes()}.substr(0, cut).rfind(' ');
+    if (space != std::string_view::npos) cut = space;
+  }
+  Text result = text.Part(0, cut);
+  result.Append(end);
+  return Value::MakeText(std::move(result));
+}
+
+Value WordCount(const FilterCall& call) {
+  const Text text = ToText(call.input, call.meter);
+  call.meter->Step(text.size() / 8);
+  int64_t words = 0;
+  bool in_word = false;
+  for (size_t at = 0; at < text.size();) {
+    const char32_t c = NextCodePoint(text.bytes(), &at);
+    const bool is_word = IsAlnum(c) || c == U'_';
+    words += is_word && !in_word;
+    in_word = is_word;
+  }
+  return Value::MakeInt(words);
+}
+
+// Percent-encodes a text for a URL. In a query a space becomes '+', and '/' is encoded, too.
+Text UrlQuoted(const Value& value, bool in_query, Meter* meter) {
+  const Text text = ToText(value, meter);
+  meter->Make(3 * text.size());
+  std::string quoted;
+  for (const char c : text.bytes()) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    const bool is_free = is_letter || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-' ||
+                         c == '~' || (c == '/' && !in_query);
+    if (is_free) {
+      quoted += c;
+    } else if (c == ' ' && in_query) {
+      quoted += '+';
+    } else {
+      constexpr std::string_view kDigits = "0123456789ABCDEF";
+      const auto byte = static_cast<unsigned char>(c);
+      quoted += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return text.Changed(std::move(quoted));
+}
+
+// Encodes a text, or a dict or pairs as a query.
+Value UrlEncode(const FilterCall& call) {
+  const Value& input = call.input;
+  if (!input.is_dict() && !input.is_list()) {
+    return Value::MakeText(UrlQuoted(input, /*in_query=*/false, call.meter));
+  }
+  const Value items =
+      input.is_dict() ? Items(input.dict(), call.meter, ListKind::kList) : call.input;
+  Text query;
+  bool is_first = true;
+  for (const Value& item : Elements(items, call.meter)) {
+    const std::vector<Value> pair = Elements(item, call.meter);
+    if (pair.size() != 2) Fail(call.arguments.what() + ": expected pairs of a key and a value");
+    if (!std::exchange(is_first, false)) query.Append("&");
+    query.Append(UrlQuoted(pair[0], /*in_query=*/true, call.meter));
+    query.Append("=");
+    query.Append(UrlQuoted(pair[1], /*in_query=*/true, call.meter));
+  }
+  return Value::MakeText(std::move(query));
+}
+
 }  // namespace
 
 const FilterEntry* FindTextFilter(std::string_view name) {
   static const FilterEntry entries[] = {
       {"abs", &Abs, {}, 0},
       {"capitalize", &Case<&Capitalize>, {}, 0},
+      {"center", &Center, {"width"}, 0},
       {"d", &Default, {"default_value", "boolean"}, 0},
       {"default", &Default, {"default_value", "boolean"}, 0},
+      {"e", &Escape<false>, {}, 0},
+      {"escape", &Escape<false>, {}, 0},
       {"float", &Float, {"default"}, 0},
+      {"forceescape", &Escape<true>, {}, 0},
       {"indent", &Indent, {"width", "first", "blank"}, 0},
       {"int", &Int, {"default", "base"}, 0},
       {"lower", &Case<&Lower>, {}, 0},
@@ -188,7 +288,10 @@ const FilterEntry* FindTextFilter(std::string_view name) {
       {"title", &Case<&TitleWords>, {}, 0},
       {"tojson", &ToJson, {"ensure_ascii", "indent", "separators", "sort_keys"}, 0},
       {"trim", &Trim, {"chars"}, 0},
+      {"truncate", &Truncate, {"length", "killwords", "end", "leeway"}, 0},
       {"upper", &Case<&Upper>, {}, 0},
+      {"urlencode", &UrlEncode, {}, 0},
+      {"wordcount", &WordCount, {}, 0},
   };
   const auto* found = std::find_if(std::begin(entries), std::end(entries),
                                    [&](const FilterEntry& entry) { return entry.name == name; });

@@ -117,6 +117,8 @@ class StatementParser {
   void ParseMacro(Statement* statement);
   void ParseCall(Statement* statement);
   void ParseWith(Statement* statement);
+  // Parses a tag of Jinja that is not supported, with its body if it has one.
+  void ParseUnsupported(Statement* statement, const std::string& name);
   void ParsePrint(Body* body);
   void ParseParameters(Statement* statement);
   // Parses the body of a macro or a call, which is a function: no loop around it can be left.

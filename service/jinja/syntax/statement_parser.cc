@@ -11,9 +11,18 @@ namespace {
 // The limit of levels of tags within tags.
 constexpr size_t kMaxNesting = 100;
 
-// Tags of Jinja that chat templates do not use.
-constexpr std::array<std::string_view, 9> kUnsupportedTags = {
-    "extends", "block", "include", "import", "from", "autoescape", "do", "trans", "debug"};
+// Tags of Jinja that chat templates do not use. A template that has one can be read, as in Jinja,
+// and fails when it runs the tag.
+constexpr std::array<std::string_view, 6> kUnsupportedTags = {"autoescape", "block",  "extends",
+                                                              "from",       "import", "include"};
+// Tags of extensions of Jinja that transformers does not load. It cannot read these templates
+// either.
+constexpr std::array<std::string_view, 3> kExtensionTags = {"debug", "do", "trans"};
+
+template <size_t N>
+bool Has(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 // Sets whether unknown filters and tests are errors, until the end of a block.
 class Soft {
@@ -73,6 +82,8 @@ Body StatementParser::ParseBody(std::string_view end_name) {
   EndTag();
   std::string found;
   Body body = ParseUntil({end_name}, &found);
+  // {% endblock %} may repeat the name of its block.
+  if (end_name == "endblock" && tokens_.current().kind == TokenKind::kName) tokens_.Take();
   EndTag();
   return body;
 }
@@ -114,7 +125,9 @@ void StatementParser::ParseTag(Body* body) {
     if (loops_ == 0) Fail("{% " + name + " %} stands outside of a loop", statement->place);
     statement->kind = name == "break" ? StatementKind::kBreak : StatementKind::kContinue;
     EndTag();
-  } else if (std::ranges::find(kUnsupportedTags, name) != kUnsupportedTags.end()) {
+  } else if (Has(kUnsupportedTags, name)) {
+    ParseUnsupported(statement.get(), name);
+  } else if (Has(kExtensionTags, name)) {
     FailUnsupported("the tag {% " + name + " %}", statement->place);
   } else {
     Fail("unknown tag {% " + name + " %}", statement->place);
@@ -219,7 +232,7 @@ Target StatementParser::ParseTargetPart(bool with_attribute, size_t depth) {
   }
   constexpr std::array<std::string_view, 6> kConstants = {"true",  "True", "false",
                                                           "False", "none", "None"};
-  if (std::ranges::find(kConstants, target.name) != kConstants.end()) {
+  if (Has(kConstants, target.name)) {
     Fail("'" + target.name + "' cannot be assigned", target.place);
   }
   if (target.name == "loop" && for_tags_ > 0) {
@@ -306,6 +319,20 @@ void StatementParser::ParseWith(Statement* statement) {
   }
   const Soft hard(&expressions_, false);
   statement->body = ParseBody("endwith");
+}
+
+void StatementParser::ParseUnsupported(Statement* statement, const std::string& name) {
+  statement->kind = StatementKind::kUnsupported;
+  statement->name = name;
+  while (tokens_.current().kind != TokenKind::kBlockEnd) {
+    if (tokens_.current().kind == TokenKind::kEnd) tokens_.FailHere("'%}'");
+    tokens_.Take();
+  }
+  if (name == "autoescape" || name == "block") {
+    ParseFunctionBody(statement, "end" + name);
+  } else {
+    EndTag();
+  }
 }
 
 void StatementParser::ParsePrint(Body* body) {

@@ -78,6 +78,7 @@ enum class StatementKind {
   kWith,      // assignments, body
   kBreak,
   kContinue,
+  kUnsupported,  // name: a tag of Jinja that is not supported
 };
 
 struct Branch {

@@ -79,6 +79,17 @@ bool IsDigit(char32_t c) {
   return type == U_NT_DECIMAL || type == U_NT_DIGIT;
 }
 
+bool IsDecimal(char32_t c) {
+  return u_getIntPropertyValue(Icu(c), UCHAR_NUMERIC_TYPE) == U_NT_DECIMAL;
+}
+
+bool IsNumeric(char32_t c) {
+  return u_getIntPropertyValue(Icu(c), UCHAR_NUMERIC_TYPE) != U_NT_NONE;
+}
+
+bool IsAlpha(char32_t c) { return u_isalpha(Icu(c)) != 0; }
+bool IsAlnum(char32_t c) { return IsAlpha(c) || IsNumeric(c); }
+
 size_t StripBegin(std::string_view text, const std::string_view* chars) {
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
@@ -97,6 +108,14 @@ size_t StripEnd(std::string_view text, size_t begin, const std::string_view* cha
 
 std::string Upper(std::string_view text) { return Mapped(text, &icu::CaseMap::utf8ToUpper); }
 std::string Lower(std::string_view text) { return Mapped(text, &icu::CaseMap::utf8ToLower); }
+
+std::string Casefold(std::string_view text) {
+  std::string folded;
+  icu::StringByteSink<std::string> sink(&folded, static_cast<int32_t>(text.size()));
+  UErrorCode error = U_ZERO_ERROR;
+  icu::CaseMap::utf8Fold(0, {text.data(), static_cast<int32_t>(text.size())}, sink, nullptr, error);
+  return folded;
+}
 
 std::string Capitalize(std::string_view text) {
   const size_t first = OffsetOf(text, 1);

@@ -20,6 +20,11 @@ size_t OffsetOf(std::string_view text, size_t index);
 bool IsSpace(char32_t c);
 // Whether Python's str.isdigit is true for the character.
 bool IsDigit(char32_t c);
+// Whether Python's str.isdecimal, isnumeric, isalpha or isalnum is true for the character.
+bool IsDecimal(char32_t c);
+bool IsNumeric(char32_t c);
+bool IsAlpha(char32_t c);
+bool IsAlnum(char32_t c);
 // Return the beginning and the end of the text without the characters of `chars` at its ends.
 // nullptr: without white space.
 size_t StripBegin(std::string_view text, const std::string_view* chars);
@@ -27,6 +32,7 @@ size_t StripEnd(std::string_view text, size_t begin, const std::string_view* cha
 
 std::string Upper(std::string_view text);
 std::string Lower(std::string_view text);
+std::string Casefold(std::string_view text);
 // Python's str.capitalize: the first character in title case, the others in lower case.
 std::string Capitalize(std::string_view text);
 // Python's str.title: every run of letters capitalized.

@@ -74,7 +74,8 @@ class HealthService::Watcher final : public grpc::ServerWriteReactor<Response> {
   bool finished_ = false;
 };
 
-HealthService::HealthService(RequestMemory* memory) : DecodingService(memory) {
+HealthService::HealthService(RequestMemory* memory, Authorize authorize)
+    : DecodingService(memory, std::move(authorize)) {
   AddUnary("/grpc.health.v1.Health/Check", &HealthService::Check);
   AddServerStream("/grpc.health.v1.Health/Watch", &HealthService::Watch);
 }
@@ -102,7 +103,8 @@ HealthService::ServingStatus HealthService::StatusOf(const std::string& name) co
 }
 
 grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context,
-                                               const Request& request, Response* response) {
+                                               const Caller& /*caller*/, const Request& request,
+                                               Response* response) {
   absl::Status status = CheckName(request.service());
   if (status.ok()) {
     absl::MutexLock lock(&mutex_);
@@ -117,7 +119,7 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
 }
 
 grpc::ServerWriteReactor<HealthService::Response>* HealthService::Watch(
-    grpc::CallbackServerContext* /*context*/, Decoded<Request> request) {
+    grpc::CallbackServerContext* /*context*/, const Caller& /*caller*/, Decoded<Request> request) {
   const absl::Status status = CheckName(request.message->service());
   auto* const watcher =
       new Watcher(this, status.ok() ? std::move(*request.message->mutable_service()) : "");

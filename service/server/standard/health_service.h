@@ -20,7 +20,7 @@ namespace longstream {
 class HealthService final : public DecodingService {
  public:
   // `memory` must outlive the service.
-  explicit HealthService(RequestMemory* memory);
+  explicit HealthService(RequestMemory* memory, Authorize authorize = AuthorizeEverybody);
 
   // Sets the status of a name, and tells it to the calls that watch the name. `Check` answers
   // NOT_FOUND for a name that was never set.
@@ -34,10 +34,12 @@ class HealthService final : public DecodingService {
   using ServingStatus = Response::ServingStatus;
   class Watcher;
 
-  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context, const Request& request,
-                                  Response* response) ABSL_LOCKS_EXCLUDED(mutex_);
+  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context, const Caller& caller,
+                                  const Request& request, Response* response)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   grpc::ServerWriteReactor<Response>* Watch(grpc::CallbackServerContext* context,
-                                            Decoded<Request> request) ABSL_LOCKS_EXCLUDED(mutex_);
+                                            const Caller& caller, Decoded<Request> request)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // SERVICE_UNKNOWN for a name that was never set.
   ServingStatus StatusOf(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Set(const std::string& name, ServingStatus status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

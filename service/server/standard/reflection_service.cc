@@ -109,14 +109,16 @@ class ReflectionService::Reactor final
   std::optional<RequestCharge> charge_;  // for the request in response_
 };
 
-ReflectionService::ReflectionService(std::vector<std::string> services, RequestMemory* memory)
-    : DecodingService(memory), services_(std::move(services)) {
+ReflectionService::ReflectionService(std::vector<std::string> services, RequestMemory* memory,
+                                     Authorize authorize)
+    : DecodingService(memory, std::move(authorize)), services_(std::move(services)) {
   AddBidiStream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
                 &ReflectionService::ServerReflectionInfo);
 }
 
 grpc::ServerBidiReactor<RawRequest<ReflectionService::Request>, ReflectionService::Response>*
-ReflectionService::ServerReflectionInfo(grpc::CallbackServerContext* /*context*/) {
+ReflectionService::ServerReflectionInfo(grpc::CallbackServerContext* /*context*/,
+                                        const Caller& /*caller*/) {
   return new Reactor(this);
 }
 

@@ -17,7 +17,8 @@ namespace longstream {
 class ReflectionService final : public DecodingService {
  public:
   // `services`: the full names that the service lists. `memory` must outlive the service.
-  ReflectionService(std::vector<std::string> services, RequestMemory* memory);
+  ReflectionService(std::vector<std::string> services, RequestMemory* memory,
+                    Authorize authorize = AuthorizeEverybody);
 
  private:
   using Request = grpc::reflection::v1alpha::ServerReflectionRequest;
@@ -25,7 +26,7 @@ class ReflectionService final : public DecodingService {
   class Reactor;
 
   grpc::ServerBidiReactor<RawRequest<Request>, Response>* ServerReflectionInfo(
-      grpc::CallbackServerContext* context);
+      grpc::CallbackServerContext* context, const Caller& caller);
   // Fills in the answer to response->original_request().
   void Answer(Response* response) const;
 

@@ -9,20 +9,31 @@
 #include <grpcpp/impl/rpc_service_method.h>
 #include <grpcpp/impl/service_type.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "service/security/caller.h"
+#include "service/server/transport/authorize.h"
 #include "service/server/transport/grpc_status.h"
 #include "service/server/transport/raw_request.h"
 
 namespace longstream {
 
 // The constructor of a subclass adds its methods. `path` is the path of the method, such as
-// "/longstream.v1.Longstream/GetModel", and must be a literal. If a request cannot be decoded, the
-// call ends with the error, and the method is not called.
+// "/longstream.v1.Longstream/GetModel", and must be a literal. If a call is not authorized, or its
+// request cannot be decoded, the call ends with the error, and the method is not called. A method
+// gets the call's Caller, which exists until the method returns.
 class DecodingService : public grpc::Service {
+ public:
+  // The paths of all methods.
+  const std::vector<std::string>& methods() const { return methods_; }
+
  protected:
   // `memory` must outlive the service.
-  explicit DecodingService(RequestMemory* memory) : memory_(memory) {}
+  DecodingService(RequestMemory* memory, Authorize authorize)
+      : memory_(memory), authorize_(std::move(authorize)) {}
 
   // Counts the requests that a reactor decodes.
   RequestMemory* memory() const { return memory_; }
@@ -31,17 +42,21 @@ class DecodingService : public grpc::Service {
   template <typename Service, typename Request, typename Response>
   void AddUnary(const char* path,
                 grpc::ServerUnaryReactor* (Service::*method)(grpc::CallbackServerContext*,
-                                                             const Request&, Response*)) {
-    const auto call = [this, method](grpc::CallbackServerContext* context,
-                                     const RawRequest<Request>* raw,
-                                     Response* response) -> grpc::ServerUnaryReactor* {
+                                                             const Caller&, const Request&,
+                                                             Response*)) {
+    const auto call = [this, path, method](grpc::CallbackServerContext* context,
+                                           const RawRequest<Request>* raw,
+                                           Response* response) -> grpc::ServerUnaryReactor* {
+      const auto end = [context](const absl::Status& status) {
+        grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+        reactor->Finish(ToGrpc(status));
+        return reactor;
+      };
+      const absl::StatusOr<Caller> caller = authorize_(*context, path);
+      if (!caller.ok()) return end(caller.status());
       const absl::StatusOr<Decoded<Request>> request = Decode(*raw, memory_);
-      if (request.ok()) {
-        return (static_cast<Service*>(this)->*method)(context, *request->message, response);
-      }
-      grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-      reactor->Finish(ToGrpc(request.status()));
-      return reactor;
+      if (!request.ok()) return end(request.status());
+      return (static_cast<Service*>(this)->*method)(context, *caller, *request->message, response);
     };
     Add(path, grpc::internal::RpcMethod::NORMAL_RPC,
         new grpc::internal::CallbackUnaryHandler<RawRequest<Request>, Response>(call));
@@ -50,14 +65,17 @@ class DecodingService : public grpc::Service {
   // A call with one request and a stream of responses. The method keeps the request as long as it
   // needs it.
   template <typename Service, typename Request, typename Response>
-  void AddServerStream(const char* path, grpc::ServerWriteReactor<Response>* (Service::*method)(
-                                             grpc::CallbackServerContext*, Decoded<Request>)) {
-    const auto call = [this, method](
-                          grpc::CallbackServerContext* context,
-                          const RawRequest<Request>* raw) -> grpc::ServerWriteReactor<Response>* {
+  void AddServerStream(const char* path,
+                       grpc::ServerWriteReactor<Response>* (Service::*method)(
+                           grpc::CallbackServerContext*, const Caller&, Decoded<Request>)) {
+    using Reactor = grpc::ServerWriteReactor<Response>;
+    const auto call = [this, path, method](grpc::CallbackServerContext* context,
+                                           const RawRequest<Request>* raw) -> Reactor* {
+      const absl::StatusOr<Caller> caller = authorize_(*context, path);
+      if (!caller.ok()) return new Refused<Reactor>(caller.status());
       absl::StatusOr<Decoded<Request>> request = Decode(*raw, memory_);
-      if (!request.ok()) return new RefusedStream<Response>(ToGrpc(request.status()));
-      return (static_cast<Service*>(this)->*method)(context, *std::move(request));
+      if (!request.ok()) return new Refused<Reactor>(request.status());
+      return (static_cast<Service*>(this)->*method)(context, *caller, *std::move(request));
     };
     Add(path, grpc::internal::RpcMethod::SERVER_STREAMING,
         new grpc::internal::CallbackServerStreamingHandler<RawRequest<Request>, Response>(call));
@@ -67,9 +85,13 @@ class DecodingService : public grpc::Service {
   template <typename Service, typename Request, typename Response>
   void AddClientStream(const char* path,
                        grpc::ServerReadReactor<RawRequest<Request>>* (Service::*method)(
-                           grpc::CallbackServerContext*, Response*)) {
-    const auto call = [this, method](grpc::CallbackServerContext* context, Response* response) {
-      return (static_cast<Service*>(this)->*method)(context, response);
+                           grpc::CallbackServerContext*, const Caller&, Response*)) {
+    using Reactor = grpc::ServerReadReactor<RawRequest<Request>>;
+    const auto call = [this, path, method](grpc::CallbackServerContext* context,
+                                           Response* response) -> Reactor* {
+      const absl::StatusOr<Caller> caller = authorize_(*context, path);
+      if (!caller.ok()) return new Refused<Reactor>(caller.status());
+      return (static_cast<Service*>(this)->*method)(context, *caller, response);
     };
     Add(path, grpc::internal::RpcMethod::CLIENT_STREAMING,
         new grpc::internal::CallbackClientStreamingHandler<RawRequest<Request>, Response>(call));
@@ -77,21 +99,25 @@ class DecodingService : public grpc::Service {
 
   // A call with a stream of requests and a stream of responses. The reactor decodes the requests.
   template <typename Service, typename Request, typename Response>
-  void AddBidiStream(const char* path, grpc::ServerBidiReactor<RawRequest<Request>, Response>* (
-                                           Service::*method)(grpc::CallbackServerContext*)) {
-    const auto call = [this, method](grpc::CallbackServerContext* context) {
-      return (static_cast<Service*>(this)->*method)(context);
+  void AddBidiStream(const char* path,
+                     grpc::ServerBidiReactor<RawRequest<Request>, Response>* (Service::*method)(
+                         grpc::CallbackServerContext*, const Caller&)) {
+    using Reactor = grpc::ServerBidiReactor<RawRequest<Request>, Response>;
+    const auto call = [this, path, method](grpc::CallbackServerContext* context) -> Reactor* {
+      const absl::StatusOr<Caller> caller = authorize_(*context, path);
+      if (!caller.ok()) return new Refused<Reactor>(caller.status());
+      return (static_cast<Service*>(this)->*method)(context, *caller);
     };
     Add(path, grpc::internal::RpcMethod::BIDI_STREAMING,
         new grpc::internal::CallbackBidiHandler<RawRequest<Request>, Response>(call));
   }
 
  private:
-  // Ends a call whose request was refused.
-  template <typename Response>
-  class RefusedStream final : public grpc::ServerWriteReactor<Response> {
+  // Ends a call that was refused before its method was called.
+  template <typename Reactor>
+  class Refused final : public Reactor {
    public:
-    explicit RefusedStream(const grpc::Status& status) { this->Finish(status); }
+    explicit Refused(const absl::Status& status) { this->Finish(ToGrpc(status)); }
     void OnDone() override { delete this; }
   };
 
@@ -100,9 +126,12 @@ class DecodingService : public grpc::Service {
     auto* method = new grpc::internal::RpcServiceMethod(path, type, handler);
     method->SetServerApiType(grpc::internal::RpcServiceMethod::ApiType::RAW_CALL_BACK);
     AddMethod(method);  // takes ownership
+    methods_.emplace_back(path);
   }
 
   RequestMemory* const memory_;
+  const Authorize authorize_;
+  std::vector<std::string> methods_;
 };
 
 }  // namespace longstream

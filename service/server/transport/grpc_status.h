@@ -8,7 +8,8 @@
 
 namespace longstream {
 
-// The numbers of the codes do not change. RESOURCE_EXHAUSTED carries google.rpc.RetryInfo.
+// The numbers of the codes do not change. RESOURCE_EXHAUSTED carries
+// google.rpc.RetryInfo, unless waiting does not help (RetryAfterOf).
 grpc::Status ToGrpc(const absl::Status& status);
 
 }  // namespace longstream

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "service/server/transport/wire_decoder.h"
+#include "service/wire/wire_decoder.h"
 
 namespace longstream {
 namespace {

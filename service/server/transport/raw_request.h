@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
-#include "service/server/transport/request_memory.h"
+#include "service/wire/request_memory.h"
 
 namespace longstream {
 

@@ -173,7 +173,11 @@ void ReadNormalizer(const Model& model, const TokenizerConfig& config, Tokenizer
     return step;
   };
   const sentencepiece::NormalizerSpec& normalizer = model.normalizer_spec();
-  if (!normalizer.precompiled_charsmap().empty()) {
+  // The step also keeps the spaces inside symbols.
+  const bool has_spaces =
+      std::any_of(spec->symbols.begin(), spec->symbols.end(),
+                  [](const std::string& symbol) { return symbol.find(' ') != std::string::npos; });
+  if (!normalizer.precompiled_charsmap().empty() || has_spaces) {
     add(Kind::kSentencePiece).text = normalizer.precompiled_charsmap();
   }
   if (normalizer.remove_extra_whitespaces()) add(Kind::kCollapseSpaces);

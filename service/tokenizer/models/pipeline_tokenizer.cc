@@ -196,8 +196,12 @@ absl::Status PipelineTokenizer::EncodeSegment(std::string_view text, TextPlace p
                                               bool parse_special, Workspace* workspace,
                                               std::vector<int32_t>* ids) const {
   std::string buffer;
-  const absl::StatusOr<std::string_view> normalized = stages_.normalizer.Run(text, place, &buffer);
+  bool cut_begin = false;
+  const absl::StatusOr<std::string_view> normalized =
+      stages_.normalizer.Run(text, place, &buffer, &cut_begin);
   if (!normalized.ok()) return normalized.status();
+  // For the library `tokenizers`, a text without its first characters does not begin the sequence.
+  if (cut_begin && place == TextPlace::kSequenceBegin) place = TextPlace::kNewPiece;
   for (const auto& segment : stages_.normalized_tokens.Split(*normalized, parse_special)) {
     if (segment.id) {
       ids->push_back(*segment.id);

@@ -5,6 +5,7 @@
 #include <unicode/locid.h>
 #include <unicode/utext.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -97,14 +98,26 @@ absl::Status MapGraphemes(const Charsmap& map, std::string_view text, std::strin
   return absl::OkStatus();
 }
 
+// Appends a symbol as CollapseSpaces shall see it: the spaces inside a symbol are not removed, and
+// all spaces at its beginning are removed if it follows a space.
+void AppendSymbol(std::string_view symbol, bool after_space, std::string* out) {
+  if (after_space) symbol.remove_prefix(std::min(symbol.find_first_not_of(' '), symbol.size()));
+  for (size_t i = 0; i < symbol.size(); ++i) {
+    // A space at the end counts for the text behind the symbol.
+    const bool is_kept_space = symbol[i] == ' ' && i + 1 < symbol.size();
+    out->append(is_kept_space ? kMark : symbol.substr(i, 1));
+  }
+}
+
 // Replaces the texts of the map. If several texts match at a place, replaces the longest of them.
-// Symbols stay unchanged.
+// Symbols stay unchanged. `collapses`: CollapseSpaces follows.
 void MapLongest(const Charsmap& map, const PrefixSet& symbols, std::string_view text,
-                std::string* out) {
+                TextPlace place, bool collapses, std::string* out) {
   for (size_t at = 0; at < text.size();) {
     const std::string_view rest = text.substr(at);
     if (const auto symbol = symbols.LongestAt(rest)) {
-      out->append(symbols[*symbol]);
+      const bool follows_space = out->empty() ? place != TextPlace::kContinues : out->back() == ' ';
+      AppendSymbol(symbols[*symbol], collapses && follows_space, out);
       at += symbols[*symbol].size();
       continue;
     }
@@ -151,6 +164,7 @@ absl::StatusOr<Normalizer> Normalizer::Create(const TokenizerSpec& spec) {
   for (const NormalizerStep& step_spec : spec.normalizer) {
     Step step{step_spec, std::nullopt, {}};
     using Kind = NormalizerStep::Kind;
+    if (step_spec.kind == Kind::kCollapseSpaces) normalizer.collapses_ = true;
     if (step_spec.kind == Kind::kReplace && !step_spec.pattern.literal) {
       absl::StatusOr<Regex> regex = Regex::Compile(step_spec.pattern.text);
       if (!regex.ok()) return regex.status();
@@ -202,7 +216,7 @@ absl::StatusOr<std::string_view> Normalizer::RunStep(const Step& step, std::stri
       status = MapGraphemes(step.charsmap, text, out);
       break;
     case NormalizerStep::Kind::kSentencePiece:
-      MapLongest(step.charsmap, symbols_, text, out);
+      MapLongest(step.charsmap, symbols_, text, place, collapses_, out);
       break;
     case NormalizerStep::Kind::kCollapseSpaces:
       CollapseSpaces(text, place, out);
@@ -212,13 +226,55 @@ absl::StatusOr<std::string_view> Normalizer::RunStep(const Step& step, std::stri
   return *out;
 }
 
+absl::StatusOr<size_t> Normalizer::CutBytes(const Step& step, std::string_view text) {
+  if (step.spec.kind == NormalizerStep::Kind::kStrip) {
+    return step.spec.left ? SpaceEnd(text, 0) : 0;
+  }
+  if (step.spec.kind != NormalizerStep::Kind::kReplace || !step.spec.text.empty()) return 0;
+  if (!step.regex) {
+    return text.starts_with(step.spec.pattern.text) ? step.spec.pattern.text.size() : 0;
+  }
+  Regex::Match match;
+  const absl::StatusOr<bool> found = step.regex->Find(text, 0, &match);
+  if (!found.ok()) return found.status();
+  return *found && match.begin == 0 ? match.end : 0;
+}
+
+absl::StatusOr<bool> Normalizer::CutsBegin(std::string_view original, size_t step,
+                                           std::string_view text) const {
+  const absl::StatusOr<size_t> cut = CutBytes(steps_[step], text);
+  if (!cut.ok()) return cut.status();
+  if (*cut == 0) return false;
+  // A character may have become several, of which the step removes only the first.
+  size_t end = 0;
+  NextCodePoint(original, &end);
+  std::string buffer;
+  const absl::StatusOr<std::string_view> first =
+      RunSteps(original.substr(0, end), TextPlace::kContinues, step, &buffer, nullptr);
+  if (!first.ok()) return first.status();
+  return *cut >= first->size();
+}
+
 absl::StatusOr<std::string_view> Normalizer::Run(std::string_view text, TextPlace place,
-                                                 std::string* buffer) const {
+                                                 std::string* buffer, bool* cut_begin) const {
+  return RunSteps(text, place, steps_.size(), buffer, cut_begin);
+}
+
+absl::StatusOr<std::string_view> Normalizer::RunSteps(std::string_view text, TextPlace place,
+                                                      size_t count, std::string* buffer,
+                                                      bool* cut_begin) const {
+  const std::string_view original = text;
   std::string next;
   if (text.empty()) return text;
-  for (const Step& step : steps_) {
+  for (size_t i = 0; i < count; ++i) {
+    const Step& step = steps_[i];
     if (text.empty() && !step.spec.to_emptied) continue;
     next.clear();
+    if (cut_begin != nullptr && !*cut_begin) {
+      const absl::StatusOr<bool> cuts = CutsBegin(original, i, text);
+      if (!cuts.ok()) return cuts.status();
+      *cut_begin = *cuts;
+    }
     const absl::StatusOr<std::string_view> result = RunStep(step, text, place, &next);
     if (!result.ok()) return result.status();
     text = *result;

@@ -28,8 +28,10 @@ class Normalizer {
   // otherwise *buffer. `place` decides whether a prefix is put before the text. O(n log n).
   // INVALID_ARGUMENT: the result of a step is longer than 2 GiB / 3. Other errors as for
   // NormalizeUnicode and Regex::Find. REQUIRES: text is UTF-8 and shorter than 2 GiB / 3.
-  absl::StatusOr<std::string_view> Run(std::string_view text, TextPlace place,
-                                       std::string* buffer) const;
+  // *cut_begin becomes true if a step removes the first character of the text, except a space that
+  // kCollapseSpaces removes. nullptr: nobody asks.
+  absl::StatusOr<std::string_view> Run(std::string_view text, TextPlace place, std::string* buffer,
+                                       bool* cut_begin = nullptr) const;
 
  private:
   struct Step {
@@ -42,7 +44,18 @@ class Normalizer {
   absl::StatusOr<std::string_view> RunStep(const Step& step, std::string_view text, TextPlace place,
                                            std::string* out) const;
 
+  // The first `count` steps.
+  absl::StatusOr<std::string_view> RunSteps(std::string_view text, TextPlace place, size_t count,
+                                            std::string* buffer, bool* cut_begin) const;
+  // How many bytes the step removes at the beginning.
+  static absl::StatusOr<size_t> CutBytes(const Step& step, std::string_view text);
+  // Whether the step with this index removes the whole first character of the original text, of
+  // which the earlier steps have made `text`.
+  absl::StatusOr<bool> CutsBegin(std::string_view original, size_t step,
+                                 std::string_view text) const;
+
   std::vector<Step> steps_;
+  bool collapses_ = false;  // a step is kCollapseSpaces
   PrefixSet symbols_;
 };
 

@@ -64,7 +64,8 @@
   FIELD(ls_sequence_bytes, window, 16) \
   FIELD(ls_sequence_bytes, state, 24) \
   FIELD(ls_sequence_bytes, checkpoint, 32) \
-  SIZE(ls_sequence_bytes, 40) \
+  FIELD(ls_sequence_bytes, shared, 40) \
+  SIZE(ls_sequence_bytes, 48) \
   FIELD(ls_token_count, token, 0) \
   FIELD(ls_token_count, total, 4) \
   FIELD(ls_token_count, generated, 8) \
@@ -121,6 +122,13 @@
   FIELD(ls_reader, context, 0) \
   FIELD(ls_reader, read, 8) \
   SIZE(ls_reader, 16) \
+  FIELD(ls_snapshot_info, struct_size, 0) \
+  FIELD(ls_snapshot_info, span_begin, 8) \
+  FIELD(ls_snapshot_info, span_end, 16) \
+  FIELD(ls_snapshot_info, span_bytes, 24) \
+  FIELD(ls_snapshot_info, fixed_bytes, 32) \
+  FIELD(ls_snapshot_info, position, 40) \
+  SIZE(ls_snapshot_info, 48) \
   FIELD(ls_backend, abi_major, 0) \
   FIELD(ls_backend, abi_minor, 4) \
   FIELD(ls_backend, struct_size, 8) \
@@ -146,7 +154,14 @@
   FIELD(ls_backend, submit, 168) \
   FIELD(ls_backend, wait, 176) \
   FIELD(ls_backend, model_set_budget, 184) \
-  SIZE(ls_backend, 192)
+  FIELD(ls_backend, snapshot_begin, 192) \
+  FIELD(ls_backend, snapshot_read, 200) \
+  FIELD(ls_backend, snapshot_free, 208) \
+  FIELD(ls_backend, import_begin, 216) \
+  FIELD(ls_backend, import_write, 224) \
+  FIELD(ls_backend, import_attach, 232) \
+  FIELD(ls_backend, import_free, 240) \
+  SIZE(ls_backend, 248)
 /* clang-format on */
 
 #endif /* LONGSTREAM_TESTS_BACKENDS_API_BACKEND_LAYOUT_H_ */

@@ -27,6 +27,7 @@ static_assert(offsetof(ls_memory, struct_size) == 0);
 static_assert(offsetof(ls_sequence_bytes, struct_size) == 0);
 static_assert(offsetof(ls_sampling, struct_size) == 0);
 static_assert(offsetof(ls_batch, struct_size) == 0);
+static_assert(offsetof(ls_snapshot_info, struct_size) == 0);
 static_assert(offsetof(ls_backend, abi_major) == 0);
 
 // Readers require this struct_size for ever: a later minor version must not raise it.
@@ -35,6 +36,8 @@ static_assert(LS_MODEL_OPTIONS_SIZE_1_0 == 64);
 static_assert(LS_SAMPLING_SIZE_1_0 == 76);
 static_assert(LS_BATCH_SIZE_1_0 == 20);
 static_assert(LS_BACKEND_SIZE_1_0 == 184);
+static_assert(LS_BACKEND_SIZE_1_2 == 192);
+static_assert(LS_BACKEND_SIZE_1_3 == 248);
 
 TEST(BackendAbi, TableWrittenInCIsCalledFromCxx) {
   const ls_backend_function backend_function = &CBackend;
@@ -53,8 +56,8 @@ TEST(BackendAbi, TableWrittenInCIsCalledFromCxx) {
 
 TEST(BackendAbi, CapabilitiesAreDistinctBits) {
   const uint64_t bits[] = {
-      LS_CAP_SNAPSHOT,         LS_CAP_FORK,       LS_CAP_SCORE,     LS_CAP_QUANTISED_WEIGHTS,
-      LS_CAP_IN_FLIGHT_TOKENS, LS_CAP_LOOK_AHEAD, LS_CAP_SET_BUDGET};
+      LS_CAP_SNAPSHOT,         LS_CAP_FORK,       LS_CAP_SCORE,      LS_CAP_QUANTISED_WEIGHTS,
+      LS_CAP_IN_FLIGHT_TOKENS, LS_CAP_LOOK_AHEAD, LS_CAP_SET_BUDGET, LS_CAP_SEGMENTS};
   uint64_t all = 0;
   for (const uint64_t bit : bits) {
     EXPECT_EQ(bit & (bit - 1), 0u);

@@ -32,5 +32,17 @@ TEST(Crc32cTest, PiecesGiveWhatTheWholeGives) {
   }
 }
 
+TEST(Crc32cTest, TablesGiveWhatTheInstructionGives) {
+  std::array<uint8_t, 100> bytes{};
+  std::iota(bytes.begin(), bytes.end(), uint8_t{7});
+  for (size_t begin = 0; begin < 9; ++begin) {
+    for (size_t size = 0; size <= bytes.size() - begin; ++size) {
+      EXPECT_EQ(ExtendCrc32cByTables(5, bytes.data() + begin, size),
+                ExtendCrc32c(5, bytes.data() + begin, size))
+          << begin << ", " << size;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace longstream

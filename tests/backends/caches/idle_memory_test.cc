@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -47,7 +49,7 @@ TEST(IdleMemoryTest, HowMuchIsReturned) {
 TEST(IdPoolTest, TheHighestIdleIdsAreReturnedInRuns) {
   IdPool ids;
   ids.Prepare(10);
-  for (int32_t id = 0; id < 10; ++id) EXPECT_EQ(ids.Take(), id);
+  for (int32_t id = 0; id < 10; ++id) EXPECT_EQ(ids.Take().id, id);
   for (const int32_t id : {1, 2, 3, 5, 8, 9}) ids.Give(id);
   EXPECT_EQ(ids.num_idle(), 6u);
   std::vector<std::pair<size_t, size_t>> runs;
@@ -55,9 +57,15 @@ TEST(IdPoolTest, TheHighestIdleIdsAreReturnedInRuns) {
   EXPECT_EQ(ids.ReturnIdle(4, note), 4u);
   EXPECT_EQ(runs, (std::vector<std::pair<size_t, size_t>>{{8, 10}, {5, 6}, {3, 4}}));
   EXPECT_EQ(ids.num_idle(), 2u);
-  EXPECT_EQ(ids.Take(), 1) << "the lowest free id, as before";
+  const IdPool::Taken lowest = ids.Take();
+  EXPECT_EQ(lowest.id, 1) << "the lowest free id, as before";
+  EXPECT_TRUE(lowest.was_idle);
   EXPECT_EQ(ids.num_idle(), 1u);
-  for (const int32_t id : {2, 3, 5, 8, 9, 10}) EXPECT_EQ(ids.Take(), id);
+  for (const int32_t id : {2, 3, 5, 8, 9, 10}) {
+    const IdPool::Taken taken = ids.Take();
+    EXPECT_EQ(taken.id, id);
+    EXPECT_EQ(taken.was_idle, id == 2) << "the others were given back, or never taken";
+  }
   EXPECT_EQ(ids.num_idle(), 0u);
   EXPECT_EQ(ids.ReturnIdle(4, note), 0u);
   ids.Give(9);
@@ -80,7 +88,7 @@ TEST(IdleMemoryTest, TakenPiecesKeepTheirBytes) {
     const auto give_back = [&](size_t first, size_t last) {
       ReturnPieces(memory, bytes, ids, first, last);
     };
-    for (size_t id = 0; id < kPieces; ++id) fill(static_cast<size_t>(ids.Take()));
+    for (size_t id = 0; id < kPieces; ++id) fill(static_cast<size_t>(ids.Take().id));
     fill(kPieces);  // the spare piece, which never has an id
     for (int round = 0; round < 300; ++round) {
       const size_t id = random() % kPieces;
@@ -88,7 +96,14 @@ TEST(IdleMemoryTest, TakenPiecesKeepTheirBytes) {
         ids.Give(static_cast<int32_t>(id));
         is_taken[id] = false;
       } else {
-        const auto taken = static_cast<size_t>(ids.Take());
+        const auto [next, was_idle] = ids.Take();
+        const auto taken = static_cast<size_t>(next);
+        memory.Unpoison(taken * bytes, bytes);
+        if (!was_idle) {
+          const std::byte* data = memory.data() + taken * bytes;
+          ASSERT_EQ(std::count(data, data + bytes, std::byte{0}), static_cast<ptrdiff_t>(bytes))
+              << "memory that was given back is zero";
+        }
         is_taken[taken] = true;
         fill(taken);
       }
@@ -105,6 +120,7 @@ TEST(IdleMemoryTest, TakenPiecesKeepTheirBytes) {
     }
     ids.ReturnIdle(kPieces, give_back);
     const size_t whole = kPieces * bytes / 4096 * 4096;
+    memory.Unpoison(0, whole);
     for (size_t i = 0; i < whole; ++i) {
       ASSERT_EQ(static_cast<int>(memory.data()[i]), 0) << bytes << " bytes, offset " << i;
     }

@@ -16,6 +16,7 @@
 #include "backends/errors/error.h"
 #include "tests/backends/caches/fake_ops.h"
 #include "tests/backends/caches/memory_stream.h"
+#include "tests/backends/caches/segment_bytes.h"
 
 namespace longstream {
 namespace {
@@ -176,14 +177,29 @@ class World {
     FakeRebuild(*life.cache);
   }
 
-  // Exports the sequence and imports it again.
+  // Exports the sequence and imports it again, through either format.
   void Move(Life& life) {
+    if (Chance(2)) return MoveBySegments(life);
     MemoryStream stream;
     ExportSequence(*life.cache, 42, stream.writer());
     std::unique_ptr<SequenceCache> moved;
     if (!HasRoom([&] { moved = ImportSequence(store_, 42, 100000, stream.reader()); })) return;
     FakeRebuild(*moved);
     EXPECT_TRUE(stream.at_end());
+    life.cache = std::move(moved);
+    life.rollback_point = -1;
+    life.furthest = std::numeric_limits<int64_t>::max();
+  }
+
+  void MoveBySegments(Life& life) {
+    std::string bytes;
+    std::unique_ptr<SequenceCache> moved;
+    const bool has_room = HasRoom([&] {
+      bytes = SegmentsOf(*life.cache, pool_, 42);
+      moved = FromSegments(pool_, life.cache->position(), 42, 100000, bytes);
+    });
+    if (!has_room) return;
+    FakeRebuild(*moved);
     life.cache = std::move(moved);
     life.rollback_point = -1;
     life.furthest = std::numeric_limits<int64_t>::max();
@@ -208,6 +224,7 @@ class World {
   }
 
   CacheStore store_;
+  SnapshotMemoryPool pool_{store_};
   std::mt19937 random_;
   std::vector<Life> lives_;
   int refusals_ = 0;

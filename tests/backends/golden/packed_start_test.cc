@@ -153,7 +153,7 @@ class PackedStartTest : public ::testing::Test {
 };
 
 TEST_F(PackedStartTest, TheSecondStartPacksNothing) {
-  for (const char* isa : {"baseline", "avx2", "avx512"}) {
+  for (const char* isa : kIsaNames) {
     const OpTable* ops = OpsFor(isa);
     if (ops == nullptr) continue;  // baseline is always there
     for (const char* type : {"auto", "f32", "bf16", "int8", "int4"}) {

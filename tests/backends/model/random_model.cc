@@ -155,18 +155,26 @@ class HostWeightMaker final : public WeightMaker {
   }
 
  private:
-  // Returns zeroed memory that the weights own. Large weights are allocated as a checkpoint's are;
-  // small ones come from the heap, where AddressSanitizer watches their ends.
+  // Returns zeroed memory that the weights own. Large weights lie in large pieces of memory, which
+  // are allocated as a checkpoint's are. Small ones come from the heap, where AddressSanitizer
+  // watches their ends.
   void* Allocate(size_t size) {
-    constexpr size_t kLarge = size_t{8} << 20;
+    constexpr size_t kLarge = size_t{1} << 20;
+    constexpr size_t kPiece = size_t{64} << 20;
     constexpr size_t kAlignment = 64;
     const size_t padded = (size + kAlignment - 1) / kAlignment * kAlignment;
-    OwnedMemory memory = padded >= kLarge
-                             ? AllocateHostWeights(padded)
-                             : OwnedMemory(std::aligned_alloc(kAlignment, padded), std::free);
-    if (padded < kLarge) std::memset(memory.get(), 0, padded);
     bytes += padded;
-    storage.push_back(std::move(memory));
+    if (padded >= kLarge) {
+      if (padded > left_) {
+        left_ = std::max(padded, kPiece);
+        storage.push_back(AllocateHostWeights(left_));
+        next_ = static_cast<std::byte*>(storage.back().get());
+      }
+      left_ -= padded;
+      return std::exchange(next_, next_ + padded);
+    }
+    storage.emplace_back(std::aligned_alloc(kAlignment, padded), std::free);
+    std::memset(storage.back().get(), 0, padded);
     return storage.back().get();
   }
 
@@ -175,6 +183,8 @@ class HostWeightMaker final : public WeightMaker {
   const OpTable& ops_;
   const Executor executor_;
   uint64_t next_seed_;
+  std::byte* next_ = nullptr;  // what is left of the last piece
+  size_t left_ = 0;            // bytes
 };
 
 }  // namespace

@@ -15,6 +15,11 @@ TEST(DecodeBucketTest, IsTheSmallestThatHoldsTheRows) {
   for (const auto& [rows, bucket] : expected) {
     EXPECT_EQ(DecodeBucketFor(rows, 0, 64, 4095).num_rows, bucket) << rows;
   }
+  const std::pair<int32_t, int32_t> many[] = {{65, 96},   {96, 96},   {97, 128},  {129, 160},
+                                              {191, 192}, {193, 224}, {225, 256}, {256, 256}};
+  for (const auto& [rows, bucket] : many) {
+    EXPECT_EQ(DecodeBucketFor(rows, 0, 256, 4095).num_rows, bucket) << rows;
+  }
   // A bucket has at most the rows that a step may have.
   EXPECT_EQ(DecodeBucketFor(17, 0, 20, 4095).num_rows, 20);
   EXPECT_EQ(DecodeBucketFor(3, 0, 3, 4095).num_rows, 3);
@@ -33,15 +38,15 @@ TEST(DecodeBucketTest, ReachesAsFarAsAPowerOfTwoOfParts) {
 TEST(DecodeBucketTest, KeysAreThoseOfTheBuckets) {
   std::set<std::pair<int32_t, int64_t>> buckets;
   std::set<uint64_t> keys;
-  for (int32_t rows = 1; rows <= 64; ++rows) {
+  for (int32_t rows = 1; rows <= 256; ++rows) {
     for (int64_t position = 0; position < 5000; position += 100) {
-      const DecodeBucket bucket = DecodeBucketFor(rows, position, 64, 4999);
+      const DecodeBucket bucket = DecodeBucketFor(rows, position, 256, 4999);
       buckets.insert({bucket.num_rows, bucket.max_position});
       keys.insert(bucket.key());
     }
   }
   EXPECT_EQ(keys.size(), buckets.size());
-  EXPECT_EQ(keys.size(), 9u * 6u);
+  EXPECT_EQ(keys.size(), 15u * 6u);
 }
 
 }  // namespace

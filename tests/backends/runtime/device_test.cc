@@ -30,6 +30,7 @@ struct Outcome {
   std::vector<float> log_probs;
   std::vector<int32_t> top;
   std::string snapshot;
+  std::string segments;
 
   bool operator==(const Outcome&) const = default;
 };
@@ -110,6 +111,11 @@ Outcome Live(Model& model) {
     Append(&outcome.logits, result.logits);
   }
   outcome.snapshot = ExportBytes(model, *fork);
+  outcome.segments = SegmentBytes(model, *fork);
+  const auto restored =
+      ImportSegments(model, static_cast<uint64_t>(fork->cache->position()), outcome.segments);
+  model.Reserve(*restored, 10);
+  Append(&outcome.logits, Decode(model, *restored, std::span(tokens).first(5)));
   MemoryStream stream;
   model.Export(*fork, stream.writer());
   const auto moved = model.Import(stream.reader());
@@ -275,6 +281,23 @@ TEST(DevicePoolsTest, OneSlotEvenWhereItIsMoreThanHalf) {
       DivideBudget(layout, slot_bytes + layout.page_bytes, /*host_memory=*/false);
   EXPECT_EQ(sizes.num_slots, 1u);
   EXPECT_EQ(sizes.page_bytes, layout.page_bytes);
+}
+
+// The slots of these models have more bytes than their rings and states, because arrays are
+// aligned. In the last model a page has many times the bytes of a slot.
+TEST(DevicePoolsTest, TheSmallestBudgetHoldsASequence) {
+  RandomShape shape;
+  shape.head_dim = 7;
+  for (const char* plan :
+       {"window", "lightning", "gated", "window+lightning", "full+window", "rerope+lightning",
+        "full", "full+full+full+full+full+full+full+full+full+full+window"}) {
+    const CacheLayout layout = MakeCacheLayout(RandomSpec(plan, shape), DType::kBF16);
+    const uint64_t budget =
+        layout.ring_bytes + layout.state_bytes + layout.rollback_bytes + layout.page_bytes;
+    GuardedDevice device(uint64_t{1} << 24);
+    CacheStore store(layout, budget, device);
+    EXPECT_NO_THROW(SequenceCache(store).Reserve(1)) << plan;
+  }
 }
 
 // Opens a demo checkpoint from its files. Weights are copied to the device one by one, into one

@@ -141,6 +141,24 @@ class GuardedDevice::Event final : public DeviceEvent {
   bool failed_ = false;
 };
 
+class GuardedDevice::Transfers final : public TransferQueue {
+ public:
+  explicit Transfers(GuardedDevice& device) : device_(device) {}
+  void FollowDevice() override {}
+  void Upload(void* to, const void* from, size_t size) override { device_.Upload(to, from, size); }
+  void Download(void* to, const void* from, size_t size) override {
+    device_.Download(to, from, size);
+  }
+  OpStatus Wait() override { return device_.Synchronize(); }
+
+ private:
+  GuardedDevice& device_;
+};
+
+std::unique_ptr<TransferQueue> GuardedDevice::MakeTransferQueue() {
+  return std::make_unique<Transfers>(*this);
+}
+
 std::unique_ptr<DeviceEvent> GuardedDevice::MakeEvent() { return std::make_unique<Event>(*this); }
 
 // Lets an op access the device's memory while it runs.

@@ -35,6 +35,8 @@ class GuardedDevice final : public Device {
   Stream MakeStream(const Executor& executor, std::byte* workspace,
                     size_t workspace_bytes) override;
   std::unique_ptr<DeviceEvent> MakeEvent() override;
+  // Only for the device's own thread.
+  std::unique_ptr<TransferQueue> MakeTransferQueue() override;
   OpStatus Synchronize() override;
 
   // The next wait for work that is submitted after this call reports a failure.
@@ -47,6 +49,7 @@ class GuardedDevice final : public Device {
 
  private:
   class Event;
+  class Transfers;
   struct Transfer {
     std::byte* host;
     std::vector<std::byte> bytes;

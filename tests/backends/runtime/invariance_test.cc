@@ -12,11 +12,12 @@
 
 #include "backends/runtime/model.h"
 #include "kernels/core/thread_pool.h"
-#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops/attention/attention.h"
 #include "tests/backends/caches/memory_stream.h"
 #include "tests/backends/model/random_model.h"
 #include "tests/backends/runtime/model_driver.h"
+#include "tests/backends/runtime/reused_memory.h"
+#include "tests/kernels/cpu/amx_plain.h"
 
 namespace longstream {
 namespace {
@@ -31,14 +32,6 @@ const std::vector<std::string> kPlans = {"full+full",
                                          "full+lightning",
                                          "full+gated",
                                          kMixed};
-
-std::vector<std::string> Isas() {
-  std::vector<std::string> names;
-  for (const char* isa : kIsaNames) {
-    if (OpsFor(isa) != nullptr) names.emplace_back(isa);
-  }
-  return names;
-}
 
 // The root mean square of found - expected, divided by the root mean square of expected.
 double RelativeDistance(const std::vector<float>& found, const std::vector<float>& expected) {
@@ -75,7 +68,7 @@ class InvarianceTest : public testing::TestWithParam<std::tuple<std::string, std
     shape.chunk_size = 96;
     return RandomSpec(std::get<0>(GetParam()), shape);
   }
-  static const OpTable& ops() { return *OpsFor(std::get<1>(GetParam()).c_str()); }
+  static const OpTable& ops() { return OpsOfSet(std::get<1>(GetParam())); }
   static Types types() { return std::get<2>(GetParam()); }
   static ModelWeights Weights(uint64_t seed = 1) {
     return RandomWeights(Spec(), types().weights, ops(), {}, seed);
@@ -346,8 +339,16 @@ std::string NameOf(const testing::TestParamInfo<InvarianceTest::ParamType>& test
   return name;
 }
 
+// Memory of one session is never readable by the next.
+TEST_P(InvarianceTest, ASequenceReachesNothingOfAnEarlierOne) {
+  const auto used = MakeModel(Weights(), types().cache);
+  const auto fresh = MakeModel(Weights(), types().cache);
+  ExpectNothingOfEarlierSequences(*used, *fresh, HostMemory());
+}
+
 INSTANTIATE_TEST_SUITE_P(All, InvarianceTest,
-                         testing::Combine(testing::ValuesIn(kPlans), testing::ValuesIn(Isas()),
+                         testing::Combine(testing::ValuesIn(kPlans),
+                                          testing::ValuesIn(SetsUnderTest()),
                                           testing::Values(Types{DType::kF32, DType::kF32},
                                                           Types{DType::kBF16, DType::kBF16})),
                          [](const auto& test) { return NameOf(test); });
@@ -355,14 +356,14 @@ INSTANTIATE_TEST_SUITE_P(All, InvarianceTest,
 // All layers project with the same ops, so one model per form of input is enough.
 INSTANTIATE_TEST_SUITE_P(Quantised, InvarianceTest,
                          testing::Combine(testing::Values(kMixed, "chunked+gated+chunked_window"),
-                                          testing::ValuesIn(Isas()),
+                                          testing::ValuesIn(SetsUnderTest()),
                                           testing::Values(Types{DType::kI8, DType::kBF16},
                                                           Types{DType::kI4, DType::kBF16})),
                          [](const auto& test) { return NameOf(test); });
 
 INSTANTIATE_TEST_SUITE_P(Int8Cache, InvarianceTest,
                          testing::Combine(testing::Values("full+full", "rerope+leaky", kMixed),
-                                          testing::ValuesIn(Isas()),
+                                          testing::ValuesIn(SetsUnderTest()),
                                           testing::Values(Types{DType::kF32, DType::kI8},
                                                           Types{DType::kBF16, DType::kI8})),
                          [](const auto& test) { return NameOf(test); });

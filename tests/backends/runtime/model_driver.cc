@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tests/backends/caches/memory_stream.h"
+#include "tests/backends/caches/segment_bytes.h"
 
 namespace longstream {
 namespace {
@@ -138,6 +139,19 @@ std::string ExportBytes(const Model& model, const ls_sequence& sequence) {
   MemoryStream stream;
   model.Export(sequence, stream.writer());
   return stream.bytes();
+}
+
+std::string SegmentBytes(Model& model, ls_sequence& sequence) {
+  const auto snapshot = model.BeginSnapshot(sequence, 0);
+  const std::string span = ReadSegment(snapshot->caches, SegmentKind::kSpan);
+  return span + ReadSegment(snapshot->caches, SegmentKind::kFixed);
+}
+
+std::unique_ptr<ls_sequence> ImportSegments(Model& model, uint64_t position,
+                                            const std::string& bytes) {
+  const auto import = model.BeginImport(position);
+  import->caches.Write(std::as_bytes(std::span(bytes)));
+  return model.Attach(*import);
 }
 
 std::vector<int32_t> RandomTokens(size_t count, int64_t vocabulary, uint32_t seed) {

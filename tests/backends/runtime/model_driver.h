@@ -73,6 +73,12 @@ std::unique_ptr<ls_sequence> CreateReserved(Model& model, uint64_t tokens);
 // The snapshot of a sequence.
 std::string ExportBytes(const Model& model, const ls_sequence& sequence);
 
+// The segments of a snapshot: the span of all full pages, then the fixed block.
+std::string SegmentBytes(Model& model, ls_sequence& sequence);
+// A sequence from the segments of `position`. Throws BackendError or Failure.
+std::unique_ptr<ls_sequence> ImportSegments(Model& model, uint64_t position,
+                                            const std::string& bytes);
+
 // Ids below `vocabulary`, the same for the same seed.
 std::vector<int32_t> RandomTokens(size_t count, int64_t vocabulary, uint32_t seed = 1);
 

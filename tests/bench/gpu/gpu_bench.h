@@ -24,7 +24,9 @@ namespace longstream {
 struct BenchSizes {
   // Divides the widths of weights and the sizes of prompts, contexts, windows and vocabularies.
   int64_t divisor = 1;
-  const char* shape = "14b";  // of whole steps (bench_plans.h)
+  const char* shape = "14b";       // of whole steps (bench_plans.h)
+  const char* batch_shape = "2b";  // of steps of many sequences
+  int most_streams = 256;          // the most sequences of a step
   int warm_steps = 8;
   int steps = 64;  // decode steps of a round: from one grid line to the next
   int rounds = 3;  // the median round is reported
@@ -65,6 +67,8 @@ class GpuBench {
 
   // Bytes per second, read and written together, of a copy within the GPU's memory.
   double copy_bandwidth() const { return copy_bandwidth_; }
+  // Operations per second of a product of bf16 matrices.
+  double product_rate() const { return product_rate_; }
   // Measures and reports the yardsticks.
   void MeasureYardsticks();
 
@@ -133,6 +137,7 @@ void BenchRecurrence(GpuBench& bench);
 void BenchSampling(GpuBench& bench);
 void BenchLaunches(GpuBench& bench);
 void BenchSteps(GpuBench& bench);
+void BenchBatches(GpuBench& bench);
 
 }  // namespace longstream
 

@@ -19,7 +19,7 @@ constexpr int kUsageError = 3;
 
 constexpr char kUsage[] =
     "usage: gpu_bench [--json FILE] [--match TEXT]\n"
-    "                 [--only projections|attention|recurrence|sampling|launches|steps]\n"
+    "                 [--only projections|attention|recurrence|sampling|launches|steps|batches]\n"
     "Prints a table of medians against the copy bandwidth and the rate of bf16 products, both "
     "taken\n"
     "in the same run. --match measures only figures whose names contain TEXT. Exit code: 0 all "
@@ -31,7 +31,8 @@ struct Part {
 };
 constexpr Part kParts[] = {{"projections", BenchProjections}, {"attention", BenchAttention},
                            {"recurrence", BenchRecurrence},   {"sampling", BenchSampling},
-                           {"launches", BenchLaunches},       {"steps", BenchSteps}};
+                           {"launches", BenchLaunches},       {"steps", BenchSteps},
+                           {"batches", BenchBatches}};
 
 struct Arguments {
   std::string json;

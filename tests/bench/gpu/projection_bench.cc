@@ -6,11 +6,15 @@
 
 #include "kernels/ops/op_table.h"
 #include "tests/bench/gpu/gpu_bench.h"
+#include "tests/bench/timing.h"
 
 namespace longstream {
 namespace {
 
 constexpr int kRepetitions = 40;
+constexpr int kProductsOfGraph = 16;
+constexpr int64_t kManyRows[] = {16, 64, 256};  // decode rows of steps of many sequences
+constexpr int kGraphs = 10;
 constexpr double kLeastOfCopy = 0.90;
 constexpr int64_t kPrefillRows = 512;
 // Weights that are smaller than this have no target, because reading them takes less time than
@@ -68,33 +72,80 @@ class Weights {
   const DeviceMemory memory_;
 };
 
-void BenchGemv(GpuBench& bench, const Projection& projection, DType type, const std::string& name) {
-  const int64_t k = projection.k;
-  const int64_t n = projection.n;
-  const Weights weights(bench, projection, type);
-  const DeviceMemory x = bench.Random(DType::kF32, k);
-  const DeviceMemory norm = bench.Random(DType::kF32, k);
-  const DeviceMemory out = bench.Random(DType::kF32, n);
-  LinearRows in = {.x = Rows(x, DType::kF32, 1, k)};
-  if (projection.role != Role::kAdd) {
-    in.norm = {reinterpret_cast<const float*>(norm.data()), k, 1e-6f};
+// The product of some decode rows with a projection's weights.
+class Gemv {
+ public:
+  Gemv(GpuBench& bench, const Projection& projection, DType type, int64_t rows = 1)
+      : weights_(bench, projection, type),
+        gates_(projection.role == Role::kGate),
+        x_(bench.Random(DType::kF32, rows * projection.k)),
+        norm_(bench.Random(DType::kF32, projection.k)),
+        out_(bench.Random(DType::kF32, rows * projection.n)),
+        workspace_(LinearWorkspace(rows, projection.k, projection.n)) {
+    in_.x = Rows(x_, DType::kF32, rows, projection.k);
+    if (projection.role != Role::kAdd) {
+      in_.norm = {reinterpret_cast<const float*>(norm_.data()), projection.k, 1e-6f};
+    }
+    args_.activation = gates_ ? Activation::kSilu : Activation::kNone;
+    args_.accumulate = projection.role == Role::kAdd;
+    args_.num_decode_rows = rows;
+    args_.out = Rows(out_, DType::kF32, rows, projection.n);
   }
-  const bool gates = projection.role == Role::kGate;
-  LinearArgs args;
-  args.activation = gates ? Activation::kSilu : Activation::kNone;
-  args.accumulate = projection.role == Role::kAdd;
-  args.num_decode_rows = 1;
-  args.out = Rows(out, DType::kF32, 1, n);
-  const double seconds =
-      bench.MedianSeconds(LinearWorkspace(1, k, n), kRepetitions, [&](Stream& on, int i) {
-        args.in = {in, weights.at(gates ? 2 * i : i)};
-        if (gates) args.up = weights.at(2 * i + 1);
-        DeviceOps().linear(on, args);
-      });
-  const size_t bytes = weights.bytes() * (gates ? 2 : 1);
+
+  // The i-th product, with a copy of the weights that is in no cache.
+  void Run(Stream& on, int i) {
+    args_.in = {in_, weights_.at(gates_ ? 2 * i : i)};
+    if (gates_) args_.up = weights_.at(2 * i + 1);
+    DeviceOps().linear(on, args_);
+  }
+
+  size_t bytes() const { return weights_.bytes() * (gates_ ? 2 : 1); }
+  size_t workspace() const { return workspace_; }
+
+ private:
+  const Weights weights_;
+  const bool gates_;
+  const DeviceMemory x_;
+  const DeviceMemory norm_;
+  const DeviceMemory out_;
+  const size_t workspace_;
+  LinearRows in_;
+  LinearArgs args_;
+};
+
+void BenchGemv(GpuBench& bench, const Projection& projection, DType type, const std::string& name) {
+  Gemv gemv(bench, projection, type);
+  const double seconds = bench.MedianSeconds(gemv.workspace(), kRepetitions,
+                                             [&](Stream& on, int i) { gemv.Run(on, i); });
   std::optional<double> least;
-  if (bytes >= kLargeBytes) least = kLeastOfCopy;
-  bench.Add(name, {.seconds = seconds, .bytes = static_cast<double>(bytes)}, least);
+  if (gemv.bytes() >= kLargeBytes) least = kLeastOfCopy;
+  bench.Add(name, {.seconds = seconds, .bytes = static_cast<double>(gemv.bytes())}, least);
+}
+
+// Measures products that follow each other in a graph, as the products of a step do.
+Timed BenchGemvInGraph(GpuBench& bench, const Projection& projection, DType type,
+                       int64_t rows = 1) {
+  Gemv gemv(bench, projection, type, rows);
+  Device& device = bench.device();
+  const DeviceMemory workspace = bench.Memory(gemv.workspace());
+  const auto products = [&] {
+    Stream stream = device.MakeStream(bench.executor(), workspace.data(), workspace.size());
+    for (int i = 0; i < kProductsOfGraph; ++i) gemv.Run(stream, i);
+    return stream.status;
+  };
+  device.ForgetWork();  // the recordings of other products
+  const auto once = [&] {
+    if (device.Repeat(0, products) != OpStatus::kOk) FailBenchmark("a product failed");
+  };
+  for (int i = 0; i < 3; ++i) once();  // the second run records the graph
+  device.Synchronize();
+  const double seconds = SecondsOf([&] {
+    for (int i = 0; i < kGraphs; ++i) once();
+    if (device.Synchronize() != OpStatus::kOk) FailBenchmark("a product failed");
+  });
+  device.ForgetWork();
+  return {.seconds = seconds / (kGraphs * kProductsOfGraph),
+          .bytes = static_cast<double>(gemv.bytes())};
 }
 
 Timed BenchPrefillRows(GpuBench& bench, const Projection& projection, DType type) {
@@ -124,6 +175,14 @@ void BenchProjections(GpuBench& bench) {
       const std::string name = std::string("GEMV ") + NameOf(type) + " " + whole.name;
       bench.report().Measure({{.name = name, .least = kLeastOfCopy}},
                              [&] { BenchGemv(bench, projection, type, name); });
+      if (type == DType::kBF16) {
+        bench.Measure(name + ", in a graph", {},
+                      [&] { return BenchGemvInGraph(bench, projection, type); });
+        for (const int64_t rows : kManyRows) {
+          bench.Measure(name + ", " + std::to_string(rows) + " rows", {},
+                        [&] { return BenchGemvInGraph(bench, projection, type, rows); });
+        }
+      }
       if (whole.name != kPrefillProjection) continue;
       bench.Measure(
           "prefill " + std::to_string(kPrefillRows) + " rows " + NameOf(type) + " " + whole.name,

@@ -13,7 +13,7 @@ namespace longstream {
 struct Figure {
   std::string name{};       // unique; the comparison with other programs looks it up
   double value = 0;         // in `unit`
-  std::string unit = "us";  // "us", "GB/s", "TFLOP/s", "ratio"
+  std::string unit = "us";  // "us", "GB/s", "TFLOP/s", "tokens/s", "ratio"
   std::string against{};    // `fraction` is value / this; "": none
   std::optional<double> fraction{};
   std::optional<double> least{};  // target of `fraction`, or of `value` for a ratio

@@ -71,7 +71,7 @@ TEST(BenchOptionsTest, ErrorsNameTheOptionAndWhatItTakes) {
       {"--batch 0", "--batch", "0 not in range 1 to 256"},
       {"--tokens 8x", "--tokens", "8x not in range 0 to 1024"},
       {"--depths ,", "--depths", "missing"},
-      {"--shape 7b", "--shape", "7b not in {0.6b,200m,14b,tiny}"},
+      {"--shape 7b", "--shape", "7b not in {0.6b,200m,2b,14b,tiny}"},
       {"--plan dense,sparse", "--plan", "sparse not in {dense,hwfa2,hypenet,chunked}"},
       {"--weights int2", "--weights", "int2"},
       {"--cache int2", "--cache", "int2"},

@@ -13,6 +13,7 @@ namespace longstream {
 // queries and 8 heads of keys and values, with 128 numbers each.
 // "0.6b"  Qwen3-0.6B: 28 layers, d 1024, 16/8 heads of 128, ff 3072, vocabulary 151936, tied
 // "200m"  24 layers, d 768, 12 heads of 64, ff 2048, vocabulary 32000, tied, no QK-norm
+// "2b"    Qwen3-1.7B: 28 layers, d 2048, 16/8 heads of 128, ff 6144, vocabulary 151936, tied
 // "14b"   40 layers, d 5120, 40/8 heads of 128, ff 17408, vocabulary 151936, untied
 // "tiny"  4 layers, d 48, 4/2 heads of 16, ff 64, vocabulary 257, untied: for tests
 std::vector<std::string> BenchShapes();

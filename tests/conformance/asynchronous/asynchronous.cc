@@ -115,6 +115,10 @@ ls_code Memory(const ls_model* model, ls_memory* memory) {
   return code;
 }
 
+ls_code SetBudget(ls_model* model, uint64_t cache_bytes_budget, ls_error error) {
+  return Inner().model_set_budget(model->inner, cache_bytes_budget, error);
+}
+
 // ---------------------------------------------------------------- sequences
 
 ls_code Create(ls_model* model, ls_sequence** sequence, ls_error error) {
@@ -172,6 +176,28 @@ ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence,
   return Wrap(code, inner, sequence);
 }
 
+ls_code SnapshotBegin(ls_model* model, ls_sequence* sequence, uint64_t from, ls_snapshot** snapshot,
+                      ls_snapshot_info* info, ls_error error) {
+  RequireIdle(sequence, "snapshot_begin");
+  return Inner().snapshot_begin(model->inner, sequence->inner, from, snapshot, info, error);
+}
+
+void SnapshotFree(ls_model* model, ls_snapshot* snapshot) {
+  Inner().snapshot_free(model->inner, snapshot);
+}
+
+ls_code ImportBegin(ls_model* model, uint64_t position, ls_import** import, ls_error error) {
+  return Inner().import_begin(model->inner, position, import, error);
+}
+
+ls_code ImportAttach(ls_model* model, ls_import* import, ls_sequence** sequence, ls_error error) {
+  ls_sequence* inner = nullptr;
+  const ls_code code = Inner().import_attach(model->inner, import, &inner, error);
+  return Wrap(code, inner, sequence);
+}
+
+void ImportFree(ls_model* model, ls_import* import) { Inner().import_free(model->inner, import); }
+
 // ---------------------------------------------------------------- steps
 
 ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error) {
@@ -210,8 +236,7 @@ ls_backend Table() {
   ls_backend table = Inner();
   table.abi_minor = LS_ABI_MINOR;
   table.capabilities |= LS_CAP_LOOK_AHEAD;
-  table.capabilities &= ~uint64_t{LS_CAP_SET_BUDGET};  // it takes an inner model
-  table.model_set_budget = nullptr;
+  table.model_set_budget = SetBudget;
   table.model_open = Open;
   table.model_close = Close;
   table.model_info = Info;
@@ -226,6 +251,11 @@ ls_backend Table() {
   table.sequence_bytes = Bytes;
   table.sequence_export = Export;
   table.sequence_import = Import;
+  table.snapshot_begin = SnapshotBegin;
+  table.snapshot_free = SnapshotFree;
+  table.import_begin = ImportBegin;
+  table.import_attach = ImportAttach;
+  table.import_free = ImportFree;
   table.submit = Submit;
   table.wait = Wait;
   return table;

@@ -24,6 +24,8 @@ enum Mutant {
   kForksEmpty,         // a fork has forgotten the history
   kRestoresTooFar,     // truncate reports a position that was not restored
   kImportsDamage,      // a damaged snapshot becomes an empty sequence
+  kAttachesDamage,     // an import of damaged segments becomes an empty sequence
+  kSnapshotsLate,      // a snapshot has the bytes of its first read, not of its beginning
   kReservesAnything,   // reserve never refuses
   kIgnoresBudgets,     // model_set_budget changes nothing
   kFreesNothing,       // sequence_free keeps the bytes
@@ -65,6 +67,48 @@ ls_code TruncateToCheckpoint(ls_model* model, ls_sequence* sequence, uint64_t po
 ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence, ls_error error) {
   const ls_code code = Minimal().sequence_import(model, reader, sequence, error);
   return code == LS_DATA_LOSS ? Minimal().sequence_create(model, sequence, error) : code;
+}
+
+ls_code Attach(ls_model* model, ls_import* import, ls_sequence** sequence, ls_error error) {
+  const ls_code code = Minimal().import_attach(model, import, sequence, error);
+  if (code != LS_DATA_LOSS) return code;
+  Minimal().import_free(model, import);
+  return Minimal().sequence_create(model, sequence, error);
+}
+
+// A snapshot of kSnapshotsLate, which begins it again when it is read.
+struct Late {
+  ls_model* model;
+  ls_sequence* sequence;
+  ls_snapshot* snapshot;  // of Minimal, once it has begun
+};
+
+ls_code SnapshotBegin(ls_model* model, ls_sequence* sequence, uint64_t from, ls_snapshot** snapshot,
+                      ls_snapshot_info* info, ls_error error) {
+  const ls_code code = Minimal().snapshot_begin(model, sequence, from, snapshot, info, error);
+  if (code != LS_OK) return code;
+  Minimal().snapshot_free(model, *snapshot);
+  *snapshot = reinterpret_cast<ls_snapshot*>(new Late{model, sequence, nullptr});
+  return LS_OK;
+}
+
+ls_code SnapshotRead(ls_snapshot* snapshot, int32_t segment, void* data, size_t capacity,
+                     size_t* size, ls_error error) {
+  auto* late = reinterpret_cast<Late*>(snapshot);
+  if (late->snapshot == nullptr) {
+    ls_snapshot_info info{};
+    info.struct_size = sizeof(info);
+    const ls_code code =
+        Minimal().snapshot_begin(late->model, late->sequence, 0, &late->snapshot, &info, error);
+    if (code != LS_OK) return code;
+  }
+  return Minimal().snapshot_read(late->snapshot, segment, data, capacity, size, error);
+}
+
+void SnapshotFree(ls_model* model, ls_snapshot* snapshot) {
+  auto* late = reinterpret_cast<Late*>(snapshot);
+  if (late->snapshot != nullptr) Minimal().snapshot_free(model, late->snapshot);
+  delete late;
 }
 
 ls_code Reserve(ls_model* model, ls_sequence* sequence, uint64_t tokens, ls_error error) {
@@ -153,9 +197,16 @@ extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_b
     if (MUTANT == kForksEmpty) backend.sequence_fork = Fork;
     if (MUTANT == kRestoresTooFar) backend.sequence_truncate = Truncate;
     if (MUTANT == kImportsDamage) backend.sequence_import = Import;
+    if (MUTANT == kAttachesDamage) backend.import_attach = Attach;
+    if (MUTANT == kSnapshotsLate) {
+      backend.snapshot_begin = SnapshotBegin;
+      backend.snapshot_read = SnapshotRead;
+      backend.snapshot_free = SnapshotFree;
+    }
     if (MUTANT == kReservesAnything) backend.sequence_reserve = Reserve;
     if (MUTANT == kIgnoresBudgets) backend.model_set_budget = SetBudget;
-    if (MUTANT == kFreesNothing) backend.sequence_free = Free;
+    // A late snapshot reads its sequence even after the host has freed it.
+    if (MUTANT == kFreesNothing || MUTANT == kSnapshotsLate) backend.sequence_free = Free;
     if (MUTANT == kGoesBackTooFar) {
       backend.capabilities |= LS_CAP_LOOK_AHEAD;
       backend.sequence_truncate = TruncateToCheckpoint;

@@ -29,6 +29,13 @@ extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_b
     backend.sequence_export = nullptr;
     backend.sequence_import = nullptr;
     backend.model_set_budget = nullptr;
+    backend.snapshot_begin = nullptr;
+    backend.snapshot_read = nullptr;
+    backend.snapshot_free = nullptr;
+    backend.import_begin = nullptr;
+    backend.import_write = nullptr;
+    backend.import_attach = nullptr;
+    backend.import_free = nullptr;
     backend.submit = Submit;
     return backend;
   }();

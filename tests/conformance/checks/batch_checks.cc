@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <thread>
 
 #include "tests/conformance/checks.h"
@@ -60,7 +61,9 @@ std::vector<BadBatch> BadTokens(const Kit& kit) {
 }
 
 std::vector<BadBatch> BadSampling(const Kit& kit) {
-  static const ls_token_count bad_history[] = {{static_cast<int32_t>(kit.vocabulary()), 1, 0}};
+  // Targets with other vocabularies may run at the same time, so this is not static.
+  const auto bad_history = std::make_shared<ls_token_count>(
+      ls_token_count{static_cast<int32_t>(kit.vocabulary()), 1, 0});
   static const ls_logit_bias bad_id[] = {{-1, 0.0f}};
   static const ls_logit_bias bad_bias[] = {{0, kNaN}};
   static const ls_logit_bias infinite_bias[] = {{0, kInfinity}};
@@ -81,7 +84,7 @@ std::vector<BadBatch> BadSampling(const Kit& kit) {
       {"frequency_penalty infinity",
        [](Entry&, ls_sampling& s) { s.frequency_penalty = kInfinity; }},
       {"a history id out of range",
-       [](Entry&, ls_sampling& s) { s.history = bad_history, s.num_history = 1; }},
+       [=](Entry&, ls_sampling& s) { s.history = bad_history.get(), s.num_history = 1; }},
       {"a bias id out of range", [](Entry&, ls_sampling& s) { s.bias = bad_id, s.num_bias = 1; }},
       {"a bias of NaN", [](Entry&, ls_sampling& s) { s.bias = bad_bias, s.num_bias = 1; }},
       {"a bias of infinity",

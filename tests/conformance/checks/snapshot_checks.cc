@@ -1,37 +1,13 @@
 // Checks of sequence_export and sequence_import.
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <optional>
 
 #include "tests/conformance/checks.h"
+#include "tests/conformance/conversation.h"
+#include "tests/conformance/other_weights.h"
 #include "tests/conformance/script.h"
-#include "tests/temporary_directory.h"
 
 namespace longstream::conformance {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A prompt, then decode steps, a prefill and decode steps. *first_piece is the first piece after
-// the prompt.
-Script Conversation(const Kit& kit, size_t past, size_t* first_piece) {
-  const std::vector<int32_t> tokens = kit.Tokens(51, past + kit.grid() + 12);
-  Script script;
-  AddPrefill(script, tokens, 0, past);
-  *first_piece = script.pieces.size();
-  AddDecode(script, tokens, past, past + 4);
-  AddPrefill(script, tokens, past + 4, tokens.size() - 3,
-             GridLines(kit, past + 4, tokens.size() - 3));
-  AddDecode(script, tokens, tokens.size() - 3, tokens.size());
-  return script;
-}
-
-Sequence Prompted(Model& model, const Kit& kit, size_t past) {
-  Sequence sequence = model.Create(past);
-  model.Step(Prefill(sequence, kit.Tokens(51, past)));
-  return sequence;
-}
 
 void RoundTrip(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_SNAPSHOT, "snapshot");
@@ -41,7 +17,7 @@ void RoundTrip(const Kit& kit, Check& check) {
     size_t first = 0;
     const Script script = Conversation(kit, past, &first);
     const Trace expected = Tail(RunAlone(model, script), first);
-    Sequence sequence = past == 0 ? model.Create() : Prompted(model, kit, past);
+    Sequence sequence = Prompted(model, kit, past);
     sequence.Reserve(script.num_tokens() - past);
     const std::string snapshot = sequence.Export();
     const std::string where = "at position " + std::to_string(past) + ": ";
@@ -124,40 +100,11 @@ void Damage(const Kit& kit, Check& check) {
                                                              std::to_string(good.size()));
 }
 
-// Makes a copy of the model in which one bit of the weights is flipped: the lowest bit of a
-// mantissa.
-std::optional<std::string> OtherWeights(const std::string& model, const fs::path& directory) {
-  std::optional<fs::path> weights;
-  for (const auto& entry : fs::directory_iterator(model)) {
-    if (!entry.is_regular_file()) continue;
-    const fs::path copy = directory / entry.path().filename();
-    fs::copy_file(entry.path(), copy);
-    const std::string name = copy.filename();
-    if (name.starts_with("model") && name.ends_with(".safetensors")) weights = copy;
-  }
-  if (!weights.has_value()) return std::nullopt;
-  fs::permissions(*weights, fs::perms::owner_write, fs::perm_options::add);
-  std::fstream file(*weights, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(-4, std::ios::end);
-  const char byte = static_cast<char>(file.get() ^ 1);
-  file.seekp(-4, std::ios::end);
-  file.put(byte);
-  return directory.string();
-}
-
 void OtherModel(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_SNAPSHOT, "snapshot");
-  const TemporaryDirectory directory;
-  std::string other = kit.target().other_model;
-  if (other.empty()) {
-    const auto changed = OtherWeights(kit.target().model, directory.path());
-    if (!changed.has_value()) {
-      throw CheckNotApplicable{"no safetensors file to change and no other model given"};
-    }
-    other = *changed;
-  }
+  const OtherWeights other(kit.target());
   Model model = kit.Open();
-  Model stranger(kit.backend(), other, kit.Defaults(), kit.host());
+  Model stranger(kit.backend(), other.directory(), kit.Defaults(), kit.host());
   check.Expect(model.info().fingerprint != stranger.info().fingerprint,
                "other weights have the same fingerprint");
   const std::string snapshot = Prompted(model, kit, kit.prompt()).Export();

@@ -82,6 +82,7 @@ void TableIsComplete(const ls_backend& backend, Check& check) {
   uint64_t known = kSince1_0;
   if (backend.abi_minor >= 1) known |= LS_CAP_LOOK_AHEAD;
   if (backend.abi_minor >= 2) known |= LS_CAP_SET_BUDGET;
+  if (backend.abi_minor >= 3) known |= LS_CAP_SEGMENTS;
   check.Expect(backend.abi_minor > LS_ABI_MINOR || (backend.capabilities & ~known) == 0,
                "capabilities: a bit that this minor version does not define");
   check.Expect((backend.capabilities & LS_CAP_LOOK_AHEAD) == 0 ||
@@ -110,20 +111,35 @@ void TableIsComplete(const ls_backend& backend, Check& check) {
   expect(!forks || backend.sequence_fork != nullptr, "sequence_fork");
   expect(!snapshots || backend.sequence_export != nullptr, "sequence_export");
   expect(!snapshots || backend.sequence_import != nullptr, "sequence_import");
-  const bool sets_budget = (backend.capabilities & LS_CAP_SET_BUDGET) != 0;
-  check.Require(!sets_budget || backend.struct_size >= sizeof(ls_backend),
-                "struct_size: LS_CAP_SET_BUDGET needs at least " +
-                    std::to_string(sizeof(ls_backend)) + ", found " +
-                    std::to_string(backend.struct_size));
-  expect(!sets_budget || backend.model_set_budget != nullptr, "model_set_budget");
+  const auto reaches = [&](uint64_t capability, const char* name, size_t size) {
+    if ((backend.capabilities & capability) == 0) return false;
+    check.Require(backend.struct_size >= size,
+                  std::string("struct_size: ") + name + " needs at least " + std::to_string(size) +
+                      ", found " + std::to_string(backend.struct_size));
+    return true;
+  };
+  if (reaches(LS_CAP_SET_BUDGET, "LS_CAP_SET_BUDGET", LS_BACKEND_SIZE_1_2)) {
+    expect(backend.model_set_budget != nullptr, "model_set_budget");
+  }
+  if (!reaches(LS_CAP_SEGMENTS, "LS_CAP_SEGMENTS", LS_BACKEND_SIZE_1_3)) return;
+  expect(backend.snapshot_begin != nullptr, "snapshot_begin");
+  expect(backend.snapshot_read != nullptr, "snapshot_read");
+  expect(backend.snapshot_free != nullptr, "snapshot_free");
+  expect(backend.import_begin != nullptr, "import_begin");
+  expect(backend.import_write != nullptr, "import_write");
+  expect(backend.import_attach != nullptr, "import_attach");
+  expect(backend.import_free != nullptr, "import_free");
 }
 
 }  // namespace
 
-void RunFileChecks(const std::string& plugin, Report& report) {
+void RunFileChecks(const Target& target, Report& report) {
+  const std::string& plugin = target.plugin;
   report.Run("abi.one_symbol", [&](Check& check) { OneExportedSymbol(plugin, check); });
-  report.Run("abi.loading_changes_nothing",
-             [&](Check& check) { LoadingChangesNothing(plugin, check); });
+  report.Run("abi.loading_changes_nothing", [&](Check& check) {
+    if (!target.is_alone) throw CheckNotApplicable{"other targets use the process"};
+    LoadingChangesNothing(plugin, check);
+  });
   report.Run("abi.returns_table", [&](Check& check) {
     check.Expect(PluginFile(plugin).backend() != nullptr, "no table is returned");
   });

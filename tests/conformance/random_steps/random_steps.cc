@@ -79,7 +79,8 @@ class Runner {
       ++result_.restarts;
     } else if (OneIn(40)) {
       Twin& source = twins_[Between(0, twins_.size())];
-      if (&source == &twin) return;
+      // A sequence at the limit has no room for a reservation.
+      if (&source == &twin || source.tested.position() == limit()) return;
       twin = Twin{source.tested.Fork(), source.reference.Fork()};
       Reserve(twin);
       Mark(twin);

@@ -16,6 +16,14 @@ std::string Attacker::RandomBytes(size_t size) {
   return bytes;
 }
 
+Http2Headers Attacker::Headers(const std::string& path) {
+  Http2Headers headers = GrpcHeaders(path);
+  if (target.authorizations.empty()) return headers;
+  const std::string& value = target.authorizations[Below(target.authorizations.size())];
+  if (!value.empty()) headers.emplace_back("authorization", value);
+  return headers;
+}
+
 void Attacker::LeaveOrHold(AttackConnection connection) {
   if (OneIn(3)) {
     Hold(std::move(connection));

@@ -11,6 +11,7 @@
 
 #include "tests/e2e/hostile/attack_connection.h"
 #include "tests/e2e/hostile/remote_method.h"
+#include "tests/processes/http2_frames.h"
 
 namespace longstream {
 
@@ -21,6 +22,9 @@ struct Target {
   size_t max_message_bytes = 0;  // as in the server's configuration
   size_t max_connections = 0;
   std::vector<RemoteMethod> methods;
+  // Values of the header "authorization" of which a call has one at random; empty: none. No values:
+  // the server asks for none.
+  std::vector<std::string> authorizations;
 };
 
 // What one thread of the attacker has. Not thread-safe.
@@ -40,6 +44,8 @@ struct Attacker {
   std::string RandomBytes(size_t size);
   // A method of any service.
   const RemoteMethod& Method() { return target.methods[Below(target.methods.size())]; }
+  // The headers of a call, with or without a credential.
+  Http2Headers Headers(const std::string& path);
   // A number of a stream that a client may use.
   uint32_t Stream() { return 1 + 2 * Below(50); }
 

@@ -29,7 +29,7 @@ void RapidReset(Attacker& attacker) {
     const RemoteMethod& method = attacker.Method();
     const std::string data = GrpcMessage(RandomRequest(*method.request, attacker.random));
     const uint32_t point = attacker.Below(5);
-    bool open = connection.BeginCall(stream, GrpcHeaders(method.path));
+    bool open = connection.BeginCall(stream, attacker.Headers(method.path));
     if (point == 1) {
       open = connection.SendFrame(F::kData, 0, stream, data.substr(0, data.size() / 2));
     } else if (point >= 2) {
@@ -47,7 +47,7 @@ void RapidReset(Attacker& attacker) {
 void Flood(Attacker& attacker, const std::string& frame) {
   AttackConnection connection(attacker.target.port);
   connection.Greet();
-  connection.BeginCall(1, GrpcHeaders(attacker.Method().path));
+  connection.BeginCall(1, attacker.Headers(attacker.Method().path));
   connection.Send(Repeated(frame, 1 + attacker.Below(kFrames)));
   // A client that does not read makes the server keep its answers.
   if (attacker.OneIn(2)) connection.Receive(kShort);
@@ -89,7 +89,7 @@ void ManyOpenCalls(Attacker& attacker) {
   const uint32_t count = attacker.OneIn(10) ? 1100 : 60;
   for (uint32_t call = 0; call < count; ++call) {
     const uint32_t stream = 1 + 2 * call;
-    if (!connection.BeginCall(stream, GrpcHeaders(method.path))) break;
+    if (!connection.BeginCall(stream, attacker.Headers(method.path))) break;
     if (call % 2 == 0) connection.SendFrame(F::kData, 0, stream, data);
   }
   connection.ReceiveSome(kShort);

@@ -35,9 +35,10 @@ void DamagedFrames(Attacker& attacker) {
   AttackConnection connection(attacker.target.port);
   connection.Greet();
   const RemoteMethod& method = attacker.Method();
-  std::string bytes = Frame(F::kHeaders, F::kEndHeaders, 1, HpackBlock(GrpcHeaders(method.path))) +
-                      Frame(F::kData, F::kEndStream, 1,
-                            GrpcMessage(RandomRequest(*method.request, attacker.random)));
+  std::string bytes =
+      Frame(F::kHeaders, F::kEndHeaders, 1, HpackBlock(attacker.Headers(method.path))) +
+      Frame(F::kData, F::kEndStream, 1,
+            GrpcMessage(RandomRequest(*method.request, attacker.random)));
   for (uint32_t left = 1 + attacker.Below(4); left > 0; --left) {
     bytes[attacker.Below(bytes.size())] ^= static_cast<char>(1 << attacker.Below(8));
   }
@@ -101,7 +102,7 @@ void BrokenRuleOfHttp2(Attacker& attacker) {
   static const std::vector<BrokenRule> rules = BrokenRules();
   AttackConnection connection(attacker.target.port);
   connection.Greet();
-  connection.BeginCall(1, GrpcHeaders(attacker.Method().path));
+  connection.BeginCall(1, attacker.Headers(attacker.Method().path));
   const BrokenRule& rule = rules[attacker.Below(rules.size())];
   connection.SendFrame(rule.type, rule.flags, rule.stream, rule.payload);
   // Half of the clients go on as if nothing had happened.
@@ -116,7 +117,7 @@ void HalfAFrame(Attacker& attacker) {
   connection.Greet();
   const RemoteMethod& method = attacker.Method();
   const std::string bytes =
-      Frame(F::kHeaders, F::kEndHeaders, 1, HpackBlock(GrpcHeaders(method.path))) +
+      Frame(F::kHeaders, F::kEndHeaders, 1, HpackBlock(attacker.Headers(method.path))) +
       Frame(F::kData, 0, 1, GrpcMessage(RandomRequest(*method.request, attacker.random)));
   connection.Send(bytes.substr(0, attacker.Below(bytes.size())));
   attacker.LeaveOrHold(std::move(connection));

@@ -18,7 +18,7 @@ using F = Http2Frame;
 void ContinuationChain(Attacker& attacker) {
   AttackConnection connection(attacker.target.port);
   connection.Greet();
-  const std::string block = HpackBlock(GrpcHeaders(attacker.Method().path));
+  const std::string block = HpackBlock(attacker.Headers(attacker.Method().path));
   connection.SendFrame(F::kHeaders, attacker.OneIn(2) ? F::kEndStream : F::kNone, 1, block);
   const size_t most = attacker.Below(kMaxBlock);
   for (size_t size = 0, frame = 0; size < most && frame < 1000; ++frame) {
@@ -40,7 +40,7 @@ void ManyHeaders(Attacker& attacker) {
   AttackConnection connection(attacker.target.port);
   connection.Greet();
   for (uint32_t stream = 1; stream < 9; stream += 2) {
-    Http2Headers headers = GrpcHeaders(attacker.Method().path);
+    Http2Headers headers = attacker.Headers(attacker.Method().path);
     for (uint32_t left = attacker.Below(300); left > 0; --left) {
       headers.emplace_back("x-" + std::to_string(left), attacker.OneIn(2) ? "" : "value");
     }
@@ -77,7 +77,7 @@ void BrokenHpack(Attacker& attacker) {
   static const std::vector<std::string> blocks = BrokenBlocks();
   AttackConnection connection(attacker.target.port);
   connection.Greet();
-  const std::string valid = HpackBlock(GrpcHeaders(attacker.Method().path));
+  const std::string valid = HpackBlock(attacker.Headers(attacker.Method().path));
   const std::string& broken = blocks[attacker.Below(blocks.size())];
   const std::string block = attacker.OneIn(2) ? valid + broken : broken + valid;
   connection.SendFrame(F::kHeaders, F::kEndHeaders, 1, block);
@@ -88,7 +88,7 @@ void BrokenHpack(Attacker& attacker) {
 
 // Headers that HPACK allows and HTTP or gRPC does not.
 Http2Headers WrongHeaders(Attacker& attacker) {
-  Http2Headers headers = GrpcHeaders(attacker.Method().path);
+  Http2Headers headers = attacker.Headers(attacker.Method().path);
   const size_t at = attacker.Below(headers.size());
   switch (attacker.Below(6)) {
     case 0:

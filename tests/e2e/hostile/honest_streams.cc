@@ -50,11 +50,11 @@ std::string Text(const grpc::Status& status) {
 // The connection of one stream.
 class HonestStreams::Client {
  public:
-  explicit Client(const std::string& address) {
+  Client(const std::string& address, const client::ChannelSecurity& security) {
     grpc::ChannelArguments arguments;
     // Otherwise all streams would share a connection.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    channel_ = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    channel_ = client::MakeChannel(address, security, arguments);
     stub_ = v1::Longstream::NewStub(channel_);
   }
 
@@ -102,10 +102,10 @@ class HonestStreams::Client {
   std::unique_ptr<v1::Longstream::Stub> stub_;
 };
 
-HonestStreams::HonestStreams(std::string address, const std::vector<std::string>& models,
-                             int streams)
-    : address_(std::move(address)) {
-  Client client(address_);
+HonestStreams::HonestStreams(std::string address, client::ChannelSecurity security,
+                             const std::vector<std::string>& models, int streams)
+    : address_(std::move(address)), security_(std::move(security)) {
+  Client client(address_, security_);
   for (int i = 0; i < streams; ++i) {
     Stream& stream = streams_.emplace_back();
     stream.model = models[static_cast<size_t>(i) % models.size()];
@@ -126,7 +126,7 @@ void HonestStreams::Start() {
   stop_ = false;
   // All connections exist before anybody attacks, because the server may refuse new ones then.
   for (const Stream& stream : streams_) {
-    auto client = std::make_shared<Client>(address_);
+    auto client = std::make_shared<Client>(address_, security_);
     if (!client->Connect()) Report("no connection");
     threads_.emplace_back([this, &stream, client = std::move(client)] { Run(stream, *client); });
   }
@@ -142,9 +142,9 @@ bool HonestStreams::Owns(const std::string& session) { return session.starts_wit
 
 void HonestStreams::Run(const Stream& stream, Client& client) {
   while (!stop_) {
+    const unsigned long long number = ++sessions_;
     char id[33];
-    std::snprintf(id, sizeof(id), "%s%028llx", kOwn,
-                  static_cast<unsigned long long>(sessions_.fetch_add(1) + 1));
+    std::snprintf(id, sizeof(id), "%s%028llx", kOwn, number);
     const grpc::Status status = Converse(stream, id, client);
     if (!status.ok()) {
       Report("a call failed, and the stream ends: " + Text(status));

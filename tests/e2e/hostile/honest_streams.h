@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "client/channel.h"
 #include "longstream/v1/longstream.pb.h"
 
 namespace longstream {
@@ -20,9 +21,10 @@ class HonestStreams {
  public:
   // Runs the turns of every stream alone, to know what they must give. Throws std::runtime_error if
   // one fails.
-  HonestStreams(std::string address, const std::vector<std::string>& models, int streams);
-  // REQUIRES: the streams do not run.
-  ~HonestStreams() = default;
+  // `security`: how the clients prove who they are.
+  HonestStreams(std::string address, client::ChannelSecurity security,
+                const std::vector<std::string>& models, int streams);
+  ~HonestStreams() { Stop(); }
   HonestStreams(const HonestStreams&) = delete;
   HonestStreams& operator=(const HonestStreams&) = delete;
 
@@ -55,6 +57,7 @@ class HonestStreams {
   void Report(const std::string& sentence);
 
   const std::string address_;
+  const client::ChannelSecurity security_;
   std::vector<Stream> streams_;
   std::vector<std::thread> threads_;
   std::atomic<bool> stop_ = false;

@@ -7,15 +7,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "client/channel.h"
 #include "client/connection.h"
+#include "service/security/token.h"
 #include "tests/e2e/hostile/attack_threads.h"
 #include "tests/e2e/hostile/honest_streams.h"
+#include "tests/e2e/hostile/pauses.h"
 #include "tests/e2e/hostile/remote_method.h"
 #include "tests/e2e/scrape.h"
 #include "tests/processes/server_process.h"
@@ -35,7 +41,10 @@ constexpr int kWarmUps =
     20;  // how often each thread makes each attack before the first measurement
 // Connections of the streams, and of this program itself.
 constexpr double kOwnConnections = kStreams + 2;
+constexpr size_t kMoreThreads = 4;  // that the server may have at the end
 constexpr milliseconds kPatience{60000};
+// If this program itself was stopped for longer, its figures say nothing about the server.
+constexpr double kLongestPause = 1.0;  // seconds
 
 struct Options {
   std::string binary;
@@ -46,14 +55,47 @@ struct Options {
   int undisturbed = 5;    // seconds of one period without attacks
   double rate = 40;       // attacks a second
   std::string only;       // makes only attacks whose names contain this
+  int warm_up = 60;       // seconds of attacks before the first measurement
   double least_kept = 0;  // 0: the speed is only reported
+  // The server asks for credentials. A third of the attacks has one of a client.
+  bool credentials = false;
 };
+
+// The tokens of the honest clients, of the attackers and of this program.
+constexpr const char* kHonestToken = "honest";
+constexpr const char* kHostileToken = "hostile";
+constexpr const char* kOperatorToken = "operator";
+
+std::string CredentialRows() {
+  std::string rows;
+  for (const auto& [token, role] :
+       {std::pair(kHonestToken, "client"), std::pair(kHostileToken, "client"),
+        std::pair(kOperatorToken, "operator")}) {
+    rows += std::string("token name=") + token + " role=" + role +
+            " sha256=" + ToHex(DigestOf(token)) + "\n";
+  }
+  return rows;
+}
+
+client::ChannelSecurity With(const Options& options, const char* token) {
+  client::ChannelSecurity security;
+  if (options.credentials) security.token = token;
+  return security;
+}
+
+size_t NumThreads(const std::map<std::string, size_t>& by_name) {
+  size_t count = 0;
+  for (const auto& [name, number] : by_name) count += number;
+  return count;
+}
 
 // What the server holds when it has nothing to do.
 struct Holding {
   uint64_t bytes = 0;
   size_t descriptors = 0;
-  size_t threads = 0;
+  std::map<std::string, size_t> threads;  // by name
+
+  size_t num_threads() const { return NumThreads(threads); }
 };
 
 // Tokens of the honest streams and processor time of the server in periods of one kind.
@@ -63,10 +105,18 @@ struct Speed {
   double server_seconds = 0;
 
   double rate() const { return static_cast<double>(tokens) / seconds; }
+  Speed& operator+=(const Speed& other) {
+    tokens += other.tokens;
+    seconds += other.seconds;
+    server_seconds += other.server_seconds;
+    return *this;
+  }
 };
 
-std::string Configuration(const std::string& models) {
-  std::string yaml = "max_message_bytes: " + std::to_string(kMaxMessageBytes) +
+// `credentials`: the file of credentials; empty: none are asked for.
+std::string Configuration(const std::string& models, const std::string& credentials) {
+  std::string yaml = "security: {credentials: '" + credentials +
+                     "'}\nmax_message_bytes: " + std::to_string(kMaxMessageBytes) +
                      "\nconnections: {max: " + std::to_string(kMaxConnections) +
                      ", handshake_timeout: 2s, idle_timeout: 5s}\nmodels:\n";
   for (const char* model : {"dense", "hwfa2", "hypenet"}) {
@@ -80,29 +130,38 @@ class HostileSoak {
   HostileSoak(const Options& options, const std::string& configuration)
       : options_(options),
         server_(options.binary, {"--config", configuration}),
-        connection_(server_.address()) {
+        connection_(server_.address(), With(options, kHonestToken)) {
     for (const char* model : {"dense", "hwfa2", "hypenet"}) {
       connection_.WaitUntilServing(model, kPatience);
     }
-    services_.emplace(server_.address());
-    target_ = {.port = server_.port(),
-               .metrics_port = server_.metrics_port(),
-               .max_message_bytes = kMaxMessageBytes,
-               .max_connections = kMaxConnections,
-               .methods = services_->methods()};
+    services_.emplace(server_.address(), With(options, kOperatorToken));
+    target_ = {
+        .port = server_.port(),
+        .metrics_port = server_.metrics_port(),
+        .max_message_bytes = kMaxMessageBytes,
+        .max_connections = kMaxConnections,
+        .methods = services_->methods(),
+        .authorizations = options.credentials
+                              ? std::vector<std::string>{"", "Bearer wrong",
+                                                         std::string("Bearer ") + kHostileToken}
+                              : std::vector<std::string>{}};
     attacks_.emplace(target_, options.seed, options.rate, options.only);
-    honest_.emplace(server_.address(), std::vector<std::string>{"dense", "hwfa2", "hypenet"},
-                    kStreams);
+    honest_.emplace(server_.address(), With(options, kHonestToken),
+                    std::vector<std::string>{"dense", "hwfa2", "hypenet"}, kStreams);
   }
 
   // Returns the number of faults.
   int Run() {
     honest_->Start();
-    Measure(&warm_up_, [&] { attacks_->RunEach(kWarmUps); });
-    const Holding before = Idle();
+    warm_up_ = Measure([&] {
+      attacks_->RunEach(kWarmUps);
+      attacks_->Run(Clock::now() + seconds(options_.warm_up));
+    });
+    const Holding before = Idle(std::numeric_limits<size_t>::max());
     honest_->Start();
-    for (int done = 0; done < options_.attacked; done += options_.period) RunCycle();
-    const Holding after = Idle();
+    RunCycles();
+    TryTheRest();
+    const Holding after = Idle(before.num_threads() + kMoreThreads);
 
     ExpectFlat(before, after);
     ExpectEverythingTried();
@@ -126,33 +185,52 @@ class HostileSoak {
   }
 
   template <typename Body>
-  double Measure(Speed* speed, const Body& body) {
+  Speed Measure(const Body& body) {
     const Clock::time_point begin = Clock::now();
     const uint64_t tokens = honest_->tokens();
     const double server_seconds = server_.processor_seconds();
     body();
-    Speed period;
-    period.tokens = honest_->tokens() - tokens;
-    period.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    period.server_seconds = server_.processor_seconds() - server_seconds;
-    speed->tokens += period.tokens;
-    speed->seconds += period.seconds;
-    speed->server_seconds += period.server_seconds;
-    return period.rate();
+    Speed speed;
+    speed.tokens = honest_->tokens() - tokens;
+    speed.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    speed.server_seconds = server_.processor_seconds() - server_seconds;
+    return speed;
   }
 
-  void RunCycle() {
-    const double alone =
-        Measure(&undisturbed_, [&] { std::this_thread::sleep_for(seconds(options_.undisturbed)); });
-    const double under_attack =
-        Measure(&attacked_, [&] { attacks_->Run(Clock::now() + seconds(options_.period)); });
-    kept_.push_back(under_attack / alone);
-    std::printf(
-        "%6.0f tokens/s, %6.0f under attack: %.3f; %llu KiB, %zu descriptors, %zu threads\n", alone,
-        under_attack, kept_.back(), static_cast<unsigned long long>(server_.resident_bytes() >> 10),
-        server_.descriptors(), server_.threads());
+  void RunCycles() {
+    const int wanted = (options_.attacked + options_.period - 1) / options_.period;
+    for (int counted = 0; counted < wanted;) {
+      if (RunCycle()) {
+        ++counted;
+      } else if (++stopped_cycles_ > wanted) {
+        return Fault("this program was stopped in more than " + std::to_string(wanted) + " cycles");
+      }
+    }
+  }
+
+  // Returns whether the cycle counts: this program was not stopped in it.
+  bool RunCycle() {
+    pauses_.Take();
+    const Speed alone =
+        Measure([&] { std::this_thread::sleep_for(seconds(options_.undisturbed)); });
+    const Speed attacked = Measure([&] { attacks_->Run(Clock::now() + seconds(options_.period)); });
+    const double pause = pauses_.Take();
+    const double kept = attacked.rate() / alone.rate();
+    std::printf("%6.0f tokens/s, %6.0f under attack: %.3f; %llu KiB, %zu descriptors\n",
+                alone.rate(), attacked.rate(), kept,
+                static_cast<unsigned long long>(server_.resident_bytes() >> 10),
+                server_.descriptors());
+    const bool counts = pause <= kLongestPause;
+    if (counts) {
+      undisturbed_ += alone;
+      attacked_ += attacked;
+      kept_.push_back(kept);
+    } else {
+      std::printf("       this program was stopped for %.1f s: the cycle does not count\n", pause);
+    }
     std::fflush(stdout);
     CleanUp();
+    return counts;
   }
 
   // Waits until the connections of attacks have ended, and closes their sessions.
@@ -177,11 +255,20 @@ class HostileSoak {
     }
   }
 
+  // gRPC makes threads for a burst of timers. A thread ends when it had nothing to do for 30 s.
+  void WaitForThreads(size_t most) const {
+    const Clock::time_point give_up = Clock::now() + seconds(90);
+    while (NumThreads(server_.threads()) > most && Clock::now() < give_up) {
+      std::this_thread::sleep_for(seconds(1));
+    }
+  }
+
   // Ends everything and returns what is left. The caches and the heap are filled by honest streams
   // and emptied before, because what they keep depends on what was closed last.
-  Holding Idle() {
+  Holding Idle(size_t most_threads) {
     honest_->Stop();
     CleanUp();
+    WaitForThreads(most_threads);
     honest_->Start();
     std::this_thread::sleep_for(seconds(1));
     honest_->Stop();
@@ -194,15 +281,37 @@ class HostileSoak {
   void ExpectFlat(const Holding& before, const Holding& after) {
     // The memory may grow by 4 % and 4 MiB, because the allocator's memory varies.
     if (after.bytes > before.bytes + before.bytes / 25 + (4u << 20)) Fault("resident memory grew");
-    // gRPC keeps a few threads, and descriptors to wake them, for a while after a burst.
+    // gRPC keeps a few threads, and descriptors to wake them.
     if (after.descriptors > before.descriptors + 4) Fault("descriptors are left");
-    if (after.threads > before.threads + 4) Fault("threads are left");
+    if (after.num_threads() > before.num_threads() + kMoreThreads) Fault("threads are left");
+    for (const auto& [name, count] : after.threads) {
+      const auto found = before.threads.find(name);
+      const size_t earlier = found == before.threads.end() ? 0 : found->second;
+      if (count != earlier) {
+        std::printf("threads called %s: %zu, before %zu\n", name.c_str(), count, earlier);
+      }
+    }
+  }
+
+  // How many pairs of a method and a way to mangle its request there are to try.
+  size_t NumPairs() const {
+    return options_.only.empty() ? target_.methods.size() * NumWaysToMangle() : 0;
+  }
+
+  // Goes on, because a slow machine tries fewer attacks in the same time.
+  void TryTheRest() {
+    const Clock::time_point give_up = Clock::now() + 2 * seconds(options_.attacked);
+    while (Clock::now() < give_up &&
+           (!attacks_->Missing().empty() || attacks_->counts().requests < NumPairs())) {
+      attacks_->Run(Clock::now() + seconds(options_.period));
+      CleanUp();
+    }
   }
 
   void ExpectEverythingTried() {
     for (const std::string& name : attacks_->Missing()) Fault("never tried: " + name);
-    const size_t pairs = target_.methods.size() * NumWaysToMangle();
-    if (options_.only.empty() && attacks_->counts().requests < pairs) {
+    const size_t pairs = NumPairs();
+    if (attacks_->counts().requests < pairs) {
       Fault("only " + std::to_string(attacks_->counts().requests) + " of " + std::to_string(pairs) +
             " mangled requests were tried");
     }
@@ -212,12 +321,11 @@ class HostileSoak {
   void ExpectQuietLog() {
     std::istringstream lines(server_.Log());
     for (std::string line; std::getline(lines, line);) {
-      const bool expected = line.find("\"level\":\"info\"") != std::string::npos;
-      if (expected) continue;
-      if (++log_lines_ <= 10) std::printf("%s\n", line.c_str());
+      if (line.find("\"level\":\"info\"") != std::string::npos) continue;
+      ++log_lines_;
       const bool failure = line.find("\"event\":\"call_failed\"") != std::string::npos ||
                            line.find("\"event\":\"turn_failed\"") != std::string::npos;
-      if (failure) Fault("a client made the server fail a call");
+      if (failure) Fault("a client made the server fail a call: " + line);
     }
   }
 
@@ -234,20 +342,22 @@ class HostileSoak {
     std::printf(
         "seed %u: %d attacks on %zu methods of %zu services, %.1f MiB, %.0f s of attacks; the "
         "attackers used %.2f processors\n"
-        "honest: %d conversations, %.0f tokens/s, %.0f under attack: kept %.3f (periods: least "
-        "%.3f, median %.3f); the server used %.2f and %.2f processors\n"
+        "honest: %d conversations, %.0f tokens/s, %.0f under attack: kept %.3f (%zu cycles: least "
+        "%.3f, median %.3f; %d more in which this program was stopped); the server used %.2f and "
+        "%.2f processors\n"
         "resident %llu and %llu KiB, descriptors %zu and %zu, threads %zu and %zu; %d warnings "
         "and errors in the log; %d "
         "faults\n",
         options_.seed, counts.total(), target_.methods.size(), services_->services().size(),
         static_cast<double>(counts.sent) / (1 << 20), attacked_.seconds,
         counts.processor_seconds / (warm_up_.seconds + attacked_.seconds), honest_->conversations(),
-        undisturbed_.rate(), attacked_.rate(), attacked_.rate() / undisturbed_.rate(),
-        kept_.front(), kept_[kept_.size() / 2], undisturbed_.server_seconds / undisturbed_.seconds,
+        undisturbed_.rate(), attacked_.rate(), attacked_.rate() / undisturbed_.rate(), kept_.size(),
+        kept_.empty() ? 0 : kept_.front(), kept_.empty() ? 0 : kept_[kept_.size() / 2],
+        stopped_cycles_, undisturbed_.server_seconds / undisturbed_.seconds,
         attacked_.server_seconds / attacked_.seconds,
         static_cast<unsigned long long>(before.bytes >> 10),
         static_cast<unsigned long long>(after.bytes >> 10), before.descriptors, after.descriptors,
-        before.threads, after.threads, log_lines_, faults_);
+        before.num_threads(), after.num_threads(), log_lines_, faults_);
   }
 
   const Options options_;
@@ -260,7 +370,9 @@ class HostileSoak {
   Speed warm_up_;
   Speed undisturbed_;
   Speed attacked_;
+  Pauses pauses_;
   std::vector<double> kept_;  // by cycle
+  int stopped_cycles_ = 0;    // that do not count
   int log_lines_ = 0;         // that are warnings or errors
   int faults_ = 0;
 };
@@ -276,6 +388,8 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "of the attacks")->capture_default_str();
   app.add_option("--seconds", options.attacked, "seconds of attacks after the warm-up")
       ->capture_default_str();
+  app.add_option("--warm-up", options.warm_up, "seconds of attacks before the first measurement")
+      ->capture_default_str();
   app.add_option("--period", options.period, "seconds of one period of attacks")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
@@ -289,11 +403,15 @@ int main(int argc, char** argv) {
   app.add_option("--least-kept", options.least_kept,
                  "the share of tokens a second that honest clients must keep")
       ->capture_default_str();
+  app.add_flag("--credentials", options.credentials,
+               "the server asks for credentials, and a third of the attacks has one");
   CLI11_PARSE(app, argc, argv);
   try {
     const longstream::TemporaryDirectory files;
+    const std::string credentials =
+        options.credentials ? files.Write("credentials", longstream::CredentialRows()) : "";
     const std::string configuration =
-        files.Write("server.yaml", longstream::Configuration(options.models));
+        files.Write("server.yaml", longstream::Configuration(options.models, credentials));
     return longstream::HostileSoak(options, configuration).Run() == 0 ? 0 : 1;
   } catch (const std::exception& error) {
     std::printf("FAULT: %s\n", error.what());

@@ -44,8 +44,9 @@ struct RemoteServices::Pool {
   }
 };
 
-RemoteServices::RemoteServices(const std::string& address) : pool_(std::make_unique<Pool>()) {
-  ServerReflection::Stub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+RemoteServices::RemoteServices(const std::string& address, const client::ChannelSecurity& security)
+    : pool_(std::make_unique<Pool>()) {
+  ServerReflection::Stub stub(client::MakeChannel(address, security, {}));
   ServerReflectionRequest list;
   list.set_list_services("");
   const ServerReflectionResponse listed = Ask(stub, list);

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "client/channel.h"
+
 namespace longstream {
 
 struct RemoteMethod {
@@ -20,9 +22,10 @@ struct RemoteMethod {
 
 class RemoteServices {
  public:
-  // Asks the server at this address. Throws std::runtime_error if it does not answer, or if a
-  // service has no descriptor.
-  explicit RemoteServices(const std::string& address);
+  // Asks the server at this address. `security`: of an operator, if the server asks for
+  // credentials. Throws std::runtime_error if it does not answer, or if a service has no
+  // descriptor.
+  explicit RemoteServices(const std::string& address, const client::ChannelSecurity& security = {});
   ~RemoteServices();
   RemoteServices(const RemoteServices&) = delete;
   RemoteServices& operator=(const RemoteServices&) = delete;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tests/e2e/hostile/attack.h"
-#include "tests/service/server/transport/wire_encoding.h"
+#include "tests/service/wire/wire_encoding.h"
 
 namespace longstream {
 namespace {
@@ -24,7 +24,7 @@ struct Mangler {
   const RemoteMethod& method;
 
   void Begin(const Http2Headers& more = {}) const {
-    Http2Headers headers = GrpcHeaders(method.path);
+    Http2Headers headers = attacker.Headers(method.path);
     headers.insert(headers.end(), more.begin(), more.end());
     connection.BeginCall(kStream, headers);
   }
@@ -56,7 +56,7 @@ void Whole(const Mangler& call) {
 
 void OnlyHeaders(const Mangler& call) {
   call.connection.SendFrame(F::kHeaders, F::kEndHeaders | F::kEndStream, kStream,
-                            HpackBlock(GrpcHeaders(call.method.path)));
+                            HpackBlock(call.attacker.Headers(call.method.path)));
 }
 
 void NoMessage(const Mangler& call) {

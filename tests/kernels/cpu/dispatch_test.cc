@@ -50,8 +50,8 @@ TEST(Dispatch, APinnedSetThatIsNotThereIsRefused) {
   EXPECT_EQ(refused.device, nullptr);
   EXPECT_FALSE(refused.unknown);
   EXPECT_EQ(refused.why,
-            "LONGSTREAM_ISA: expected one of baseline, avx2, avx512 that this processor has, found "
-            "'sse9'");
+            "LONGSTREAM_ISA: expected one of baseline, avx2, avx512, amx that this processor has, "
+            "found 'sse9'");
   ASSERT_EQ(setenv("LONGSTREAM_ISA", "baseline", 1), 0);
   EXPECT_NE(OpenDevice("cpu").device, nullptr);
   EXPECT_EQ(OpenDevice("cpu").name, "cpu");

@@ -77,6 +77,14 @@ TEST_P(GatedLinearTest, MatchesTheReferenceAtMoreRows) {
   }
 }
 
+// A GPU's block computes one tile of outputs after the other if there are more tiles than blocks.
+TEST_P(GatedLinearTest, MatchesTheReferenceWithManyOutputs) {
+  Random random(13);
+  for (DType type : {DType::kBF16, DType::kI8}) {
+    for (int64_t ff : {2200, 1099, 801}) Compare(2, ff, 130, type, true, random);
+  }
+}
+
 TEST_P(GatedLinearTest, AddsBiases) {
   Random random(6);
   for (DType type : kWeightTypes) {

@@ -122,6 +122,16 @@ TEST_P(LinearTest, MatchesTheReferenceAcrossBlocks) {
   }
 }
 
+// A GPU's block computes one tile of outputs after the other if there are more tiles than blocks.
+TEST_P(LinearTest, MatchesTheReferenceWithManyOutputs) {
+  Random random(13);
+  for (DType type : {DType::kBF16, DType::kI8}) {
+    Compare({2, 4300, 130}, type, {.norm = true, .accumulate = true}, random);
+    Compare({9, 2200, 300}, type, {.bias = true}, random);
+    Compare({3, 1601, 100}, type, {}, random);  // so many tiles that none is cut into halves
+  }
+}
+
 TEST_P(LinearTest, MatchesTheReferenceWithEveryOption) {
   Random random(3);
   for (DType type : kWeightTypes) {

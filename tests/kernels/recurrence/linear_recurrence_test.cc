@@ -4,86 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "tests/kernels/cache_fixture.h"
 #include "tests/kernels/op_test.h"
+#include "tests/kernels/recurrence/recurrent_memory.h"
 
 namespace longstream {
 namespace {
 
-struct Shape {
-  int32_t num_heads;
-  int32_t num_kv_heads;
-  int32_t key_dim;
-  int32_t value_dim;
-  int32_t grid;
-
-  std::string name() const {
-    return "H " + std::to_string(num_heads) + "/" + std::to_string(num_kv_heads) + " Dk " +
-           std::to_string(key_dim) + " Dv " + std::to_string(value_dim) + " grid " +
-           std::to_string(grid);
-  }
-};
-
 // Some shapes have several or incomplete sub-blocks of keys, a grid that is no multiple of them, or
-// values of three slices. One has so many heads that two or three sequences fill a GPU.
-constexpr Shape kShapes[] = {{1, 1, 8, 8, 64},    {2, 1, 24, 40, 40},   {3, 3, 64, 64, 64},
-                             {5, 1, 80, 17, 16},  {2, 2, 128, 128, 64}, {1, 1, 96, 520, 64},
-                             {4, 2, 33, 300, 24}, {1, 1, 200, 5, 56},   {40, 4, 8, 40, 16}};
-
-// All rows of one sequence.
-struct History {
-  History(int64_t tokens, const Shape& shape, float gate_scale, Random& random)
-      : q(tokens, shape.num_heads * shape.key_dim, random),
-        k(tokens, shape.num_kv_heads * shape.key_dim, random),
-        v(tokens, shape.num_kv_heads * shape.value_dim, random),
-        gate(tokens, shape.num_heads * shape.key_dim, random, gate_scale) {}
-
-  OwnedMatrix q, k, v, gate;
-};
-
-// The recurrent memory of one layer. At first states are zero and rows are NaN.
-class Memory {
- public:
-  Memory(int64_t num_slots, const Shape& shape, bool gated)
-      : state_bytes_(FloatBytes(int64_t{shape.num_heads} * shape.key_dim * shape.value_dim)) {
-    const int64_t keys = FloatBytes(int64_t{shape.grid} * shape.num_kv_heads * shape.key_dim);
-    const int64_t values = FloatBytes(int64_t{shape.grid} * shape.num_kv_heads * shape.value_dim);
-    const int64_t gates =
-        gated ? FloatBytes(int64_t{shape.grid} * shape.num_heads * shape.key_dim) : 0;
-    constexpr int64_t kGap = 64;
-    view_.slot_stride = state_bytes_ + keys + values + gates + kGap;
-    buffer_ = Buffer(static_cast<size_t>(num_slots * view_.slot_stride));
-    view_.state = buffer_.data();
-    view_.keys = view_.state + state_bytes_;
-    view_.values = view_.keys + keys;
-    if (gated) view_.gates = view_.values + values;
-    view_.grid = shape.grid;
-    view_.num_heads = shape.num_heads;
-    view_.num_kv_heads = shape.num_kv_heads;
-    view_.key_dim = shape.key_dim;
-    view_.value_dim = shape.value_dim;
-    for (int64_t slot = 0; slot < num_slots; ++slot) {
-      std::memset(view_.state + slot * view_.slot_stride, 0, static_cast<size_t>(state_bytes_));
-    }
-  }
-
-  const RecurrentCache& view() const { return view_; }
-  size_t size() const { return buffer_.size(); }
-  // The state of one slot: [H, Dk * Dv].
-  Matrix state(int32_t slot) const {
-    const int64_t cols = int64_t{view_.key_dim} * view_.value_dim;
-    return {view_.state + slot * view_.slot_stride, DType::kF32, view_.num_heads, cols, cols};
-  }
-
- private:
-  static int64_t FloatBytes(int64_t count) { return count * static_cast<int64_t>(sizeof(float)); }
-
-  int64_t state_bytes_;
-  Buffer buffer_;
-  RecurrentCache view_;
-};
+// values of three slices. Two have so many heads that two or three sequences fill a GPU.
+constexpr RecurrenceShape kShapes[] = {
+    {1, 1, 8, 8, 64},     {2, 1, 24, 40, 40},  {3, 3, 64, 64, 64},  {5, 1, 80, 17, 16},
+    {2, 2, 128, 128, 64}, {1, 1, 96, 520, 64}, {4, 2, 33, 300, 24}, {1, 1, 200, 5, 56},
+    {40, 4, 8, 40, 16},   {34, 2, 20, 128, 4}};
 
 // A sequence's part of a step: an index of a history, and some of the history's rows.
 struct Entry {
@@ -94,7 +28,7 @@ struct Entry {
 class LinearRecurrenceTest : public OpTest {
  protected:
   // If log_decays is empty, the decay depends on the data.
-  void Prepare(const Shape& shape, int64_t num_histories, int64_t tokens,
+  void Prepare(const RecurrenceShape& shape, int64_t num_histories, int64_t tokens,
                std::vector<float> log_decays, float gate_scale = 3.0f) {
     shape_ = shape;
     log_decays_ = std::move(log_decays);
@@ -107,10 +41,10 @@ class LinearRecurrenceTest : public OpTest {
   std::vector<float> Decays(float log_decay) const {
     return std::vector<float>(static_cast<size_t>(shape_.num_heads), log_decay);
   }
-  Memory NewMemory() const { return {NumSlots(places_), shape_, log_decays_.empty()}; }
+  RecurrentMemory NewMemory() const { return {NumSlots(places_), shape_, log_decays_.empty()}; }
 
   // Runs one step on `memory`. With `absolute` it takes the absolute values of q, k and v.
-  OwnedMatrix Step(const OpTable& table, const Executor& executor, const Memory& memory,
+  OwnedMatrix Step(const OpTable& table, const Executor& executor, const RecurrentMemory& memory,
                    const std::vector<Entry>& entries, bool absolute = false) const {
     std::vector<TestSequence> sequences;
     std::vector<int64_t> which;
@@ -120,16 +54,19 @@ class LinearRecurrenceTest : public OpTest {
     }
     const TestBatch batch(sequences, places_, which);
     const int64_t rows = batch.num_rows();
-    const OwnedMatrix q = Rows(entries, rows, &History::q, absolute);
-    const OwnedMatrix k = Rows(entries, rows, &History::k, absolute);
-    const OwnedMatrix v = Rows(entries, rows, &History::v, absolute);
-    const OwnedMatrix gate = Rows(entries, rows, &History::gate, false);
+    const OwnedMatrix q = Rows(entries, rows, &RecurrentHistory::q, absolute);
+    const OwnedMatrix k = Rows(entries, rows, &RecurrentHistory::k, absolute);
+    const OwnedMatrix v = Rows(entries, rows, &RecurrentHistory::v, absolute);
+    const OwnedMatrix gate = Rows(entries, rows, &RecurrentHistory::gate, false);
     OwnedMatrix out(rows, shape_.num_heads * shape_.value_dim);
     LinearRecurrenceArgs args;
     args.batch = batch.layout();
     args.q = q.view();
     args.k = k.view();
     args.v = v.view();
+    args.q.cols = int64_t{shape_.num_heads} * shape_.key_dim;
+    args.k.cols = int64_t{shape_.num_kv_heads} * shape_.key_dim;
+    args.v.cols = int64_t{shape_.num_kv_heads} * shape_.value_dim;
     if (log_decays_.empty()) {
       args.gate = gate.view();
     } else {
@@ -155,7 +92,7 @@ class LinearRecurrenceTest : public OpTest {
   // Runs each history as decode rows, one token a step.
   std::vector<OwnedMatrix> OneByOne(const OpTable& table) const {
     const int64_t tokens = histories_[0].q.rows();
-    const Memory memory = NewMemory();
+    const RecurrentMemory memory = NewMemory();
     std::vector<OwnedMatrix> all;
     for (size_t i = 0; i < histories_.size(); ++i) {
       all.emplace_back(tokens, shape_.num_heads * shape_.value_dim);
@@ -196,7 +133,7 @@ class LinearRecurrenceTest : public OpTest {
 
   // Compares outputs and memory after steps on the library and on the reference.
   void ExpectMatch(const std::vector<std::vector<Entry>>& steps, const std::string& what) {
-    const Memory actual = NewMemory(), expected = NewMemory(), magnitude = NewMemory();
+    const RecurrentMemory actual = NewMemory(), expected = NewMemory(), magnitude = NewMemory();
     std::vector<int64_t> positions(histories_.size(), 0);
     for (const std::vector<Entry>& entries : steps) {
       const OwnedMatrix out = Step(ops(), ExecutorOf(2), actual, entries);
@@ -217,11 +154,12 @@ class LinearRecurrenceTest : public OpTest {
   }
 
   // Expects equal keys and values since the last grid line; log-gates are equal up to rounding.
-  void ExpectSameRows(const Memory& actual, const Memory& expected, int32_t slot,
+  void ExpectSameRows(const RecurrentMemory& actual, const RecurrentMemory& expected, int32_t slot,
                       int64_t count) const {
     const RecurrentCache& cache = actual.view();
     const int64_t offset = slot * cache.slot_stride;
-    const auto view = [&](const Memory& memory, std::byte* RecurrentCache::*part, int64_t width) {
+    const auto view = [&](const RecurrentMemory& memory, std::byte* RecurrentCache::*part,
+                          int64_t width) {
       return Matrix{memory.view().*part + offset, DType::kF32, count, width, width};
     };
     const auto compare = [&](std::byte* RecurrentCache::*part, int64_t width, double relative) {
@@ -262,16 +200,21 @@ class LinearRecurrenceTest : public OpTest {
 
   static constexpr float kScale = 0.37f;
 
-  Shape shape_{};
+  bool whole_vectors_ = false;  // rows begin at multiples of 16 bytes
+  RecurrenceShape shape_{};
   std::vector<float> log_decays_;
-  std::vector<History> histories_;
+  std::vector<RecurrentHistory> histories_;
   std::vector<TestPlace> places_;
   Random random_{1};
 
  private:
-  OwnedMatrix Rows(const std::vector<Entry>& entries, int64_t num_rows, OwnedMatrix History::*part,
-                   bool absolute) const {
+  OwnedMatrix Rows(const std::vector<Entry>& entries, int64_t num_rows,
+                   OwnedMatrix RecurrentHistory::*part, bool absolute) const {
+    // Elements after those of a row are NaN.
     OwnedMatrix rows(num_rows, (histories_[0].*part).cols());
+    while (whole_vectors_ && rows.view().stride % 4 != 0) {
+      rows = OwnedMatrix(num_rows, rows.cols() + 1);
+    }
     int64_t row = 0;
     for (const Entry& entry : entries) {
       const OwnedMatrix& from = histories_[static_cast<size_t>(entry.history)].*part;
@@ -288,7 +231,7 @@ class LinearRecurrenceTest : public OpTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(LinearRecurrenceTest);
 
 // The recurrence itself, in f64: S <- f S + k^T v; o = scale q S.
-std::vector<double> TokenByToken(const Shape& shape, const History& history,
+std::vector<double> TokenByToken(const RecurrenceShape& shape, const RecurrentHistory& history,
                                  const std::vector<float>& log_decays, float scale) {
   std::vector<double> outputs;
   for (int64_t h = 0; h < shape.num_heads; ++h) {
@@ -320,7 +263,8 @@ std::vector<double> TokenByToken(const Shape& shape, const History& history,
 // instruction truncates toward zero, which takes away one eps of the output on average.
 TEST_P(LinearRecurrenceTest, IsTheRecurrence) {
   constexpr int64_t kTokens = 150;
-  for (const Shape& shape : {Shape{2, 1, 8, 5, 16}, Shape{1, 1, 24, 33, 64}}) {
+  for (const RecurrenceShape& shape :
+       {RecurrenceShape{2, 1, 8, 5, 16}, RecurrenceShape{1, 1, 24, 33, 64}}) {
     for (bool gated : {false, true}) {
       const std::vector<float> log_decays(static_cast<size_t>(shape.num_heads), -0.05f);
       Prepare(shape, 1, kTokens, gated ? std::vector<float>{} : log_decays);
@@ -347,7 +291,7 @@ TEST_P(LinearRecurrenceTest, IsTheRecurrence) {
 }
 
 TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithFixedDecay) {
-  for (const Shape& shape : kShapes) {
+  for (const RecurrenceShape& shape : kShapes) {
     Prepare(shape, 3, 2 * shape.grid + 7, {0.0f});
     log_decays_.clear();
     for (int32_t h = 0; h < shape.num_heads; ++h) {
@@ -359,15 +303,35 @@ TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithFixedDecay) {
 }
 
 TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithGates) {
-  for (const Shape& shape : kShapes) {
+  for (const RecurrenceShape& shape : kShapes) {
     Prepare(shape, 3, 2 * shape.grid + 7, {});
     ExpectMatch(MixedSteps(2 * shape.grid + 7), "gated");
   }
 }
 
+// Steps of more decode rows than a block of the grid has rows. Several of them complete a block in
+// the same step.
+TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithManyDecodeRows) {
+  for (bool gated : {false, true}) {
+    constexpr int64_t kHistories = 11;
+    const RecurrenceShape shape = {2, 1, 12, 20, 4};
+    Prepare(shape, kHistories, 9, gated ? std::vector<float>{} : std::vector<float>(2, -0.1f));
+    std::vector<std::vector<Entry>> steps;
+    for (int64_t t = 0; t < 9; ++t) {
+      std::vector<Entry>& entries = steps.emplace_back();
+      // Every third history misses the first step and stays one token behind.
+      for (int64_t i = 0; i < kHistories; ++i) {
+        const int64_t position = i % 3 == 0 ? t - 1 : t;
+        if (position >= 0) entries.push_back({i, {position, 1, true}});
+      }
+    }
+    ExpectMatch(steps, gated ? "gated" : "fixed");
+  }
+}
+
 TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithAStateThatNoSharedMemoryHolds) {
   for (bool gated : {false, true}) {
-    const Shape shape = {1, 1, 1100, 5, 16};
+    const RecurrenceShape shape = {1, 1, 1100, 5, 16};
     Prepare(shape, 3, 20, gated ? std::vector<float>{} : std::vector<float>{-0.1f});
     ExpectMatch(MixedSteps(20), gated ? "gated" : "fixed");
   }
@@ -375,7 +339,7 @@ TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithAStateThatNoSharedMemoryHold
 
 TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithoutAndWithStrongDecay) {
   for (float log_decay : {0.0f, -1e-4f, -1.0f, -5.0f, -60.0f}) {
-    const Shape shape = {2, 1, 24, 40, 64};
+    const RecurrenceShape shape = {2, 1, 24, 40, 64};
     Prepare(shape, 3, 150, {log_decay, log_decay});
     ExpectMatch(MixedSteps(150), "log decay " + std::to_string(log_decay));
   }
@@ -385,9 +349,9 @@ TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithoutAndWithStrongDecay) {
 TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithExtremeGates) {
   for (const auto& [mean, spread] :
        {std::pair{0.0f, 30.0f}, {-30.0f, 1.0f}, {30.0f, 1.0f}, {8.0f, 12.0f}}) {
-    const Shape shape = {2, 1, 80, 24, 64};
+    const RecurrenceShape shape = {2, 1, 80, 24, 64};
     Prepare(shape, 3, 200, {}, spread);
-    for (History& history : histories_) {
+    for (RecurrentHistory& history : histories_) {
       for (int64_t t = 0; t < 200; ++t) {
         for (int64_t i = 0; i < history.gate.cols(); ++i) {
           history.gate.set(t, i, history.gate.at(t, i) + mean);
@@ -400,16 +364,17 @@ TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithExtremeGates) {
 
 TEST_P(LinearRecurrenceTest, HasTheSameBitsInAnyDivision) {
   for (bool gated : {false, true}) {
-    for (const Shape& shape :
-         {Shape{2, 1, 24, 40, 40}, Shape{5, 1, 80, 17, 16}, Shape{1, 1, 128, 64, 64},
-          Shape{1, 1, 33, 300, 24}, Shape{40, 4, 8, 40, 8}}) {
+    for (const RecurrenceShape& shape :
+         {RecurrenceShape{2, 1, 24, 40, 40}, RecurrenceShape{5, 1, 80, 17, 16},
+          RecurrenceShape{1, 1, 128, 64, 64}, RecurrenceShape{1, 1, 33, 300, 24},
+          RecurrenceShape{40, 4, 8, 40, 8}}) {
       const int32_t tokens = 2 * shape.grid + 11;
       const std::vector<float> log_decays(static_cast<size_t>(shape.num_heads), -0.03f);
       Prepare(shape, 3, tokens, gated ? std::vector<float>{} : log_decays);
       std::vector<OwnedMatrix> prefilled;
       for (int64_t i = 0; i < 3; ++i) prefilled.push_back(Whole(ops(), i));
       const std::vector<OwnedMatrix> decoded = OneByOne(ops());
-      const Memory memory = NewMemory();
+      const RecurrentMemory memory = NewMemory();
       for (const std::vector<Entry>& entries : MixedSteps(tokens)) {
         const OwnedMatrix out = Step(ops(), ExecutorOf(2), memory, entries);
         int64_t row = 0;
@@ -428,13 +393,14 @@ TEST_P(LinearRecurrenceTest, HasTheSameBitsInAnyDivision) {
 
 TEST_P(LinearRecurrenceTest, HasTheSameBitsOnAnyThreads) {
   for (bool gated : {false, true}) {
-    for (const Shape& shape : {Shape{3, 3, 64, 64, 64}, Shape{1, 1, 96, 520, 64}}) {
+    for (const RecurrenceShape& shape :
+         {RecurrenceShape{3, 3, 64, 64, 64}, RecurrenceShape{1, 1, 96, 520, 64}}) {
       Prepare(shape, 2, 130, gated ? std::vector<float>{} : std::vector<float>(3, -0.03f));
       const std::vector<Entry> entries = {{0, {0, 130, false}}, {1, {0, 70, false}}};
-      const Memory memory = NewMemory();
+      const RecurrentMemory memory = NewMemory();
       const OwnedMatrix expected = Step(ops(), {}, memory, entries);
       for (uint32_t threads : ThreadCounts()) {
-        const Memory other = NewMemory();
+        const RecurrentMemory other = NewMemory();
         const OwnedMatrix actual = Step(ops(), ExecutorOf(threads), other, entries);
         ExpectSameBits(actual.view(), expected.view(), std::to_string(threads) + " threads");
         ExpectSameBytes(other.view().state, memory.view().state, memory.size(), "memory");
@@ -443,12 +409,46 @@ TEST_P(LinearRecurrenceTest, HasTheSameBitsOnAnyThreads) {
   }
 }
 
+// A GPU loads 16 bytes of a row together where each row begins at a multiple of 16 bytes.
+TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithRowsOfWholeVectors) {
+  whole_vectors_ = true;
+  for (bool gated : {false, true}) {
+    for (const RecurrenceShape& shape :
+         {RecurrenceShape{2, 1, 12, 20, 4}, RecurrenceShape{40, 4, 8, 40, 16},
+          RecurrenceShape{34, 2, 20, 128, 4}}) {
+      const auto heads = static_cast<size_t>(shape.num_heads);
+      Prepare(shape, 3, 23, gated ? std::vector<float>{} : std::vector<float>(heads, -0.1f));
+      ExpectMatch(MixedSteps(23), gated ? "gated" : "fixed");
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// A GPU divides values into slices of 32 columns if it has one sequence, and of 128 if it has
+// three.
+TEST_P(LinearRecurrenceTest, HasTheSameBitsInSlicesOfAnySize) {
+  const RecurrenceShape shape = {34, 2, 12, 128, 4};
+  Prepare(shape, 3, 7, std::vector<float>(34, -0.03f));
+  const RecurrentMemory together = NewMemory(), alone = NewMemory();
+  std::vector<Entry> last;
+  for (int64_t i = 0; i < 3; ++i) {
+    Step(ops(), {}, together, {{i, {0, 6, false}}});
+    Step(ops(), {}, alone, {{i, {0, 6, false}}});
+    last.push_back({i, {6, 1, true}});
+  }
+  const OwnedMatrix out = Step(ops(), {}, together, last);
+  for (int64_t i = 0; i < 3; ++i) {
+    const OwnedMatrix one = Step(ops(), {}, alone, {last[static_cast<size_t>(i)]});
+    ExpectSameBits(one.view(), out.view().Rows(i, 1), "sequence " + std::to_string(i));
+  }
+}
+
 // A step that ends before the next grid line adds rows and changes nothing else. So a rollback to
 // any position since the last grid line costs nothing.
 TEST_P(LinearRecurrenceTest, WritesNoStateBetweenGridLines) {
-  const Shape shape = {2, 1, 24, 40, 16};
+  const RecurrenceShape shape = {2, 1, 24, 40, 16};
   Prepare(shape, 1, 40, {});
-  const Memory memory = NewMemory();
+  const RecurrentMemory memory = NewMemory();
   const Matrix state = memory.state(places_[0].slot);
   const auto snapshot = [&] {
     OwnedMatrix copy(state.rows, state.cols);
@@ -472,9 +472,9 @@ TEST_P(LinearRecurrenceTest, WritesNoStateBetweenGridLines) {
 }
 
 TEST_P(LinearRecurrenceTest, RefusesWhatItCannotServe) {
-  const Shape shape = {1, 1, 8, 8, 64};
+  const RecurrenceShape shape = {1, 1, 8, 8, 64};
   Prepare(shape, 1, 4, {-1.0f});
-  const Memory memory = NewMemory();
+  const RecurrentMemory memory = NewMemory();
   const TestBatch batch({{0, 4, false}}, places_);
   OwnedMatrix out(4, 8);
   LinearRecurrenceArgs args;

@@ -1,26 +1,18 @@
-// The configuration file: every key, and every kind of wrong file with its whole message.
+// The configuration file: every key, and both ends of every range.
 #include "service/config/server_config.h"
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/service/config/config_error.h"
 
 namespace longstream {
 namespace {
-
-// Returns the error message for `text` as the content of server.yaml, or "" if there is no error.
-std::string ErrorOf(std::string_view text) {
-  ServerConfig config;
-  const absl::Status status = ReadConfigText(text, "server.yaml", &config);
-  EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << status;
-  return std::string(status.message());
-}
 
 // Returns the first ```yaml block of a document, without its fences.
 std::string YamlBlock(const std::string& document) {
@@ -65,6 +57,20 @@ sessions:
   idle_timeout: 500ms
   max_idle_timeout: 2h
   host_bytes: 6MiB
+  conversation_bytes: 2MiB
+  ttl: 240h
+  max_ttl: 480h
+  keep_rewound: 12h
+  resume_window: 45s
+  rollback_bytes: 1MiB
+  on_model_change: recompute
+  imports: sealed
+store:
+  url: /store
+  commit_timeout: 3s
+  snapshot_bytes: 7GiB
+  keys: /keys
+  compress: zstd
 models:
   - name: a
     directory: /a
@@ -108,6 +114,19 @@ TEST(ServerConfigTest, ReadsEveryKey) {
   EXPECT_EQ(config.idle_timeout, absl::Milliseconds(500));
   EXPECT_EQ(config.max_idle_timeout, absl::Hours(2));
   EXPECT_EQ(config.session_host_bytes, uint64_t{6} << 20);
+  EXPECT_EQ(config.conversation_bytes, uint64_t{2} << 20);
+  EXPECT_EQ(config.ttl, absl::Hours(240));
+  EXPECT_EQ(config.max_ttl, absl::Hours(480));
+  EXPECT_EQ(config.keep_rewound, absl::Hours(12));
+  EXPECT_EQ(config.resume_window, absl::Seconds(45));
+  EXPECT_EQ(config.rollback_bytes, 1u << 20);
+  EXPECT_EQ(config.on_model_change, "recompute");
+  EXPECT_EQ(config.imports, "sealed");
+  EXPECT_EQ(config.store_url, "/store");
+  EXPECT_EQ(config.store_commit_timeout, absl::Seconds(3));
+  EXPECT_EQ(config.store_snapshot_bytes, uint64_t{7} << 30);
+  EXPECT_EQ(config.store_keys, "/keys");
+  EXPECT_EQ(config.store_compress, "zstd");
 
   ASSERT_EQ(config.models.size(), 2u);
   EXPECT_EQ(config.models[0].name, "a");
@@ -159,6 +178,31 @@ TEST(ServerConfigTest, KeepsWhatTheFileDoesNotName) {
   EXPECT_EQ(config.max_sessions, 3u);
 }
 
+TEST(ServerConfigTest, Tenants) {
+  ServerConfig config;
+  const absl::Status status = ReadConfigText(R"(tenants:
+  - name: acme-2.eu
+    weight: 7
+    sessions: 1
+    session_bytes: 2MiB
+    tokens_per_minute: 3
+    turns: 4
+  - {name: b}
+)",
+                                             "server.yaml", &config);
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(config.tenants.size(), 2u);
+  EXPECT_EQ(config.tenants[0].name, "acme-2.eu");
+  EXPECT_EQ(config.tenants[0].weight, 7u);
+  EXPECT_EQ(config.tenants[0].quotas.sessions, 1u);
+  EXPECT_EQ(config.tenants[0].quotas.session_bytes, 2u << 20);
+  EXPECT_EQ(config.tenants[0].quotas.tokens_per_minute, 3u);
+  EXPECT_EQ(config.tenants[0].quotas.turns, 4u);
+  EXPECT_EQ(config.tenants[1].weight, 1u);
+  EXPECT_EQ(config.tenants[1].quotas.sessions + config.tenants[1].quotas.turns, 0u);
+  EXPECT_TRUE(ServerConfig().tenants.empty());
+}
+
 TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   const std::string example = YamlBlock("docs/configuration.md");
   ASSERT_NE(example, "");
@@ -171,6 +215,7 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.models[0].options_json, R"({"cache":"int8","weights":"int8"})");
 
   const ServerConfig defaults;
+  EXPECT_TRUE(config.tenants.empty());
   EXPECT_EQ(config.listen, defaults.listen);
   EXPECT_EQ(config.metrics_listen, defaults.metrics_listen);
   EXPECT_EQ(config.plugin_directory, defaults.plugin_directory);
@@ -193,145 +238,33 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.idle_timeout, defaults.idle_timeout);
   EXPECT_EQ(config.max_idle_timeout, defaults.max_idle_timeout);
   EXPECT_EQ(config.session_host_bytes, defaults.session_host_bytes);
+  EXPECT_EQ(config.conversation_bytes, defaults.conversation_bytes);
+  EXPECT_EQ(config.ttl, defaults.ttl);
+  EXPECT_EQ(config.max_ttl, defaults.max_ttl);
+  EXPECT_EQ(config.keep_rewound, defaults.keep_rewound);
+  EXPECT_EQ(config.resume_window, defaults.resume_window);
+  EXPECT_EQ(config.rollback_bytes, defaults.rollback_bytes);
+  EXPECT_EQ(config.on_model_change, "refuse");
+  EXPECT_EQ(config.imports, "any");
+  EXPECT_EQ(config.store_url, defaults.store_url);
+  EXPECT_EQ(config.store_commit_timeout, defaults.store_commit_timeout);
+  EXPECT_EQ(config.store_snapshot_bytes, defaults.store_snapshot_bytes);
+  EXPECT_EQ(config.store_keys, "");
+  EXPECT_EQ(config.store_compress, "none");
+  for (const TlsConfig* const tls : {&config.tls, &config.metrics_tls}) {
+    EXPECT_EQ(tls->certificate, "");
+    EXPECT_EQ(tls->key, "");
+    EXPECT_EQ(tls->client_ca, "");
+    EXPECT_EQ(tls->client_certificates, defaults.tls.client_certificates);
+  }
+  EXPECT_EQ(config.security.credentials, "");
+  EXPECT_EQ(config.security.open_health, defaults.security.open_health);
+  EXPECT_EQ(config.security.plaintext_tokens, defaults.security.plaintext_tokens);
+  EXPECT_EQ(config.security.metrics_credentials, defaults.security.metrics_credentials);
   const ModelConfig model;
   EXPECT_EQ(config.models[0].backend, model.backend);
   EXPECT_EQ(config.models[0].device, model.device);
   EXPECT_EQ(config.models[0].version, model.version);
-}
-
-// A file that is refused, and the error after "server.yaml:", which begins with the line.
-const std::pair<const char*, const char*> kRefusals[] = {
-    {"listen: [a]", "1: listen: expected a text, found a list"},
-    {"listen:\n  a: b", "2: listen: expected a text, found a map"},
-    {"\nthreads:\n\ngrace: 1s",
-     "2: threads: expected a whole number from 0 to 1024, found nothing"},
-    {"\n\nthreads: 1025", "3: threads: expected a whole number from 0 to 1024, found '1025'"},
-    {"threads: -1", "1: threads: expected a whole number from 0 to 1024, found '-1'"},
-    {"threads: 1.5", "1: threads: expected a whole number from 0 to 1024, found '1.5'"},
-    {"threads: {}", "1: threads: expected a whole number from 0 to 1024, found a map"},
-    {"threads: 99999999999999999999",
-     "1: threads: expected a whole number from 0 to 1024, found '99999999999999999999'"},
-    {"scheduler:\n  max_batch_sequences: 8\n  max_batch_tokens: many",
-     "3: scheduler.max_batch_tokens: expected a whole number from 1 to 65536, found 'many'"},
-    {"scheduler: {max_batch_sequences: 0}",
-     "1: scheduler.max_batch_sequences: expected a whole number from 1 to 4096, found '0'"},
-    {"scheduler: {max_open_turns: 0}",
-     "1: scheduler.max_open_turns: expected a whole number from 1 to 1048576, found '0'"},
-    {"scheduler: {max_waiting_turns: 1048577}",
-     "1: scheduler.max_waiting_turns: expected a whole number from 0 to 1048576, found '1048577'"},
-    {"sessions: {max: 16777217}",
-     "1: sessions.max: expected a whole number from 0 to 16777216, found '16777217'"},
-    {"grace: 30", "1: grace: expected a time such as 500ms, 30s or 1h30m, found '30'"},
-    {"grace: inf", "1: grace: expected a time such as 500ms, 30s or 1h30m, found 'inf'"},
-    {"grace: -1s", "1: grace: expected a time such as 500ms, 30s or 1h30m, found '-1s'"},
-    {"sessions: {idle_timeout: [1s]}",
-     "1: sessions.idle_timeout: expected a time such as 500ms, 30s or 1h30m, found a list"},
-    {"max_message_bytes: 2GiB",
-     "1: max_message_bytes: expected 64KiB to 1GiB, found 2147483648 bytes"},
-    {"max_message_bytes: 1", "1: max_message_bytes: expected 64KiB to 1GiB, found 1 bytes"},
-    {"threads: 1\nmax_transit_bytes: 63MiB",
-     "2: max_transit_bytes: max_transit_bytes must be at least max_message_bytes = 67108864, found "
-     "66060288"},
-    {"max_transit_bytes: 64MiB\nmax_message_bytes: 65MiB",
-     "2: max_message_bytes: max_transit_bytes must be at least max_message_bytes = 68157440, found "
-     "67108864"},
-    {"log_level: loud", "1: log_level: expected one of debug, info, warning, error, found 'loud'"},
-    {"scheduler: {stream_buffer_bytes: 1TB}",
-     "1: scheduler.stream_buffer_bytes: expected bytes such as 4096, 64MiB or 2GB, found '1TB'"},
-    {"scheduler: {stream_buffer_bytes: []}",
-     "1: scheduler.stream_buffer_bytes: expected bytes such as 4096, 64MiB or 2GB, found a list"},
-    {"\nlisten: 127.0.0.1:99999",
-     "2: listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most 65535, "
-     "found '127.0.0.1:99999'"},
-    {"sessions: {idle_timeout: 0s}", "1: sessions.idle_timeout: expected more than 0s, found 0s"},
-    {"scheduler: {time_slice: 0s}", "1: scheduler.time_slice: expected more than 0s, found 0s"},
-    {"scheduler: {client_timeout: 0s}",
-     "1: scheduler.client_timeout: expected more than 0s, found 0s"},
-    {"connections: {max: 1048577}",
-     "1: connections.max: expected a whole number from 0 to 1048576, found '1048577'"},
-    {"connections: {max_per_address: -1}",
-     "1: connections.max_per_address: expected a whole number from 0 to 1048576, found '-1'"},
-    {"connections: {handshake_timeout: 99ms}",
-     "1: connections.handshake_timeout: expected 100ms to 1h, found 99ms"},
-    {"connections: {handshake_timeout: 61m}",
-     "1: connections.handshake_timeout: expected 100ms to 1h, found 1h1m"},
-    {"connections: {first_request_timeout: 99ms}",
-     "1: connections.first_request_timeout: expected 100ms to 24h, found 99ms"},
-    {"connections: {first_request_timeout: 25h}",
-     "1: connections.first_request_timeout: expected 100ms to 24h, found 25h"},
-    {"connections: {channelz: yes}",
-     "1: connections.channelz: expected one of true, false, found 'yes'"},
-    {"connections: {idle_timeout: 0s}",
-     "1: connections.idle_timeout: expected 100ms to 24h, found 0"},
-    {"connections: {idle_timeout: 1000000h}",
-     "1: connections.idle_timeout: expected 100ms to 24h, found 1000000h"},
-    {"connections:\n  limit: 2",
-     "2: connections: unknown key 'limit'; expected one of: max, max_per_address, "
-     "handshake_timeout, first_request_timeout, idle_timeout, channelz"},
-    {"models: [{name: a, directory: d, device: tpu}]",
-     "1: models[0].device: expected auto, cpu, cuda or cuda:N, found 'tpu'"},
-    {"sessions: {max_idle_timeout: 0s}",
-     "1: sessions.max_idle_timeout: expected more than 0s, found 0s"},
-    // Values of the wrong shape: a scalar instead of a map, and the like.
-    {"just a text", "1: expected a map, found 'just a text'"},
-    {"- a", "1: expected a map, found a list"},
-    {"scheduler: 5", "1: scheduler: expected a map, found '5'"},
-    {"models: {a: b}", "1: models: expected a list, found a map"},
-    {"models: [a]", "1: models[0]: expected a map, found 'a'"},
-    {"models: [{name: a, directory: d, options: 5}]",
-     "1: models[0].options: expected a map, found '5'"},
-    // Keys that are unknown or repeated.
-    {"threads: 1\nthread: 2",
-     "2: unknown key 'thread'; expected one of: listen, metrics_listen, max_message_bytes, "
-     "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, log_level, scheduler, "
-     "connections, sessions, models"},
-    {"scheduler:\n  batch: 2",
-     "2: scheduler: unknown key 'batch'; expected one of: max_batch_tokens, max_batch_sequences, "
-     "max_open_turns, max_waiting_turns, stream_buffer_bytes, client_timeout, time_slice, "
-     "max_decode_stretch"},
-    {"sessions: {limit: 2}",
-     "1: sessions: unknown key 'limit'; expected one of: max, idle_timeout, max_idle_timeout, "
-     "host_bytes"},
-    {"sessions: {host_bytes: 1}",
-     "1: sessions.host_bytes: expected 0, or 1MiB or more, found 1 bytes"},
-    {"sessions: {host_bytes: 1048575}",
-     "1: sessions.host_bytes: expected 0, or 1MiB or more, found 1048575 bytes"},
-    {"sessions: {host_bytes: 18446744073709551616}",
-     "1: sessions.host_bytes: expected bytes such as 4096, 64MiB or 2GB, found "
-     "'18446744073709551616'"},
-    {"models:\n- name: a\n  directory: d\n- name: b\n  dir: d",
-     "5: models[1]: unknown key 'dir'; expected one of: name, directory, backend, device, version, "
-     "cache_bytes, options"},
-    {"[a]: 1",
-     "1: unknown key ''; expected one of: listen, metrics_listen, max_message_bytes, "
-     "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, log_level, scheduler, "
-     "connections, sessions, models"},
-    {"threads: 1\nlisten: a:1\nthreads: 2", "3: key 'threads' is repeated"},
-    {"sessions:\n  max: 1\n  max: 1", "3: sessions: key 'max' is repeated"},
-    // A model needs a name of its own and a directory.
-    {"models:\n- directory: d", "2: models[0]: a model needs the key name"},
-    {"models:\n- name: a\n  directory: d\n- name: b",
-     "4: models[1]: a model needs the key directory"},
-    {"models:\n- {name: a, directory: d}\n- {name: a, directory: e}",
-     "3: models[1]: two models are named a"},
-    // If two keys disagree, the error names the line of the later key. A key that the file lacks
-    // has its default.
-    {"scheduler:\n  max_batch_tokens: 100\n  max_batch_sequences: 37",
-     "3: scheduler.max_batch_sequences: max_batch_tokens must be at least max_batch_sequences + 64 "
-     "= 101, found 100"},
-    {"scheduler:\n  max_waiting_turns: 1\n  max_batch_tokens: 127",
-     "3: scheduler.max_batch_tokens: max_batch_tokens must be at least max_batch_sequences + 64 = "
-     "128, found 127"},
-    {"sessions:\n  idle_timeout: 25h",
-     "2: sessions.idle_timeout: idle_timeout, 25h, is more than max_idle_timeout, 24h"},
-    {"sessions:\n  idle_timeout: 50m\n  max_idle_timeout: 49m",
-     "3: sessions.max_idle_timeout: idle_timeout, 50m, is more than max_idle_timeout, 49m"},
-};
-
-TEST(ServerConfigErrorTest, NamesLineKeyExpectedAndFound) {
-  for (const auto& [yaml, error] : kRefusals) {
-    EXPECT_EQ(ErrorOf(yaml), std::string("server.yaml:") + error) << yaml;
-  }
 }
 
 // The ends of each range. kRefusals has the values beyond.
@@ -340,7 +273,7 @@ TEST(ServerConfigTest, BothEndsOfEveryRange) {
       "threads: 0",
       "threads: 1024",
       "grace: 0s",
-      "grace: 2562047788015215h",
+      "grace: 87600h",
       "max_message_bytes: 64KiB",
       "max_message_bytes: 1GiB",
       "max_transit_bytes: 64MiB",
@@ -352,25 +285,40 @@ TEST(ServerConfigTest, BothEndsOfEveryRange) {
       "scheduler: {stream_buffer_bytes: 0}",
       "scheduler: {stream_buffer_bytes: 18446744073709551615}",
       "scheduler: {client_timeout: 1ns}",
-      "scheduler: {client_timeout: 2562047788015215h}",
+      "scheduler: {client_timeout: 87600h}",
       "scheduler: {max_decode_stretch: 2}",
       "scheduler: {max_decode_stretch: 1000}",
       "sessions: {max: 16777216, idle_timeout: 1ns, max_idle_timeout: 1ns}",
-      "sessions: {max_idle_timeout: 2562047788015215h}",
+      "sessions: {max_idle_timeout: 87600h}",
       "sessions: {host_bytes: 0}",
       "sessions: {host_bytes: 1MiB}",
+      "sessions: {conversation_bytes: 0}",
+      "sessions: {conversation_bytes: 1MiB}",
+      "sessions: {conversation_bytes: 18446744073709551615}",
       "sessions: {host_bytes: 18446744073709551615}",
+      "sessions: {ttl: 1s, max_ttl: 1s, keep_rewound: 1s, resume_window: 0s}",
+      "sessions: {ttl: 87600h, max_ttl: 87600h, keep_rewound: 87600h, resume_window: 24h}",
+      "store: {url: '', commit_timeout: 100ms}",
+      "store: {url: a, commit_timeout: 1h}",
       "models: [{name: a, directory: d, cache_bytes: 18446744073709551615}]",
       "models: [{name: a, directory: d, device: 'cuda:4294967295'}]",
   };
   for (const char* yaml : accepted) EXPECT_EQ(ErrorOf(yaml), "") << yaml;
   // Numbers that do not fit into their types.
   const char* refused[] = {
+      "grace: 87600h1ns",
       "grace: 2562047788015216h",
       "grace: 99999999999999999999s",
       "scheduler: {client_timeout: 0.1ns}",
+      "scheduler: {client_timeout: 87601h}",
+      "scheduler: {time_slice: 87601h}",
+      "sessions: {max_idle_timeout: 87601h}",
       "max_transit_bytes: 18446744073709551616",
       "max_transit_bytes: 17179869184GiB",
+      "sessions: {max_ttl: 0s}",
+      "sessions: {keep_rewound: 87601h}",
+      "store: {url: [a]}",
+      "sessions: {resume_window: -1s}",
       "scheduler: {max_decode_stretch: 1}",
       "scheduler: {max_decode_stretch: 1001}",
       "scheduler: {max_batch_tokens: 65537}",
@@ -388,17 +336,21 @@ TEST(ServerConfigTest, LimitsOfRelations) {
   EXPECT_EQ(ErrorOf("sessions:\n  max_idle_timeout: 1h\n  idle_timeout: 1h"), "");
 }
 
-TEST(ServerConfigErrorTest, Addresses) {
-  for (const char* good : {"127.0.0.1:0", "0.0.0.0:65535", "localhost:1", "'[::1]:50051'"}) {
-    EXPECT_EQ(ErrorOf(std::string("listen: ") + good), "") << good;
-    EXPECT_EQ(ErrorOf(std::string("metrics_listen: ") + good), "") << good;
+TEST(ThreadsFlagTest, HasTheLimitsOfTheFile) {
+  for (const auto& [text, threads] :
+       {std::pair("0", 0u), {"7", 7u}, {"010", 10u}, {"1024", 1024u}}) {
+    ServerConfig config;
+    const absl::Status status = ReadThreadsFlag(text, &config);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(config.threads, threads);
   }
-  for (const char* bad : {"50051", "a:", "':50051'", "a:b", "'::1:50051'", "a:-1", "a:+1", "a:1s",
-                          "'a:1,b:2'", "a b:1", "http://a:1", "'[]:1'", "a:000001"}) {
-    EXPECT_NE(ErrorOf(std::string("listen: ") + bad), "") << bad;
-    EXPECT_NE(ErrorOf(std::string("metrics_listen: ") + bad), "") << bad;
+  for (const char* text : {"", "1025", "1099511627776", "99999999999999999999", "-1",
+                           "-18446744073709551615", "0x10", "1.5", "many"}) {
+    ServerConfig config;
+    EXPECT_EQ(
+        ReadThreadsFlag(text, &config).message(),
+        "--threads: expected a whole number from 0 to 1024, found '" + std::string(text) + "'");
   }
-  EXPECT_NE(ErrorOf("listen: ''"), "");
 }
 
 // The checks of the configuration file do not cover values from flags, so CheckConfig checks them.
@@ -409,10 +361,6 @@ TEST(CheckConfigTest, ValuesOfFlags) {
   ASSERT_TRUE(CheckConfig(good).ok()) << CheckConfig(good);
 
   ServerConfig config = good;
-  config.threads = 5000000;
-  EXPECT_EQ(CheckConfig(config).message(),
-            "threads: expected a whole number from 0 to 1024, found 5000000");
-  config = good;
   config.listen = "127.0.0.1:99999";
   EXPECT_EQ(CheckConfig(config).message(),
             "listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most "
@@ -424,30 +372,60 @@ TEST(CheckConfigTest, ValuesOfFlags) {
             "most 65535, found '9464'");
 }
 
-TEST(ServerConfigErrorTest, NotYaml) {
-  const std::string error = ErrorOf("listen: a\nthreads: [1");
-  EXPECT_TRUE(error.starts_with("server.yaml:")) << error;
-  EXPECT_NE(error.find(": not YAML: "), std::string::npos) << error;
+// A token must not go over a network in plain text, and a flag may change the address.
+TEST(CheckConfigTest, TokensNeedTlsOrLoopback) {
+  ServerConfig good;
+  ASSERT_TRUE(AddModelFlag("a=d", &good).ok());
+  good.security.credentials = "f";
+  ASSERT_TRUE(CheckConfig(good).ok()) << CheckConfig(good);
+
+  ServerConfig config = good;
+  config.listen = "0.0.0.0:50051";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "security.credentials: tokens would reach listen, 0.0.0.0:50051, in plain text; set up "
+            "TLS, listen on 127.0.0.1, or set security.plaintext_tokens: true");
+  config.security.plaintext_tokens = true;
+  EXPECT_TRUE(CheckConfig(config).ok());
+  config.security.plaintext_tokens = false;
+  config.tls = {.certificate = "c", .key = "k", .client_ca = ""};
+  EXPECT_TRUE(CheckConfig(config).ok());
+  config.metrics_listen = "0.0.0.0:9464";
+  EXPECT_TRUE(CheckConfig(config).ok());
+  config.security.metrics_credentials = true;
+  EXPECT_EQ(CheckConfig(config).message(),
+            "security.credentials: tokens would reach metrics_listen, 0.0.0.0:9464, in plain text; "
+            "set up TLS, listen on 127.0.0.1, or set security.plaintext_tokens: true");
+  config.metrics_tls = config.tls;
+  EXPECT_TRUE(CheckConfig(config).ok());
+  config.channelz = true;
+  EXPECT_EQ(CheckConfig(config).message(),
+            "connections.channelz: cannot be used with security.credentials, because channelz is "
+            "gRPC's own and asks for none");
+  config.channelz = false;
+  config.security.credentials = "";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "security.metrics_credentials: needs security.credentials");
 }
 
-TEST(ServerConfigErrorTest, Files) {
-  const std::filesystem::path root = testing::TempDir();
-  ServerConfig config;
-  const std::string absent = (root / "longstream_no_such_file.yaml").string();
-  absl::Status status = ReadConfigFile(absent, &config);
-  EXPECT_TRUE(absl::IsNotFound(status));
-  EXPECT_EQ(status.message(), absent + ": cannot be read");
-
-  status = ReadConfigFile(root.string(), &config);
-  EXPECT_TRUE(absl::IsNotFound(status));
-  EXPECT_EQ(status.message(), root.string() + ": cannot be read");
-
-  const std::string wrong = (root / "longstream_wrong.yaml").string();
-  std::ofstream(wrong) << "\nthreads: x\n";
-  status = ReadConfigFile(wrong, &config);
-  EXPECT_EQ(status.message(),
-            wrong + ":2: threads: expected a whole number from 0 to 1024, found 'x'");
-  std::filesystem::remove(wrong);
+TEST(CheckConfigTest, SealingNeedsAStoreAndKeys) {
+  ServerConfig good;
+  ASSERT_TRUE(AddModelFlag("a=d", &good).ok());
+  good.store_url = "/store";
+  good.store_keys = "/keys";
+  good.store_compress = "zstd";
+  good.imports = "sealed";
+  EXPECT_TRUE(CheckConfig(good).ok()) << CheckConfig(good);
+  ServerConfig config = good;
+  config.store_url = "";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "store.keys: there is no store; name one with store.url");
+  config = good;
+  config.store_keys = "";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "store.compress: 'zstd' needs a key file; name one with store.keys");
+  config.store_compress = "none";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "sessions.imports: 'sealed' needs a key file; name one with store.keys");
 }
 
 TEST(CheckConfigTest, ThereIsAModel) {

@@ -104,6 +104,20 @@ TEST(FirstRequests, ALargeMessageMayTakeLonger) {
   EXPECT_FALSE(much.ended());
 }
 
+// A handshake of TLS with a chain of certificates is no request.
+TEST(FirstRequests, AHandshakeIsNoRequest) {
+  FirstRequests requests(absl::Seconds(10), FirstRequests::kBytesOfARequestOverTls);
+  const Pair handshake;
+  const Pair message;
+  EXPECT_TRUE(handshake.client().Send(std::string(16 << 10, 'x')));
+  EXPECT_TRUE(message.client().Send(std::string(32 << 10, 'x')));
+  requests.Expect(handshake.descriptor(), handshake.peer());
+  requests.Expect(message.descriptor(), message.peer());
+  EXPECT_EQ(requests.EndOverdue(After(absl::Seconds(11))), 1u);
+  EXPECT_TRUE(handshake.ended());
+  EXPECT_FALSE(message.ended());
+}
+
 // gRPC closes descriptors and tells nobody. The number may then belong to something else.
 TEST(FirstRequests, AReusedDescriptorIsLeftAlone) {
   FirstRequests requests(absl::Seconds(10));

@@ -116,6 +116,51 @@ TEST_F(Http2GateTest, RefusesWhatIsNotHttp2) {
   EXPECT_EQ(HandedOverCount(), 0u);
 }
 
+// The first bytes of a ClientHello of 512 bytes.
+constexpr std::string_view kClientHello("\x16\x03\x01\x02\x00\x01", 6);
+
+TEST_F(Http2GateTest, WithTlsHandsOverABeginningHandshake) {
+  Start({.preface_timeout = absl::Seconds(20), .tls = true});
+  const TcpClient client(port_);
+  for (const char byte : kClientHello) {
+    EXPECT_EQ(HandedOverCount(), 0u);
+    EXPECT_TRUE(client.Send({&byte, 1}));
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  WaitForHandedOver(1);
+  absl::MutexLock lock(&mutex_);
+  char bytes[100];
+  EXPECT_EQ(recv(handed_over_.front().number(), bytes, sizeof(bytes), 0),
+            static_cast<ssize_t>(kClientHello.size()));
+}
+
+TEST_F(Http2GateTest, WithTlsRefusesWhatIsNoHandshake) {
+  Start({.preface_timeout = absl::Seconds(20), .tls = true});
+  const std::vector<std::string> wrong = {std::string(kHttp2Preface), "GET / HTTP/1.1\r\n\r\n",
+                                          "\x15\x03\x01", "\x16\x02",
+                                          std::string("\x16\x03\x01\x02\x00\x02", 6)};
+  for (const std::string& bytes : wrong) {
+    const TcpClient client(port_);
+    EXPECT_TRUE(client.Send(bytes));
+    EXPECT_EQ(client.ReceiveAll(milliseconds(5000)), "") << bytes;
+  }
+  EXPECT_EQ(WaitForOpen(0), 0);
+  EXPECT_EQ(Refused("protocol"), static_cast<double>(wrong.size()));
+  EXPECT_EQ(HandedOverCount(), 0u);
+}
+
+TEST_F(Http2GateTest, WithTlsEndsSilentClients) {
+  Start({.preface_timeout = absl::Milliseconds(200), .tls = true});
+  const TcpClient silent(port_);
+  const TcpClient half(port_);
+  EXPECT_TRUE(half.Send(kClientHello.substr(0, 5)));
+  for (const TcpClient* client : {&silent, &half}) {
+    EXPECT_EQ(client->ReceiveAll(milliseconds(5000)), "");
+  }
+  EXPECT_EQ(WaitForOpen(0), 0);
+  EXPECT_EQ(Refused("timeout"), 2);
+}
+
 TEST_F(Http2GateTest, APrefaceThatDoesNotComeInTime) {
   Start({.preface_timeout = absl::Milliseconds(400)});
   const TcpClient silent(port_);

@@ -208,20 +208,25 @@ TEST(EngineAbort, SlowClientsAreServed) {
 
 TEST(EngineAbort, BackendFailureRollsBackAndTheSessionLives) {
   std::vector<std::string> failures;
-  TestEngine engine(R"({"fail_at_position": 30})", 0,
-                    {.on_failure = [&](std::string_view model, const absl::Status& status) {
-                      failures.push_back(absl::StrCat(std::string(model), ": ", status.message()));
-                    }});
+  TestEngine engine(
+      R"({"fail_at_position": 30})", 0,
+      {.on_failure = [&](std::string_view model, std::string_view request_id,
+                         const absl::Status& status) {
+        failures.push_back(absl::StrCat(std::string(model), ", ", std::string(request_id), ": ",
+                                        status.message()));
+      }});
   const auto session = engine.Open();
   ASSERT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 10))).end.status.ok());
   SessionTurnRequest request = Generate(session, "", 1000);
   // Applies when the caller aborts, not when the backend fails.
   request.on_abort = OnAbort::kKeep;
+  request.request_id = "my-id";
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(session->View().position, 15u);
   ASSERT_EQ(failures.size(), 1u) << "the operator should be told once";
-  EXPECT_NE(failures[0].find("m: the backend failed the turn: NaN logits"), std::string::npos)
+  EXPECT_NE(failures[0].find("m, my-id: the backend failed the turn: NaN logits"),
+            std::string::npos)
       << failures[0];
   EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.ok());
 }

@@ -71,6 +71,14 @@ double MinimalModel::RequestsCounted(const std::string& code) const {
   return count;
 }
 
+double MinimalModel::EvictionsCounted(const std::string& reason) const {
+  double count = 0;
+  for (const auto& metric : Samples("longstream_session_evictions_total", "reason", reason)) {
+    count += metric.counter.value;
+  }
+  return count;
+}
+
 ModelSource MinimalModel::Source(const std::string& options_json, uint64_t cache_bytes) const {
   ModelSource source;
   source.name = "m";
@@ -94,14 +102,15 @@ TestEngine::TestEngine(const std::string& options_json, uint64_t cache_bytes,
   engine_ = std::make_unique<Engine>(*served, options, metrics_.get());
 }
 
-TurnLease TestEngine::NewSession(SessionId id) const {
+TurnLease TestEngine::NewSession(SessionId id, std::shared_ptr<Tenant> tenant) const {
   const ServedModel& served = engine_->model();
   return TurnLease::OfNewSession(id, served.name(), served.backend().info().context_limit,
-                                 absl::InfiniteDuration());
+                                 absl::InfiniteDuration(), /*host_memory=*/nullptr,
+                                 std::move(tenant));
 }
 
-absl::StatusOr<std::shared_ptr<Session>> TestEngine::TryOpen() {
-  TurnLease lease = NewSession(SessionId{0, next_id_++});
+absl::StatusOr<std::shared_ptr<Session>> TestEngine::TryOpen(std::shared_ptr<Tenant> tenant) {
+  TurnLease lease = NewSession(SessionId{0, next_id_++}, std::move(tenant));
   const std::shared_ptr<Session> session = lease.session();
   absl::Notification done;
   absl::Status status;
@@ -114,8 +123,8 @@ absl::StatusOr<std::shared_ptr<Session>> TestEngine::TryOpen() {
   return session;
 }
 
-std::shared_ptr<Session> TestEngine::Open() {
-  auto session = TryOpen();
+std::shared_ptr<Session> TestEngine::Open(std::shared_ptr<Tenant> tenant) {
+  auto session = TryOpen(std::move(tenant));
   EXPECT_TRUE(session.ok()) << session.status();
   return *session;
 }

@@ -49,6 +49,8 @@ class MinimalModel {
                                                 const std::string& value) const;
   // The sum of longstream_requests_total with this code, over all finish reasons.
   double RequestsCounted(const std::string& code) const;
+  // longstream_session_evictions_total with this reason.
+  double EvictionsCounted(const std::string& reason) const;
 
   // The model's source, with these backend options and this cache budget.
   ModelSource Source(const std::string& options_json = "{}", uint64_t cache_bytes = 0) const;
@@ -97,12 +99,12 @@ class TestEngine {
     return longstream::Start(*engine_, turn);
   }
 
-  // A new session that has not been opened in the engine.
-  TurnLease NewSession(SessionId id) const;
+  // A new session that has not been opened in the engine. `tenant`: whose session it is.
+  TurnLease NewSession(SessionId id, std::shared_ptr<Tenant> tenant = nullptr) const;
   // Opens a session with caches. Fails the test if there is no memory. May be called from any
   // thread.
-  std::shared_ptr<Session> Open();
-  absl::StatusOr<std::shared_ptr<Session>> TryOpen();
+  std::shared_ptr<Session> Open(std::shared_ptr<Tenant> tenant = nullptr);
+  absl::StatusOr<std::shared_ptr<Session>> TryOpen(std::shared_ptr<Tenant> tenant = nullptr);
 
  private:
   MinimalModel model_;

@@ -14,21 +14,33 @@ std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
   return std::make_shared<SessionTurn>(std::move(request));
 }
 
+// Idle sessions are evicted, so only sessions with running turns stop an open.
 TEST(EngineMemory, OpenBeyondTheBudgetIsResourceExhausted) {
   TestEngine engine("{}", /*cache_bytes=*/1 << 12);
-  std::vector<std::shared_ptr<Session>> sessions;
+  std::vector<std::shared_ptr<SessionTurn>> turns;
   absl::Status refused;
-  while (refused.ok() && sessions.size() < 10000) {
+  while (refused.ok() && turns.size() < 10000) {
     auto session = engine.TryOpen();
     refused = session.status();
-    if (session.ok()) sessions.push_back(*session);
+    if (!session.ok()) break;
+    SessionTurnRequest request;
+    request.kind = TurnKind::kAppend;  // holds its memory and waits for input
+    request.session = *session;
+    turns.push_back(NewTurn(request));
+    ASSERT_TRUE(engine.Start(turns.back()).ok());
+    engine->Flush();
+    engine->Flush();
   }
-  ASSERT_FALSE(sessions.empty());
+  ASSERT_FALSE(turns.empty());
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  // Closing a session makes room for another one.
-  sessions.back()->Close();
-  engine->Close(sessions.back(), [](uint64_t) {});
+  // The end of a turn makes room for a session.
+  turns.front()->CloseInput();
+  engine->Wake();
+  EXPECT_TRUE(ReadToEnd(*turns.front()).end.status.ok());
   EXPECT_TRUE(engine.TryOpen().ok());
+  for (const auto& turn : turns) turn->Cancel();
+  engine->Wake();
+  for (size_t i = 1; i < turns.size(); ++i) ReadToEnd(*turns[i]);
 }
 
 TEST(EngineMemory, FullQueueIsResourceExhausted) {

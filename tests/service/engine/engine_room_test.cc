@@ -22,55 +22,70 @@ std::shared_ptr<SessionTurn> NewSmall(std::shared_ptr<Session> session) {
   return NewTurn(request);
 }
 
-std::shared_ptr<SessionTurn> NewScore() {
-  SessionTurnRequest request;
-  request.kind = TurnKind::kScore;
-  request.prompt = Bytes("scored");
-  request.deadline = MonotonicTime::Now() + absl::Seconds(60);
-  return NewTurn(request);
-}
-
 void CancelAll(Engine& engine, const std::vector<std::shared_ptr<SessionTurn>>& turns) {
   for (const auto& turn : turns) turn->Cancel();
   engine.Wake();
   for (const auto& turn : turns) ReadToEnd(*turn);
 }
 
-uint64_t StateBytes() {
-  TestEngine engine;
-  return engine->model().backend().info().state_bytes_per_sequence;
+const TestModel kDense{LONGSTREAM_BINARY_DIR "/plugins/dense.cpu.so",
+                       LONGSTREAM_SOURCE_DIR "/models/demo/dense"};
+
+uint64_t OnePage() {
+  TestEngine engine("{}", 0, {}, kDense);
+  return PageBytes(engine->model().backend().info(), 1);
 }
 
-// A scored text needs memory for caches and for a rollback copy. A turn of an open session needs
-// memory only for a rollback copy. There is room for three sessions and two rollback copies. A long
-// turn takes one of the rollback copies. Then a score must wait, and a small turn need not.
+// The budget has kPages pages. A long turn holds kHeld of them, and a large turn needs more than
+// the rest. So the large turn must wait, and a small turn need not: it needs one page.
 class EngineRoom : public testing::Test {
  protected:
-  EngineRoom(const std::string& options_json, size_t stream_buffer_bytes)
-      : engine_(options_json, 5 * StateBytes(), {.stream_buffer_bytes = stream_buffer_bytes}) {
-    for (int i = 0; i < 3; ++i) sessions_.push_back(engine_.Open());
-    EXPECT_TRUE(engine_.Start(holder_ = NewTurn(Generate(sessions_[0], "s", 60000))).ok());
+  static constexpr uint64_t kPages = 46;
+  static constexpr uint64_t kHeld = 40;
+
+  explicit EngineRoom(size_t stream_buffer_bytes, size_t max_waiting_turns = 256)
+      : engine_(
+            "{}", kPages * OnePage(),
+            {.max_waiting_turns = max_waiting_turns, .stream_buffer_bytes = stream_buffer_bytes},
+            kDense),
+        page_tokens_(engine_->model().backend().info().page_tokens),
+        small_session_(engine_.Open()) {
+    EXPECT_TRUE(engine_.Start(holder_ = TurnOf(kHeld)).ok());
   }
 
-  // Starts a large turn, which must wait for memory.
+  // A turn of a new session that reserves so many pages.
+  std::shared_ptr<SessionTurn> TurnOf(uint64_t pages) {
+    SessionTurnRequest request = Generate(engine_.Open(), "s", pages * page_tokens_ - 1);
+    request.deadline = MonotonicTime::Now() + absl::Seconds(120);
+    return NewTurn(request);
+  }
+  // Starts a turn that must wait for memory. It soon ends when it has the memory.
   std::shared_ptr<SessionTurn> StartLarge() {
-    auto large = NewScore();
+    auto large = LargeTurn();
     EXPECT_TRUE(engine_.Start(large).ok());
     return large;
+  }
+  std::shared_ptr<SessionTurn> LargeTurn() {
+    SessionTurnRequest request;
+    request.kind = TurnKind::kScore;
+    request.prompt = std::vector<int32_t>((kPages - kHeld + 2) * page_tokens_, 'a');
+    request.deadline = MonotonicTime::Now() + absl::Seconds(120);
+    return NewTurn(request);
   }
   static bool Waits(Turn& turn) {
     return std::holds_alternative<std::monostate>(turn.stream.Next());
   }
 
   TestEngine engine_;
-  std::vector<std::shared_ptr<Session>> sessions_;
+  const uint64_t page_tokens_;
+  const std::shared_ptr<Session> small_session_;
   std::shared_ptr<SessionTurn> holder_;
 };
 
 // In these tests the long turn is paused and waits for its reader.
 class RoomHeldByAReader : public EngineRoom {
  protected:
-  RoomHeldByAReader() : EngineRoom("{}", 512) {
+  explicit RoomHeldByAReader(size_t max_waiting_turns = 256) : EngineRoom(512, max_waiting_turns) {
     while (!holder_->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
   }
 };
@@ -79,7 +94,9 @@ class RoomHeldByAReader : public EngineRoom {
 TEST_F(RoomHeldByAReader, AnyNumberOfTurnsPassOneThatDoesNotFit) {
   const auto large = StartLarge();
   for (int i = 0; i < 300; ++i) {
-    const Outcome small = RunTurn(*engine_, NewSmall(sessions_[1]));
+    SessionTurnRequest request = Generate(small_session_, "f", 2);
+    request.kept_tokens = 0;
+    const Outcome small = RunTurn(*engine_, NewTurn(request));
     ASSERT_TRUE(small.end.status.ok()) << i << ": " << small.end.status;
   }
   EXPECT_TRUE(Waits(*large));
@@ -90,33 +107,56 @@ TEST_F(RoomHeldByAReader, AnyNumberOfTurnsPassOneThatDoesNotFit) {
 TEST_F(RoomHeldByAReader, ManyThatDoNotFitStopNobody) {
   std::vector<std::shared_ptr<SessionTurn>> large;
   for (int i = 0; i < 20; ++i) large.push_back(StartLarge());
-  const Outcome small = RunTurn(*engine_, NewSmall(sessions_[1]));
+  const Outcome small = RunTurn(*engine_, NewSmall(small_session_));
   EXPECT_TRUE(small.end.status.ok()) << small.end.status;
   for (const auto& turn : large) EXPECT_TRUE(Waits(*turn));
   CancelAll(*engine_, {holder_});
   for (const auto& turn : large) EXPECT_TRUE(ReadToEnd(*turn).end.status.ok());
 }
 
-TEST_F(RoomHeldByAReader, WhatNoTurnCanGiveBackIsRefusedAtOnce) {
-  engine_.Open();  // with a fourth session a score would not fit even if all turns ended
-  const Outcome large = ReadToEnd(*StartLarge());
+// The session of the refused turn holds a page itself. With the pages that it asks for, that is
+// more than the budget, so it does not help to wait.
+TEST_F(RoomHeldByAReader, WhatCannotFitIsRefusedAtOnce) {
+  const auto session = engine_.Open();
+  ASSERT_TRUE(RunTurn(*engine_, NewSmall(session)).end.status.ok());
+  SessionTurnRequest request = Generate(session, "x", kPages * page_tokens_ - 3);
+  request.deadline = MonotonicTime::Now() + absl::Seconds(60);
+  const Outcome large = RunTurn(*engine_, NewTurn(request));
   EXPECT_EQ(large.end.status.code(), absl::StatusCode::kResourceExhausted) << large.end.status;
-  const uint64_t state = StateBytes();
-  const std::string expected =
-      "the turn asks for room up to position 6; " + std::to_string(2 * state) +
-      " more bytes are needed; the budget is " + std::to_string(5 * state) +
-      " bytes, of which 0 are free; running turns give back " + std::to_string(state) +
-      " at most, and sessions keep " + std::to_string(4 * state);
-  EXPECT_EQ(large.end.status.message(), expected);
+  const uint64_t page = OnePage();
+  const std::string expected = " more bytes are needed; the budget is " +
+                               std::to_string(kPages * page) + " bytes, of which " +
+                               std::to_string((kPages - kHeld - 1) * page) + " are free";
+  EXPECT_NE(large.end.status.message().find(std::to_string(kPages * page) + expected),
+            std::string::npos)
+      << large.end.status;
   EXPECT_TRUE(holder_->session->View().turn_running)
       << "the refused turn waited for the stalled one";
   CancelAll(*engine_, {holder_});
 }
 
+class ShortQueue : public RoomHeldByAReader {
+ protected:
+  ShortQueue() : RoomHeldByAReader(/*max_waiting_turns=*/2) {}
+};
+
+// A turn that arrives while others wait takes a place in the queue, although places to run are
+// free.
+TEST_F(ShortQueue, NoPlaceIsFreeWhileATurnWaits) {
+  const auto first = StartLarge();
+  const auto second = StartLarge();
+  engine_->Flush();
+  engine_->Flush();
+  EXPECT_EQ(engine_.Start(LargeTurn()).code(), absl::StatusCode::kResourceExhausted);
+  CancelAll(*engine_, {holder_});
+  EXPECT_TRUE(ReadToEnd(*first).end.status.ok());
+  EXPECT_TRUE(ReadToEnd(*second).end.status.ok());
+}
+
 // In these tests the long turn keeps computing, because its stream has room for all its events.
 class RoomHeldByAStream : public EngineRoom {
  protected:
-  RoomHeldByAStream() : EngineRoom(R"({"step_delay_us": 200})", 64 << 20) {}
+  RoomHeldByAStream() : EngineRoom(64 << 20) {}
 };
 
 TEST_F(RoomHeldByAStream, OnlySoManyTurnsPassOneThatWillFit) {
@@ -125,11 +165,11 @@ TEST_F(RoomHeldByAStream, OnlySoManyTurnsPassOneThatWillFit) {
   int passed = 0;
   while (true) {
     ASSERT_LT(passed, 1000) << "the large turn would starve";
-    small = NewSmall(sessions_[1]);
+    small = NewSmall(small_session_);
     ASSERT_TRUE(engine_.Start(small).ok());
     // A turn that may pass ends after a few rounds of the engine.
-    for (int i = 0; i < 1000 && sessions_[1]->View().turn_running; ++i) engine_->Flush();
-    if (sessions_[1]->View().turn_running) break;
+    for (int i = 0; i < 1000 && small_session_->View().turn_running; ++i) engine_->Flush();
+    if (small_session_->View().turn_running) break;
     ++passed;
   }
   EXPECT_GT(passed, 10);
@@ -139,36 +179,12 @@ TEST_F(RoomHeldByAStream, OnlySoManyTurnsPassOneThatWillFit) {
   EXPECT_TRUE(ReadToEnd(*small).end.status.ok());
 }
 
-// A turn that arrives while others wait takes a place in the queue, although places to run are
-// free.
-TEST(EngineRoomQueue, NoPlaceIsFreeWhileATurnWaits) {
-  TestEngine engine("{}", 5 * StateBytes(), {.max_waiting_turns = 2, .stream_buffer_bytes = 512});
-  std::vector<std::shared_ptr<Session>> sessions;
-  for (int i = 0; i < 3; ++i) sessions.push_back(engine.Open());
-  const auto holder = NewTurn(Generate(sessions[0], "s", 60000));
-  ASSERT_TRUE(engine.Start(holder).ok());
-  while (!holder->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
-  const auto first = NewScore();
-  const auto second = NewScore();
-  ASSERT_TRUE(engine.Start(first).ok());
-  ASSERT_TRUE(engine.Start(second).ok());
-  engine->Flush();
-  engine->Flush();
-  EXPECT_EQ(engine.Start(NewScore()).code(), absl::StatusCode::kResourceExhausted);
-  CancelAll(*engine, {holder});
-  EXPECT_TRUE(ReadToEnd(*first).end.status.ok());
-  EXPECT_TRUE(ReadToEnd(*second).end.status.ok());
-}
-
 // The budget is half of the memory that a session of the whole context needs.
 class RoomForHalfAContext : public testing::Test {
  protected:
   static constexpr uint64_t kBudget = 32 << 20;
 
-  RoomForHalfAContext()
-      : engine_("{}", kBudget, {.stream_buffer_bytes = 64 << 20},
-                {LONGSTREAM_BINARY_DIR "/plugins/dense.cpu.so",
-                 LONGSTREAM_SOURCE_DIR "/models/demo/dense"}) {}
+  RoomForHalfAContext() : engine_("{}", kBudget, {.stream_buffer_bytes = 64 << 20}, kDense) {}
 
   TestEngine engine_;
 };
@@ -196,8 +212,8 @@ TEST_F(RoomForHalfAContext, MoreThanTheBudgetIsRefusedBesideARunningTurn) {
 }
 
 // A large turn waits while a running turn holds memory that the large turn needs, even if the
-// running turn has already used much of its reservation: a rollback gives that memory back, too.
-TEST_F(RoomForHalfAContext, ATurnWaitsForWhatARollbackGivesBack) {
+// running turn has already used much of its reservation: its session can be evicted later.
+TEST_F(RoomForHalfAContext, ATurnWaitsForTheEndOfAnother) {
   const ls_model_info& info = engine_->model().backend().info();
   const auto running = NewTurn(Generate(engine_.Open(), "abc", info.context_limit / 4));
   ASSERT_TRUE(engine_.Start(running).ok());

@@ -71,12 +71,12 @@ TEST_F(WallClock, SetAheadEndsNoIdleSession) {
   SessionManager sessions(&models, {});
   const SessionId id{1, 2};
   absl::Notification opened;
-  sessions.OpenSession("m", id, absl::Hours(1),
+  sessions.OpenSession("", "m", id, absl::Hours(1),
                        [&](const absl::StatusOr<SessionView>&) { opened.Notify(); });
   opened.WaitForNotification();
   Set(absl::Hours(2));
   absl::SleepFor(absl::Milliseconds(1300));  // the manager checks idle sessions once a second
-  EXPECT_TRUE(sessions.View(id).ok()) << sessions.View(id).status();
+  EXPECT_TRUE(sessions.View({"", id}).ok()) << sessions.View({"", id}).status();
 }
 
 TEST_F(WallClock, SetAheadLetsNoDeadlinePass) {

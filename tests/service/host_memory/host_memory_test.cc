@@ -74,6 +74,16 @@ TEST(HostMemoryTest, TheLimit) {
   EXPECT_TRUE(charge.Add(10).ok());
 }
 
+TEST(HostMemoryTest, TheLimitOfAConversation) {
+  const HostMemory memory(1000, 100);
+  EXPECT_TRUE(memory.CheckConversation(100).ok());
+  EXPECT_EQ(memory.CheckConversation(101),
+            absl::ResourceExhaustedError(
+                "sessions.conversation_bytes: the conversation of the session would take 101 bytes "
+                "of the host's memory; the limit is 100"));
+  EXPECT_TRUE(HostMemory(1000).CheckConversation(UINT64_MAX).ok()) << "no limit";
+}
+
 TEST(HostMemoryTest, WithoutAMemoryAChargeKnowsItsBytes) {
   HostCharge charge;
   ASSERT_TRUE(charge.Add(UINT64_MAX / 2).ok());

@@ -96,5 +96,16 @@ TEST(JsonLogTest, WritesFromTheLowestLevelOn) {
   }
 }
 
+TEST(JsonLogTest, SomeLinesAreWrittenAtEveryLevel) {
+  for (const char* lowest : {"debug", "info", "warning", "error"}) {
+    const JsonLog log(lowest);
+    const auto lines = Lines([&] { log.WriteAlways("operator_call", {{"name", "ops"}}); });
+    ASSERT_EQ(lines.size(), 1u) << lowest;
+    EXPECT_EQ(lines[0]["level"], "info");
+    EXPECT_EQ(lines[0]["event"], "operator_call");
+    EXPECT_EQ(lines[0]["name"], "ops");
+  }
+}
+
 }  // namespace
 }  // namespace longstream

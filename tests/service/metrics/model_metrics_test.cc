@@ -14,7 +14,9 @@
 
 #include "service/metrics/build_info.h"
 #include "service/metrics/connection_metrics.h"
+#include "service/metrics/security_metrics.h"
 #include "service/metrics/session_metrics.h"
+#include "service/metrics/store_metrics.h"
 
 namespace longstream {
 namespace {
@@ -127,13 +129,28 @@ class ModelMetricsTest : public testing::Test {
 
   prometheus::Registry registry_;
   ConnectionMetrics connections_{&registry_, "grpc"};
+  SecurityMetrics security_{&registry_};
   SessionMetrics sessions_{&registry_, 4096};
+  StoreMetrics store_{&registry_};
   ModelMetrics metrics_{&registry_, {"m", "v2", "dense", "cpu"}};
 };
 
 TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
   metrics_.CountRequest("OK", "max_tokens");
+  metrics_.CountEviction("turn");
+  metrics_.CountResumedTurn("attached");
+  metrics_.CountResumeMismatch();
   metrics_.ObserveLoad("backend", 1.5);
+  store_.SetBytes("log", 1);
+  store_.CountError("UNKNOWN");
+  security_.CountReload("tls", true);
+  security_.CountRefused("UNAUTHENTICATED");
+  security_.SetCertificateExpiry("grpc", absl::UnixEpoch());
+  sessions_.CountTransfer("export", "OK", 1);
+  sessions_.CountRestore("store", "ok");
+  sessions_.CountSave("ok");
+  sessions_.ObserveSnapshot("read", 1, absl::Seconds(1));
+  sessions_.SetTenant("acme", {.refusals = {{"turns", 1}}});
   const std::map<std::string, Metric> documented = DocumentedMetrics();
   ASSERT_GE(documented.size(), 20u);
   const Rendering rendering = Render(registry_);
@@ -148,7 +165,14 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
     names.erase("le");
     std::set<std::string> expected = found->second.labels;
     if (name != "longstream_build_info" && !name.starts_with("longstream_connections") &&
-        !name.starts_with("longstream_session_host_")) {
+        !name.starts_with("longstream_calls_") && !name.starts_with("longstream_certificate_") &&
+        !name.starts_with("longstream_security_") &&
+        !name.starts_with("longstream_session_host_") &&
+        !name.starts_with("longstream_session_restores") &&
+        !name.starts_with("longstream_session_saves") &&
+        !name.starts_with("longstream_session_transfer") &&
+        !name.starts_with("longstream_snapshot_") && !name.starts_with("longstream_store_") &&
+        !name.starts_with("longstream_tenant_")) {
       expected.insert({"model", "version", "backend", "device"});
       EXPECT_EQ(sample.labels.at("model"), "m");
       EXPECT_EQ(sample.labels.at("version"), "v2");
@@ -164,6 +188,46 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
     ASSERT_NE(type, rendering.types.end()) << name;
     EXPECT_EQ(type->second.kind, metric.kind) << name;
   }
+}
+
+TEST_F(ModelMetricsTest, Tenants) {
+  sessions_.SetTenant("acme", {1, 20, 300, 4, 50, {{"turns", 6}}});
+  sessions_.SetTenant("acme", {2, 30, 400, 5, 60, {{"turns", 7}}});
+  sessions_.SetTenant("other", {.sessions = 9});
+  const std::map<std::string, std::string> acme = {{"tenant", "acme"}};
+  EXPECT_EQ(Value("longstream_tenant_sessions", acme), "2");
+  EXPECT_EQ(Value("longstream_tenant_sessions", {{"tenant", "other"}}), "9");
+  EXPECT_EQ(Value("longstream_tenant_bytes", {{"tenant", "acme"}, {"kind", "host"}}), "30");
+  EXPECT_EQ(Value("longstream_tenant_bytes", {{"tenant", "acme"}, {"kind", "cache"}}), "400");
+  EXPECT_EQ(Value("longstream_tenant_turns", acme), "5");
+  EXPECT_EQ(Value("longstream_tenant_tokens_total", acme), "60");
+  EXPECT_EQ(Value("longstream_tenant_refusals_total", {{"tenant", "acme"}, {"quota", "turns"}}),
+            "7");
+}
+
+TEST_F(ModelMetricsTest, TheStore) {
+  EXPECT_EQ(Value("longstream_store_state", {}), "0");
+  store_.SetState(StoreStateMetric::kReadOnly);
+  EXPECT_EQ(Value("longstream_store_state", {}), "2");
+  store_.SetBytes("log", 7);
+  store_.SetBytes("log", 5);
+  EXPECT_EQ(Value("longstream_store_bytes", {{"kind", "log"}}), "5");
+  store_.ObserveCommit(absl::Milliseconds(3));
+  EXPECT_EQ(Value("longstream_store_commit_seconds_bucket", {{"le", "0.002"}}), "0");
+  EXPECT_EQ(Value("longstream_store_commit_seconds_bucket", {{"le", "0.005"}}), "1");
+  store_.CountError("UNKNOWN");
+  store_.CountError("UNKNOWN");
+  EXPECT_EQ(Value("longstream_store_errors_total", {{"code", "UNKNOWN"}}), "2");
+}
+
+TEST_F(ModelMetricsTest, CredentialsAndCertificates) {
+  security_.CountReload("tls", true);
+  security_.CountReload("tls", false);
+  security_.CountReload("tls", false);
+  EXPECT_EQ(Value("longstream_security_reloads_total", {{"outcome", "taken"}}), "1");
+  EXPECT_EQ(Value("longstream_security_reloads_total", {{"outcome", "refused"}}), "2");
+  security_.SetCertificateExpiry("grpc", absl::FromUnixSeconds(5));
+  EXPECT_EQ(Value("longstream_certificate_expiry_seconds", {{"port", "grpc"}}), "5");
 }
 
 TEST_F(ModelMetricsTest, ConnectionsByPortAndReason) {
@@ -229,6 +293,18 @@ TEST_F(ModelMetricsTest, SessionsOfAllModels) {
   sessions_.SetHostBytes(77);
   EXPECT_EQ(Value("longstream_session_host_bytes", {}), "77");
   EXPECT_EQ(Value("longstream_session_host_limit_bytes", {}), "4096");
+  sessions_.CountTransfer("export", "OK", 500);
+  sessions_.CountTransfer("export", "CANCELLED", 20);
+  EXPECT_EQ(Value("longstream_session_transfers_total", {{"op", "export"}, {"code", "OK"}}), "1");
+  EXPECT_EQ(Value("longstream_session_transfer_bytes_total", {{"op", "export"}}), "520");
+  sessions_.CountSave("full");
+  EXPECT_EQ(Value("longstream_session_saves_total", {{"outcome", "full"}}), "1");
+  sessions_.CountRestore("store", "damaged");
+  EXPECT_EQ(Value("longstream_session_restores_total", {{"from", "store"}, {"outcome", "damaged"}}),
+            "1");
+  sessions_.ObserveSnapshot("write", 300, absl::Milliseconds(2));
+  EXPECT_EQ(Value("longstream_snapshot_bytes_total", {{"op", "write"}}), "300");
+  EXPECT_EQ(Value("longstream_snapshot_seconds_count", {{"op", "write"}}), "1");
 }
 
 TEST_F(ModelMetricsTest, CountersAddUp) {
@@ -240,6 +316,11 @@ TEST_F(ModelMetricsTest, CountersAddUp) {
   metrics_.CountRequest("OK", "stop_token");
   metrics_.CountRequest("OK", "stop_token");
   metrics_.CountRequest("CANCELLED", "");
+  metrics_.CountEviction("turn");
+  metrics_.CountEviction("turn");
+  metrics_.CountEviction("open");
+  EXPECT_EQ(Value("longstream_session_evictions_total", {{"reason", "turn"}}), "2");
+  EXPECT_EQ(Value("longstream_session_evictions_total", {{"reason", "open"}}), "1");
   EXPECT_EQ(Value("longstream_prompt_tokens_total", {}), "3");
   EXPECT_EQ(Value("longstream_generated_tokens_total", {}), "5");
   EXPECT_EQ(Value("longstream_reused_tokens_total", {}), "6");

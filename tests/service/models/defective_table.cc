@@ -4,18 +4,20 @@
 namespace {
 
 enum Defect {
-  kNoTable,      // the exported function returns nullptr
-  kOtherMajor,   // the table has another ABI major version
-  kSmallTable,   // struct_size is too small
-  kNoName,       // the backend has no name
-  kNoSubmit,     // submit is missing, although every backend must have it
-  kNoFork,       // fork is missing, although the capability promises it
-  kNoSetBudget,  // the table ends before model_set_budget, although the capability promises it
-  kOlderMinor,   // no defect: a table of ABI 1.1
-  kForGpus,      // no defect: it says that it is for GPUs
-  kForkless,     // no defect: both fork and its capability are missing
-  kNoGrid,       // the prefill grid is 0
-  kWideGrid,     // the prefill grid is longer than a step
+  kNoTable,         // the exported function returns nullptr
+  kOtherMajor,      // the table has another ABI major version
+  kSmallTable,      // struct_size is too small
+  kNoName,          // the backend has no name
+  kNoSubmit,        // submit is missing, although every backend must have it
+  kNoFork,          // fork is missing, although the capability promises it
+  kNoSetBudget,     // the table ends before model_set_budget, although the capability promises it
+  kNoSegments,      // the table ends before snapshot_begin, although the capability promises it
+  kOlderMinor,      // no defect: a table of ABI 1.1
+  kBeforeSegments,  // no defect: a table of ABI 1.2
+  kForGpus,         // no defect: it says that it is for GPUs
+  kForkless,        // no defect: both fork and its capability are missing
+  kNoGrid,          // the prefill grid is 0
+  kWideGrid,        // the prefill grid is longer than a step
 };
 
 ls_code InfoWithGrid(const ls_model* model, ls_model_info* info) {
@@ -32,7 +34,14 @@ ls_backend Table() {
     table.abi_minor = 1;
     table.struct_size = LS_BACKEND_SIZE_1_0;
   }
-  if (DEFECT == kOlderMinor) table.capabilities &= ~uint64_t{LS_CAP_SET_BUDGET};
+  if (DEFECT == kOlderMinor) {
+    table.capabilities &= ~uint64_t{LS_CAP_SET_BUDGET | LS_CAP_SEGMENTS};
+  }
+  if (DEFECT == kNoSegments || DEFECT == kBeforeSegments) {
+    table.abi_minor = 2;
+    table.struct_size = LS_BACKEND_SIZE_1_2;
+  }
+  if (DEFECT == kBeforeSegments) table.capabilities &= ~uint64_t{LS_CAP_SEGMENTS};
   if (DEFECT == kForGpus) table.device = "cuda";
   if (DEFECT == kNoName) table.name = "";
   if (DEFECT == kNoSubmit) table.submit = nullptr;

@@ -97,6 +97,29 @@ TEST_F(MemoryPlanTest, OneModelGetsWhatIsLeft) {
   EXPECT_EQ(ShareOf(plan, "a"), 600 * kMiB) << "more than what was counted";
 }
 
+TEST_F(MemoryPlanTest, ALostModelKeepsItsWeightsAndWhatItsSessionsHold) {
+  MemoryPlan plan(kLimit, kUsed, std::vector<ModelSource>{Model("a"), Model("b"), Model("c", kMiB)},
+                  {});
+  ASSERT_TRUE(plan.Add("a", 30 * kMiB, kNeed, 0).ok());
+  ASSERT_TRUE(plan.Add("b", 20 * kMiB, kNeed, 0).ok());
+  ASSERT_TRUE(plan.Add("c", 0, kNeed, 100 * kMiB).ok());
+  EXPECT_EQ(ShareOf(plan, "b"), 250 * kMiB);
+  bool settled = false;
+  plan.SetHeld("a", 40 * kMiB);
+  plan.Lose("a");
+  EXPECT_EQ(ShareOf(plan, "a"), 0u);
+  EXPECT_EQ(ShareOf(plan, "b"), 460 * kMiB);
+  plan.Shares(&settled);
+  EXPECT_FALSE(settled);
+  plan.SetHeld("a", 0);
+  EXPECT_EQ(ShareOf(plan, "b"), 500 * kMiB) << "the weights stay in memory";
+  plan.Shares(&settled);
+  EXPECT_TRUE(settled);
+  plan.Lose("c");
+  EXPECT_EQ(ShareOf(plan, "b"), 600 * kMiB) << "cache_bytes go back, too";
+  plan.Lose("none");
+}
+
 TEST_F(MemoryPlanTest, WeightsThatAreNotLoadedYetAreExpected) {
   MemoryPlan plan(kLimit, kUsed, std::vector<ModelSource>{Model("a"), Model("b", 0, 250 * kMiB)},
                   {});

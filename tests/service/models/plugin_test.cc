@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "service/models/backend_model.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -67,18 +68,38 @@ TEST(PluginTest, RefusesAFileThatIsNotThere) {
 TEST(PluginTest, RefusesALibraryOrTableThatIsNotTheAbi) {
   EXPECT_EQ(Refusal("no_symbol"), "it exports no symbol longstream_backend");
   EXPECT_EQ(Refusal("no_table"), "longstream_backend() returned no table");
-  EXPECT_EQ(Refusal("other_major"), "built for backend ABI 2.2, this server needs 1.2");
+  EXPECT_EQ(Refusal("other_major"), "built for backend ABI 2.3, this server needs 1.3");
   EXPECT_EQ(Refusal("small_table"), "its table has 176 bytes, ABI 1.0 needs at least 184");
   EXPECT_EQ(Refusal("no_name"), "name, device or version is missing in its table");
   EXPECT_EQ(Refusal("no_submit"), "the function submit is missing");
   EXPECT_EQ(Refusal("no_fork"), "the function sequence_fork is missing");
   EXPECT_EQ(Refusal("no_set_budget"), "the function model_set_budget is missing");
+  EXPECT_EQ(Refusal("no_segments"), "the function snapshot_begin is missing");
 }
 
 TEST(PluginTest, ATableOfAnOlderMinorVersionIsAccepted) {
   const auto plugin = Plugin::Load(kTestPlugins / "registry_older_minor.so");
   ASSERT_TRUE(plugin.ok()) << plugin.status();
   EXPECT_FALSE((*plugin)->Can(LS_CAP_SET_BUDGET));
+}
+
+TEST(PluginTest, ATableOfTheVersionBeforeSegmentsServesWithoutSnapshots) {
+  const auto plugin = Plugin::Load(kTestPlugins / "registry_before_segments.so");
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  EXPECT_TRUE((*plugin)->Can(LS_CAP_SET_BUDGET));
+  EXPECT_FALSE((*plugin)->Can(LS_CAP_SEGMENTS));
+  const TemporaryDirectory directory;
+  directory.Write("config.json", R"({"model_type": "minimal"})");
+  const Host host(Executor{}, nullptr);
+  BackendModel::Options options;
+  options.directory = directory.string();
+  const auto model = BackendModel::Open(*plugin, options, &host);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_FALSE((*model)->CanSnapshot());
+  EXPECT_TRUE(absl::IsUnimplemented((*model)->BeginImport(0).status()));
+  const auto sequence = (*model)->CreateSequence();
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  EXPECT_TRUE(absl::IsUnimplemented((*model)->BeginSnapshot(*sequence, 0).status()));
 }
 
 TEST(PluginDirectoryTest, ABrokenFileDoesNotKeepTheOthersFromLoading) {

@@ -64,6 +64,17 @@ TEST_F(ServedModelTest, ACheckReadsTheVocabularyBesideNaN) {
   EXPECT_TRUE(absl::IsInvalidArgument(CheckModel(source_, plugins_).status()));
 }
 
+TEST_F(ServedModelTest, ACheckLooksAtNoFileOutsideTheDirectory) {
+  directory_.Write("config.json", R"({"model_type": "minimal"})");
+  for (const char* name : {"/etc/passwd", "../../etc/passwd", "sub/file", ".."}) {
+    directory_.Write("model.safetensors.index.json",
+                     std::string(R"({"weight_map": {"a": ")") + name + "\"}}");
+    const absl::Status status = CheckModel(source_, plugins_).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_NE(status.message().find("files of this directory"), absl::string_view::npos) << status;
+  }
+}
+
 TEST_F(ServedModelTest, EachDemoCheckpointGetsItsBackend) {
   for (const std::string name : {"dense", "hwfa2", "hypenet"}) {
     source_.directory = LONGSTREAM_SOURCE_DIR "/models/demo/" + name;

@@ -41,11 +41,7 @@ TEST_F(AppendRaceTest, TheCallEndsBeforeItsTextIsRead) {
     const absl::Time give_up = absl::Now() + absl::Seconds(10);
     while (!Get(id).turn_running() && absl::Now() < give_up) absl::SleepFor(absl::Milliseconds(1));
 
-    grpc::ClientContext close_context;
-    v1::CloseSessionRequest close;
-    close.set_session_id(id);
-    v1::CloseSessionResponse closed;
-    ASSERT_TRUE(stub().CloseSession(&close_context, close, &closed).ok());
+    Close(id);
     EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
   absl::SleepFor(absl::Milliseconds(100));  // by now gRPC has released the calls

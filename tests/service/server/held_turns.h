@@ -27,7 +27,9 @@ class HeldTurns final : public DecodingService {
   // `text_bytes`: the length of a text that counts as long. Waiting long texts may hold at most
   // max_waiting_bytes.
   HeldTurns(SessionManager* sessions, size_t text_bytes, uint64_t max_waiting_bytes)
-      : DecodingService(&memory_), sessions_(sessions), threads_(1, max_waiting_bytes) {
+      : DecodingService(&memory_, AuthorizeEverybody),
+        sessions_(sessions),
+        threads_(1, max_waiting_bytes) {
     AddClientStream("/longstream.v1.Longstream/Append", &HeldTurns::Append);
     AddServerStream("/longstream.v1.Longstream/Generate", &HeldTurns::Generate);
     const auto hold = [this] {
@@ -51,12 +53,14 @@ class HeldTurns final : public DecodingService {
   }
 
   grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>* Append(
-      grpc::CallbackServerContext* context, v1::AppendResponse* response) {
-    return NewAppendReactor(context, response, sessions_, &threads_, &memory_, &calls_);
+      grpc::CallbackServerContext* context, const Caller& caller, v1::AppendResponse* response) {
+    return NewAppendReactor(context, caller, response, sessions_, &threads_, &memory_, &calls_);
   }
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(grpc::CallbackServerContext* context,
+                                                           const Caller& caller,
                                                            Decoded<v1::GenerateRequest> request) {
-    auto* reactor = NewGenerateReactor(context, std::move(request), sessions_, &threads_, &calls_);
+    auto* reactor =
+        NewGenerateReactor(context, caller, std::move(request), sessions_, &threads_, &calls_);
     if (!generates_.HasBeenNotified()) generates_.Notify();
     return reactor;
   }

@@ -44,15 +44,18 @@ std::string ByteTokensJson() {
 ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
                        const std::string& plugin, const std::string& tokenizer_json,
                        uint32_t max_batch_tokens, const std::string& chat_template,
-                       uint64_t session_host_bytes)
+                       uint64_t session_host_bytes, const SessionManager::Options& session_options,
+                       uint64_t conversation_bytes, const std::vector<TenantConfig>& tenants)
     : model_(plugin, tokenizer_json, chat_template),
       models_({.plugins = model_.plugins(),
                .host = model_.host(),
                .metrics = model_.registry(),
                .engine = {.executor = pool_.AsExecutor()},
-               .session_host_bytes = session_host_bytes},
+               .session_host_bytes = session_host_bytes,
+               .conversation_bytes = conversation_bytes,
+               .tenants = tenants},
               {WithBatch(model_.Source(options_json, cache_bytes), max_batch_tokens)}, nullptr),
-      sessions_(&models_, {}) {
+      sessions_(&models_, session_options) {
   EXPECT_TRUE(models_.WaitUntilLoaded().ok());
   auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &sessions_);
   if (!server.ok()) throw std::runtime_error(server.status().ToString());
@@ -78,6 +81,15 @@ std::string ServerTest::Open() {
   return session.session_id();
 }
 
+void ServerTest::Close(const std::string& id) {
+  grpc::ClientContext context;
+  v1::CloseSessionRequest request;
+  v1::CloseSessionResponse response;
+  request.set_session_id(id);
+  const grpc::Status status = stub_->CloseSession(&context, request, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
 v1::Session ServerTest::Get(const std::string& id) {
   grpc::ClientContext context;
   v1::GetSessionRequest request;
@@ -90,8 +102,12 @@ v1::Session ServerTest::Get(const std::string& id) {
 
 void ServerTest::WaitUntilIdle(const std::string& id) {
   const absl::Time give_up = absl::Now() + absl::Seconds(10);
-  while (Get(id).turn_running() && absl::Now() < give_up) absl::SleepFor(absl::Milliseconds(5));
-  EXPECT_FALSE(Get(id).turn_running());
+  bool is_running = Get(id).turn_running();
+  while (is_running && absl::Now() < give_up) {
+    absl::SleepFor(absl::Milliseconds(5));
+    is_running = Get(id).turn_running();
+  }
+  EXPECT_FALSE(is_running);
 }
 
 v1::GenerateRequest ServerTest::Request(const std::string& id) const {

@@ -39,7 +39,10 @@ class ServerTest : public testing::Test {
                       const std::string& plugin = MinimalModel::PluginFile(),
                       const std::string& tokenizer_json = "",
                       uint32_t max_batch_tokens = ModelSource().max_batch_tokens,
-                      const std::string& chat_template = "", uint64_t session_host_bytes = 0);
+                      const std::string& chat_template = "", uint64_t session_host_bytes = 0,
+                      const SessionManager::Options& session_options = {},
+                      uint64_t conversation_bytes = 0,
+                      const std::vector<TenantConfig>& tenants = {});
   ~ServerTest() override;
 
   v1::Longstream::Stub& stub() { return *stub_; }
@@ -51,6 +54,7 @@ class ServerTest : public testing::Test {
 
   // Opens a session and returns its id.
   std::string Open();
+  void Close(const std::string& id);
   v1::Session Get(const std::string& id);
   // Waits until no turn of the session runs. The server learns of a cancel a little later than the
   // client.

@@ -23,9 +23,10 @@ constexpr size_t kMember = 60000;  // a request may have 65536 bytes
 
 class ServerHostMemoryTest : public ServerTest {
  protected:
-  explicit ServerHostMemoryTest(uint64_t limit = kLimit)
+  explicit ServerHostMemoryTest(uint64_t limit = kLimit, uint64_t conversation_limit = 0)
       : ServerTest("{}", 0, MinimalModel::PluginFile(), "", ModelSource().max_batch_tokens,
-                   "{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}", limit) {}
+                   "{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}", limit, {},
+                   conversation_limit) {}
 
   uint64_t Held() const { return models().host_memory()->held_bytes(); }
   // Turns give their memory back a little later than the client gets their end.
@@ -59,13 +60,6 @@ class ServerHostMemoryTest : public ServerTest {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
     EXPECT_THAT(status.error_message(), HasSubstr("sessions.host_bytes: "));
     EXPECT_THAT(status.error_message(), HasSubstr("the limit is " + std::to_string(kLimit)));
-  }
-  void Close(const std::string& id) {
-    grpc::ClientContext context;
-    v1::CloseSessionRequest request;
-    v1::CloseSessionResponse response;
-    request.set_session_id(id);
-    EXPECT_TRUE(stub().CloseSession(&context, request, &response).ok());
   }
 };
 
@@ -145,6 +139,35 @@ TEST_F(ServerHostMemoryTest, ConversationsBeyondTheLimitAreRefused) {
   EXPECT_TRUE(Generate(ChatRequest(id, "more")).status.ok()) << "there is room for a small message";
   Close(id);
   EXPECT_TRUE(Generate(ChatRequest(other, "a", Member(kMember))).status.ok());
+  Close(other);
+  ExpectHeld(0);
+}
+
+class ConversationLimitTest : public ServerHostMemoryTest {
+ protected:
+  static constexpr uint64_t kConversation = 300000;
+  ConversationLimitTest() : ServerHostMemoryTest(kLimit, kConversation) {}
+};
+
+// One session cannot take the memory of all.
+TEST_F(ConversationLimitTest, OneConversationBeyondItsLimitIsRefused) {
+  const std::string id = Open();
+  Fill(id, 4);
+  const uint64_t before = Get(id).bytes().host();
+  const uint64_t position = Get(id).position();
+  EXPECT_LE(before, kConversation + 10000);
+  const grpc::Status status = Generate(ChatRequest(id, "a", Member(kMember))).status;
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(
+      status.error_message(),
+      HasSubstr("sessions.conversation_bytes: the conversation of the session would take "));
+  EXPECT_THAT(status.error_message(), HasSubstr("the limit is " + std::to_string(kConversation)));
+  WaitUntilIdle(id);
+  EXPECT_EQ(Get(id).bytes().host(), before);
+  EXPECT_EQ(Get(id).position(), position);
+  const std::string other = Open();
+  Fill(other, 4);
+  Close(id);
   Close(other);
   ExpectHeld(0);
 }

@@ -274,6 +274,8 @@ TEST_F(RangesTest, IdleTimeouts) {
       {kDay, 1, false},
       {-kDay, 0, false},
       {-1, 0, false},
+      {1, -1, false},
+      {-1, 1, false},
       {1, std::numeric_limits<int32_t>::min(), false},
       {1, kHighest32, false},
       {std::numeric_limits<int64_t>::min(), 0, false},

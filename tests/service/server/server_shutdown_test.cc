@@ -106,13 +106,7 @@ TEST_F(ShutdownTextsTest, NothingOfACallIsLeft) {
   for (int i = 0; i < 40; ++i) appends.push_back(std::make_unique<BegunAppend>(*own_stub, Open()));
   for (const auto& append : appends) append->Write(std::string(190000, 'a'));
   absl::SleepFor(absl::Milliseconds(50));  // the texts have arrived
-  for (const auto& append : appends) {
-    grpc::ClientContext context;
-    v1::CloseSessionRequest request;
-    v1::CloseSessionResponse response;
-    request.set_session_id(append->id);
-    ASSERT_TRUE(stub().CloseSession(&context, request, &response).ok());
-  }
+  for (const auto& append : appends) Close(append->id);
   for (const auto& append : appends) EXPECT_FALSE(append->writer->Finish().ok());
   (*own)->Shutdown(MonotonicTime::Now());
   EXPECT_EQ(engine.use_count(), 2) << "only the model set and this test should hold the engine";

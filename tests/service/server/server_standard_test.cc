@@ -16,7 +16,7 @@
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "tests/service/server/server_fixture.h"
 #include "tests/service/server/transport/raw_call.h"
-#include "tests/service/server/transport/wire_encoding.h"
+#include "tests/service/wire/wire_encoding.h"
 
 namespace longstream {
 namespace {

@@ -114,9 +114,6 @@ std::vector<BadRequest> BadEnumValues() {
        kInvalid, "sampling.penalty_scope: unknown value 9"},
       {"stop_text", [](auto* r) { r->mutable_stop()->set_stop_text(static_cast<v1::StopText>(9)); },
        kInvalid, "stop.stop_text: unknown value 9"},
-      {"stop_text that is to come",
-       [](auto* r) { r->mutable_stop()->set_stop_text(v1::STOP_TEXT_DROP); },
-       StatusCode::UNIMPLEMENTED, "stop.stop_text: STOP_TEXT_DROP is not supported yet"},
   };
 }
 
@@ -300,29 +297,47 @@ TEST_F(FailingServerTest, BackendFailureIsInternalAndRolledBack) {
   ExpectAlive();
 }
 
+TEST_F(ServerTest, RecomputeMustBeAKnownValue) {
+  for (const int value : {0, 1, 2, 3, -1}) {
+    grpc::ClientContext context;
+    v1::OpenSessionRequest request;
+    request.set_recompute(static_cast<v1::Recompute>(value));
+    v1::Session session;
+    const grpc::Status status = stub().OpenSession(&context, request, &session);
+    const bool is_known = value >= 0 && value <= 2;
+    EXPECT_EQ(status.error_code(), is_known ? StatusCode::OK : StatusCode::INVALID_ARGUMENT);
+    if (!is_known) {
+      EXPECT_EQ(status.error_message(), "recompute: unknown value " + std::to_string(value));
+    }
+  }
+}
+
+uint64_t StateBytes() {
+  TestEngine engine;
+  return engine->model().backend().info().state_bytes_per_sequence;
+}
+
+// The model has memory for a session with a running turn and for an idle session.
 class SmallServerTest : public ServerTest {
  protected:
-  SmallServerTest() : ServerTest("{}", /*cache_bytes=*/1 << 12) {}
+  SmallServerTest() : ServerTest("{}", /*cache_bytes=*/3 * StateBytes()) {}
 };
 
 TEST_F(SmallServerTest, NoMemoryIsResourceExhaustedWithRetryInfo) {
-  grpc::Status status;
-  size_t opened = 0;
+  grpc::ClientContext running_context;
+  v1::GenerateRequest endless = Request(Open());
+  endless.set_max_tokens(60000);
+  const auto running = stub().Generate(&running_context, endless);
+  v1::GenerateResponse started;
+  ASSERT_TRUE(running->Read(&started));
   v1::ForkSessionRequest fork;
+  fork.set_session_id(Open());
   v1::Session session;
-  for (int i = 0; i < 10000 && status.ok(); ++i) {
-    grpc::ClientContext context;
-    v1::OpenSessionRequest request;
-    status = stub().OpenSession(&context, request, &session);
-    if (!status.ok()) continue;
-    fork.set_session_id(session.session_id());
-    ++opened;
-  }
   grpc::ClientContext fork_context;
-  EXPECT_EQ(stub().ForkSession(&fork_context, fork, &session).error_code(),
-            StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(sessions().List(std::nullopt, 20000, "").size(), opened) << "a refused session is left";
+  const grpc::Status status = stub().ForkSession(&fork_context, fork, &session);
+  EXPECT_EQ(sessions().List("", std::nullopt, 10, "").size(), 2u) << "a refused session is left";
   EXPECT_FALSE(Get(fork.session_id()).turn_running());
+  running_context.TryCancel();
   ASSERT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   google::rpc::Status details;
   ASSERT_TRUE(details.ParseFromString(status.error_details()));

@@ -95,14 +95,14 @@ class TurnPumpTest : public testing::Test {
   NewTurn Leased() {
     absl::Notification done;
     SessionId id;
-    sessions_.OpenSession("m", std::nullopt, std::nullopt,
+    sessions_.OpenSession("", "m", std::nullopt, std::nullopt,
                           [&](const absl::StatusOr<SessionView>& view) {
                             EXPECT_TRUE(view.ok()) << view.status();
                             if (view.ok()) id = view->id;
                             done.Notify();
                           });
     done.WaitForNotification();
-    absl::StatusOr<NewTurn> turn = sessions_.TurnOf(id);
+    absl::StatusOr<NewTurn> turn = sessions_.TurnOf({"", id});
     EXPECT_TRUE(turn.ok() && turn->Lease().ok());
     return *std::move(turn);
   }

@@ -37,5 +37,33 @@ TEST(HeapTrimTest, SoonIfIdleAndSeldomIfBusy) {
   EXPECT_TRUE(trim.IsDue(At(301), false, false)) << "no session is left";
 }
 
+// gRPC frees messages that no call has noted.
+TEST(HeapTrimTest, AfterMuchMemoryWasHeldOrFreed) {
+  constexpr uint64_t kMiB = 1 << 20;
+  HeapTrim trim;
+  const auto trims = [&trim](int second) {
+    int count = 0;
+    while (trim.IsDue(At(second), false, false)) ++count;
+    return count;
+  };
+  trim.Measure({40 * kMiB, 2 * kMiB});
+  EXPECT_EQ(trims(100), 2);
+  trim.SetTrimmed({40 * kMiB, 2 * kMiB});
+  trim.Measure({47 * kMiB, 9 * kMiB});
+  EXPECT_EQ(trims(101), 0) << "little has changed";
+  trim.Measure({100 * kMiB, 2 * kMiB});
+  EXPECT_EQ(trims(102), 2) << "the process has grown";
+  trim.SetTrimmed({100 * kMiB, 2 * kMiB});
+  trim.Measure({100 * kMiB, 62 * kMiB});
+  EXPECT_EQ(trims(103), 2) << "the memory has become free after the trim";
+  trim.SetTrimmed({40 * kMiB, 62 * kMiB});
+  trim.Measure({40 * kMiB, 62 * kMiB});
+  EXPECT_EQ(trims(104), 0);
+  trim.Measure({45 * kMiB, 40 * kMiB});
+  EXPECT_EQ(trims(105), 0) << "a part is in use again";
+  trim.Measure({45 * kMiB, 62 * kMiB});
+  EXPECT_EQ(trims(106), 2) << "and free again";
+}
+
 }  // namespace
 }  // namespace longstream

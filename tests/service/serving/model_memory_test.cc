@@ -6,11 +6,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "service/models/memory_plan.h"
 #include "service/serving/model_registry.h"
+#include "service/serving/session_manager.h"
 #include "tests/service/engine/engine_fixture.h"
+#include "tests/service/serving/wait_for_session.h"
 
 namespace longstream {
 namespace {
@@ -102,6 +106,47 @@ TEST_P(ModelMemoryTest, WithoutALimitEachModelMayTakeAll) {
   ASSERT_TRUE(loaded_.ok()) << loaded_;
   EXPECT_EQ(Budget("a"), UINT64_MAX);
   EXPECT_EQ(Budget("b"), UINT64_MAX);
+}
+
+// Waits until the budget of the model is at least `least`. Returns the budget.
+uint64_t BudgetAfterAWhile(const Engine& engine, uint64_t least) {
+  uint64_t budget = 0;
+  for (int i = 0; i < 2000; ++i) {
+    budget = engine.model().backend().memory().budget;
+    if (budget >= least) break;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return budget;
+}
+
+TEST(LostModelMemoryTest, OtherModelsGetItsShare) {
+  MinimalModel minimal(kCanSetBudget);
+  std::vector<ModelSource> sources = {minimal.Source(R"({"lose_device_at_position": 30})"),
+                                      minimal.Source()};
+  sources[0].name = "frail";
+  sources[1].name = "well";
+  ModelRegistry::Options options;
+  options.plugins = minimal.plugins();
+  options.host = minimal.host();
+  options.metrics = minimal.registry();
+  options.memory_bytes = kLimit;
+  ModelRegistry models(options, sources, nullptr);
+  ASSERT_TRUE(models.WaitUntilLoaded().ok());
+  const std::shared_ptr<Engine> well = models.Find("well").value();
+  EXPECT_LE(BudgetAfterAWhile(*well, kShared / 2 - kOfProcess), kShared / 2);
+
+  SessionManager sessions(&models, {});
+  const absl::StatusOr<SessionView> session = WaitForSession([&](SessionManager::Opened opened) {
+    sessions.OpenSession("", "frail", std::nullopt, std::nullopt, std::move(opened));
+  });
+  ASSERT_TRUE(session.ok()) << session.status();
+  {
+    absl::StatusOr<NewTurn> turn = sessions.TurnOf({"", session->id});
+    ASSERT_TRUE(turn.ok() && turn->Lease().ok());
+    ASSERT_TRUE(turn->Start(turn->Make(Generate(nullptr, "text", 100), nullptr)).ok());
+  }
+  EXPECT_GE(BudgetAfterAWhile(*well, kShared - 2 * kOfProcess), kShared - 2 * kOfProcess);
+  EXPECT_LE(well->model().backend().memory().budget, kShared);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plugins, ModelMemoryTest,

@@ -41,26 +41,26 @@ class SessionHostMemoryTest : public testing::Test {
 
   SessionId Open(std::optional<absl::Duration> timeout = std::nullopt) {
     return WaitForSession([&](SessionManager::Opened opened) {
-             sessions_.OpenSession("m", std::nullopt, timeout, std::move(opened));
+             sessions_.OpenSession("", "m", std::nullopt, timeout, std::move(opened));
            })
         .value()
         .id;
   }
   absl::StatusOr<SessionView> Fork(const SessionId& id) {
     return WaitForSession([&](SessionManager::Opened opened) {
-      sessions_.ForkSession(id, std::nullopt, std::nullopt, std::move(opened));
+      sessions_.ForkSession({"", id}, std::nullopt, std::nullopt, std::move(opened));
     });
   }
   void Close(const SessionId& id) {
     absl::Notification done;
-    sessions_.CloseSession(id, [&](const absl::StatusOr<uint64_t>&) { done.Notify(); });
+    sessions_.CloseSession({"", id}, [&](const absl::StatusOr<uint64_t>&) { done.Notify(); });
     done.WaitForNotification();
   }
-  uint64_t HostBytes(const SessionId& id) { return sessions_.View(id).value().bytes.host; }
+  uint64_t HostBytes(const SessionId& id) { return sessions_.View({"", id}).value().bytes.host; }
 
   // Starts a turn with a conversation of one message of `bytes` bytes.
   absl::StatusOr<TurnHandle> Start(const SessionId& id, TurnRequest request, size_t bytes) {
-    absl::StatusOr<NewTurn> turn = sessions_.TurnOf(id);
+    absl::StatusOr<NewTurn> turn = sessions_.TurnOf({"", id});
     if (!turn.ok()) return turn.status();
     if (absl::Status status = turn->Lease(); !status.ok()) return status;
     auto history = std::make_shared<chat::History>();
@@ -150,7 +150,7 @@ TEST_F(SessionHostMemoryTest, BeyondTheLimitCallsAreRefusedAndSessionsStayAsThey
   ASSERT_TRUE(Run(id, Generate(nullptr, std::string(20000, 'p'), 5), 700000).ok());
   const SessionId other = Open();
   const uint64_t before = HeldByAll();
-  const uint64_t position = sessions_.View(id)->position;
+  const uint64_t position = sessions_.View({"", id})->position;
   EXPECT_TRUE(absl::IsResourceExhausted(Run(id, Generate(nullptr, "more", 5), 400000)));
   TurnRequest long_prompt = Generate(nullptr, "", 5);
   long_prompt.prompt.assign(60000, 'p');
@@ -159,7 +159,7 @@ TEST_F(SessionHostMemoryTest, BeyondTheLimitCallsAreRefusedAndSessionsStayAsThey
   stops.stop.strings.assign(1, std::string(300000, 's'));
   EXPECT_TRUE(absl::IsResourceExhausted(Run(other, std::move(stops), 10)));
   EXPECT_EQ(HeldByAll(), before);
-  EXPECT_EQ(sessions_.View(id)->position, position);
+  EXPECT_EQ(sessions_.View({"", id})->position, position);
   EXPECT_EQ(model_.RequestsCounted("RESOURCE_EXHAUSTED"), 2) << "those that reached Start";
   std::vector<SessionId> forks;
   absl::StatusOr<SessionView> fork = Fork(id);

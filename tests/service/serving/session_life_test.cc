@@ -149,7 +149,7 @@ class SessionHammer : public testing::Test {
 
   void Close(const SessionId& id) {
     absl::Notification done;
-    sessions_.CloseSession(id, [&](const absl::StatusOr<uint64_t>&) { done.Notify(); });
+    sessions_.CloseSession({"", id}, [&](const absl::StatusOr<uint64_t>&) { done.Notify(); });
     done.WaitForNotification();
   }
 
@@ -165,7 +165,7 @@ class SessionHammer : public testing::Test {
 
   // Starts a turn. If it starts, reads it to its end or cancels it.
   void Run(const SessionId& id, TurnKind kind, bool cancel) {
-    absl::StatusOr<NewTurn> turn = sessions_.TurnOf(id);
+    absl::StatusOr<NewTurn> turn = sessions_.TurnOf({"", id});
     if (!turn.ok() || !turn->Lease().ok()) return;
     TurnRequest request = Generate(nullptr, kind == TurnKind::kGenerate ? "ab" : "", 20);
     request.kind = kind;
@@ -194,12 +194,12 @@ class SessionHammer : public testing::Test {
         case 0:
         case 1:
           Await([&](SessionManager::Opened opened) {
-            sessions_.OpenSession("m", id, std::nullopt, std::move(opened));
+            sessions_.OpenSession("", "m", id, std::nullopt, std::move(opened));
           });
           break;
         case 2:
           Await([&](SessionManager::Opened opened) {
-            sessions_.ForkSession(id, other, std::nullopt, std::move(opened));
+            sessions_.ForkSession({"", id}, other, std::nullopt, std::move(opened));
           });
           break;
         case 3:
@@ -230,7 +230,7 @@ TEST_F(SessionHammer, NothingIsLeftBehind) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(turns_.load(), 0) << "no turn was started, so nothing was tested";
   for (uint64_t low = 0; low < kIds; ++low) Close(SessionId{0, low});
-  EXPECT_TRUE(sessions_.List(std::nullopt, 10, "").empty());
+  EXPECT_TRUE(sessions_.List("", std::nullopt, 10, "").empty());
   const auto engine = models_.Find("m");
   ASSERT_TRUE(engine.ok());
   EXPECT_EQ((*engine)->num_turns(), 0u);

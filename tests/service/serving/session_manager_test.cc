@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
+#include <optional>
+#include <variant>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -33,25 +36,14 @@ class SessionManagerTest : public testing::Test {
                                    std::optional<SessionId> id = std::nullopt,
                                    std::optional<absl::Duration> timeout = std::nullopt) {
     return WaitForSession([&](SessionManager::Opened opened) {
-      sessions_.OpenSession(model, id, timeout, std::move(opened));
+      sessions_.OpenSession("", model, id, timeout, std::move(opened));
     });
-  }
-
-  absl::StatusOr<SessionView> Wait(const std::function<void(SessionManager::Opened)>& call) {
-    absl::Notification done;
-    absl::StatusOr<SessionView> result = absl::UnknownError("not called");
-    call([&](absl::StatusOr<SessionView> view) {
-      result = std::move(view);
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return result;
   }
 
   // Starts a turn that reads "text" and generates. Returns an error if the turn is refused.
   absl::StatusOr<TurnHandle> Start(const SessionId& id, uint64_t max_tokens,
                                    std::optional<uint64_t> expected_position = std::nullopt) {
-    absl::StatusOr<NewTurn> turn = sessions_.TurnOf(id);
+    absl::StatusOr<NewTurn> turn = sessions_.TurnOf({"", id});
     if (!turn.ok()) return turn.status();
     absl::Status status = turn->Lease(expected_position);
     if (!status.ok()) return turn->Refuse(status);
@@ -85,8 +77,58 @@ TEST_F(SessionManagerTest, OpensUnderTheChosenIdOnce) {
   const auto session = Open("m", id);
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_EQ(session->id, id);
-  EXPECT_EQ(Open("m", id).status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(sessions_.List(std::nullopt, 10, "").size(), 1u);
+  const auto turn = Start(id, 10);
+  ASSERT_TRUE(turn.ok() && ReadToEnd(*turn).status.ok());
+  const auto repeated = Open("m", id);
+  ASSERT_TRUE(repeated.ok()) << repeated.status();
+  EXPECT_EQ(repeated->position, 14u) << "the session should be as it stands";
+  EXPECT_EQ(Open("m", id, absl::Minutes(1)).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(sessions_.List("", std::nullopt, 10, "").size(), 1u);
+}
+
+TEST_F(SessionManagerTest, AnIdThatTheServerDrewCannotBeOpenedAgain) {
+  const auto session = Open("m");
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ(Open("m", session->id).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(SessionManagerTest, EqualForksAreOneSession) {
+  const auto session = Open("m");
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto fork = [&](std::optional<absl::Duration> timeout = std::nullopt) {
+    return WaitForSession([&](SessionManager::Opened opened) {
+      sessions_.ForkSession({"", session->id}, SessionId{3, 4}, timeout, std::move(opened));
+    });
+  };
+  ASSERT_TRUE(fork().ok());
+  const auto turn = Start(session->id, 10);
+  ASSERT_TRUE(turn.ok() && ReadToEnd(*turn).status.ok());
+  ASSERT_TRUE(fork().ok());
+  EXPECT_EQ(fork()->position, 0u) << "the fork should be as it stands";
+  EXPECT_EQ(fork(absl::Minutes(1)).status().code(), absl::StatusCode::kAlreadyExists);
+  absl::Notification closed;
+  sessions_.CloseSession({"", session->id},
+                         [&](const absl::StatusOr<uint64_t>&) { closed.Notify(); });
+  closed.WaitForNotification();
+  EXPECT_TRUE(fork().ok()) << "a repeat does not need the source";
+}
+
+// Many equal calls at once make one session, and all get it.
+TEST_F(SessionManagerTest, EqualOpensAtOnce) {
+  constexpr int kCalls = 20;
+  const SessionId id{5, 6};
+  std::atomic<int> opened{0};
+  for (int i = 0; i < kCalls; ++i) {
+    sessions_.OpenSession("", "m", id, std::nullopt,
+                          [&](const absl::StatusOr<SessionView>& session) {
+                            EXPECT_TRUE(session.ok()) << session.status();
+                            ++opened;
+                          });
+  }
+  const absl::Time give_up = absl::Now() + absl::Seconds(20);
+  while (opened < kCalls && absl::Now() < give_up) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(opened, kCalls);
+  EXPECT_EQ(sessions_.List("", std::nullopt, 10, "").size(), 1u);
 }
 
 TEST_F(SessionManagerTest, UnknownAndBrokenModels) {
@@ -112,10 +154,10 @@ TEST_F(SessionManagerTest, IdleSessionsExpire) {
   const auto session = Open("m", std::nullopt, absl::Milliseconds(50));
   ASSERT_TRUE(session.ok());
   const absl::Time give_up = absl::Now() + absl::Seconds(20);
-  while (sessions_.View(session->id).ok() && absl::Now() < give_up) {
+  while (sessions_.View({"", session->id}).ok() && absl::Now() < give_up) {
     absl::SleepFor(absl::Milliseconds(20));
   }
-  EXPECT_EQ(sessions_.View(session->id).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(sessions_.View({"", session->id}).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(SessionManagerTest, ForkAndClose) {
@@ -125,7 +167,7 @@ TEST_F(SessionManagerTest, ForkAndClose) {
   ASSERT_TRUE(turn.ok()) << turn.status();
   ASSERT_TRUE(ReadToEnd(*turn).status.ok());
   const auto fork = WaitForSession([&](SessionManager::Opened opened) {
-    sessions_.ForkSession(session->id, std::nullopt, std::nullopt, std::move(opened));
+    sessions_.ForkSession({"", session->id}, std::nullopt, std::nullopt, std::move(opened));
   });
   ASSERT_TRUE(fork.ok()) << fork.status();
   EXPECT_EQ(fork->position, 14u);
@@ -133,15 +175,15 @@ TEST_F(SessionManagerTest, ForkAndClose) {
 
   absl::Notification done;
   absl::StatusOr<uint64_t> position = absl::UnknownError("not called");
-  sessions_.CloseSession(session->id, [&](const absl::StatusOr<uint64_t>& closed) {
+  sessions_.CloseSession({"", session->id}, [&](const absl::StatusOr<uint64_t>& closed) {
     position = closed;
     done.Notify();
   });
   done.WaitForNotification();
   ASSERT_TRUE(position.ok());
   EXPECT_EQ(*position, 14u);
-  EXPECT_FALSE(sessions_.View(session->id).ok());
-  EXPECT_TRUE(sessions_.View(fork->id).ok());
+  EXPECT_FALSE(sessions_.View({"", session->id}).ok());
+  EXPECT_TRUE(sessions_.View({"", fork->id}).ok());
 }
 
 TEST_F(SessionManagerTest, ARefusedTurnIsCountedAndLeavesTheSessionFree) {
@@ -151,14 +193,15 @@ TEST_F(SessionManagerTest, ARefusedTurnIsCountedAndLeavesTheSessionFree) {
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(model_.RequestsCounted("FAILED_PRECONDITION"), 1);
   {
-    absl::StatusOr<NewTurn> dropped = sessions_.TurnOf(session->id);
+    absl::StatusOr<NewTurn> dropped = sessions_.TurnOf({"", session->id});
     ASSERT_TRUE(dropped.ok() && dropped->Lease().ok());
     EXPECT_EQ(Start(session->id, 1).status().code(), absl::StatusCode::kAborted);
     const auto fork = WaitForSession([&](SessionManager::Opened opened) {
-      sessions_.ForkSession(session->id, std::nullopt, std::nullopt, std::move(opened));
+      sessions_.ForkSession({"", session->id}, std::nullopt, std::nullopt, std::move(opened));
     });
     EXPECT_EQ(fork.status().code(), absl::StatusCode::kAborted);
-    EXPECT_EQ(sessions_.List(std::nullopt, 10, "").size(), 1u) << "the refused fork left a session";
+    EXPECT_EQ(sessions_.List("", std::nullopt, 10, "").size(), 1u)
+        << "the refused fork left a session";
   }
   const auto turn = Start(session->id, 1);
   ASSERT_TRUE(turn.ok()) << turn.status();
@@ -166,18 +209,18 @@ TEST_F(SessionManagerTest, ARefusedTurnIsCountedAndLeavesTheSessionFree) {
 }
 
 TEST_F(SessionManagerTest, AScoreHasASessionThatNobodyFinds) {
-  absl::StatusOr<NewTurn> turn = sessions_.ScoreWith("m");
+  absl::StatusOr<NewTurn> turn = sessions_.ScoreWith("", "m");
   ASSERT_TRUE(turn.ok()) << turn.status();
   ASSERT_TRUE(turn->Lease().ok());
   EXPECT_TRUE(turn->history().tokens.empty());
-  EXPECT_TRUE(sessions_.List(std::nullopt, 10, "").empty());
+  EXPECT_TRUE(sessions_.List("", std::nullopt, 10, "").empty());
   TurnRequest request;
   request.kind = TurnKind::kScore;
   request.prompt = Bytes("a text");
   const TurnHandle handle = turn->Make(request, nullptr);
   ASSERT_TRUE(turn->Start(handle).ok());
   EXPECT_TRUE(ReadToEnd(handle).status.ok());
-  EXPECT_EQ(sessions_.ScoreWith("nobody").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(sessions_.ScoreWith("", "nobody").status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(SessionManagerTest, DrainLetsTurnsFinish) {
@@ -194,14 +237,20 @@ TEST_F(SessionManagerTest, DrainLetsTurnsFinish) {
   EXPECT_EQ(Open().status().code(), absl::StatusCode::kUnavailable);
 }
 
-// A manager whose model has memory for two sessions.
+// A manager whose model has memory for three states of sequences. A session has one state, and a
+// running turn has one more for its rollback point. One session runs a turn, which waits for input.
 class FullManagerTest : public testing::Test {
  protected:
   FullManagerTest()
       : models_({model_.plugins(), model_.host(), model_.registry(), {}},
-                {model_.Source("{}", 2 * StateBytes())}, nullptr),
+                {model_.Source("{}", 3 * StateBytes())}, nullptr),
         sessions_(&models_, {}) {
     EXPECT_TRUE(models_.WaitUntilLoaded().ok());
+    running_ = Append(Open(std::nullopt)->id);
+  }
+  ~FullManagerTest() override {
+    running_.Cancel();
+    while (models_.Find("m").value()->num_turns() > 0) absl::SleepFor(absl::Milliseconds(1));
   }
 
   static uint64_t StateBytes() {
@@ -209,30 +258,60 @@ class FullManagerTest : public testing::Test {
     return engine->model().backend().info().state_bytes_per_sequence;
   }
 
+  absl::StatusOr<SessionView> Open(std::optional<SessionId> id) {
+    return WaitForSession([&](SessionManager::Opened opened) {
+      sessions_.OpenSession("", "m", id, std::nullopt, std::move(opened));
+    });
+  }
+  // Starts a turn that waits for input, and waits until it is admitted.
+  TurnHandle Append(const SessionId& id) {
+    absl::StatusOr<NewTurn> turn = sessions_.TurnOf({"", id});
+    EXPECT_TRUE(turn->Lease().ok());
+    TurnRequest request;
+    request.kind = TurnKind::kAppend;
+    TurnHandle handle = turn->Make(std::move(request), nullptr);
+    EXPECT_TRUE(turn->Start(handle).ok());
+    while (std::holds_alternative<std::monostate>(handle.Next())) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    return handle;
+  }
+
   MinimalModel model_;
   ModelRegistry models_;
   SessionManager sessions_;
+  TurnHandle running_;
 };
 
-TEST_F(FullManagerTest, ASessionWithoutMemoryLeavesNothing) {
-  const SessionId id{1, 2};
-  const auto open = [&](std::optional<SessionId> chosen) {
-    return WaitForSession([&](SessionManager::Opened opened) {
-      sessions_.OpenSession("m", chosen, std::nullopt, std::move(opened));
-    });
-  };
-  const auto session = open(std::nullopt);
+TEST_F(FullManagerTest, AForkWithoutMemoryLeavesNothing) {
+  const auto session = Open(std::nullopt);
   ASSERT_TRUE(session.ok()) << session.status();
-  ASSERT_TRUE(open(std::nullopt).ok());
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(open(id).status().code(), absl::StatusCode::kResourceExhausted) << i;
     const auto fork = WaitForSession([&](SessionManager::Opened opened) {
-      sessions_.ForkSession(session->id, id, std::nullopt, std::move(opened));
+      sessions_.ForkSession({"", session->id}, SessionId{1, 2}, std::nullopt, std::move(opened));
     });
     EXPECT_EQ(fork.status().code(), absl::StatusCode::kResourceExhausted) << i;
-    EXPECT_EQ(sessions_.List(std::nullopt, 10, "").size(), 2u);
+    EXPECT_EQ(sessions_.List("", std::nullopt, 10, "").size(), 2u);
   }
-  EXPECT_FALSE(sessions_.View(session->id)->turn_running) << "the fork gave its source back";
+  EXPECT_FALSE(sessions_.View({"", session->id})->turn_running) << "the fork gave its source back";
+}
+
+TEST_F(FullManagerTest, ASessionWithoutMemoryLeavesNothing) {
+  models_.Find("m").value()->SetBudget(2 * StateBytes(), [](const absl::Status&) {});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(Open(SessionId{1, 2}).status().code(), absl::StatusCode::kResourceExhausted) << i;
+    EXPECT_EQ(sessions_.List("", std::nullopt, 10, "").size(), 1u);
+  }
+}
+
+TEST_F(FullManagerTest, IdleSessionsMakeRoomForOthers) {
+  for (uint64_t i = 1; i <= 5; ++i) {
+    const auto session = Open(SessionId{1, i});
+    ASSERT_TRUE(session.ok()) << i << ": " << session.status();
+    EXPECT_GT(session->bytes.state, 0u);
+    if (i == 1) continue;
+    EXPECT_EQ(sessions_.View({"", SessionId{1, i - 1}})->bytes.state, 0u) << i;
+  }
 }
 
 TEST(ModelRegistry, LoadsWhenItIsToldTo) {

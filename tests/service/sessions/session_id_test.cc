@@ -20,10 +20,19 @@ TEST(SessionId, RefusalNamesFieldAndFault) {
   const auto short_id = SessionId::Parse("12", "new_session_id");
   EXPECT_EQ(short_id.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(short_id.status().message(),
-            "new_session_id: expected 32 hexadecimal digits, found 2 characters");
+            "new_session_id: expected 32 hexadecimal digits, found 2 bytes");
   const auto bad = SessionId::Parse("0011223344556677x899aabbccddeeff", "session_id");
   EXPECT_EQ(bad.status().message(),
-            "session_id: expected 32 hexadecimal digits, found 'x' at character 16");
+            "session_id: expected 32 hexadecimal digits, found 'x' at byte 16");
+  // A character of several bytes is repeated whole, because an error must be valid UTF-8.
+  const auto accent = SessionId::Parse(
+      "001122334455667\xc3\xa9"
+      "899aabbccddeeff",
+      "page_token");
+  EXPECT_EQ(accent.status().message(),
+            "page_token: expected 32 hexadecimal digits, found '\xc3\xa9' at byte 15");
+  EXPECT_EQ(SessionId::Parse("\xc3\xa9", "page_token").status().message(),
+            "page_token: expected 32 hexadecimal digits, found 2 bytes");
 }
 
 TEST(SessionId, DrawnIdsDiffer) {

@@ -5,11 +5,14 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "service/security/tenants/tenants.h"
 #include "service/sessions/turn_lease.h"
 
 namespace longstream {
@@ -143,8 +146,8 @@ TEST(SessionTable, IdsAreUniqueAndFound) {
   SessionTable table(0);
   EXPECT_TRUE(table.Insert(NewSession(1)).ok());
   EXPECT_EQ(table.Insert(NewSession(1)).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_TRUE(table.Find(SessionId{0, 1}).ok());
-  EXPECT_EQ(table.Find(SessionId{0, 2}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(table.Find({"", SessionId{0, 1}}).ok());
+  EXPECT_EQ(table.Find({"", SessionId{0, 2}}).status().code(), absl::StatusCode::kNotFound);
 }
 
 // A late Remove must not remove a newer session with the same id.
@@ -157,7 +160,7 @@ TEST(SessionTable, RemovesThisSessionAndNoOther) {
   EXPECT_EQ(table.size(), 0u);
   ASSERT_TRUE(table.Insert(successor).ok());
   table.Remove(*session);
-  EXPECT_EQ(*table.Find(SessionId{0, 1}), successor);
+  EXPECT_EQ(*table.Find({"", SessionId{0, 1}}), successor);
 }
 
 TEST(SessionTable, LimitIsResourceExhausted) {
@@ -176,13 +179,86 @@ TEST(SessionTable, PagesFollowEachOther) {
   std::vector<uint64_t> seen;
   std::optional<SessionId> after;
   while (true) {
-    const auto page = table.List(after, 2, "even");
+    const auto page = table.List("", after, 2, "even");
     if (page.empty()) break;
     for (const auto& session : page) seen.push_back(session->id().low);
     after = page.back()->id();
   }
   EXPECT_EQ(seen, (std::vector<uint64_t>{0, 2, 4, 6, 8}));
-  EXPECT_EQ(table.List(std::nullopt, 100, "").size(), 10u);
+  EXPECT_EQ(table.List("", std::nullopt, 100, "").size(), 10u);
+}
+
+class TenantsOfTable : public testing::Test {
+ protected:
+  std::shared_ptr<Session> Insert(const std::string& tenant, uint64_t low,
+                                  const char* model = "m") {
+    std::shared_ptr<Session> session =
+        TurnLease::OfNewSession(SessionId{0, low}, model, 100, absl::Hours(1),
+                                /*host_memory=*/nullptr, *tenants_.Find(tenant))
+            .session();
+    EXPECT_TRUE(table_.Insert(session).ok());
+    return session;
+  }
+  std::vector<uint64_t> Listed(const std::string& tenant, std::optional<SessionId> after,
+                               size_t limit, const char* model = "") {
+    std::vector<uint64_t> ids;
+    for (const auto& session : table_.List(tenant, after, limit, model)) {
+      ids.push_back(session->id().low);
+    }
+    return ids;
+  }
+
+  const Tenants tenants_{
+      {{.name = "a", .quotas = {}}, {.name = "b", .quotas = {}}, {.name = "c", .quotas = {}}},
+      std::make_shared<HostMemory>(0)};
+  SessionTable table_{0};
+};
+
+TEST_F(TenantsOfTable, OneIdNamesASessionOfEach) {
+  const auto of_a = Insert("a", 1);
+  const auto of_b = Insert("b", 1);
+  EXPECT_NE(of_a, of_b);
+  EXPECT_EQ(*table_.Find({"a", SessionId{0, 1}}), of_a);
+  EXPECT_EQ(*table_.Find({"b", SessionId{0, 1}}), of_b);
+  table_.Remove(*of_a);
+  const absl::Status foreign = table_.Find({"a", SessionId{0, 1}}).status();
+  EXPECT_EQ(foreign, NoSession(SessionId{0, 1})) << "as for an id that nobody uses";
+  EXPECT_EQ(table_.Find({"c", SessionId{0, 1}}).status(), foreign);
+  EXPECT_EQ(*table_.Find({"b", SessionId{0, 1}}), of_b);
+}
+
+TEST_F(TenantsOfTable, PagesHaveTheSessionsOfOne) {
+  for (const uint64_t low : {1, 3, 5}) Insert("a", low);
+  for (const uint64_t low : {2, 3, 4, 6}) Insert("b", low, low == 4 ? "n" : "m");
+  using Ids = std::vector<uint64_t>;
+  EXPECT_EQ(Listed("a", std::nullopt, 10), (Ids{1, 3, 5}));
+  EXPECT_EQ(Listed("b", std::nullopt, 2), (Ids{2, 3}));
+  EXPECT_EQ(Listed("b", SessionId{0, 3}, 10), (Ids{4, 6}));
+  EXPECT_EQ(Listed("b", SessionId{0, 3}, 10, "m"), (Ids{6}));
+  EXPECT_EQ(Listed("a", SessionId{0, 5}, 10), Ids{}) << "the page does not go on with tenant b";
+  EXPECT_EQ(Listed("c", std::nullopt, 10), Ids{});
+}
+
+TEST(SessionPlaces, AreGivenBackOnce) {
+  const Tenants tenants({{.name = "a", .quotas = {.sessions = 2}}},
+                        std::make_shared<HostMemory>(0));
+  const std::shared_ptr<Tenant> tenant = *tenants.Find("a");
+  const auto make = [&] {
+    return TurnLease::OfNewSession(SessionId::Random(), "m", 100, absl::Hours(1), nullptr, tenant);
+  };
+  {
+    const TurnLease first = make(), second = make(), third = make();
+    EXPECT_TRUE(first.session()->TakePlace().ok());
+    EXPECT_TRUE(second.session()->TakePlace().ok());
+    EXPECT_FALSE(third.session()->TakePlace().ok());
+    EXPECT_EQ(tenant->use().sessions, 2u);
+    first.session()->GivePlaceBack();
+    first.session()->GivePlaceBack();
+    EXPECT_EQ(tenant->use().sessions, 1u);
+    EXPECT_TRUE(third.session()->TakePlace().ok());
+    third.session()->LeavePlaceToStore();
+  }
+  EXPECT_EQ(tenant->use().sessions, 1u) << "the store has one";
 }
 
 }  // namespace

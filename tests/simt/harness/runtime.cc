@@ -287,6 +287,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   *event = {stream, stream->num_enqueued};
   return cudaSuccess;
 }
+// The stream's later work first does the other stream's work before the event.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
+  if (event->stream == nullptr) return cudaSuccess;
+  const auto wait = [other = event->stream, place = event->place] { RunUntil(*other, place); };
+  Enqueue(stream, {wait, {}});
+  return cudaSuccess;
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
   if (event->stream != nullptr) RunUntil(*event->stream, event->place);

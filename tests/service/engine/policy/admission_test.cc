@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace longstream {
 namespace {
@@ -12,10 +13,7 @@ constexpr RunningTurns kFew{.max_computing = 8};
 
 // Admits a turn that asks for `wanted` bytes and computes.
 void Admit(AdmissionRound& round, uint64_t wanted) {
-  round.Admit({.computes = true,
-               .free = round.budget().free - wanted,
-               .coming = wanted / 2,
-               .most_coming = wanted});
+  round.Admit({.computes = true, .free = round.budget().free - wanted, .held = wanted});
 }
 
 TEST(AdmissionRound, GoesOnWhileFewTurnsCompute) {
@@ -37,6 +35,29 @@ TEST(AdmissionRound, GoesOnWhileFewTurnsCompute) {
     SCOPED_TRACE(c.name);
     EXPECT_EQ(AdmissionRound(c.running, {}).GoesOn(), c.goes_on);
   }
+}
+
+TEST(AdmissionRound, ATenantHasItsPartOfTheTurnsThatCompute) {
+  AdmissionRound round(
+      {.computing = 4, .max_computing = 4, .all = 4, .computing_of = {4, 0}, .part_of = {2, 2}},
+      {.total = 9, .free = 9});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(round.GoesOn());
+    EXPECT_FALSE(round.HasPlaceFor(0));
+    EXPECT_TRUE(round.HasPlaceFor(1));
+    round.Admit({.tenant = 1, .computes = true, .free = 9});
+  }
+  EXPECT_FALSE(round.HasPlaceFor(1));
+  EXPECT_FALSE(round.GoesOn());
+}
+
+TEST(AdmissionRound, ATurnThatWaitsForItsTenantBlocksNobody) {
+  AdmissionRound round(kFew, {.total = 100, .free = 50, .coming = 50, .most_coming = 50});
+  round.WaitForTenant(AdmissionRound::kMaxOvertaken);
+  EXPECT_TRUE(round.GoesOn());
+  Admit(round, 10);
+  EXPECT_TRUE(round.waiting()[0].is_for_tenant);
+  EXPECT_EQ(round.waiting()[0].times_overtaken, AdmissionRound::kMaxOvertaken);
 }
 
 TEST(AdmissionRound, AnAdmittedTurnThatComputesCounts) {
@@ -65,11 +86,11 @@ TEST(AdmissionRound, AnAdmittedTurnTakesMemory) {
   AdmissionRound round(kFew, {.total = 100, .free = 50});
   Admit(round, 30);
   EXPECT_EQ(round.budget().free, 20u);
-  EXPECT_EQ(round.budget().coming, 15u);
+  EXPECT_EQ(round.budget().coming, 30u);
   EXPECT_EQ(round.budget().most_coming, 30u);
   // A turn that waits for input frees no memory before its client sends some.
-  round.Admit({.computes = false, .free = 10, .coming = 10, .most_coming = 10});
-  EXPECT_EQ(round.budget().coming, 15u);
+  round.Admit({.computes = false, .free = 10, .held = 10});
+  EXPECT_EQ(round.budget().coming, 30u);
   EXPECT_EQ(round.budget().most_coming, 40u);
 }
 
@@ -83,8 +104,8 @@ TEST(AdmissionRound, ATurnWaitsWhereRunningTurnsCanMakeRoom) {
   };
   const Case cases[] = {
       {"turns that compute make room", 30, 1, true, true},
-      {"only the rollback of all turns does", 60, 1, true, false},
-      {"sessions hold the rest", 71, 1, false, false},
+      {"only the end of all turns does", 60, 1, true, false},
+      {"the turn's own session holds the rest", 71, 1, false, false},
       {"nothing runs", 30, 0, false, false},
   };
   for (const Case& c : cases) {
@@ -98,6 +119,26 @@ TEST(AdmissionRound, ATurnWaitsWhereRunningTurnsCanMakeRoom) {
       EXPECT_EQ(round.waiting()[0].is_coming, c.is_coming);
     }
   }
+}
+
+// The caches of the turn's own session count among those of idle sessions, but to evict them makes
+// no room for the turn.
+TEST(AdmissionRound, IdleSessionsMakeRoom) {
+  AdmissionRound round(kFew, {.total = 100, .free = 10});
+  EXPECT_FALSE(round.knows_idle());
+  round.SetIdle(30, 5);
+  EXPECT_TRUE(round.knows_idle());
+  EXPECT_TRUE(round.MayFit({.pages = 40}));
+  EXPECT_FALSE(round.MayFit({.pages = 41}));
+  EXPECT_FALSE(round.MayFit({.pages = 40}, /*own=*/1));
+  EXPECT_TRUE(round.MayFit({.pages = 10}, /*own=*/100)) << "so much is free";
+  // No turn runs, but time makes the safe bytes evictable.
+  EXPECT_TRUE(round.Wait({.pages = 45}, 0));
+  EXPECT_TRUE(round.waiting()[0].is_coming);
+  EXPECT_FALSE(round.Wait({.pages = 46}, 0));
+  EXPECT_FALSE(round.Wait({.pages = 45}, 0, /*own=*/1));
+  round.Admit({.computes = true, .free = 0, .held = 40});
+  EXPECT_FALSE(round.knows_idle());
 }
 
 TEST(AdmissionRound, ATurnHoldsTheLineOnceItWasOvertakenOftenEnough) {
@@ -115,6 +156,28 @@ TEST(AdmissionRound, ATurnHoldsTheLineOnceItWasOvertakenOftenEnough) {
     EXPECT_EQ(round.waiting()[0].times_overtaken, AdmissionRound::kMaxOvertaken);
     EXPECT_EQ(round.GoesOn(), !is_coming);
   }
+}
+
+// Counting looks at all open sessions, so a long queue must not do it for each turn.
+TEST(AdmissionRound, CountsTheCachesOfTenantsOnceUntilTheyChange) {
+  AdmissionRound round(kFew, {.total = 100, .free = 100});
+  int counts = 0;
+  const auto count = [&counts] {
+    ++counts;
+    return std::vector<AdmissionRound::TenantCaches>{{10, 20}, {30, 40}};
+  };
+  for (int i = 0; i < 256; ++i) {
+    EXPECT_EQ(round.CachesOf(0, count).idle, 10u);
+    EXPECT_EQ(round.CachesOf(1, count).all, 40u);
+    round.WaitForTenant(0);
+  }
+  EXPECT_EQ(counts, 1);
+  Admit(round, 10);
+  round.CachesOf(0, count);
+  EXPECT_EQ(counts, 2);
+  round.ForgetCaches();
+  round.CachesOf(1, count);
+  EXPECT_EQ(counts, 3);
 }
 
 }  // namespace

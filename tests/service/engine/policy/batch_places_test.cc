@@ -7,6 +7,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace longstream {
@@ -153,7 +154,8 @@ TEST(SharePlaces, AStallIsNotCharged) {
 // one decision and one step.
 class Rotation {
  public:
-  Rotation(size_t places, uint64_t steps_a_slice) : places_(places), slice_(steps_a_slice) {}
+  Rotation(size_t places, uint64_t steps_a_slice, std::vector<double> weights = {})
+      : places_(places), slice_(steps_a_slice), weights_(std::move(weights)) {}
 
   struct Turn {
     PlaceCandidate place;
@@ -165,11 +167,18 @@ class Rotation {
     bool ended = false;
   };
 
-  size_t Add(int32_t priority, uint64_t steps = uint64_t{1} << 40) {
+  size_t Add(int32_t priority, uint64_t steps = uint64_t{1} << 40, uint32_t tenant = 0) {
     turns_.push_back({.place = IsNew(priority, ++changes_), .steps_left = steps});
+    turns_.back().place.tenant = tenant;
     return turns_.size() - 1;
   }
   const Turn& turn(size_t index) const { return turns_[index]; }
+  // The steps of all turns of a tenant.
+  uint64_t StepsOf(uint32_t tenant) const {
+    uint64_t steps = 0;
+    for (const Turn& turn : turns_) steps += turn.place.tenant == tenant ? turn.steps : 0;
+    return steps;
+  }
 
   void Step() {
     std::vector<size_t> able;
@@ -182,7 +191,7 @@ class Rotation {
       candidates.push_back(turn.place);
     }
     const PlaceChanges changes =
-        SharePlaces(candidates, places_, 1.0 / static_cast<double>(slice_), shares_);
+        SharePlaces(candidates, places_, 1.0 / static_cast<double>(slice_), shares_, weights_);
     shares_ = changes.shares;
     for (const uint32_t i : changes.yields) Change(turns_[able[i]], false);
     for (const uint32_t i : changes.renews) Change(turns_[able[i]], true);
@@ -211,6 +220,7 @@ class Rotation {
 
   const size_t places_;
   const uint64_t slice_;
+  const std::vector<double> weights_;
   uint64_t changes_ = 0;
   PlaceShares shares_;
   std::vector<Turn> turns_;
@@ -318,6 +328,88 @@ TEST(SharePlacesInTime, AGroupSavesUpNothing) {
     for (int i = 0; i < 100; ++i) rotation.Step();
     for (const size_t turn : normal) after += rotation.turn(turn).steps;
     EXPECT_GT(after - before, 100u * 8 / 2);
+  }
+}
+
+constexpr uint64_t kForEver = uint64_t{1} << 40;
+
+// One tenant floods with 500 long turns, and with short new ones in each step.
+TEST(SharePlacesInTime, ATurnKeepsItsPlaceDuringTheFloodOfAnotherTenant) {
+  for (const size_t places : {2, 4, 64}) {
+    SCOPED_TRACE(places);
+    constexpr uint64_t kSlice = 5;
+    Rotation rotation(places, kSlice, {1, 1});
+    for (int i = 0; i < 500; ++i) rotation.Add(kNormal, kForEver, 0);
+    for (int i = 0; i < 200; ++i) rotation.Step();
+    const size_t turn = rotation.Add(kNormal, kForEver, 1);
+    for (int i = 0; i < 1000; ++i) {
+      rotation.Add(kNormal, 1, 0);
+      rotation.Step();
+    }
+    EXPECT_LE(rotation.turn(turn).longest_wait, 2 * kSlice) << "until it has its first place";
+    EXPECT_GE(rotation.turn(turn).steps, 1000 - 2 * kSlice);
+  }
+}
+
+TEST(SharePlacesInTime, TenantsShareByWeight) {
+  struct Share {
+    const char* name;
+    size_t places;
+    std::vector<double> weights;
+    size_t turns_of_0, turns_of_1;
+    double share_of_1;
+  };
+  const Share cases[] = {
+      {"equal, however many turns", 8, {1, 1}, 400, 20, 0.5},
+      {"by weight", 8, {3, 1}, 20, 400, 0.25},
+      {"one place", 1, {1, 1}, 30, 1, 0.5},
+      {"one place, by weight", 1, {3, 1}, 1, 30, 0.25},
+      {"a tenant that wants less gets it", 8, {1, 1}, 400, 2, 0.25},
+      {"its own turns share one tenant's part", 3, {2, 1}, 1, 50, 2.0 / 3},
+  };
+  for (const Share& c : cases) {
+    SCOPED_TRACE(c.name);
+    Rotation rotation(c.places, 5, c.weights);
+    for (size_t i = 0; i < c.turns_of_0; ++i) rotation.Add(kNormal, kForEver, 0);
+    for (size_t i = 0; i < c.turns_of_1; ++i) rotation.Add(kNormal, kForEver, 1);
+    for (int i = 0; i < 500; ++i) rotation.Step();
+    const uint64_t before = rotation.StepsOf(1);
+    constexpr uint64_t kSteps = 5000;
+    for (uint64_t i = 0; i < kSteps; ++i) rotation.Step();
+    const auto steps = static_cast<double>(rotation.StepsOf(1) - before);
+    EXPECT_NEAR(steps / static_cast<double>(kSteps * c.places), c.share_of_1, 0.05);
+  }
+}
+
+TEST(SharePlacesInTime, ATenantSavesUpNothing) {
+  Rotation rotation(8, 4, {1, 1});
+  rotation.Add(kNormal, kForEver, 1);
+  for (int i = 0; i < 30; ++i) rotation.Add(kNormal, kForEver, 0);
+  for (int i = 0; i < 5000; ++i) rotation.Step();
+  for (int i = 0; i < 30; ++i) rotation.Add(kNormal, kForEver, 1);
+  const uint64_t before = rotation.StepsOf(0);
+  for (int i = 0; i < 100; ++i) rotation.Step();
+  EXPECT_GT(rotation.StepsOf(0) - before, 100u * 8 / 3);
+}
+
+// Turns of random lengths, priorities and tenants arrive at random. All of them end.
+TEST(SharePlacesInTime, AllTurnsOfAllTenantsEnd) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 50; ++round) {
+    Rotation rotation(1 + random() % 9, 1 + random() % 7, {1, 5, 0.5});
+    std::vector<size_t> turns;
+    uint64_t work = 0;
+    for (int step = 0; step < 200; ++step) {
+      if (random() % 3 == 0) {
+        const uint64_t steps = 1 + random() % 40;
+        work += steps;
+        turns.push_back(rotation.Add(static_cast<int32_t>(random() % 3), steps,
+                                     static_cast<uint32_t>(random() % 3)));
+      }
+      rotation.Step();
+    }
+    for (uint64_t step = 0; step < work; ++step) rotation.Step();
+    for (const size_t turn : turns) EXPECT_TRUE(rotation.turn(turn).ended) << turn;
   }
 }
 

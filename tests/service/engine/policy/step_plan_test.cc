@@ -29,6 +29,31 @@ TEST(PlanStep, DecodeRowsComeFirst) {
   EXPECT_EQ(plan[2].num_tokens, 192u) << "198 rows are left; the last grid line is at 192";
 }
 
+TEST(PlanStep, TheTenantThatHasGotLeastGoesFirst) {
+  const auto of = [](StepCandidate candidate, double work, int32_t priority = 1,
+                     uint32_t passed_over = 0) {
+    candidate.tenant_work = work;
+    candidate.priority = priority;
+    candidate.passed_over = passed_over;
+    return candidate;
+  };
+  const auto first_prompt = [](std::vector<StepCandidate> candidates) {
+    const auto plan = PlanStep(candidates, kLimits);
+    return plan.front().candidate;
+  };
+  const StepCandidate prompt = Prefill(0, 1000);
+  EXPECT_EQ(first_prompt({of(prompt, 5), of(prompt, 4)}), 1u);
+  EXPECT_EQ(first_prompt({of(prompt, 5, 2), of(prompt, 4, 1)}), 0u) << "priority goes before";
+  EXPECT_EQ(first_prompt({of(prompt, 5, 1, 1000), of(prompt, 4)}), 1u)
+      << "a prompt that waits long does not pass those of a tenant that has got less";
+  EXPECT_EQ(first_prompt({of(prompt, 5, 1, 1000), of(prompt, 4, 2)}), 1u);
+  EXPECT_EQ(first_prompt({of(prompt, 4, 1, 1000), of(prompt, 5, 2)}), 0u)
+      << "it goes first if its own tenant has got least";
+  EXPECT_EQ(first_prompt({of(prompt, 5), of(prompt, 5, 1, 1000), of(prompt, 7)}), 1u);
+  EXPECT_EQ(first_prompt({of(Prefill(0, 1000, 3), 5), of(Prefill(0, 1000, 2), 5)}), 1u)
+      << "then the longest wait";
+}
+
 TEST(PlanStep, PromptsAreBoundedBesideDecodeRowsAlone) {
   StepLimits limits = kLimits;
   limits.max_prompt_tokens = 64;

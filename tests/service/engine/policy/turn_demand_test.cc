@@ -75,14 +75,9 @@ TEST(TurnDemand, Wanted) {
   }
 }
 
-TEST(TurnDemand, GivenBack) {
-  const TurnDemand kept{.keeps_caches = true};
-  EXPECT_EQ(kept.GivenBack(Info(), 40, 40), 30u) << "only the rollback copy is given back";
-  EXPECT_EQ(kept.GivenBack(Info(), 40, 16), 2u * 1600 + 30);
-  EXPECT_EQ(kept.GivenBack(Info(), 40, 0), 3u * 1600 + 30);
-  const TurnDemand scored{.keeps_caches = false};
-  EXPECT_EQ(scored.GivenBack(Info(), 40, 40), 3u * 1600 + 30 + 57)
-      << "a scored sequence gives everything back";
+TEST(TurnDemand, Held) {
+  EXPECT_EQ(TurnDemand::Held(Info(), 40), 3u * 1600 + 30 + 57);
+  EXPECT_EQ(TurnDemand::Held(Info(), 0), 30u + 57);
 }
 
 }  // namespace

@@ -18,10 +18,11 @@ struct RawAnswer {
 
 // Sends the requests one after the other, closes the client's side and returns the answer. `method`
 // is a path such as "/longstream.v1.Longstream/GetModel". The requests must outlive the call; the
-// client does not copy them.
+// client does not copy them. `authorization`: the values of the header of this name.
 inline RawAnswer CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                          const std::vector<std::string>& requests,
-                         grpc_compression_algorithm compression = GRPC_COMPRESS_NONE) {
+                         grpc_compression_algorithm compression = GRPC_COMPRESS_NONE,
+                         const std::vector<std::string>& authorization = {}) {
   grpc::CompletionQueue queue;
   const auto wait = [&queue] {
     void* tag = nullptr;
@@ -31,6 +32,7 @@ inline RawAnswer CallRaw(const std::shared_ptr<grpc::Channel>& channel, const st
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   context.set_compression_algorithm(compression);
+  for (const std::string& value : authorization) context.AddMetadata("authorization", value);
   const auto call = stub.PrepareCall(&context, method, &queue);
   call->StartCall(nullptr);
   wait();

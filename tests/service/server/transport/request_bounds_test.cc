@@ -19,7 +19,7 @@
 #include "tests/service/server/server_fixture.h"
 #include "tests/service/server/transport/allocation_counter.h"
 #include "tests/service/server/transport/raw_call.h"
-#include "tests/service/server/transport/wire_encoding.h"
+#include "tests/service/wire/wire_encoding.h"
 
 namespace longstream {
 namespace {

@@ -51,7 +51,7 @@ class SessionBytesTest : public ServerTest {
   SessionId OpenOne() {
     absl::Notification done;
     SessionId id;
-    sessions().OpenSession("m", std::nullopt, std::nullopt,
+    sessions().OpenSession("", "m", std::nullopt, std::nullopt,
                            [&](const absl::StatusOr<SessionView>& view) {
                              id = view.value().id;
                              done.Notify();

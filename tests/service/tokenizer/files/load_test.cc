@@ -75,6 +75,28 @@ class LoadTest : public testing::Test {
   const TemporaryDirectory directory_;
 };
 
+// The ids are those of the library `tokenizers`: a text of which the normalizer has removed the
+// beginning does not count as the beginning of the sequence.
+TEST_F(LoadTest, MetaspaceBeforeTheFirstTextAndANormalizerThatStrips) {
+  Write("tokenizer.json",
+        R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":[],)"
+        R"("normalizer":{"type":"Sequence","normalizers":[)"
+        R"({"type":"Replace","pattern":{"String":"x"},"content":""},)"
+        R"({"type":"Strip","strip_left":true,"strip_right":true}]},)"
+        R"("pre_tokenizer":{"type":"Metaspace","replacement":"\u2581","prepend_scheme":"first",)"
+        R"("split":true},"post_processor":null,"decoder":{"type":"Metaspace",)"
+        R"("replacement":"\u2581","prepend_scheme":"first","split":true},)"
+        R"("model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["\u2581",-1.0],)"
+        R"(["a",-1.0],["\u2581a",-1.5]],"byte_fallback":false}})");
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const std::pair<const char*, Ids> cases[] = {
+      {"a", {3}},    {" a", {2}},      {"a a", {3, 3}}, {"xa", {2}},
+      {"x  a", {2}}, {"  aa", {2, 2}}, {" ", {}},       {"ax a", {3, 3}},
+  };
+  for (const auto& [text, ids] : cases) EXPECT_EQ((*tokenizer)->Encode(text, {}).value(), ids);
+}
+
 void Unedited(json&) {}
 
 // An edit that changes or removes one value of a tokenizer.json.

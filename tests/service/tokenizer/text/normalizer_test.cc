@@ -109,6 +109,50 @@ TEST(Normalizer, LeavesSymbolsAsTheyAre) {
             "a<x>b");
 }
 
+// The same as SentencePiece with remove_extra_whitespaces, and without it.
+TEST(Normalizer, SpacesInSymbols) {
+  const std::vector<NormalizerStep> keeps = {Step(Kind::kSentencePiece)};
+  const std::vector<NormalizerStep> collapses = {Step(Kind::kSentencePiece),
+                                                 Step(Kind::kCollapseSpaces)};
+  const auto normalized = [](const std::vector<NormalizerStep>& steps, std::string_view text,
+                             TextPlace place = TextPlace::kSequenceBegin) {
+    return Normalized(steps, text, place, {"  ", " x  y "});
+  };
+  EXPECT_EQ(normalized(collapses, "a  b"), "a\u2581 b");
+  EXPECT_EQ(normalized(collapses, "a   b"), "a\u2581 b") << "a space follows the symbol";
+  EXPECT_EQ(normalized(collapses, "a     b"), "a\u2581 b") << "the second symbol follows a space";
+  EXPECT_EQ(normalized(collapses, "  b"), "b");
+  EXPECT_EQ(normalized(collapses, "  b", TextPlace::kContinues), "\u2581 b");
+  EXPECT_EQ(normalized(collapses, "b  "), "b");
+  EXPECT_EQ(normalized(collapses, "a x  y  b"), "a\u2581x\u2581\u2581y b");
+  EXPECT_EQ(normalized(keeps, "a     b"), "a\u2581 \u2581  b");
+}
+
+TEST(Normalizer, SaysWhetherTheBeginningIsCut) {
+  const auto cuts = [](const std::vector<NormalizerStep>& steps, std::string_view text) {
+    TokenizerSpec spec;
+    spec.normalizer = steps;
+    const auto normalizer = Normalizer::Create(spec);
+    EXPECT_TRUE(normalizer.ok()) << normalizer.status();
+    std::string buffer;
+    bool cut_begin = false;
+    EXPECT_TRUE(normalizer->Run(text, TextPlace::kSequenceBegin, &buffer, &cut_begin).ok());
+    return cut_begin;
+  };
+  EXPECT_TRUE(cuts({Strip(true, true)}, " a"));
+  EXPECT_FALSE(cuts({Strip(true, true)}, "a "));
+  EXPECT_FALSE(cuts({Strip(false, true)}, " a"));
+  EXPECT_TRUE(cuts({Replace("x", true, "")}, "xa"));
+  EXPECT_FALSE(cuts({Replace("x", true, "")}, "ax"));
+  EXPECT_FALSE(cuts({Replace("x", true, "y")}, "xa"));
+  EXPECT_TRUE(cuts({Replace(" +", false, "")}, "  a b"));
+  EXPECT_FALSE(cuts({Replace("b+", false, "")}, "abb"));
+  EXPECT_TRUE(cuts({Strip(true, true), Prepend("_")}, " a"));
+  EXPECT_TRUE(cuts({Replace("x", true, " "), Strip(true, true)}, "xa"));
+  EXPECT_FALSE(cuts({Step(Kind::kNfkc), Strip(true, true)}, "\u309ba"))
+      << "U+309B becomes a space and a mark";
+}
+
 TEST(Normalizer, ReportsADamagedMap) {
   TokenizerSpec spec;
   spec.normalizer = {Step(Kind::kCharsmap)};

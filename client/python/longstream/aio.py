@@ -1,0 +1,365 @@
+"""The client for programs with asyncio: AsyncClient, AsyncSession and AsyncTurnStream."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+import grpc
+
+from longstream import calls, inputs, options
+from longstream.async_transport import AsyncTransport
+from longstream.channel import ChannelSettings, Token
+from longstream.enums import Durability, Recompute
+from longstream.errors import LongstreamError
+from longstream.files import whole_file
+from longstream.retries import RetryPolicy
+from longstream.streams import TurnView
+from longstream.transport import Limits
+from longstream.turn import OnPrefill, Turn
+from longstream.v1 import longstream_pb2 as pb
+from longstream.values import (
+    Appended,
+    Delta,
+    Generation,
+    ModelInfo,
+    Score,
+    SessionInfo,
+    TurnInfo,
+)
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """A connection to a server, for one event loop. Otherwise as Client."""
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        credentials: grpc.ChannelCredentials | None = None,
+        token: Token | None = None,
+        channel_options: Sequence[tuple[str, Any]] = (),
+        timeout: float | None = None,
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008 (immutable)
+    ) -> None:
+        """Make a client in a running event loop. The arguments are those of Client."""
+        settings = ChannelSettings(target, credentials, token, channel_options)
+        self._transport = AsyncTransport(settings, Limits(timeout, retry))
+
+    def session(
+        self,
+        model: str = "",
+        *,
+        session_id: str | None = None,
+        idle_timeout: float | None = None,
+        durability: Durability = Durability.UNSPECIFIED,
+        recompute: Recompute = Recompute.UNSPECIFIED,
+        keep: bool = False,
+    ) -> Opening:
+        """Open a session: see Client.session."""
+        session_id = session_id or options.random_id()
+        made = _made(
+            self._transport,
+            calls.open_session(model, session_id, idle_timeout, durability, recompute),
+            session_id,
+            keep,
+        )
+        return Opening(made)
+
+    def attach(self, session_id: str, *, keep: bool = True) -> Opening:
+        """Return a session that is open at the server: see Client.attach."""
+
+        async def attached() -> AsyncSession:
+            info = await self._transport.run(calls.get_session(session_id))
+            return AsyncSession(self._transport, info, keep)
+
+        return Opening(attached())
+
+    def import_session(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        session_id: str = "",
+        model: str = "",
+        idle_timeout: float | None = None,
+        keep: bool = True,
+    ) -> Opening:
+        """Make a session of a file: see Client.import_session."""
+
+        async def imported() -> AsyncSession:
+            with pathlib.Path(path).open("rb") as file:
+                call = calls.import_session(file, session_id, model, idle_timeout)
+                return AsyncSession(self._transport, await self._transport.run(call), keep)
+
+        return Opening(imported())
+
+    def sessions(self, model: str = "") -> AsyncIterator[SessionInfo]:
+        """List the sessions of a model; empty: of all models."""
+        return _pages(self._transport, lambda page: calls.sessions_page(model, page))
+
+    async def models(self) -> list[ModelInfo]:
+        """List all models, including those that are loading or have failed."""
+        return await self._transport.run(calls.list_models())
+
+    async def model(self, name: str = "") -> ModelInfo:
+        """Describe a model; empty: the server's only model."""
+        return await self._transport.run(calls.get_model(name))
+
+    async def score(
+        self,
+        text: inputs.Text,
+        *,
+        model: str = "",
+        top_log_probs: int = 0,
+        parse_special: bool = False,
+    ) -> Score:
+        """Return the log-probabilities of a text under a model. Uses no session."""
+        text_input = inputs.text_input(text)
+        return await self._transport.run(
+            calls.score(model, text_input, top_log_probs, parse_special)
+        )
+
+    async def close(self) -> None:
+        """Close the connection. Sessions stay open at the server."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class AsyncSession:
+    """The memory of one conversation on one model. A session runs one turn at a time.
+
+    At the end of a `async with` block the session is closed, unless it is kept.
+    """
+
+    def __init__(self, transport: AsyncTransport, info: SessionInfo, keep: bool) -> None:
+        """Use AsyncClient.session, AsyncClient.attach or AsyncSession.fork."""
+        self._transport = transport
+        self._keep = keep
+        self.id = info.session_id
+        self.model = info.model
+
+    def stream(
+        self,
+        text: inputs.Text | None = None,
+        *,
+        on_prefill: OnPrefill | None = None,
+        **turn_options: Unpack[options.TurnOptions],
+    ) -> AsyncTurnStream:
+        """Add text or token ids to the session, and generate: see Session.stream."""
+        text_input = None if text is None else inputs.text_input(text)
+        return self._turn(text_input, turn_options, on_prefill)
+
+    def chat(
+        self,
+        messages: inputs.Conversation,
+        *,
+        on_prefill: OnPrefill | None = None,
+        **turn_options: Unpack[options.ChatTurnOptions],
+    ) -> AsyncTurnStream:
+        """Add messages to the conversation, and generate the reply: see Session.chat."""
+        of_chat, of_turn = options.split(turn_options)
+        return self._turn(inputs.messages_input(messages, of_chat), of_turn, on_prefill)
+
+    async def append(
+        self, *texts: inputs.Text, **append_options: Unpack[options.AppendOptions]
+    ) -> Appended:
+        """Add texts or token ids without generating: all of them or none."""
+        pieces = [inputs.text_input(text) for text in texts]
+        return await self._transport.run(calls.append(self.id, pieces, append_options))
+
+    async def append_chat(
+        self, messages: inputs.Conversation, **append_options: Unpack[options.ChatAppendOptions]
+    ) -> Appended:
+        """Add messages to the conversation without generating."""
+        of_chat, of_append = options.split(append_options)
+        pieces = [inputs.messages_input(messages, of_chat)]
+        return await self._transport.run(calls.append(self.id, pieces, of_append))
+
+    async def score(
+        self, text: inputs.Text, *, top_log_probs: int = 0, parse_special: bool = False
+    ) -> Score:
+        """Return the log-probabilities of a text under the session's model: see Session.score."""
+        text_input = inputs.text_input(text)
+        return await self._transport.run(
+            calls.score(self.model, text_input, top_log_probs, parse_special)
+        )
+
+    def fork(
+        self,
+        *,
+        turn_id: str | None = None,
+        position: int | None = None,
+        model: str = "",
+        session_id: str | None = None,
+        idle_timeout: float | None = None,
+        keep: bool = False,
+    ) -> Opening:
+        """Create a second session with the same history: see Session.fork."""
+        session_id = session_id or options.random_id()
+        call = calls.fork(self.id, session_id, turn_id, position, model, idle_timeout)
+        return Opening(_made(self._transport, call, session_id, keep))
+
+    async def rewind(
+        self,
+        *,
+        turn_id: str | None = None,
+        position: int | None = None,
+        expected_version: int = 0,
+    ) -> SessionInfo:
+        """Return to an earlier place: see Session.rewind."""
+        return await self._transport.run(calls.rewind(self.id, turn_id, position, expected_version))
+
+    async def export(self, path: str | os.PathLike[str], *, sealed: bool = False) -> None:
+        """Write the session to a file, which is there in whole or not at all.
+
+        With sealed, only servers with the key of this one can read the file.
+        """
+        with whole_file(path) as file:
+            await self._transport.run(calls.export_session(self.id, file, sealed))
+
+    async def info(self) -> SessionInfo:
+        """Describe the session as it stands."""
+        return await self._transport.run(calls.get_session(self.id))
+
+    def turns(self) -> AsyncIterator[TurnInfo]:
+        """List the session's turns, in the order in which they started."""
+        return _pages(self._transport, lambda page: calls.turns_page(self.id, page))
+
+    async def cancel(self, turn_id: str) -> TurnInfo:
+        """Cancel a turn, also one that another program reads. Returns when it has ended."""
+        return await self._transport.run(calls.cancel_turn(self.id, turn_id))
+
+    async def close(self) -> None:
+        """End the session and free its memory. A session that has ended stays as it is."""
+        await self._transport.run(calls.close_session(self.id))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._keep:
+            return
+        if error is None:
+            await self.close()
+        else:
+            await self._transport.clean_up(calls.close_session(self.id))
+
+    def _turn(
+        self,
+        turn_input: pb.Input | None,
+        turn_options: options.TurnOptions,
+        on_prefill: OnPrefill | None,
+    ) -> AsyncTurnStream:
+        request = options.generate_request(self.id, turn_input, turn_options)
+        timeout = turn_options.get("timeout")
+        turn = Turn(request, self._transport.limits.turn_tries(timeout), on_prefill)
+        return AsyncTurnStream(self._transport, turn)
+
+
+class AsyncTurnStream(TurnView):
+    """The answer of a turn: an iterator over its deltas, each of which comes once.
+
+    If the connection or the server is lost, the stream goes on by itself. A stream that is closed
+    or dropped before its end cancels the turn.
+    """
+
+    def __init__(self, transport: AsyncTransport, turn: Turn) -> None:
+        """Use AsyncSession.stream or AsyncSession.chat."""
+        super().__init__(turn)
+        self._deltas = transport.deltas(turn)
+
+    async def read(self) -> Generation:
+        """Read the turn to its end, and return the whole answer."""
+        async for _ in self:
+            pass
+        return self._turn.generation()
+
+    async def close(self) -> None:
+        """Cancel the turn if it has not ended, and wait until it has."""
+        await self._deltas.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delta:
+        return await anext(self._deltas)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class Opening:
+    """A session that is about to open: await it, or use it in `async with`."""
+
+    def __init__(self, session: Coroutine[Any, Any, AsyncSession]) -> None:
+        self._opening = session
+        self._session: AsyncSession | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncSession]:
+        return self._opening.__await__()
+
+    async def __aenter__(self) -> AsyncSession:
+        self._session = await self._opening
+        return self._session
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.__aexit__(kind, error, trace)
+
+
+async def _made(
+    transport: AsyncTransport, call: calls.Call[SessionInfo], session_id: str, keep: bool
+) -> AsyncSession:
+    """Return the session that `call` makes."""
+    try:
+        return AsyncSession(transport, await transport.run(call), keep)
+    except LongstreamError:
+        raise
+    except BaseException:  # interrupted: the session may be there all the same
+        await transport.clean_up(calls.close_session(session_id))
+        raise
+
+
+async def _pages(
+    transport: AsyncTransport, page_call: Callable[[str], calls.Call[calls.Page[T]]]
+) -> AsyncIterator[T]:
+    page_token = ""
+    while True:
+        elements, page_token = await transport.run(page_call(page_token))
+        for element in elements:
+            yield element
+        if not page_token:
+            return

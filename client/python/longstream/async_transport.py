@@ -1,0 +1,78 @@
+"""Makes calls for programs with asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from longstream import calls
+from longstream.channel import ChannelSettings
+from longstream.errors import LongstreamError, NotFoundError, error_of
+from longstream.transport import CLEANUP, Limits, log, stub, wants_cancel
+from longstream.turn import ENDED_EARLY, Turn
+from longstream.values import Delta
+
+R = TypeVar("R")
+
+
+class AsyncTransport:
+    """A channel and the calls on it, for one event loop."""
+
+    def __init__(self, settings: ChannelSettings, limits: Limits) -> None:
+        self._channel = settings.open(grpc.aio)
+        self._stub: Any = stub(self._channel)
+        self.limits = limits
+
+    async def close(self) -> None:
+        """Close the channel. Calls that are running end with CANCELLED."""
+        await self._channel.close()
+
+    async def run(self, call: calls.Call[R], limits: Limits | None = None) -> R:
+        """Make a call until it is answered. Raises LongstreamError."""
+        tries = (limits or self.limits).tries(call)
+        while True:
+            try:
+                answer = getattr(self._stub, call.method)(call.request(), timeout=tries.time_left())
+                if call.take is None:
+                    return call.read(await answer)
+                async for piece in answer:
+                    call.take(piece)
+                return call.read(None)
+            except grpc.RpcError as lost:
+                error = error_of(lost)
+            if call.may_be_gone and isinstance(error, NotFoundError):
+                return call.read(None)
+            await asyncio.sleep(tries.pause(error))
+
+    async def clean_up(self, call: calls.Call[R]) -> None:
+        """Make a call that ends what is not wanted any more. Log its error."""
+        try:
+            await self.run(call, CLEANUP)
+        except Exception as error:  # also: the channel is closed
+            log.info("%s: %s", call.method, error)
+
+    async def deltas(self, turn: Turn) -> AsyncGenerator[Delta, None]:
+        """Read the answer of a turn, however often the server is lost."""
+        try:
+            while not turn.ended:
+                answers = self._stub.Generate(turn.request(), timeout=turn.time_left())
+                error: LongstreamError = ENDED_EARLY
+                try:
+                    async for answer in answers:
+                        delta = turn.take(answer)
+                        if delta is not None:
+                            yield delta
+                except grpc.RpcError as lost:
+                    error = error_of(lost)
+                finally:
+                    answers.cancel()  # has no effect at the end of the call
+                if not turn.ended:
+                    await asyncio.sleep(turn.lost(error))
+        except BaseException as error:
+            if wants_cancel(error):
+                await self.clean_up(calls.cancel_turn(turn.session_id, turn.id))
+            raise

@@ -1,0 +1,233 @@
+"""The calls with one answer: their requests, and how to read the answers. Does no IO."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, Generic, TypeVar
+
+from google.protobuf import duration_pb2
+
+from longstream.enums import Durability, Recompute
+from longstream.options import AppendOptions, append_request
+from longstream.reading import read
+from longstream.v1 import longstream_pb2 as pb
+from longstream.values import (
+    Appended,
+    ModelInfo,
+    Score,
+    ScoreSummary,
+    SessionInfo,
+    TokenScore,
+    TurnInfo,
+)
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+_FILE_PIECE = 1 << 18  # bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Call(Generic[R]):
+    """A call, which is tried until it is answered.
+
+    Attributes:
+        method: its name in the wire contract.
+        request: begins a try. Returns the message, or an iterator over the messages.
+        read: returns the result. Its argument is the answer, or None after a stream of answers.
+        take: takes each answer of a stream; None: there is one answer.
+        repeatable: a call that was lost may be made again, because it then changes nothing.
+        timed: the client's timeout applies. Files take as long as they take.
+        may_be_gone: NOT_FOUND is an answer too, for which `read` gets None.
+    """
+
+    method: str
+    request: Callable[[], Any]
+    read: Callable[[Any], R]
+    take: Callable[[Any], object] | None = None
+    repeatable: bool = True
+    timed: bool = True
+    may_be_gone: bool = False
+
+
+def _one(method: str, request: Any, kind: type[T]) -> Call[T]:
+    return Call(method, lambda: request, lambda answer: read(kind, answer))
+
+
+def _duration(seconds: float | None) -> duration_pb2.Duration | None:
+    if seconds is None:
+        return None
+    nanos = round(seconds * 1e9)
+    return duration_pb2.Duration(seconds=nanos // 10**9, nanos=nanos % 10**9)
+
+
+def open_session(
+    model: str,
+    session_id: str,
+    idle_timeout: float | None,
+    durability: Durability,
+    recompute: Recompute,
+) -> Call[SessionInfo]:
+    """Open a session. With the same id it answers the session that is open."""
+    enums: dict[str, Any] = {"durability": durability, "recompute": recompute}
+    request = pb.OpenSessionRequest(
+        model=model,
+        session_id=session_id,
+        idle_timeout=_duration(idle_timeout),
+        **enums,
+    )
+    return _one("OpenSession", request, SessionInfo)
+
+
+def fork(
+    session_id: str,
+    new_session_id: str,
+    turn_id: str | None,
+    position: int | None,
+    model: str,
+    idle_timeout: float | None,
+) -> Call[SessionInfo]:
+    """Fork a session. With the same id it answers the fork that is there."""
+    request = pb.ForkSessionRequest(
+        session_id=session_id,
+        new_session_id=new_session_id,
+        idle_timeout=_duration(idle_timeout),
+        model=model,
+        **_place(turn_id, position),
+    )
+    return _one("ForkSession", request, SessionInfo)
+
+
+def rewind(
+    session_id: str, turn_id: str | None, position: int | None, expected_version: int
+) -> Call[SessionInfo]:
+    """Return to a place. A repeat changes nothing, unless it expects a version that is gone."""
+    request = pb.RewindSessionRequest(
+        session_id=session_id, expected_version=expected_version, **_place(turn_id, position)
+    )
+    call = _one("RewindSession", request, SessionInfo)
+    return dataclasses.replace(call, repeatable=expected_version == 0)
+
+
+def _place(turn_id: str | None, position: int | None) -> dict[str, Any]:
+    if turn_id is not None and position is not None:
+        raise ValueError("a place is a turn_id or a position, and not both")
+    return {"turn_id": turn_id, "position": position}
+
+
+def append(session_id: str, inputs: Sequence[pb.Input], options: AppendOptions) -> Call[Appended]:
+    """Add input. The turn's id makes a repeat answer as the first call."""
+    requests = [pb.AppendRequest(input=each) for each in inputs] or [pb.AppendRequest()]
+    requests[0].MergeFrom(append_request(session_id, options))
+    return Call("Append", lambda: iter(requests), lambda answer: read(Appended, answer))
+
+
+def get_session(session_id: str) -> Call[SessionInfo]:
+    """Describe a session."""
+    return _one("GetSession", pb.GetSessionRequest(session_id=session_id), SessionInfo)
+
+
+def close_session(session_id: str) -> Call[None]:
+    """Close a session. A repeat may find that the call that was lost has closed it."""
+    request = pb.CloseSessionRequest(session_id=session_id)
+    return Call("CloseSession", lambda: request, lambda _: None, may_be_gone=True)
+
+
+def cancel_turn(session_id: str, turn_id: str) -> Call[TurnInfo]:
+    """Cancel a turn. A turn that has ended stays as it is."""
+    request = pb.CancelTurnRequest(session_id=session_id, turn_id=turn_id)
+    return _one("CancelTurn", request, TurnInfo)
+
+
+def import_session(
+    file: BinaryIO, session_id: str, model: str, idle_timeout: float | None
+) -> Call[SessionInfo]:
+    """Make a session of a file. A repeat would find the session of the call that was lost."""
+
+    def requests() -> Iterator[pb.ImportSessionRequest]:
+        yield pb.ImportSessionRequest(
+            session_id=session_id, model=model, idle_timeout=_duration(idle_timeout)
+        )
+        while data := file.read(_FILE_PIECE):
+            yield pb.ImportSessionRequest(data=data)
+
+    return Call(
+        "ImportSession",
+        requests,
+        lambda answer: read(SessionInfo, answer),
+        repeatable=False,
+        timed=False,
+    )
+
+
+def export_session(session_id: str, file: BinaryIO, sealed: bool = False) -> Call[None]:
+    """Write a session to a file. Each try begins the file again."""
+
+    def request() -> pb.ExportSessionRequest:
+        file.seek(0)
+        file.truncate()
+        return pb.ExportSessionRequest(session_id=session_id, sealed=sealed)
+
+    return Call(
+        "ExportSession",
+        request,
+        lambda _: None,
+        take=lambda answer: file.write(answer.data),
+        timed=False,
+    )
+
+
+def score(model: str, text: pb.Input, top_log_probs: int, parse_special: bool) -> Call[Score]:
+    """Score a text."""
+    answers: list[pb.ScoreResponse] = []
+
+    def request() -> pb.ScoreRequest:
+        answers.clear()
+        return pb.ScoreRequest(
+            model=model, input=text, top_log_probs=top_log_probs, parse_special=parse_special
+        )
+
+    def result(_: object) -> Score:
+        tokens = [read(TokenScore, token) for answer in answers for token in answer.tokens]
+        return Score(tuple(tokens), read(ScoreSummary, answers[-1].summary))
+
+    return Call("Score", request, result, take=answers.append)
+
+
+def list_models() -> Call[list[ModelInfo]]:
+    """List the models."""
+    request = pb.ListModelsRequest()
+    return Call("ListModels", lambda: request, lambda answer: _all(ModelInfo, answer.models))
+
+
+def get_model(name: str) -> Call[ModelInfo]:
+    """Describe a model."""
+    return _one("GetModel", pb.GetModelRequest(name=name), ModelInfo)
+
+
+Page = tuple[list[T], str]
+
+
+def sessions_page(model: str, page_token: str) -> Call[Page[SessionInfo]]:
+    """List a page of sessions. Its second part is the token of the next page; empty: none."""
+    request = pb.ListSessionsRequest(model=model, page_size=1000, page_token=page_token)
+    return Call(
+        "ListSessions",
+        lambda: request,
+        lambda answer: (_all(SessionInfo, answer.sessions), answer.next_page_token),
+    )
+
+
+def turns_page(session_id: str, page_token: str) -> Call[Page[TurnInfo]]:
+    """List a page of turns. Its second part is the token of the next page; empty: none."""
+    request = pb.ListTurnsRequest(session_id=session_id, page_size=1000, page_token=page_token)
+    return Call(
+        "ListTurns",
+        lambda: request,
+        lambda answer: (_all(TurnInfo, answer.turns), answer.next_page_token),
+    )
+
+
+def _all(kind: type[T], messages: Iterable[Any]) -> list[T]:
+    return [read(kind, each) for each in messages]

@@ -1,0 +1,406 @@
+"""The client for programs with threads: Client, Session and TurnStream."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+import grpc
+
+from longstream import calls, inputs, options
+from longstream.channel import ChannelSettings, Token
+from longstream.enums import Durability, Recompute
+from longstream.errors import LongstreamError
+from longstream.files import whole_file
+from longstream.retries import RetryPolicy
+from longstream.streams import TurnView
+from longstream.sync_transport import Transport
+from longstream.transport import Limits
+from longstream.turn import OnPrefill, Turn
+from longstream.v1 import longstream_pb2 as pb
+from longstream.values import (
+    Appended,
+    Delta,
+    Generation,
+    ModelInfo,
+    Score,
+    SessionInfo,
+    TurnInfo,
+)
+
+T = TypeVar("T")
+
+
+class Client:
+    """A connection to a server. Thread-safe.
+
+    A call that loses its connection or its server is made again, as `retry` says. A call that fails
+    all the same raises a LongstreamError.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        credentials: grpc.ChannelCredentials | None = None,
+        token: Token | None = None,
+        channel_options: Sequence[tuple[str, Any]] = (),
+        timeout: float | None = None,
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008 (immutable)
+    ) -> None:
+        """Make a client. It connects with its first call.
+
+        Args:
+            target: the server's address, such as "127.0.0.1:50051".
+            credentials: such as grpc.ssl_channel_credentials(). None: as LONGSTREAM_TLS,
+                LONGSTREAM_CA, LONGSTREAM_CERT and LONGSTREAM_KEY say; without them no TLS.
+            token: a bearer token, or a function that returns one. Needs credentials. None: as
+                LONGSTREAM_TOKEN or LONGSTREAM_TOKEN_FILE say.
+            channel_options: gRPC's channel arguments.
+            timeout: seconds for each call; None: no limit. It does not apply to turns, which have
+                an option of their own, and to exports and imports.
+            retry: how long lost calls are made again.
+        """
+        settings = ChannelSettings(target, credentials, token, channel_options)
+        self._transport = Transport(settings, Limits(timeout, retry))
+
+    def session(
+        self,
+        model: str = "",
+        *,
+        session_id: str | None = None,
+        idle_timeout: float | None = None,
+        durability: Durability = Durability.UNSPECIFIED,
+        recompute: Recompute = Recompute.UNSPECIFIED,
+        keep: bool = False,
+    ) -> Session:
+        """Open a session.
+
+        Args:
+            model: empty: the server's only model.
+            session_id: 32 hexadecimal digits; None: drawn.
+            idle_timeout: seconds without a turn, after which the server closes the session; None:
+                the server's default.
+            durability: whether the session outlives the server.
+            recompute: how its caches are computed again after an eviction.
+            keep: the session stays open at the end of its `with` block.
+        """
+        session_id = session_id or options.random_id()
+        return _made(
+            self._transport,
+            calls.open_session(model, session_id, idle_timeout, durability, recompute),
+            session_id,
+            keep,
+        )
+
+    def attach(self, session_id: str, *, keep: bool = True) -> Session:
+        """Return a session that is open at the server, such as that of an earlier program.
+
+        Args:
+            session_id: its id.
+            keep: the session stays open at the end of its `with` block.
+        """
+        info = self._transport.run(calls.get_session(session_id))
+        return Session(self._transport, info, keep)
+
+    def import_session(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        session_id: str = "",
+        model: str = "",
+        idle_timeout: float | None = None,
+        keep: bool = True,
+    ) -> Session:
+        """Make a session of a file that Session.export has written.
+
+        A call that is lost is not made again; sessions() tells whether the session is there.
+
+        Args:
+            path: the file.
+            session_id: empty: the id that the session had.
+            model: empty: the model that the session had.
+            idle_timeout: seconds; None: that of the session.
+            keep: the session stays open at the end of its `with` block.
+        """
+        with pathlib.Path(path).open("rb") as file:
+            call = calls.import_session(file, session_id, model, idle_timeout)
+            return Session(self._transport, self._transport.run(call), keep)
+
+    def sessions(self, model: str = "") -> Iterator[SessionInfo]:
+        """List the sessions of a model; empty: of all models."""
+        return _pages(self._transport, lambda page: calls.sessions_page(model, page))
+
+    def models(self) -> list[ModelInfo]:
+        """List all models, including those that are loading or have failed."""
+        return self._transport.run(calls.list_models())
+
+    def model(self, name: str = "") -> ModelInfo:
+        """Describe a model; empty: the server's only model."""
+        return self._transport.run(calls.get_model(name))
+
+    def score(
+        self,
+        text: inputs.Text,
+        *,
+        model: str = "",
+        top_log_probs: int = 0,
+        parse_special: bool = False,
+    ) -> Score:
+        """Return the log-probabilities of a text under a model. Uses no session."""
+        text_input = inputs.text_input(text)
+        return self._transport.run(calls.score(model, text_input, top_log_probs, parse_special))
+
+    def close(self) -> None:
+        """Close the connection. Sessions stay open at the server."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Session:
+    """The memory of one conversation on one model. A session runs one turn at a time.
+
+    At the end of a `with` block the session is closed, unless it is kept.
+    """
+
+    def __init__(self, transport: Transport, info: SessionInfo, keep: bool) -> None:
+        """Use Client.session, Client.attach or Session.fork."""
+        self._transport = transport
+        self._keep = keep
+        self.id = info.session_id
+        self.model = info.model
+
+    def stream(
+        self,
+        text: inputs.Text | None = None,
+        *,
+        on_prefill: OnPrefill | None = None,
+        **turn_options: Unpack[options.TurnOptions],
+    ) -> TurnStream:
+        """Add text or token ids to the session, and generate.
+
+        The turn starts when its stream is read.
+
+        Args:
+            text: None: generate after the session's last token.
+            on_prefill: is called with the progress while the model reads the prompt.
+            turn_options: see TurnOptions.
+        """
+        text_input = None if text is None else inputs.text_input(text)
+        return self._turn(text_input, turn_options, on_prefill)
+
+    def chat(
+        self,
+        messages: inputs.Conversation,
+        *,
+        on_prefill: OnPrefill | None = None,
+        **turn_options: Unpack[options.ChatTurnOptions],
+    ) -> TurnStream:
+        """Add messages to the conversation, and generate the reply.
+
+        The session remembers earlier messages and replies, so a turn sends only new messages. The
+        turn starts when its stream is read.
+
+        Args:
+            messages: one or several. A string is a message of the user.
+            on_prefill: is called with the progress while the model reads the prompt.
+            turn_options: see TurnOptions and ChatOptions.
+        """
+        of_chat, of_turn = options.split(turn_options)
+        return self._turn(inputs.messages_input(messages, of_chat), of_turn, on_prefill)
+
+    def append(
+        self, *texts: inputs.Text, **append_options: Unpack[options.AppendOptions]
+    ) -> Appended:
+        """Add texts or token ids without generating: all of them or none."""
+        pieces = [inputs.text_input(text) for text in texts]
+        return self._transport.run(calls.append(self.id, pieces, append_options))
+
+    def append_chat(
+        self, messages: inputs.Conversation, **append_options: Unpack[options.ChatAppendOptions]
+    ) -> Appended:
+        """Add messages to the conversation without generating."""
+        of_chat, of_append = options.split(append_options)
+        pieces = [inputs.messages_input(messages, of_chat)]
+        return self._transport.run(calls.append(self.id, pieces, of_append))
+
+    def score(
+        self, text: inputs.Text, *, top_log_probs: int = 0, parse_special: bool = False
+    ) -> Score:
+        """Return the log-probabilities of a text under the session's model.
+
+        The text stands alone: the session's history is not before it, and it is not added.
+        """
+        text_input = inputs.text_input(text)
+        return self._transport.run(
+            calls.score(self.model, text_input, top_log_probs, parse_special)
+        )
+
+    def fork(
+        self,
+        *,
+        turn_id: str | None = None,
+        position: int | None = None,
+        model: str = "",
+        session_id: str | None = None,
+        idle_timeout: float | None = None,
+        keep: bool = False,
+    ) -> Session:
+        """Create a second session with the same history.
+
+        Args:
+            turn_id: the fork begins at the end of this turn.
+            position: the fork begins at this position. Neither: at the session's end.
+            model: of the fork, with the same tokenizer. Empty: that of this session.
+            session_id: of the fork; None: drawn.
+            idle_timeout: seconds; None: the server's default.
+            keep: the fork stays open at the end of its `with` block.
+        """
+        session_id = session_id or options.random_id()
+        call = calls.fork(self.id, session_id, turn_id, position, model, idle_timeout)
+        return _made(self._transport, call, session_id, keep)
+
+    def rewind(
+        self,
+        *,
+        turn_id: str | None = None,
+        position: int | None = None,
+        expected_version: int = 0,
+    ) -> SessionInfo:
+        """Return to an earlier place.
+
+        Args:
+            turn_id: the end of this turn.
+            position: this position. 0: the empty session.
+            expected_version: the version that the session must have; 0: it is not checked. With a
+                version a call that is lost is not made again.
+        """
+        return self._transport.run(calls.rewind(self.id, turn_id, position, expected_version))
+
+    def export(self, path: str | os.PathLike[str], *, sealed: bool = False) -> None:
+        """Write the session to a file, which is there in whole or not at all.
+
+        With sealed, only servers with the key of this one can read the file.
+        """
+        with whole_file(path) as file:
+            self._transport.run(calls.export_session(self.id, file, sealed))
+
+    def info(self) -> SessionInfo:
+        """Describe the session as it stands."""
+        return self._transport.run(calls.get_session(self.id))
+
+    def turns(self) -> Iterator[TurnInfo]:
+        """List the session's turns, in the order in which they started."""
+        return _pages(self._transport, lambda page: calls.turns_page(self.id, page))
+
+    def cancel(self, turn_id: str) -> TurnInfo:
+        """Cancel a turn, also one that another program reads. Returns when it has ended."""
+        return self._transport.run(calls.cancel_turn(self.id, turn_id))
+
+    def close(self) -> None:
+        """End the session and free its memory. A session that has ended stays as it is."""
+        self._transport.run(calls.close_session(self.id))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._keep:
+            return
+        if error is None:
+            self.close()
+        else:
+            self._transport.clean_up(calls.close_session(self.id))
+
+    def _turn(
+        self,
+        turn_input: pb.Input | None,
+        turn_options: options.TurnOptions,
+        on_prefill: OnPrefill | None,
+    ) -> TurnStream:
+        request = options.generate_request(self.id, turn_input, turn_options)
+        timeout = turn_options.get("timeout")
+        turn = Turn(request, self._transport.limits.turn_tries(timeout), on_prefill)
+        return TurnStream(self._transport, turn)
+
+
+class TurnStream(TurnView):
+    """The answer of a turn: an iterator over its deltas, each of which comes once.
+
+    If the connection or the server is lost, the stream goes on by itself. A stream that is closed
+    or dropped before its end cancels the turn.
+    """
+
+    def __init__(self, transport: Transport, turn: Turn) -> None:
+        """Use Session.stream or Session.chat."""
+        super().__init__(turn)
+        self._deltas = transport.deltas(turn)
+
+    def read(self) -> Generation:
+        """Read the turn to its end, and return the whole answer."""
+        for _ in self:
+            pass
+        return self._turn.generation()
+
+    def close(self) -> None:
+        """Cancel the turn if it has not ended, and wait until it has."""
+        self._deltas.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Delta:
+        return next(self._deltas)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _made(
+    transport: Transport, call: calls.Call[SessionInfo], session_id: str, keep: bool
+) -> Session:
+    """Return the session that `call` makes."""
+    try:
+        return Session(transport, transport.run(call), keep)
+    except LongstreamError:
+        raise
+    except BaseException:  # interrupted: the session may be there all the same
+        transport.clean_up(calls.close_session(session_id))
+        raise
+
+
+def _pages(
+    transport: Transport, page_call: Callable[[str], calls.Call[calls.Page[T]]]
+) -> Iterator[T]:
+    page_token = ""
+    while True:
+        elements, page_token = transport.run(page_call(page_token))
+        yield from elements
+        if not page_token:
+            return

@@ -1,0 +1,84 @@
+"""Makes calls for programs with threads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+import grpc
+
+from longstream import calls
+from longstream.channel import ChannelSettings
+from longstream.errors import LongstreamError, NotFoundError, error_of
+from longstream.transport import CLEANUP, Limits, log, stub, wants_cancel
+from longstream.turn import ENDED_EARLY, Turn
+from longstream.values import Delta
+
+R = TypeVar("R")
+
+
+class Transport:
+    """A channel and the calls on it. Thread-safe."""
+
+    def __init__(self, settings: ChannelSettings, limits: Limits) -> None:
+        self._channel = settings.open(grpc)
+        self._stub: Any = stub(self._channel)
+        self._probe = self._channel.unary_unary("/grpc.health.v1.Health/Check")
+        self.limits = limits
+
+    def close(self) -> None:
+        """Close the channel. Calls that are running end with CANCELLED."""
+        self._channel.close()
+
+    def run(self, call: calls.Call[R], limits: Limits | None = None) -> R:
+        """Make a call until it is answered. Raises LongstreamError."""
+        tries = (limits or self.limits).tries(call)
+        while True:
+            try:
+                answer = getattr(self._stub, call.method)(call.request(), timeout=tries.time_left())
+                if call.take is None:
+                    return call.read(answer)
+                for piece in answer:
+                    call.take(piece)
+                return call.read(None)
+            except grpc.RpcError as lost:
+                error = error_of(lost)
+            if call.may_be_gone and isinstance(error, NotFoundError):
+                return call.read(None)
+            self._wait(tries.pause(error))
+
+    def clean_up(self, call: calls.Call[R]) -> None:
+        """Make a call that ends what is not wanted any more. Log its error."""
+        try:
+            self.run(call, CLEANUP)
+        except Exception as error:  # also: the channel is closed
+            log.info("%s: %s", call.method, error)
+
+    def deltas(self, turn: Turn) -> Generator[Delta, None, None]:
+        """Read the answer of a turn, however often the server is lost."""
+        try:
+            while not turn.ended:
+                answers = self._stub.Generate(turn.request(), timeout=turn.time_left())
+                error: LongstreamError = ENDED_EARLY
+                try:
+                    for answer in answers:
+                        delta = turn.take(answer)
+                        if delta is not None:
+                            yield delta
+                except grpc.RpcError as lost:
+                    error = error_of(lost)
+                finally:
+                    answers.cancel()  # has no effect at the end of the call
+                if not turn.ended:
+                    self._wait(turn.lost(error))
+        except BaseException as error:
+            if wants_cancel(error):
+                self.clean_up(calls.cancel_turn(turn.session_id, turn.id))
+            raise
+
+    def _wait(self, seconds: float) -> None:
+        # gRPC before its EventEngine only connects while a call waits for the channel.
+        probe = self._probe.future(b"", wait_for_ready=True, timeout=seconds)
+        time.sleep(seconds)
+        probe.cancel()

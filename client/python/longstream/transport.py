@@ -1,0 +1,55 @@
+"""What the sync and the async transport have in common. Does no IO."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import Any
+
+from longstream import errors
+from longstream.calls import Call
+from longstream.retries import Retries, RetryPolicy
+from longstream.v1 import longstream_pb2_grpc
+
+log = logging.getLogger("longstream")
+
+_NEVER = RetryPolicy(timeout=0)
+_CLEANUP_TIMEOUT = 5.0  # seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """How long calls may take. `timeout`: seconds for a call that is no turn; None: no limit."""
+
+    timeout: float | None
+    retry: RetryPolicy
+
+    def tries(self, call: Call[Any]) -> Retries:
+        """Return the tries of a call."""
+        policy = self.retry if call.repeatable else _NEVER
+        return Retries(policy, self.timeout if call.timed else None)
+
+    def turn_tries(self, timeout: float | None) -> Retries:
+        """Return the tries of a turn that has `timeout` seconds; None: no limit."""
+        return Retries(self.retry, timeout)
+
+
+def stub(channel: Any) -> Any:
+    """Return the stub on a channel of grpc or grpc.aio. Generated code has no types."""
+    generated: Any = longstream_pb2_grpc
+    return generated.LongstreamStub(channel)
+
+
+# For calls that end what is not wanted any more: a server that hangs must not hold the program.
+CLEANUP = Limits(_CLEANUP_TIMEOUT, _NEVER)
+
+
+def wants_cancel(error: BaseException) -> bool:
+    """Whether a turn that its reader has left with `error` is cancelled at the server.
+
+    It is if the reader has had enough, by closing the stream, by an interrupt or by its timeout. It
+    is not if the turn has failed or the server was lost: its id goes on with it.
+    """
+    return not isinstance(error, errors.LongstreamError) or isinstance(
+        error, errors.DeadlineExceededError
+    )

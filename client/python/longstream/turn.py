@@ -1,0 +1,125 @@
+"""One turn: what has arrived of its answer, and how it goes on after a loss. Does no IO.
+
+A turn has an id, so that its request can be sent again. Then it says how much has arrived, and the
+server goes on behind that: it attaches to the turn, reads it from the store, or computes it again
+(values.TurnStarted.how). In each case all tokens that have arrived stand, and none comes twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from longstream import errors
+from longstream.reading import read
+from longstream.retries import Retries
+from longstream.v1 import longstream_pb2 as pb
+from longstream.values import (
+    Delta,
+    Finish,
+    Generation,
+    PrefillProgress,
+    TokenLogProb,
+    TurnStarted,
+)
+
+OnPrefill = Callable[[PrefillProgress], None]
+
+
+class Turn:
+    """The state of a turn. `request` has a turn_id."""
+
+    def __init__(
+        self, request: pb.GenerateRequest, retries: Retries, on_prefill: OnPrefill | None
+    ) -> None:
+        self._request = request
+        self._retries = retries
+        self._on_prefill = on_prefill
+        self._text: list[str] = []
+        self._log_probs: list[TokenLogProb] = []
+        self._position = 0  # of the last delta; 0: there was none
+        self.token_ids: list[int] = []
+        self.started: TurnStarted | None = None
+        self.finish: Finish | None = None
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return self._request.session_id
+
+    @property
+    def id(self) -> str:
+        """The id of the turn."""
+        return self._request.turn_id
+
+    @property
+    def text(self) -> str:
+        """The text that has arrived."""
+        return "".join(self._text)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the whole answer has arrived."""
+        return self.finish is not None
+
+    def request(self) -> pb.GenerateRequest:
+        """Return the request for the rest of the answer."""
+        if self._position:
+            resume = pb.Resume(position=self._position, token_ids=self.token_ids)
+            self._request.resume.CopyFrom(resume)
+        return self._request
+
+    def time_left(self) -> float | None:
+        """Return the seconds for the next call; None: no limit."""
+        return self._retries.time_left()
+
+    def take(self, response: pb.GenerateResponse) -> Delta | None:
+        """Add a message of the answer. Return its delta, if it has one."""
+        kind = response.WhichOneof("kind")
+        if kind == "delta":
+            return self._take_delta(response.delta)
+        if kind == "started":
+            self.started = read(TurnStarted, response.started)
+        elif kind == "finish":
+            self.finish = read(Finish, response.finish)
+        elif kind == "prefill" and self._on_prefill:
+            self._on_prefill(read(PrefillProgress, response.prefill))
+        return None
+
+    def lost(self, error: errors.LongstreamError) -> float:
+        """Return the seconds after which to call again. Raise `error` if the turn has failed."""
+        return self._retries.pause(error)
+
+    def generation(self) -> Generation:
+        """Return the whole answer. REQUIRES: ended."""
+        if self.started is None or self.finish is None:
+            raise RuntimeError("the turn was closed before its end, so it has no whole answer")
+        return Generation(
+            text=self.text,
+            token_ids=tuple(self.token_ids),
+            log_probs=tuple(self._log_probs),
+            started=self.started,
+            finish=self.finish,
+        )
+
+    def _take_delta(self, source: pb.Delta) -> Delta:
+        delta = Delta(
+            text=source.text,
+            token_ids=tuple(source.token_ids),
+            position=source.position,
+            log_probs=tuple(read(TokenLogProb, each) for each in source.log_probs),
+        )
+        # Tokens follow each other. The prompt may lie between them and a text without tokens.
+        if self.token_ids and delta.position != self._position + len(delta.token_ids):
+            raise errors.DataLossError(
+                f"the server sent {len(delta.token_ids)} tokens up to position {delta.position},"
+                f" after those up to {self._position}"
+            )
+        self._position = delta.position
+        self._text.append(delta.text)
+        self.token_ids += delta.token_ids
+        self._log_probs += delta.log_probs
+        self._retries.progressed()
+        return delta
+
+
+ENDED_EARLY = errors.InternalError("the stream ended without the end of the turn")

@@ -1,0 +1,34 @@
+"""Builds the package: generates the stubs, and names the versions that the stubs need."""
+
+import pathlib
+import re
+import shutil
+import sys
+
+from setuptools import setup
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import generate_stubs  # noqa: E402
+
+BUILD = HERE / "build"
+STUBS = BUILD / "stubs"
+SOURCES = HERE.parents[1]
+
+
+def version() -> str:
+    """Return the version of the whole project."""
+    project = (SOURCES / "CMakeLists.txt").read_text(encoding="utf-8")
+    return re.search(r"project\(Longstream VERSION ([\d.]+)", project)[1]
+
+
+shutil.rmtree(BUILD, ignore_errors=True)  # it may hold modules that are gone
+generate_stubs.generate(SOURCES / "proto", STUBS)
+setup(
+    version=version(),
+    install_requires=generate_stubs.requirements(STUBS),
+    packages=["longstream", "longstream.v1"],
+    package_dir={"longstream.v1": "build/stubs/longstream/v1"},
+    package_data={"longstream": ["py.typed"], "longstream.v1": ["*.pyi"]},
+)

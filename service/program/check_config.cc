@@ -1,0 +1,166 @@
+// Prints what the plugin directory, the model directories and the store hold.
+#include "service/program/check_config.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "service/connections/listening_sockets.h"
+#include "service/models/memory_plan.h"
+#include "service/models/model_check.h"
+#include "service/models/plugin.h"
+#include "service/program/model_sources.h"
+#include "service/program/server_security.h"
+#include "service/program/server_store.h"
+#include "service/sessions/store/sqlite/store_files.h"
+
+namespace longstream {
+namespace {
+
+// Prints the plugins. Returns the number of errors.
+int PrintPlugins(const std::string& path, const PluginDirectory& directory, std::ostream& out) {
+  out << "plugins: " << path << "\n";
+  for (const auto& plugin : directory.plugins) {
+    out << "  " << plugin->name() << "." << plugin->device() << ", version "
+        << plugin->table().version << "\n";
+  }
+  for (const absl::Status& refused : directory.refused) {
+    out << "  not used: " << refused.message() << "\n";
+  }
+  if (!directory.plugins.empty()) return 0;
+  out << "  error: found no plugin that can be used\n";
+  return 1;
+}
+
+// Prints a model. Returns the number of errors.
+int PrintModel(const ModelSource& source, Plugins plugins, std::ostream& out) {
+  out << "model " << source.name << ": " << source.directory << "\n";
+  const absl::StatusOr<ModelCheck> check = CheckModel(source, plugins);
+  if (!check.ok()) {
+    out << "  error: " << check.status().message() << "\n";
+    return 1;
+  }
+  out << "  plugin: " << absl::StrJoin(check->plugins, ", else ") << "\n"
+      << "  weights: " << check->weights.size() << " safetensors files, " << check->weight_bytes
+      << " bytes\n"
+      << "  tokenizer: " << check->tokenizer << "\n"
+      << "  chat: " << (check->chat.ok() ? "yes" : absl::StrCat("no: ", check->chat.message()))
+      << "\n";
+  return 0;
+}
+
+// Prints the memory that the process may use. Returns the number of errors.
+int PrintMemory(const ServerConfig& config, const std::vector<ModelSource>& sources,
+                Plugins plugins, std::ostream& out) {
+  const uint64_t bytes = MemoryBytesOf(config);
+  out << "memory: " << bytes << " bytes\n";
+  const absl::Status status = CheckCacheBytes(bytes, sources, plugins, config.session_host_bytes);
+  if (status.ok()) return 0;
+  out << "  error: " << status.message() << "\n";
+  return 1;
+}
+
+// Prints the addresses that the server would listen on. Both are open at the same time, so two
+// equal ones are an error, too. Returns the number of errors.
+int PrintAddresses(const ServerConfig& config, std::ostream& out) {
+  struct Address {
+    const char* key;
+    const std::string& text;
+  };
+  int errors = 0;
+  std::vector<ListeningSockets> opened;
+  for (const auto& [key, text] :
+       {Address{"listen", config.listen}, Address{"metrics_listen", config.metrics_listen}}) {
+    if (text.empty()) continue;
+    out << key << ": " << text << "\n";
+    absl::StatusOr<ListeningSockets> sockets = Listen(text, absl::ZeroDuration());
+    if (sockets.ok()) {
+      opened.push_back(*std::move(sockets));
+    } else {
+      out << "  error: " << sockets.status().message() << "\n";
+      ++errors;
+    }
+  }
+  return errors;
+}
+
+// Prints what is known about the store. Returns the number of errors.
+int PrintStore(const ServerConfig& config, std::ostream& out) {
+  if (config.store_url.empty()) return 0;
+  int errors = 0;
+  const auto print = [&](const absl::StatusOr<std::string>& found) {
+    errors += found.ok() ? 0 : 1;
+    if (found.ok()) {
+      out << "  " << *found << "\n";
+    } else {
+      out << "  error: " << found.status().message() << "\n";
+    }
+  };
+  out << "store: " << config.store_url << "\n";
+  print(store::InspectStore(config.store_url));
+  const absl::StatusOr<Sealing> sealing = SealingOf(config);
+  if (!sealing.ok()) {
+    print(sealing.status());
+  } else if (sealing->keys != nullptr) {
+    print("sealed with the key '" + sealing->keys->first().id + "'");
+  }
+  return errors;
+}
+
+// Prints a result of reading the files that `key` names. Returns the number of errors.
+int PrintRead(const char* key, const std::string& path, const absl::Status& status,
+              const std::string& found, std::ostream& out) {
+  out << key << ": " << path << "\n";
+  out << "  " << (status.ok() ? found : absl::StrCat("error: ", status.message())) << "\n";
+  return status.ok() ? 0 : 1;
+}
+
+// Prints the certificates and the credentials. Returns the number of errors.
+int PrintSecurity(const ServerConfig& config, std::ostream& out) {
+  int errors = 0;
+  for (const auto& [key, tls] :
+       {std::pair("tls", &config.tls), std::pair("metrics_tls", &config.metrics_tls)}) {
+    if (!tls->enabled()) continue;
+    const absl::StatusOr<Certificates> read = ReadCertificates(*tls);
+    errors +=
+        PrintRead(key, tls->certificate, read.status(),
+                  read.ok() ? absl::StrCat("expires ", absl::FormatTime(read->expires)) : "", out);
+  }
+  const std::string& path = config.security.credentials;
+  if (path.empty()) return errors;
+  const absl::StatusOr<Credentials> read = ReadCredentials(config);
+  return errors + PrintRead("security.credentials", path, read.status(),
+                            read.ok() ? absl::StrCat(read->size(), " credentials") : "", out);
+}
+
+}  // namespace
+
+int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
+  const std::string path = PluginDirectoryOf(config);
+  const absl::StatusOr<PluginDirectory> directory = LoadPluginDirectory(path);
+  int errors = PrintAddresses(config, out) + PrintSecurity(config, out);
+  if (directory.ok()) {
+    errors += PrintPlugins(path, *directory, out);
+    const std::vector<ModelSource> sources = ModelSourcesOf(config);
+    for (const ModelSource& source : sources) {
+      errors += PrintModel(source, directory->plugins, out);
+    }
+    errors += PrintMemory(config, sources, directory->plugins, out);
+  } else {
+    out << "error: " << directory.status().message() << "\n";
+    ++errors;
+  }
+  errors += PrintStore(config, out);
+  if (errors == 0) {
+    out << "the configuration is usable; options, weights and the memory beside them are checked "
+           "when a model is loaded\n";
+  } else {
+    out << "errors: " << errors << "\n";
+  }
+  return errors == 0 ? 0 : 1;
+}
+
+}  // namespace longstream

@@ -1,0 +1,60 @@
+// Reads the flags with CLI11.
+#include "service/program/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace longstream {
+
+absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, int* exit_code) {
+  ServerConfig* const config = &command_line->config;
+  CLI::App app("Longstream: session-based streaming generation over gRPC.");
+  app.footer(
+      "Examples:\n"
+      "  longstream-server --model tiny=models/demo/hypenet\n"
+      "  longstream-server --config server.yaml --listen 0.0.0.0:50051\n"
+      "  longstream-server --model "
+      "a=DIR,backend=hwfa2,options.window=64,options.full_layers=[2,5]");
+  std::string file;
+  std::vector<std::string> models;
+  ServerConfig flags;
+  app.add_option("--config", file, "YAML file; flags override it");
+  app.add_option("--model", models, "NAME=DIR[,key=value...]; may be repeated");
+  CLI::Option* listen = app.add_option("--listen", flags.listen, "host:port for gRPC");
+  CLI::Option* metrics = app.add_option("--metrics-listen", flags.metrics_listen,
+                                        "host:port for Prometheus; empty: no metrics port");
+  CLI::Option* plugins = app.add_option("--plugins", flags.plugin_directory, "plugin directory");
+  // CLI11 would read 010 as 8, and its error for 2^40 names no limit.
+  std::string threads_text;
+  CLI::Option* threads = app.add_option("--threads", threads_text,
+                                        "compute threads; 0: one per processor that may be used");
+  CLI::Option* store =
+      app.add_option("--store", flags.store_url, "directory for sessions that outlive the server");
+  CLI::Option* level = app.add_option("--log-level", flags.log_level, "lowest level that is logged")
+                           ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  app.add_flag("--check-config", command_line->check_config,
+               "check the configuration, the plugins and the files of the models, print the result "
+               "and exit with 0 or 1; no weights are loaded");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    *exit_code = app.exit(error) == 0 ? 0 : 2;
+    return absl::CancelledError();
+  }
+  if (!file.empty()) {
+    if (absl::Status status = ReadConfigFile(file, config); !status.ok()) return status;
+  }
+  if (listen->count() > 0) config->listen = flags.listen;
+  if (metrics->count() > 0) config->metrics_listen = flags.metrics_listen;
+  if (plugins->count() > 0) config->plugin_directory = flags.plugin_directory;
+  if (threads->count() > 0) {
+    if (absl::Status status = ReadThreadsFlag(threads_text, config); !status.ok()) return status;
+  }
+  if (store->count() > 0) config->store_url = flags.store_url;
+  if (level->count() > 0) config->log_level = flags.log_level;
+  if (absl::Status status = AddModelFlags(models, config); !status.ok()) return status;
+  return CheckConfig(*config);
+}
+
+}  // namespace longstream

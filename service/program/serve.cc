@@ -1,0 +1,359 @@
+// Makes the parts of the server and connects them: thread pool, plugins, models with their engines,
+// gRPC and metrics.
+#include "service/program/serve.h"
+
+#include <prometheus/registry.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "kernels/core/thread_pool.h"
+#include "service/clock/monotonic_time.h"
+#include "service/config/server_config.h"
+#include "service/connections/descriptor_shares.h"
+#include "service/metrics/build_info.h"
+#include "service/metrics/connection_metrics.h"
+#include "service/metrics/json_log.h"
+#include "service/metrics/session_metrics.h"
+#include "service/models/host.h"
+#include "service/models/memory_plan.h"
+#include "service/models/plugin.h"
+#include "service/program/model_sources.h"
+#include "service/program/process_limits.h"
+#include "service/program/server_security.h"
+#include "service/program/server_store.h"
+#include "service/scrapes/metrics_server.h"
+#include "service/server/grpc_server.h"
+#include "service/server/library_logs.h"
+#include "service/server/turn_input.h"
+#include "service/serving/model_registry.h"
+#include "service/serving/session_manager.h"
+
+namespace longstream {
+namespace {
+
+// After every turn has ended, calls have this much time to deliver their last messages.
+constexpr absl::Duration kLastMessages = absl::Seconds(2);
+
+// Then clients have about this much time to close their connections (GrpcServer::Shutdown).
+constexpr absl::Duration kGoodbye = absl::Seconds(1);
+
+// After every call has ended, the store has this much time for its last writes.
+constexpr absl::Duration kLastWrites = absl::Seconds(5);
+
+// Logs a call that ended with an error. Errors that clients cause are logged only at the level
+// debug, so that clients cannot fill the log, and without their messages, which may repeat a
+// client's input. gRPC's channelz answers a malformed request with INTERNAL, so each of its errors
+// counts as a client's.
+void LogFailedCall(const JsonLog& log, std::string_view request_id, std::string_view method,
+                   const absl::Status& status) {
+  const bool is_ours = (absl::IsInternal(status) || absl::IsUnknown(status)) &&
+                       !method.starts_with("/grpc.channelz.");
+  log.Write(is_ours ? LogLevel::kError : LogLevel::kDebug, "call_failed",
+            {{"request_id", std::string(request_id)},
+             {"method", std::string(method)},
+             {"code", absl::StatusCodeToString(status.code())},
+             {"error", is_ours ? std::string(status.message()) : ""}});
+}
+
+GrpcServer::Options ServerOptions(const ServerConfig& config, const ServerSecurity& security,
+                                  const JsonLog& log) {
+  GrpcServer::Options options;
+  options.listen = config.listen;
+  options.max_message_bytes = static_cast<int>(config.max_message_bytes);
+  options.max_transit_bytes = config.max_transit_bytes;
+  options.max_connections = config.max_connections;
+  options.max_connections_per_address = config.max_connections_per_address;
+  options.handshake_timeout = config.handshake_timeout;
+  options.first_request_timeout = config.first_request_timeout;
+  options.idle_timeout = config.connection_idle_timeout;
+  options.channelz = config.channelz;
+  options.guard = security.guard();
+  options.certificates = security.certificates();
+  options.client_certificates = ClientCertificatesOf(config.tls);
+  options.on_call_failure = [&log](std::string_view request_id, std::string_view method,
+                                   const absl::Status& status) {
+    LogFailedCall(log, request_id, method, status);
+  };
+  return options;
+}
+
+// The options of the registry that the configuration gives.
+ModelRegistry::Options RegistryOptions(const ServerConfig& config, const JsonLog& log) {
+  ModelRegistry::Options options;
+  options.load_at_once = false;
+  options.session_host_bytes = config.session_host_bytes;
+  options.conversation_bytes = config.conversation_bytes;
+  options.tenants = config.tenants;
+  options.engine.max_open_turns = config.max_open_turns;
+  options.engine.max_waiting_turns = config.max_waiting_turns;
+  options.engine.stream_buffer_bytes = config.stream_buffer_bytes;
+  options.engine.client_timeout = config.client_timeout;
+  options.engine.time_slice = config.time_slice;
+  options.engine.rollback_bytes = config.rollback_bytes;
+  options.engine.max_decode_stretch = config.max_decode_stretch;
+  options.engine.on_failure = [&log](std::string_view model, std::string_view request_id,
+                                     const absl::Status& status) {
+    log.Write(LogLevel::kError, "turn_failed",
+              {{"model", std::string(model)},
+               {"request_id", std::string(request_id)},
+               {"error", absl::StrCat(status.message())}});
+  };
+  return options;
+}
+
+// Logs the limit of connections. Warns if the process may not open as many descriptors as the
+// configuration asks for.
+void LogConnectionLimit(const ServerConfig& config, const JsonLog& log) {
+  const uint64_t limit = DescriptorLimit();
+  const std::string most = std::to_string(MaxConnections(config.max_connections, limit));
+  log.Write(LogLevel::kInfo, "connections", {{"max", most}});
+  if (config.max_connections > ShareDescriptors(limit).calls) {
+    log.Write(LogLevel::kWarning, "connections",
+              {{"error", absl::StrCat("connections.max: ", config.max_connections,
+                                      " is more than the limit of open files, ", limit,
+                                      ", allows; the limit is ", most)}});
+  }
+}
+
+// Reports the state of each model to the log and to the health service. Models may still be loading
+// when the server shuts down.
+class ModelAnnouncer {
+ public:
+  explicit ModelAnnouncer(const JsonLog* log) : log_(log) {}
+
+  void SetServer(GrpcServer* server) {
+    absl::MutexLock lock(&mutex_);
+    server_ = server;
+  }
+  // The server is shutting down. From now on, states go to the log only.
+  void ForgetServer() { SetServer(nullptr); }
+
+  void Announce(const ModelStatus& status) {
+    if (status.state == ModelState::kReady) {
+      const BackendModel& backend = status.engine->model().backend();
+      log_->Write(LogLevel::kInfo, "model_ready",
+                  {{"model", status.name},
+                   {"backend", backend.plugin().name()},
+                   {"architecture", backend.info().architecture},
+                   {"kernels", backend.info().kernels},
+                   {"parameters", std::to_string(backend.info().num_parameters)}});
+    } else {
+      log_->Write(LogLevel::kError, "model_failed",
+                  {{"model", status.name}, {"error", absl::StrCat(status.error.message())}});
+    }
+    absl::MutexLock lock(&mutex_);
+    if (server_ != nullptr) {
+      server_->SetModelServing(status.name, status.state == ModelState::kReady);
+    }
+  }
+
+ private:
+  const JsonLog* const log_;
+  absl::Mutex mutex_;
+  GrpcServer* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+// Returns null if the configuration wants no metrics port.
+absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(
+    const ServerConfig& config, const ServerSecurity& security,
+    const std::shared_ptr<prometheus::Registry>& registry) {
+  if (config.metrics_listen.empty()) return nullptr;
+  constexpr absl::Duration kTimeout = absl::Seconds(5);
+  return MetricsServer::Start(
+      config.metrics_listen, registry, kTimeout,
+      {.certificates = security.metrics_certificates(),
+       .clients = ClientCertificatesOf(config.metrics_tls),
+       .guard = config.security.metrics_credentials ? security.guard() : nullptr});
+}
+
+// Returns null if the configuration wants no store.
+absl::StatusOr<std::unique_ptr<ServerStore>> OpenStore(const ServerConfig& config,
+                                                       const JsonLog& log,
+                                                       prometheus::Registry* registry) {
+  if (config.store_url.empty()) return nullptr;
+  return ServerStore::Open(config, &log, registry);
+}
+
+// `store`: nullptr if the configuration wants none, here and below.
+absl::Status CountStored(ServerStore* store, const ModelRegistry& models) {
+  if (store == nullptr) return absl::OkStatus();
+  return CountStoredSessions(*store->store(), models.tenants());
+}
+
+SessionManager::Options SessionOptions(const ServerConfig& config, SessionMetrics* metrics,
+                                       ServerStore* store) {
+  SessionManager::Options options;
+  options.max_sessions = config.max_sessions;
+  options.default_idle_timeout = config.idle_timeout;
+  options.max_idle_timeout = config.max_idle_timeout;
+  options.resume_window = config.resume_window;
+  options.metrics = metrics;
+  if (store != nullptr) {
+    options.store = store->store();
+    options.commits = store->commits();
+    options.files = {.sealing = store->sealing(), .only_sealed = config.imports == "sealed"};
+    options.ttl = config.ttl;
+    options.commit_timeout = config.store_commit_timeout;
+    options.render_messages = RenderLoggedMessages;
+    options.on_model_change =
+        config.on_model_change == "recompute" ? OnModelChange::kRecompute : OnModelChange::kRefuse;
+  }
+  return options;
+}
+
+// The number of threads that the server may need, besides those of the thread pool. gRPC starts
+// some of its threads only when there is much to do. If the system does not give one of these, gRPC
+// has already queued a call's work for it, and the call never ends.
+size_t NeededThreads(const ServerConfig& config) {
+  // As gRPC counts processors, with those that this process may not use.
+  const auto processors = static_cast<size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
+  const size_t of_executors = 4 * processors;  // two executors
+  const size_t of_calls = std::clamp<size_t>(processors / 2, 2, 16);
+  const size_t of_events = std::clamp<size_t>(processors, 2, 32);
+  constexpr size_t kOfOthers = 8;  // timers, and calls of the standard services
+  const size_t of_grpc = of_executors + of_calls + of_events + kOfOthers;
+  constexpr size_t kOfPorts = 2;  // they accept connections for gRPC and for metrics
+  // Loading, expiry of sessions, timers, long texts, the store and reads of it, snapshots,
+  // certificates.
+  constexpr size_t kOwn = 18;
+  return of_grpc + kOfPorts + kOwn + config.models.size();
+}
+
+int Fail(const JsonLog& log, const absl::Status& status) {
+  return FailToStart(log, std::string_view(status.message().data(), status.message().size()));
+}
+
+// Shuts the server down. Ends the process if the disk of the store hangs, because calls that read
+// the store, and destructors, would wait for it. `store`: nullptr if there is none.
+void ShutDown(GrpcServer& server, ServerStore* store, SessionManager& sessions,
+              const JsonLog& log) {
+  const MonotonicTime last_messages = MonotonicTime::Now() + kLastMessages;
+  if (store == nullptr) return server.Shutdown(last_messages);
+  const auto stop = [&server, &sessions, last_messages] {
+    server.Shutdown(last_messages);
+    sessions.StopSaving();
+  };
+  if (store->Settle(stop, last_messages + kGoodbye + kLastWrites)) return;
+  log.Write(LogLevel::kError, "stopped",
+            {{"error",
+              "store: the disk does not end its last writes; changes that were not acknowledged may"
+              " be lost"}});
+  std::_Exit(kStoreHangs);
+}
+
+using LoadedPlugins = std::vector<std::shared_ptr<const Plugin>>;
+
+absl::StatusOr<LoadedPlugins> LoadPlugins(const ServerConfig& config, const JsonLog& log) {
+  const std::string directory = PluginDirectoryOf(config);
+  absl::StatusOr<PluginDirectory> found = LoadPluginDirectory(directory);
+  if (!found.ok()) return found.status();
+  for (const absl::Status& refused : found->refused) {
+    log.Write(LogLevel::kWarning, "plugin_refused", {{"error", absl::StrCat(refused.message())}});
+  }
+  if (!found->plugins.empty()) return std::move(found->plugins);
+  return absl::NotFoundError(
+      absl::StrCat("plugin directory ", directory, ": found no plugin that can be used"));
+}
+
+}  // namespace
+
+int FailToStart(const JsonLog& log, std::string_view why) {
+  log.Write(LogLevel::kError, "start_failed", {{"error", std::string(why)}});
+  return 1;
+}
+
+int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signals) {
+  // Copy the log, because threads of the libraries may outlive this function.
+  RedirectLibraryLogs([library_log = log](std::string_view library, std::string_view text) {
+    library_log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
+  });
+  const absl::StatusOr<LoadedPlugins> plugins = LoadPlugins(config, log);
+  if (!plugins.ok()) return Fail(log, plugins.status());
+  const std::vector<ModelSource> sources = ModelSourcesOf(config);
+  const uint64_t memory_bytes = MemoryBytesOf(config);
+  if (absl::Status status =
+          CheckCacheBytes(memory_bytes, sources, *plugins, config.session_host_bytes);
+      !status.ok()) {
+    return Fail(log, status);
+  }
+
+  ThreadPool pool(config.threads);
+  TryThreads(NeededThreads(config));
+  const Host host(pool.AsExecutor(), [&log](LogSeverity severity, std::string_view text) {
+    log.Write(static_cast<LogLevel>(severity), "backend", {{"text", text}});
+  });
+  auto registry = std::make_shared<prometheus::Registry>();
+  AddBuildInfo(registry.get(), LONGSTREAM_VERSION);
+
+  const absl::StatusOr<std::unique_ptr<ServerSecurity>> security =
+      ServerSecurity::Open(config, &log, registry.get());
+  if (!security.ok()) return Fail(log, security.status());
+  const absl::StatusOr<std::unique_ptr<ServerStore>> store = OpenStore(config, log, registry.get());
+  if (!store.ok()) return Fail(log, store.status());
+  ModelAnnouncer announcer(&log);
+  ModelRegistry::Options options = RegistryOptions(config, log);
+  options.plugins = *plugins;
+  options.host = &host;
+  options.metrics = registry.get();
+  options.memory_bytes = memory_bytes;
+  options.engine.executor = pool.AsExecutor();
+  ModelRegistry models(options, sources,
+                       [&announcer](const ModelStatus& status) { announcer.Announce(status); });
+  if (absl::Status s = CountStored(store->get(), models); !s.ok()) return Fail(log, s);
+  SessionMetrics session_metrics(registry.get(), models.host_memory()->limit());
+  SessionManager sessions(&models, SessionOptions(config, &session_metrics, store->get()));
+  ConnectionMetrics connection_metrics(registry.get(), "grpc");
+  std::unique_ptr<GrpcServer> server;
+  // A model may become ready while the server is being destroyed.
+  const absl::Cleanup forget_server = [&announcer, &store] {
+    announcer.ForgetServer();
+    if (*store != nullptr) (*store)->SetListener(nullptr);
+  };
+  LogConnectionLimit(config, log);
+  GrpcServer::Options server_options = ServerOptions(config, **security, log);
+  server_options.connection_metrics = &connection_metrics;
+  absl::StatusOr<std::unique_ptr<GrpcServer>> listening =
+      GrpcServer::Start(server_options, &models, &sessions);
+  if (!listening.ok()) return Fail(log, listening.status());
+  server = *std::move(listening);
+  announcer.SetServer(server.get());
+  if (*store != nullptr) {
+    (*store)->SetListener([&server](bool serving) { server->SetStoreServing(serving); });
+  }
+  const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics_server =
+      StartMetrics(config, **security, registry);
+  if (!metrics_server.ok()) return Fail(log, metrics_server.status());
+  log.Write(LogLevel::kInfo, "listening",
+            {{"port", std::to_string(server->port())},
+             {"metrics_port",
+              std::to_string(*metrics_server == nullptr ? 0 : (*metrics_server)->port())}});
+  // Not earlier, because the caches may take address space that the threads above need.
+  models.BeginToLoad();
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
+  announcer.ForgetServer();
+  if (*store != nullptr) (*store)->SetListener(nullptr);
+  server->SetNotServing();
+  server->StopAccepting();
+  sessions.Drain(config.grace);
+  ShutDown(*server, store->get(), sessions, log);
+  log.Write(LogLevel::kInfo, "stopped");
+  return 0;
+}
+
+}  // namespace longstream

@@ -1,0 +1,165 @@
+// Reads the files at the start, and watches them.
+#include "service/program/server_security.h"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace longstream {
+namespace {
+
+std::vector<std::string> TenantNamesOf(const ServerConfig& config) {
+  std::vector<std::string> names;
+  names.reserve(config.tenants.size());
+  for (const TenantConfig& tenant : config.tenants) names.push_back(tenant.name);
+  return names;
+}
+
+// `tenants`: the configured ones; empty: the tenants of rows are not checked.
+absl::StatusOr<Credentials> ParseCredentials(const std::string& path,
+                                             const std::vector<std::string>& tenants,
+                                             const absl::StatusOr<FileContents>& contents) {
+  if (!contents.ok()) return contents.status();
+  absl::StatusOr<Credentials> credentials = Credentials::Parse((*contents)[0], path);
+  if (!credentials.ok() || tenants.empty()) return credentials;
+  if (absl::Status status = credentials->CheckTenants(tenants); !status.ok()) return status;
+  return credentials;
+}
+
+// Refuses what a file may look like while another program writes it in place: an empty one, or one
+// that ends within a row.
+absl::StatusOr<Credentials> ParseChangedCredentials(const std::string& path,
+                                                    const std::vector<std::string>& tenants,
+                                                    const absl::StatusOr<FileContents>& contents) {
+  absl::StatusOr<Credentials> credentials = ParseCredentials(path, tenants, contents);
+  if (!credentials.ok()) return credentials;
+  if (credentials->size() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": a changed file needs a row"));
+  }
+  if ((*contents)[0].back() != '\n') {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": the last line of a changed file must end with a newline"));
+  }
+  return credentials;
+}
+
+absl::StatusOr<Certificates> CheckContents(const CertificateFiles& files,
+                                           const absl::StatusOr<FileContents>& contents) {
+  if (!contents.ok()) return contents.status();
+  return CheckCertificates(files, *contents, absl::Now());
+}
+
+// The same error with the key of the configuration that names the file.
+absl::Status At(const char* key, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(key, ": ", status.message()));
+}
+
+}  // namespace
+
+CertificateFiles FilesOf(const TlsConfig& tls) { return {tls.certificate, tls.key, tls.client_ca}; }
+
+ClientCertificates ClientCertificatesOf(const TlsConfig& tls) {
+  if (tls.client_ca.empty()) return ClientCertificates::kNone;
+  return tls.client_certificates == "required" ? ClientCertificates::kRequired
+                                               : ClientCertificates::kOptional;
+}
+
+absl::StatusOr<Certificates> ReadCertificates(const TlsConfig& tls) {
+  return CheckContents(FilesOf(tls), ReadFiles(FilesOf(tls).paths()));
+}
+
+absl::StatusOr<Credentials> ReadCredentials(const ServerConfig& config) {
+  const std::string& path = config.security.credentials;
+  return ParseCredentials(path, TenantNamesOf(config), ReadFiles({path}));
+}
+
+absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Open(
+    const ServerConfig& config, const JsonLog* log, prometheus::Registry* registry) {
+  std::unique_ptr<ServerSecurity> security(new ServerSecurity(log, registry));
+  if (config.tls.enabled() || config.metrics_tls.enabled() ||
+      !config.security.credentials.empty()) {
+    security->files_.emplace();
+  }
+  absl::Status status =
+      security->OpenCertificates(config.tls, "tls", "grpc", &security->certificates_);
+  if (status.ok()) {
+    status = security->OpenCertificates(config.metrics_tls, "metrics_tls", "metrics",
+                                        &security->metrics_certificates_);
+  }
+  if (status.ok()) status = security->OpenCredentials(config);
+  if (!status.ok()) return status;
+  return security;
+}
+
+absl::Status ServerSecurity::OpenCertificates(const TlsConfig& tls, const char* kind,
+                                              const char* port,
+                                              std::shared_ptr<CurrentCertificates>* certificates) {
+  if (!tls.enabled()) return absl::OkStatus();
+  const CertificateFiles files = FilesOf(tls);
+  absl::StatusOr<FileContents> contents = ReadFiles(files.paths());
+  absl::StatusOr<Certificates> checked = CheckContents(files, contents);
+  if (!checked.ok()) return At(kind, checked.status());
+  metrics_.SetCertificateExpiry(port, checked->expires);
+  *certificates = std::make_shared<CurrentCertificates>(*std::move(checked));
+  files_->Watch(files.paths(), *std::move(contents),
+                [this, files, kind, port,
+                 current = certificates->get()](const absl::StatusOr<FileContents>& changed) {
+                  absl::StatusOr<Certificates> next = CheckContents(files, changed);
+                  Report(kind, next.status());
+                  if (!next.ok()) return;
+                  metrics_.SetCertificateExpiry(port, next->expires);
+                  current->Set(*std::move(next));
+                });
+  return absl::OkStatus();
+}
+
+absl::Status ServerSecurity::OpenCredentials(const ServerConfig& config) {
+  const SecurityConfig& security = config.security;
+  const std::string& path = security.credentials;
+  if (path.empty()) return absl::OkStatus();
+  const std::vector<std::string> tenants = TenantNamesOf(config);
+  absl::StatusOr<FileContents> contents = ReadFiles({path});
+  absl::StatusOr<Credentials> credentials = ParseCredentials(path, tenants, contents);
+  if (!credentials.ok()) return At("security.credentials", credentials.status());
+  guard_ =
+      std::make_unique<Guard>(security.open_health, *std::move(credentials), ListenersOfCalls());
+  files_->Watch({path}, *std::move(contents),
+                [this, path, tenants](const absl::StatusOr<FileContents>& changed) {
+                  absl::StatusOr<Credentials> next =
+                      ParseChangedCredentials(path, tenants, changed);
+                  Report("credentials", next.status());
+                  if (next.ok()) guard_->SetCredentials(*std::move(next));
+                });
+  return absl::OkStatus();
+}
+
+Guard::Listeners ServerSecurity::ListenersOfCalls() {
+  Guard::Listeners listeners;
+  listeners.on_operator_call = [log = log_](const Caller& caller, std::string_view method,
+                                            std::string_view request_id,
+                                            const absl::Status& status) {
+    log->WriteAlways("operator_call", {{"name", caller.name},
+                                       {"method", method},
+                                       {"request_id", request_id},
+                                       {"status", absl::StatusCodeToString(status.code())}});
+  };
+  listeners.on_refused = [this](absl::StatusCode code) {
+    metrics_.CountRefused(absl::StatusCodeToString(code));
+  };
+  return listeners;
+}
+
+void ServerSecurity::Report(const char* kind, const absl::Status& status) {
+  metrics_.CountReload(kind, status.ok());
+  if (status.ok()) {
+    log_->Write(LogLevel::kInfo, "security_reloaded", {{"kind", kind}});
+  } else {
+    log_->Write(LogLevel::kError, "security_reload_refused",
+                {{"kind", kind}, {"error", absl::StrCat(status.message())}});
+  }
+}
+
+}  // namespace longstream

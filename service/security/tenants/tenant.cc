@@ -1,0 +1,204 @@
+// Counts what a tenant uses, and refuses what is beyond its quotas.
+#include "service/security/tenants/tenant.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "absl/strings/str_cat.h"
+#include "service/security/tenants/retry_after.h"
+
+namespace longstream {
+namespace {
+
+// Long enough for some turn to end, and so short that a client hardly notices it.
+constexpr absl::Duration kSoon = absl::Seconds(1);
+
+}  // namespace
+
+const char* NameOf(Quota quota) {
+  switch (quota) {
+    case Quota::kSessions:
+      return "sessions";
+    case Quota::kSessionBytes:
+      return "session_bytes";
+    case Quota::kTokensPerMinute:
+      return "tokens_per_minute";
+    case Quota::kTurns:
+      return "turns";
+  }
+  return "";
+}
+
+Tenant::Tenant(const TenantConfig& config, size_t index, std::shared_ptr<HostMemory> all,
+               bool is_configured)
+    : config_(config),
+      index_(index),
+      is_configured_(is_configured),
+      all_(std::move(all)),
+      host_memory_(
+          config_.quotas.session_bytes, all_.get(),
+          [this](uint64_t bytes) {
+            return Refuse(
+                Quota::kSessionBytes,
+                absl::StrCat("the tenant's sessions and turns hold ", host_memory_.held_bytes(),
+                             " bytes of the host's memory, and this needs ", bytes,
+                             " more; the limit is ", config_.quotas.session_bytes),
+                kSoon);
+          }),
+      bucket_(config_.quotas.tokens_per_minute) {}
+
+absl::Status Tenant::Refuse(Quota quota, const std::string& why, absl::Duration retry_after) {
+  refusals_[static_cast<size_t>(quota)].fetch_add(1, std::memory_order_relaxed);
+  return WithRetryAfter(
+      absl::ResourceExhaustedError(absl::StrCat("quota ", NameOf(quota), ": ", why)), retry_after);
+}
+
+absl::Status Tenant::TakeSession() {
+  if (!is_configured_) return absl::OkStatus();
+  const uint64_t limit = config_.quotas.sessions;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (limit == 0 || sessions_ < limit) {
+      ++sessions_;
+      return absl::OkStatus();
+    }
+  }
+  return Refuse(Quota::kSessions,
+                absl::StrCat("the tenant has ", limit, " open sessions, its limit; close some"),
+                absl::InfiniteDuration());
+}
+
+void Tenant::ReturnSession() {
+  if (!is_configured_) return;
+  absl::MutexLock lock(&mutex_);
+  assert(sessions_ > 0);
+  --sessions_;
+}
+
+void Tenant::CountStored(uint64_t sessions) {
+  absl::MutexLock lock(&mutex_);
+  sessions_ += sessions;
+}
+
+bool Tenant::TryTakeCaches(uint64_t bytes) {
+  const uint64_t limit = config_.quotas.session_bytes;
+  uint64_t held = cache_bytes_.load(std::memory_order_relaxed);
+  do {
+    const uint64_t taken = held + host_memory_.held_bytes();
+    if (limit != 0 && (taken > limit || bytes > limit - taken)) return false;
+  } while (!cache_bytes_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
+  return true;
+}
+
+bool Tenant::OverBytes() const {
+  const uint64_t limit = config_.quotas.session_bytes;
+  return limit != 0 && held_bytes() > limit;
+}
+
+bool Tenant::WouldFit(uint64_t bytes, uint64_t freed) const {
+  const uint64_t limit = config_.quotas.session_bytes;
+  const uint64_t caches = cache_bytes_.load(std::memory_order_relaxed);
+  const uint64_t kept = host_memory_.held_bytes() + caches - std::min(caches, freed);
+  return limit == 0 || (kept <= limit && bytes <= limit - kept);
+}
+
+absl::Status Tenant::RefuseCaches(uint64_t bytes) {
+  return Refuse(
+      Quota::kSessionBytes,
+      absl::StrCat("the tenant's sessions and turns hold ", held_bytes(), " bytes, of which ",
+                   host_memory_.held_bytes(), " are on the host, and this needs ", bytes,
+                   " more for caches; the limit is ", config_.quotas.session_bytes),
+      WouldFit(bytes, cache_bytes_.load(std::memory_order_relaxed)) ? kSoon
+                                                                    : absl::InfiniteDuration());
+}
+
+absl::StatusOr<TurnAllowance> Tenant::BeginTurn(uint64_t tokens, MonotonicTime now) {
+  if (!is_configured_) return TurnAllowance();
+  const TenantQuotas& quotas = config_.quotas;
+  absl::Duration wait;
+  bool has_turn = true;
+  double level = 0.0;
+  uint64_t taken = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    has_turn = quotas.turns == 0 || turns_ < quotas.turns;
+    if (has_turn) wait = bucket_.Take(tokens, now, &taken);
+    if (has_turn && wait == absl::ZeroDuration()) {
+      ++turns_;
+      return TurnAllowance(shared_from_this(), taken);
+    }
+    level = bucket_.level(now);
+  }
+  if (!has_turn) {
+    return Refuse(
+        Quota::kTurns,
+        absl::StrCat("the tenant has ", quotas.turns, " turns that wait or run, its limit"), kSoon);
+  }
+  return Refuse(Quota::kTokensPerMinute,
+                absl::StrCat("the turn may take ", tokens, " tokens, and the tenant has ",
+                             static_cast<int64_t>(level), " left; the limit is ",
+                             quotas.tokens_per_minute, " a minute"),
+                wait);
+}
+
+void Tenant::EndTurn(uint64_t unused_tokens) {
+  absl::MutexLock lock(&mutex_);
+  --turns_;
+  bucket_.GiveBack(unused_tokens, MonotonicTime::Now());
+}
+
+void Tenant::TakeUsedTokens(uint64_t tokens) {
+  absl::MutexLock lock(&mutex_);
+  bucket_.TakeUsed(tokens, MonotonicTime::Now());
+}
+
+TenantUse Tenant::use() const {
+  TenantUse use;
+  use.host_bytes = host_memory_.held_bytes();
+  use.cache_bytes = cache_bytes_.load(std::memory_order_relaxed);
+  use.tokens = tokens_.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < kNumQuotas; ++i) {
+    use.refusals[i] = refusals_[i].load(std::memory_order_relaxed);
+  }
+  absl::MutexLock lock(&mutex_);
+  use.sessions = sessions_;
+  use.turns = turns_;
+  return use;
+}
+
+TurnAllowance& TurnAllowance::operator=(TurnAllowance&& other) noexcept {
+  if (this == &other) return *this;
+  GiveBack();
+  tenant_ = std::move(other.tenant_);
+  left_ = std::exchange(other.left_, 0);
+  return *this;
+}
+
+void TurnAllowance::Count(uint64_t tokens) {
+  if (tenant_ == nullptr) return;
+  tenant_->tokens_.fetch_add(tokens, std::memory_order_relaxed);
+  const uint64_t covered = std::min(tokens, left_);
+  left_ -= covered;
+  if (tokens > covered) tenant_->TakeUsedTokens(tokens - covered);
+}
+
+void TurnAllowance::GiveBack() {
+  if (tenant_ == nullptr) return;
+  std::exchange(tenant_, nullptr)->EndTurn(std::exchange(left_, 0));
+}
+
+bool CacheCharge::TryGrow(uint64_t bytes) {
+  if (tenant_ == nullptr || bytes <= bytes_) return true;
+  if (!tenant_->TryTakeCaches(bytes - bytes_)) return false;
+  bytes_ = bytes;
+  return true;
+}
+
+void CacheCharge::Set(uint64_t bytes) {
+  if (tenant_ == nullptr) return;
+  if (bytes > bytes_) tenant_->TakeCaches(bytes - bytes_);
+  if (bytes < bytes_) tenant_->ReturnCaches(bytes_ - bytes);
+  bytes_ = bytes;
+}
+
+}  // namespace longstream

@@ -1,0 +1,117 @@
+// Makes a session from the bytes of a file.
+#ifndef LONGSTREAM_SERVICE_SERVING_SESSION_IMPORT_H_
+#define LONGSTREAM_SERVICE_SERVING_SESSION_IMPORT_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "service/engine/engine.h"
+#include "service/host_memory/host_memory.h"
+#include "service/models/backend_model.h"
+#include "service/sealing/unsealer.h"
+#include "service/security/tenants/tenant.h"
+#include "service/serving/file/file_records.h"
+#include "service/serving/file/imported_log.h"
+#include "service/serving/log/restore.h"
+#include "service/serving/model_registry.h"
+#include "service/serving/session_files.h"
+#include "service/sessions/session.h"
+#include "service/sessions/store/changes.h"
+
+namespace longstream {
+
+// A file is written piece by piece; the session is there when Finish has answered, or not at all.
+// The caches are read while the file arrives, beside the model's steps. If there is no memory for
+// them, or if they are of another layout, the session is made without them, as an evicted one.
+//
+// Used by one thread at a time. Each call answers once, on this or on another thread, before the
+// next call. The callbacks must not block.
+class SessionImport : public std::enable_shared_from_this<SessionImport> {
+ public:
+  // The wishes of the request; absent ones are as in the file.
+  struct Wanted {
+    std::optional<SessionId> id;
+    std::string model;  // empty: as in the file
+    std::optional<absl::Duration> idle_timeout;
+  };
+  // The service that the session becomes part of. Outlives the import.
+  struct Service {
+    const ModelRegistry* models = nullptr;
+    std::shared_ptr<Tenant> tenant;  // whose session it will be
+    RestoreOptions restoring;        // as for sessions from the store
+    absl::Duration max_idle_timeout;
+    SessionFiles files;
+    // ALREADY_EXISTS: the id is in use.
+    std::function<absl::Status(const SessionId& id)> check_id;
+    // Makes the session durable.
+    std::function<void(store::ImportSession change, std::function<void(absl::Status)> done)> commit;
+    // Runs work that blocks, on another thread.
+    std::function<void(std::function<void()>)> run;
+    // Restores the durable session and gives it the caches, if `import` is valid. Blocks while it
+    // reads the store.
+    std::function<void(const SessionId& id, std::shared_ptr<Engine> engine, SnapshotImport import,
+                       std::function<void(absl::StatusOr<SessionView>)> done)>
+        restore;
+  };
+
+  SessionImport(Service service, Wanted wanted);
+  ~SessionImport();
+  SessionImport(const SessionImport&) = delete;
+  SessionImport& operator=(const SessionImport&) = delete;
+
+  // Takes the next bytes of the file, which may be sealed. After an error, nothing may be called
+  // any more. INVALID_ARGUMENT, DATA_LOSS: the file is wrong or damaged; a sealed one that does not
+  // open is INVALID_ARGUMENT. FAILED_PRECONDITION: another model made it. ALREADY_EXISTS: the
+  // session's id is in use. Also returns the errors of ModelRegistry::Find, of the host's memory
+  // and of the backend.
+  using Done = std::function<void(absl::Status)>;
+  void Write(std::string_view bytes, Done done);
+  // The file has no further bytes. DATA_LOSS: it is not complete. Also returns the errors of Write
+  // and of the store.
+  using Finished = std::function<void(absl::StatusOr<SessionView>)>;
+  void Finish(Finished finished);
+
+  // Whether turns run on the session's model.
+  bool model_is_busy() const { return engine_ != nullptr && engine_->num_turns() > 0; }
+
+ private:
+  // Finds out whether the file is sealed.
+  absl::Status TakeBegin();
+  // Gives bytes of the file to the reader, or, if they are sealed, to the unsealer.
+  absl::Status TakeBytes(std::string_view bytes);
+  // Gives the next block of a sealed file to the reader. False: there is none yet.
+  absl::StatusOr<bool> OpenBlock();
+  // Takes records until bytes are missing.
+  void TakeRecords(Done done);
+  absl::Status TakeRecord(const RecordReader::Record& record);
+  // The log is complete: checks it.
+  absl::Status CheckLog();
+  absl::Status WriteCaches(std::string_view piece);
+  void Commit(Finished finished);
+
+  const Service service_;
+  const Wanted wanted_;
+  std::string begin_;  // the first bytes, until they tell whether the file is sealed
+  bool has_begun_ = false;
+  std::optional<Unsealer> unsealer_;  // of a sealed file
+  HostCharge sealed_charge_;          // for bytes that wait in it
+  RecordReader reader_;
+  ImportedLog log_;
+  std::shared_ptr<Engine> engine_;  // set when the log is checked
+  bool awaits_import_ = false;      // the caches follow, and their memory is not taken yet
+  SnapshotImport import_;
+  CacheCharge import_charge_;  // of import_
+  uint64_t caches_read_ = 0;
+  bool caches_complete_ = false;
+  bool is_complete_ = false;  // the end of the file was read
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVING_SESSION_IMPORT_H_

@@ -1,0 +1,143 @@
+// Sessions as files: exports and imports.
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/serving/answer_in_time.h"
+#include "service/serving/session_manager.h"
+
+namespace longstream {
+namespace {
+
+absl::Status NeedsStore(const std::string& what) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      what, "; a file is made of the session's log, which only a server with --store has"));
+}
+
+}  // namespace
+
+void SessionManager::ExportSession(const SessionKey& key, Exported exported, bool sealed) {
+  const SessionId& id = key.id;
+  if (options_.store == nullptr) {
+    return exported(
+        sessions_.Find(key).ok()
+            ? NeedsStore(absl::StrCat("session_id: session ", id.ToString(), " lives in memory"))
+            : NoSession(id));
+  }
+  if (sealed && options_.files.sealing.keys == nullptr) {
+    return exported(absl::FailedPreconditionError(
+        "sealed: the server has no keys; its configuration names a key file with store.keys"));
+  }
+  exported =
+      AnswerInTime(&timers_, CommitTimeout(), std::move(exported), {}, "send the request again");
+  RunRead(exported, [this, key, exported, sealed] { ExportNow(key, exported, sealed); });
+}
+
+void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, bool sealed) {
+  const SessionId& id = key.id;
+  std::optional<TurnLease> lease;
+  if (absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key); session.ok()) {
+    if (!(*session)->View().durable) {
+      return exported(
+          NeedsStore(absl::StrCat("session_id: session ", id.ToString(), " lives in memory")));
+    }
+    // While the lease is held, the row has the head of the caches.
+    absl::StatusOr<TurnLease> taken = TurnLease::Take(*std::move(session));
+    if (!taken.ok()) return exported(taken.status());
+    lease = *std::move(taken);
+  }
+  absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
+  if (!row.ok()) {
+    return exported(absl::IsNotFound(row.status()) ? NoSession(id) : row.status());
+  }
+  const auto export_with = [store = options_.store, row = *std::move(row),
+                            sealing = sealed ? options_.files.sealing : Sealing()](
+                               std::shared_ptr<Engine> engine, Snapshot snapshot) {
+    return std::make_shared<SessionExport>(store, row, std::move(engine), std::move(snapshot),
+                                           sealing);
+  };
+  absl::StatusOr<std::shared_ptr<Engine>> engine = absl::NotFoundError("");
+  if (lease.has_value()) engine = models_->Find(lease->session()->model());
+  if (!engine.ok()) return exported(export_with(nullptr, Snapshot()));
+  Engine* const on = engine->get();
+  on->BeginSnapshot(*std::move(lease),
+                    [pending = Pending(), export_with, engine = *std::move(engine),
+                     exported](absl::StatusOr<Snapshot> snapshot) {
+                      if (!snapshot.ok()) return exported(snapshot.status());
+                      exported(export_with(engine, *std::move(snapshot)));
+                    });
+}
+
+absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
+    const std::string& tenant, const SessionImport::Wanted& wanted,
+    std::function<void(std::function<void()>)> run) {
+  if (options_.store == nullptr) return NeedsStore("the server has no store");
+  {
+    absl::MutexLock lock(&mutex_);
+    if (draining_) return absl::UnavailableError("the server is draining");
+  }
+  if (wanted.idle_timeout.has_value()) {
+    if (absl::Status status = CheckIdleTimeout(*wanted.idle_timeout); !status.ok()) return status;
+  }
+  const absl::StatusOr<std::shared_ptr<Tenant>> found = models_->tenants().Find(tenant);
+  if (!found.ok()) return found.status();
+  heap_trim_.NoteWork();
+  SessionImport::Service service;
+  service.models = models_;
+  service.tenant = *found;
+  service.restoring = RestoringOptions((*found)->host_memory());
+  service.files = options_.files;
+  service.max_idle_timeout = options_.max_idle_timeout;
+  service.run = std::move(run);
+  service.check_id = [this, tenant](const SessionId& id) -> absl::Status {
+    if (sessions_.Find({tenant, id}).ok() || options_.store->Session({tenant, id}).ok()) {
+      return absl::AlreadyExistsError(absl::StrCat("session_id: ", id.ToString(), " is in use"));
+    }
+    return absl::OkStatus();
+  };
+  service.commit = [this, of = *found](store::ImportSession change,
+                                       std::function<void(absl::Status)> done) {
+    if (absl::Status status = of->TakeSession(); !status.ok()) return done(std::move(status));
+    change.row.key.tenant = of->name();
+    change.row.delete_time = change.row.last_use_time + options_.ttl;
+    // A session whose commit is late is restored when it is used, without the caches of the file.
+    done = AnswerInTime(&timers_, CommitTimeout(), std::move(done));
+    options_.commits->Submit(std::move(change), [pending = Pending(), of, done = std::move(done)](
+                                                    const absl::StatusOr<store::Applied>& applied) {
+      if (!applied.ok()) of->ReturnSession();
+      done(applied.status());
+    });
+  };
+  service.restore = [this, tenant](const SessionId& id, const std::shared_ptr<Engine>& engine,
+                                   SnapshotImport import, Opened opened) {
+    RestoreImported({tenant, id}, engine, std::move(import), std::move(opened));
+  };
+  return std::make_shared<SessionImport>(std::move(service), wanted);
+}
+
+void SessionManager::CountTransfer(const char* op, const absl::Status& status,
+                                   uint64_t bytes) const {
+  if (options_.metrics == nullptr) return;
+  options_.metrics->CountTransfer(op, absl::StatusCodeToString(status.code()), bytes);
+}
+
+void SessionManager::RestoreImported(const SessionKey& key, const std::shared_ptr<Engine>& engine,
+                                     SnapshotImport import, Opened opened) {
+  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  if (!session.ok()) {
+    // The session is in the store; it is restored when it is used.
+    if (import.valid()) engine->Free(std::move(import));
+    return opened(StoredView(key));
+  }
+  if (!import.valid()) return opened((*session)->View());
+  // Without its caches, the session computes them in its next turn. So every outcome is good.
+  engine->Attach(*session, std::move(import),
+                 [pending = Pending(), session = *session,
+                  opened = std::move(opened)](const absl::Status&) { opened(session->View()); });
+}
+
+}  // namespace longstream

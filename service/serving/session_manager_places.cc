@@ -1,0 +1,250 @@
+// Rewinds and forks of sessions: they return to a place in the history.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/serving/session_manager.h"
+
+namespace longstream {
+namespace {
+
+constexpr const char* kRewound = "the session returned to an earlier place";
+constexpr const char* kForkedBefore = "the session was forked at an earlier place";
+constexpr const char* kOtherModel = "the session was forked onto another model";
+
+std::string Text(const Place& place) {
+  if (place.turn.has_value()) return absl::StrCat(" turn ", place.turn->ToString());
+  return place.position.has_value() ? absl::StrCat(" position ", *place.position) : "";
+}
+
+absl::Status CheckVersion(std::optional<uint64_t> expected, uint64_t version) {
+  if (!expected.has_value() || *expected == version) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("expected_version: the session has version ",
+                                                    version, ", the request expects ", *expected));
+}
+
+// Whether `other` can go on with the tokens of `model`.
+absl::Status CheckOtherModel(const ServedModel& model, const ServedModel& other, size_t tokens) {
+  if (model.tokenizer().fingerprint() != other.tokenizer().fingerprint()) {
+    return absl::FailedPreconditionError(absl::StrCat("model: ", other.name(),
+                                                      " has another tokenizer than ", model.name(),
+                                                      ", the model of the session"));
+  }
+  const uint64_t limit = other.backend().info().context_limit;
+  if (tokens <= limit) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("model: the context of ", other.name(), " has ",
+                                                    limit, " tokens, the session has ", tokens));
+}
+
+// The model reads the whole history as one prompt.
+void ReadAnew(const std::string& reason, TurnLease* lease) {
+  lease->state().feed.Truncate(0);
+  SessionCaches& caches = lease->session()->caches();
+  const size_t size = lease->state().tokens.size();
+  caches.computed_tokens = size > 0 ? size - 1 : 0;
+  caches.recompute_reason = reason;
+}
+
+}  // namespace
+
+LoggedProperties SessionManager::PropertiesOf(const TurnLease& lease) {
+  LoggedProperties properties;
+  properties.idle_timeout = lease.session()->View().idle_timeout;
+  properties.recompute = lease.state().recompute;
+  properties.origin = lease.session()->origin();
+  return properties;
+}
+
+absl::StatusOr<SessionTurns::PlaceFound> SessionManager::FindPlace(const TurnLease& lease,
+                                                                   const SessionTurns& turns,
+                                                                   const ServedModel& model,
+                                                                   const Place& place) const {
+  if (!place.given()) return SessionTurns::PlaceFound{turns.head(), lease.state(), ""};
+  if (!turns.durable()) return turns.FindInMemory(place, lease.state(), model);
+  const SessionTurns::Head head = turns.head();
+  store::SessionRow row;
+  row.key = turns.stored().log->key();
+  row.model = lease.session()->model();
+  row.head = head.number;
+  absl::StatusOr<RestoredSession> found = RestoreSession(
+      RestoringOptions(lease.session()->host_memory()), row, head.properties, model, place);
+  if (!found.ok()) return found.status();
+  SessionTurns::PlaceFound at;
+  at.head.number = found->head;
+  if (found->head != store::kNoTurn) at.head.id = found->head_id;
+  at.head.position = found->state.tokens.size();
+  at.head.properties = std::move(found->properties);
+  at.state = std::move(found->state);
+  at.read_anew = std::move(found->read_anew);
+  return at;
+}
+
+void SessionManager::RewindSession(const SessionKey& key, const Place& place,
+                                   std::optional<uint64_t> expected_version,
+                                   const Opened& rewound) {
+  const Opened answer = options_.store == nullptr ? rewound : InTime(rewound);
+  RunRead(answer, [this, key, place, expected_version, answer] {
+    RewindNow(key, place, expected_version, answer);
+  });
+}
+
+void SessionManager::RewindNow(const SessionKey& key, const Place& place,
+                               std::optional<uint64_t> expected_version, const Opened& rewound) {
+  absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  if (!session.ok()) return rewound(session.status());
+  const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
+  if (turns == nullptr) return rewound(NoSession(key.id));
+  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*session)->model());
+  if (!engine.ok()) return rewound(engine.status());
+  absl::StatusOr<TurnLease> taken = TurnLease::Take(*session);
+  if (!taken.ok()) return rewound(taken.status());
+  auto lease = std::make_shared<TurnLease>(*std::move(taken));
+  absl::Status status = CheckVersion(expected_version, turns->version());
+  if (!status.ok()) return rewound(status);
+  absl::StatusOr<SessionTurns::PlaceFound> found =
+      FindPlace(*lease, *turns, (*engine)->model(), place);
+  if (!found.ok()) return rewound(found.status());
+  auto at = std::make_shared<SessionTurns::PlaceFound>(*std::move(found));
+  const SessionTurns::Head now = turns->head();
+  if (at->head.id == now.id && at->head.position == now.position) {
+    lease->Drop();
+    return rewound(Described(**session));
+  }
+  if (turns->durable() && at->head.number != store::kNoTurn) {
+    (*session)->stored_caches()->Reload(at->head.number);
+  }
+  const auto go = [this, session = *session, turns, lease, at, engine = *engine,
+                   answer = rewound](const absl::Status& moved) {
+    if (!moved.ok()) {
+      lease->Drop();
+      return answer(moved);
+    }
+    turns->SetHead(at->head);
+    const std::string reason = at->read_anew.empty() ? kRewound : at->read_anew;
+    engine->Rewind(std::move(*lease), std::move(at->state), reason,
+                   [this, session, answer](const absl::Status& done) {
+                     done.ok() ? answer(Described(*session)) : answer(done);
+                   });
+  };
+  if (!turns->durable()) return go(absl::OkStatus());
+  turns->stored().log->Submit(
+      [at](const store::Fence& fence) -> absl::StatusOr<store::Change> {
+        return store::MoveHead{fence, at->head.number, absl::Now(),
+                               EncodeProperties(at->head.properties)};
+      },
+      [pending = Pending(), go](const absl::StatusOr<store::Applied>& applied) {
+        go(applied.status());
+      });
+}
+
+void SessionManager::ForkSession(const SessionKey& source_key, std::optional<SessionId> id,
+                                 std::optional<absl::Duration> idle_timeout, Opened opened,
+                                 const Place& place, std::string_view model) {
+  // A name that no model has may be long, and is not copied.
+  if (!model.empty()) {
+    if (absl::Status found = models_->Find(model).status(); absl::IsNotFound(found)) {
+      return opened(found);
+    }
+  }
+  if (options_.store != nullptr) {
+    opened = id.has_value() ? InTime(std::move(opened))
+                            : InTimeOrClose(source_key.tenant, std::move(opened));
+  }
+  RunRead(opened, [this, source_key, id, idle_timeout, opened, place, model = std::string(model)] {
+    ForkNow(source_key, id, idle_timeout, opened, place, model);
+  });
+}
+
+void SessionManager::ForkNow(const SessionKey& source_key, std::optional<SessionId> id,
+                             std::optional<absl::Duration> idle_timeout, Opened opened,
+                             const Place& place, std::string_view model) {
+  Making making{source_key.tenant, id, "new_session_id", idle_timeout, "", false, std::nullopt};
+  making.origin =
+      absl::StrCat("fork ", source_key.id.ToString(), " ",
+                   idle_timeout.has_value() ? absl::FormatDuration(*idle_timeout) : "default",
+                   Text(place), model.empty() ? "" : " model ", std::string(model));
+  if (AnswerRepeat(making, opened)) return;
+  absl::StatusOr<std::shared_ptr<Session>> source = FindOrRestore(source_key);
+  if (!source.ok()) return opened(source.status());
+  const std::shared_ptr<SessionTurns> source_turns = TurnsOf(**source);
+  if (source_turns == nullptr) return opened(NoSession(source_key.id));
+  making.durable = source_turns->durable();
+  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*source)->model());
+  if (!engine.ok()) return opened(engine.status());
+  absl::StatusOr<std::shared_ptr<Engine>> other = model.empty() ? engine : models_->Find(model);
+  if (!other.ok()) return opened(other.status());
+  auto forking = std::make_shared<Forking>();
+  forking->engine = *other;
+  forking->has_other_model = *other != *engine;
+  forking->is_whole = !place.given() && !forking->has_other_model;
+  if (!forking->has_other_model && !(*engine)->model().backend().plugin().Can(LS_CAP_FORK)) {
+    return opened(absl::UnimplementedError(absl::StrCat(
+        "the backend of model ", (*engine)->model().name(), " cannot fork a session")));
+  }
+  absl::StatusOr<TurnLease> lease = TurnLease::Take(*std::move(source));
+  if (!lease.ok()) return opened(lease.status());
+  absl::StatusOr<SessionTurns::PlaceFound> at =
+      FindPlace(*lease, *source_turns, (*engine)->model(), place);
+  if (!at.ok()) return opened(at.status());
+  if (forking->has_other_model) {
+    absl::Status fits =
+        CheckOtherModel((*engine)->model(), (*other)->model(), at->state.tokens.size());
+    if (!fits.ok()) return opened(fits);
+    making.forked_onto = ModelIdentity::Of((*other)->model());
+  }
+  absl::StatusOr<Made> made = MakeSession(**other, making, &at->state);
+  if (!made.ok()) {
+    if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;
+    return opened(made.status());
+  }
+  TurnLease& target = made->lease;
+  target.session()->set_forked_from(source_key.id);
+  if (making.durable && at->head.number != store::kNoTurn) {
+    StoredCaches& stored = *target.session()->stored_caches();
+    stored.Follow(*lease->session()->stored_caches(), at->head.number);
+    stored.Reload(at->head.number);
+  }
+  target.state().recompute = at->state.recompute;
+  LoggedProperties properties = PropertiesOf(target);
+  properties.cuts = std::move(at->head.properties.cuts);
+  properties.model =
+      making.forked_onto.has_value() ? making.forked_onto : std::move(at->head.properties.model);
+  at->head.properties = std::move(properties);
+  made->turns->SetHead(at->head);
+  forking->source = std::make_shared<TurnLease>(*std::move(lease));
+  forking->target = std::make_shared<TurnLease>(std::move(target));
+  forking->at = *std::move(at);
+  Engine::Done done = WhenMade(forking->target->session(), std::move(opened));
+  if (!making.durable) return Fork(forking, done);
+  AddToStore(*forking->target, *made->turns,
+             [this, forking, done = std::move(done)](const absl::Status& status) {
+               if (status.ok()) return Fork(forking, done);
+               forking->target->session()->Close();
+               forking->target->Drop();
+               forking->source->Drop();
+               done(status);
+             });
+}
+
+void SessionManager::Fork(const std::shared_ptr<Forking>& forking, const Engine::Done& done) {
+  Engine& engine = *forking->engine;
+  TurnLease& target = *forking->target;
+  if (forking->has_other_model) {
+    forking->source->Drop();
+    target.state() = std::move(forking->at.state);
+    // No engine knows the session yet, so this thread may use its caches.
+    ReadAnew(kOtherModel, &target);
+    return engine.Open(std::move(target), done);
+  }
+  if (forking->is_whole) {
+    return engine.Fork(std::move(*forking->source), std::move(target), done);
+  }
+  const std::string& read_anew = forking->at.read_anew;
+  engine.ForkAt(std::move(*forking->source), std::move(target), std::move(forking->at.state),
+                read_anew.empty() ? kForkedBefore : read_anew, done);
+}
+
+}  // namespace longstream

@@ -1,0 +1,337 @@
+// Sessions in the store: added, restored when they are used, and removed.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/engine/turn/turn_history.h"
+#include "service/serving/answer_in_time.h"
+#include "service/serving/session_manager.h"
+
+namespace longstream {
+
+std::shared_ptr<void> SessionManager::Pending() {
+  {
+    absl::MutexLock lock(&mutex_);
+    ++pending_;
+  }
+  return std::shared_ptr<void>(nullptr, [this](void*) {
+    absl::MutexLock lock(&mutex_);
+    --pending_;
+  });
+}
+
+absl::Duration SessionManager::CommitTimeout() const {
+  return drained_ ? std::min(options_.commit_timeout, kLastCommits) : options_.commit_timeout;
+}
+
+SessionManager::Opened SessionManager::InTime(Opened opened) {
+  return AnswerInTime(&timers_, CommitTimeout(), std::move(opened));
+}
+
+SessionManager::Opened SessionManager::InTimeOrClose(const std::string& tenant, Opened opened) {
+  Opened late = [this, tenant](const absl::StatusOr<SessionView>& session) {
+    if (!session.ok()) return;
+    CloseSession({tenant, session->id}, [pending = Pending()](const absl::StatusOr<uint64_t>&) {});
+  };
+  return AnswerInTime(&timers_, CommitTimeout(), std::move(opened), std::move(late));
+}
+
+SessionTurns::Stored SessionManager::StoredOf(const Session& session, const Engine& engine) const {
+  SessionTurns::Stored stored;
+  stored.store = options_.store;
+  stored.log = std::make_shared<SessionLog>(options_.commits, session.key());
+  stored.model = ModelIdentity::Of(engine.model());
+  stored.ttl = options_.ttl;
+  stored.commit_timeout = options_.commit_timeout;
+  stored.host_memory = session.tenant()->shared_host_memory();
+  return stored;
+}
+
+void SessionManager::KeepCaches(const std::shared_ptr<Session>& session,
+                                const std::shared_ptr<SessionTurns>& turns, Engine* engine) const {
+  const auto present_turn = [weak = std::weak_ptr(turns)]() -> std::optional<KeptCaches::Turn> {
+    const std::shared_ptr<SessionTurns> found = weak.lock();
+    if (found == nullptr) return std::nullopt;
+    const SessionTurns::Head head = found->head();
+    const bool is_cut = head.properties.CutOf(head.number).has_value();
+    if (head.number == store::kNoTurn || is_cut) return std::nullopt;
+    return KeptCaches::Turn{head.number, head.position};
+  };
+  session->SetStoredCaches(
+      std::make_shared<KeptCaches>(keeper_, session, session->key().tenant, engine, present_turn));
+}
+
+RestoreOptions SessionManager::RestoringOptions(HostMemory* host_memory) const {
+  return {options_.store, options_.render_messages, options_.on_model_change, host_memory};
+}
+
+absl::Status CountStoredSessions(store::SessionStore& store, const Tenants& tenants) {
+  if (!tenants.are_configured()) return absl::OkStatus();
+  const absl::StatusOr<std::map<std::string, uint64_t>> counts = store.CountSessions();
+  if (!counts.ok()) return counts.status();
+  for (const std::shared_ptr<Tenant>& tenant : tenants.all()) {
+    const auto found = counts->find(tenant->name());
+    if (found != counts->end()) tenant->CountStored(found->second);
+  }
+  return absl::OkStatus();
+}
+
+void SessionManager::ReturnStored(const SessionKey& key) const {
+  const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(key.tenant);
+  if (tenant.ok()) (*tenant)->ReturnSession();  // the configuration may have lost the tenant
+}
+
+void SessionManager::AddToStore(TurnLease& lease, const SessionTurns& turns,
+                                std::function<void(const absl::Status&)> next) {
+  const SessionView view = lease.session()->View();
+  store::SessionRow row;
+  row.key = lease.session()->key();
+  row.model = view.model;
+  const SessionTurns::Head head = turns.head();
+  row.head = head.number;
+  row.create_time = row.last_use_time = view.create_time;
+  row.delete_time = view.create_time + options_.ttl;
+  row.forked_from = view.forked_from;
+  row.properties = EncodeProperties(head.properties);
+  turns.stored().log->Submit(
+      [row = std::move(row)](const store::Fence&) -> absl::StatusOr<store::Change> {
+        return store::OpenSession{row};
+      },
+      [pending = Pending(), session = lease.session(),
+       next = std::move(next)](const absl::StatusOr<store::Applied>& applied) {
+        applied.ok() ? session->LeavePlaceToStore() : session->GivePlaceBack();
+        next(applied.status());
+      });
+}
+
+std::shared_ptr<void> SessionManager::Closing(const SessionKey& key) {
+  {
+    absl::MutexLock lock(&mutex_);
+    closing_.insert(key);
+  }
+  return std::shared_ptr<void>(nullptr, [this, pending = Pending(), key](void*) {
+    absl::MutexLock lock(&mutex_);
+    closing_.erase(closing_.find(key));
+  });
+}
+
+bool SessionManager::IsClosing(const SessionKey& key) const {
+  absl::MutexLock lock(&mutex_);
+  return closing_.contains(key);
+}
+
+void SessionManager::RemoveMade(const std::shared_ptr<SessionTurns>& turns) {
+  turns->stored().log->Submit(
+      [](const store::Fence& fence) -> absl::StatusOr<store::Change> {
+        if (fence.version == 0) return absl::NotFoundError("the session is not in the store");
+        return store::CloseSession{fence.key, fence, absl::Now()};
+      },
+      [this, pending = Pending(),
+       key = turns->stored().log->key()](const absl::StatusOr<store::Applied>& applied) {
+        if (applied.ok()) ReturnStored(key);
+      });
+}
+
+void SessionManager::RemoveFromStore(const std::shared_ptr<SessionTurns>& turns, uint64_t position,
+                                     std::shared_ptr<void> closing, Closed closed) {
+  turns->stored().log->Submit(
+      [key = turns->stored().log->key()](const store::Fence&) -> absl::StatusOr<store::Change> {
+        return store::CloseSession{key, std::nullopt, absl::Now()};
+      },
+      [this, pending = Pending(), key = turns->stored().log->key(), position,
+       closing = std::move(closing),
+       closed = std::move(closed)](const absl::StatusOr<store::Applied>& applied) mutable {
+        if (applied.ok()) ReturnStored(key);
+        closing.reset();
+        applied.ok() ? closed(position) : closed(applied.status());
+      });
+}
+
+void SessionManager::CloseStored(const SessionKey& key, Closed closed) {
+  closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
+  RunRead(closed, [this, key, closed] { CloseStoredNow(key, closed); });
+}
+
+void SessionManager::CloseStoredNow(const SessionKey& key, const Closed& closed) {
+  absl::StatusOr<std::shared_ptr<Session>> restored = absl::NotFoundError("");
+  absl::StatusOr<store::SessionRow> row = absl::NotFoundError("");
+  std::shared_ptr<void> closing;
+  {
+    absl::MutexLock lock(&restore_mutex_);
+    restored = sessions_.Find(key);  // another call may have restored it
+    if (!restored.ok()) row = options_.store->Session(key);
+    if (row.ok()) closing = Closing(key);  // and none restores it from now on
+  }
+  if (restored.ok()) return CloseNow(*restored, closed);
+  if (!row.ok()) {
+    return closed(absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status());
+  }
+  options_.commits->Submit(
+      store::CloseSession{row->key, std::nullopt, absl::Now()},
+      [this, pending = Pending(), key, position = row->position, closing = std::move(closing),
+       closed](const absl::StatusOr<store::Applied>& applied) mutable {
+        if (applied.ok()) ReturnStored(key);
+        closing.reset();
+        applied.ok() ? closed(position) : closed(applied.status());
+      });
+}
+
+void SessionManager::CloseExpired() {
+  constexpr absl::Duration kPeriod = absl::Minutes(1);
+  constexpr size_t kMost = 1000;
+  const MonotonicTime now = MonotonicTime::Now();
+  if (options_.store == nullptr || now - expired_at_ < kPeriod) return;
+  expired_at_ = now;
+  const absl::StatusOr<std::vector<store::SessionRow>> expired =
+      options_.store->Expired(absl::Now(), kMost);
+  if (!expired.ok()) return;  // the store's health says why
+  for (const store::SessionRow& row : *expired) {
+    CloseSession(row.key, [](const absl::StatusOr<uint64_t>&) {});
+  }
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::FindOrRestore(
+    const SessionKey& key) const {
+  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+  if (session.ok() || options_.store == nullptr) return session;
+  absl::MutexLock lock(&restore_mutex_);
+  session = sessions_.Find(key);  // another call may have restored it
+  if (session.ok()) return session;
+  if (IsClosing(key)) return NoSession(key.id);
+  const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
+  if (row.ok()) return Restore(*row);
+  return absl::IsNotFound(row.status()) ? session.status() : row.status();
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restore(
+    const store::SessionRow& row) const {
+  const absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(row.model);
+  if (!engine.ok()) return engine.status();
+  const absl::StatusOr<LoggedProperties> properties = DecodeProperties(row.properties);
+  if (!properties.ok()) return properties.status();
+  const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(row.key.tenant);
+  if (!tenant.ok()) return tenant.status();
+  HostMemory* const host_memory = (*tenant)->host_memory();
+  const ServedModel& model = (*engine)->model();
+  absl::StatusOr<RestoredSession> restored =
+      RestoreSession(RestoringOptions(host_memory), row, *properties, model);
+  if (!restored.ok()) return restored.status();
+  TurnLease lease =
+      TurnLease::OfNewSession(row.key.id, model.name(), model.backend().info().context_limit,
+                              properties->idle_timeout, host_memory, *tenant);
+  std::shared_ptr<Session> session = lease.session();
+  session->set_origin(properties->origin);
+  session->SetRestored(row.create_time, row.last_use_time, row.forked_from);
+  lease.state() = std::move(restored->state);
+  if (absl::Status status = lease.ChargeNew(/*source=*/nullptr); !status.ok()) return status;
+  // No engine knows the session yet, so this thread may use its caches.
+  SessionCaches& caches = session->caches();
+  const size_t size = lease.state().tokens.size();
+  caches.computed_tokens = size > 0 ? size - 1 : 0;
+  caches.recompute_reason = restored->read_anew;
+  caches.evicted = caches.restored = restored->read_anew.empty();
+  caches.lowest_rewind = restored->lowest_rewind;
+  caches.decode_tokens = lease.state().feed.decode_tokens();
+  caches.prefill_tokens = lease.state().feed.end() - caches.decode_tokens;
+  auto turns = std::make_shared<SessionTurns>(session, StoredOf(*session, **engine));
+  KeepCaches(session, turns, engine->get());
+  if (restored->head != store::kNoTurn) session->stored_caches()->Reload(restored->head);
+  const std::optional<StoredPlace> place = ChooseStored(*session, model.backend(), {});
+  if (place.has_value()) caches.stored_position = place->position;
+  lease.Publish();
+  turns->stored().log->SetVersion(row.epoch, row.version);
+  SessionTurns::Head head;
+  head.number = restored->head;
+  if (head.number != store::kNoTurn) head.id = restored->head_id;
+  head.position = size;
+  head.properties = std::move(restored->properties);
+  turns->SetHead(std::move(head));
+  {
+    absl::MutexLock lock(&mutex_);
+    turns_[session.get()] = std::move(turns);
+  }
+  if (absl::Status status = sessions_.Insert(session); !status.ok()) {
+    absl::MutexLock lock(&mutex_);
+    turns_.erase(session.get());
+    return status;
+  }
+  // A turn of the session reaches the engine after this.
+  (*engine)->Adopt(session);
+  return session;
+}
+
+absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) const {
+  if (options_.store == nullptr) return NoSession(key.id);
+  const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
+  if (!row.ok()) return absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status();
+  absl::StatusOr<SessionView> view = ViewOf(*row);
+  if (!view.ok() || row->head == store::kNoTurn) return view;
+  const absl::StatusOr<store::TurnRow> turn = options_.store->Turn(row->head);
+  if (!turn.ok()) return turn.status();
+  view->head_turn = turn->id;
+  return view;
+}
+
+absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row) const {
+  const absl::StatusOr<LoggedProperties> properties = DecodeProperties(row.properties);
+  if (!properties.ok()) return properties.status();
+  SessionView view;
+  view.id = row.key.id;
+  view.model = row.model;
+  view.position = properties->CutOf(row.head).value_or(row.position);
+  view.recompute_tokens = view.position > 0 ? view.position - 1 : 0;
+  view.version = static_cast<uint64_t>(row.version);
+  const absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(row.model);
+  if (engine.ok()) view.context_limit = (*engine)->model().backend().info().context_limit;
+  view.create_time = row.create_time;
+  view.last_use_time = row.last_use_time;
+  view.idle_timeout = properties->idle_timeout;
+  view.forked_from = row.forked_from;
+  view.durable = true;
+  return view;
+}
+
+void SessionManager::AddStoredViews(const std::string& tenant,
+                                    const std::optional<SessionId>& after, size_t limit,
+                                    std::string_view model, std::vector<SessionView>* views) const {
+  if (options_.store == nullptr) return;
+  const absl::StatusOr<std::vector<store::SessionRow>> rows =
+      options_.store->Sessions(tenant, after, limit, std::string(model));
+  if (!rows.ok()) return;
+  for (const store::SessionRow& row : *rows) {
+    const bool in_memory = sessions_.Find(row.key).ok();
+    const absl::StatusOr<SessionView> view = ViewOf(row);
+    if (!in_memory && view.ok()) views->push_back(*view);
+  }
+  std::sort(views->begin(), views->end(),
+            [](const SessionView& a, const SessionView& b) { return a.id < b.id; });
+  if (views->size() > limit) views->resize(limit);
+}
+
+bool SessionManager::AnswerStoredRepeat(const Making& making, const Opened& opened) {
+  if (options_.store == nullptr) return false;
+  const absl::StatusOr<store::SessionRow> row =
+      options_.store->Session({making.tenant, *making.id});
+  if (absl::IsNotFound(row.status())) return false;
+  if (!row.ok()) {
+    opened(row.status());
+    return true;
+  }
+  const absl::StatusOr<LoggedProperties> properties = DecodeProperties(row->properties);
+  if (!properties.ok()) {
+    opened(properties.status());
+  } else if (properties->origin != making.origin) {
+    opened(absl::AlreadyExistsError(
+        absl::StrCat(making.id_field, ": ", making.id->ToString(), " is in use")));
+  } else {
+    opened(ViewOf(*row));
+  }
+  return true;
+}
+
+}  // namespace longstream

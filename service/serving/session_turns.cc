@@ -1,0 +1,221 @@
+// Keeps a record for each turn, and decides what a repeated request means.
+#include "service/serving/session_turns.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace longstream {
+namespace {
+
+std::string Text(const TurnId& id) { return absl::StrCat("turn_id: turn ", id.ToString()); }
+
+}  // namespace
+
+SessionTurns::SessionTurns(const std::shared_ptr<Session>& session, Stored stored)
+    : session_id_(session->id()),
+      session_(session),
+      stored_(std::move(stored)),
+      charge_(session->host_memory()) {
+  absl::MutexLock lock(&mutex_);
+  Count();
+}
+
+SessionTurns::Record& SessionTurns::AddRecord(const TurnId& id, TurnKind kind) {
+  const uint64_t number = next_number_++;
+  numbers_[id] = number;
+  Record& record = records_[number];
+  record.view.id = id;
+  record.kind = kind;
+  record.parent = head_.number;
+  return record;
+}
+
+std::shared_ptr<TurnEntry> SessionTurns::AddRunning(const TurnId& id, TurnKind kind, bool drawn) {
+  Record& record = AddRecord(id, kind);
+  record.view.running = true;
+  record.view.start_time = absl::Now();
+  record.drawn = drawn;
+  if (drawn) ++num_drawn_;
+  Count();
+  return std::make_shared<TurnEntry>(shared_from_this(), numbers_.at(id), id);
+}
+
+absl::StatusOr<SessionTurns::Found> SessionTurns::Begin(const TurnId& id, TurnKind kind,
+                                                        const std::string& digest) {
+  if (absl::Status status = ReadIfUnknown(id); !status.ok()) return status;
+  absl::StatusOr<Found> begun = Found{};
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = numbers_.find(id);
+    if (found != numbers_.end()) {
+      begun = Resume(records_.at(found->second), kind, digest);
+    } else {
+      begun->entry = AddRunning(id, kind, /*drawn=*/false);
+      records_.at(numbers_.at(id)).digest = digest;
+    }
+  }
+  if (!begun.ok() || !begun->committed.has_value() || !durable()) return begun;
+  absl::Status status = ReadAnswer(id, &*begun->committed);
+  if (!status.ok()) return status;
+  return begun;
+}
+
+std::shared_ptr<TurnEntry> SessionTurns::BeginDrawn(TurnKind kind) {
+  absl::MutexLock lock(&mutex_);
+  return AddRunning(TurnId::Random(), kind, /*drawn=*/true);
+}
+
+absl::StatusOr<SessionTurns::Found> SessionTurns::Resume(Record& record, TurnKind kind,
+                                                         const std::string& digest) {
+  const TurnView view = ViewOf(record);
+  const bool knows_both = !digest.empty() && !record.digest.empty();
+  if (kind != record.kind || (knows_both && digest != record.digest)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(Text(view.id), " of this session was another request"));
+  }
+  if (view.state == TurnState::kAbandoned) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        Text(view.id), " was abandoned: ",
+        record.cancelled ? "it was cancelled"
+                         : "another turn was committed in its place, or the session was rewound"));
+  }
+  Found found;
+  if (view.state == TurnState::kCommitted) {
+    found.committed = record.committed;
+    found.committed->digest = record.digest;
+    return found;
+  }
+  if (view.running) {
+    if (kind == TurnKind::kGenerate) found.running = record.turn.lock();
+    if (found.running != nullptr) return found;
+    return absl::AbortedError(absl::StrCat(Text(view.id), " is running in another call"));
+  }
+  found.lost = Lost{record.seed, record.start};
+  record.view.running = true;
+  record.view.end_time = absl::InfiniteFuture();
+  found.entry = std::make_shared<TurnEntry>(shared_from_this(), numbers_.at(view.id), view.id);
+  return found;
+}
+
+absl::Status SessionTurns::SetDigest(uint64_t number, const std::string& digest) {
+  absl::MutexLock lock(&mutex_);
+  Record& record = records_.at(number);
+  if (record.digest.empty()) record.digest = digest;
+  if (record.digest == digest) return absl::OkStatus();
+  return absl::AlreadyExistsError(
+      absl::StrCat(Text(record.view.id), " of this session was another request"));
+}
+
+void SessionTurns::SetTurn(uint64_t number, const std::shared_ptr<Turn>& turn) {
+  absl::MutexLock lock(&mutex_);
+  Record& record = records_.at(number);
+  record.turn = turn;
+  if (record.cancelled) turn->Cancel(absl::CancelledError("the turn was cancelled"));
+}
+
+void SessionTurns::Release(uint64_t number) {
+  std::vector<Cancelled> waiting;
+  TurnView view;
+  bool abandon = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    Record& record = records_.at(number);
+    abandon = durable() && record.cancelled && record.admitted &&
+              record.view.state == TurnState::kStarted;
+    record.abandoning = abandon;
+    waiting = Stop(number, record, &view);
+  }
+  if (abandon) SubmitAbandon(number);
+  for (const Cancelled& cancelled : waiting) cancelled(view);
+}
+
+std::vector<SessionTurns::Cancelled> SessionTurns::Stop(uint64_t number, Record& record,
+                                                        TurnView* view) {
+  record.view.running = false;
+  record.view.end_time = absl::Now();
+  record.turn.reset();
+  if (record.cancelled && record.view.state == TurnState::kStarted) {
+    record.view.state = TurnState::kAbandoned;
+  }
+  *view = ViewOf(record);
+  std::vector<Cancelled> waiting = std::exchange(record.waiting, {});
+  if (!record.abandoning && (record.drawn || !record.admitted)) {
+    if (record.drawn) --num_drawn_;
+    numbers_.erase(record.view.id);
+    records_.erase(number);
+  }
+  Count();
+  return waiting;
+}
+
+std::shared_ptr<Turn> SessionTurns::Cancel(const TurnId& id, Cancelled cancelled) {
+  absl::StatusOr<TurnView> view;
+  uint64_t abandoned = 0;
+  if (absl::Status status = ReadIfUnknown(id); !status.ok()) {
+    cancelled(std::move(status));
+    return nullptr;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = numbers_.find(id);
+    if (found == numbers_.end()) {
+      view = absl::NotFoundError(
+          absl::StrCat("turn_id: no turn ", id.ToString(), " in session ", session_id_.ToString()));
+    } else {
+      Record& record = records_.at(found->second);
+      if (record.view.running) {
+        record.cancelled = true;
+        record.waiting.push_back(std::move(cancelled));
+        std::shared_ptr<Turn> turn = record.turn.lock();
+        if (turn != nullptr) turn->Cancel(absl::CancelledError("the turn was cancelled"));
+        return turn;
+      }
+      if (ViewOf(record).state == TurnState::kStarted) {
+        record.cancelled = true;
+        record.view.state = TurnState::kAbandoned;
+        abandoned = found->second;
+      }
+      view = ViewOf(record);
+    }
+  }
+  if (abandoned != 0 && durable()) SubmitAbandon(abandoned);
+  cancelled(std::move(view));
+  return nullptr;
+}
+
+TurnView SessionTurns::ViewOf(const Record& record) const {
+  return AsItIsNow(record.view, record.parent);
+}
+
+TurnView SessionTurns::AsItIsNow(TurnView view, store::TurnNumber parent) const {
+  const bool lost = view.state == TurnState::kStarted && !view.running;
+  const bool has_moved = parent != head_.number || view.start_position > head_.position;
+  if (lost && has_moved) view.state = TurnState::kAbandoned;
+  return view;
+}
+
+absl::StatusOr<std::vector<TurnView>> SessionTurns::List(uint64_t begin, size_t limit,
+                                                         uint64_t* next) const {
+  if (durable()) return ListStored(begin, limit, next);
+  absl::MutexLock lock(&mutex_);
+  std::vector<TurnView> views;
+  auto it = records_.lower_bound(begin);
+  for (; it != records_.end() && views.size() < limit; ++it) views.push_back(ViewOf(it->second));
+  *next = it == records_.end() ? 0 : it->first;
+  return views;
+}
+
+void SessionTurns::Count() {
+  const uint64_t of_record = NodeBytes<std::pair<const uint64_t, Record>>() +
+                             NodeBytes<std::pair<const TurnId, uint64_t>>() +
+                             BlockBytes(sizeof(TurnEntry)) + BlockBytes(32);  // the digest
+  const uint64_t held =
+      BlockBytes(sizeof(SessionTurns)) + records_.size() * of_record + answer_bytes_;
+  charge_.Set(held);
+  // The record of a turn whose client named no id ends with the turn.
+  if (const auto session = session_.lock()) session->SetTurnBytes(held - num_drawn_ * of_record);
+}
+
+}  // namespace longstream

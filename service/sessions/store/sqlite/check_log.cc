@@ -1,0 +1,121 @@
+// Each check is a query, and a function that refuses the rows that are faults.
+#include "service/sessions/store/sqlite/check_log.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "service/sessions/store/sqlite/rows.h"
+#include "service/sessions/store/sqlite/schema.h"
+#include "service/sessions/store/sqlite/segment_rows.h"
+
+namespace longstream::store {
+namespace {
+
+struct RowCheck {
+  const char* sql;
+  absl::Status (*read)(const Statement& row);
+};
+
+absl::Status OfDatabase(const Statement& row) {
+  const std::string text = row.Bytes(0);
+  return text == "ok" ? absl::OkStatus() : absl::DataLossError("store: " + text);
+}
+
+absl::Status OfMissingRow(const Statement& row) {
+  return absl::DataLossError(absl::StrCat("store: row ", row.Int(1), " of ", row.Bytes(0),
+                                          " names a row of ", row.Bytes(2),
+                                          " that does not exist"));
+}
+
+absl::Status OfHead(const Statement& row) {
+  return absl::DataLossError(absl::StrCat("store: the head of session number ", row.Int(0),
+                                          " is turn ", row.Int(1), ", which is not committed"));
+}
+
+absl::Status OfParent(const Statement& row) {
+  return absl::DataLossError(absl::StrCat("store: the parent of turn ", row.Int(0), " is turn ",
+                                          row.Int(1), ", which is not committed or is not older"));
+}
+
+absl::Status OfSnapshot(const Statement& row) {
+  return absl::DataLossError(
+      absl::StrCat("store: a snapshot of turn ", row.Int(0), " names a segment that is missing"));
+}
+
+absl::Status OfSpan(const Statement& row) {
+  return absl::DataLossError(
+      absl::StrCat("store: the span before segment ", row.Bytes(0), " is missing"));
+}
+
+constexpr RowCheck kChecks[] = {
+    {"PRAGMA integrity_check", OfDatabase},
+    {"PRAGMA foreign_key_check", OfMissingRow},
+    {"SELECT " LONGSTREAM_SESSION_COLUMNS " FROM sessions",
+     [](const Statement& row) { return ReadSession(row).status(); }},
+    {"SELECT " LONGSTREAM_TURN_COLUMNS " FROM turns t JOIN sessions s ON s.number = t.session",
+     [](const Statement& row) { return ReadTurn(row).status(); }},
+    {"SELECT s.number, s.head FROM sessions s JOIN turns t ON t.number = s.head"
+     " WHERE t.state != 2",
+     OfHead},
+    {"SELECT t.number, t.parent FROM turns t JOIN turns p ON p.number = t.parent"
+     " WHERE p.state != 2 OR p.number >= t.number",
+     OfParent},
+};
+
+// A store of version 1 does not have these tables.
+constexpr RowCheck kSegmentChecks[] = {
+    {"SELECT " LONGSTREAM_SEGMENT_COLUMNS ", NULL FROM segments",
+     [](const Statement& row) { return ReadSegmentRow(row).status(); }},
+    {"SELECT " LONGSTREAM_SNAPSHOT_COLUMNS " FROM snapshots",
+     [](const Statement& row) { return ReadSnapshot(row).status(); }},
+    {"SELECT p.turn FROM snapshots p WHERE"
+     " NOT EXISTS (SELECT 1 FROM segments s WHERE s.tenant = p.tenant AND s.key = p.fixed)"
+     " OR p.span IS NOT NULL AND"
+     " NOT EXISTS (SELECT 1 FROM segments s WHERE s.tenant = p.tenant AND s.key = p.span)",
+     OfSnapshot},
+    {"SELECT lower(hex(n.key)) FROM segments n WHERE n.previous IS NOT NULL AND"
+     " NOT EXISTS (SELECT 1 FROM segments s WHERE s.tenant = n.tenant AND s.key = n.previous)",
+     OfSpan},
+};
+
+absl::Status CheckRows(Database& database, const RowCheck& check, size_t limit,
+                       std::vector<std::string>* faults) {
+  absl::StatusOr<StatementUse> select = database.Use(check.sql);
+  if (!select.ok()) return select.status();
+  while (faults->size() < limit) {
+    const int code = (*select)->Step();
+    if (code == SQLITE_DONE) break;
+    if (code != SQLITE_ROW) return database.Error(code, check.sql);
+    const absl::Status status = check.read(**select);
+    if (!status.ok()) faults->emplace_back(status.message());
+  }
+  return absl::OkStatus();
+}
+
+// Stops at the first check that cannot be made.
+absl::Status RunChecks(Database& database, absl::Span<const RowCheck> checks, size_t limit,
+                       std::vector<std::string>* faults) {
+  for (const RowCheck& check : checks) {
+    absl::Status status = CheckRows(database, check, limit, faults);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::string> CheckLog(Database& database, size_t limit) {
+  std::vector<std::string> faults;
+  absl::Status status = RunChecks(database, kChecks, limit, &faults);
+  if (status.ok()) {
+    const absl::StatusOr<bool> has_segments = HasTable(database, "segments");
+    status = has_segments.status();
+    if (has_segments.value_or(false)) {
+      status = RunChecks(database, kSegmentChecks, limit, &faults);
+    }
+  }
+  if (!status.ok() && faults.size() < limit) faults.emplace_back(status.message());
+  return faults;
+}
+
+}  // namespace longstream::store

@@ -1,0 +1,235 @@
+// Reads, writes and checks rows.
+#include "service/sessions/store/sqlite/rows.h"
+
+#include <zlib.h>
+
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace longstream::store {
+namespace {
+
+absl::Time TimeOf(int64_t microseconds) { return absl::FromUnixMicros(microseconds); }
+
+// NULL stands for a time that never comes.
+absl::Time TimeOrNever(const Statement& statement, int column) {
+  return statement.IsNull(column) ? absl::InfiniteFuture() : TimeOf(statement.Int(column));
+}
+
+void BindTimeOrNever(Statement& statement, int parameter, absl::Time time) {
+  if (time == absl::InfiniteFuture()) {
+    statement.BindNull(parameter);
+  } else {
+    statement.Bind(parameter, Microseconds(time));
+  }
+}
+
+void BindTurnNumber(Statement& statement, int parameter, TurnNumber number) {
+  if (number == kNoTurn) {
+    statement.BindNull(parameter);
+  } else {
+    statement.Bind(parameter, number);
+  }
+}
+
+int64_t SessionChecksum(const NumberedSession& session) {
+  const SessionRow& row = session.row;
+  return RowChecksum()
+      .Add(session.number)
+      .Add(row.key.tenant)
+      .Add(row.key.id.Bytes())
+      .Add(row.model)
+      .Add(row.owner)
+      .Add(row.epoch)
+      .Add(row.version)
+      .Add(row.head)
+      .Add(static_cast<int64_t>(row.position))
+      .Add(Microseconds(row.create_time))
+      .Add(Microseconds(row.last_use_time))
+      .Add(Microseconds(row.delete_time))
+      .Add(row.forked_from ? row.forked_from->Bytes() : std::string())
+      .Add(row.properties)
+      .Add(Microseconds(session.close_time))
+      .value();
+}
+
+int64_t BlobChecksum(std::string_view bytes) { return RowChecksum().Add(bytes).value(); }
+
+// Covers the session's key also, because a turn is read together with its session's row.
+int64_t TurnChecksum(const NumberedTurn& turn, int64_t request_checksum, int64_t result_checksum) {
+  const TurnRow& row = turn.row;
+  return RowChecksum()
+      .Add(row.number)
+      .Add(turn.session)
+      .Add(row.session.tenant)
+      .Add(row.session.id.Bytes())
+      .Add(row.id.Bytes())
+      .Add(row.parent)
+      .Add(static_cast<int64_t>(row.state))
+      .Add(row.epoch)
+      .Add(static_cast<int64_t>(row.kept_position))
+      .Add(static_cast<int64_t>(row.position))
+      .Add(Microseconds(row.start_time))
+      .Add(Microseconds(row.end_time))
+      .Add(Microseconds(turn.left_time))
+      .Add(row.request_digest)
+      .Add(request_checksum)
+      .Add(result_checksum)
+      .value();
+}
+
+absl::Status DamagedTurn(const std::string& id, TurnNumber number, const char* part) {
+  return absl::DataLossError(absl::StrCat("store: turn ", absl::BytesToHexString(id), " (number ",
+                                          number, ") is damaged: the checksum of its ", part,
+                                          " differs"));
+}
+
+}  // namespace
+
+RowChecksum& RowChecksum::Add(int64_t value) {
+  unsigned char bytes[8];
+  for (int i = 0; i < 8; ++i) {
+    bytes[i] = static_cast<unsigned char>(static_cast<uint64_t>(value) >> (8 * i));
+  }
+  return AddBytes({reinterpret_cast<const char*>(bytes), sizeof(bytes)});
+}
+
+RowChecksum& RowChecksum::Add(std::string_view text) {
+  return Add(static_cast<int64_t>(text.size())).AddBytes(text);
+}
+
+RowChecksum& RowChecksum::AddBytes(std::string_view bytes) {
+  crc_ = static_cast<uint32_t>(
+      crc32_z(crc_, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  return *this;
+}
+
+int64_t Microseconds(absl::Time time) { return absl::ToUnixMicros(time); }
+
+absl::StatusOr<NumberedSession> ReadSession(const Statement& statement) {
+  NumberedSession read;
+  read.number = statement.Int(0);
+  SessionRow& row = read.row;
+  const std::string id = statement.Bytes(2), forked_from = statement.Bytes(12);
+  const bool ids_ok = id.size() == SessionId::kBytes &&
+                      (forked_from.empty() || forked_from.size() == SessionId::kBytes);
+  if (ids_ok) {
+    row.key = {statement.Bytes(1), SessionId::FromBytes(id)};
+    if (!forked_from.empty()) row.forked_from = SessionId::FromBytes(forked_from);
+  }
+  row.model = statement.Bytes(3);
+  row.owner = statement.Bytes(4);
+  row.epoch = statement.Int(5);
+  row.version = statement.Int(6);
+  row.head = statement.Int(7);
+  row.position = static_cast<uint64_t>(statement.Int(8));
+  row.create_time = TimeOf(statement.Int(9));
+  row.last_use_time = TimeOf(statement.Int(10));
+  row.delete_time = TimeOrNever(statement, 11);
+  row.properties = statement.Bytes(13);
+  read.close_time = TimeOrNever(statement, 14);
+  if (!ids_ok || SessionChecksum(read) != statement.Int(15)) {
+    return absl::DataLossError(absl::StrCat("store: the row of session ",
+                                            absl::BytesToHexString(id), " (number ", read.number,
+                                            ") is damaged: its checksum differs"));
+  }
+  return read;
+}
+
+BoundSession::BoundSession(Statement& statement, const NumberedSession& session)
+    : id_(session.row.key.id.Bytes()) {
+  const SessionRow& row = session.row;
+  statement.BindText(0, row.key.tenant);
+  statement.BindBlob(1, id_);
+  statement.BindText(2, row.model);
+  statement.BindText(3, row.owner);
+  statement.Bind(4, row.epoch);
+  statement.Bind(5, row.version);
+  BindTurnNumber(statement, 6, row.head);
+  statement.Bind(7, static_cast<int64_t>(row.position));
+  statement.Bind(8, Microseconds(row.create_time));
+  statement.Bind(9, Microseconds(row.last_use_time));
+  BindTimeOrNever(statement, 10, row.delete_time);
+  if (row.forked_from) {
+    forked_from_ = row.forked_from->Bytes();
+    statement.BindBlob(11, forked_from_);
+  } else {
+    statement.BindNull(11);
+  }
+  statement.BindBlob(12, row.properties);
+  BindTimeOrNever(statement, 13, session.close_time);
+  statement.Bind(14, SessionChecksum(session));
+  statement.Bind(15, session.number);
+}
+
+absl::StatusOr<NumberedTurn> ReadTurnLink(const Statement& statement) {
+  NumberedTurn read;
+  read.session = statement.Int(17);
+  if (!statement.IsNull(18)) read.left_time = TimeOf(statement.Int(18));
+  TurnRow& row = read.row;
+  row.number = statement.Int(0);
+  const std::string session = statement.Bytes(2), id = statement.Bytes(3);
+  const bool ids_ok = session.size() == SessionId::kBytes && id.size() == SessionId::kBytes;
+  if (ids_ok) {
+    row.session = {statement.Bytes(1), SessionId::FromBytes(session)};
+    row.id = SessionId::FromBytes(id);
+  }
+  row.parent = statement.Int(4);
+  row.state = static_cast<TurnState>(statement.Int(5));
+  row.epoch = statement.Int(6);
+  row.kept_position = static_cast<uint64_t>(statement.Int(7));
+  row.position = static_cast<uint64_t>(statement.Int(8));
+  row.start_time = TimeOf(statement.Int(9));
+  row.end_time = TimeOrNever(statement, 10);
+  row.request_digest = statement.Bytes(11);
+  if (!ids_ok || TurnChecksum(read, statement.Int(12), statement.Int(13)) != statement.Int(14)) {
+    return DamagedTurn(id, row.number, "row");
+  }
+  return read;
+}
+
+absl::StatusOr<NumberedTurn> ReadTurn(const Statement& statement) {
+  absl::StatusOr<NumberedTurn> read = ReadTurnLink(statement);
+  if (!read.ok()) return read.status();
+  TurnRow& row = read->row;
+  row.request = statement.Bytes(15);
+  row.result = statement.Bytes(16);
+  if (BlobChecksum(row.request) != statement.Int(12)) {
+    return DamagedTurn(row.id.Bytes(), row.number, "request");
+  }
+  if (BlobChecksum(row.result) != statement.Int(13)) {
+    return DamagedTurn(row.id.Bytes(), row.number, "result");
+  }
+  return read;
+}
+
+BoundTurn::BoundTurn(Statement& statement, const NumberedTurn& turn) : id_(turn.row.id.Bytes()) {
+  const TurnRow& row = turn.row;
+  const int64_t request_checksum = BlobChecksum(row.request);
+  const int64_t result_checksum = BlobChecksum(row.result);
+  statement.BindBlob(0, id_);
+  BindTurnNumber(statement, 1, row.parent);
+  statement.Bind(2, static_cast<int64_t>(row.state));
+  statement.Bind(3, row.epoch);
+  statement.Bind(4, static_cast<int64_t>(row.kept_position));
+  statement.Bind(5, static_cast<int64_t>(row.position));
+  statement.Bind(6, Microseconds(row.start_time));
+  BindTimeOrNever(statement, 7, row.end_time);
+  statement.BindBlob(8, row.request_digest);
+  statement.Bind(9, request_checksum);
+  statement.Bind(10, result_checksum);
+  statement.Bind(11, TurnChecksum(turn, request_checksum, result_checksum));
+  statement.BindBlob(12, row.request);
+  statement.BindBlob(13, row.result);
+  statement.Bind(14, turn.session);
+  if (turn.left_time == absl::InfinitePast()) {
+    statement.BindNull(15);
+  } else {
+    statement.Bind(15, Microseconds(turn.left_time));
+  }
+  statement.Bind(16, row.number);
+}
+
+}  // namespace longstream::store

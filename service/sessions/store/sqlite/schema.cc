@@ -1,0 +1,160 @@
+// The statements that make the tables, one step for each version.
+#include "service/sessions/store/sqlite/schema.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace longstream::store {
+namespace {
+
+// `store` has one row. `min_reader` is the oldest version of the program that may open the store.
+//
+// Times are microseconds since 1970. A `checksum` covers all columns of its row but itself; blobs
+// of turns have checksums of their own, so that a turn's columns can be read without them.
+// `left_time`: when a head last moved away from the turn. `id` of a store is empty in a backup.
+constexpr const char* kSteps[] = {
+    R"sql(
+    CREATE TABLE store(version INTEGER NOT NULL, min_reader INTEGER NOT NULL, id BLOB NOT NULL);
+    INSERT INTO store VALUES (0, 1, randomblob(16));
+
+    CREATE TABLE sessions(
+      number INTEGER PRIMARY KEY AUTOINCREMENT,
+      tenant TEXT NOT NULL,
+      id BLOB NOT NULL,
+      model TEXT NOT NULL,
+      owner TEXT NOT NULL,
+      epoch INTEGER NOT NULL,
+      version INTEGER NOT NULL,
+      head INTEGER REFERENCES turns(number),
+      position INTEGER NOT NULL,
+      create_time INTEGER NOT NULL,
+      last_use_time INTEGER NOT NULL,
+      delete_time INTEGER,
+      forked_from BLOB,
+      properties BLOB NOT NULL,
+      checksum INTEGER NOT NULL,
+      close_time INTEGER);
+    CREATE UNIQUE INDEX open_sessions ON sessions(tenant, id) WHERE close_time IS NULL;
+    CREATE INDEX sessions_by_head ON sessions(head);
+    CREATE INDEX sessions_by_delete_time ON sessions(delete_time)
+      WHERE close_time IS NULL AND delete_time IS NOT NULL;
+    CREATE INDEX closed_sessions ON sessions(close_time) WHERE close_time IS NOT NULL;
+
+    CREATE TABLE turns(
+      number INTEGER PRIMARY KEY AUTOINCREMENT,
+      session INTEGER NOT NULL REFERENCES sessions(number),
+      id BLOB NOT NULL,
+      parent INTEGER REFERENCES turns(number),
+      state INTEGER NOT NULL,
+      epoch INTEGER NOT NULL,
+      kept_position INTEGER NOT NULL,
+      position INTEGER NOT NULL,
+      start_time INTEGER NOT NULL,
+      end_time INTEGER,
+      request_digest BLOB NOT NULL,
+      request_checksum INTEGER NOT NULL,
+      result_checksum INTEGER NOT NULL,
+      checksum INTEGER NOT NULL,
+      request BLOB NOT NULL,
+      result BLOB NOT NULL,
+      left_time INTEGER,
+      UNIQUE(session, id));
+    CREATE INDEX turns_by_parent ON turns(parent);
+    )sql",
+    // Programs of version 1 remove turns without knowing of snapshots, so these go with the turn.
+    // Either `file` or `data` is NULL. `dead_segments` are files whose segment has no row any more;
+    // `dead_at` is NULL until CollectSegments has seen the row.
+    R"sql(
+    CREATE TABLE segments(
+      number INTEGER PRIMARY KEY,
+      tenant TEXT NOT NULL,
+      key BLOB NOT NULL,
+      kind INTEGER NOT NULL,
+      previous BLOB,
+      begin_token INTEGER NOT NULL,
+      end_token INTEGER NOT NULL,
+      bytes INTEGER NOT NULL,
+      data_checksum INTEGER NOT NULL,
+      file TEXT,
+      checksum INTEGER NOT NULL,
+      data BLOB,
+      UNIQUE(tenant, key));
+    CREATE INDEX segments_by_previous ON segments(tenant, previous) WHERE previous IS NOT NULL;
+    CREATE INDEX segments_by_file ON segments(file, bytes) WHERE file IS NOT NULL;
+
+    CREATE TABLE snapshots(
+      number INTEGER PRIMARY KEY AUTOINCREMENT,
+      turn INTEGER NOT NULL REFERENCES turns(number) ON DELETE CASCADE,
+      tenant TEXT NOT NULL,
+      cache BLOB NOT NULL,
+      position INTEGER NOT NULL,
+      span BLOB,
+      fixed BLOB NOT NULL,
+      checksum INTEGER NOT NULL,
+      UNIQUE(turn, cache));
+    CREATE INDEX snapshots_by_span ON snapshots(tenant, span) WHERE span IS NOT NULL;
+    CREATE INDEX snapshots_by_fixed ON snapshots(tenant, fixed);
+
+    CREATE TABLE dead_segments(file TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, dead_at INTEGER);
+    )sql",
+};
+
+absl::Status MakeSteps(Database& database, absl::Span<const char* const> steps) {
+  const absl::StatusOr<int64_t> version = StoredVersion(database, steps.size());
+  if (!version.ok()) return version.status();
+  if (*version < 0) return absl::DataLossError(absl::StrCat("store: its version is ", *version));
+  const auto newest = static_cast<int64_t>(steps.size());
+  if (*version < newest) {
+    for (const char* step : steps.subspan(static_cast<size_t>(*version))) {
+      if (absl::Status status = database.Execute(step); !status.ok()) return status;
+    }
+    const std::string set = absl::StrCat("UPDATE store SET version = ", newest);
+    if (absl::Status status = database.Execute(set.c_str()); !status.ok()) return status;
+  }
+  return database.Execute("UPDATE store SET id = randomblob(16) WHERE length(id) = 0");
+}
+
+}  // namespace
+
+absl::StatusOr<bool> HasTable(Database& database, std::string_view name) {
+  absl::StatusOr<StatementUse> tables =
+      database.Use("SELECT count(*) FROM sqlite_schema WHERE name = ?1");
+  if (!tables.ok()) return tables.status();
+  (*tables)->BindText(0, name);
+  const int code = (*tables)->Step();
+  if (code != SQLITE_ROW) return database.Error(code, "read the list of tables");
+  return (*tables)->Int(0) != 0;
+}
+
+absl::StatusOr<int64_t> StoredVersion(Database& database, size_t newest) {
+  const absl::StatusOr<bool> has_tables = HasTable(database, "store");
+  if (!has_tables.ok()) return has_tables.status();
+  if (!*has_tables) return 0;
+  absl::StatusOr<StatementUse> row = database.Use("SELECT version, min_reader FROM store");
+  if (!row.ok()) return row.status();
+  if (const int code = (*row)->Step(); code != SQLITE_ROW) {
+    return database.Error(code, "read the version of the store");
+  }
+  const int64_t min_reader = (*row)->Int(1);
+  if (min_reader > static_cast<int64_t>(newest)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("store: its min_reader is ", min_reader, ": only programs of store version ",
+                     min_reader, " and newer may open it; this program has version ", newest));
+  }
+  return (*row)->Int(0);
+}
+
+absl::Span<const char* const> SchemaSteps() { return kSteps; }
+
+absl::Status Migrate(Database& database, absl::Span<const char* const> steps) {
+  if (absl::Status status = database.Execute("BEGIN IMMEDIATE"); !status.ok()) return status;
+  absl::Status status = MakeSteps(database, steps);
+  if (status.ok()) status = database.Execute("COMMIT");
+  if (!status.ok()) database.Execute("ROLLBACK").IgnoreError();
+  return status;
+}
+
+}  // namespace longstream::store

@@ -1,0 +1,181 @@
+// The store in one directory, by SQLite: the embedded default.
+#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SQLITE_STORE_H_
+#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SQLITE_STORE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "service/sealing/sealing_keys.h"
+#include "service/sessions/store/segments.h"
+#include "service/sessions/store/segments/sealed_segments.h"
+#include "service/sessions/store/segments/segment_directory.h"
+#include "service/sessions/store/segments/segment_files.h"
+#include "service/sessions/store/session_store.h"
+#include "service/sessions/store/sqlite/check_segments.h"
+#include "service/sessions/store/sqlite/database.h"
+#include "service/sessions/store/sqlite/rows.h"
+
+namespace longstream::store {
+
+// DIRECTORY holds `log.db` (with -wal and -shm while it is open), `LOCK`, and the folder `segments`
+// (segment_files.h). The file is in WAL mode with synchronous=FULL: a transaction is durable when
+// one fsync of the log has returned.
+//
+// A failed fsync says nothing about what is on the disk, and a second one may report success
+// without writing anything. So after an error while changes become durable, also while the log is
+// copied into the file (a checkpoint), the store refuses all changes until it is opened again;
+// reads go on. Open writes the bytes of the log again (wal_file.h).
+//
+// Readers and the writer have a connection each, so reads see only durable changes and do not wait
+// for a transaction.
+class SqliteStore final : public SessionStore {
+ public:
+  struct Options {
+    std::string vfs = {};  // the name of an SQLite VFS; empty: the system's. For tests.
+    // Makes the directory of the segments. Empty: DIRECTORY/segments. For tests.
+    std::function<std::unique_ptr<SegmentDirectory>()> segments = {};
+    Sealing sealing = {};  // of segments
+  };
+
+  // Opens the store, or makes it with mode 0700. FAILED_PRECONDITION: another process has opened
+  // it, or the store needs a newer program. DATA_LOSS: `log.db` is damaged, or it is missing though
+  // it has been here. Messages name the directory.
+  static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& directory,
+                                                           const Options& options);
+  // As Open, for a directory that has a store. UNAVAILABLE: it has none.
+  static absl::StatusOr<std::unique_ptr<SqliteStore>> OpenExisting(const std::string& directory,
+                                                                   const Options& options);
+  ~SqliteStore() override;
+
+  std::vector<absl::StatusOr<Applied>> Apply(absl::Span<const Change> changes) override
+      ABSL_LOCKS_EXCLUDED(write_mutex_);
+  absl::StatusOr<SessionRow> Session(const SessionKey& key) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<std::vector<SessionRow>> Sessions(const std::string& tenant,
+                                                   const std::optional<SessionId>& after,
+                                                   size_t limit, const std::string& model) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time now, size_t limit) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<TurnRow> Turn(const SessionKey& session, const TurnId& id) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<TurnRow> Turn(TurnNumber number) override ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<std::vector<TurnNumber>> TurnNumbers(const SessionKey& session, TurnNumber after,
+                                                      size_t limit) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::Status VisitPath(TurnNumber number,
+                         const std::function<bool(const TurnRow&)>& visit) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::Status VisitLinks(TurnNumber number,
+                          const std::function<bool(const TurnRow&)>& visit) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<size_t> Collect(absl::Time before) override ABSL_LOCKS_EXCLUDED(write_mutex_);
+  absl::StatusOr<std::unique_ptr<SegmentWriter>> WriteSegments() override;
+  absl::StatusOr<std::vector<SnapshotRow>> Snapshots(TurnNumber number, size_t max_turns) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<std::vector<SegmentRow>> Segments(const std::string& tenant,
+                                                   const SnapshotRow& snapshot) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<SegmentRow> FindSegment(const std::string& tenant, const SegmentKey& key) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<std::unique_ptr<SegmentReader>> ReadSegment(const std::string& tenant,
+                                                             const SegmentKey& key) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<uint64_t> CollectSegments(const SegmentCollection& collection) override
+      ABSL_LOCKS_EXCLUDED(write_mutex_);
+  absl::StatusOr<std::vector<std::string>> Check(size_t limit) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  // Gives the space of collected rows back to the file system. Changes wait meanwhile.
+  absl::Status Compact() ABSL_LOCKS_EXCLUDED(write_mutex_);
+  // Copies the log into the file, so that the destructor has nothing to write. Waits for the
+  // transaction that is being made.
+  void CopyLog() ABSL_LOCKS_EXCLUDED(write_mutex_);
+  struct Resealed {
+    uint64_t segments = 0;
+    std::vector<std::string> faults;  // one sentence for each segment that SealAgain refuses
+  };
+  // Opens all segments, and seals again each that another key than the first one has sealed, and
+  // with kSeal each that is not sealed. The former files stay until CollectSegments removes them.
+  // REQUIRES: Options::sealing has keys.
+  absl::StatusOr<Resealed> Reseal(Unsealed unsealed = Unsealed::kRefuse)
+      ABSL_LOCKS_EXCLUDED(write_mutex_, read_mutex_);
+  // 32 hexadecimal digits that name this store. A restored backup has another id.
+  absl::StatusOr<std::string> Id() ABSL_LOCKS_EXCLUDED(read_mutex_);
+  StoreHealth Health() const override ABSL_LOCKS_EXCLUDED(health_mutex_);
+  // Kinds: "log" is log.db, "wal" is log.db-wal, "segments" is the files of segments, also of those
+  // that are being written or will be removed.
+  std::vector<StoreBytes> Bytes() const override;
+
+ private:
+  SqliteStore(std::string directory, int lock, std::unique_ptr<SegmentDirectory> segments,
+              const Sealing& sealing)
+      : directory_(std::move(directory)), lock_(lock), files_(std::move(segments), sealing) {}
+
+  // Makes the tables, and makes them and the directory durable.
+  absl::Status Prepare(const std::string& vfs) ABSL_LOCKS_EXCLUDED(write_mutex_, read_mutex_);
+  // VisitPath, with turns that `find` returns.
+  using FindOne = absl::StatusOr<NumberedTurn>(Database& database, TurnNumber number);
+  absl::Status Visit(TurnNumber number, FindOne* find,
+                     const std::function<bool(const TurnRow&)>& visit)
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  // Makes the changes in one transaction. If it fails as a whole, *failed says why, and every
+  // result is that status.
+  std::vector<absl::StatusOr<Applied>> ApplyTogether(absl::Span<const Change> changes,
+                                                     absl::Status* failed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // Ends the transaction. After an error the store refuses changes.
+  absl::Status CommitTransaction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // Copies the log into the file.
+  void Checkpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // Notes whether there was room for the last changes. `made`: any of them was made; refused ones
+  // tell nothing.
+  void NoteRoom(const absl::Status& status, bool made) ABSL_LOCKS_EXCLUDED(health_mutex_);
+  // From now on the store refuses changes because of `error`.
+  void Break(const absl::Status& error) ABSL_LOCKS_EXCLUDED(health_mutex_);
+  // Why changes are refused; OK: they are not.
+  absl::Status Broken() const ABSL_LOCKS_EXCLUDED(health_mutex_);
+  // Makes changes in one transaction, which is undone if `change` fails.
+  absl::Status Transact(const std::function<absl::Status(Database&)>& change)
+      ABSL_LOCKS_EXCLUDED(write_mutex_);
+  // Collects turns with numbers from `first` to `last` in one transaction.
+  absl::StatusOr<size_t> CollectSlice(absl::Time before, TurnNumber first, TurnNumber last)
+      ABSL_LOCKS_EXCLUDED(write_mutex_);
+  // Releases segments that were forgotten (snapshots.h).
+  absl::Status ReleaseAllForgotten() ABSL_LOCKS_EXCLUDED(write_mutex_, read_mutex_);
+  // Removes files of segments that no row names.
+  void RemoveOrphans() ABSL_LOCKS_EXCLUDED(read_mutex_);
+  // Seals one segment with the first key. False: it is so already.
+  absl::StatusOr<bool> ResealSegment(const TenantSegment& old, Unsealed unsealed)
+      ABSL_LOCKS_EXCLUDED(write_mutex_, read_mutex_);
+  // Removes snapshots until the segments take no more than `max_bytes`.
+  absl::Status KeepWithin(uint64_t max_bytes) ABSL_LOCKS_EXCLUDED(write_mutex_);
+  // Removes some of the files that have been dead for `age`. Returns how many bytes they had.
+  absl::StatusOr<uint64_t> RemoveDeadFiles(absl::Time now, absl::Duration age)
+      ABSL_LOCKS_EXCLUDED(write_mutex_);
+
+  const std::string directory_;
+  const int lock_;  // the open file LOCK; it has content once the tables have been made
+  absl::Mutex write_mutex_;
+  std::unique_ptr<Database> writer_ ABSL_GUARDED_BY(write_mutex_);
+  int wal_frames_ ABSL_GUARDED_BY(write_mutex_) = 0;  // after the last transaction
+  absl::Mutex read_mutex_;
+  std::unique_ptr<Database> reader_ ABSL_GUARDED_BY(read_mutex_);
+  SegmentFiles files_;
+  mutable absl::Mutex health_mutex_;
+  StoreHealth health_ ABSL_GUARDED_BY(health_mutex_);
+};
+
+}  // namespace longstream::store
+
+#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SQLITE_STORE_H_

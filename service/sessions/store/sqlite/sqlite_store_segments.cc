@@ -1,0 +1,215 @@
+// Snapshots and their segments.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "service/sessions/store/segments/sealed_segments.h"
+#include "service/sessions/store/sqlite/check_segments.h"
+#include "service/sessions/store/sqlite/snapshots.h"
+#include "service/sessions/store/sqlite/sqlite_store.h"
+
+namespace longstream::store {
+namespace {
+
+// Rows that one transaction looks at, so that other changes wait for about 10 ms.
+constexpr int64_t kReleaseSlice = 1000;
+constexpr size_t kRemoveSlice = 16;
+constexpr size_t kDeadSlice = 1000;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SegmentWriter>> SqliteStore::WriteSegments() {
+  if (absl::Status room = files_.CheckRoom(); !room.ok()) return room;
+  return files_.NewWriter();
+}
+
+absl::StatusOr<std::vector<SnapshotRow>> SqliteStore::Snapshots(TurnNumber number,
+                                                                size_t max_turns) {
+  std::vector<SnapshotRow> all;
+  if (max_turns == 0) return all;
+  absl::Status failed;
+  absl::Status status = VisitLinks(number, [&](const TurnRow& turn) {
+    absl::MutexLock lock(&read_mutex_);
+    absl::StatusOr<std::vector<SnapshotRow>> snapshots = SnapshotsOf(*reader_, turn.number);
+    failed = snapshots.status();
+    if (!failed.ok()) return false;
+    std::move(snapshots->begin(), snapshots->end(), std::back_inserter(all));
+    return --max_turns > 0;
+  });
+  if (!status.ok()) return status;
+  if (!failed.ok()) return failed;
+  return all;
+}
+
+absl::StatusOr<std::vector<SegmentRow>> SqliteStore::Segments(const std::string& tenant,
+                                                              const SnapshotRow& snapshot) {
+  absl::MutexLock lock(&read_mutex_);
+  absl::StatusOr<StoredSegment> fixed = FindStoredSegment(*reader_, tenant, snapshot.fixed);
+  if (!fixed.ok()) return fixed.status();
+  std::vector<SegmentRow> rows = {fixed->row};
+  for (std::optional<SegmentKey> key = snapshot.span; key; key = rows.back().previous) {
+    absl::StatusOr<StoredSegment> span = FindStoredSegment(*reader_, tenant, *key);
+    if (!span.ok()) return span.status();
+    // A damaged link could make a circle, but not one of falling places.
+    if (rows.size() > 1 && span->row.begin >= rows.back().begin) {
+      return absl::DataLossError("store: the spans of segment " + key->ToString() +
+                                 " are not in the order of their tokens");
+    }
+    rows.push_back(span->row);
+  }
+  std::reverse(rows.begin(), rows.end());
+  return rows;
+}
+
+absl::StatusOr<SegmentRow> SqliteStore::FindSegment(const std::string& tenant,
+                                                    const SegmentKey& key) {
+  absl::MutexLock lock(&read_mutex_);
+  absl::StatusOr<StoredSegment> segment = FindStoredSegment(*reader_, tenant, key);
+  if (!segment.ok()) return segment.status();
+  return segment->row;
+}
+
+absl::StatusOr<std::unique_ptr<SegmentReader>> SqliteStore::ReadSegment(const std::string& tenant,
+                                                                        const SegmentKey& key) {
+  absl::StatusOr<StoredSegment> segment = absl::UnknownError("");
+  {
+    absl::MutexLock lock(&read_mutex_);
+    segment = ReadStoredSegment(*reader_, tenant, key);
+  }
+  if (!segment.ok()) return segment.status();
+  return files_.NewReader(*std::move(segment));
+}
+
+// If this fails, the store works all the same, and some files stay until the next start.
+void SqliteStore::RemoveOrphans() {
+  absl::MutexLock lock(&read_mutex_);
+  absl::StatusOr<NamedFiles> named = FilesWithRows(*reader_);
+  if (named.ok()) files_.RemoveOthers(std::move(named->names), named->bytes).IgnoreError();
+}
+
+absl::Status SqliteStore::ReleaseAllForgotten() {
+  int64_t last = 0;
+  {
+    absl::MutexLock lock(&read_mutex_);
+    const absl::StatusOr<int64_t> number = LastSegmentNumber(*reader_);
+    if (!number.ok()) return number.status();
+    last = *number;
+  }
+  for (; last > 0; last -= kReleaseSlice) {
+    const absl::Status status = Transact([&](Database& database) {
+      return ReleaseForgotten(database, last - kReleaseSlice + 1, last);
+    });
+    if (!status.ok() && !absl::IsDataLoss(status)) return status;  // Check reports damage
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::KeepWithin(uint64_t max_bytes) {
+  bool is_within = false;
+  while (!is_within) {
+    const absl::Status status = Transact([&](Database& database) {
+      const absl::StatusOr<uint64_t> dead = DeadBytes(database);
+      if (!dead.ok()) return dead.status();
+      const uint64_t bytes = files_.bytes();
+      is_within = bytes <= *dead || bytes - *dead <= max_bytes;
+      if (is_within) return absl::OkStatus();
+      const absl::StatusOr<size_t> removed = RemoveOldestSnapshots(database, kRemoveSlice);
+      is_within = removed.ok() && *removed == 0;
+      return removed.status();
+    });
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> SqliteStore::RemoveDeadFiles(absl::Time now, absl::Duration age) {
+  std::vector<DeadFile> files;
+  absl::Status status = Transact([&](Database& database) {
+    absl::StatusOr<std::vector<DeadFile>> old = OldDeadFiles(database, now, age, kDeadSlice);
+    if (!old.ok()) return old.status();
+    files = *std::move(old);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  absl::Status failed;
+  std::erase_if(files, [&](const DeadFile& file) {
+    const absl::Status removed = files_.directory().Remove(file.name);
+    failed.Update(removed);
+    return !removed.ok();
+  });
+  uint64_t bytes = 0;
+  status = Transact([&](Database& database) {
+    for (const DeadFile& file : files) {
+      const absl::StatusOr<bool> was_there = ForgetDeadFile(database, file.name);
+      if (!was_there.ok()) return was_there.status();
+      if (*was_there) bytes += file.bytes;
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  files_.CountRemoved(bytes);
+  if (!failed.ok()) return failed;
+  return bytes;
+}
+
+absl::StatusOr<uint64_t> SqliteStore::CollectSegments(const SegmentCollection& collection) {
+  uint64_t max_bytes = UINT64_MAX;
+  if (collection.max_bytes) {
+    max_bytes = *collection.max_bytes;
+  } else {
+    const absl::StatusOr<DiskRoom> room = files_.directory().Room();
+    if (!room.ok()) return room.status();
+    if (room->capacity > 0) max_bytes = room->capacity / 2;
+  }
+  if (absl::Status status = KeepWithin(max_bytes); !status.ok()) return status;
+  uint64_t bytes = 0;
+  while (true) {
+    const absl::StatusOr<uint64_t> removed =
+        RemoveDeadFiles(collection.now, collection.remove_after);
+    if (!removed.ok()) return removed.status();
+    if (*removed == 0) return bytes;
+    bytes += *removed;
+  }
+}
+
+absl::StatusOr<bool> SqliteStore::ResealSegment(const TenantSegment& old, Unsealed unsealed) {
+  const absl::StatusOr<std::shared_ptr<WrittenSegments>> written =
+      SealAgain(files_, old.segment, unsealed);
+  if (!written.ok()) return written.status();
+  if (*written == nullptr) return false;
+  auto& files = static_cast<WrittenFiles&>(**written);
+  absl::Status status = Transact([&](Database& database) {
+    return PutSegment(database, old.tenant, files.segments().front());
+  });
+  if (status.ok() || absl::IsUnknown(status)) files.NoteRow(0);
+  if (!status.ok()) return status;
+  return true;
+}
+
+absl::StatusOr<SqliteStore::Resealed> SqliteStore::Reseal(Unsealed unsealed) {
+  Resealed done;
+  // Segments that are sealed anew get new rows behind all others.
+  for (int64_t after = 0; after != INT64_MAX;) {
+    absl::StatusOr<SegmentPage> page = absl::UnknownError("");
+    {
+      absl::MutexLock lock(&read_mutex_);
+      page = ReadSegmentPage(*reader_, &after);
+    }
+    if (!page.ok()) return page.status();
+    std::move(page->damaged.begin(), page->damaged.end(), std::back_inserter(done.faults));
+    for (const TenantSegment& segment : page->segments) {
+      const absl::StatusOr<bool> resealed = ResealSegment(segment, unsealed);
+      if (resealed.ok()) {
+        done.segments += *resealed ? 1 : 0;
+      } else if (absl::IsDataLoss(resealed.status()) ||
+                 absl::IsFailedPrecondition(resealed.status())) {
+        done.faults.emplace_back(resealed.status().message());
+      } else {
+        return resealed.status();
+      }
+    }
+  }
+  return done;
+}
+
+}  // namespace longstream::store

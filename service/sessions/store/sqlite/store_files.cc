@@ -1,0 +1,194 @@
+// Reads the files with a connection that never writes; writes a backup under another name first.
+#include "service/sessions/store/sqlite/store_files.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/sessions/store/segments/segment_files.h"
+#include "service/sessions/store/sqlite/check_log.h"
+#include "service/sessions/store/sqlite/check_segments.h"
+#include "service/sessions/store/sqlite/database.h"
+#include "service/sessions/store/sqlite/schema.h"
+
+namespace longstream::store {
+namespace {
+
+bool Exists(const std::string& path) {
+  struct stat file {};
+  return stat(path.c_str(), &file) == 0;
+}
+
+// Opens the log of a store that this program may use.
+absl::StatusOr<std::unique_ptr<Database>> OpenLog(const std::string& directory) {
+  const std::string path = directory + "/log.db";
+  if (!Exists(path)) return FileError("open " + path);
+  absl::StatusOr<std::unique_ptr<Database>> database = Database::OpenToRead(path);
+  if (!database.ok()) return database.status();
+  const absl::StatusOr<int64_t> version = StoredVersion(**database, SchemaSteps().size());
+  if (!version.ok()) {
+    return absl::Status(version.status().code(),
+                        absl::StrCat(version.status().message(), ": ", path));
+  }
+  if (*version > 0) return database;
+  return absl::DataLossError(absl::StrCat("store: ", path, " has no tables"));
+}
+
+// Copies all pages in one read transaction, which waits for nobody and delays nobody.
+absl::Status CopyPages(const Database& from, const Database& to) {
+  sqlite3_backup* backup = sqlite3_backup_init(to.handle(), "main", from.handle(), "main");
+  if (backup == nullptr) return to.Error(sqlite3_extended_errcode(to.handle()), "begin the copy");
+  const int code = sqlite3_backup_step(backup, -1);
+  sqlite3_backup_finish(backup);
+  return code == SQLITE_DONE ? absl::OkStatus() : to.Error(code, "copy the pages");
+}
+
+// A copy has no files of segments, so it has no snapshots. They can be computed again.
+absl::Status LeaveOutSnapshots(Database& copy) {
+  const absl::StatusOr<bool> has_segments = HasTable(copy, "segments");
+  if (!has_segments.ok()) return has_segments.status();
+  if (!*has_segments) return absl::OkStatus();
+  return copy.Execute("DELETE FROM snapshots; DELETE FROM segments; DELETE FROM dead_segments");
+}
+
+// Writes the copy to `path`, as one file without a write-ahead log.
+absl::Status WriteCopy(const Database& log, const std::string& path) {
+  const absl::StatusOr<std::unique_ptr<Database>> copy = Database::Open(path, "");
+  if (!copy.ok()) return copy.status();
+  if (absl::Status status = CopyPages(log, **copy); !status.ok()) return status;
+  if (absl::Status status = LeaveOutSnapshots(**copy); !status.ok()) return status;
+  const std::vector<std::string> faults = CheckLog(**copy, 1);
+  if (!faults.empty()) {
+    return absl::DataLossError(absl::StrCat(
+        faults[0], "; a damaged store is not backed up: see `longstream store check`"));
+  }
+  return (*copy)->Execute(
+      "PRAGMA synchronous = FULL; UPDATE store SET id = x''; PRAGMA journal_mode = DELETE");
+}
+
+// `flags`: of open.
+absl::Status Sync(const std::string& path, int flags) {
+  const int descriptor = open(path.c_str(), flags | O_CLOEXEC);
+  if (descriptor < 0) return FileError("open " + path);
+  absl::Status status = fsync(descriptor) == 0 ? absl::OkStatus() : FileError("fsync " + path);
+  close(descriptor);
+  return status;
+}
+
+// Removes a database and the files that SQLite keeps beside it.
+void RemoveDatabase(const std::string& path) {
+  for (const char* suffix : {"", "-journal", "-wal", "-shm"}) std::remove((path + suffix).c_str());
+}
+
+// Refuses files of the store that are links, which could lead anywhere.
+absl::Status CheckLinks(const std::string& directory) {
+  for (const char* name : {"/log.db", "/log.db-wal", "/log.db-shm", "/LOCK", "/segments"}) {
+    struct stat file {};
+    const std::string path = directory + name;
+    if (lstat(path.c_str(), &file) == 0 && S_ISLNK(file.st_mode)) {
+      return absl::FailedPreconditionError(absl::StrCat("store: ", path, " is a link"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int> LockDirectory(const std::string& directory) {
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FileError("make the directory " + directory);
+  }
+  if (absl::Status status = CheckLinks(directory); !status.ok()) return status;
+  const std::string path = directory + "/LOCK";
+  const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (lock < 0) return FileError("open " + path);
+  if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+  const bool locked = errno == EWOULDBLOCK;
+  absl::Status status =
+      locked ? absl::FailedPreconditionError("store: another process uses " + directory)
+             : FileError("lock " + path);
+  close(lock);
+  return status;
+}
+
+absl::Status FileError(const std::string& what) {
+  return absl::UnavailableError(absl::StrCat("store: ", what, ": ", std::strerror(errno)));
+}
+
+absl::Status SyncDirectory(const std::string& directory) {
+  return Sync(directory, O_RDONLY | O_DIRECTORY);
+}
+
+absl::StatusOr<std::string> InspectStore(const std::string& directory) {
+  struct stat found {};
+  if (stat(directory.c_str(), &found) != 0) {
+    if (errno != ENOENT) return FileError("open " + directory);
+    const size_t slash = directory.find_last_of('/');
+    const std::string above = slash == std::string::npos ? "." : directory.substr(0, slash + 1);
+    if (access(above.c_str(), W_OK | X_OK) != 0)
+      return FileError("make the directory " + directory);
+    return std::string("it will be made");
+  }
+  if (!S_ISDIR(found.st_mode)) {
+    errno = ENOTDIR;
+    return FileError("open " + directory);
+  }
+  if (access(directory.c_str(), W_OK | X_OK) != 0) return FileError("write to " + directory);
+  const bool was_made = stat((directory + "/LOCK").c_str(), &found) == 0 && found.st_size > 0;
+  if (!was_made && !Exists(directory + "/log.db")) return std::string("it is empty");
+  const absl::StatusOr<std::unique_ptr<Database>> log = OpenLog(directory);
+  if (!log.ok()) return log.status();
+  absl::StatusOr<StatementUse> count =
+      (*log)->Use("SELECT count(*) FROM sessions WHERE close_time IS NULL");
+  if (!count.ok()) return count.status();
+  if (const int code = (*count)->Step(); code != SQLITE_ROW) {
+    return (*log)->Error(code, "count the sessions of " + directory);
+  }
+  return absl::StrCat("it has ", (*count)->Int(0), " sessions");
+}
+
+absl::StatusOr<std::vector<std::string>> CheckStore(const std::string& directory, size_t limit,
+                                                    std::shared_ptr<const SealingKeys> keys) {
+  const absl::StatusOr<std::unique_ptr<Database>> log = OpenLog(directory);
+  if (!log.ok()) return log.status();
+  std::vector<std::string> faults = CheckLog(**log, limit);
+  const absl::StatusOr<bool> has_segments = HasTable(**log, "segments");
+  if (!has_segments.value_or(false)) return faults;
+  SegmentFiles files(NewPosixDirectory(directory + "/segments"), {.keys = std::move(keys)});
+  const auto with_log = [&](const std::function<void(Database&)>& read) { read(**log); };
+  CheckSegmentFiles(with_log, files, absl::Now(), limit, &faults);
+  return faults;
+}
+
+absl::Status BackUpStore(const std::string& directory, const std::string& destination) {
+  const absl::StatusOr<std::unique_ptr<Database>> log = OpenLog(directory);
+  if (!log.ok()) return log.status();
+  if (mkdir(destination.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FileError("make the directory " + destination);
+  }
+  const std::string path = destination + "/log.db", part = path + ".part";
+  if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat("store: ", path, " exists"));
+  RemoveDatabase(part);  // a backup that was interrupted may have left it
+  absl::Status status = WriteCopy(**log, part);
+  if (status.ok()) status = Sync(part, O_RDWR);
+  if (!status.ok()) {
+    RemoveDatabase(part);
+    return status;
+  }
+  if (std::rename(part.c_str(), path.c_str()) != 0) return FileError("rename " + part);
+  status = SyncDirectory(destination);
+  return status.ok() ? SyncDirectory(destination + "/..") : status;
+}
+
+}  // namespace longstream::store

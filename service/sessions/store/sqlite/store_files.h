@@ -1,0 +1,44 @@
+// The files of a store: reading, checking and copying them, also while a server has them open.
+#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_STORE_FILES_H_
+#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_STORE_FILES_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/sealing/sealing_keys.h"
+
+namespace longstream::store {
+
+// An error of the system, from errno. `what` says what was being done.
+absl::Status FileError(const std::string& what);
+
+// Makes the directory of a store and locks it for this process. Returns the open file LOCK.
+// FAILED_PRECONDITION: another process uses the store, or one of its files is a link.
+absl::StatusOr<int> LockDirectory(const std::string& directory);
+
+// Makes the names in a directory durable.
+absl::Status SyncDirectory(const std::string& directory);
+
+// Checks whether SqliteStore::Open could open or make the store, except that another process may
+// have it open. Changes nothing. Returns a sentence that says what was found. Errors are those of
+// SqliteStore::Open.
+absl::StatusOr<std::string> InspectStore(const std::string& directory);
+
+// Looks for damage (CheckLog, CheckSegmentFiles), without changing anything. `keys`: those of the
+// store; null: sealed segments are not opened.
+absl::StatusOr<std::vector<std::string>> CheckStore(
+    const std::string& directory, size_t limit, std::shared_ptr<const SealingKeys> keys = nullptr);
+
+// Copies the store as it is at one moment into the directory `destination`, which is made if it
+// does not exist. The copy is a store: SqliteStore::Open opens it, and draws a new store id. It has
+// the whole log, but no snapshots.
+// ALREADY_EXISTS: `destination` has a store. DATA_LOSS: the store is damaged; there is no copy.
+absl::Status BackUpStore(const std::string& directory, const std::string& destination);
+
+}  // namespace longstream::store
+
+#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_STORE_FILES_H_

@@ -1,0 +1,295 @@
+"""Calls, sync and async, on a server that fails as the test says."""
+
+import asyncio
+import inspect
+import pathlib
+import tempfile
+import unittest
+
+import grpc
+
+import longstream
+from longstream import errors
+from scripted_server import Failure, ScriptedServer, retry_info
+
+FAST = longstream.RetryPolicy(timeout=20, first_pause=0.001, longest_pause=0.002)
+TEXT = "abcdefgh"
+
+
+class SyncCaller:
+    """Calls the package's sync half."""
+
+    def __init__(self, address, **arguments):
+        self.client = longstream.Client(address, **arguments)
+        self.session = self.client.session("model")
+
+    def call(self, function):
+        return function(self.session)
+
+    def turn(self, **options):
+        return self.session.stream("hi", **options).read()
+
+    def leave_turn(self, deltas, **options):
+        """Reads so many deltas of a turn, then closes its stream."""
+        with self.session.stream("hi", **options) as stream:
+            return [next(stream).text for _ in range(deltas)]
+
+    def leave_session(self, error=None, **options):
+        """Ends a `with` block."""
+        with self.client.session("model", **options):
+            if error:
+                raise error
+
+    def close(self):
+        self.client.close()
+
+
+class AsyncCaller:
+    """Calls the package's async half, in a loop of its own."""
+
+    def __init__(self, address, **arguments):
+        self.loop = asyncio.new_event_loop()
+        self.client = self.run(self.make_client(address, arguments))
+        self.session = self.run(self.open("model"))
+
+    @staticmethod
+    async def make_client(address, arguments):
+        return longstream.AsyncClient(address, **arguments)
+
+    async def open(self, model):
+        return await self.client.session(model)
+
+    def run(self, coroutine):
+        return self.loop.run_until_complete(coroutine)
+
+    def call(self, function):
+        async def made():
+            return await function(self.session)
+        return self.run(made())
+
+    def turn(self, **options):
+        return self.run(self.session.stream("hi", **options).read())
+
+    def leave_turn(self, deltas, **options):
+        async def read():
+            async with self.session.stream("hi", **options) as stream:
+                return [(await anext(stream)).text for _ in range(deltas)]
+        return self.run(read())
+
+    def leave_session(self, error=None, **options):
+        async def use():
+            async with self.client.session("model", **options):
+                if error:
+                    raise error
+        self.run(use())
+
+    def close(self):
+        self.run(self.client.close())
+        self.loop.close()
+
+
+class Calls:
+    """The tests, for each half."""
+
+    def setUp(self):
+        self.server = ScriptedServer()
+        self.addCleanup(self.server.stop)
+        self.caller = self.make(retry=FAST)
+
+    def make(self, **arguments):
+        caller = self.caller_type(self.server.address, **arguments)
+        self.addCleanup(caller.close)
+        return caller
+
+    def requests(self, name):
+        return [each for each in self.server.requests
+                if not isinstance(each, list) and type(each).__name__ == name]
+
+    def test_a_turn_has_all_its_parts(self):
+        progress = []
+        generation = self.caller.turn(seed=5, on_prefill=progress.append)
+        self.assertEqual(generation.text, TEXT)
+        self.assertEqual(generation.token_ids, tuple(range(8)))
+        self.assertEqual(generation.started.how, longstream.Attach.NEW)
+        self.assertEqual(generation.started.seed, 5)
+        self.assertEqual(generation.finish.reason, longstream.FinishReason.MAX_TOKENS)
+        self.assertEqual(generation.usage.generated_tokens, 8)
+        self.assertEqual(progress, [longstream.PrefillProgress(3, 3)])
+
+    def test_every_token_comes_once_wherever_the_call_is_lost(self):
+        for code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL,
+                     grpc.StatusCode.ABORTED, grpc.StatusCode.UNKNOWN):
+            for cut in (None, 0, 1, 7, 8):
+                self.server.requests.clear()
+                self.server.failures = [Failure(cut, code)]
+                generation = self.caller.turn()
+                self.assertEqual(generation.text, TEXT, (code, cut))
+                first, second = self.requests("GenerateRequest")
+                self.assertEqual(second.turn_id, first.turn_id)
+                self.assertEqual(list(second.resume.token_ids), list(range(cut or 0)))
+                self.assertEqual(second.resume.position, 3 + cut if cut else 0)
+                second.ClearField("resume")
+                self.assertEqual(second, first)
+
+    def test_failures_are_counted_from_the_last_token_on(self):
+        lost = [Failure(cut, grpc.StatusCode.INTERNAL) for cut in (1, 2, 3, 4, 5, 6, 7)]
+        self.server.failures = list(lost)
+        self.assertEqual(self.caller.turn().text, TEXT)
+        self.server.failures = [Failure(2, grpc.StatusCode.INTERNAL)] * 7
+        with self.assertRaises(longstream.InternalError):
+            self.caller.turn()
+
+    def test_a_refused_turn_is_not_sent_again(self):
+        for code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND,
+                     grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.RESOURCE_EXHAUSTED):
+            self.server.requests.clear()
+            self.server.failures = [Failure(None, code)]
+            with self.assertRaises(longstream.LongstreamError) as raised:
+                self.caller.turn()
+            self.assertIs(raised.exception.code, code)
+            self.assertEqual(len(self.server.requests), 1)
+        self.assertEqual(self.server.cancelled, [])
+
+    def test_a_turn_without_retries_raises_at_once(self):
+        caller = self.make(retry=longstream.RetryPolicy(timeout=0))
+        self.server.failures = [Failure(2)]
+        with self.assertRaises(longstream.UnavailableError):
+            caller.turn()
+        self.assertEqual(self.server.cancelled, [])  # its id goes on with it
+
+    def test_a_stream_that_is_closed_cancels_its_turn(self):
+        self.server.hangs = True
+        self.assertEqual(self.caller.leave_turn(2, turn_id="7" * 32), ["a", "b"])
+        self.assertEqual(self.server.cancelled, ["7" * 32])
+
+    def test_a_turn_that_has_ended_is_not_cancelled(self):
+        self.caller.turn()
+        self.assertEqual(self.server.cancelled, [])
+
+    def test_the_timeout_cancels_the_turn(self):
+        self.server.hangs = True
+        with self.assertRaises(longstream.DeadlineExceededError):
+            self.caller.turn(timeout=0.3, turn_id="8" * 32)
+        self.assertEqual(self.server.cancelled, ["8" * 32])
+
+    def test_a_session_is_closed_or_kept(self):
+        self.caller.leave_session()
+        self.assertEqual(len(self.requests("CloseSessionRequest")), 1)
+        with self.assertRaises(KeyError):
+            self.caller.leave_session(KeyError("of the program"))
+        self.assertEqual(len(self.requests("CloseSessionRequest")), 2)
+        self.caller.leave_session(keep=True)
+        self.assertEqual(len(self.requests("CloseSessionRequest")), 2)
+
+    def test_closing_a_session_that_is_gone_is_no_error(self):
+        self.server.fail = [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND]
+        self.caller.call(lambda session: session.close())
+
+    def test_lost_calls_are_made_again_with_the_same_ids(self):
+        for make in (lambda session: session.fork(position=3),
+                     lambda session: session.append("one", [1, 2])):
+            self.server.requests.clear()
+            self.server.fail = [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN]
+            self.caller.call(make)
+            first, second, third = self.server.requests
+            self.assertEqual(first, second)
+            self.assertEqual(first, third)
+
+    def test_a_call_with_a_version_is_not_made_again(self):
+        self.server.fail = [grpc.StatusCode.UNAVAILABLE]
+        with self.assertRaises(longstream.UnavailableError):
+            self.caller.call(lambda session: session.rewind(position=2, expected_version=4))
+        self.server.fail = [grpc.StatusCode.UNAVAILABLE]
+        self.assertEqual(self.caller.call(lambda session: session.rewind(position=2)).position, 2)
+
+    def test_a_lost_score_begins_again(self):
+        self.server.fail = [grpc.StatusCode.UNAVAILABLE]
+        score = self.caller.call(lambda session: session.score("text"))
+        self.assertEqual([token.token_id for token in score.tokens], [5, 6])
+        self.assertEqual([token.log_prob for token in score.tokens], [None, -1.5])
+        self.assertEqual(score.summary.sum_log_prob, -1.5)
+
+    def test_a_lost_export_begins_its_file_again(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "session"
+            self.server.fail = [grpc.StatusCode.UNAVAILABLE]
+            self.caller.call(lambda session: session.export(path))
+            self.assertEqual(path.read_bytes(), b"halfway")
+            self.server.fail = [grpc.StatusCode.FAILED_PRECONDITION]
+            with self.assertRaises(longstream.FailedPreconditionError):
+                self.caller.call(lambda session: session.export(path.with_name("other")))
+            self.assertEqual([each.name for each in path.parent.iterdir()], ["session"])
+
+    def test_errors_tell_what_the_server_says(self):
+        self.server.fail = [grpc.StatusCode.RESOURCE_EXHAUSTED]
+        self.server.details = retry_info(4)
+        with self.assertRaises(longstream.ResourceExhaustedError) as raised:
+            self.caller.call(lambda session: session.append("text"))
+        error = raised.exception
+        self.assertEqual(error.message, "the script says so")
+        self.assertEqual((error.request_id, error.retry_after), ("call-7", 4.0))
+        self.assertEqual(str(error),
+                         "RESOURCE_EXHAUSTED: the script says so (request id call-7)")
+
+    def test_calls_have_the_timeout_of_the_client(self):
+        caller = self.make(timeout=0.2, retry=FAST)
+        self.server.fail = [grpc.StatusCode.UNAVAILABLE] * 1000
+        with self.assertRaises((longstream.DeadlineExceededError, longstream.UnavailableError)):
+            caller.call(lambda session: session.rewind(position=1))
+        self.server.fail = []
+
+
+class SyncCallsTest(Calls, unittest.TestCase):
+    caller_type = SyncCaller
+
+    def test_a_loop_that_is_left_cancels_the_turn(self):
+        self.server.hangs = True
+        for delta in self.caller.session.stream("hi", turn_id="9" * 32):
+            if delta.text == "c":
+                break
+        del delta
+        self.assertEqual(self.server.cancelled, ["9" * 32])
+
+
+class AsyncCallsTest(Calls, unittest.TestCase):
+    caller_type = AsyncCaller
+
+    def test_a_cancelled_task_cancels_the_turn(self):
+        self.server.hangs = True
+        arrived = asyncio.Event()
+
+        async def read():
+            async for delta in self.caller.session.stream("hi", turn_id="9" * 32):
+                if delta.text == "h":
+                    arrived.set()
+
+        async def cancel():
+            task = asyncio.create_task(read())
+            await arrived.wait()
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+
+        self.caller.run(cancel())
+        self.assertEqual(self.server.cancelled, ["9" * 32])
+
+    def test_both_halves_take_the_same_arguments(self):
+        for ours, theirs in ((longstream.Client, longstream.AsyncClient),
+                             (longstream.Session, longstream.AsyncSession),
+                             (longstream.TurnStream, longstream.AsyncTurnStream)):
+            names = {name for name in vars(ours) if not name.startswith("_")}
+            self.assertEqual(names, {name for name in vars(theirs) if not name.startswith("_")})
+            for name in names:
+                self.assertEqual(inspect.signature(getattr(ours, name)).parameters,
+                                 inspect.signature(getattr(theirs, name)).parameters, name)
+
+
+class ErrorsTest(unittest.TestCase):
+    def test_each_status_has_an_exception(self):
+        codes = {kind.code for kind in longstream.LongstreamError.__subclasses__()}
+        self.assertEqual(codes, set(grpc.StatusCode) - {grpc.StatusCode.OK})
+        self.assertEqual(errors.NotFoundError("gone").message, "gone")
+
+
+if __name__ == "__main__":
+    unittest.main()

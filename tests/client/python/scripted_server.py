@@ -1,0 +1,127 @@
+"""A server of the wire contract, in this process, that fails as a test says."""
+
+import concurrent.futures
+import threading
+
+import grpc
+from google.protobuf import any_pb2
+
+from longstream.v1 import error_details_pb2, longstream_pb2_grpc
+from longstream.v1 import longstream_pb2 as pb
+from private_host import private_host
+
+PROMPT = 3  # tokens of each prompt
+
+
+class Failure:
+    """Ends a call of Generate behind so many tokens of the turn, or before its start (None)."""
+
+    def __init__(self, tokens, code=grpc.StatusCode.UNAVAILABLE):
+        self.tokens, self.code = tokens, code
+
+
+class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
+    """One turn has the tokens 0, 1, 2, ... and the text "a", "b", "c", ...
+
+    `failures`: how the next calls of Generate end. `fail`: codes with which the next calls of the
+    other methods end. `requests`: of all calls. `cancelled`: ids of turns. A turn whose `hangs` is
+    set sends no more after its tokens.
+    """
+
+    def __init__(self, credentials=None, port=0):
+        self.tokens = 8
+        self.failures, self.fail, self.requests, self.cancelled = [], [], [], []
+        self.metadata = []
+        self.hangs = False
+        self.details = None
+        self.released = threading.Event()
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
+        longstream_pb2_grpc.add_LongstreamServicer_to_server(self, self.server)
+        address = f"{private_host()}:{port}"
+        self.port = (self.server.add_secure_port(address, credentials) if credentials
+                     else self.server.add_insecure_port(address))
+        self.address = f"{private_host()}:{self.port}"
+        self.server.start()
+
+    def stop(self):
+        self.released.set()
+        self.server.stop(0).wait()
+
+    def take(self, request, context):
+        self.requests.append(request)
+        self.metadata.append(dict(context.invocation_metadata()))
+        if self.fail:
+            trailing = [("x-request-id", "call-7")]
+            if self.details:
+                trailing.append(("grpc-status-details-bin", self.details))
+            context.set_trailing_metadata(tuple(trailing))
+            context.abort(self.fail.pop(0), "the script says so")
+
+    def OpenSession(self, request, context):
+        self.take(request, context)
+        return pb.Session(session_id=request.session_id, model=request.model, context_limit=100)
+
+    def ForkSession(self, request, context):
+        self.take(request, context)
+        return pb.Session(session_id=request.new_session_id, forked_from=request.session_id)
+
+    def RewindSession(self, request, context):
+        self.take(request, context)
+        return pb.Session(session_id=request.session_id, position=request.position)
+
+    def CloseSession(self, request, context):
+        self.take(request, context)
+        return pb.CloseSessionResponse()
+
+    def CancelTurn(self, request, context):
+        self.take(request, context)
+        self.cancelled.append(request.turn_id)
+        return pb.Turn(turn_id=request.turn_id, state=pb.TURN_STATE_ABANDONED)
+
+    def Append(self, requests, context):
+        requests = list(requests)
+        self.take(requests, context)
+        return pb.AppendResponse(position=len(requests), turn_id=requests[0].turn_id)
+
+    def ExportSession(self, request, context):
+        yield pb.ExportSessionResponse(data=b"half")
+        self.take(request, context)
+        yield pb.ExportSessionResponse(data=b"way")
+
+    def Score(self, request, context):
+        yield pb.ScoreResponse(tokens=[pb.TokenScore(token_id=5)])
+        self.take(request, context)
+        yield pb.ScoreResponse(first_index=1, tokens=[pb.TokenScore(token_id=6, log_prob=-1.5)],
+                               summary=pb.ScoreSummary(tokens=1, sum_log_prob=-1.5))
+
+    def Generate(self, request, context):
+        self.requests.append(pb.GenerateRequest.FromString(request.SerializeToString()))
+        failure = self.failures.pop(0) if self.failures else Failure(self.tokens + 1)
+        if failure.tokens is None:
+            context.abort(failure.code, "before the start")
+        known = len(request.resume.token_ids)
+        how = pb.ATTACH_FORCED if known else pb.ATTACH_NEW
+        yield pb.GenerateResponse(started=pb.TurnStarted(
+            prompt_tokens=PROMPT, turn_id=request.turn_id, how=how, seed=request.sampling.seed))
+        yield pb.GenerateResponse(prefill=pb.PrefillProgress(done_tokens=3, total_tokens=PROMPT))
+        for token in range(known, self.tokens):
+            if token == failure.tokens:
+                context.abort(failure.code, "in the middle")
+            yield pb.GenerateResponse(delta=pb.Delta(
+                text=chr(ord("a") + token), token_ids=[token], position=PROMPT + token + 1))
+        if failure.tokens == self.tokens:
+            context.abort(failure.code, "before the end")
+        if self.hangs:
+            self.released.wait(60)
+        yield pb.GenerateResponse(finish=pb.Finish(
+            reason=pb.FINISH_REASON_MAX_TOKENS, position=PROMPT + self.tokens,
+            usage=pb.TurnUsage(generated_tokens=self.tokens)))
+
+
+def retry_info(seconds):
+    """The error details of RESOURCE_EXHAUSTED, as the server sends them."""
+    retry = error_details_pb2.ErrorRetryInfo()
+    retry.retry_delay.seconds = seconds
+    detail = any_pb2.Any(type_url="type.googleapis.com/google.rpc.RetryInfo",
+                         value=retry.SerializeToString())
+    return error_details_pb2.ErrorStatus(code=8, details=[detail]).SerializeToString()
