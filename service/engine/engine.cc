@@ -42,6 +42,17 @@ std::vector<double> WeightsOf(const std::vector<std::shared_ptr<Tenant>>& tenant
   return weights;
 }
 
+// The turns that each tenant may have in a queue of `most`, whatever others do. 0: there is one
+// tenant, which has the whole queue.
+std::vector<size_t> PartsOf(const WorkShares& shares, size_t most) {
+  std::vector<size_t> parts(shares.weights().size());
+  if (!shares.are_shared()) return parts;
+  for (size_t tenant = 0; tenant < parts.size(); ++tenant) {
+    parts[tenant] = shares.PartOf(tenant, most);
+  }
+  return parts;
+}
+
 size_t MostInFlight(const Engine::Options& options, const BackendModel& backend) {
   return backend.CanLookAhead() ? std::min<size_t>(options.max_steps_in_flight, 2) : 1;
 }
@@ -53,9 +64,9 @@ Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, Model
       options_(options),
       metrics_(metrics),
       shares_(WeightsOf(options.tenants)),
-      queue_of_(shares_.weights().size()),
-      room_(std::min<size_t>(options.max_batch_sequences, options.max_open_turns)),
-      num_left_queue_(shares_.weights().size()),
+      queue_(options.max_waiting_turns,
+             std::min<size_t>(options.max_batch_sequences, options.max_open_turns),
+             PartsOf(shares_, options.max_waiting_turns)),
       pipeline_(model_->backend(), Limits(options, model_->backend()), options.max_decode_stretch,
                 MostInFlight(options, model_->backend()), &prefill_speed_, &shares_),
       wakes_(options.executor),
@@ -178,43 +189,22 @@ void Engine::CountRefusal(const absl::Status& status) const {
   metrics_->CountRequest(absl::StatusCodeToString(status.code()), "");
 }
 
-absl::Status Engine::EnterQueue(size_t tenant) {
-  absl::MutexLock lock(&mutex_);
-  QueueOf& own = queue_of_[tenant];
-  const bool is_full = num_waiting_ + num_parked_ >= options_.max_waiting_turns + room_;
-  // The turns of others do not take a tenant's own part of the queue.
-  const bool has_part =
-      shares_.are_shared() &&
-      own.waiting + own.parked < shares_.PartOf(tenant, options_.max_waiting_turns);
-  if (is_full && !has_part) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "model ", model_->name(), ": the queue has no room for another turn; it holds at most ",
-        options_.max_waiting_turns));
-  }
-  ++num_waiting_;
-  ++own.waiting;
-  return absl::OkStatus();
-}
-
-void Engine::LeaveQueue(size_t tenant) {
-  absl::MutexLock lock(&mutex_);
-  --num_waiting_;
-  --queue_of_[tenant].waiting;
-}
-
 absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
   if (draining_.load()) return absl::UnavailableError("the server is draining");
   if (absl::Status status = CheckPrompt(turn->request, lease); !status.ok()) return status;
   if (absl::Status status = CheckDeadline(*turn); !status.ok()) return status;
-  if (absl::Status status = EnterQueue(lease.session()->tenant_index()); !status.ok()) {
-    return status;
+  std::unique_ptr<QueueRoom::Slot> slot = queue_.TryEnter(lease.session()->tenant_index());
+  if (slot == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "model ", model_->name(), ": the queue has no room for another turn; it holds at most ",
+        options_.max_waiting_turns));
   }
   num_turns_.fetch_add(1);
   turn->stream.SetWriter(
       options_.stream_buffer_bytes, [this] { Wake(); }, &wakes_);
-  Post([this, turn = std::move(turn), lease = std::move(lease)]() mutable {
-    auto active = std::make_unique<ActiveTurn>(turn, std::move(lease), model_.get(), metrics_,
-                                               options_.on_failure);
+  Post([this, turn = std::move(turn), lease = std::move(lease), slot = std::move(slot)]() mutable {
+    auto active = std::make_unique<ActiveTurn>(turn, std::move(lease), std::move(slot),
+                                               model_.get(), metrics_, options_.on_failure);
     if (active->session().closed()) {
       active->Abort(absl::CancelledError("the session was closed"));
     }
@@ -373,7 +363,6 @@ void Engine::EndAborted() {
       if (active.concluding()) active.TryToFinish();
       if (active.ended()) {
         num_turns_.fetch_sub(1);
-        if (turns == &waiting_) LeaveQueue(active.tenant());
         if (const auto session = active.kept_session().lock()) {
           KeepReturnPoint(session);
           BeginSave(session);

@@ -27,6 +27,7 @@
 #include "service/engine/policy/eviction.h"
 #include "service/engine/policy/fair_share.h"
 #include "service/engine/policy/restore_choice.h"
+#include "service/engine/queue_room.h"
 #include "service/engine/shared_prefill_speed.h"
 #include "service/engine/step_pipeline.h"
 #include "service/engine/turn/active_turn.h"
@@ -208,9 +209,6 @@ class Engine {
   void Post(Message message) ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn, TurnLease lease);
-  // Counts another turn in the queue. RESOURCE_EXHAUSTED: the queue is full.
-  absl::Status EnterQueue(size_t tenant) ABSL_LOCKS_EXCLUDED(mutex_);
-  void LeaveQueue(size_t tenant) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Makes caches for the session if it has none. CANCELLED: the session is closed. `reason`: the
   // label of evictions in the metrics, here and below.
@@ -332,12 +330,7 @@ class Engine {
   RunningTurns Running() const;
   // A part of GivePlaces. Tells EnterQueue how many turns have left the queue, how many running
   // turns compute, and how many of them hold or need a place.
-  void PublishRoom(size_t computing, size_t need_place) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Turns of one tenant in the queue, as num_waiting_ and num_parked_ count them.
-  struct QueueOf {
-    size_t waiting = 0;
-    size_t parked = 0;
-  };
+  void PublishRoom(size_t computing, size_t need_place);
 
   const std::shared_ptr<ServedModel> model_;  // shared with callers that describe the model
   const Options options_;
@@ -349,20 +342,16 @@ class Engine {
   SharedPrefillSpeed prefill_speed_;
   WorkShares shares_;  // only the engine thread uses it, but for the weights, which do not change
 
+  QueueRoom queue_;  // outlives the turns, also those in the mailbox
+
   absl::Mutex mutex_;
   std::vector<Message> mailbox_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
-  size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;         // turns in waiting_ and in the mailbox
-  size_t num_parked_ ABSL_GUARDED_BY(mutex_) = 0;          // admitted turns that wait for a place
-  std::vector<QueueOf> queue_of_ ABSL_GUARDED_BY(mutex_);  // by tenant
-  size_t room_ ABSL_GUARDED_BY(mutex_);  // how many turns could be admitted and get a place now
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Only the engine thread uses these members.
   using Turns = StepPipeline::Turns;
   Turns waiting_;  // ordered by priority, then arrival
-  // Turns that left waiting_ and still count in num_waiting_, by tenant.
-  std::vector<size_t> num_left_queue_;
   Turns running_;
   StepPipeline pipeline_;  // composes steps of the turns in running_ that hold a place
   PlaceShares place_shares_;

@@ -168,9 +168,8 @@ bool Engine::AdmitWaiting() {
     }
     switch (TryToAdmit(**it, round)) {
       case Admission::kAdmitted:
-        // It counts as waiting until GivePlaces has counted it again. Otherwise the queue would
-        // look empty meanwhile, and take more turns than it may.
-        ++num_left_queue_[tenant];
+        // Its slot says that it waits until GivePlaces tells more. Otherwise the queue would look
+        // empty meanwhile, and take more turns than it may.
         any_ended |= (*it)->ended();
         running_.splice(running_.end(), waiting_, it++);
         break;
@@ -178,7 +177,6 @@ bool Engine::AdmitWaiting() {
         waits.push_back((it++)->get());
         break;
       case Admission::kRefused:
-        ++num_left_queue_[tenant];
         if (!(*it)->ended()) {
           running_.splice(running_.end(), waiting_, it++);
           break;

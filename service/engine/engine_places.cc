@@ -49,20 +49,17 @@ void Engine::PublishRoom(size_t computing, size_t need_place) {
   const auto left = [](size_t most, size_t taken) { return most - std::min(most, taken); };
   const size_t places = options_.max_batch_sequences;
   const size_t room = std::min(left(places, need_place), left(options_.max_open_turns, computing));
-  absl::MutexLock lock(&mutex_);
-  num_parked_ = left(need_place, places);
-  // While a turn waits, every turn that arrives waits behind it.
-  room_ = waiting_.empty() ? room : 0;
-  for (size_t tenant = 0; tenant < queue_of_.size(); ++tenant) {
-    const size_t num_left = std::exchange(num_left_queue_[tenant], 0);
-    num_waiting_ -= num_left;
-    queue_of_[tenant].waiting -= num_left;
-    queue_of_[tenant].parked = 0;
-  }
-  if (!shares_.are_shared()) return;
+  std::vector<QueueRoom::Change> changes;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
-    queue_of_[turn->tenant()].parked += turn->place().awaited();
+    if (turn->ended()) continue;
+    const BatchPlace& place = turn->place();
+    const QueueRoom::State state = place.held()      ? QueueRoom::State::kPlaced
+                                   : place.awaited() ? QueueRoom::State::kParked
+                                                     : QueueRoom::State::kLeft;
+    if (state != turn->slot().state()) changes.push_back({&turn->slot(), state});
   }
+  // While a turn waits, every turn that arrives waits behind it.
+  queue_.Publish(waiting_.empty() ? room : 0, changes);
 }
 
 void Engine::LevelShares() {

@@ -71,10 +71,8 @@ void Engine::WaitAgain(ActiveTurn& turn) {
     return other->turn().request.priority <= turn.turn().request.priority;
   });
   turn.place().Leave();
+  turn.slot().WaitAgain();
   waiting_.splice(before, running_, found);
-  absl::MutexLock lock(&mutex_);
-  ++num_waiting_;
-  ++queue_of_[turn.tenant()].waiting;
 }
 
 }  // namespace longstream

@@ -26,9 +26,11 @@ TurnDemand DemandOf(const TurnRequest& request, const TurnHistory& history) {
 
 }  // namespace
 
-ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease, ServedModel* model,
+ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease,
+                       std::unique_ptr<QueueRoom::Slot> slot, ServedModel* model,
                        ModelMetrics* metrics, const FailureListener& on_failure)
     : turn_(std::move(turn)),
+      slot_(std::move(slot)),
       model_(model),
       on_failure_(on_failure),
       history_(std::move(lease), &model->backend(), turn_->request.kept_tokens),

@@ -18,6 +18,7 @@
 #include "service/engine/policy/restore_choice.h"
 #include "service/engine/policy/step_plan.h"
 #include "service/engine/policy/turn_demand.h"
+#include "service/engine/queue_room.h"
 #include "service/engine/turn/batch_place.h"
 #include "service/engine/turn/generator.h"
 #include "service/engine/turn/step_parts.h"
@@ -46,11 +47,12 @@ using FailureListener = std::function<void(std::string_view model, std::string_v
 class ActiveTurn {
  public:
   // `lease`: the lease of the request's session; for kScore, the lease of a new session.
-  // `on_failure` may be empty.
-  ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease, ServedModel* model, ModelMetrics* metrics,
-             const FailureListener& on_failure);
+  // `slot`: the turn's part in the counts of the queue. `on_failure` may be empty.
+  ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease, std::unique_ptr<QueueRoom::Slot> slot,
+             ServedModel* model, ModelMetrics* metrics, const FailureListener& on_failure);
 
   const Turn& turn() const { return *turn_; }
+  QueueRoom::Slot& slot() { return *slot_; }
   // The place of the turn's tenant among all tenants.
   size_t tenant() const { return tenant_; }
   // The turn goes on without its reader, which gets `status`.
@@ -272,6 +274,7 @@ class ActiveTurn {
   std::optional<SessionBytes> BytesAfter() const;
 
   const std::shared_ptr<Turn> turn_;
+  const std::unique_ptr<QueueRoom::Slot> slot_;
   ServedModel* const model_;
   const FailureListener& on_failure_;
   TurnHistory history_;

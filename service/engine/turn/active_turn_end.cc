@@ -185,6 +185,7 @@ void ActiveTurn::TryToFinish() {
   history_.GiveBack();
   if (turn_->journal != nullptr) turn_->journal->Release();
   turn_->allowance.GiveBack();
+  slot_->Leave();
   turn_->stream.Finish(std::move(end));
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -19,6 +20,11 @@ namespace longstream::store {
 namespace {
 
 constexpr uint64_t kGroup = 1000;  // changes in a transaction while the store is filled
+// Each session has a snapshot of one span and one fixed block. Small ones are rows of the log; the
+// fixed block of every 16th session is so large that it is a file.
+constexpr uint64_t kSessionsPerFile = 16;
+constexpr size_t kRowBytes = 1024;
+constexpr size_t kFileBytes = 80 * 1024;
 
 template <typename Work>
 double MillisecondsOf(const Work& work) {
@@ -34,7 +40,23 @@ std::unique_ptr<SqliteStore> Open(const std::string& directory) {
   return store.ok() ? *std::move(store) : nullptr;
 }
 
-// Adds sessions with one committed turn each. Their requests and results have 2 KiB.
+// The change that gives the turn of session `id` a snapshot. Nothing, if it cannot be written.
+std::optional<Change> SnapshotOf(SqliteStore& store, uint64_t id, TurnNumber turn) {
+  const uint64_t span = 2 * id, fixed = 2 * id + 1;
+  const size_t fixed_bytes = id % kSessionsPerFile == 0 ? kFileBytes : kRowBytes;
+  const auto written = WriteAll(
+      store, {{NewSpan(span, 0, std::nullopt), kRowBytes}, {NewFixed(fixed, 64), fixed_bytes}});
+  if (!written.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(written.status().message()).c_str());
+    return std::nullopt;
+  }
+  const SnapshotRow row = {
+      .turn = turn, .cache = "cache", .position = 64, .span = NewKey(span), .fixed = NewKey(fixed)};
+  return AddSnapshot{"", row, *written, {}};
+}
+
+// Adds sessions with one committed turn each, and its snapshot. Their requests and results have
+// 2 KiB.
 void Fill(SqliteStore& store, uint64_t num_sessions) {
   for (uint64_t begin = 1; begin <= num_sessions; begin += kGroup) {
     std::vector<Change> opens, starts, commits;
@@ -57,6 +79,14 @@ void Fill(SqliteStore& store, uint64_t num_sessions) {
       std::get<CommitTurn>(commits[i]).turn = started[i]->turn;
     }
     store.Apply(commits);
+    std::vector<Change> snapshots;
+    for (size_t i = 0; i < commits.size(); ++i) {
+      auto snapshot = SnapshotOf(store, begin + i, started[i]->turn);
+      if (snapshot.has_value()) snapshots.push_back(*std::move(snapshot));
+    }
+    for (const auto& applied : store.Apply(snapshots)) {
+      if (!applied.ok()) std::fprintf(stderr, "%s\n", applied.status().ToString().c_str());
+    }
   }
 }
 

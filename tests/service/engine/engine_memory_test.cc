@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -59,6 +60,33 @@ TEST(EngineMemory, FullQueueIsResourceExhausted) {
   engine->Wake();
   for (const auto& turn : turns) ReadToEnd(*turn);
   EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "a", 5))).end.status.ok());
+}
+
+// A caller that has learned of a turn's end finds the room that the turn had in the queue. Many
+// turns end in the same round of the engine, so that the first one is told its end well before the
+// last one has left the queue (ThreadSanitizer makes this time long enough to be hit).
+TEST(EngineMemory, AnEndedTurnHasLeftTheQueue) {
+  constexpr size_t kWaiting = 100;
+  TestEngine engine(R"({"step_delay_us": 5000})", 0,
+                    {.max_batch_sequences = 1, .max_waiting_turns = kWaiting});
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::shared_ptr<SessionTurn>> turns;
+    for (size_t i = 0; i < kWaiting + 1; ++i) {
+      turns.push_back(NewTurn(Generate(engine.Open(), "a", 60000)));
+      ASSERT_TRUE(engine.Start(turns.back()).ok()) << i;
+    }
+    const auto next = NewTurn(Generate(engine.Open(), "a", 1));
+    for (const auto& turn : turns) turn->Cancel();
+    engine->Wake();
+    SessionTurn& first = *turns[1];
+    while (!std::holds_alternative<TurnEnd>(first.stream.Next())) {
+    }
+    EXPECT_TRUE(engine.Start(next).ok()) << round;
+    for (const auto& turn : turns) {
+      if (turn.get() != &first) ReadToEnd(*turn);
+    }
+    ReadToEnd(*next);
+  }
 }
 
 // If a reader stops reading, only its own turn pauses, and the reader loses nothing.
