@@ -25,6 +25,8 @@ const char* NameOf(Quota quota) {
       return "tokens_per_minute";
     case Quota::kTurns:
       return "turns";
+    case Quota::kTransfers:
+      return "transfers";
   }
   return "";
 }
@@ -141,6 +143,28 @@ absl::StatusOr<TurnAllowance> Tenant::BeginTurn(uint64_t tokens, MonotonicTime n
                 wait);
 }
 
+absl::Status Tenant::TakeTransfer() {
+  if (!is_configured_) return absl::OkStatus();
+  const uint64_t limit = config_.quotas.transfers;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (limit == 0 || transfers_ < limit) {
+      ++transfers_;
+      return absl::OkStatus();
+    }
+  }
+  return Refuse(Quota::kTransfers,
+                absl::StrCat("the tenant has ", limit, " exports and imports that run, its limit"),
+                kSoon);
+}
+
+void Tenant::ReturnTransfer() {
+  if (!is_configured_) return;
+  absl::MutexLock lock(&mutex_);
+  assert(transfers_ > 0);
+  --transfers_;
+}
+
 void Tenant::EndTurn(uint64_t unused_tokens) {
   absl::MutexLock lock(&mutex_);
   --turns_;
@@ -163,6 +187,7 @@ TenantUse Tenant::use() const {
   absl::MutexLock lock(&mutex_);
   use.sessions = sessions_;
   use.turns = turns_;
+  use.transfers = transfers_;
   return use;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "service/security/tenants/retry_after.h"
 #include "service/security/tenants/tenants.h"
@@ -106,6 +107,40 @@ TEST_F(EngineQuotasTest, AForkTakesItsPart) {
   EXPECT_EQ(CacheBytes(), 4 * kState);
   for (const std::shared_ptr<Session>& fork : forks) Close(fork);
   EXPECT_EQ(CacheBytes(), kState);
+}
+
+TEST_F(EngineQuotasTest, ASnapshotTakesItsPart) {
+  std::vector<std::shared_ptr<Session>> sessions = {engine_.Open(a())};
+  ASSERT_TRUE(RunTurn(*engine_, NewTurn(sessions[0])).end.status.ok());
+  for (int i = 0; i < 3; ++i) sessions.push_back(engine_.Open(a()));
+  ASSERT_EQ(CacheBytes(), 4 * kState);
+  const auto begin = [&](CacheCharge* charge) {
+    absl::StatusOr<Snapshot> snapshot;
+    absl::Notification done;
+    engine_->BeginSnapshot(*TurnLease::Take(sessions[0]), charge,
+                           [&](absl::StatusOr<Snapshot> begun) {
+                             snapshot = std::move(begun);
+                             done.Notify();
+                           });
+    done.WaitForNotification();
+    return snapshot;
+  };
+  CacheCharge charges[4] = {CacheCharge(a()), CacheCharge(a()), CacheCharge(a()), CacheCharge(a())};
+  for (int i = 0; i < 3; ++i) {
+    absl::StatusOr<Snapshot> snapshot = begin(&charges[i]);
+    ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+    EXPECT_TRUE(snapshot->valid());
+    engine_->Free(*std::move(snapshot));
+    EXPECT_EQ(charges[i].bytes(), kState);
+    EXPECT_EQ(CacheBytes(), 4 * kState) << "an idle session was evicted for it";
+  }
+  EXPECT_EQ(std::count_if(sessions.begin(), sessions.end(), HasCaches), 1);
+  EXPECT_TRUE(HasCaches(sessions[0])) << "the session of a snapshot is not evicted for it";
+  const absl::StatusOr<Snapshot> beyond = begin(&charges[3]);
+  ASSERT_TRUE(beyond.ok()) << beyond.status();
+  EXPECT_FALSE(beyond->valid()) << "the quota has no room for a fourth";
+  EXPECT_EQ(charges[3].bytes(), 0u);
+  EXPECT_EQ(CacheBytes(), 4 * kState);
 }
 
 TEST_F(EngineQuotasTest, CachesGoWhenTheHostsPartGrows) {

@@ -76,6 +76,17 @@ TEST(Tenants, WithoutAConfigurationThereIsOneThatCountsNothing) {
   EXPECT_EQ(use.sessions + use.turns + use.tokens + use.cache_bytes, 0u);
 }
 
+TEST(Tenant, TransfersAreExactUnderManyCallers) {
+  const Fixture fixture({.transfers = 5});
+  EXPECT_EQ(CountOfCallers([&] { return fixture.tenant->TakeTransfer().ok(); }), 5);
+  ExpectRefusal(fixture.tenant->TakeTransfer(),
+                "quota transfers: the tenant has 5 exports and imports that run, its limit",
+                absl::Seconds(1));
+  EXPECT_EQ(fixture.tenant->use().transfers, 5u);
+  fixture.tenant->ReturnTransfer();
+  EXPECT_TRUE(fixture.tenant->TakeTransfer().ok());
+}
+
 TEST(Tenant, SessionsAreExactUnderManyCallers) {
   const Fixture fixture({.sessions = 17});
   EXPECT_EQ(CountOfCallers([&] { return fixture.tenant->TakeSession().ok(); }), 17);

@@ -29,6 +29,7 @@ class TenantSessions {
     bool has_store = false;
     uint64_t cache_bytes = 0;  // 0: unlimited
     Engine::Options engine = {};
+    uint64_t max_transfers = 64;
   };
 
   explicit TenantSessions(Options options) : options_(std::move(options)) { Start(); }
@@ -58,6 +59,7 @@ class TenantSessions {
         options, std::vector<ModelSource>{model_.Source("{}", options_.cache_bytes)}, nullptr);
     ASSERT_TRUE(models_->WaitUntilLoaded().ok());
     SessionManager::Options manager;
+    manager.max_transfers = options_.max_transfers;
     if (options_.has_store) {
       auto store = store::SqliteStore::Open(directory_.string() + "/store", {});
       ASSERT_TRUE(store.ok()) << store.status();
@@ -127,12 +129,15 @@ class TenantSessions {
     done.WaitForNotification();
     return exported;
   }
-  // Makes a session of the tenant from an export.
-  absl::StatusOr<SessionView> Import(const std::string& tenant, SessionExport& file) {
+  absl::StatusOr<std::shared_ptr<SessionImport>> BeginImport(const std::string& tenant) {
     SessionImport::Wanted wanted;
     wanted.id = SessionId::Random();
-    const auto import =
-        sessions_->ImportSession(tenant, wanted, [](const std::function<void()>& work) { work(); });
+    return sessions_->ImportSession(tenant, wanted,
+                                    [](const std::function<void()>& work) { work(); });
+  }
+  // Makes a session of the tenant from an export.
+  absl::StatusOr<SessionView> Import(const std::string& tenant, SessionExport& file) {
+    const auto import = BeginImport(tenant);
     if (!import.ok()) return import.status();
     for (;;) {
       std::string bytes;
