@@ -32,10 +32,11 @@ const char* NameOf(Quota quota) {
 }
 
 Tenant::Tenant(const TenantConfig& config, size_t index, std::shared_ptr<HostMemory> all,
-               bool is_configured)
+               bool is_configured, MonotonicClock clock)
     : config_(config),
       index_(index),
       is_configured_(is_configured),
+      clock_(std::move(clock)),
       all_(std::move(all)),
       host_memory_(
           config_.quotas.session_bytes, all_.get(),
@@ -114,7 +115,7 @@ absl::Status Tenant::RefuseCaches(uint64_t bytes) {
                                                                     : absl::InfiniteDuration());
 }
 
-absl::StatusOr<TurnAllowance> Tenant::BeginTurn(uint64_t tokens, MonotonicTime now) {
+absl::StatusOr<TurnAllowance> Tenant::BeginTurn(uint64_t tokens) {
   if (!is_configured_) return TurnAllowance();
   const TenantQuotas& quotas = config_.quotas;
   absl::Duration wait;
@@ -123,6 +124,7 @@ absl::StatusOr<TurnAllowance> Tenant::BeginTurn(uint64_t tokens, MonotonicTime n
   uint64_t taken = 0;
   {
     absl::MutexLock lock(&mutex_);
+    const MonotonicTime now = clock_();
     has_turn = quotas.turns == 0 || turns_ < quotas.turns;
     if (has_turn) wait = bucket_.Take(tokens, now, &taken);
     if (has_turn && wait == absl::ZeroDuration()) {
@@ -168,12 +170,12 @@ void Tenant::ReturnTransfer() {
 void Tenant::EndTurn(uint64_t unused_tokens) {
   absl::MutexLock lock(&mutex_);
   --turns_;
-  bucket_.GiveBack(unused_tokens, MonotonicTime::Now());
+  bucket_.GiveBack(unused_tokens, clock_());
 }
 
 void Tenant::TakeUsedTokens(uint64_t tokens) {
   absl::MutexLock lock(&mutex_);
-  bucket_.TakeUsed(tokens, MonotonicTime::Now());
+  bucket_.TakeUsed(tokens, clock_());
 }
 
 TenantUse Tenant::use() const {

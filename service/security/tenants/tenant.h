@@ -70,8 +70,9 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
  public:
   // `index`: the tenant's place among all. `all`: counts the host's memory of all tenants.
   // `is_configured`: false for the tenant of a server without tenants, which counts nothing.
+  // `clock`: measures the minutes of tokens_per_minute. Thread-safe.
   Tenant(const TenantConfig& config, size_t index, std::shared_ptr<HostMemory> all,
-         bool is_configured);
+         bool is_configured, MonotonicClock clock);
   Tenant(const Tenant&) = delete;
   Tenant& operator=(const Tenant&) = delete;
 
@@ -109,8 +110,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // Counts a turn that is about to begin, and takes its tokens: those of its prompt, and the most
   // that it may generate, if its request says so. Tokens beyond these are taken when they are
   // there. A turn that has begun is never cut.
-  absl::StatusOr<TurnAllowance> BeginTurn(uint64_t tokens, MonotonicTime now)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<TurnAllowance> BeginTurn(uint64_t tokens) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Counts another export or import that runs, unless the quota is used up.
   absl::Status TakeTransfer() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -131,6 +131,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   const TenantConfig config_;
   const size_t index_;
   const bool is_configured_;
+  const MonotonicClock clock_;
   const std::shared_ptr<HostMemory> all_;
   HostMemory host_memory_;
   std::atomic<uint64_t> cache_bytes_{0};

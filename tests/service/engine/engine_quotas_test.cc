@@ -221,7 +221,7 @@ TEST(EngineQuotas, ATurnWhoseStepFailsGivesBackItsPart) {
   for (const char* prompt : {"with an X", "good", "X again"}) {
     SCOPED_TRACE(prompt);
     const auto turn = std::make_shared<SessionTurn>(Generate(session, prompt, 20));
-    absl::StatusOr<TurnAllowance> allowance = tenant->BeginTurn(20, MonotonicTime::Now());
+    absl::StatusOr<TurnAllowance> allowance = tenant->BeginTurn(20);
     ASSERT_TRUE(allowance.ok()) << "the turn before has not given its part back";
     turn->allowance = *std::move(allowance);
     const bool fails = std::string(prompt).find('X') != std::string::npos;

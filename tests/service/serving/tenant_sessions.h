@@ -30,6 +30,7 @@ class TenantSessions {
     uint64_t cache_bytes = 0;  // 0: unlimited
     Engine::Options engine = {};
     uint64_t max_transfers = 64;
+    MonotonicClock quota_clock = MonotonicTime::Now;
   };
 
   explicit TenantSessions(Options options) : options_(std::move(options)) { Start(); }
@@ -55,6 +56,7 @@ class TenantSessions {
     options.engine = options_.engine;
     options.engine.restored_safe = absl::ZeroDuration();
     options.tenants = options_.tenants;
+    options.quota_clock = options_.quota_clock;
     models_ = std::make_unique<ModelRegistry>(
         options, std::vector<ModelSource>{model_.Source("{}", options_.cache_bytes)}, nullptr);
     ASSERT_TRUE(models_->WaitUntilLoaded().ok());
