@@ -14,10 +14,11 @@ namespace longstream {
 namespace {
 
 // The refusal for caches of `more` bytes. `of_model`: the tenant's caches that may go while the
-// call waits. Those of another model are not evicted for this one, so waiting may be in vain.
+// call waits. Those of another model are not evicted for this one, so waiting may be in vain,
+// unless an export or import ends meanwhile.
 absl::Status Refusal(Tenant& tenant, uint64_t more, uint64_t of_model) {
   absl::Status refused = tenant.RefuseCaches(more);
-  if (tenant.WouldFit(more, of_model)) return refused;
+  if (tenant.WouldFit(more, of_model) || tenant.use().transfers > 0) return refused;
   return WithRetryAfter(std::move(refused), absl::InfiniteDuration());
 }
 

@@ -28,8 +28,8 @@ SessionExport::~SessionExport() {
 }
 
 void SessionExport::FreeSnapshot() {
-  engine_->Free(std::move(snapshot_));
   place_->caches().Set(0);
+  engine_->Free(std::move(snapshot_));  // looks at the turns that wait for the quota
 }
 
 absl::Status SessionExport::Begin(std::string* bytes) {

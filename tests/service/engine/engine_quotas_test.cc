@@ -141,6 +141,11 @@ TEST_F(EngineQuotasTest, ASnapshotTakesItsPart) {
   EXPECT_FALSE(beyond->valid()) << "the quota has no room for a fourth";
   EXPECT_EQ(charges[3].bytes(), 0u);
   EXPECT_EQ(CacheBytes(), 4 * kState);
+
+  charges[3].Set(kState);
+  EXPECT_EQ(RetryAfterOf(engine_.TryOpen(a()).status()), absl::InfiniteDuration());
+  ASSERT_TRUE(a()->TakeTransfer().ok());
+  EXPECT_EQ(RetryAfterOf(engine_.TryOpen(a()).status()), absl::Seconds(1)) << "it will end";
 }
 
 TEST_F(EngineQuotasTest, CachesGoWhenTheHostsPartGrows) {
