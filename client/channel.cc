@@ -4,14 +4,13 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/client_interceptor.h>
 
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "client/input.h"
 #include "service/security/loopback.h"
 
 namespace longstream::client {
@@ -23,11 +22,11 @@ using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::Interceptor;
 using grpc::experimental::InterceptorBatchMethods;
 
-std::string ReadFile(const std::string& path) {
+// The contents of a file with a certificate or a key. No path: no contents.
+std::string ReadPem(const std::string& path) {
   if (path.empty()) return "";
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file || text.empty()) throw std::invalid_argument(path + ": cannot be read, or is empty");
+  std::string text = ReadFile(path);
+  if (text.empty()) throw std::invalid_argument(path + " is empty");
   return text;
 }
 
@@ -135,8 +134,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server,
                                            const grpc::ChannelArguments& arguments) {
   Check(server, security);
   const std::shared_ptr<grpc::ChannelCredentials> credentials =
-      UsesTls(security) ? grpc::SslCredentials({ReadFile(security.ca), ReadFile(security.key),
-                                                ReadFile(security.certificate)})
+      UsesTls(security) ? grpc::SslCredentials({ReadPem(security.ca), ReadPem(security.key),
+                                                ReadPem(security.certificate)})
                         : grpc::InsecureChannelCredentials();
   std::vector<std::unique_ptr<ClientInterceptorFactoryInterface>> interceptors;
   grpc::ChannelArguments chosen = arguments;

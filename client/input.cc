@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <system_error>
 
 #include "client/interrupt.h"
@@ -41,16 +42,24 @@ std::string ReadStandardInput() {
 
 }  // namespace
 
-std::string ReadFile(const std::string& path, const std::string& argument) {
-  if (path == "-") return ReadStandardInput();
+std::string ReadFile(const std::string& path) {
   std::error_code error;
   // A directory can be opened, but the first read from it would throw.
   if (std::filesystem::is_directory(path, error)) {
-    throw CLI::ValidationError(argument, path + " is a directory");
+    throw std::invalid_argument(path + " is a directory");
   }
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw CLI::ValidationError(argument, path + " cannot be read");
+  if (!file) throw std::invalid_argument(path + " cannot be read");
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string ReadFile(const std::string& path, const std::string& argument) {
+  if (path == "-") return ReadStandardInput();
+  try {
+    return ReadFile(path);
+  } catch (const std::invalid_argument& error) {
+    throw CLI::ValidationError(argument, error.what());
+  }
 }
 
 std::optional<std::string> LineReader::Next() {

@@ -7,6 +7,10 @@
 
 namespace longstream::client {
 
+// Returns all bytes of the file at `path`. Throws std::invalid_argument, which names the path, if
+// it cannot be read or is a directory.
+std::string ReadFile(const std::string& path);
+
 // Returns all bytes of the file at `path`; "-" is standard input. Throws CLI::ValidationError,
 // which names `argument`, if the file cannot be read or is a directory. Throws Interruption.
 std::string ReadFile(const std::string& path, const std::string& argument);

@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_CLOCK_MONOTONIC_TIME_H_
 
 #include <chrono>
+#include <functional>
 
 #include "absl/time/time.h"
 
@@ -46,6 +47,9 @@ class MonotonicTime {
 
   absl::Duration since_;  // the time since the zero of the clock
 };
+
+// Returns the present moment: MonotonicTime::Now, or the time of a test.
+using MonotonicClock = std::function<MonotonicTime()>;
 
 }  // namespace longstream
 

@@ -36,6 +36,8 @@ absl::Status ReadTenant(const YamlNode& node, TenantConfig* tenant) {
          return value.Read(0, kMostTokens, &quotas.tokens_per_minute);
        }},
       {"turns", [&](const YamlNode& value) { return value.Read(0, 1 << 20, &quotas.turns); }},
+      {"transfers",
+       [&](const YamlNode& value) { return value.Read(0, 1 << 20, &quotas.transfers); }},
   });
 }
 

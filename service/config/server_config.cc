@@ -247,6 +247,8 @@ absl::Status ReadSessions(const YamlNode& node, ServerConfig* config) {
        [&](const YamlNode& value) {
          return value.ReadOneOf({"any", "sealed"}, &config->imports);
        }},
+      {"max_transfers",
+       [&](const YamlNode& value) { return value.Read(1, 1 << 20, &config->max_transfers); }},
   });
   if (status.ok()) {
     status =

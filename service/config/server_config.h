@@ -68,6 +68,7 @@ struct ServerConfig {
   absl::Duration resume_window = absl::Seconds(30);
   std::string on_model_change = "refuse";  // or "recompute"
   std::string imports = "any";             // or "sealed": which files ImportSession takes
+  uint64_t max_transfers = 64;             // exports and imports that run, of all tenants
   // The bytes of each model's cache budget that return points at the ends of turns may take.
   uint64_t rollback_bytes = uint64_t{64} << 20;
 

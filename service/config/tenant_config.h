@@ -13,6 +13,7 @@ struct TenantQuotas {
   uint64_t session_bytes = 0;      // of all its sessions and turns, on the host and on devices
   uint64_t tokens_per_minute = 0;  // of prompts and answers
   uint64_t turns = 0;              // that wait or run
+  uint64_t transfers = 16;         // exports and imports that run
 };
 
 struct TenantConfig {

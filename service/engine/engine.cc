@@ -383,9 +383,9 @@ bool Engine::LookAtRunning() {
     TakeInput(*turn);
     turn->Look();
     if (turn->ClientSilence(now) > options_.client_timeout) {
-      turn->Abort(absl::DeadlineExceededError(
-          absl::StrCat("the client has neither read nor sent anything for ",
-                       absl::FormatDuration(options_.client_timeout))));
+      turn->Abort(absl::DeadlineExceededError(absl::StrCat(
+          "the client has neither read nor sent anything for ",
+          absl::FormatDuration(options_.client_timeout), ", scheduler.client_timeout")));
     }
     any_ended |= turn->ended();
   }

@@ -133,9 +133,12 @@ class Engine {
   void Rewind(TurnLease session, SessionState state, std::string reason, Done done);
   // Takes over a session that has no caches. Its next turn computes them, as after an eviction.
   void Adopt(std::shared_ptr<Session> session);
-  // Begins a snapshot of the caches of a session, then drops the lease. An invalid snapshot: there
-  // are no caches, or the backend cannot make snapshots of them. Give it back with Free.
-  void BeginSnapshot(TurnLease session, std::function<void(absl::StatusOr<Snapshot>)> done);
+  // Begins a snapshot of the caches of a session, then drops the lease. Counts its bytes in
+  // `charge`, of the session's tenant, which exists until `done` has been called, and evicts idle
+  // sessions of the tenant for it. An invalid snapshot: there are no caches, the backend cannot
+  // make snapshots of them, or the quota has no room for one. Give it back with Free.
+  void BeginSnapshot(TurnLease session, CacheCharge* charge,
+                     std::function<void(absl::StatusOr<Snapshot>)> done);
   // Takes the memory of a sequence at `position`, and evicts idle sessions for it. Give the import
   // to Attach or Free. Counts the memory in `charge`, of `tenant`, which exists until `done` has
   // been called. Errors as for BackendModel::BeginImport and Tenant::RefuseCaches.

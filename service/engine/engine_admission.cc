@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "service/engine/engine.h"
 #include "service/engine/policy/admission.h"
-#include "service/security/tenants/retry_after.h"
 
 namespace longstream {
 
@@ -76,35 +75,6 @@ std::vector<AdmissionRound::TenantCaches> Engine::CountCaches() const {
     caches[session->tenant_index()].idle += session->cache_charge().bytes();
   }
   return caches;
-}
-
-std::optional<Engine::Admission> Engine::TryQuota(ActiveTurn& turn, uint64_t bytes,
-                                                  AdmissionRound& round) {
-  CacheCharge& charge = turn.cache_charge();
-  if (charge.TryGrow(bytes)) return std::nullopt;
-  const std::shared_ptr<Tenant>& tenant = turn.session().tenant();
-  const uint64_t own = charge.bytes();
-  const uint64_t more = bytes - own;
-  const AdmissionRound::TenantCaches caches =
-      round.CachesOf(turn.tenant(), [this] { return CountCaches(); });
-  // The turn's own caches are among the idle ones, unless they came back some seconds ago.
-  const bool is_own_safe = IsSafe(turn.caches_restored_at(), MonotonicTime::Now());
-  const uint64_t idle = caches.idle - (is_own_safe ? 0 : std::min(caches.idle, own));
-  if (tenant->WouldFit(more, idle)) {
-    round.ForgetCaches();
-    const bool fits =
-        WithQuota(tenant.get(), more, &turn.session(), [&] { return charge.TryGrow(bytes); });
-    if (fits) return std::nullopt;
-  }
-  // Caches of the tenant's other sessions go when their turns end, or some seconds after they came
-  // back.
-  if (tenant->WouldFit(more, caches.all - std::min(caches.all, own))) {
-    round.WaitForTenant(turn.times_overtaken());
-    return Admission::kWaits;
-  }
-  // The caches of another model are not evicted for this one, so waiting may be in vain.
-  turn.Abort(WithRetryAfter(tenant->RefuseCaches(more), absl::InfiniteDuration()));
-  return Admission::kRefused;
 }
 
 Engine::Admission Engine::TryToAdmit(ActiveTurn& turn, AdmissionRound& round) {

@@ -8,14 +8,20 @@
 
 namespace longstream {
 
-void Engine::BeginSnapshot(TurnLease session, std::function<void(absl::StatusOr<Snapshot>)> done) {
-  Post([this, lease = std::move(session), done = std::move(done)]() mutable {
+void Engine::BeginSnapshot(TurnLease session, CacheCharge* charge,
+                           std::function<void(absl::StatusOr<Snapshot>)> done) {
+  Post([this, lease = std::move(session), charge, done = std::move(done)]() mutable {
+    const Session& of = *lease.session();
     const Sequence& sequence = lease.session()->caches().sequence;
     absl::StatusOr<Snapshot> snapshot = Snapshot();
-    if (lease.session()->closed()) {
-      snapshot = NoSession(lease.session()->id());
+    if (of.closed()) {
+      snapshot = NoSession(of.id());
     } else if (sequence.valid() && sequence.position() > 0 && model_->backend().CanSnapshot()) {
-      snapshot = MakeSnapshot(sequence, 0);
+      const uint64_t bytes = TurnDemand::CacheBytes(model_->backend().info(), sequence.position());
+      const bool fits =
+          WithQuota(of.tenant().get(), bytes, &of, [&] { return charge->TryGrow(bytes); });
+      if (fits) snapshot = MakeSnapshot(sequence, 0);
+      if (!snapshot.ok()) charge->Set(0);
     }
     lease.Drop();
     done(std::move(snapshot));

@@ -200,6 +200,8 @@ SessionManager::Options SessionOptions(const ServerConfig& config, SessionMetric
   options.default_idle_timeout = config.idle_timeout;
   options.max_idle_timeout = config.max_idle_timeout;
   options.resume_window = config.resume_window;
+  options.max_transfers = config.max_transfers;
+  options.client_timeout = config.client_timeout;
   options.metrics = metrics;
   if (store != nullptr) {
     options.store = store->store();

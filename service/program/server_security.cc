@@ -18,27 +18,30 @@ std::vector<std::string> TenantNamesOf(const ServerConfig& config) {
   return names;
 }
 
-// `tenants`: the configured ones; empty: the tenants of rows are not checked.
+// `tenants`: the configured ones; empty: the tenants of rows are not checked. A file without a row
+// is refused: nobody could use the server, and nothing would say why.
 absl::StatusOr<Credentials> ParseCredentials(const std::string& path,
                                              const std::vector<std::string>& tenants,
                                              const absl::StatusOr<FileContents>& contents) {
   if (!contents.ok()) return contents.status();
   absl::StatusOr<Credentials> credentials = Credentials::Parse((*contents)[0], path);
-  if (!credentials.ok() || tenants.empty()) return credentials;
+  if (!credentials.ok()) return credentials;
+  if (credentials->size() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": has no row, so every call would be refused; 'longstream token new' makes one"));
+  }
+  if (tenants.empty()) return credentials;
   if (absl::Status status = credentials->CheckTenants(tenants); !status.ok()) return status;
   return credentials;
 }
 
-// Refuses what a file may look like while another program writes it in place: an empty one, or one
-// that ends within a row.
+// Also refuses what a file may look like while another program writes it in place: one that ends
+// within a row.
 absl::StatusOr<Credentials> ParseChangedCredentials(const std::string& path,
                                                     const std::vector<std::string>& tenants,
                                                     const absl::StatusOr<FileContents>& contents) {
   absl::StatusOr<Credentials> credentials = ParseCredentials(path, tenants, contents);
   if (!credentials.ok()) return credentials;
-  if (credentials->size() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": a changed file needs a row"));
-  }
   if ((*contents)[0].back() != '\n') {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": the last line of a changed file must end with a newline"));

@@ -54,9 +54,6 @@ Authorize WithTenants(Authorize authorize, const Tenants& tenants) {
 // The time that clients get to close their connections, after the calls of our service have ended.
 constexpr absl::Duration kGoodbye = absl::Seconds(1);
 
-// The longest time for which a client with a certificate begins calls on one connection.
-constexpr absl::Duration kMaxConnectionAge = absl::Hours(1);
-
 // The names of the server as a whole in the health service.
 constexpr const char* kServerNames[] = {"", v1::Longstream::service_full_name()};
 
@@ -99,7 +96,8 @@ void SetLimits(const GrpcServer::Options& options, grpc::ServerBuilder* builder)
   if (options.client_certificates != ClientCertificates::kNone) {
     // A removed authority does not count any more when each client has connected again. gRPC lets
     // the calls of an old connection end, however long they take.
-    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(kMaxConnectionAge));
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                                Milliseconds(options.max_connection_age));
   }
   grpc::ResourceQuota quota("requests");
   quota.Resize(options.max_transit_bytes);

@@ -75,6 +75,8 @@ class GrpcServer {
     // For TLS. Null: the port takes plain text.
     std::shared_ptr<const CurrentCertificates> certificates = nullptr;
     ClientCertificates client_certificates = ClientCertificates::kNone;
+    // The longest time for which a client with a certificate begins calls on one connection.
+    absl::Duration max_connection_age = absl::Hours(1);
   };
 
   // Starts a server that listens. `models` and `sessions` must outlive it. UNAVAILABLE: the address

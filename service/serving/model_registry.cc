@@ -32,7 +32,7 @@ ModelRegistry::ModelRegistry(const Options& options, std::vector<ModelSource> so
       host_memory_(std::make_shared<HostMemory>(
           HostReserve::Of(options.memory_bytes, options.session_host_bytes).sessions,
           options.conversation_bytes)),
-      tenants_(options.tenants, host_memory_),
+      tenants_(options.tenants, host_memory_, options.quota_clock),
       may_load_(options.load_at_once),
       plan_(options.memory_bytes, AnonymousMemory(), sources_, options.plugins,
             options.session_host_bytes) {

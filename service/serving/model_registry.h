@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "service/clock/monotonic_time.h"
 #include "service/engine/engine.h"
 #include "service/host_memory/host_memory.h"
 #include "service/metrics/model_metrics.h"
@@ -57,7 +58,8 @@ class ModelRegistry {
     // (HostReserve).
     uint64_t session_host_bytes = 0;
     uint64_t conversation_bytes = 0;  // of them, for the conversation of one session; 0: no limit
-    std::vector<TenantConfig> tenants = {};  // empty: the server has no tenants
+    std::vector<TenantConfig> tenants = {};           // empty: the server has no tenants
+    MonotonicClock quota_clock = MonotonicTime::Now;  // as for Tenant
   };
 
   // Called on the loading thread when a model is ready or could not be loaded. If a model fails

@@ -13,16 +13,23 @@ namespace longstream {
 
 SessionExport::SessionExport(store::SessionStore* store, store::SessionRow row,
                              std::shared_ptr<Engine> engine, Snapshot snapshot,
-                             const Sealing& sealing)
+                             const Sealing& sealing, std::shared_ptr<TransferPlace> place)
     : store_(store),
       row_(std::move(row)),
       engine_(std::move(engine)),
+      place_(std::move(place)),
       snapshot_(std::move(snapshot)) {
   if (sealing.keys != nullptr) sealer_.emplace(sealing, kSealedFileContext);
 }
 
 SessionExport::~SessionExport() {
-  if (snapshot_.valid()) engine_->Free(std::move(snapshot_));
+  if (snapshot_.valid()) FreeSnapshot();
+  place_->Return();
+}
+
+void SessionExport::FreeSnapshot() {
+  place_->caches().Set(0);
+  engine_->Free(std::move(snapshot_));  // looks at the turns that wait for the quota
 }
 
 absl::Status SessionExport::Begin(std::string* bytes) {
@@ -111,7 +118,7 @@ absl::Status SessionExport::ReadCaches(size_t size, std::string* bytes) {
       return absl::OkStatus();
     }
     // Other sessions can have the pages as soon as they are read.
-    engine_->Free(std::move(snapshot_));
+    FreeSnapshot();
   }
   *bytes += writer_.Record(RecordKind::kEnd, "");
   is_complete_ = true;

@@ -17,6 +17,7 @@
 #include "service/sealing/sealer.h"
 #include "service/sealing/sealing_keys.h"
 #include "service/serving/file/file_records.h"
+#include "service/serving/transfer_places.h"
 #include "service/sessions/store/session_store.h"
 
 namespace longstream {
@@ -26,9 +27,10 @@ namespace longstream {
 class SessionExport {
  public:
   // `row`: the session. `engine`: of its model; nullptr if there is no snapshot. `sealing`: without
-  // keys, the file is not sealed. `store` outlives the export.
+  // keys, the file is not sealed. `place`: counts the export and its snapshot. `store` outlives the
+  // export.
   SessionExport(store::SessionStore* store, store::SessionRow row, std::shared_ptr<Engine> engine,
-                Snapshot snapshot, const Sealing& sealing);
+                Snapshot snapshot, const Sealing& sealing, std::shared_ptr<TransferPlace> place);
   ~SessionExport();
   SessionExport(const SessionExport&) = delete;
   SessionExport& operator=(const SessionExport&) = delete;
@@ -49,10 +51,12 @@ class SessionExport {
   absl::Status ReadTurn(std::string* bytes);
   // Appends at most `size` bytes of the caches, and the end of the file behind the last ones.
   absl::Status ReadCaches(size_t size, std::string* bytes);
+  void FreeSnapshot();
 
   store::SessionStore* const store_;
   const store::SessionRow row_;
   const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<TransferPlace> place_;
   Snapshot snapshot_;
   std::vector<store::TurnNumber> turns_;  // from the last to the first; those that are not read
   RecordWriter writer_;

@@ -23,8 +23,7 @@ SessionImport::SessionImport(Service service, Wanted wanted)
       wanted_(std::move(wanted)),
       sealed_charge_(service_.restoring.host_memory),
       reader_(service_.restoring.host_memory),
-      log_(service_.restoring.host_memory),
-      import_charge_(service_.tenant) {}
+      log_(service_.restoring.host_memory) {}
 
 SessionImport::~SessionImport() {
   if (import_.valid()) engine_->Free(std::move(import_));
@@ -81,7 +80,8 @@ void SessionImport::TakeRecords(Done done) {
     if (std::exchange(awaits_import_, false)) {
       // The rest of the bytes waits for the next call, which comes on another thread than the
       // engine's.
-      return engine_->BeginImport(log_.session().caches_position, service_.tenant, &import_charge_,
+      return engine_->BeginImport(log_.session().caches_position, service_.tenant,
+                                  &service_.place->caches(),
                                   [self = shared_from_this(),
                                    done = std::move(done)](absl::StatusOr<SnapshotImport> begun) {
                                     absl::Status status = begun.status();
@@ -158,7 +158,7 @@ absl::Status SessionImport::WriteCaches(std::string_view piece) {
   if (!absl::IsFailedPrecondition(status)) return status;
   // Caches of another layout: they are computed again.
   engine_->Free(std::exchange(import_, SnapshotImport()));
-  import_charge_.Set(0);
+  service_.place->caches().Set(0);
   return absl::OkStatus();
 }
 
@@ -204,7 +204,7 @@ void SessionImport::Commit(Finished finished) {
                                       finished = std::move(finished)](absl::Status status) {
     if (!status.ok()) return finished(std::move(status));
     self->service_.run([self, id, finished] {
-      self->import_charge_.Set(0);  // the session counts its caches
+      self->service_.place->caches().Set(0);  // the session counts its caches
       self->service_.restore(id, self->engine_, std::move(self->import_), finished);
     });
   });

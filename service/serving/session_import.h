@@ -21,6 +21,7 @@
 #include "service/serving/log/restore.h"
 #include "service/serving/model_registry.h"
 #include "service/serving/session_files.h"
+#include "service/serving/transfer_places.h"
 #include "service/sessions/session.h"
 #include "service/sessions/store/changes.h"
 
@@ -43,8 +44,9 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   // The service that the session becomes part of. Outlives the import.
   struct Service {
     const ModelRegistry* models = nullptr;
-    std::shared_ptr<Tenant> tenant;  // whose session it will be
-    RestoreOptions restoring;        // as for sessions from the store
+    std::shared_ptr<Tenant> tenant;        // whose session it will be
+    std::shared_ptr<TransferPlace> place;  // counts the import and its caches
+    RestoreOptions restoring;              // as for sessions from the store
     absl::Duration max_idle_timeout;
     SessionFiles files;
     // ALREADY_EXISTS: the id is in use.
@@ -77,6 +79,10 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   using Finished = std::function<void(absl::StatusOr<SessionView>)>;
   void Finish(Finished finished);
 
+  // The call ends: another transfer may begin before this object is destroyed. REQUIRES: no call
+  // will be made, and none is running.
+  void ReturnPlace() { service_.place->Return(); }
+
   // Whether turns run on the session's model.
   bool model_is_busy() const { return engine_ != nullptr && engine_->num_turns() > 0; }
 
@@ -106,7 +112,6 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   std::shared_ptr<Engine> engine_;  // set when the log is checked
   bool awaits_import_ = false;      // the caches follow, and their memory is not taken yet
   SnapshotImport import_;
-  CacheCharge import_charge_;  // of import_
   uint64_t caches_read_ = 0;
   bool caches_complete_ = false;
   bool is_complete_ = false;  // the end of the file was read

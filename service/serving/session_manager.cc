@@ -36,6 +36,7 @@ SessionManager::SessionManager(const ModelRegistry* models, const Options& optio
                   : std::make_shared<CacheKeeper>(models->shared_host_memory(), options.store,
                                                   options.commits, options.metrics)),
       sessions_(options.max_sessions),
+      transfers_(options.max_transfers),
       reads_(options.store == nullptr ? 0 : kReadThreads),
       expiry_([this] { ExpireSessions(); }) {}
 

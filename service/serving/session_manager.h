@@ -34,6 +34,7 @@
 #include "service/serving/session_import.h"
 #include "service/serving/session_turns.h"
 #include "service/serving/store_reads.h"
+#include "service/serving/transfer_places.h"
 #include "service/serving/turn_handle.h"
 #include "service/sessions/session.h"
 #include "service/sessions/session_key.h"
@@ -90,7 +91,10 @@ class SessionManager {
     absl::Duration commit_timeout = absl::Seconds(10);
     RenderMessages render_messages = nullptr;  // for restored conversations
     OnModelChange on_model_change = OnModelChange::kRefuse;
-    SessionFiles files = {};  // of exports and imports
+    SessionFiles files = {};      // of exports and imports
+    uint64_t max_transfers = 64;  // exports and imports that run
+    // A transfer ends if it has waited this long for its client to read or to send.
+    absl::Duration client_timeout = absl::Minutes(5);
   };
 
   // `models` must outlive the manager. The host's memory of sessions and turns is counted in
@@ -130,13 +134,15 @@ class SessionManager {
   void CloseSession(const SessionKey& key, Closed closed);
 
   // Begins to read a session out as a file, a sealed one if `sealed` is set. `exported` is called
-  // on another thread or at once. Its reads of the store block. FAILED_PRECONDITION: the session is
-  // not in the store, or there are no keys to seal it. ABORTED: a turn of the session is running.
+  // on another thread or at once. Its reads of the store block. The file has no caches if the
+  // tenant's quota of bytes has no room for them. FAILED_PRECONDITION: the session is not in the
+  // store, or there are no keys to seal it. ABORTED: a turn of the session is running.
+  // RESOURCE_EXHAUSTED: as for TransferPlaces::Take.
   using Exported = std::function<void(absl::StatusOr<std::shared_ptr<SessionExport>>)>;
   void ExportSession(const SessionKey& key, Exported exported, bool sealed = false);
   // Begins to make a durable session from a file. `run` runs work that blocks, on another thread.
   // FAILED_PRECONDITION: there is no store. UNAVAILABLE: the server is draining. INVALID_ARGUMENT:
-  // as for OpenSession.
+  // as for OpenSession. RESOURCE_EXHAUSTED: as for TransferPlaces::Take.
   absl::StatusOr<std::shared_ptr<SessionImport>> ImportSession(
       const std::string& tenant, const SessionImport::Wanted& wanted,
       std::function<void(std::function<void()>)> run);
@@ -152,6 +158,7 @@ class SessionManager {
   absl::StatusOr<std::vector<TurnView>> ListTurns(const SessionKey& key, uint64_t begin,
                                                   size_t limit, uint64_t* next) const;
   absl::Duration resume_window() const { return options_.resume_window; }
+  absl::Duration client_timeout() const { return options_.client_timeout; }
 
   // Calls `read`, a function of this object that reads the store, and passes its result on. With a
   // store, another thread calls it, and the answer is UNAVAILABLE after Options::commit_timeout.
@@ -265,7 +272,8 @@ class SessionManager {
   void RewindNow(const SessionKey& key, const Place& place,
                  std::optional<uint64_t> expected_version, const Opened& rewound);
   void CancelNow(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
-  void ExportNow(const SessionKey& key, const Exported& exported, bool sealed);
+  void ExportNow(const SessionKey& key, const Exported& exported, bool sealed,
+                 const std::shared_ptr<TransferPlace>& place);
   // Finds a session, or restores it. NOT_FOUND: there is none. Also returns the errors of
   // RestoreSession, and UNAVAILABLE: its model is loading. Blocks while it reads the store.
   absl::StatusOr<std::shared_ptr<Session>> FindOrRestore(const SessionKey& key) const
@@ -346,6 +354,7 @@ class SessionManager {
   const std::shared_ptr<CacheKeeper> keeper_;  // shared with the sessions; nullptr: no store
   mutable SessionTable sessions_;
   mutable HeapTrim heap_trim_;
+  TransferPlaces transfers_;
 
   mutable absl::Mutex restore_mutex_;
   mutable absl::Mutex mutex_;

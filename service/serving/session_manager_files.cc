@@ -32,12 +32,24 @@ void SessionManager::ExportSession(const SessionKey& key, Exported exported, boo
     return exported(absl::FailedPreconditionError(
         "sealed: the server has no keys; its configuration names a key file with store.keys"));
   }
+  const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(key.tenant);
+  if (!tenant.ok()) return exported(NoSession(id));
+  const absl::StatusOr<std::shared_ptr<TransferPlace>> place = transfers_.Take(*tenant);
+  if (!place.ok()) return exported(place.status());
   exported =
       AnswerInTime(&timers_, CommitTimeout(), std::move(exported), {}, "send the request again");
-  RunRead(exported, [this, key, exported, sealed] { ExportNow(key, exported, sealed); });
+  // The place is free again before the caller gets an error. After a success, the export has it.
+  exported = [place = *place, exported = std::move(exported)](auto made) {
+    if (!made.ok()) place->Return();
+    exported(std::move(made));
+  };
+  RunRead(exported, [this, key, exported, sealed, place = *place] {
+    ExportNow(key, exported, sealed, place);
+  });
 }
 
-void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, bool sealed) {
+void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, bool sealed,
+                               const std::shared_ptr<TransferPlace>& place) {
   const SessionId& id = key.id;
   std::optional<TurnLease> lease;
   if (absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key); session.ok()) {
@@ -54,17 +66,17 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
   if (!row.ok()) {
     return exported(absl::IsNotFound(row.status()) ? NoSession(id) : row.status());
   }
-  const auto export_with = [store = options_.store, row = *std::move(row),
+  const auto export_with = [store = options_.store, row = *std::move(row), place,
                             sealing = sealed ? options_.files.sealing : Sealing()](
                                std::shared_ptr<Engine> engine, Snapshot snapshot) {
     return std::make_shared<SessionExport>(store, row, std::move(engine), std::move(snapshot),
-                                           sealing);
+                                           sealing, place);
   };
   absl::StatusOr<std::shared_ptr<Engine>> engine = absl::NotFoundError("");
   if (lease.has_value()) engine = models_->Find(lease->session()->model());
   if (!engine.ok()) return exported(export_with(nullptr, Snapshot()));
   Engine* const on = engine->get();
-  on->BeginSnapshot(*std::move(lease),
+  on->BeginSnapshot(*std::move(lease), &place->caches(),
                     [pending = Pending(), export_with, engine = *std::move(engine),
                      exported](absl::StatusOr<Snapshot> snapshot) {
                       if (!snapshot.ok()) return exported(snapshot.status());
@@ -85,10 +97,13 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
   }
   const absl::StatusOr<std::shared_ptr<Tenant>> found = models_->tenants().Find(tenant);
   if (!found.ok()) return found.status();
+  absl::StatusOr<std::shared_ptr<TransferPlace>> place = transfers_.Take(*found);
+  if (!place.ok()) return place.status();
   heap_trim_.NoteWork();
   SessionImport::Service service;
   service.models = models_;
   service.tenant = *found;
+  service.place = *std::move(place);
   service.restoring = RestoringOptions((*found)->host_memory());
   service.files = options_.files;
   service.max_idle_timeout = options_.max_idle_timeout;

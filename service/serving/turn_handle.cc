@@ -73,8 +73,7 @@ absl::Status NewTurn::TakeQuota(const TurnHandle& handle) {
   const uint64_t most = std::min(request.max_tokens, model().backend().info().context_limit);
   absl::Status charged = handle.turn_->Charge(host_memory());
   if (!charged.ok()) return charged;
-  absl::StatusOr<TurnAllowance> allowance =
-      tenant_->BeginTurn(request.prompt.size() + most, MonotonicTime::Now());
+  absl::StatusOr<TurnAllowance> allowance = tenant_->BeginTurn(request.prompt.size() + most);
   if (!allowance.ok()) return allowance.status();
   handle.turn_->allowance = *std::move(allowance);
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <stdexcept>
 #include <string>
 
 #include "tests/temporary_directory.h"
@@ -32,6 +33,8 @@ TEST(ReadFileTest, RefusesWhatIsNoFile) {
   const std::string path = directory.string();
   EXPECT_EQ(ErrorOf(path), "--file: " + path + " is a directory");
   EXPECT_EQ(ErrorOf(path + "/none"), "--file: " + path + "/none cannot be read");
+  EXPECT_THROW(ReadFile(path), std::invalid_argument);
+  EXPECT_THROW(ReadFile(path + "/none"), std::invalid_argument);
 }
 
 }  // namespace

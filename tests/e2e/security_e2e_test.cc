@@ -302,6 +302,8 @@ TEST_F(SecurityE2eTest, ABrokenFileKeepsWhatTheServerHas) {
   EXPECT_EQ(CodeOf(With("client")), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(server_->Stop(), 0);
   EXPECT_THAT(server_->Log(), HasSubstr("credentials:1: role: expected client, operator or peer"));
+  EXPECT_THAT(server_->Log(),
+              HasSubstr("/credentials: has no row, so every call would be refused"));
   EXPECT_THAT(server_->Log(), HasSubstr("cert.pem: expected a certificate in PEM"));
 }
 
@@ -436,21 +438,42 @@ TEST_F(SecurityE2eTest, AServerWithWrongFilesDoesNotStart) {
       HasSubstr("cert.pem: OpenSSL does not accept it: ee key too small"));
 }
 
+// The server prints the result of the check to standard output; RunServer reads standard error.
+ServerRun CheckConfig(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(),
+                   {"-c", "exec \"$@\" >&2", "bash", kServerBinary, "--check-config"});
+  return RunServer("/bin/bash", arguments);
+}
+
+TEST_F(SecurityE2eTest, AServerWithoutACredentialDoesNotStart) {
+  const std::string path = files_.string() + "/credentials";
+  const std::string yaml = "{listen: 'localhost:0', security: {credentials: " + path + "}}";
+  const std::vector<std::string> arguments = {"--model", files_.Flag(), "--config",
+                                              files_.Write("rows.yaml", yaml)};
+  const std::string error = ": " + path + ": has no row, so every call would be refused";
+  for (const char* text : {"", "\n", "# rows\n"}) {
+    Replace("credentials", text);
+    const ServerRun refused = RunServer(kServerBinary, arguments);
+    EXPECT_EQ(refused.exit_code, 1) << text;
+    EXPECT_THAT(refused.log, HasSubstr("security.credentials" + error));
+    const ServerRun checked = CheckConfig(arguments);
+    EXPECT_EQ(checked.exit_code, 1) << text;
+    EXPECT_THAT(checked.log, HasSubstr("error" + error));
+  }
+}
+
 TEST_F(SecurityE2eTest, CredentialsNameConfiguredTenants) {
   const std::string credentials = files_.string() + "/credentials";
   const std::string file = files_.Write(
       "tenants.yaml", "security: {credentials: " + credentials + "}\ntenants: [{name: a}]\n");
-  std::vector<std::string> arguments = {"--config",    file,       "--model",
-                                        files_.Flag(), "--listen", "127.0.0.1:0"};
+  const std::vector<std::string> arguments = {"--config",    file,       "--model",
+                                              files_.Flag(), "--listen", "127.0.0.1:0"};
   const std::string error = "credentials:1: tenant: the configuration has no tenant 'b'";
   Replace("credentials", TokenRow("client", "role=client tenant=b"));
   const ServerRun refused = RunServer(kServerBinary, arguments);
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_THAT(refused.log, HasSubstr(error));
-  // The result of the check is standard output, and RunServer reads standard error.
-  arguments.insert(arguments.begin(),
-                   {"-c", "exec \"$@\" >&2", "bash", kServerBinary, "--check-config"});
-  const ServerRun checked = RunServer("/bin/bash", arguments);
+  const ServerRun checked = CheckConfig(arguments);
   EXPECT_EQ(checked.exit_code, 1);
   EXPECT_THAT(checked.log, HasSubstr(error));
 

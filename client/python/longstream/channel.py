@@ -25,25 +25,82 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def _environment(name: str) -> str | None:
-    return os.environ.get(f"LONGSTREAM_{name}") or None
+@dataclasses.dataclass(frozen=True)
+class _Variable:
+    """A setting in the environment. Its errors name it, and do not repeat a token."""
+
+    name: str
+
+    @property
+    def value(self) -> str | None:
+        """The setting; None: it is not set, or empty."""
+        return os.environ.get(self.name) or None
+
+    def error(self, why: object) -> ValueError:
+        return ValueError(f"{self.name}: {why}")
+
+    def switch(self) -> bool:
+        """Whether it is on."""
+        value = (self.value or "off").lower()
+        if value not in _ON + _OFF:
+            raise self.error(f"expected one of {', '.join(_ON + _OFF)}, found {self.value!r}")
+        return value in _ON
+
+    def contents(self) -> bytes | None:
+        """Read the file that it names. None: it names none."""
+        if self.value is None:
+            return None
+        return self.read(self.value)
+
+    def read(self, path: str) -> bytes:
+        """Read a file that it has named."""
+        try:
+            contents = pathlib.Path(path).read_bytes()
+        except OSError as error:
+            raise self.error(error) from error
+        if not contents:
+            raise self.error(f"{path} is empty")
+        return contents
+
+    def token(self, text: bytes) -> str:
+        """Return a token without the spaces around it."""
+        token = text.strip()
+        if not token:
+            raise self.error("the token is empty")
+        if not all(ord("!") <= character <= ord("~") for character in token):
+            raise self.error("the token has a character that is not allowed")
+        return token.decode("ascii")
+
+
+_ON = ("1", "true", "on", "yes")
+_OFF = ("0", "false", "off", "no")
+_TLS = _Variable("LONGSTREAM_TLS")
+_CA = _Variable("LONGSTREAM_CA")
+_CERT = _Variable("LONGSTREAM_CERT")
+_KEY = _Variable("LONGSTREAM_KEY")
+_TOKEN = _Variable("LONGSTREAM_TOKEN")
+_TOKEN_FILE = _Variable("LONGSTREAM_TOKEN_FILE")
 
 
 def _credentials_of_environment() -> grpc.ChannelCredentials | None:
-    names = [_environment(name) for name in ("CA", "KEY", "CERT")]
-    wanted = (_environment("TLS") or "").lower() in ("1", "true", "on", "yes")
-    if not wanted and not any(names):
+    if (_CERT.value is None) != (_KEY.value is None):
+        raise ValueError(f"{_CERT.name} and {_KEY.name}: set both or none of them")
+    wanted = _TLS.switch()
+    if not wanted and _CA.value is None and _CERT.value is None:
         return None
-    root, key, chain = (pathlib.Path(name).read_bytes() if name else None for name in names)
-    return grpc.ssl_channel_credentials(root, key, chain)
+    return grpc.ssl_channel_credentials(_CA.contents(), _KEY.contents(), _CERT.contents())
 
 
-def _token_of_environment() -> Token | None:
-    if token := _environment("TOKEN"):
-        return token
-    if path := _environment("TOKEN_FILE"):
-        file = pathlib.Path(path)
-        return lambda: file.read_text(encoding="ascii").strip()
+def _token_of_environment() -> tuple[_Variable, Token] | None:
+    if (text := _TOKEN.value) is not None:
+        return _TOKEN, _TOKEN.token(os.fsencode(text))
+    if (path := _TOKEN_FILE.value) is not None:
+
+        def present_token() -> str:
+            return _TOKEN_FILE.token(_TOKEN_FILE.read(path))
+
+        present_token()  # a file that is wrong is an error now, and not at the first call
+        return _TOKEN_FILE, present_token
     return None
 
 
@@ -67,7 +124,8 @@ class ChannelSettings:
     """What a sync and an async channel are made of.
 
     What is None comes from the environment variables of the command `longstream`, if they are set.
-    Raises ValueError for a token without credentials: the token would be readable on its way.
+    Raises ValueError for a token without credentials, which would be readable on its way, and for a
+    variable that is wrong; the message names the variable.
     """
 
     target: str
@@ -78,8 +136,12 @@ class ChannelSettings:
     def __post_init__(self) -> None:
         if self.credentials is None:
             object.__setattr__(self, "credentials", _credentials_of_environment())
-        if self.token is None:
-            object.__setattr__(self, "token", _token_of_environment())
+        found = _token_of_environment() if self.token is None else None
+        if found is not None:
+            variable, token = found
+            if self.credentials is None:
+                raise variable.error(f"a token needs TLS: set {_TLS.name}=1, or give credentials")
+            object.__setattr__(self, "token", token)
         if self.token is not None and self.credentials is None:
             raise ValueError(
                 "a token needs TLS: give credentials too, such as grpc.ssl_channel_credentials()"

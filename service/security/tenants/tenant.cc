@@ -25,15 +25,18 @@ const char* NameOf(Quota quota) {
       return "tokens_per_minute";
     case Quota::kTurns:
       return "turns";
+    case Quota::kTransfers:
+      return "transfers";
   }
   return "";
 }
 
 Tenant::Tenant(const TenantConfig& config, size_t index, std::shared_ptr<HostMemory> all,
-               bool is_configured)
+               bool is_configured, MonotonicClock clock)
     : config_(config),
       index_(index),
       is_configured_(is_configured),
+      clock_(std::move(clock)),
       all_(std::move(all)),
       host_memory_(
           config_.quotas.session_bytes, all_.get(),
@@ -112,7 +115,7 @@ absl::Status Tenant::RefuseCaches(uint64_t bytes) {
                                                                     : absl::InfiniteDuration());
 }
 
-absl::StatusOr<TurnAllowance> Tenant::BeginTurn(uint64_t tokens, MonotonicTime now) {
+absl::StatusOr<TurnAllowance> Tenant::BeginTurn(uint64_t tokens) {
   if (!is_configured_) return TurnAllowance();
   const TenantQuotas& quotas = config_.quotas;
   absl::Duration wait;
@@ -121,6 +124,7 @@ absl::StatusOr<TurnAllowance> Tenant::BeginTurn(uint64_t tokens, MonotonicTime n
   uint64_t taken = 0;
   {
     absl::MutexLock lock(&mutex_);
+    const MonotonicTime now = clock_();
     has_turn = quotas.turns == 0 || turns_ < quotas.turns;
     if (has_turn) wait = bucket_.Take(tokens, now, &taken);
     if (has_turn && wait == absl::ZeroDuration()) {
@@ -141,15 +145,37 @@ absl::StatusOr<TurnAllowance> Tenant::BeginTurn(uint64_t tokens, MonotonicTime n
                 wait);
 }
 
+absl::Status Tenant::TakeTransfer() {
+  if (!is_configured_) return absl::OkStatus();
+  const uint64_t limit = config_.quotas.transfers;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (limit == 0 || transfers_ < limit) {
+      ++transfers_;
+      return absl::OkStatus();
+    }
+  }
+  return Refuse(Quota::kTransfers,
+                absl::StrCat("the tenant has ", limit, " exports and imports that run, its limit"),
+                kSoon);
+}
+
+void Tenant::ReturnTransfer() {
+  if (!is_configured_) return;
+  absl::MutexLock lock(&mutex_);
+  assert(transfers_ > 0);
+  --transfers_;
+}
+
 void Tenant::EndTurn(uint64_t unused_tokens) {
   absl::MutexLock lock(&mutex_);
   --turns_;
-  bucket_.GiveBack(unused_tokens, MonotonicTime::Now());
+  bucket_.GiveBack(unused_tokens, clock_());
 }
 
 void Tenant::TakeUsedTokens(uint64_t tokens) {
   absl::MutexLock lock(&mutex_);
-  bucket_.TakeUsed(tokens, MonotonicTime::Now());
+  bucket_.TakeUsed(tokens, clock_());
 }
 
 TenantUse Tenant::use() const {
@@ -163,6 +189,7 @@ TenantUse Tenant::use() const {
   absl::MutexLock lock(&mutex_);
   use.sessions = sessions_;
   use.turns = turns_;
+  use.transfers = transfers_;
   return use;
 }
 

@@ -21,8 +21,8 @@
 
 namespace longstream {
 
-enum class Quota { kSessions, kSessionBytes, kTokensPerMinute, kTurns };
-inline constexpr size_t kNumQuotas = 4;
+enum class Quota { kSessions, kSessionBytes, kTokensPerMinute, kTurns, kTransfers };
+inline constexpr size_t kNumQuotas = 5;
 // Its key in the configuration.
 const char* NameOf(Quota quota);
 
@@ -32,6 +32,7 @@ struct TenantUse {
   uint64_t host_bytes = 0;
   uint64_t cache_bytes = 0;
   uint64_t turns = 0;
+  uint64_t transfers = 0;
   uint64_t tokens = 0;                             // since the start
   std::array<uint64_t, kNumQuotas> refusals = {};  // since the start, by Quota
 };
@@ -69,8 +70,9 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
  public:
   // `index`: the tenant's place among all. `all`: counts the host's memory of all tenants.
   // `is_configured`: false for the tenant of a server without tenants, which counts nothing.
+  // `clock`: measures the minutes of tokens_per_minute. Thread-safe.
   Tenant(const TenantConfig& config, size_t index, std::shared_ptr<HostMemory> all,
-         bool is_configured);
+         bool is_configured, MonotonicClock clock);
   Tenant(const Tenant&) = delete;
   Tenant& operator=(const Tenant&) = delete;
 
@@ -108,8 +110,11 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // Counts a turn that is about to begin, and takes its tokens: those of its prompt, and the most
   // that it may generate, if its request says so. Tokens beyond these are taken when they are
   // there. A turn that has begun is never cut.
-  absl::StatusOr<TurnAllowance> BeginTurn(uint64_t tokens, MonotonicTime now)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<TurnAllowance> BeginTurn(uint64_t tokens) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Counts another export or import that runs, unless the quota is used up.
+  absl::Status TakeTransfer() ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReturnTransfer() ABSL_LOCKS_EXCLUDED(mutex_);
 
   TenantUse use() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -126,6 +131,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   const TenantConfig config_;
   const size_t index_;
   const bool is_configured_;
+  const MonotonicClock clock_;
   const std::shared_ptr<HostMemory> all_;
   HostMemory host_memory_;
   std::atomic<uint64_t> cache_bytes_{0};
@@ -134,11 +140,12 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   mutable absl::Mutex mutex_;
   uint64_t sessions_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t turns_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t transfers_ ABSL_GUARDED_BY(mutex_) = 0;
   TokenBucket bucket_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The bytes of caches that one session or turn has in the quota of its tenant. The destructor gives
-// them back. Used by one thread at a time.
+// The bytes of caches that one session, turn or transfer has in the quota of its tenant. The
+// destructor gives them back. Used by one thread at a time.
 class CacheCharge {
  public:
   // `tenant`: nullptr: counts nowhere.

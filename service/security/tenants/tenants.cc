@@ -9,13 +9,14 @@
 namespace longstream {
 
 Tenants::Tenants(const std::vector<TenantConfig>& configured,
-                 const std::shared_ptr<HostMemory>& all) {
+                 const std::shared_ptr<HostMemory>& all, const MonotonicClock& clock) {
   for (const TenantConfig& config : configured) {
     tenants_.push_back(
-        std::make_shared<Tenant>(config, tenants_.size(), all, /*is_configured=*/true));
+        std::make_shared<Tenant>(config, tenants_.size(), all, /*is_configured=*/true, clock));
   }
   if (!tenants_.empty()) return;
-  tenants_.push_back(std::make_shared<Tenant>(TenantConfig{}, 0, all, /*is_configured=*/false));
+  tenants_.push_back(
+      std::make_shared<Tenant>(TenantConfig{}, 0, all, /*is_configured=*/false, clock));
 }
 
 absl::StatusOr<std::shared_ptr<Tenant>> Tenants::Find(std::string_view name) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "service/clock/monotonic_time.h"
 #include "service/config/tenant_config.h"
 #include "service/host_memory/host_memory.h"
 #include "service/security/tenants/tenant.h"
@@ -17,8 +18,9 @@ namespace longstream {
 class Tenants {
  public:
   // `configured`: empty: there is one tenant, with the name "" and without quotas. `all`: counts
-  // the host's memory of all tenants.
-  Tenants(const std::vector<TenantConfig>& configured, const std::shared_ptr<HostMemory>& all);
+  // the host's memory of all tenants. `clock`: as for Tenant.
+  Tenants(const std::vector<TenantConfig>& configured, const std::shared_ptr<HostMemory>& all,
+          const MonotonicClock& clock = MonotonicTime::Now);
 
   // Whether the configuration names tenants.
   bool are_configured() const { return tenants_.front()->is_configured(); }

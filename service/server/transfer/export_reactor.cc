@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "service/server/transfer/client_watch.h"
 #include "service/server/transfer/transfer_pace.h"
 #include "service/server/transport/grpc_status.h"
 
@@ -20,8 +21,10 @@ constexpr size_t kPieceBytes = size_t{256} << 10;
 class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionResponse>,
                             public std::enable_shared_from_this<ExportReactor> {
  public:
-  ExportReactor(const grpc::CallbackServerContext* context, TransferCall call)
-      : call_(std::move(call)), context_(context) {}
+  ExportReactor(grpc::CallbackServerContext* context, TransferCall call)
+      : call_(std::move(call)),
+        context_(context),
+        watch_(context, call_.sessions->timers(), call_.sessions->client_timeout()) {}
 
   void Begin(const v1::ExportSessionRequest& request) {
     self_ = shared_from_this();
@@ -38,7 +41,8 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionRes
   }
 
   void OnWriteDone(bool ok) override {
-    if (!ok) return End(absl::CancelledError("the caller cancelled the call"));
+    watch_.End();
+    if (!ok) return End(watch_.Why());
     bytes_ += response_.data().size();
     pace_.End(export_->model_is_busy(), [self = self_] { self->WriteNext(); });
   }
@@ -48,7 +52,7 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionRes
  private:
   // Reads the store and the caches on a thread that may wait for the disk.
   void WriteNext() {
-    if (context_->IsCancelled()) return End(absl::CancelledError("the caller cancelled the call"));
+    if (context_->IsCancelled()) return End(watch_.Why());
     pace_.Begin();
     call_.sessions->Read<std::string>(
         [reading = export_]() mutable -> absl::StatusOr<std::string> {
@@ -64,6 +68,7 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionRes
   void Write(absl::StatusOr<std::string> piece) {
     if (!piece.ok() || piece->empty()) return End(piece.status());
     response_.set_data(*std::move(piece));
+    watch_.Begin(self_);
     StartWrite(&response_);
   }
 
@@ -79,13 +84,14 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionRes
   uint64_t bytes_ = 0;  // that were written
   v1::ExportSessionResponse response_;
   TransferPace pace_{call_.sessions->timers()};
+  ClientWatch watch_;
   std::shared_ptr<ExportReactor> self_;  // keeps this object alive until OnDone
 };
 
 }  // namespace
 
 grpc::ServerWriteReactor<v1::ExportSessionResponse>* NewExportReactor(
-    const grpc::CallbackServerContext* context, const v1::ExportSessionRequest& request,
+    grpc::CallbackServerContext* context, const v1::ExportSessionRequest& request,
     TransferCall call) {
   auto reactor = std::make_shared<ExportReactor>(context, std::move(call));
   reactor->Begin(request);

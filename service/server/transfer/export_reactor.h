@@ -11,7 +11,7 @@ namespace longstream {
 
 // Makes a reactor that deletes itself when its call is done. `context` must outlive it.
 grpc::ServerWriteReactor<v1::ExportSessionResponse>* NewExportReactor(
-    const grpc::CallbackServerContext* context, const v1::ExportSessionRequest& request,
+    grpc::CallbackServerContext* context, const v1::ExportSessionRequest& request,
     TransferCall call);
 
 }  // namespace longstream

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "service/server/transfer/client_watch.h"
 #include "service/server/transfer/transfer_pace.h"
 #include "service/server/transport/grpc_status.h"
 
@@ -18,22 +19,24 @@ namespace {
 class ImportReactor final : public grpc::ServerReadReactor<RawRequest<v1::ImportSessionRequest>>,
                             public std::enable_shared_from_this<ImportReactor> {
  public:
-  ImportReactor(const grpc::CallbackServerContext* context, RequestMemory* memory,
-                TransferCall call, CheckImport check, AnswerImport answer)
+  ImportReactor(grpc::CallbackServerContext* context, RequestMemory* memory, TransferCall call,
+                CheckImport check, AnswerImport answer)
       : call_(std::move(call)),
         context_(context),
         memory_(memory),
         check_(std::move(check)),
-        answer_(std::move(answer)) {}
+        answer_(std::move(answer)),
+        watch_(context, call_.sessions->timers(), call_.sessions->client_timeout()) {}
 
   void Begin() {
     self_ = shared_from_this();
-    StartRead(&raw_);
+    ReadNext();
   }
 
   // `ok` is false if there is no further message: the client has closed its side, or the call has
   // failed. Then the file is not complete, or the session is there although nobody knows it.
   void OnReadDone(bool ok) override {
+    watch_.End();
     if (!ok) return OnLastMessage();
     absl::StatusOr<Decoded<v1::ImportSessionRequest>> decoded = Decode(raw_, memory_);
     if (!decoded.ok()) return End(decoded.status());
@@ -49,6 +52,11 @@ class ImportReactor final : public grpc::ServerReadReactor<RawRequest<v1::Import
   void OnDone() override { self_.reset(); }
 
  private:
+  void ReadNext() {
+    watch_.Begin(self_);
+    StartRead(&raw_);
+  }
+
   absl::Status BeginImport() {
     const absl::StatusOr<SessionImport::Wanted> wanted = check_(*message_->message);
     if (!wanted.ok()) return wanted.status();
@@ -68,12 +76,12 @@ class ImportReactor final : public grpc::ServerReadReactor<RawRequest<v1::Import
     taker->Write(message_->message->data(), [self = self_](const absl::Status& status) {
       self->message_.reset();
       if (!status.ok()) return self->End(status);
-      self->pace_.End(self->import_->model_is_busy(), [self] { self->StartRead(&self->raw_); });
+      self->pace_.End(self->import_->model_is_busy(), [self] { self->ReadNext(); });
     });
   }
 
   void OnLastMessage() {
-    if (context_->IsCancelled()) return End(absl::CancelledError("the caller cancelled the call"));
+    if (context_->IsCancelled()) return End(watch_.Why());
     if (import_ == nullptr) {
       return End(absl::InvalidArgumentError("data: the stream had no message"));
     }
@@ -88,6 +96,7 @@ class ImportReactor final : public grpc::ServerReadReactor<RawRequest<v1::Import
   }
 
   void End(const absl::Status& status) {
+    if (import_ != nullptr) import_->ReturnPlace();
     import_.reset();
     call_.sessions->CountTransfer("import", status, bytes_);
     Finish(ToGrpc(status));
@@ -103,13 +112,14 @@ class ImportReactor final : public grpc::ServerReadReactor<RawRequest<v1::Import
   std::shared_ptr<SessionImport> import_;
   uint64_t bytes_ = 0;  // that were read
   TransferPace pace_{call_.sessions->timers()};
+  ClientWatch watch_;
   std::shared_ptr<ImportReactor> self_;  // keeps this object alive until OnDone
 };
 
 }  // namespace
 
 grpc::ServerReadReactor<RawRequest<v1::ImportSessionRequest>>* NewImportReactor(
-    const grpc::CallbackServerContext* context, RequestMemory* memory, TransferCall call,
+    grpc::CallbackServerContext* context, RequestMemory* memory, TransferCall call,
     CheckImport check, AnswerImport answer) {
   auto reactor = std::make_shared<ImportReactor>(context, memory, std::move(call), std::move(check),
                                                  std::move(answer));

@@ -24,7 +24,7 @@ using AnswerImport = std::function<void(const SessionView& session)>;
 // Makes a reactor that deletes itself when its call is done. `context` and `memory` must outlive
 // it.
 grpc::ServerReadReactor<RawRequest<v1::ImportSessionRequest>>* NewImportReactor(
-    const grpc::CallbackServerContext* context, RequestMemory* memory, TransferCall call,
+    grpc::CallbackServerContext* context, RequestMemory* memory, TransferCall call,
     CheckImport check, AnswerImport answer);
 
 }  // namespace longstream

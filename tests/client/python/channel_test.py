@@ -124,13 +124,54 @@ class ChannelTest(unittest.TestCase):
             self.open(server.address)
             self.open(server.address, token="explicit")
         with unittest.mock.patch.dict(os.environ, {"LONGSTREAM_TOKEN": "secret"}):
-            with self.assertRaisesRegex(ValueError, "a token needs TLS"):
+            with self.assertRaisesRegex(ValueError, "^LONGSTREAM_TOKEN: a token needs TLS"):
                 longstream.Client("127.0.0.1:1")
         with unittest.mock.patch.dict(os.environ, {"LONGSTREAM_TLS": "1"}):
             with self.assertRaises(longstream.UnavailableError):
                 self.open(server.address)  # the system does not know the authority
         self.assertEqual([each["authorization"] for each in server.metadata],
                          ["Bearer secret", "Bearer explicit"])
+
+    def test_an_error_names_the_variable(self):
+        directory = self.certificates.directory
+        missing, empty = str(directory / "missing"), directory / "empty"
+        empty.write_bytes(b"")
+        split = directory / "split"
+        split.write_text("one two\n")
+        ca = {"LONGSTREAM_CA": str(directory / "authority.pem")}
+        for variables, message in (
+            ({"LONGSTREAM_CA": missing}, "^LONGSTREAM_CA: .*No such file.*missing"),
+            ({"LONGSTREAM_CA": str(directory)}, "^LONGSTREAM_CA: .*Is a directory"),
+            ({"LONGSTREAM_CA": str(empty)}, "^LONGSTREAM_CA: .*empty is empty$"),
+            ({"LONGSTREAM_CERT": missing, "LONGSTREAM_KEY": str(directory / "client.key")},
+             "^LONGSTREAM_CERT: .*No such file"),
+            ({"LONGSTREAM_CERT": str(directory / "client.pem"), "LONGSTREAM_KEY": missing},
+             "^LONGSTREAM_KEY: .*No such file"),
+            ({"LONGSTREAM_KEY": missing}, "^LONGSTREAM_CERT and LONGSTREAM_KEY: set both"),
+            ({"LONGSTREAM_TLS": "maybe"}, "^LONGSTREAM_TLS: expected one of 1, .*found 'maybe'$"),
+            ({**ca, "LONGSTREAM_TOKEN": "one two"},
+             "^LONGSTREAM_TOKEN: the token has a character that is not allowed$"),
+            ({**ca, "LONGSTREAM_TOKEN": " "}, "^LONGSTREAM_TOKEN: the token is empty$"),
+            ({**ca, "LONGSTREAM_TOKEN_FILE": missing}, "^LONGSTREAM_TOKEN_FILE: .*No such file"),
+            ({**ca, "LONGSTREAM_TOKEN_FILE": str(split)},
+             "^LONGSTREAM_TOKEN_FILE: the token has a character that is not allowed$"),
+            ({"LONGSTREAM_TOKEN_FILE": str(directory / "client.key")}, "^LONGSTREAM_TOKEN_FILE: "),
+        ):
+            with (self.subTest(variables), unittest.mock.patch.dict(os.environ, variables),
+                  self.assertRaisesRegex(ValueError, message)):
+                longstream.Client("127.0.0.1:1")
+
+    def test_a_token_file_that_goes_away_is_named(self):
+        token = self.certificates.directory / "token that goes"
+        token.write_text("secret\n")
+        variables = {"LONGSTREAM_TOKEN_FILE": str(token)}
+        with unittest.mock.patch.dict(os.environ, variables):
+            client = longstream.Client(self.serve().address, credentials=self.trusting(),
+                                       retry=QUICK)
+        with client:
+            token.unlink()
+            with self.assertRaisesRegex(longstream.LongstreamError, "LONGSTREAM_TOKEN_FILE: "):
+                client.session("model")
 
     def test_the_async_client(self):
         server = self.serve()

@@ -18,13 +18,13 @@
 
 #include "client/channel.h"
 #include "client/connection.h"
-#include "service/security/token.h"
 #include "tests/e2e/hostile/attack_threads.h"
 #include "tests/e2e/hostile/honest_streams.h"
 #include "tests/e2e/hostile/pauses.h"
 #include "tests/e2e/hostile/remote_method.h"
 #include "tests/e2e/scrape.h"
 #include "tests/processes/server_process.h"
+#include "tests/service/security/token_row.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -71,8 +71,7 @@ std::string CredentialRows() {
   for (const auto& [token, role] :
        {std::pair(kHonestToken, "client"), std::pair(kHostileToken, "client"),
         std::pair(kOperatorToken, "operator")}) {
-    rows += std::string("token name=") + token + " role=" + role +
-            " sha256=" + ToHex(DigestOf(token)) + "\n";
+    rows += TokenRow(token, std::string("role=") + role);
   }
   return rows;
 }

@@ -51,7 +51,7 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "1: tenants[0].turns: expected a whole number from 0 to 1048576, found '-1'"},
     {"tenants: [{name: a, tokens: 1}]",
      "1: tenants[0]: unknown key 'tokens'; expected one of: name, weight, sessions, "
-     "session_bytes, tokens_per_minute, turns"},
+     "session_bytes, tokens_per_minute, turns, transfers"},
     {"grace: 30",
      "1: grace: expected a time from 0 to 87600h, such as 500ms, 30s or 1h30m, found '30'"},
     {"grace: inf",
@@ -154,7 +154,9 @@ const std::pair<const char*, const char*> kRefusals[] = {
     {"sessions: {limit: 2}",
      "1: sessions: unknown key 'limit'; expected one of: max, idle_timeout, max_idle_timeout, "
      "host_bytes, conversation_bytes, ttl, max_ttl, keep_rewound, resume_window, rollback_bytes, "
-     "on_model_change, imports"},
+     "on_model_change, imports, max_transfers"},
+    {"sessions: {max_transfers: 0}",
+     "1: sessions.max_transfers: expected a whole number from 1 to 1048576, found '0'"},
     {"sessions: {imports: none}", "1: sessions.imports: expected one of any, sealed, found 'none'"},
     {"sessions: {conversation_bytes: 1048575}",
      "1: sessions.conversation_bytes: expected 0, or 1MiB or more, found 1048575 bytes"},

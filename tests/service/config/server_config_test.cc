@@ -65,6 +65,7 @@ sessions:
   rollback_bytes: 1MiB
   on_model_change: recompute
   imports: sealed
+  max_transfers: 9
 store:
   url: /store
   commit_timeout: 3s
@@ -122,6 +123,7 @@ TEST(ServerConfigTest, ReadsEveryKey) {
   EXPECT_EQ(config.rollback_bytes, 1u << 20);
   EXPECT_EQ(config.on_model_change, "recompute");
   EXPECT_EQ(config.imports, "sealed");
+  EXPECT_EQ(config.max_transfers, 9u);
   EXPECT_EQ(config.store_url, "/store");
   EXPECT_EQ(config.store_commit_timeout, absl::Seconds(3));
   EXPECT_EQ(config.store_snapshot_bytes, uint64_t{7} << 30);
@@ -187,6 +189,7 @@ TEST(ServerConfigTest, Tenants) {
     session_bytes: 2MiB
     tokens_per_minute: 3
     turns: 4
+    transfers: 5
   - {name: b}
 )",
                                              "server.yaml", &config);
@@ -198,8 +201,10 @@ TEST(ServerConfigTest, Tenants) {
   EXPECT_EQ(config.tenants[0].quotas.session_bytes, 2u << 20);
   EXPECT_EQ(config.tenants[0].quotas.tokens_per_minute, 3u);
   EXPECT_EQ(config.tenants[0].quotas.turns, 4u);
+  EXPECT_EQ(config.tenants[0].quotas.transfers, 5u);
   EXPECT_EQ(config.tenants[1].weight, 1u);
   EXPECT_EQ(config.tenants[1].quotas.sessions + config.tenants[1].quotas.turns, 0u);
+  EXPECT_EQ(config.tenants[1].quotas.transfers, 16u);
   EXPECT_TRUE(ServerConfig().tenants.empty());
 }
 
@@ -246,6 +251,7 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.rollback_bytes, defaults.rollback_bytes);
   EXPECT_EQ(config.on_model_change, "refuse");
   EXPECT_EQ(config.imports, "any");
+  EXPECT_EQ(config.max_transfers, 64u);
   EXPECT_EQ(config.store_url, defaults.store_url);
   EXPECT_EQ(config.store_commit_timeout, defaults.store_commit_timeout);
   EXPECT_EQ(config.store_snapshot_bytes, defaults.store_snapshot_bytes);

@@ -166,7 +166,8 @@ TEST(EngineAbort, ReaderWhoNeverReads) {
   EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 5))).end.status.ok());
   const TurnEnd end = ReadToEnd(*turn).end;
   EXPECT_EQ(end.status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(end.status.message(), "the client has neither read nor sent anything for 200ms");
+  EXPECT_EQ(end.status.message(),
+            "the client has neither read nor sent anything for 200ms, scheduler.client_timeout");
 }
 
 TEST(EngineAbort, WriterWhoStopsWriting) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "service/security/tenants/retry_after.h"
 #include "service/security/tenants/tenants.h"
@@ -108,6 +109,45 @@ TEST_F(EngineQuotasTest, AForkTakesItsPart) {
   EXPECT_EQ(CacheBytes(), kState);
 }
 
+TEST_F(EngineQuotasTest, ASnapshotTakesItsPart) {
+  std::vector<std::shared_ptr<Session>> sessions = {engine_.Open(a())};
+  ASSERT_TRUE(RunTurn(*engine_, NewTurn(sessions[0])).end.status.ok());
+  for (int i = 0; i < 3; ++i) sessions.push_back(engine_.Open(a()));
+  ASSERT_EQ(CacheBytes(), 4 * kState);
+  const auto begin = [&](CacheCharge* charge) {
+    absl::StatusOr<Snapshot> snapshot;
+    absl::Notification done;
+    engine_->BeginSnapshot(*TurnLease::Take(sessions[0]), charge,
+                           [&](absl::StatusOr<Snapshot> begun) {
+                             snapshot = std::move(begun);
+                             done.Notify();
+                           });
+    done.WaitForNotification();
+    return snapshot;
+  };
+  CacheCharge charges[4] = {CacheCharge(a()), CacheCharge(a()), CacheCharge(a()), CacheCharge(a())};
+  for (int i = 0; i < 3; ++i) {
+    absl::StatusOr<Snapshot> snapshot = begin(&charges[i]);
+    ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+    EXPECT_TRUE(snapshot->valid());
+    engine_->Free(*std::move(snapshot));
+    EXPECT_EQ(charges[i].bytes(), kState);
+    EXPECT_EQ(CacheBytes(), 4 * kState) << "an idle session was evicted for it";
+  }
+  EXPECT_EQ(std::count_if(sessions.begin(), sessions.end(), HasCaches), 1);
+  EXPECT_TRUE(HasCaches(sessions[0])) << "the session of a snapshot is not evicted for it";
+  const absl::StatusOr<Snapshot> beyond = begin(&charges[3]);
+  ASSERT_TRUE(beyond.ok()) << beyond.status();
+  EXPECT_FALSE(beyond->valid()) << "the quota has no room for a fourth";
+  EXPECT_EQ(charges[3].bytes(), 0u);
+  EXPECT_EQ(CacheBytes(), 4 * kState);
+
+  charges[3].Set(kState);
+  EXPECT_EQ(RetryAfterOf(engine_.TryOpen(a()).status()), absl::InfiniteDuration());
+  ASSERT_TRUE(a()->TakeTransfer().ok());
+  EXPECT_EQ(RetryAfterOf(engine_.TryOpen(a()).status()), absl::Seconds(1)) << "it will end";
+}
+
 TEST_F(EngineQuotasTest, CachesGoWhenTheHostsPartGrows) {
   std::vector<std::shared_ptr<Session>> sessions;
   for (int i = 0; i < 4; ++i) sessions.push_back(engine_.Open(a()));
@@ -186,7 +226,7 @@ TEST(EngineQuotas, ATurnWhoseStepFailsGivesBackItsPart) {
   for (const char* prompt : {"with an X", "good", "X again"}) {
     SCOPED_TRACE(prompt);
     const auto turn = std::make_shared<SessionTurn>(Generate(session, prompt, 20));
-    absl::StatusOr<TurnAllowance> allowance = tenant->BeginTurn(20, MonotonicTime::Now());
+    absl::StatusOr<TurnAllowance> allowance = tenant->BeginTurn(20);
     ASSERT_TRUE(allowance.ok()) << "the turn before has not given its part back";
     turn->allowance = *std::move(allowance);
     const bool fails = std::string(prompt).find('X') != std::string::npos;

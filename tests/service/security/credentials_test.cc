@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/security/token.h"
+#include "tests/service/security/token_row.h"
 
 namespace longstream {
 namespace {
@@ -17,10 +18,6 @@ using Kind = CertificateName::Kind;
 
 constexpr char kDigest[] =
     "sha256=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-
-std::string RowFor(const std::string& token, const std::string& words) {
-  return absl::StrCat("token ", words, " sha256=", ToHex(DigestOf(token)), "\n");
-}
 
 Credentials Parsed(const std::string& text) {
   absl::StatusOr<Credentials> credentials = Credentials::Parse(text, "f");

@@ -21,10 +21,11 @@ constexpr int kCallers = 64;
 struct Fixture {
   explicit Fixture(const TenantQuotas& quotas)
       : tenants({{.name = "acme", .weight = 2, .quotas = quotas}, {.name = "other", .quotas = {}}},
-                all),
+                all, [this] { return now; }),
         tenant(*tenants.Find("acme")) {}
 
   std::shared_ptr<HostMemory> all = std::make_shared<HostMemory>(10000);
+  MonotonicTime now = MonotonicTime::Now();  // no time passes but what a test adds
   Tenants tenants;
   std::shared_ptr<Tenant> tenant;
 };
@@ -68,12 +69,23 @@ TEST(Tenants, WithoutAConfigurationThereIsOneThatCountsNothing) {
   EXPECT_FALSE(tenants.Find("acme").ok());
   EXPECT_EQ(tenant->host_memory(), all.get());
   EXPECT_TRUE(tenant->TakeSession().ok());
-  TurnAllowance turn = *tenant->BeginTurn(10, MonotonicTime::Now());
+  TurnAllowance turn = *tenant->BeginTurn(10);
   turn.Count(5);
   CacheCharge charge(tenant);
   EXPECT_TRUE(charge.TryGrow(1000));
   const TenantUse use = tenant->use();
   EXPECT_EQ(use.sessions + use.turns + use.tokens + use.cache_bytes, 0u);
+}
+
+TEST(Tenant, TransfersAreExactUnderManyCallers) {
+  const Fixture fixture({.transfers = 5});
+  EXPECT_EQ(CountOfCallers([&] { return fixture.tenant->TakeTransfer().ok(); }), 5);
+  ExpectRefusal(fixture.tenant->TakeTransfer(),
+                "quota transfers: the tenant has 5 exports and imports that run, its limit",
+                absl::Seconds(1));
+  EXPECT_EQ(fixture.tenant->use().transfers, 5u);
+  fixture.tenant->ReturnTransfer();
+  EXPECT_TRUE(fixture.tenant->TakeTransfer().ok());
 }
 
 TEST(Tenant, SessionsAreExactUnderManyCallers) {
@@ -89,11 +101,10 @@ TEST(Tenant, SessionsAreExactUnderManyCallers) {
 
 TEST(Tenant, TurnsAreExactUnderManyCallers) {
   const Fixture fixture({.turns = 9});
-  const MonotonicTime now = MonotonicTime::Now();
   absl::Mutex mutex;
   std::vector<TurnAllowance> running;
   const auto begin = [&] {
-    absl::StatusOr<TurnAllowance> turn = fixture.tenant->BeginTurn(5, now);
+    absl::StatusOr<TurnAllowance> turn = fixture.tenant->BeginTurn(5);
     if (!turn.ok()) return false;
     absl::MutexLock lock(&mutex);
     running.push_back(*std::move(turn));
@@ -101,7 +112,7 @@ TEST(Tenant, TurnsAreExactUnderManyCallers) {
   };
   EXPECT_EQ(CountOfCallers(begin), 9);
   EXPECT_EQ(fixture.tenant->use().turns, 9u);
-  ExpectRefusal(fixture.tenant->BeginTurn(5, now).status(), "quota turns: the tenant has 9 turns",
+  ExpectRefusal(fixture.tenant->BeginTurn(5).status(), "quota turns: the tenant has 9 turns",
                 absl::Seconds(1));
   running.pop_back();
   running.front().GiveBack();
@@ -113,11 +124,10 @@ TEST(Tenant, TurnsAreExactUnderManyCallers) {
 
 TEST(Tenant, TokensAreExactUnderManyCallers) {
   const Fixture fixture({.tokens_per_minute = 1000});
-  const MonotonicTime now = MonotonicTime::Now() + absl::Hours(1);  // no time passes
   absl::Mutex mutex;
   std::vector<TurnAllowance> running;
   EXPECT_EQ(CountOfCallers([&] {
-              absl::StatusOr<TurnAllowance> turn = fixture.tenant->BeginTurn(30, now);
+              absl::StatusOr<TurnAllowance> turn = fixture.tenant->BeginTurn(30);
               if (!turn.ok()) return false;
               absl::MutexLock lock(&mutex);
               running.push_back(*std::move(turn));
@@ -125,22 +135,25 @@ TEST(Tenant, TokensAreExactUnderManyCallers) {
             }),
             33);
   ExpectRefusal(
-      fixture.tenant->BeginTurn(30, now).status(),
+      fixture.tenant->BeginTurn(30).status(),
       "the turn may take 30 tokens, and the tenant has 10 left; the limit is 1000 a minute",
       absl::Seconds(1.2));
   running[0].Count(20);
   running[0].GiveBack();  // 10 were not used
   EXPECT_EQ(fixture.tenant->use().tokens, 20u);
-  EXPECT_TRUE(fixture.tenant->BeginTurn(20, now).ok());
+  EXPECT_TRUE(fixture.tenant->BeginTurn(20).ok());
 }
 
 TEST(Tenant, TokensBeyondTheDemandAreTakenWhenTheyAreThere) {
-  const Fixture fixture({.tokens_per_minute = 1000});
-  const MonotonicTime now = MonotonicTime::Now() + absl::Hours(1);
-  TurnAllowance turn = *fixture.tenant->BeginTurn(10, now);
+  Fixture fixture({.tokens_per_minute = 1000});
+  TurnAllowance turn = *fixture.tenant->BeginTurn(10);
   turn.Count(1500);  // it is never cut
-  const absl::Status refused = fixture.tenant->BeginTurn(1, now).status();
+  const absl::Status refused = fixture.tenant->BeginTurn(1).status();
   ExpectRefusal(refused, "has -500 left", absl::Seconds(30.06));
+  fixture.now = fixture.now + absl::Seconds(30);
+  EXPECT_FALSE(fixture.tenant->BeginTurn(1).ok());
+  fixture.now = fixture.now + absl::Milliseconds(61);
+  EXPECT_TRUE(fixture.tenant->BeginTurn(1).ok());
 }
 
 TEST(Tenant, BytesOfHostAndCachesAreExactUnderManyCallers) {

@@ -8,10 +8,14 @@
 
 namespace longstream {
 
-// A line for the token `token`, which is also its name. `words`: the other keys, such as
-// "role=client".
+// A line for the token `token`. `words`: the other keys, such as "name=alice role=client".
+inline std::string RowFor(const std::string& token, const std::string& words) {
+  return "token " + words + " sha256=" + ToHex(DigestOf(token)) + "\n";
+}
+
+// A line for the token `token`, which is also its name. `words`: the other keys.
 inline std::string TokenRow(const std::string& token, const std::string& words) {
-  return "token name=" + token + " " + words + " sha256=" + ToHex(DigestOf(token)) + "\n";
+  return RowFor(token, "name=" + token + " " + words);
 }
 
 }  // namespace longstream

@@ -120,8 +120,10 @@ TEST_P(QuotasTest, TurnsAreExactUnderManyCallers) {
 }
 
 TEST_P(QuotasTest, TokensAreTakenAndSettled) {
-  // A third turn would have to wait for half a minute, longer than the test takes.
-  TenantSessions sessions(WithQuotas({.tokens_per_minute = 400}, GetParam()));
+  std::atomic<int> seconds = 0;
+  TenantSessions::Options options = WithQuotas({.tokens_per_minute = 400}, GetParam());
+  options.quota_clock = [&seconds] { return MonotonicTime() + absl::Seconds(seconds.load()); };
+  TenantSessions sessions(options);
   for (uint64_t i = 0; i < kCallers; ++i) ASSERT_TRUE(sessions.Open("a", SessionId{9, i}).ok());
   absl::Mutex mutex;
   std::vector<TurnHandle> running;
@@ -140,10 +142,14 @@ TEST_P(QuotasTest, TokensAreTakenAndSettled) {
   EXPECT_EQ(sessions.UseOf("a").tokens, 400u);
   const absl::Status refused = sessions.Turn({"a", {9, 1}}, "text", 196).status();
   ExpectRefusal(refused, "the limit is 400 a minute");
-  EXPECT_GT(*RetryAfterOf(refused), absl::ZeroDuration());
-  EXPECT_LE(*RetryAfterOf(refused), absl::Seconds(30));
+  EXPECT_EQ(RetryAfterOf(refused), absl::Seconds(30));
   EXPECT_EQ(sessions.UseOf("a").refusals[static_cast<size_t>(Quota::kTokensPerMinute)],
             kCallers - 2 + 1u);
+  seconds = 15;
+  const absl::Status early = sessions.Turn({"a", {9, 1}}, "text", 196).status();
+  EXPECT_EQ(RetryAfterOf(early), absl::Seconds(15));
+  seconds = 30;
+  EXPECT_TRUE(sessions.Turn({"a", {9, 1}}, "text", 196).ok());
 }
 
 TEST(Quotas, TokensThatATurnDoesNotUseAreGivenBack) {

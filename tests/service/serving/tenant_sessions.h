@@ -29,6 +29,8 @@ class TenantSessions {
     bool has_store = false;
     uint64_t cache_bytes = 0;  // 0: unlimited
     Engine::Options engine = {};
+    uint64_t max_transfers = 64;
+    MonotonicClock quota_clock = MonotonicTime::Now;
   };
 
   explicit TenantSessions(Options options) : options_(std::move(options)) { Start(); }
@@ -54,10 +56,12 @@ class TenantSessions {
     options.engine = options_.engine;
     options.engine.restored_safe = absl::ZeroDuration();
     options.tenants = options_.tenants;
+    options.quota_clock = options_.quota_clock;
     models_ = std::make_unique<ModelRegistry>(
         options, std::vector<ModelSource>{model_.Source("{}", options_.cache_bytes)}, nullptr);
     ASSERT_TRUE(models_->WaitUntilLoaded().ok());
     SessionManager::Options manager;
+    manager.max_transfers = options_.max_transfers;
     if (options_.has_store) {
       auto store = store::SqliteStore::Open(directory_.string() + "/store", {});
       ASSERT_TRUE(store.ok()) << store.status();
@@ -127,12 +131,15 @@ class TenantSessions {
     done.WaitForNotification();
     return exported;
   }
-  // Makes a session of the tenant from an export.
-  absl::StatusOr<SessionView> Import(const std::string& tenant, SessionExport& file) {
+  absl::StatusOr<std::shared_ptr<SessionImport>> BeginImport(const std::string& tenant) {
     SessionImport::Wanted wanted;
     wanted.id = SessionId::Random();
-    const auto import =
-        sessions_->ImportSession(tenant, wanted, [](const std::function<void()>& work) { work(); });
+    return sessions_->ImportSession(tenant, wanted,
+                                    [](const std::function<void()>& work) { work(); });
+  }
+  // Makes a session of the tenant from an export.
+  absl::StatusOr<SessionView> Import(const std::string& tenant, SessionExport& file) {
+    const auto import = BeginImport(tenant);
     if (!import.ok()) return import.status();
     for (;;) {
       std::string bytes;

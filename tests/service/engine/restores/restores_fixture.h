@@ -157,7 +157,8 @@ class EngineRestores : public testing::Test {
     absl::StatusOr<TurnLease> lease = TurnLease::Take(session_);
     ASSERT_TRUE(lease.ok()) << lease.status();
     absl::Notification done;
-    engine_->BeginSnapshot(*std::move(lease), [&](absl::StatusOr<Snapshot> begun) {
+    CacheCharge charge;
+    engine_->BeginSnapshot(*std::move(lease), &charge, [&](absl::StatusOr<Snapshot> begun) {
       ASSERT_TRUE(begun.ok()) << begun.status();
       position_ = begun->info().position;
       bytes_.clear();

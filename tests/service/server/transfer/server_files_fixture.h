@@ -10,8 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/metrics/session_metrics.h"
 #include "service/server/turn_input.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
+#include "tests/service/metric_value.h"
 #include "tests/service/server/server_fixture.h"
 #include "tests/temporary_directory.h"
 
@@ -34,8 +36,10 @@ class OwnedStore {
     commits_ = std::make_unique<store::CommitQueue>(store_.get(), store::CommitQueue::Options{});
   }
 
-  SessionManager::Options Options() const {
+  SessionManager::Options Options(absl::Duration client_timeout) {
     SessionManager::Options options;
+    options.metrics = &metrics_;
+    options.client_timeout = client_timeout;
     options.store = store_.get();
     options.commits = commits_.get();
     options.render_messages = RenderLoggedMessages;
@@ -43,9 +47,17 @@ class OwnedStore {
     return options;
   }
 
+  // The number of exports or imports that have ended with the status.
+  double TransfersEnded(const char* op, const char* code) const {
+    return MetricValue(registry_, "longstream_session_transfers_total",
+                       {{"op", op}, {"code", code}});
+  }
+
  private:
   const TemporaryDirectory directory_;
   const SessionFiles files_;
+  prometheus::Registry registry_;
+  SessionMetrics metrics_{&registry_, 0};
   std::unique_ptr<store::SqliteStore> store_;
   std::unique_ptr<store::CommitQueue> commits_;
 };
@@ -54,10 +66,13 @@ class ServerFilesTest : private OwnedStore, public ServerTest {
  protected:
   explicit ServerFilesTest(uint64_t cache_bytes = 0,
                            const std::string& chat_template = kFilesTemplate,
-                           const Sealing& sealing = {}, bool only_sealed = false)
+                           const Sealing& sealing = {}, bool only_sealed = false,
+                           absl::Duration client_timeout = absl::Minutes(5))
       : OwnedStore(sealing, only_sealed),
         ServerTest("{}", cache_bytes, MinimalModel::PluginFile(), "",
-                   ModelSource().max_batch_tokens, chat_template, 0, Options()) {}
+                   ModelSource().max_batch_tokens, chat_template, 0, Options(client_timeout)) {}
+
+  using OwnedStore::TransfersEnded;
 
   grpc::Status Export(const std::string& id, std::string* file, bool sealed = false) {
     grpc::ClientContext context;

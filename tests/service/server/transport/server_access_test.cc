@@ -23,6 +23,7 @@
 #include "tests/service/security/token_row.h"
 #include "tests/service/server/server_fixture.h"
 #include "tests/service/server/transport/raw_call.h"
+#include "tests/service/wait_until.h"
 
 namespace longstream {
 namespace {
@@ -93,11 +94,14 @@ class AccessTest : public ServerTest {
     guarded_ = *std::move(started);
     session_ = Open();
   }
-  void StartWithTls(ClientCertificates clients) {
+  void StartWithTls(ClientCertificates clients,
+                    absl::Duration max_connection_age = absl::Hours(1)) {
     const TestCertificate own = IssueForServer(&authority_);
     certificates_ = std::make_shared<CurrentCertificates>(
         Certificates{own.certificate, own.key, authority_.certificate(), absl::InfiniteFuture()});
-    StartGuarded({.certificates = certificates_, .client_certificates = clients});
+    StartGuarded({.certificates = certificates_,
+                  .client_certificates = clients,
+                  .max_connection_age = max_connection_age});
   }
   ~AccessTest() override {
     if (guarded_ != nullptr) guarded_->Shutdown(MonotonicTime::Now() + absl::Seconds(5));
@@ -340,6 +344,32 @@ TEST_F(AccessTest, AnOpenConnectionDoesNotOutliveItsCertificate) {
   }
   EXPECT_EQ(last, grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(code(channel, {"Bearer client"}), grpc::StatusCode::OK) << "the connection is open";
+}
+
+// A connection of an authority that was removed begins no calls when it is old enough. Its stream
+// goes on to the end.
+TEST_F(AccessTest, AConnectionOfARemovedAuthorityEndsByItsAge) {
+  StartWithTls(ClientCertificates::kRequired, /*max_connection_age=*/absl::Milliseconds(300));
+  const std::shared_ptr<grpc::Channel> channel = TlsChannel(authority_.Issue("client", ""));
+  grpc::ClientContext context;
+  v1::AppendResponse response;
+  v1::AppendRequest request;
+  request.set_session_id(session_);
+  request.mutable_input()->set_text("hello");
+  const auto stream = v1::Longstream::NewStub(channel)->Append(&context, &response);
+  ASSERT_TRUE(stream->Write(request));
+  ASSERT_TRUE(WaitUntil([&] { return Get(session_).turn_running(); }));
+  TestAuthority next;
+  Certificates changed = *certificates_->Get();
+  changed.client_ca = next.certificate();
+  certificates_->Set(changed);
+  EXPECT_TRUE(WaitUntil([&] { return CodeOfModels(channel) == grpc::StatusCode::UNAVAILABLE; }));
+  EXPECT_EQ(CodeOfModels(TlsChannel(next.Issue("client", ""))), grpc::StatusCode::OK);
+  EXPECT_TRUE(stream->Write(request));
+  EXPECT_TRUE(stream->WritesDone());
+  const grpc::Status status = stream->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.position(), 10u);
 }
 
 // A connection keeps the certificates with which it began.

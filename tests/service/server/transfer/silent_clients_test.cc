@@ -1,0 +1,81 @@
+// Clients that begin to export or to import a session, and then neither read nor send.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/service/server/transfer/server_files_fixture.h"
+#include "tests/service/wait_until.h"
+
+namespace longstream {
+namespace {
+
+using grpc::StatusCode;
+using testing::HasSubstr;
+
+class SilentClientsTest : public ServerFilesTest {
+ protected:
+  SilentClientsTest()
+      : ServerFilesTest(/*cache_bytes=*/0, kFilesTemplate, {}, /*only_sealed=*/false,
+                        /*client_timeout=*/absl::Milliseconds(500)) {}
+
+  // A client that takes only 1 KiB before it reads.
+  std::unique_ptr<v1::Longstream::Stub> NarrowStub() {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    return v1::Longstream::NewStub(
+        grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server().port()),
+                                  grpc::InsecureChannelCredentials(), arguments));
+  }
+  static void ExpectTimedOut(const grpc::Status& status) {
+    EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr("500ms, scheduler.client_timeout"));
+  }
+};
+
+TEST_F(SilentClientsTest, AnExportThatNobodyReadsEnds) {
+  const std::string id = Open();
+  v1::GenerateRequest long_turn = Turn(id, 1);
+  long_turn.mutable_input()->set_text(std::string(50'000, 'x'));
+  const Generated generated = Generate(long_turn);
+  ASSERT_TRUE(generated.status.ok()) << generated.status.error_message();
+  const auto narrow = NarrowStub();
+  grpc::ClientContext context;
+  v1::ExportSessionRequest request;
+  request.set_session_id(id);
+  const auto reader = narrow->ExportSession(&context, request);
+  ASSERT_TRUE(WaitUntil([&] { return TransfersEnded("export", "DEADLINE_EXCEEDED") == 1; }));
+  v1::ExportSessionResponse response;
+  while (reader->Read(&response)) {
+  }
+  ExpectTimedOut(reader->Finish());
+  ExpectAlive();
+}
+
+TEST_F(SilentClientsTest, AnImportThatIsNotSentEnds) {
+  const std::string id = Open();
+  ASSERT_TRUE(Generate(Turn(id, 1)).status.ok());
+  std::string file;
+  // On a busy machine, an honest client may fall silent too.
+  ASSERT_TRUE(WaitUntil([&] { return Export(id, &file).ok(); }));
+  Close(id);
+  for (const size_t size : {size_t{0}, file.size() / 2, file.size()}) {
+    SCOPED_TRACE(size);
+    grpc::ClientContext context;
+    v1::Session session;
+    const auto writer = stub().ImportSession(&context, &session);
+    v1::ImportSessionRequest piece;
+    piece.set_data(file.substr(0, size));
+    if (size > 0) writer->Write(piece);
+    ExpectTimedOut(writer->Finish());
+  }
+  v1::Session session;
+  EXPECT_TRUE(WaitUntil([&] { return Import(file, &session).ok(); }))
+      << "the others have left nothing";
+}
+
+}  // namespace
+}  // namespace longstream
