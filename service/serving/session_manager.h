@@ -48,9 +48,9 @@ namespace longstream {
 // in the store. kDefault: kTurn if there is a store.
 enum class Durability { kDefault, kTurn, kMemory };
 
-// Thread-safe. Only Drain and the destructor block; with a store, calls also read the store.
-// Functions with longer work answer through a callback, which runs on an engine thread and must not
-// block.
+// Thread-safe. Only Drain and the destructor block, and, with a store, the const functions that say
+// so: another thread calls them (Read). Functions with longer work answer through a callback, which
+// runs on an engine thread, a thread that reads the store or at once, and must not block.
 //
 // Several callers may use one session id at the same time. Each caller gets the same answer as if
 // the calls came one after the other:
@@ -134,21 +134,21 @@ class SessionManager {
   // not in the store, or there are no keys to seal it. ABORTED: a turn of the session is running.
   using Exported = std::function<void(absl::StatusOr<std::shared_ptr<SessionExport>>)>;
   void ExportSession(const SessionKey& key, Exported exported, bool sealed = false);
-  // Begins to make a durable session from a file. `run` runs work that blocks, on another thread.
-  // FAILED_PRECONDITION: there is no store. UNAVAILABLE: the server is draining. INVALID_ARGUMENT:
-  // as for OpenSession.
-  absl::StatusOr<std::shared_ptr<SessionImport>> ImportSession(
-      const std::string& tenant, const SessionImport::Wanted& wanted,
-      std::function<void(std::function<void()>)> run);
+  // Begins to make a durable session from a file. FAILED_PRECONDITION: there is no store.
+  // UNAVAILABLE: the server is draining. INVALID_ARGUMENT: as for OpenSession.
+  absl::StatusOr<std::shared_ptr<SessionImport>> ImportSession(const std::string& tenant,
+                                                               const SessionImport::Wanted& wanted);
 
   // As SessionMetrics::CountTransfer.
   void CountTransfer(const char* op, const absl::Status& status, uint64_t bytes) const;
 
+  // Reads the store if the session is not in memory.
   absl::StatusOr<SessionView> View(const SessionKey& key) const;
 
   // Cancels a turn; calls `cancelled` when it has ended. Errors as for SessionTurns::Cancel.
   void CancelTurn(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
-  // The turns of a session. As SessionTurns::List. NOT_FOUND: no session has this id.
+  // The turns of a session. As SessionTurns::List. NOT_FOUND: no session has this id. Reads the
+  // store.
   absl::StatusOr<std::vector<TurnView>> ListTurns(const SessionKey& key, uint64_t begin,
                                                   size_t limit, uint64_t* next) const;
   absl::Duration resume_window() const { return options_.resume_window; }
@@ -165,17 +165,23 @@ class SessionManager {
     if (!taken.ok()) answer(taken);
   }
 
-  // Restores the session from the store if it is not in memory, and answers as Read does. Call it
-  // before TurnOf, on a thread that must not wait for the disk. The errors are those of TurnOf.
-  void LoadSession(const SessionKey& key, std::function<void(absl::Status)> loaded);
-
-  // Makes a turn for the session; the caller has to lease and start it. Reads the store if the
-  // session is not in memory. NOT_FOUND: no session has this id. UNAVAILABLE: the model has failed.
-  absl::StatusOr<NewTurn> TurnOf(const SessionKey& key) const;
+  // Makes a turn for the session; the caller has to lease and start it. `id`: that the client chose
+  // for the turn. Reads the store if the session or the turn is not in memory. NOT_FOUND: no
+  // session has this id. UNAVAILABLE: the model has failed.
+  absl::StatusOr<NewTurn> TurnOf(const SessionKey& key,
+                                 const std::optional<TurnId>& id = std::nullopt) const;
+  // As TurnOf, for threads that must not wait for the disk: answers at once if it reads nothing,
+  // and otherwise as Read.
+  void LoadTurn(const SessionKey& key, const std::optional<TurnId>& id,
+                std::function<void(absl::StatusOr<NewTurn>)> loaded);
+  // Finds the answer of a turn that NewTurn::Name has found committed. Answers as LoadTurn.
+  void LoadAnswer(const NewTurn& turn,
+                  std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded);
   // Makes a turn of the tenant that scores a text with `model`, without a session. NOT_FOUND,
   // UNAVAILABLE: as for ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
   absl::StatusOr<NewTurn> ScoreWith(const std::string& tenant, std::string_view model) const;
 
+  // Reads the store.
   std::vector<SessionView> List(const std::string& tenant, const std::optional<SessionId>& after,
                                 size_t limit, std::string_view model) const;
 
@@ -264,8 +270,14 @@ class SessionManager {
                std::string_view model);
   void RewindNow(const SessionKey& key, const Place& place,
                  std::optional<uint64_t> expected_version, const Opened& rewound);
-  void CancelNow(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
+  void CancelNow(const SessionKey& key, const TurnId& id, const SessionTurns::Cancelled& cancelled);
   void ExportNow(const SessionKey& key, const Exported& exported, bool sealed);
+  // Cancels a turn that has a record in memory. False: it has none.
+  bool CancelInMemory(const Session& session, SessionTurns& turns, const TurnId& id,
+                      const SessionTurns::Cancelled& cancelled) const;
+  absl::StatusOr<NewTurn> MakeTurn(const std::shared_ptr<Session>& session,
+                                   std::shared_ptr<SessionTurns> turns,
+                                   const std::optional<SessionTurns::Looked>& looked) const;
   // Finds a session, or restores it. NOT_FOUND: there is none. Also returns the errors of
   // RestoreSession, and UNAVAILABLE: its model is loading. Blocks while it reads the store.
   absl::StatusOr<std::shared_ptr<Session>> FindOrRestore(const SessionKey& key) const
@@ -282,6 +294,11 @@ class SessionManager {
   // Restores a session that was imported, and gives it its caches.
   void RestoreImported(const SessionKey& key, const std::shared_ptr<Engine>& engine,
                        SnapshotImport import, Opened opened);
+  // ALREADY_EXISTS: a session has this id. Reads the store.
+  absl::Status CheckUnused(const SessionKey& key) const;
+  // The part of RestoreImported behind RunRead.
+  void RestoreImportedNow(const SessionKey& key, const std::shared_ptr<Engine>& engine,
+                          SnapshotImport import, const Opened& opened);
   // Adds a new session to the store, then calls `next` with the outcome.
   void AddToStore(TurnLease& lease, const SessionTurns& turns,
                   std::function<void(const absl::Status&)> next);
@@ -302,7 +319,9 @@ class SessionManager {
   void CloseNow(const std::shared_ptr<Session>& session, Closed closed);
   void CloseStored(const SessionKey& key, Closed closed);
   void CloseStoredNow(const SessionKey& key, const Closed& closed);
-  void CloseExpired();
+  // Closes stored sessions whose time has passed, on a thread that reads the store.
+  void CloseExpired() ABSL_LOCKS_EXCLUDED(mutex_);
+  void CloseExpiredNow();
   absl::StatusOr<SessionView> StoredView(const SessionKey& key) const;
   absl::StatusOr<SessionView> ViewOf(const store::SessionRow& row) const;
   void AddStoredViews(const std::string& tenant, const std::optional<SessionId>& after,
@@ -350,7 +369,8 @@ class SessionManager {
   mutable absl::Mutex restore_mutex_;
   mutable absl::Mutex mutex_;
   int pending_ ABSL_GUARDED_BY(mutex_) = 0;  // changes of the store
-  MonotonicTime expired_at_;  // the thread expiry_ looked for expired sessions in the store then
+  MonotonicTime expired_at_;                 // CloseExpired began then; the thread expiry_ uses it
+  bool closing_expired_ ABSL_GUARDED_BY(mutex_) = false;  // CloseExpiredNow runs, or will
   mutable std::map<const Session*, std::shared_ptr<SessionTurns>> turns_ ABSL_GUARDED_BY(mutex_);
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);

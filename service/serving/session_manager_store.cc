@@ -183,15 +183,30 @@ void SessionManager::CloseStoredNow(const SessionKey& key, const Closed& closed)
 
 void SessionManager::CloseExpired() {
   constexpr absl::Duration kPeriod = absl::Minutes(1);
-  constexpr size_t kMost = 1000;
   const MonotonicTime now = MonotonicTime::Now();
   if (options_.store == nullptr || now - expired_at_ < kPeriod) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(closing_expired_, true)) return;
+  }
   expired_at_ = now;
+  const auto ended = [this](const absl::Status&) {
+    absl::MutexLock lock(&mutex_);
+    closing_expired_ = false;
+  };
+  RunRead(ended, [this, ended] {
+    CloseExpiredNow();
+    ended(absl::OkStatus());
+  });
+}
+
+void SessionManager::CloseExpiredNow() {
+  constexpr size_t kMost = 1000;
   const absl::StatusOr<std::vector<store::SessionRow>> expired =
       options_.store->Expired(absl::Now(), kMost);
   if (!expired.ok()) return;  // the store's health says why
   for (const store::SessionRow& row : *expired) {
-    CloseSession(row.key, [](const absl::StatusOr<uint64_t>&) {});
+    CloseStoredNow(row.key, [](const absl::StatusOr<uint64_t>&) {});
   }
 }
 

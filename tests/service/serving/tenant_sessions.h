@@ -131,8 +131,7 @@ class TenantSessions {
   absl::StatusOr<SessionView> Import(const std::string& tenant, SessionExport& file) {
     SessionImport::Wanted wanted;
     wanted.id = SessionId::Random();
-    const auto import =
-        sessions_->ImportSession(tenant, wanted, [](const std::function<void()>& work) { work(); });
+    const auto import = sessions_->ImportSession(tenant, wanted);
     if (!import.ok()) return import.status();
     for (;;) {
       std::string bytes;
