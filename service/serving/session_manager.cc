@@ -20,6 +20,12 @@ namespace {
 constexpr absl::Duration kExpiryPeriod = absl::Seconds(1);
 // Threads that read the store. With four, up to three slow reads delay no other call.
 constexpr int kReadThreads = 4;
+
+// If there are several tenants, the reads of one of them leave a thread to the others.
+ReadQueue::Limits ReadLimits(const Tenants& tenants) {
+  return {.most_waiting = 4096,
+          .most_running = tenants.are_configured() ? kReadThreads - 1 : kReadThreads};
+}
 constexpr absl::Duration kDrainPeriod = absl::Milliseconds(20);
 
 std::string TimeoutText(std::optional<absl::Duration> timeout) {
@@ -36,7 +42,7 @@ SessionManager::SessionManager(const ModelRegistry* models, const Options& optio
                   : std::make_shared<CacheKeeper>(models->shared_host_memory(), options.store,
                                                   options.commits, options.metrics)),
       sessions_(options.max_sessions),
-      reads_(options.store == nullptr ? 0 : kReadThreads),
+      reads_(options.store == nullptr ? 0 : kReadThreads, ReadLimits(models->tenants())),
       expiry_([this] { ExpireSessions(); }) {}
 
 SessionManager::~SessionManager() {
@@ -98,6 +104,11 @@ bool SessionManager::AnswerRepeat(const Making& making, const Opened& opened) {
   return true;
 }
 
+uint32_t SessionManager::WeightOf(const std::string& tenant) const {
+  const absl::StatusOr<std::shared_ptr<Tenant>> found = models_->tenants().Find(tenant);
+  return found.ok() ? (*found)->weight() : 1;
+}
+
 absl::Status SessionManager::CheckIdleTimeout(absl::Duration timeout) const {
   if (timeout > absl::ZeroDuration() && timeout <= options_.max_idle_timeout) {
     return absl::OkStatus();
@@ -153,10 +164,11 @@ void SessionManager::OpenSession(const std::string& tenant, std::string_view mod
     return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
   }
   opened = InTime(std::move(opened));
-  RunRead(opened, [this, tenant, model = std::string(model), id, idle_timeout, opened, recompute,
-                   durability] {
-    OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability);
-  });
+  RunRead(
+      {tenant, id}, opened,
+      [this, tenant, model = std::string(model), id, idle_timeout, opened, recompute, durability] {
+        OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability);
+      });
 }
 
 void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
@@ -248,7 +260,8 @@ void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
   }
   if (turns != nullptr && CancelInMemory(**session, *turns, id, cancelled)) return;
   if (may_be_stored) {
-    return RunRead(cancelled, [this, key, id, cancelled] { CancelNow(key, id, cancelled); });
+    return RunRead({key.tenant, key.id}, cancelled,
+                   [this, key, id, cancelled] { CancelNow(key, id, cancelled); });
   }
   cancelled(turns != nullptr ? turns->NoTurn(id) : NoSession(key.id));
 }
@@ -344,13 +357,14 @@ void SessionManager::LoadTurn(const SessionKey& key, const std::optional<TurnId>
     heap_trim_.NoteWork();
     return loaded(MakeTurn(*session, std::move(turns), looked));
   }
-  Read<NewTurn>([this, key, id] { return TurnOf(key, id); }, std::move(loaded));
+  Read<NewTurn>(
+      {key.tenant, key.id}, [this, key, id] { return TurnOf(key, id); }, std::move(loaded));
 }
 
 void SessionManager::LoadAnswer(
     const NewTurn& turn, std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded) {
   if (!turn.durable()) return loaded(turn.AnswerReader()());
-  Read<SessionTurns::Committed>(turn.AnswerReader(), std::move(loaded));
+  Read<SessionTurns::Committed>({turn.tenant().name()}, turn.AnswerReader(), std::move(loaded));
 }
 
 absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,

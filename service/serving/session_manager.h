@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,6 +30,7 @@
 #include "service/serving/heap_trim.h"
 #include "service/serving/log/restore.h"
 #include "service/serving/model_registry.h"
+#include "service/serving/read_queue.h"
 #include "service/serving/session_export.h"
 #include "service/serving/session_files.h"
 #include "service/serving/session_import.h"
@@ -154,14 +156,16 @@ class SessionManager {
   absl::Duration resume_window() const { return options_.resume_window; }
 
   // Calls `read`, a function of this object that reads the store, and passes its result on. With a
-  // store, another thread calls it, and the answer is UNAVAILABLE after Options::commit_timeout.
+  // store, another thread calls it when it is the tenant's turn (ReadQueue), and the answer is
+  // UNAVAILABLE after Options::commit_timeout.
   template <typename T>
-  void Read(std::function<absl::StatusOr<T>()> read,
+  void Read(const ReadOf& of, std::function<absl::StatusOr<T>()> read,
             std::function<void(absl::StatusOr<T>)> answer) {
     if (options_.store == nullptr) return answer(read());
     answer =
         AnswerInTime(&timers_, CommitTimeout(), std::move(answer), {}, "send the request again");
-    const absl::Status taken = reads_.Run([read = std::move(read), answer] { answer(read()); });
+    const absl::Status taken =
+        reads_.Run(of, WeightOf(of.tenant), [read = std::move(read), answer] { answer(read()); });
     if (!taken.ok()) answer(taken);
   }
 
@@ -254,12 +258,14 @@ class SessionManager {
   // Runs a call that reads the store before it changes it. The caller has limited the time of
   // `answer`, which gets the error if the call cannot run.
   template <typename Answer>
-  void RunRead(const Answer& answer, std::function<void()> call) {
+  void RunRead(const ReadOf& of, const Answer& answer, std::function<void()> call) {
     if (options_.store == nullptr) return call();
-    const absl::Status taken =
-        reads_.Run([pending = Pending(), call = std::move(call)] { call(); });
+    const absl::Status taken = reads_.Run(
+        of, WeightOf(of.tenant), [pending = Pending(), call = std::move(call)] { call(); });
     if (!taken.ok()) answer(taken);
   }
+  // The weight of a tenant. 1: the configuration does not name it.
+  uint32_t WeightOf(const std::string& tenant) const;
   // The parts of OpenSession, ForkSession, RewindSession, CancelTurn and ExportSession behind
   // RunRead.
   void OpenNow(const std::string& tenant, std::string_view model, std::optional<SessionId> id,

@@ -34,7 +34,8 @@ void SessionManager::ExportSession(const SessionKey& key, Exported exported, boo
   }
   exported =
       AnswerInTime(&timers_, CommitTimeout(), std::move(exported), {}, "send the request again");
-  RunRead(exported, [this, key, exported, sealed] { ExportNow(key, exported, sealed); });
+  RunRead({key.tenant, key.id}, exported,
+          [this, key, exported, sealed] { ExportNow(key, exported, sealed); });
 }
 
 void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, bool sealed) {
@@ -95,7 +96,8 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
                                     std::function<void(absl::Status)> checked) {
     checked =
         AnswerInTime(&timers_, CommitTimeout(), std::move(checked), {}, "send the file again");
-    RunRead(checked, [this, key = SessionKey{tenant, id}, checked] { checked(CheckUnused(key)); });
+    RunRead({tenant, id}, checked,
+            [this, key = SessionKey{tenant, id}, checked] { checked(CheckUnused(key)); });
   };
   service.commit = [this, of = *found](store::ImportSession change,
                                        std::function<void(absl::Status)> done) {
@@ -140,7 +142,7 @@ void SessionManager::RestoreImported(const SessionKey& key, const std::shared_pt
     if (held->valid()) engine->Free(std::move(*held));
     opened(status);
   };
-  RunRead(refused, [this, key, engine, held, opened] {
+  RunRead({key.tenant, key.id}, refused, [this, key, engine, held, opened] {
     RestoreImportedNow(key, engine, std::move(*held), opened);
   });
 }

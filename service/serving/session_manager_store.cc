@@ -154,7 +154,7 @@ void SessionManager::RemoveFromStore(const std::shared_ptr<SessionTurns>& turns,
 
 void SessionManager::CloseStored(const SessionKey& key, Closed closed) {
   closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
-  RunRead(closed, [this, key, closed] { CloseStoredNow(key, closed); });
+  RunRead({key.tenant, key.id}, closed, [this, key, closed] { CloseStoredNow(key, closed); });
 }
 
 void SessionManager::CloseStoredNow(const SessionKey& key, const Closed& closed) {
@@ -194,7 +194,7 @@ void SessionManager::CloseExpired() {
     absl::MutexLock lock(&mutex_);
     closing_expired_ = false;
   };
-  RunRead(ended, [this, ended] {
+  RunRead({}, ended, [this, ended] {
     CloseExpiredNow();
     ended(absl::OkStatus());
   });

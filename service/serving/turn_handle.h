@@ -109,6 +109,7 @@ class NewTurn {
         looked_(looked) {}
 
   const ServedModel& model() const { return engine_->model(); }
+  const Tenant& tenant() const { return *tenant_; }
   HostMemory* host_memory() const { return tenant_->host_memory(); }
 
   // How a request with a turn id goes on.

@@ -51,6 +51,7 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionRes
     if (context_->IsCancelled()) return End(absl::CancelledError("the caller cancelled the call"));
     pace_.Begin();
     call_.sessions->Read<std::string>(
+        {call_.tenant},
         [reading = export_]() mutable -> absl::StatusOr<std::string> {
           // End frees the pages, unless it comes before this read ends.
           const std::shared_ptr<SessionExport> held = std::move(reading);

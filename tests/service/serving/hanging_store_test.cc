@@ -171,7 +171,7 @@ TEST_F(HangingStoreTest, AReadThatHangsIsUnavailableAndDelaysNoOther) {
   const auto result_of = [&](std::function<absl::StatusOr<int>()> read) {
     absl::StatusOr<int> result;
     absl::Notification done;
-    sessions().Read<int>(std::move(read), [&](const absl::StatusOr<int>& found) {
+    sessions().Read<int>({}, std::move(read), [&](const absl::StatusOr<int>& found) {
       result = found;
       done.Notify();
     });
