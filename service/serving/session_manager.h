@@ -63,6 +63,8 @@ enum class Durability { kDefault, kTurn, kMemory };
 //   - CloseSession takes effect at once: no turn, fork or expiry of the session begins after it,
 //     and the id is free for another session. A running turn is CANCELLED, and so is a call that is
 //     still opening or forking this session.
+//   - A call for a session that another call restores from the store waits for it, and then goes on
+//     as if the session had been in memory.
 //   - An OpenSession or ForkSession with an id that is in use gets the session with this id, if an
 //     equal call made it.
 //   - Exactly one CloseSession succeeds. It answers when the caches are freed.
@@ -93,6 +95,8 @@ class SessionManager {
     RenderMessages render_messages = nullptr;  // for restored conversations
     OnModelChange on_model_change = OnModelChange::kRefuse;
     SessionFiles files = {};  // of exports and imports
+    // For tests: called on the thread that has restored a session, when other calls can find it.
+    std::function<void(const std::shared_ptr<Session>& session)> restored = nullptr;
   };
 
   // `models` must outlive the manager. The host's memory of sessions and turns is counted in
@@ -287,9 +291,16 @@ class SessionManager {
   // Finds a session, or restores it. NOT_FOUND: there is none. Also returns the errors of
   // RestoreSession, and UNAVAILABLE: its model is loading. Blocks while it reads the store.
   absl::StatusOr<std::shared_ptr<Session>> FindOrRestore(const SessionKey& key) const
-      ABSL_LOCKS_EXCLUDED(mutex_, restore_mutex_);
-  absl::StatusOr<std::shared_ptr<Session>> Restore(const store::SessionRow& row) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(restore_mutex_);
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // REQUIRES: the caller holds AloneWith(row.key).
+  absl::StatusOr<std::shared_ptr<Session>> Restore(const store::SessionRow& row) const;
+  // Makes a restored session that no call can find yet. `engine`: of its model.
+  absl::StatusOr<std::shared_ptr<Session>> Restored(const store::SessionRow& row,
+                                                    Engine& engine) const;
+  // While the object exists, no other call restores this session, or closes it while it is only in
+  // the store. Waits for other objects of the session. (ReadQueue lets calls of one session wait
+  // without a thread, so this is for those that come another way.)
+  std::shared_ptr<void> AloneWith(const SessionKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
   SessionTurns::Stored StoredOf(const Session& session, const Engine& engine) const;
   // Lets the caches of a durable session be kept in the store. Call it before the engine knows the
   // session.
@@ -372,10 +383,10 @@ class SessionManager {
   mutable SessionTable sessions_;
   mutable HeapTrim heap_trim_;
 
-  mutable absl::Mutex restore_mutex_;
   mutable absl::Mutex mutex_;
-  int pending_ ABSL_GUARDED_BY(mutex_) = 0;  // changes of the store
-  MonotonicTime expired_at_;                 // CloseExpired began then; the thread expiry_ uses it
+  mutable std::set<SessionKey> alone_ ABSL_GUARDED_BY(mutex_);  // of the objects of AloneWith
+  int pending_ ABSL_GUARDED_BY(mutex_) = 0;                     // changes of the store
+  MonotonicTime expired_at_;  // CloseExpired began then; the thread expiry_ uses it
   bool closing_expired_ ABSL_GUARDED_BY(mutex_) = false;  // CloseExpiredNow runs, or will
   mutable std::map<const Session*, std::shared_ptr<SessionTurns>> turns_ ABSL_GUARDED_BY(mutex_);
   // Sessions that are being made, and the repeated calls that wait for them.

@@ -162,7 +162,7 @@ void SessionManager::CloseStoredNow(const SessionKey& key, const Closed& closed)
   absl::StatusOr<store::SessionRow> row = absl::NotFoundError("");
   std::shared_ptr<void> closing;
   {
-    absl::MutexLock lock(&restore_mutex_);
+    const std::shared_ptr<void> alone = AloneWith(key);
     restored = sessions_.Find(key);  // another call may have restored it
     if (!restored.ok()) row = options_.store->Session(key);
     if (row.ok()) closing = Closing(key);  // and none restores it from now on
@@ -210,11 +210,25 @@ void SessionManager::CloseExpiredNow() {
   }
 }
 
+std::shared_ptr<void> SessionManager::AloneWith(const SessionKey& key) const {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto is_free = [this, &key]()
+                             ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !alone_.contains(key); };
+    mutex_.Await(absl::Condition(&is_free));
+    alone_.insert(key);
+  }
+  return std::shared_ptr<void>(nullptr, [this, key](void*) {
+    absl::MutexLock lock(&mutex_);
+    alone_.erase(key);
+  });
+}
+
 absl::StatusOr<std::shared_ptr<Session>> SessionManager::FindOrRestore(
     const SessionKey& key) const {
   absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
   if (session.ok() || options_.store == nullptr) return session;
-  absl::MutexLock lock(&restore_mutex_);
+  const std::shared_ptr<void> alone = AloneWith(key);
   session = sessions_.Find(key);  // another call may have restored it
   if (session.ok()) return session;
   if (IsClosing(key)) return NoSession(key.id);
@@ -227,12 +241,29 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restore(
     const store::SessionRow& row) const {
   const absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(row.model);
   if (!engine.ok()) return engine.status();
+  absl::StatusOr<std::shared_ptr<Session>> session = Restored(row, **engine);
+  if (!session.ok()) return session;
+  // A turn of the session reaches the engine after this.
+  (*engine)->Adopt(*session);
+  if (absl::Status status = sessions_.Insert(*session); !status.ok()) {
+    (*session)->Close();
+    (*engine)->Close(*session, [](uint64_t /*position*/) {});
+    absl::MutexLock lock(&mutex_);
+    turns_.erase(session->get());
+    return status;
+  }
+  if (options_.restored) options_.restored(*session);
+  return session;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(const store::SessionRow& row,
+                                                                  Engine& engine) const {
   const absl::StatusOr<LoggedProperties> properties = DecodeProperties(row.properties);
   if (!properties.ok()) return properties.status();
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(row.key.tenant);
   if (!tenant.ok()) return tenant.status();
   HostMemory* const host_memory = (*tenant)->host_memory();
-  const ServedModel& model = (*engine)->model();
+  const ServedModel& model = engine.model();
   absl::StatusOr<RestoredSession> restored =
       RestoreSession(RestoringOptions(host_memory), row, *properties, model);
   if (!restored.ok()) return restored.status();
@@ -253,8 +284,8 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restore(
   caches.lowest_rewind = restored->lowest_rewind;
   caches.decode_tokens = lease.state().feed.decode_tokens();
   caches.prefill_tokens = lease.state().feed.end() - caches.decode_tokens;
-  auto turns = std::make_shared<SessionTurns>(session, StoredOf(*session, **engine));
-  KeepCaches(session, turns, engine->get());
+  auto turns = std::make_shared<SessionTurns>(session, StoredOf(*session, engine));
+  KeepCaches(session, turns, &engine);
   if (restored->head != store::kNoTurn) session->stored_caches()->Reload(restored->head);
   const std::optional<StoredPlace> place = ChooseStored(*session, model.backend(), {});
   if (place.has_value()) caches.stored_position = place->position;
@@ -266,18 +297,9 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restore(
   head.position = size;
   head.properties = std::move(restored->properties);
   turns->SetHead(std::move(head));
-  {
-    absl::MutexLock lock(&mutex_);
-    turns_[session.get()] = std::move(turns);
-  }
-  if (absl::Status status = sessions_.Insert(session); !status.ok()) {
-    absl::MutexLock lock(&mutex_);
-    turns_.erase(session.get());
-    return status;
-  }
-  // A turn of the session reaches the engine after this.
-  (*engine)->Adopt(session);
-  return session;
+  absl::MutexLock lock(&mutex_);
+  turns_[session.get()] = std::move(turns);
+  return session;  // the lease is free before a call can find the session
 }
 
 absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) const {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -127,12 +128,7 @@ class HangingStoreTest : public testing::Test {
     absl::StatusOr<NewTurn> turn = sessions_->TurnOf({"", kId}, id);
     EXPECT_TRUE(turn.ok()) << turn.status();
     EXPECT_TRUE(turn->Name(id, TurnKind::kGenerate, "digest").ok());
-    // The thread that restores a session leases it for a moment after others find it.
-    absl::Status leased;
-    EXPECT_TRUE(WaitUntil([&] {
-      leased = turn->Lease();
-      return !absl::IsAborted(leased);
-    }));
+    const absl::Status leased = turn->Lease();
     EXPECT_TRUE(leased.ok()) << leased;
     SessionTurnRequest request = Generate(nullptr, "text", max_tokens);
     request.outlives_reader = true;
@@ -153,9 +149,11 @@ class HangingStoreTest : public testing::Test {
   // Ends the manager as a server does.
   void End() { sessions_.reset(); }
   // Then the sessions are only in the store.
-  void Restart() {
+  void Restart(const std::function<void(const std::shared_ptr<Session>&)>& restored = nullptr) {
     End();
-    sessions_ = std::make_unique<SessionManager>(&models_, Options());
+    SessionManager::Options options = Options();
+    options.restored = restored;
+    sessions_ = std::make_unique<SessionManager>(&models_, options);
   }
   store::HeldStore& store() { return store_; }
 

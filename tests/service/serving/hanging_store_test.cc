@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "tests/service/wait_until.h"
 
@@ -209,6 +210,51 @@ TEST_F(HangingStoreTest, ATurnOfAStoredSessionIsUnavailableWhileItsReadHangs) {
   EXPECT_TRUE(loaded.ok()) << loaded;
   EXPECT_TRUE(ReadToEnd(Start(10, TurnId{8, 8})).status.ok());
   EXPECT_EQ(Load(kFork).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(HangingStoreTest, ARestoredSessionIsFreeWhenCallsFindIt) {
+  ASSERT_TRUE(Open().ok());
+  int restores = 0;
+  Restart([&](const std::shared_ptr<Session>& session) {
+    ++restores;
+    const absl::StatusOr<TurnLease> lease = TurnLease::Take(session);
+    EXPECT_TRUE(lease.ok()) << lease.status();
+  });
+  EXPECT_TRUE(Load(kId).ok());
+  EXPECT_EQ(restores, 1);
+}
+
+TEST_F(HangingDrainTest, CallsForASessionWaitForItsRestore) {
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(ReadToEnd(Start(10, kTurn)).status.ok());
+  Restart();
+  HangReads();
+  const int reads = store().session_reads();
+  absl::BlockingCounter answered(3);
+  absl::Status leased;
+  absl::StatusOr<TurnView> cancelled;
+  absl::StatusOr<SessionView> fork;
+  sessions().LoadTurn({"", kId}, std::nullopt, [&](absl::StatusOr<NewTurn> turn) {
+    leased = turn.status();
+    if (turn.ok()) leased = NewTurn(*std::move(turn)).Lease();  // and gives it back
+    answered.DecrementCount();
+  });
+  EXPECT_TRUE(WaitUntil([&] { return store().session_reads() > reads; }));
+  sessions().CancelTurn({"", kId}, kTurn, [&](absl::StatusOr<TurnView> turn) {
+    cancelled = std::move(turn);
+    answered.DecrementCount();
+  });
+  sessions().ForkSession({"", kId}, std::nullopt, std::nullopt,
+                         [&](absl::StatusOr<SessionView> view) {
+                           fork = std::move(view);
+                           answered.DecrementCount();
+                         });
+  GoOn();
+  answered.Wait();
+  EXPECT_TRUE(leased.ok()) << leased;
+  EXPECT_TRUE(cancelled.ok()) << cancelled.status();
+  EXPECT_TRUE(fork.ok()) << fork.status();
+  EXPECT_EQ(store().session_reads(), reads + 1) << "one call restores the session";
 }
 
 TEST_F(HangingStoreTest, AnExportIsUnavailableWhileItsReadHangs) {

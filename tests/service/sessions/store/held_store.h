@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -37,6 +38,8 @@ class HeldStore final : public SessionStore {
     absl::MutexLock lock(&mutex_);
     holds_ = false;
   }
+  // How often the row of a session was asked for.
+  int session_reads() const { return session_reads_.load(); }
   // How many reads wait.
   int waiting() const {
     absl::MutexLock lock(&mutex_);
@@ -47,6 +50,7 @@ class HeldStore final : public SessionStore {
     return store_->Apply(changes);
   }
   absl::StatusOr<SessionRow> Session(const SessionKey& key) override {
+    ++session_reads_;
     Wait();
     return store_->Session(key);
   }
@@ -136,6 +140,7 @@ class HeldStore final : public SessionStore {
   }
 
   const std::unique_ptr<SessionStore> store_;
+  std::atomic<int> session_reads_{0};
   mutable absl::Mutex mutex_;
   bool holds_ ABSL_GUARDED_BY(mutex_) = false;
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
