@@ -242,10 +242,12 @@ grpc::ServerUnaryReactor* ServiceImpl::ListTurns(grpc::CallbackServerContext* /*
   sessions_->Read<Page>({caller.tenant, *session}, read,
                         [reactor, response](const absl::StatusOr<Page>& page) {
                           if (page.ok()) {
-                            for (const TurnView& turn : page->turns)
+                            for (const TurnView& turn : page->turns) {
                               ToProto(turn, response->add_turns());
-                            if (page->next != 0)
+                            }
+                            if (page->next != 0) {
                               response->set_next_page_token(std::to_string(page->next));
+                            }
                           }
                           reactor->Finish(ToGrpc(page.status()));
                         });
@@ -259,13 +261,11 @@ grpc::ServerUnaryReactor* ServiceImpl::GetSession(grpc::CallbackServerContext* /
   const auto id = SessionId::Parse(request.session_id(), "session_id");
   if (!id.ok()) return Finish(&calls_, id.status());
   auto* reactor = new UnaryReactor(&calls_);
-  sessions_->Read<SessionView>(
-      {caller.tenant},
-      [this, key = SessionKey{caller.tenant, *id}] { return sessions_->View(key); },
-      [reactor, response](const absl::StatusOr<SessionView>& session) {
-        if (session.ok()) ToProto(*session, response);
-        reactor->Finish(ToGrpc(session.status()));
-      });
+  sessions_->ShowSession({caller.tenant, *id},
+                         [reactor, response](const absl::StatusOr<SessionView>& session) {
+                           if (session.ok()) ToProto(*session, response);
+                           reactor->Finish(ToGrpc(session.status()));
+                         });
   return reactor;
 }
 

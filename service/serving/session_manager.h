@@ -150,6 +150,9 @@ class SessionManager {
 
   // Reads the store if the session is not in memory.
   absl::StatusOr<SessionView> View(const SessionKey& key) const;
+  // As View, and says how many bytes the session takes in the store. Answers as Read does, but a
+  // session in memory is shown even if the store does not answer.
+  void ShowSession(const SessionKey& key, Opened shown);
 
   // Cancels a turn; calls `cancelled` when it has ended. Errors as for SessionTurns::Cancel.
   void CancelTurn(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
@@ -340,6 +343,8 @@ class SessionManager {
   void CloseExpired() ABSL_LOCKS_EXCLUDED(mutex_);
   void CloseExpiredNow();
   absl::StatusOr<SessionView> StoredView(const SessionKey& key) const;
+  // The view with its stored_bytes.
+  absl::StatusOr<SessionView> FullView(const SessionKey& key) const;
   absl::StatusOr<SessionView> ViewOf(const store::SessionRow& row) const;
   void AddStoredViews(const std::string& tenant, const std::optional<SessionId>& after,
                       size_t limit, std::string_view model, std::vector<SessionView>* views) const;

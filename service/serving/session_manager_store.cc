@@ -314,6 +314,30 @@ absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) co
   return view;
 }
 
+absl::StatusOr<SessionView> SessionManager::FullView(const SessionKey& key) const {
+  absl::StatusOr<SessionView> view = View(key);
+  if (!view.ok() || !view->durable || options_.store == nullptr) return view;
+  const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
+  if (absl::IsNotFound(row.status())) return view;  // it is being made, or was closed meanwhile
+  if (!row.ok()) return row.status();
+  const absl::StatusOr<uint64_t> bytes = options_.store->HeadBytes(key.tenant, row->head);
+  if (!bytes.ok()) return bytes.status();
+  view->stored_bytes = *bytes + row->properties.size();
+  return view;
+}
+
+void SessionManager::ShowSession(const SessionKey& key, Opened shown) {
+  Read<SessionView>(
+      {key.tenant}, [this, key] { return FullView(key); },
+      [this, key, shown = std::move(shown)](absl::StatusOr<SessionView> view) {
+        if (!view.ok()) {
+          const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+          if (session.ok()) return shown(Described(**session));
+        }
+        shown(std::move(view));
+      });
+}
+
 absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row) const {
   const absl::StatusOr<LoggedProperties> properties = DecodeProperties(row.properties);
   if (!properties.ok()) return properties.status();

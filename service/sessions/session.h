@@ -51,6 +51,7 @@ struct SessionView {
   // Absent in what Session::View returns; SessionTurns::Describe sets them.
   uint64_t version = 0;
   std::optional<SessionId> head_turn;
+  uint64_t stored_bytes = 0;  // SessionManager::ShowSession sets it
 };
 
 // The public functions are thread-safe, except caches().

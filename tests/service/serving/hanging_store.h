@@ -68,6 +68,11 @@ class HangingStoreTest : public testing::Test {
     done.WaitForNotification();
     return turn;
   }
+  absl::StatusOr<SessionView> Show(const SessionId& id) {
+    return WaitForSession([&](SessionManager::Opened shown) {
+      sessions_->ShowSession({"", id}, std::move(shown));
+    });
+  }
   absl::Status Load(const SessionId& id) { return LoadTurn(id).status(); }
   absl::StatusOr<SessionTurns::Committed> LoadAnswer(const NewTurn& turn) {
     absl::StatusOr<SessionTurns::Committed> answer = absl::UnknownError("not called");

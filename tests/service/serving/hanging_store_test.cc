@@ -212,6 +212,22 @@ TEST_F(HangingStoreTest, ATurnOfAStoredSessionIsUnavailableWhileItsReadHangs) {
   EXPECT_EQ(Load(kFork).code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(HangingStoreTest, ASessionInMemoryIsShownWhileReadsHang) {
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(ReadToEnd(Start(10, kTurn)).status.ok());
+  absl::StatusOr<SessionView> shown = Show(kId);
+  ASSERT_TRUE(shown.ok()) << shown.status();
+  EXPECT_GT(shown->stored_bytes, 0u);
+  HangReads();
+  shown = Show(kId);
+  ASSERT_TRUE(shown.ok()) << shown.status();
+  EXPECT_EQ(shown->position, 14u);
+  EXPECT_EQ(shown->stored_bytes, 0u) << "nobody knows";
+  ExpectLateRead(Show(kFork).status());
+  GoOn();
+  EXPECT_EQ(Show(kFork).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(HangingStoreTest, ARestoredSessionIsFreeWhenCallsFindIt) {
   ASSERT_TRUE(Open().ok());
   int restores = 0;

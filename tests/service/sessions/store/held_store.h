@@ -105,6 +105,10 @@ class HeldStore final : public SessionStore {
     Wait();
     return store_->Segments(tenant, snapshot);
   }
+  absl::StatusOr<uint64_t> HeadBytes(const std::string& tenant, TurnNumber head) override {
+    Wait();
+    return store_->HeadBytes(tenant, head);
+  }
   absl::StatusOr<SegmentRow> FindSegment(const std::string& tenant,
                                          const SegmentKey& key) override {
     Wait();
