@@ -130,16 +130,10 @@ absl::StatusOr<SessionTurns::Committed> SessionTurns::ReadCommitted(const TurnId
   absl::StatusOr<store::TurnRow> row = stored_.store->Turn(stored_.log->key(), id);
   if (!row.ok()) return row.status();
   committed.digest = row->request_digest;
-  {
-    // The row has no digest of an Append whose last message came after its start.
-    absl::MutexLock lock(&mutex_);
-    const auto known = numbers_.find(id);
-    if (known != numbers_.end() && committed.digest.empty()) {
-      committed.digest = records_.at(known->second).digest;
-    }
-  }
   absl::StatusOr<LoggedTurn> turn = DecodeTurn(*std::move(row));
   if (!turn.ok()) return turn.status();
+  // The row has no digest of an Append whose last message came after its start.
+  if (committed.digest.empty()) committed.digest = std::move(turn->result.request_digest);
   committed.end = std::move(turn->result.end);
   committed.answer = std::move(turn->result.answer);
   return committed;
@@ -256,15 +250,17 @@ void SessionTurns::End(uint64_t number, const EndedTurn& ended,
                        std::shared_ptr<Progress> progress) {
   if (ended.kept && durable()) {
     TurnKind kind;
+    std::string digest;
     {
       absl::MutexLock lock(&mutex_);
       Record& record = records_.at(number);
       record.view.state = TurnState::kCommitting;
       kind = record.kind;
+      digest = record.digest;
       ++progress->pending;
       progress->dismiss_at = MonotonicTime::Now() + stored_.commit_timeout;
     }
-    std::string result = EncodeResult(ended, kind);
+    std::string result = EncodeResult(ended, kind, digest);
     EndedTurn committed = ended;
     committed.state = nullptr;
     return SubmitCommit(number, committed, std::move(result), std::move(progress));

@@ -72,10 +72,14 @@ class HangingReadsTest : private HangingStore, public ServerTest {
   }
   grpc::Status Append(const std::string& session, const std::string& turn = "",
                       size_t bytes = kLongText) {
+    return Append(turns_, session, turn, bytes);
+  }
+  static grpc::Status Append(HeldTurns& turns, const std::string& session, const std::string& turn,
+                             size_t bytes = kLongText) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
     v1::AppendResponse response;
-    const auto writer = turns_.stub().Append(&context, &response);
+    const auto writer = turns.stub().Append(&context, &response);
     v1::AppendRequest request;
     request.set_session_id(session);
     request.set_turn_id(turn);
@@ -86,6 +90,7 @@ class HangingReadsTest : private HangingStore, public ServerTest {
   }
   using HangingStore::GoOn;
   using HangingStore::HangReads;
+  using HangingStore::Options;
 
   // Knows the sessions of sessions() only from the store, as a server after its start.
   SessionManager restarted_{&models(), Options()};
@@ -155,6 +160,19 @@ TEST_F(HangingReadsTest, RepeatedTurnsHoldNoThreadForTexts) {
   }
   const grpc::Status other = Generate(stored);
   EXPECT_TRUE(other.ok()) << other.error_message();
+}
+
+TEST_F(HangingReadsTest, ARepeatedAppendIsKnownToAServerThatReadsItFromTheStore) {
+  const std::string append(32, 'b');
+  const std::string stored = Open();
+  turns_.Release();
+  ASSERT_TRUE(Append(stored, append).ok());
+  SessionManager later(&models(), Options());
+  HeldTurns after(&later, kLongText, std::numeric_limits<uint64_t>::max());
+  after.Release();
+  const grpc::Status repeated = Append(after, stored, append);
+  EXPECT_TRUE(repeated.ok()) << repeated.error_message();
+  EXPECT_EQ(Append(after, stored, append, kLongText + 1).error_code(), StatusCode::ALREADY_EXISTS);
 }
 
 }  // namespace
