@@ -109,6 +109,28 @@ void PrintSession(const Global& global, const v1::Session& session) {
                static_cast<unsigned long long>(session.recompute_tokens()));
 }
 
+void Show(const Global& global, const std::string& id) {
+  const v1::Session session = Connect(global).Get(id);
+  if (global.json) return PrintJson(session);
+  const auto print = [](const char* name, const std::string& value) {
+    std::printf("%-16s %s\n", name, value.c_str());
+  };
+  print("session", session.session_id());
+  print("model", session.model());
+  print("position", std::to_string(session.position()));
+  print("context limit", std::to_string(session.context_limit()));
+  print("turn", session.turn_running() ? "running" : "idle");
+  print("last turn", session.head_turn_id().empty() ? "none" : session.head_turn_id());
+  print("compute again", std::to_string(session.recompute_tokens()) + " tokens");
+  print("kv", HumanBytes(session.bytes().kv()));
+  print("window", HumanBytes(session.bytes().window()));
+  print("state", HumanBytes(session.bytes().state()));
+  print("host", HumanBytes(session.bytes().host()));
+  print("stored", session.durability() == v1::DURABILITY_TURN ? HumanBytes(session.stored_bytes())
+                                                              : "no, it lives in memory");
+  if (!session.forked_from().empty()) print("forked from", session.forked_from());
+}
+
 // A request that names a session and a place in it.
 template <typename Request>
 Request RequestOf(const PlaceOptions& options) {
@@ -148,6 +170,10 @@ CLI::App* AddPlace(CLI::App* sessions, const std::string& name, const std::strin
 
 void AddPlaces(CLI::App* sessions, const Global* global) {
   auto options = std::make_shared<PlaceOptions>();
+  CLI::App* show = sessions->add_subcommand("show", "Show a session and what it holds");
+  show->add_option("session", options->session, "the session")->required();
+  show->callback([=] { Show(*global, options->session); });
+
   CLI::App* turns = sessions->add_subcommand("turns", "List the turns of a session");
   turns->add_option("session", options->session, "the session")->required();
   turns->callback([=] { Turns(*global, *options); });
@@ -208,7 +234,7 @@ void AddModels(CLI::App* app, const Global* global) {
 void AddSessions(CLI::App* app, const Global* global) {
   auto options = std::make_shared<SessionOptions>();
   CLI::App* command =
-      app->add_subcommand("sessions", "List, close, fork, rewind, export or import sessions");
+      app->add_subcommand("sessions", "List, show, close, fork, rewind, export or import sessions");
   command->add_option("-m,--model", options->model, "only sessions of this model");
   CLI::Option* close = command->add_option("--close", options->close, "close this session");
   command->add_option("--fork", options->fork, "fork this session and print the new id")
@@ -219,6 +245,7 @@ void AddSessions(CLI::App* app, const Global* global) {
   command->footer(
       "Examples:\n"
       "  longstream sessions --close 0123456789abcdef0123456789abcdef\n"
+      "  longstream sessions show 0123456789abcdef0123456789abcdef\n"
       "  longstream sessions turns 0123456789abcdef0123456789abcdef\n"
       "  longstream sessions rewind 0123456789abcdef0123456789abcdef --position 100");
   command->callback([=] {

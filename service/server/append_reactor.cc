@@ -53,11 +53,19 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
     if (!decoded.ok()) return Refuse(decoded.status());
     message_.emplace(*std::move(decoded));
     const bool is_first = !pump_.started() && !repeats_.has_value();
-    const absl::StatusOr<SessionId> id =
-        SessionId::Parse(message_->message->session_id(), "session_id");
-    if (!is_first || !id.ok()) return TakeMessage();  // a wrong id is refused with the message
-    sessions_->LoadSession({tenant_, *id}, [self = self_](const absl::Status& loaded) {
-      loaded.ok() ? self->TakeMessage() : self->Refuse(loaded);
+    if (!is_first) return TakeMessage();
+    const v1::AppendRequest& message = *message_->message;
+    const absl::StatusOr<SessionId> session = SessionId::Parse(message.session_id(), "session_id");
+    if (!session.ok()) return Refuse(session.status());
+    // NameTurn refuses a wrong turn id.
+    std::optional<TurnId> id;
+    if (const auto parsed = SessionId::Parse(message.turn_id(), "turn_id"); parsed.ok()) {
+      id = *parsed;
+    }
+    sessions_->LoadTurn({tenant_, *session}, id, [self = self_](absl::StatusOr<NewTurn> turn) {
+      if (!turn.ok()) return self->Refuse(turn.status());
+      self->turn_.emplace(*std::move(turn));
+      self->TakeMessage();
     });
   }
 
@@ -135,22 +143,25 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
 
   absl::Status BeginTurn() {
     v1::AppendRequest& message = *message_->message;
-    absl::StatusOr<NewTurn> turn = FindTurn(tenant_, message.session_id(), *sessions_);
-    if (!turn.ok()) return turn.status();
+    NewTurn turn = *std::exchange(turn_, std::nullopt);
     absl::StatusOr<TurnRequest> request = CheckAppend(message);
-    if (!request.ok()) return turn->Refuse(request.status());
-    if (absl::Status status = NameTurn(&*turn); !status.ok()) return turn->Refuse(status);
-    if (repeats_.has_value()) return absl::OkStatus();
-    if (absl::Status status = turn->Lease(ExpectedPosition(message)); !status.ok()) {
-      return turn->Refuse(status);
+    if (!request.ok()) return turn.Refuse(request.status());
+    bool is_repeat = false;
+    if (absl::Status status = NameTurn(&turn, &is_repeat); !status.ok()) return turn.Refuse(status);
+    if (is_repeat) {
+      repeats_.emplace(std::move(turn));
+      return absl::OkStatus();
     }
-    input_.emplace(turn->model(), turn->history(), message.parse_special());
+    if (absl::Status status = turn.Lease(ExpectedPosition(message)); !status.ok()) {
+      return turn.Refuse(status);
+    }
+    input_.emplace(turn.model(), turn.history(), message.parse_special());
     const bool has_messages = message.input().has_messages();
     if (has_messages) {
       absl::Status status =
-          input_->ReadMessages(message.mutable_input()->mutable_messages(), turn->history(),
-                               turn->host_memory(), &message_->charge, &*request, turn->durable());
-      if (!status.ok()) return turn->Refuse(status);
+          input_->ReadMessages(message.mutable_input()->mutable_messages(), turn.history(),
+                               turn.host_memory(), &message_->charge, &*request, turn.durable());
+      if (!status.ok()) return turn.Refuse(status);
       message.clear_input();
     }
     request->deadline = DeadlineFrom(context_->raw_deadline());
@@ -166,11 +177,11 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
       message.mutable_input()->Swap(&input);
       first_.clear_input();
     }
-    return pump_.Start(*std::move(turn), *std::move(request), self_);
+    return pump_.Start(std::move(turn), *std::move(request), self_);
   }
 
-  // Gives the turn its id. Sets repeats_ if it is a turn that was committed.
-  absl::Status NameTurn(NewTurn* turn) {
+  // Gives the turn its id. *is_repeat: it is a turn that was committed.
+  absl::Status NameTurn(NewTurn* turn, bool* is_repeat) {
     const v1::AppendRequest& message = *message_->message;
     if (message.turn_id().empty()) {
       turn_id_ = turn->Id(TurnKind::kAppend);
@@ -181,22 +192,25 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
     const absl::StatusOr<NewTurn::How> how = turn->Name(*id, TurnKind::kAppend, /*digest=*/"");
     if (!how.ok()) return how.status();
     turn_id_ = id->ToString();
-    if (*how == NewTurn::How::kReplayed) {
-      repeats_ = turn->committed();
-    } else {
-      entry_ = turn->entry();
-    }
+    *is_repeat = *how == NewTurn::How::kReplayed;
+    entry_ = turn->entry();
     return absl::OkStatus();
   }
 
-  // All messages of a repeated Append have arrived.
+  // All messages of a repeated Append have arrived. The answer may be in the store.
   void AnswerRepeat() {
-    if (digest_.Finish() != repeats_->digest) {
-      return FinishCall(absl::AlreadyExistsError(
-          absl::StrCat("turn_id: turn ", turn_id_, " of this session was another request")));
+    sessions_->LoadAnswer(
+        *repeats_, [self = self_](const absl::StatusOr<SessionTurns::Committed>& committed) {
+          self->FinishCall(committed.ok() ? self->CheckRepeat(*committed) : committed.status());
+        });
+  }
+  absl::Status CheckRepeat(const SessionTurns::Committed& committed) {
+    if (digest_.Finish() != committed.digest) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("turn_id: turn ", turn_id_, " of this session was another request"));
     }
-    Respond(repeats_->end);
-    FinishCall(absl::OkStatus());
+    Respond(committed.end);
+    return absl::OkStatus();
   }
 
   absl::Status TakeInput() {
@@ -241,8 +255,9 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
   bool has_id_ = false;   // the client chose the id of the turn
   MessageDigest digest_;  // of all messages of such a turn
   std::string turn_id_;
-  std::shared_ptr<TurnEntry> entry_;                // of a turn whose id the client chose
-  std::optional<SessionTurns::Committed> repeats_;  // the turn was committed before
+  std::optional<NewTurn> turn_;       // until it begins
+  std::shared_ptr<TurnEntry> entry_;  // of a turn whose id the client chose
+  std::optional<NewTurn> repeats_;    // the turn was committed before
 
   TurnPump pump_{this};
   std::shared_ptr<AppendReactor> self_;  // keeps this object alive until OnDone

@@ -239,13 +239,18 @@ grpc::ServerUnaryReactor* ServiceImpl::ListTurns(grpc::CallbackServerContext* /*
     return page;
   };
   auto* reactor = new UnaryReactor(&calls_);
-  sessions_->Read<Page>(read, [reactor, response](const absl::StatusOr<Page>& page) {
-    if (page.ok()) {
-      for (const TurnView& turn : page->turns) ToProto(turn, response->add_turns());
-      if (page->next != 0) response->set_next_page_token(std::to_string(page->next));
-    }
-    reactor->Finish(ToGrpc(page.status()));
-  });
+  sessions_->Read<Page>({caller.tenant, *session}, read,
+                        [reactor, response](const absl::StatusOr<Page>& page) {
+                          if (page.ok()) {
+                            for (const TurnView& turn : page->turns) {
+                              ToProto(turn, response->add_turns());
+                            }
+                            if (page->next != 0) {
+                              response->set_next_page_token(std::to_string(page->next));
+                            }
+                          }
+                          reactor->Finish(ToGrpc(page.status()));
+                        });
   return reactor;
 }
 
@@ -256,12 +261,11 @@ grpc::ServerUnaryReactor* ServiceImpl::GetSession(grpc::CallbackServerContext* /
   const auto id = SessionId::Parse(request.session_id(), "session_id");
   if (!id.ok()) return Finish(&calls_, id.status());
   auto* reactor = new UnaryReactor(&calls_);
-  sessions_->Read<SessionView>(
-      [this, key = SessionKey{caller.tenant, *id}] { return sessions_->View(key); },
-      [reactor, response](const absl::StatusOr<SessionView>& session) {
-        if (session.ok()) ToProto(*session, response);
-        reactor->Finish(ToGrpc(session.status()));
-      });
+  sessions_->ShowSession({caller.tenant, *id},
+                         [reactor, response](const absl::StatusOr<SessionView>& session) {
+                           if (session.ok()) ToProto(*session, response);
+                           reactor->Finish(ToGrpc(session.status()));
+                         });
   return reactor;
 }
 
@@ -284,7 +288,7 @@ grpc::ServerUnaryReactor* ServiceImpl::ListSessions(grpc::CallbackServerContext*
     return sessions_->List(tenant, after, limit + 1, model);
   };
   auto* reactor = new UnaryReactor(&calls_);
-  sessions_->Read<Views>(read,
+  sessions_->Read<Views>({caller.tenant}, read,
                          [reactor, response, limit = *limit](const absl::StatusOr<Views>& views) {
                            if (views.ok()) {
                              for (size_t i = 0; i < views->size() && i < limit; ++i) {

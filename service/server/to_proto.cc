@@ -186,6 +186,7 @@ void ToProto(const SessionView& view, v1::Session* message) {
   message->set_durability(view.durable ? v1::DURABILITY_TURN : v1::DURABILITY_MEMORY);
   message->set_version(view.version);
   message->set_recompute_tokens(view.recompute_tokens);
+  message->set_stored_bytes(view.stored_bytes);
   if (view.head_turn.has_value()) message->set_head_turn_id(view.head_turn->ToString());
   if (view.forked_from.has_value()) message->set_forked_from(view.forked_from->ToString());
 }

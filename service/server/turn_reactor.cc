@@ -3,8 +3,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,7 +27,7 @@ struct CheckedTurn {
 
   NewTurn turn;
   TurnRequest request;
-  TurnHandle existing{};  // the call reads it behind `place`
+  TurnHandle running{};  // the turn exists and runs; the call reads it behind `place`
   TurnStream::Place place{};
   std::string turn_id{};
   v1::Attach how = v1::ATTACH_NEW;
@@ -40,20 +40,21 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
                     public TurnPump::Sink,
                     public std::enable_shared_from_this<TurnReactor<Response>> {
  public:
-  // Checks the request and takes the lease. Called once. Holds the request, and frees it when it is
-  // destroyed.
-  using Check = std::function<absl::StatusOr<CheckedTurn>()>;
+  // Checks the request and takes the lease of the new turn. Called once. Holds the request, and
+  // frees it when it is destroyed.
+  using Check = std::function<absl::StatusOr<CheckedTurn>(NewTurn turn)>;
 
-  TurnReactor(CallCount* calls, const grpc::CallbackServerContext* context, Check check)
-      : call_(calls), context_(context), check_(std::move(check)) {}
+  TurnReactor(CallCount* calls, const grpc::CallbackServerContext* context,
+              SessionManager* sessions, Check check)
+      : call_(calls), context_(context), sessions_(sessions), check_(std::move(check)) {}
 
-  // Begins when the session is in memory (`loaded`). `text_bytes`, `held_bytes`: as for
-  // TextThreads::Run.
-  void Begin(const absl::Status& loaded, size_t text_bytes, uint64_t held_bytes,
+  // Begins with the new turn. `text_bytes`, `held_bytes`: as for TextThreads::Run.
+  void Begin(absl::StatusOr<NewTurn> turn, size_t text_bytes, uint64_t held_bytes,
              TextThreads* threads) {
     self_ = this->shared_from_this();
-    absl::Status taken = loaded;
+    absl::Status taken = turn.status();
     if (taken.ok()) {
+      turn_.emplace(*std::move(turn));
       taken = threads->Run(text_bytes, held_bytes, [self = self_] { self->Start(); });
     }
     if (!taken.ok()) Refuse(taken);
@@ -84,16 +85,34 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   void Start() {
     // The caller may have cancelled the call while its text waited for this thread.
     const Check check = std::exchange(check_, nullptr);
-    absl::StatusOr<CheckedTurn> checked =
-        context_->IsCancelled() ? absl::CancelledError("the caller cancelled the call") : check();
+    NewTurn turn = *std::exchange(turn_, std::nullopt);
+    absl::StatusOr<CheckedTurn> checked = absl::CancelledError("the caller cancelled the call");
+    if (!context_->IsCancelled()) checked = check(std::move(turn));
     if (!checked.ok()) return this->Finish(ToGrpc(checked.status()));
     turn_id_ = std::move(checked->turn_id);
     how_ = checked->how;
+    if (how_ == v1::ATTACH_REPLAYED) return Replay(*std::move(checked));
     const absl::Status status =
-        checked->existing
-            ? pump_.Attach(std::move(checked->existing), checked->place, self_)
+        checked->running
+            ? pump_.Attach(std::move(checked->running), checked->place, self_)
             : pump_.Start(std::move(checked->turn), std::move(checked->request), self_);
     if (!status.ok()) this->Finish(ToGrpc(status));
+  }
+
+  // Reads the answer of a committed turn, which may be in the store.
+  void Replay(CheckedTurn checked) {
+    const auto held = std::make_shared<CheckedTurn>(std::move(checked));
+    sessions_->LoadAnswer(held->turn, [self = self_,
+                                       held](absl::StatusOr<SessionTurns::Committed> committed) {
+      absl::Status status = committed.status();
+      if (status.ok()) {
+        held->turn.CountResumed("replayed");
+        status = self->pump_.Attach(held->turn.Replay(*std::move(committed)), held->place, self);
+      } else {
+        status = held->turn.Refuse(status);
+      }
+      if (!status.ok()) self->Finish(ToGrpc(status));
+    });
   }
 
   bool OnEvent(const TurnEvent& event) override {
@@ -112,7 +131,9 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
 
   const CallCount::Call call_;
   const grpc::CallbackServerContext* const context_;
+  SessionManager* const sessions_;
   Check check_;
+  std::optional<NewTurn> turn_;  // until Start
   TurnPump pump_{this};
   std::string turn_id_;
   v1::Attach how_ = v1::ATTACH_UNSPECIFIED;
@@ -205,8 +226,6 @@ const char* NameOf(v1::Attach how) {
   switch (how) {
     case v1::ATTACH_ATTACHED:
       return "attached";
-    case v1::ATTACH_REPLAYED:
-      return "replayed";
     case v1::ATTACH_FORCED:
       return "forced";
     default:
@@ -235,9 +254,11 @@ absl::Status FindOrBegin(v1::GenerateRequest& request, CheckedTurn* checked) {
   checked->place.tokens.assign(ids.begin(), ids.end());
   switch (*how) {
     case NewTurn::How::kAttached:
+      checked->running = checked->turn.Running();
+      checked->how = v1::ATTACH_ATTACHED;
+      return absl::OkStatus();
     case NewTurn::How::kReplayed:
-      checked->existing = checked->turn.Existing();
-      checked->how = *how == NewTurn::How::kAttached ? v1::ATTACH_ATTACHED : v1::ATTACH_REPLAYED;
+      checked->how = v1::ATTACH_REPLAYED;
       return absl::OkStatus();
     case NewTurn::How::kLost:
       GoOnAs(*checked->turn.lost(), &checked->request);
@@ -261,12 +282,10 @@ absl::Status CheckPlace(const CheckedTurn& checked) {
   return TurnStream::CheckPosition(checked.place, start, request.prompt.size());
 }
 
-absl::StatusOr<CheckedTurn> Check(const std::string& tenant, Decoded<v1::GenerateRequest>* decoded,
+absl::StatusOr<CheckedTurn> Check(NewTurn new_turn, Decoded<v1::GenerateRequest>* decoded,
                                   const SessionManager& sessions) {
   v1::GenerateRequest& request = *decoded->message;
-  absl::StatusOr<NewTurn> found = FindTurn(tenant, request.session_id(), sessions);
-  if (!found.ok()) return found.status();
-  CheckedTurn checked_turn(*std::move(found));
+  CheckedTurn checked_turn(std::move(new_turn));
   NewTurn* const turn = &checked_turn.turn;
   const auto biases = static_cast<uint64_t>(request.sampling().logit_bias_size());
   if (absl::Status status = decoded->charge.Add(biases * kCheckedBiasBytes); !status.ok()) {
@@ -280,46 +299,48 @@ absl::StatusOr<CheckedTurn> Check(const std::string& tenant, Decoded<v1::Generat
   if (absl::Status status = FindOrBegin(request, &checked_turn); !status.ok()) {
     return turn->Refuse(status);
   }
+  if (checked_turn.how == v1::ATTACH_REPLAYED) return checked_turn;
   if (checked_turn.how != v1::ATTACH_NEW) turn->CountResumed(NameOf(checked_turn.how));
-  if (checked_turn.existing) return checked_turn;
+  if (checked_turn.running) return checked_turn;
   absl::Status read = LeaseAndRead(decoded, *turn, &checked_turn.request);
   if (read.ok() && checked_turn.how == v1::ATTACH_FORCED) read = CheckPlace(checked_turn);
   if (!read.ok()) return turn->Refuse(read);
   return checked_turn;
 }
 
-absl::StatusOr<CheckedTurn> Check(const std::string& tenant, Decoded<v1::ScoreRequest>* decoded,
-                                  const SessionManager& sessions) {
+absl::StatusOr<CheckedTurn> Check(NewTurn turn, Decoded<v1::ScoreRequest>* decoded,
+                                  const SessionManager& /*sessions*/) {
   v1::ScoreRequest& request = *decoded->message;
-  absl::StatusOr<NewTurn> turn = sessions.ScoreWith(tenant, request.model());
-  if (!turn.ok()) return turn.status();
-  absl::StatusOr<TurnRequest> checked = CheckScore(request, turn->model());
-  if (!checked.ok()) return turn->Refuse(checked.status());
-  if (absl::Status status = turn->Lease(); !status.ok()) return turn->Refuse(status);
+  absl::StatusOr<TurnRequest> checked = CheckScore(request, turn.model());
+  if (!checked.ok()) return turn.Refuse(checked.status());
+  if (absl::Status status = turn.Lease(); !status.ok()) return turn.Refuse(status);
   absl::StatusOr<std::vector<int32_t>> prompt =
-      TurnInput(turn->model(), turn->history(), request.parse_special())
+      TurnInput(turn.model(), turn.history(), request.parse_special())
           .Read(request.mutable_input(), &decoded->charge);
-  if (!prompt.ok()) return turn->Refuse(prompt.status());
+  if (!prompt.ok()) return turn.Refuse(prompt.status());
   if (prompt->empty()) {
-    return turn->Refuse(absl::InvalidArgumentError("input: a score needs a text or token ids"));
+    return turn.Refuse(absl::InvalidArgumentError("input: a score needs a text or token ids"));
   }
   checked->prompt = *std::move(prompt);
-  CheckedTurn checked_turn(*std::move(turn));
+  CheckedTurn checked_turn(std::move(turn));
   checked_turn.request = *std::move(checked);
   return checked_turn;
 }
 
-// Calls `loaded` when the session of the request is in memory, and when the check of the request
-// will say that it names none.
-template <typename Request>
-void LoadSession(const std::string& tenant, const Request& request, SessionManager& sessions,
-                 const std::function<void(absl::Status)>& loaded) {
-  if constexpr (std::is_same_v<Request, v1::ScoreRequest>) {
-    loaded(absl::OkStatus());
-  } else {
-    const absl::StatusOr<SessionId> id = SessionId::Parse(request.session_id(), "session_id");
-    id.ok() ? sessions.LoadSession({tenant, *id}, loaded) : loaded(absl::OkStatus());
-  }
+using Loaded = std::function<void(absl::StatusOr<NewTurn>)>;
+
+void LoadTurn(const std::string& tenant, const v1::GenerateRequest& request,
+              SessionManager& sessions, Loaded loaded) {
+  const absl::StatusOr<SessionId> session = SessionId::Parse(request.session_id(), "session_id");
+  if (!session.ok()) return loaded(session.status());
+  // The check of the request refuses a wrong turn id.
+  const absl::StatusOr<std::optional<SessionId>> id = CheckTurnId(request);
+  sessions.LoadTurn({tenant, *session}, id.value_or(std::nullopt), std::move(loaded));
+}
+
+void LoadTurn(const std::string& tenant, const v1::ScoreRequest& request, SessionManager& sessions,
+              const Loaded& loaded) {
+  loaded(sessions.ScoreWith(tenant, request.model()));
 }
 
 // The sessions must outlive the call.
@@ -332,9 +353,9 @@ Reactor* NewReactor(grpc::CallbackServerContext* context, const Caller& caller,
   const size_t text_bytes = TextBytes(held->message->input());
   const uint64_t held_bytes = held->charge.bytes();
   const auto reactor = std::make_shared<Reactor>(
-      calls, context,
-      [context, tenant = caller.tenant, held, &sessions]() -> absl::StatusOr<CheckedTurn> {
-        absl::StatusOr<CheckedTurn> turn = Check(tenant, held.get(), sessions);
+      calls, context, &sessions,
+      [context, held, &sessions](NewTurn new_turn) -> absl::StatusOr<CheckedTurn> {
+        absl::StatusOr<CheckedTurn> turn = Check(std::move(new_turn), held.get(), sessions);
         if (!turn.ok()) return turn;
         // The deadline of a call does not end a turn that outlives it.
         if (!turn->request.outlives_reader) {
@@ -343,21 +364,14 @@ Reactor* NewReactor(grpc::CallbackServerContext* context, const Caller& caller,
         turn->request.request_id = RequestIdOf(*context);
         return turn;
       });
-  LoadSession(caller.tenant, *held->message, sessions,
-              [reactor, text_bytes, held_bytes, threads](const absl::Status& loaded) {
-                reactor->Begin(loaded, text_bytes, held_bytes, threads);
-              });
+  LoadTurn(caller.tenant, *held->message, sessions,
+           [reactor, text_bytes, held_bytes, threads](absl::StatusOr<NewTurn> turn) {
+             reactor->Begin(std::move(turn), text_bytes, held_bytes, threads);
+           });
   return reactor.get();
 }
 
 }  // namespace
-
-absl::StatusOr<NewTurn> FindTurn(const std::string& tenant, const std::string& session_id,
-                                 const SessionManager& sessions) {
-  absl::StatusOr<SessionId> id = SessionId::Parse(session_id, "session_id");
-  if (!id.ok()) return id.status();
-  return sessions.TurnOf({tenant, *id});
-}
 
 MonotonicTime DeadlineFrom(const gpr_timespec& deadline) {
   if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "longstream/v1/longstream.pb.h"
 #include "service/clock/monotonic_time.h"
@@ -29,10 +28,6 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(
     grpc::CallbackServerContext* context, const Caller& caller, Decoded<v1::ScoreRequest> request,
     SessionManager* sessions, TextThreads* threads, CallCount* calls);
-
-// Makes a turn for the tenant's session that a request names.
-absl::StatusOr<NewTurn> FindTurn(const std::string& tenant, const std::string& session_id,
-                                 const SessionManager& sessions);
 
 // Returns the expected_position of the request, if it has one.
 template <typename Request>

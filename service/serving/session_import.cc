@@ -77,22 +77,9 @@ absl::StatusOr<bool> SessionImport::OpenBlock() {
 
 void SessionImport::TakeRecords(Done done) {
   while (true) {
-    if (std::exchange(awaits_import_, false)) {
-      // The rest of the bytes waits for the next call, which comes on another thread than the
-      // engine's.
-      return engine_->BeginImport(log_.session().caches_position, service_.tenant,
-                                  &service_.place->caches(),
-                                  [self = shared_from_this(),
-                                   done = std::move(done)](absl::StatusOr<SnapshotImport> begun) {
-                                    absl::Status status = begun.status();
-                                    if (status.ok()) self->import_ = *std::move(begun);
-                                    // Without memory for the caches, the session is made as an
-                                    // evicted one.
-                                    if (absl::IsResourceExhausted(status))
-                                      status = absl::OkStatus();
-                                    done(std::move(status));
-                                  });
-    }
+    // The rest of the bytes waits for the next call, which comes on another thread than the
+    // engine's and those that read the store.
+    if (std::exchange(awaits_check_, false)) return CheckId(std::move(done));
     absl::StatusOr<std::optional<RecordReader::Record>> record = reader_.Next();
     if (!record.ok()) return done(record.status());
     if (!record->has_value()) {
@@ -103,6 +90,30 @@ void SessionImport::TakeRecords(Done done) {
     }
     if (absl::Status status = TakeRecord(**record); !status.ok()) return done(std::move(status));
   }
+}
+
+void SessionImport::CheckId(Done done) {
+  service_.check_id(wanted_.id.value_or(log_.session().row.key.id),
+                    [self = shared_from_this(), done = std::move(done)](absl::Status status) {
+                      status.ok() ? self->BeginCaches(done) : done(std::move(status));
+                    });
+}
+
+void SessionImport::BeginCaches(Done done) {
+  const FileSession& session = log_.session();
+  const bool are_wanted = session.caches_bytes > 0 && session.caches_position > 0 &&
+                          session.caches_position <= num_read_ &&
+                          engine_->model().backend().CanSnapshot();
+  if (!are_wanted) return done(absl::OkStatus());
+  engine_->BeginImport(
+      session.caches_position, service_.tenant, &service_.place->caches(),
+      [self = shared_from_this(), done = std::move(done)](absl::StatusOr<SnapshotImport> begun) {
+        absl::Status status = begun.status();
+        if (status.ok()) self->import_ = *std::move(begun);
+        // Without memory for the caches, the session is made as an evicted one.
+        if (absl::IsResourceExhausted(status)) status = absl::OkStatus();
+        done(std::move(status));
+      });
 }
 
 absl::Status SessionImport::TakeRecord(const RecordReader::Record& record) {
@@ -142,13 +153,11 @@ absl::Status SessionImport::CheckLog() {
   const std::string& name = wanted_.model.empty() ? session.row.model : wanted_.model;
   absl::StatusOr<std::shared_ptr<Engine>> engine = service_.models->Find(name);
   if (!engine.ok()) return engine.status();
-  const SessionId id = wanted_.id.value_or(session.row.key.id);
-  if (absl::Status status = service_.check_id(id); !status.ok()) return status;
   const absl::StatusOr<uint64_t> read = log_.Check((*engine)->model(), service_.restoring);
   if (!read.ok()) return read.status();
   engine_ = *std::move(engine);
-  awaits_import_ = session.caches_bytes > 0 && session.caches_position > 0 &&
-                   session.caches_position <= *read && engine_->model().backend().CanSnapshot();
+  num_read_ = *read;
+  awaits_check_ = true;
   return absl::OkStatus();
 }
 
@@ -203,10 +212,8 @@ void SessionImport::Commit(Finished finished) {
   service_.commit(std::move(change), [self = shared_from_this(), id,
                                       finished = std::move(finished)](absl::Status status) {
     if (!status.ok()) return finished(std::move(status));
-    self->service_.run([self, id, finished] {
-      self->service_.place->caches().Set(0);  // the session counts its caches
-      self->service_.restore(id, self->engine_, std::move(self->import_), finished);
-    });
+    self->service_.place->caches().Set(0);  // the session counts its caches
+    self->service_.restore(id, self->engine_, std::move(self->import_), finished);
   });
 }
 

@@ -49,14 +49,12 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
     RestoreOptions restoring;              // as for sessions from the store
     absl::Duration max_idle_timeout;
     SessionFiles files;
-    // ALREADY_EXISTS: the id is in use.
-    std::function<absl::Status(const SessionId& id)> check_id;
+    // Looks whether the id is in use, and calls `checked` on another thread or at once.
+    // ALREADY_EXISTS: it is.
+    std::function<void(const SessionId& id, std::function<void(absl::Status)> checked)> check_id;
     // Makes the session durable.
     std::function<void(store::ImportSession change, std::function<void(absl::Status)> done)> commit;
-    // Runs work that blocks, on another thread.
-    std::function<void(std::function<void()>)> run;
-    // Restores the durable session and gives it the caches, if `import` is valid. Blocks while it
-    // reads the store.
+    // Restores the durable session and gives it the caches, if `import` is valid.
     std::function<void(const SessionId& id, std::shared_ptr<Engine> engine, SnapshotImport import,
                        std::function<void(absl::StatusOr<SessionView>)> done)>
         restore;
@@ -98,6 +96,9 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   absl::Status TakeRecord(const RecordReader::Record& record);
   // The log is complete: checks it.
   absl::Status CheckLog();
+  // The log is right: checks the session's id, then takes memory for the caches, if there are any.
+  void CheckId(Done done);
+  void BeginCaches(Done done);
   absl::Status WriteCaches(std::string_view piece);
   void Commit(Finished finished);
 
@@ -110,7 +111,8 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   RecordReader reader_;
   ImportedLog log_;
   std::shared_ptr<Engine> engine_;  // set when the log is checked
-  bool awaits_import_ = false;      // the caches follow, and their memory is not taken yet
+  uint64_t num_read_ = 0;           // tokens that the caches of the log's history have read
+  bool awaits_check_ = false;       // of the session's id
   SnapshotImport import_;
   uint64_t caches_read_ = 0;
   bool caches_complete_ = false;

@@ -20,6 +20,12 @@ namespace {
 constexpr absl::Duration kExpiryPeriod = absl::Seconds(1);
 // Threads that read the store. With four, up to three slow reads delay no other call.
 constexpr int kReadThreads = 4;
+
+// If there are several tenants, the reads of one of them leave a thread to the others.
+ReadQueue::Limits ReadLimits(const Tenants& tenants) {
+  return {.most_waiting = 4096,
+          .most_running = tenants.are_configured() ? kReadThreads - 1 : kReadThreads};
+}
 constexpr absl::Duration kDrainPeriod = absl::Milliseconds(20);
 
 std::string TimeoutText(std::optional<absl::Duration> timeout) {
@@ -37,7 +43,7 @@ SessionManager::SessionManager(const ModelRegistry* models, const Options& optio
                                                   options.commits, options.metrics)),
       sessions_(options.max_sessions),
       transfers_(options.max_transfers),
-      reads_(options.store == nullptr ? 0 : kReadThreads),
+      reads_(options.store == nullptr ? 0 : kReadThreads, ReadLimits(models->tenants())),
       expiry_([this] { ExpireSessions(); }) {}
 
 SessionManager::~SessionManager() {
@@ -99,6 +105,11 @@ bool SessionManager::AnswerRepeat(const Making& making, const Opened& opened) {
   return true;
 }
 
+uint32_t SessionManager::WeightOf(const std::string& tenant) const {
+  const absl::StatusOr<std::shared_ptr<Tenant>> found = models_->tenants().Find(tenant);
+  return found.ok() ? (*found)->weight() : 1;
+}
+
 absl::Status SessionManager::CheckIdleTimeout(absl::Duration timeout) const {
   if (timeout > absl::ZeroDuration() && timeout <= options_.max_idle_timeout) {
     return absl::OkStatus();
@@ -154,10 +165,11 @@ void SessionManager::OpenSession(const std::string& tenant, std::string_view mod
     return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
   }
   opened = InTime(std::move(opened));
-  RunRead(opened, [this, tenant, model = std::string(model), id, idle_timeout, opened, recompute,
-                   durability] {
-    OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability);
-  });
+  RunRead(
+      {tenant, id}, opened,
+      [this, tenant, model = std::string(model), id, idle_timeout, opened, recompute, durability] {
+        OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability);
+      });
 }
 
 void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
@@ -239,29 +251,39 @@ void SessionManager::CloseNow(const std::shared_ptr<Session>& session, Closed cl
 
 void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
                                 SessionTurns::Cancelled cancelled) {
-  // A session in memory needs no store here.
-  if (options_.store == nullptr || sessions_.Find(key).ok()) {
-    return CancelNow(key, id, std::move(cancelled));
-  }
-  cancelled = AnswerInTime(&timers_, CommitTimeout(), std::move(cancelled));
-  RunRead(cancelled, [this, key, id, cancelled] { CancelNow(key, id, cancelled); });
-}
-
-void SessionManager::CancelNow(const SessionKey& key, const TurnId& id,
-                               SessionTurns::Cancelled cancelled) {
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
-  if (!session.ok()) return cancelled(session.status());
-  const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
-  if (turns == nullptr) return cancelled(NoSession(key.id));
-  if (turns->durable()) {
+  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+  const std::shared_ptr<SessionTurns> turns = session.ok() ? TurnsOf(**session) : nullptr;
+  const bool may_be_stored = turns != nullptr ? turns->durable() : options_.store != nullptr;
+  if (may_be_stored) {
     cancelled = [pending = Pending(),
                  in_time = AnswerInTime(&timers_, CommitTimeout(), std::move(cancelled))](
                     absl::StatusOr<TurnView> turn) { in_time(std::move(turn)); };
   }
-  const std::shared_ptr<Turn> turn = turns->Cancel(id, std::move(cancelled));
-  if (turn == nullptr) return;
-  const absl::StatusOr<ModelStatus> model = models_->Status((*session)->model());
+  if (turns != nullptr && CancelInMemory(**session, *turns, id, cancelled)) return;
+  if (may_be_stored) {
+    return RunRead({key.tenant, key.id}, cancelled,
+                   [this, key, id, cancelled] { CancelNow(key, id, cancelled); });
+  }
+  cancelled(turns != nullptr ? turns->NoTurn(id) : NoSession(key.id));
+}
+
+void SessionManager::CancelNow(const SessionKey& key, const TurnId& id,
+                               const SessionTurns::Cancelled& cancelled) {
+  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  if (!session.ok()) return cancelled(session.status());
+  const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
+  if (turns == nullptr) return cancelled(NoSession(key.id));
+  const absl::StatusOr<SessionTurns::Looked> looked = turns->Look(id);
+  if (!looked.ok()) return cancelled(looked.status());
+  if (!CancelInMemory(**session, *turns, id, cancelled)) cancelled(turns->NoTurn(id));
+}
+
+bool SessionManager::CancelInMemory(const Session& session, SessionTurns& turns, const TurnId& id,
+                                    const SessionTurns::Cancelled& cancelled) const {
+  if (!turns.Cancel(id, cancelled)) return false;
+  const absl::StatusOr<ModelStatus> model = models_->Status(session.model());
   if (model.ok() && model->engine != nullptr) model->engine->Wake();
+  return true;
 }
 
 absl::StatusOr<std::vector<TurnView>> SessionManager::ListTurns(const SessionKey& key,
@@ -305,25 +327,45 @@ absl::StatusOr<SessionView> SessionManager::View(const SessionKey& key) const {
   return session.ok() ? Described(**session) : StoredView(key);
 }
 
-void SessionManager::LoadSession(const SessionKey& key, std::function<void(absl::Status)> loaded) {
-  if (options_.store == nullptr || sessions_.Find(key).ok()) return loaded(absl::OkStatus());
-  Read<std::shared_ptr<Session>>(
-      [this, key] { return FindOrRestore(key); },
-      [loaded = std::move(loaded)](const absl::StatusOr<std::shared_ptr<Session>>& session) {
-        loaded(session.status());
-      });
+absl::StatusOr<NewTurn> SessionManager::MakeTurn(
+    const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
+    const std::optional<SessionTurns::Looked>& looked) const {
+  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(session->model());
+  if (!engine.ok()) return engine.status();
+  return NewTurn(session, std::move(turns), *std::move(engine), session->tenant(), looked);
 }
 
-absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionKey& key) const {
+absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionKey& key,
+                                               const std::optional<TurnId>& id) const {
   heap_trim_.NoteWork();
-  absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
   if (!session.ok()) return session.status();
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*session)->model());
-  if (!engine.ok()) return engine.status();
   std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
   if (turns == nullptr) return NoSession(key.id);  // the session was closed meanwhile
-  std::shared_ptr<Tenant> tenant = (*session)->tenant();
-  return NewTurn(*std::move(session), std::move(turns), *std::move(engine), std::move(tenant));
+  if (!id.has_value()) return MakeTurn(*session, std::move(turns), std::nullopt);
+  const absl::StatusOr<SessionTurns::Looked> looked = turns->Look(*id);
+  if (!looked.ok()) return looked.status();
+  return MakeTurn(*session, std::move(turns), *looked);
+}
+
+void SessionManager::LoadTurn(const SessionKey& key, const std::optional<TurnId>& id,
+                              std::function<void(absl::StatusOr<NewTurn>)> loaded) {
+  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+  std::shared_ptr<SessionTurns> turns = session.ok() ? TurnsOf(**session) : nullptr;
+  std::optional<SessionTurns::Looked> looked;
+  if (turns != nullptr && id.has_value()) looked = turns->LookInMemory(*id);
+  if (turns != nullptr && looked.has_value() == id.has_value()) {
+    heap_trim_.NoteWork();
+    return loaded(MakeTurn(*session, std::move(turns), looked));
+  }
+  Read<NewTurn>(
+      {key.tenant, key.id}, [this, key, id] { return TurnOf(key, id); }, std::move(loaded));
+}
+
+void SessionManager::LoadAnswer(
+    const NewTurn& turn, std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded) {
+  if (!turn.durable()) return loaded(turn.AnswerReader()());
+  Read<SessionTurns::Committed>({turn.tenant().name()}, turn.AnswerReader(), std::move(loaded));
 }
 
 absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,6 +30,7 @@
 #include "service/serving/heap_trim.h"
 #include "service/serving/log/restore.h"
 #include "service/serving/model_registry.h"
+#include "service/serving/read_queue.h"
 #include "service/serving/session_export.h"
 #include "service/serving/session_files.h"
 #include "service/serving/session_import.h"
@@ -49,9 +51,9 @@ namespace longstream {
 // in the store. kDefault: kTurn if there is a store.
 enum class Durability { kDefault, kTurn, kMemory };
 
-// Thread-safe. Only Drain and the destructor block; with a store, calls also read the store.
-// Functions with longer work answer through a callback, which runs on an engine thread and must not
-// block.
+// Thread-safe. Only Drain and the destructor block, and, with a store, the const functions that say
+// so: another thread calls them (Read). Functions with longer work answer through a callback, which
+// runs on an engine thread, a thread that reads the store or at once, and must not block.
 //
 // Several callers may use one session id at the same time. Each caller gets the same answer as if
 // the calls came one after the other:
@@ -62,6 +64,8 @@ enum class Durability { kDefault, kTurn, kMemory };
 //   - CloseSession takes effect at once: no turn, fork or expiry of the session begins after it,
 //     and the id is free for another session. A running turn is CANCELLED, and so is a call that is
 //     still opening or forking this session.
+//   - A call for a session that another call restores from the store waits for it, and then goes on
+//     as if the session had been in memory.
 //   - An OpenSession or ForkSession with an id that is in use gets the session with this id, if an
 //     equal call made it.
 //   - Exactly one CloseSession succeeds. It answers when the caches are freed.
@@ -95,6 +99,8 @@ class SessionManager {
     uint64_t max_transfers = 64;  // exports and imports that run
     // A transfer ends if it has waited this long for its client to read or to send.
     absl::Duration client_timeout = absl::Minutes(5);
+    // For tests: called on the thread that has restored a session, when other calls can find it.
+    std::function<void(const std::shared_ptr<Session>& session)> restored = nullptr;
   };
 
   // `models` must outlive the manager. The host's memory of sessions and turns is counted in
@@ -140,49 +146,61 @@ class SessionManager {
   // RESOURCE_EXHAUSTED: as for TransferPlaces::Take.
   using Exported = std::function<void(absl::StatusOr<std::shared_ptr<SessionExport>>)>;
   void ExportSession(const SessionKey& key, Exported exported, bool sealed = false);
-  // Begins to make a durable session from a file. `run` runs work that blocks, on another thread.
-  // FAILED_PRECONDITION: there is no store. UNAVAILABLE: the server is draining. INVALID_ARGUMENT:
-  // as for OpenSession. RESOURCE_EXHAUSTED: as for TransferPlaces::Take.
-  absl::StatusOr<std::shared_ptr<SessionImport>> ImportSession(
-      const std::string& tenant, const SessionImport::Wanted& wanted,
-      std::function<void(std::function<void()>)> run);
+  // Begins to make a durable session from a file. FAILED_PRECONDITION: there is no store.
+  // UNAVAILABLE: the server is draining. INVALID_ARGUMENT: as for OpenSession. RESOURCE_EXHAUSTED:
+  // as for TransferPlaces::Take.
+  absl::StatusOr<std::shared_ptr<SessionImport>> ImportSession(const std::string& tenant,
+                                                               const SessionImport::Wanted& wanted);
 
   // As SessionMetrics::CountTransfer.
   void CountTransfer(const char* op, const absl::Status& status, uint64_t bytes) const;
 
+  // Reads the store if the session is not in memory.
   absl::StatusOr<SessionView> View(const SessionKey& key) const;
+  // As View, and says how many bytes the session takes in the store. Answers as Read does, but a
+  // session in memory is shown even if the store does not answer.
+  void ShowSession(const SessionKey& key, Opened shown);
 
   // Cancels a turn; calls `cancelled` when it has ended. Errors as for SessionTurns::Cancel.
   void CancelTurn(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
-  // The turns of a session. As SessionTurns::List. NOT_FOUND: no session has this id.
+  // The turns of a session. As SessionTurns::List. NOT_FOUND: no session has this id. Reads the
+  // store.
   absl::StatusOr<std::vector<TurnView>> ListTurns(const SessionKey& key, uint64_t begin,
                                                   size_t limit, uint64_t* next) const;
   absl::Duration resume_window() const { return options_.resume_window; }
   absl::Duration client_timeout() const { return options_.client_timeout; }
 
   // Calls `read`, a function of this object that reads the store, and passes its result on. With a
-  // store, another thread calls it, and the answer is UNAVAILABLE after Options::commit_timeout.
+  // store, another thread calls it when it is the tenant's turn (ReadQueue), and the answer is
+  // UNAVAILABLE after Options::commit_timeout.
   template <typename T>
-  void Read(std::function<absl::StatusOr<T>()> read,
+  void Read(const ReadOf& of, std::function<absl::StatusOr<T>()> read,
             std::function<void(absl::StatusOr<T>)> answer) {
     if (options_.store == nullptr) return answer(read());
     answer =
         AnswerInTime(&timers_, CommitTimeout(), std::move(answer), {}, "send the request again");
-    const absl::Status taken = reads_.Run([read = std::move(read), answer] { answer(read()); });
+    const absl::Status taken =
+        reads_.Run(of, WeightOf(of.tenant), [read = std::move(read), answer] { answer(read()); });
     if (!taken.ok()) answer(taken);
   }
 
-  // Restores the session from the store if it is not in memory, and answers as Read does. Call it
-  // before TurnOf, on a thread that must not wait for the disk. The errors are those of TurnOf.
-  void LoadSession(const SessionKey& key, std::function<void(absl::Status)> loaded);
-
-  // Makes a turn for the session; the caller has to lease and start it. Reads the store if the
-  // session is not in memory. NOT_FOUND: no session has this id. UNAVAILABLE: the model has failed.
-  absl::StatusOr<NewTurn> TurnOf(const SessionKey& key) const;
+  // Makes a turn for the session; the caller has to lease and start it. `id`: that the client chose
+  // for the turn. Reads the store if the session or the turn is not in memory. NOT_FOUND: no
+  // session has this id. UNAVAILABLE: the model has failed.
+  absl::StatusOr<NewTurn> TurnOf(const SessionKey& key,
+                                 const std::optional<TurnId>& id = std::nullopt) const;
+  // As TurnOf, for threads that must not wait for the disk: answers at once if it reads nothing,
+  // and otherwise as Read.
+  void LoadTurn(const SessionKey& key, const std::optional<TurnId>& id,
+                std::function<void(absl::StatusOr<NewTurn>)> loaded);
+  // Finds the answer of a turn that NewTurn::Name has found committed. Answers as LoadTurn.
+  void LoadAnswer(const NewTurn& turn,
+                  std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded);
   // Makes a turn of the tenant that scores a text with `model`, without a session. NOT_FOUND,
   // UNAVAILABLE: as for ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
   absl::StatusOr<NewTurn> ScoreWith(const std::string& tenant, std::string_view model) const;
 
+  // Reads the store.
   std::vector<SessionView> List(const std::string& tenant, const std::optional<SessionId>& after,
                                 size_t limit, std::string_view model) const;
 
@@ -255,12 +273,14 @@ class SessionManager {
   // Runs a call that reads the store before it changes it. The caller has limited the time of
   // `answer`, which gets the error if the call cannot run.
   template <typename Answer>
-  void RunRead(const Answer& answer, std::function<void()> call) {
+  void RunRead(const ReadOf& of, const Answer& answer, std::function<void()> call) {
     if (options_.store == nullptr) return call();
-    const absl::Status taken =
-        reads_.Run([pending = Pending(), call = std::move(call)] { call(); });
+    const absl::Status taken = reads_.Run(
+        of, WeightOf(of.tenant), [pending = Pending(), call = std::move(call)] { call(); });
     if (!taken.ok()) answer(taken);
   }
+  // The weight of a tenant. 1: the configuration does not name it.
+  uint32_t WeightOf(const std::string& tenant) const;
   // The parts of OpenSession, ForkSession, RewindSession, CancelTurn and ExportSession behind
   // RunRead.
   void OpenNow(const std::string& tenant, std::string_view model, std::optional<SessionId> id,
@@ -271,15 +291,28 @@ class SessionManager {
                std::string_view model);
   void RewindNow(const SessionKey& key, const Place& place,
                  std::optional<uint64_t> expected_version, const Opened& rewound);
-  void CancelNow(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
+  void CancelNow(const SessionKey& key, const TurnId& id, const SessionTurns::Cancelled& cancelled);
   void ExportNow(const SessionKey& key, const Exported& exported, bool sealed,
                  const std::shared_ptr<TransferPlace>& place);
+  // Cancels a turn that has a record in memory. False: it has none.
+  bool CancelInMemory(const Session& session, SessionTurns& turns, const TurnId& id,
+                      const SessionTurns::Cancelled& cancelled) const;
+  absl::StatusOr<NewTurn> MakeTurn(const std::shared_ptr<Session>& session,
+                                   std::shared_ptr<SessionTurns> turns,
+                                   const std::optional<SessionTurns::Looked>& looked) const;
   // Finds a session, or restores it. NOT_FOUND: there is none. Also returns the errors of
   // RestoreSession, and UNAVAILABLE: its model is loading. Blocks while it reads the store.
   absl::StatusOr<std::shared_ptr<Session>> FindOrRestore(const SessionKey& key) const
-      ABSL_LOCKS_EXCLUDED(mutex_, restore_mutex_);
-  absl::StatusOr<std::shared_ptr<Session>> Restore(const store::SessionRow& row) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(restore_mutex_);
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // REQUIRES: the caller holds AloneWith(row.key).
+  absl::StatusOr<std::shared_ptr<Session>> Restore(const store::SessionRow& row) const;
+  // Makes a restored session that no call can find yet. `engine`: of its model.
+  absl::StatusOr<std::shared_ptr<Session>> Restored(const store::SessionRow& row,
+                                                    Engine& engine) const;
+  // While the object exists, no other call restores this session, or closes it while it is only in
+  // the store. Waits for other objects of the session. (ReadQueue lets calls of one session wait
+  // without a thread, so this is for those that come another way.)
+  std::shared_ptr<void> AloneWith(const SessionKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
   SessionTurns::Stored StoredOf(const Session& session, const Engine& engine) const;
   // Lets the caches of a durable session be kept in the store. Call it before the engine knows the
   // session.
@@ -290,6 +323,11 @@ class SessionManager {
   // Restores a session that was imported, and gives it its caches.
   void RestoreImported(const SessionKey& key, const std::shared_ptr<Engine>& engine,
                        SnapshotImport import, Opened opened);
+  // ALREADY_EXISTS: a session has this id. Reads the store.
+  absl::Status CheckUnused(const SessionKey& key) const;
+  // The part of RestoreImported behind RunRead.
+  void RestoreImportedNow(const SessionKey& key, const std::shared_ptr<Engine>& engine,
+                          SnapshotImport import, const Opened& opened);
   // Adds a new session to the store, then calls `next` with the outcome.
   void AddToStore(TurnLease& lease, const SessionTurns& turns,
                   std::function<void(const absl::Status&)> next);
@@ -310,8 +348,12 @@ class SessionManager {
   void CloseNow(const std::shared_ptr<Session>& session, Closed closed);
   void CloseStored(const SessionKey& key, Closed closed);
   void CloseStoredNow(const SessionKey& key, const Closed& closed);
-  void CloseExpired();
+  // Closes stored sessions whose time has passed, on a thread that reads the store.
+  void CloseExpired() ABSL_LOCKS_EXCLUDED(mutex_);
+  void CloseExpiredNow();
   absl::StatusOr<SessionView> StoredView(const SessionKey& key) const;
+  // The view with its stored_bytes.
+  absl::StatusOr<SessionView> FullView(const SessionKey& key) const;
   absl::StatusOr<SessionView> ViewOf(const store::SessionRow& row) const;
   void AddStoredViews(const std::string& tenant, const std::optional<SessionId>& after,
                       size_t limit, std::string_view model, std::vector<SessionView>* views) const;
@@ -356,10 +398,11 @@ class SessionManager {
   mutable HeapTrim heap_trim_;
   TransferPlaces transfers_;
 
-  mutable absl::Mutex restore_mutex_;
   mutable absl::Mutex mutex_;
-  int pending_ ABSL_GUARDED_BY(mutex_) = 0;  // changes of the store
-  MonotonicTime expired_at_;  // the thread expiry_ looked for expired sessions in the store then
+  mutable std::set<SessionKey> alone_ ABSL_GUARDED_BY(mutex_);  // of the objects of AloneWith
+  int pending_ ABSL_GUARDED_BY(mutex_) = 0;                     // changes of the store
+  MonotonicTime expired_at_;  // CloseExpired began then; the thread expiry_ uses it
+  bool closing_expired_ ABSL_GUARDED_BY(mutex_) = false;  // CloseExpiredNow runs, or will
   mutable std::map<const Session*, std::shared_ptr<SessionTurns>> turns_ ABSL_GUARDED_BY(mutex_);
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);

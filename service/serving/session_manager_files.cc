@@ -43,7 +43,7 @@ void SessionManager::ExportSession(const SessionKey& key, Exported exported, boo
     if (!made.ok()) place->Return();
     exported(std::move(made));
   };
-  RunRead(exported, [this, key, exported, sealed, place = *place] {
+  RunRead({key.tenant, key.id}, exported, [this, key, exported, sealed, place = *place] {
     ExportNow(key, exported, sealed, place);
   });
 }
@@ -85,8 +85,7 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
 }
 
 absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
-    const std::string& tenant, const SessionImport::Wanted& wanted,
-    std::function<void(std::function<void()>)> run) {
+    const std::string& tenant, const SessionImport::Wanted& wanted) {
   if (options_.store == nullptr) return NeedsStore("the server has no store");
   {
     absl::MutexLock lock(&mutex_);
@@ -107,12 +106,12 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
   service.restoring = RestoringOptions((*found)->host_memory());
   service.files = options_.files;
   service.max_idle_timeout = options_.max_idle_timeout;
-  service.run = std::move(run);
-  service.check_id = [this, tenant](const SessionId& id) -> absl::Status {
-    if (sessions_.Find({tenant, id}).ok() || options_.store->Session({tenant, id}).ok()) {
-      return absl::AlreadyExistsError(absl::StrCat("session_id: ", id.ToString(), " is in use"));
-    }
-    return absl::OkStatus();
+  service.check_id = [this, tenant](const SessionId& id,
+                                    std::function<void(absl::Status)> checked) {
+    checked =
+        AnswerInTime(&timers_, CommitTimeout(), std::move(checked), {}, "send the file again");
+    RunRead({tenant, id}, checked,
+            [this, key = SessionKey{tenant, id}, checked] { checked(CheckUnused(key)); });
   };
   service.commit = [this, of = *found](store::ImportSession change,
                                        std::function<void(absl::Status)> done) {
@@ -140,8 +139,31 @@ void SessionManager::CountTransfer(const char* op, const absl::Status& status,
   options_.metrics->CountTransfer(op, absl::StatusCodeToString(status.code()), bytes);
 }
 
+absl::Status SessionManager::CheckUnused(const SessionKey& key) const {
+  absl::Status found = sessions_.Find(key).status();
+  if (!found.ok()) found = options_.store->Session(key).status();
+  if (absl::IsNotFound(found)) return absl::OkStatus();
+  if (!found.ok()) return found;
+  return absl::AlreadyExistsError(absl::StrCat("session_id: ", key.id.ToString(), " is in use"));
+}
+
 void SessionManager::RestoreImported(const SessionKey& key, const std::shared_ptr<Engine>& engine,
                                      SnapshotImport import, Opened opened) {
+  // std::function can only hold what can be copied.
+  const auto held = std::make_shared<SnapshotImport>(std::move(import));
+  opened = InTime(std::move(opened));
+  const auto refused = [engine, held, opened](const absl::Status& status) {
+    if (held->valid()) engine->Free(std::move(*held));
+    opened(status);
+  };
+  RunRead({key.tenant, key.id}, refused, [this, key, engine, held, opened] {
+    RestoreImportedNow(key, engine, std::move(*held), opened);
+  });
+}
+
+void SessionManager::RestoreImportedNow(const SessionKey& key,
+                                        const std::shared_ptr<Engine>& engine,
+                                        SnapshotImport import, const Opened& opened) {
   const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
   if (!session.ok()) {
     // The session is in the store; it is restored when it is used.
@@ -151,8 +173,9 @@ void SessionManager::RestoreImported(const SessionKey& key, const std::shared_pt
   if (!import.valid()) return opened((*session)->View());
   // Without its caches, the session computes them in its next turn. So every outcome is good.
   engine->Attach(*session, std::move(import),
-                 [pending = Pending(), session = *session,
-                  opened = std::move(opened)](const absl::Status&) { opened(session->View()); });
+                 [pending = Pending(), session = *session, opened](const absl::Status&) {
+                   opened(session->View());
+                 });
 }
 
 }  // namespace longstream

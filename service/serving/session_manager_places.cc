@@ -86,7 +86,7 @@ void SessionManager::RewindSession(const SessionKey& key, const Place& place,
                                    std::optional<uint64_t> expected_version,
                                    const Opened& rewound) {
   const Opened answer = options_.store == nullptr ? rewound : InTime(rewound);
-  RunRead(answer, [this, key, place, expected_version, answer] {
+  RunRead({key.tenant, key.id}, answer, [this, key, place, expected_version, answer] {
     RewindNow(key, place, expected_version, answer);
   });
 }
@@ -153,9 +153,10 @@ void SessionManager::ForkSession(const SessionKey& source_key, std::optional<Ses
     opened = id.has_value() ? InTime(std::move(opened))
                             : InTimeOrClose(source_key.tenant, std::move(opened));
   }
-  RunRead(opened, [this, source_key, id, idle_timeout, opened, place, model = std::string(model)] {
-    ForkNow(source_key, id, idle_timeout, opened, place, model);
-  });
+  RunRead({source_key.tenant, source_key.id}, opened,
+          [this, source_key, id, idle_timeout, opened, place, model = std::string(model)] {
+            ForkNow(source_key, id, idle_timeout, opened, place, model);
+          });
 }
 
 void SessionManager::ForkNow(const SessionKey& source_key, std::optional<SessionId> id,

@@ -154,7 +154,7 @@ void SessionManager::RemoveFromStore(const std::shared_ptr<SessionTurns>& turns,
 
 void SessionManager::CloseStored(const SessionKey& key, Closed closed) {
   closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
-  RunRead(closed, [this, key, closed] { CloseStoredNow(key, closed); });
+  RunRead({key.tenant, key.id}, closed, [this, key, closed] { CloseStoredNow(key, closed); });
 }
 
 void SessionManager::CloseStoredNow(const SessionKey& key, const Closed& closed) {
@@ -162,7 +162,7 @@ void SessionManager::CloseStoredNow(const SessionKey& key, const Closed& closed)
   absl::StatusOr<store::SessionRow> row = absl::NotFoundError("");
   std::shared_ptr<void> closing;
   {
-    absl::MutexLock lock(&restore_mutex_);
+    const std::shared_ptr<void> alone = AloneWith(key);
     restored = sessions_.Find(key);  // another call may have restored it
     if (!restored.ok()) row = options_.store->Session(key);
     if (row.ok()) closing = Closing(key);  // and none restores it from now on
@@ -183,23 +183,52 @@ void SessionManager::CloseStoredNow(const SessionKey& key, const Closed& closed)
 
 void SessionManager::CloseExpired() {
   constexpr absl::Duration kPeriod = absl::Minutes(1);
-  constexpr size_t kMost = 1000;
   const MonotonicTime now = MonotonicTime::Now();
   if (options_.store == nullptr || now - expired_at_ < kPeriod) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(closing_expired_, true)) return;
+  }
   expired_at_ = now;
+  const auto ended = [this](const absl::Status&) {
+    absl::MutexLock lock(&mutex_);
+    closing_expired_ = false;
+  };
+  RunRead({}, ended, [this, ended] {
+    CloseExpiredNow();
+    ended(absl::OkStatus());
+  });
+}
+
+void SessionManager::CloseExpiredNow() {
+  constexpr size_t kMost = 1000;
   const absl::StatusOr<std::vector<store::SessionRow>> expired =
       options_.store->Expired(absl::Now(), kMost);
   if (!expired.ok()) return;  // the store's health says why
   for (const store::SessionRow& row : *expired) {
-    CloseSession(row.key, [](const absl::StatusOr<uint64_t>&) {});
+    CloseStoredNow(row.key, [](const absl::StatusOr<uint64_t>&) {});
   }
+}
+
+std::shared_ptr<void> SessionManager::AloneWith(const SessionKey& key) const {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto is_free = [this, &key]()
+                             ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !alone_.contains(key); };
+    mutex_.Await(absl::Condition(&is_free));
+    alone_.insert(key);
+  }
+  return std::shared_ptr<void>(nullptr, [this, key](void*) {
+    absl::MutexLock lock(&mutex_);
+    alone_.erase(key);
+  });
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionManager::FindOrRestore(
     const SessionKey& key) const {
   absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
   if (session.ok() || options_.store == nullptr) return session;
-  absl::MutexLock lock(&restore_mutex_);
+  const std::shared_ptr<void> alone = AloneWith(key);
   session = sessions_.Find(key);  // another call may have restored it
   if (session.ok()) return session;
   if (IsClosing(key)) return NoSession(key.id);
@@ -212,12 +241,29 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restore(
     const store::SessionRow& row) const {
   const absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(row.model);
   if (!engine.ok()) return engine.status();
+  absl::StatusOr<std::shared_ptr<Session>> session = Restored(row, **engine);
+  if (!session.ok()) return session;
+  // A turn of the session reaches the engine after this.
+  (*engine)->Adopt(*session);
+  if (absl::Status status = sessions_.Insert(*session); !status.ok()) {
+    (*session)->Close();
+    (*engine)->Close(*session, [](uint64_t /*position*/) {});
+    absl::MutexLock lock(&mutex_);
+    turns_.erase(session->get());
+    return status;
+  }
+  if (options_.restored) options_.restored(*session);
+  return session;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(const store::SessionRow& row,
+                                                                  Engine& engine) const {
   const absl::StatusOr<LoggedProperties> properties = DecodeProperties(row.properties);
   if (!properties.ok()) return properties.status();
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(row.key.tenant);
   if (!tenant.ok()) return tenant.status();
   HostMemory* const host_memory = (*tenant)->host_memory();
-  const ServedModel& model = (*engine)->model();
+  const ServedModel& model = engine.model();
   absl::StatusOr<RestoredSession> restored =
       RestoreSession(RestoringOptions(host_memory), row, *properties, model);
   if (!restored.ok()) return restored.status();
@@ -238,8 +284,8 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restore(
   caches.lowest_rewind = restored->lowest_rewind;
   caches.decode_tokens = lease.state().feed.decode_tokens();
   caches.prefill_tokens = lease.state().feed.end() - caches.decode_tokens;
-  auto turns = std::make_shared<SessionTurns>(session, StoredOf(*session, **engine));
-  KeepCaches(session, turns, engine->get());
+  auto turns = std::make_shared<SessionTurns>(session, StoredOf(*session, engine));
+  KeepCaches(session, turns, &engine);
   if (restored->head != store::kNoTurn) session->stored_caches()->Reload(restored->head);
   const std::optional<StoredPlace> place = ChooseStored(*session, model.backend(), {});
   if (place.has_value()) caches.stored_position = place->position;
@@ -251,18 +297,9 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restore(
   head.position = size;
   head.properties = std::move(restored->properties);
   turns->SetHead(std::move(head));
-  {
-    absl::MutexLock lock(&mutex_);
-    turns_[session.get()] = std::move(turns);
-  }
-  if (absl::Status status = sessions_.Insert(session); !status.ok()) {
-    absl::MutexLock lock(&mutex_);
-    turns_.erase(session.get());
-    return status;
-  }
-  // A turn of the session reaches the engine after this.
-  (*engine)->Adopt(session);
-  return session;
+  absl::MutexLock lock(&mutex_);
+  turns_[session.get()] = std::move(turns);
+  return session;  // the lease is free before a call can find the session
 }
 
 absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) const {
@@ -275,6 +312,30 @@ absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) co
   if (!turn.ok()) return turn.status();
   view->head_turn = turn->id;
   return view;
+}
+
+absl::StatusOr<SessionView> SessionManager::FullView(const SessionKey& key) const {
+  absl::StatusOr<SessionView> view = View(key);
+  if (!view.ok() || !view->durable || options_.store == nullptr) return view;
+  const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
+  if (absl::IsNotFound(row.status())) return view;  // it is being made, or was closed meanwhile
+  if (!row.ok()) return row.status();
+  const absl::StatusOr<uint64_t> bytes = options_.store->HeadBytes(key.tenant, row->head);
+  if (!bytes.ok()) return bytes.status();
+  view->stored_bytes = *bytes + row->properties.size();
+  return view;
+}
+
+void SessionManager::ShowSession(const SessionKey& key, Opened shown) {
+  Read<SessionView>(
+      {key.tenant}, [this, key] { return FullView(key); },
+      [this, key, shown = std::move(shown)](absl::StatusOr<SessionView> view) {
+        if (!view.ok()) {
+          const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+          if (session.ok()) return shown(Described(**session));
+        }
+        shown(std::move(view));
+      });
 }
 
 absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row) const {

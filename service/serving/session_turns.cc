@@ -42,24 +42,27 @@ std::shared_ptr<TurnEntry> SessionTurns::AddRunning(const TurnId& id, TurnKind k
   return std::make_shared<TurnEntry>(shared_from_this(), numbers_.at(id), id);
 }
 
-absl::StatusOr<SessionTurns::Found> SessionTurns::Begin(const TurnId& id, TurnKind kind,
+std::optional<SessionTurns::Looked> SessionTurns::LookInMemory(const TurnId& id) const {
+  absl::MutexLock lock(&mutex_);
+  const bool known = numbers_.contains(id);
+  if (!known && durable()) return std::nullopt;
+  return Looked{id, known};
+}
+
+absl::StatusOr<SessionTurns::Found> SessionTurns::Begin(const Looked& looked, TurnKind kind,
                                                         const std::string& digest) {
-  if (absl::Status status = ReadIfUnknown(id); !status.ok()) return status;
-  absl::StatusOr<Found> begun = Found{};
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto found = numbers_.find(id);
-    if (found != numbers_.end()) {
-      begun = Resume(records_.at(found->second), kind, digest);
-    } else {
-      begun->entry = AddRunning(id, kind, /*drawn=*/false);
-      records_.at(numbers_.at(id)).digest = digest;
-    }
+  absl::MutexLock lock(&mutex_);
+  const auto known = numbers_.find(looked.id);
+  if (known != numbers_.end()) return Resume(records_.at(known->second), kind, digest);
+  // The store has the turn, if it was admitted. Only records of drawn ids go.
+  if (durable() && looked.known) {
+    return absl::AbortedError(
+        absl::StrCat(Text(looked.id), " has just ended; send the request again"));
   }
-  if (!begun.ok() || !begun->committed.has_value() || !durable()) return begun;
-  absl::Status status = ReadAnswer(id, &*begun->committed);
-  if (!status.ok()) return status;
-  return begun;
+  Found found;
+  found.entry = AddRunning(looked.id, kind, /*drawn=*/false);
+  records_.at(numbers_.at(looked.id)).digest = digest;
+  return found;
 }
 
 std::shared_ptr<TurnEntry> SessionTurns::BeginDrawn(TurnKind kind) {
@@ -83,8 +86,7 @@ absl::StatusOr<SessionTurns::Found> SessionTurns::Resume(Record& record, TurnKin
   }
   Found found;
   if (view.state == TurnState::kCommitted) {
-    found.committed = record.committed;
-    found.committed->digest = record.digest;
+    found.committed = true;
     return found;
   }
   if (view.running) {
@@ -150,39 +152,36 @@ std::vector<SessionTurns::Cancelled> SessionTurns::Stop(uint64_t number, Record&
   return waiting;
 }
 
-std::shared_ptr<Turn> SessionTurns::Cancel(const TurnId& id, Cancelled cancelled) {
-  absl::StatusOr<TurnView> view;
+bool SessionTurns::Cancel(const TurnId& id, const Cancelled& cancelled) {
+  TurnView view;
   uint64_t abandoned = 0;
-  if (absl::Status status = ReadIfUnknown(id); !status.ok()) {
-    cancelled(std::move(status));
-    return nullptr;
-  }
   {
     absl::MutexLock lock(&mutex_);
     const auto found = numbers_.find(id);
-    if (found == numbers_.end()) {
-      view = absl::NotFoundError(
-          absl::StrCat("turn_id: no turn ", id.ToString(), " in session ", session_id_.ToString()));
-    } else {
-      Record& record = records_.at(found->second);
-      if (record.view.running) {
-        record.cancelled = true;
-        record.waiting.push_back(std::move(cancelled));
-        std::shared_ptr<Turn> turn = record.turn.lock();
-        if (turn != nullptr) turn->Cancel(absl::CancelledError("the turn was cancelled"));
-        return turn;
-      }
-      if (ViewOf(record).state == TurnState::kStarted) {
-        record.cancelled = true;
-        record.view.state = TurnState::kAbandoned;
-        abandoned = found->second;
-      }
-      view = ViewOf(record);
+    if (found == numbers_.end()) return false;
+    Record& record = records_.at(found->second);
+    if (record.view.running) {
+      record.cancelled = true;
+      record.waiting.push_back(cancelled);
+      const std::shared_ptr<Turn> turn = record.turn.lock();
+      if (turn != nullptr) turn->Cancel(absl::CancelledError("the turn was cancelled"));
+      return true;
     }
+    if (ViewOf(record).state == TurnState::kStarted) {
+      record.cancelled = true;
+      record.view.state = TurnState::kAbandoned;
+      abandoned = found->second;
+    }
+    view = ViewOf(record);
   }
   if (abandoned != 0 && durable()) SubmitAbandon(abandoned);
-  cancelled(std::move(view));
-  return nullptr;
+  cancelled(view);
+  return true;
+}
+
+absl::Status SessionTurns::NoTurn(const TurnId& id) const {
+  return absl::NotFoundError(
+      absl::StrCat("turn_id: no turn ", id.ToString(), " in session ", session_id_.ToString()));
 }
 
 TurnView SessionTurns::ViewOf(const Record& record) const {

@@ -56,7 +56,8 @@ struct TurnView {
 
 class TurnEntry;
 
-// Thread-safe; no function waits for a turn.
+// Thread-safe; no function waits for a turn. Only Look, ReadCommitted and List read the store, and
+// block meanwhile.
 //
 // A turn whose id the client chose stays as long as the session, with its answer. A turn whose id
 // the server drew stays in the store, if the session is there, and in the history to which the
@@ -64,9 +65,9 @@ class TurnEntry;
 // leaves nothing behind.
 //
 // If the session is in the store, so are its turns: a turn is STARTED there before its reader gets
-// an event, and COMMITTED before its reader gets the end. Then answers are not kept in memory, and
-// Begin, Cancel and List read the store. If a commit takes longer than Stored::commit_timeout, the
-// reader gets UNAVAILABLE; the turn goes on to wait, and a later call can attach to it.
+// an event, and COMMITTED before its reader gets the end. Then answers are not kept in memory. If a
+// commit takes longer than Stored::commit_timeout, the reader gets UNAVAILABLE; the turn goes on to
+// wait, and a later call can attach to it.
 class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
  public:
   // The place of the session in the store.
@@ -139,24 +140,38 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
     std::optional<Lost> lost;
     // Running turns: the caller attaches to its stream.
     std::shared_ptr<Turn> running;
-    // Committed turns: the caller gets the same answer.
-    std::optional<Committed> committed;
+    // Committed turns: the caller gets the same answer, which ReadCommitted returns.
+    bool committed = false;
   };
+  // A turn's id. If the session has the turn, its record is in memory.
+  struct Looked {
+    TurnId id;
+    bool known = false;  // the session had the turn
+  };
+  // Looks the turn up, in the store too. Returns the errors of the store.
+  absl::StatusOr<Looked> Look(const TurnId& id) ABSL_LOCKS_EXCLUDED(mutex_);
+  // As Look. Absent: the turn may be in the store.
+  std::optional<Looked> LookInMemory(const TurnId& id) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Finds the turn, or begins it. `digest`: the SHA-256 of the request. Empty if it is known only
   // later, for an Append (TurnEntry::SetDigest).
   // ALREADY_EXISTS: the id is that of another request. ABORTED: another call is starting the turn,
-  // or another Append with this id is running. FAILED_PRECONDITION: the turn was abandoned. Also
-  // returns the errors of the store.
-  absl::StatusOr<Found> Begin(const TurnId& id, TurnKind kind, const std::string& digest)
+  // another Append with this id is running, or the turn, whose id the server had drawn, has ended
+  // since it was looked up. FAILED_PRECONDITION: the turn was abandoned.
+  absl::StatusOr<Found> Begin(const Looked& looked, TurnKind kind, const std::string& digest)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // The turn that Begin has found committed. Returns the errors of the store.
+  absl::StatusOr<Committed> ReadCommitted(const TurnId& id) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Begins a turn with an id that the server draws.
   std::shared_ptr<TurnEntry> BeginDrawn(TurnKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Cancels the turn, which is abandoned unless its request keeps what was delivered. Calls
-  // `cancelled` when the turn has ended, on an engine thread or at once. NOT_FOUND: the session has
-  // no such turn. If the result is not nullptr, the caller must wake the engine of the turn.
+  // `cancelled` when the turn has ended, on an engine thread or at once. Afterwards the caller
+  // wakes the engine of the session. False: there is no record of the turn in memory; `cancelled`
+  // is not called.
   using Cancelled = std::function<void(absl::StatusOr<TurnView>)>;
-  std::shared_ptr<Turn> Cancel(const TurnId& id, Cancelled cancelled) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Cancel(const TurnId& id, const Cancelled& cancelled) ABSL_LOCKS_EXCLUDED(mutex_);
+  // NOT_FOUND: the session has no turn with this id.
+  absl::Status NoTurn(const TurnId& id) const;
 
   // At most `limit` turns from the number `begin` on, in the order in which they started. *next:
   // the number with which the list goes on; 0: there are no further turns. If the session is in the
@@ -205,10 +220,6 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
   static absl::StatusOr<StoredTurn> ReadTurn(const store::TurnRow& row);
   // Adds the record of a turn that only the store knows. NOT_FOUND: it does not know it either.
   absl::Status ReadRecord(const TurnId& id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Reads the record of a turn that may be only in the store. OK: also if it is not there.
-  absl::Status ReadIfUnknown(const TurnId& id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Reads the answer of a committed turn.
-  absl::Status ReadAnswer(const TurnId& id, Committed* committed);
   absl::StatusOr<Found> Resume(Record& record, TurnKind kind, const std::string& digest)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The state as it is now: a lost turn is abandoned if the head has moved.

@@ -54,14 +54,11 @@ absl::StatusOr<SessionTurns::StoredTurn> SessionTurns::ReadTurn(const store::Tur
   return turn;
 }
 
-absl::Status SessionTurns::ReadIfUnknown(const TurnId& id) {
-  if (!durable()) return absl::OkStatus();
-  {
-    absl::MutexLock lock(&mutex_);
-    if (numbers_.contains(id)) return absl::OkStatus();
-  }
+absl::StatusOr<SessionTurns::Looked> SessionTurns::Look(const TurnId& id) {
+  if (const std::optional<Looked> looked = LookInMemory(id); looked.has_value()) return *looked;
   absl::Status status = ReadRecord(id);
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  return Looked{id, status.ok()};
 }
 
 absl::Status SessionTurns::ReadRecord(const TurnId& id) {
@@ -119,14 +116,27 @@ absl::StatusOr<std::vector<TurnView>> SessionTurns::ListStored(uint64_t begin, s
   return views;
 }
 
-absl::Status SessionTurns::ReadAnswer(const TurnId& id, Committed* committed) {
+absl::StatusOr<SessionTurns::Committed> SessionTurns::ReadCommitted(const TurnId& id) const {
+  Committed committed;
+  if (!durable()) {
+    absl::MutexLock lock(&mutex_);
+    const auto known = numbers_.find(id);
+    if (known == numbers_.end()) return NoTurn(id);
+    const Record& record = records_.at(known->second);
+    committed = record.committed;
+    committed.digest = record.digest;
+    return committed;
+  }
   absl::StatusOr<store::TurnRow> row = stored_.store->Turn(stored_.log->key(), id);
   if (!row.ok()) return row.status();
+  committed.digest = row->request_digest;
   absl::StatusOr<LoggedTurn> turn = DecodeTurn(*std::move(row));
   if (!turn.ok()) return turn.status();
-  committed->end = std::move(turn->result.end);
-  committed->answer = std::move(turn->result.answer);
-  return absl::OkStatus();
+  // The row has no digest of an Append whose last message came after its start.
+  if (committed.digest.empty()) committed.digest = std::move(turn->result.request_digest);
+  committed.end = std::move(turn->result.end);
+  committed.answer = std::move(turn->result.answer);
+  return committed;
 }
 
 // --- the start ----------------------------------------------------------------------------------
@@ -240,15 +250,17 @@ void SessionTurns::End(uint64_t number, const EndedTurn& ended,
                        std::shared_ptr<Progress> progress) {
   if (ended.kept && durable()) {
     TurnKind kind;
+    std::string digest;
     {
       absl::MutexLock lock(&mutex_);
       Record& record = records_.at(number);
       record.view.state = TurnState::kCommitting;
       kind = record.kind;
+      digest = record.digest;
       ++progress->pending;
       progress->dismiss_at = MonotonicTime::Now() + stored_.commit_timeout;
     }
-    std::string result = EncodeResult(ended, kind);
+    std::string result = EncodeResult(ended, kind, digest);
     EndedTurn committed = ended;
     committed.state = nullptr;
     return SubmitCommit(number, committed, std::move(result), std::move(progress));

@@ -2,17 +2,16 @@
 #ifndef LONGSTREAM_SERVICE_SERVING_STORE_READS_H_
 #define LONGSTREAM_SERVICE_SERVING_STORE_READS_H_
 
-#include <cstddef>
-#include <deque>
-#include <functional>
+#include <cstdint>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "service/serving/read_queue.h"
 
 namespace longstream {
 
@@ -20,26 +19,20 @@ namespace longstream {
 class StoreReads {
  public:
   // Throws std::system_error if the system gives no thread.
-  explicit StoreReads(int num_threads) {
+  StoreReads(int num_threads, const ReadQueue::Limits& limits) : queue_(limits) {
     for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Serve(); });
   }
   ~StoreReads() { Stop(); }
   StoreReads(const StoreReads&) = delete;
   StoreReads& operator=(const StoreReads&) = delete;
 
-  // Runs `work` on one of the threads, in the order of the calls; after Stop, on this thread.
-  // UNAVAILABLE: too much work waits already. Then `work` is not run.
-  absl::Status Run(std::function<void()> work) ABSL_LOCKS_EXCLUDED(mutex_) {
+  // Runs `work` on one of the threads, in the order of the queue; after Stop, on this thread.
+  // Errors as for ReadQueue::Add. Then `work` is not run.
+  absl::Status Run(const ReadOf& of, uint32_t weight, ReadQueue::Work work)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       absl::MutexLock lock(&mutex_);
-      if (!stopping_) {
-        if (queue_.size() >= kMostWaiting) {
-          return absl::UnavailableError(absl::StrCat(
-              "store: ", kMostWaiting, " calls wait to read it; send the request again"));
-        }
-        queue_.push_back(std::move(work));
-        return absl::OkStatus();
-      }
+      if (!stopping_) return queue_.Add(of, weight, std::move(work));
     }
     work();
     return absl::OkStatus();
@@ -57,27 +50,27 @@ class StoreReads {
   }
 
  private:
-  static constexpr size_t kMostWaiting = 4096;
-
   void Serve() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-      return stopping_ || !queue_.empty();
+    const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return queue_.can_take() || (stopping_ && queue_.empty());
     };
+    std::optional<ReadOf> ended;
     while (true) {
-      std::function<void()> work;
+      ReadQueue::Read read;
       {
         absl::MutexLock lock(&mutex_);
-        mutex_.Await(absl::Condition(&has_work));
-        if (queue_.empty()) return;
-        work = std::move(queue_.front());
-        queue_.pop_front();
+        if (ended.has_value()) queue_.End(*ended);
+        mutex_.Await(absl::Condition(&has_news));
+        if (!queue_.can_take()) return;
+        read = queue_.Take();
       }
-      work();
+      read.work();
+      ended = std::move(read.of);
     }
   }
 
   absl::Mutex mutex_;
-  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  ReadQueue queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

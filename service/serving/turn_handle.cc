@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
 
@@ -11,25 +12,32 @@ namespace longstream {
 
 absl::StatusOr<NewTurn::How> NewTurn::Name(const TurnId& id, TurnKind kind,
                                            const std::string& digest) {
-  absl::StatusOr<SessionTurns::Found> found = turns_->Begin(id, kind, digest);
+  if (!looked_.has_value() || looked_->id != id) {
+    return absl::InternalError(absl::StrCat("turn ", id.ToString(), " was not looked up"));
+  }
+  absl::StatusOr<SessionTurns::Found> found = turns_->Begin(*looked_, kind, digest);
   if (!found.ok()) return found.status();
   entry_ = std::move(found->entry);
   lost_ = std::move(found->lost);
   if (found->running != nullptr) {
-    existing_ = TurnHandle(engine_, std::move(found->running));
+    running_ = TurnHandle(engine_, std::move(found->running));
     return How::kAttached;
   }
-  if (found->committed.has_value()) {
-    committed_ = std::move(found->committed);
-    TurnRequest request;
-    request.kind = kind;
-    request.outlives_reader = true;
-    auto replay = std::make_shared<Turn>(std::move(request));
-    replay->stream.Replay(committed_->answer, committed_->end);
-    existing_ = TurnHandle(engine_, std::move(replay));
-    return How::kReplayed;
-  }
+  if (found->committed) return How::kReplayed;
   return lost_.has_value() ? How::kLost : How::kNew;
+}
+
+std::function<absl::StatusOr<SessionTurns::Committed>()> NewTurn::AnswerReader() const {
+  return [turns = turns_, id = looked_->id] { return turns->ReadCommitted(id); };
+}
+
+TurnHandle NewTurn::Replay(SessionTurns::Committed committed) const {
+  TurnRequest request;
+  request.kind = TurnKind::kGenerate;
+  request.outlives_reader = true;
+  auto replay = std::make_shared<Turn>(std::move(request));
+  replay->stream.Replay(std::move(committed.answer), std::move(committed.end));
+  return {engine_, std::move(replay)};
 }
 
 std::string NewTurn::Id(TurnKind kind) {
@@ -48,6 +56,7 @@ absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
   absl::StatusOr<TurnLease> lease = TurnLease::Take(session_, expected_position);
   if (!lease.ok()) return lease.status();
   lease_ = *std::move(lease);
+  awaited_ = AwaitedSession();
   return absl::OkStatus();
 }
 

@@ -20,6 +20,7 @@
 #include "service/models/served_model.h"
 #include "service/security/tenants/tenant.h"
 #include "service/serving/session_turns.h"
+#include "service/sessions/session.h"
 #include "service/sessions/turn_lease.h"
 
 namespace longstream {
@@ -94,30 +95,39 @@ class TurnHandle {
 // thread at a time.
 class NewTurn {
  public:
-  // If `session` is nullptr, the turn gets a new session that no one else can find. The
-  // quotas of `tenant` count the use of the turn and of its session.
-  NewTurn(std::shared_ptr<Session> session, std::shared_ptr<SessionTurns> turns,
-          std::shared_ptr<Engine> engine, std::shared_ptr<Tenant> tenant)
-      : session_(std::move(session)),
+  // If `session` is nullptr, the turn gets a new session that no one else can find. Otherwise the
+  // session does not expire before the lease is taken, or the object is destroyed. The quotas of
+  // `tenant` count the use of the turn and of its session. `looked`: the id that the client chose.
+  NewTurn(const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
+          std::shared_ptr<Engine> engine, std::shared_ptr<Tenant> tenant,
+          std::optional<SessionTurns::Looked> looked = std::nullopt)
+      : session_(session),
+        awaited_(session),
         turns_(std::move(turns)),
         engine_(std::move(engine)),
-        tenant_(std::move(tenant)) {}
+        tenant_(std::move(tenant)),
+        looked_(looked) {}
 
   const ServedModel& model() const { return engine_->model(); }
+  const Tenant& tenant() const { return *tenant_; }
   HostMemory* host_memory() const { return tenant_->host_memory(); }
 
   // How a request with a turn id goes on.
   enum class How { kNew, kAttached, kReplayed, kLost };
   // Gives the turn the id that its client chose. If the session has the turn already, the result
-  // says what to do: with kAttached and kReplayed the caller reads Existing(), with kLost it runs
-  // the turn again, as lost() says. Errors as for SessionTurns::Begin. Call it before Lease.
+  // says what to do: with kAttached the caller reads Running(), with kReplayed the answer that
+  // SessionManager::LoadAnswer finds, and with kLost it runs the turn again, as lost() says. Errors
+  // as for SessionTurns::Begin. Call it before Lease. REQUIRES: the turn was made for this id.
   absl::StatusOr<How> Name(const TurnId& id, TurnKind kind, const std::string& digest);
-  // The running turn, or the committed turn, whose answer is there from its beginning.
-  TurnHandle Existing() const { return existing_; }
+  // REQUIRES: Name returned kAttached.
+  TurnHandle Running() const { return running_; }
   // Whether the turn is logged in the store.
   bool durable() const { return turns_ != nullptr && turns_->durable(); }
-  // The committed turn. REQUIRES: Name returned kReplayed.
-  const SessionTurns::Committed& committed() const { return *committed_; }
+  // Returns a function that finds the committed turn. It blocks while it reads the store; the turn
+  // need not exist any more. REQUIRES: Name returned kReplayed.
+  std::function<absl::StatusOr<SessionTurns::Committed>()> AnswerReader() const;
+  // The handle of a committed turn, whose answer is there from its beginning.
+  TurnHandle Replay(SessionTurns::Committed committed) const;
   // The turn that was lost. nullptr unless Name returned kLost.
   const SessionTurns::Lost* lost() const { return lost_.has_value() ? &*lost_ : nullptr; }
   // The entry of a turn that the caller runs. nullptr: the turn has no id, or Make was called.
@@ -147,12 +157,13 @@ class NewTurn {
   absl::Status TakeQuota(const TurnHandle& handle);
 
   std::shared_ptr<Session> session_;
+  AwaitedSession awaited_;  // until the lease is taken
   std::shared_ptr<SessionTurns> turns_;
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<Tenant> tenant_;
+  std::optional<SessionTurns::Looked> looked_;
   std::shared_ptr<TurnEntry> entry_;  // nullptr: the turn has no id yet, or exists already
-  TurnHandle existing_;
-  std::optional<SessionTurns::Committed> committed_;
+  TurnHandle running_;
   std::optional<SessionTurns::Lost> lost_;
   TurnLease lease_;
 };

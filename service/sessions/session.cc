@@ -166,8 +166,18 @@ bool Session::closed() const {
   return closed_;
 }
 
+void Session::Await() {
+  absl::MutexLock lock(&mutex_);
+  ++awaited_by_;
+}
+
+void Session::EndAwait() {
+  absl::MutexLock lock(&mutex_);
+  --awaited_by_;
+}
+
 bool Session::ExpiredLocked(MonotonicTime now) const {
-  return !leased_ && now - last_use_ > view_.idle_timeout;
+  return !leased_ && awaited_by_ == 0 && now - last_use_ > view_.idle_timeout;
 }
 
 bool Session::Expired(MonotonicTime now) const {

@@ -51,6 +51,7 @@ struct SessionView {
   // Absent in what Session::View returns; SessionTurns::Describe sets them.
   uint64_t version = 0;
   std::optional<SessionId> head_turn;
+  uint64_t stored_bytes = 0;  // SessionManager::ShowSession sets it
 };
 
 // The public functions are thread-safe, except caches().
@@ -116,7 +117,8 @@ class Session {
   bool Close() ABSL_LOCKS_EXCLUDED(mutex_);
   bool closed() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether no turn is running and the session has been idle for longer than its timeout.
+  // Whether no turn is running, no call awaits the session (AwaitedSession), and the session has
+  // been idle for longer than its timeout.
   bool Expired(MonotonicTime now) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Closes the session if it has expired. Returns whether this call closed it.
   bool CloseIfExpired(MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -133,6 +135,7 @@ class Session {
   const std::string& origin() const { return origin_; }
 
  private:
+  friend class AwaitedSession;
   friend class TurnLease;
 
   // Makes a session that is leased.
@@ -147,6 +150,10 @@ class Session {
   void CountHost();
   SessionBytes Bytes() const;
   uint64_t RecomputeTokens() const;
+
+  // Called by AwaitedSession.
+  void Await() ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndAwait() ABSL_LOCKS_EXCLUDED(mutex_);
 
   bool ExpiredLocked(MonotonicTime now) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void MarkUse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -168,8 +175,36 @@ class Session {
   mutable absl::Mutex mutex_;
   bool leased_ ABSL_GUARDED_BY(mutex_) = true;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  int awaited_by_ ABSL_GUARDED_BY(mutex_) = 0;      // objects AwaitedSession
   MonotonicTime last_use_ ABSL_GUARDED_BY(mutex_);  // the idle time counts from here
   SessionView view_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A call has found the session and will take its lease. The session does not expire meanwhile; it
+// may be closed. Movable.
+class AwaitedSession {
+ public:
+  AwaitedSession() = default;
+  // `session`: nullptr: as the default.
+  explicit AwaitedSession(std::shared_ptr<Session> session) : session_(std::move(session)) {
+    if (session_ != nullptr) session_->Await();
+  }
+  ~AwaitedSession() { End(); }
+  AwaitedSession(AwaitedSession&& other) noexcept = default;
+  AwaitedSession& operator=(AwaitedSession&& other) noexcept {
+    if (this != &other) {
+      End();
+      session_ = std::move(other.session_);
+    }
+    return *this;
+  }
+
+ private:
+  void End() {
+    if (session_ != nullptr) std::exchange(session_, nullptr)->EndAwait();
+  }
+
+  std::shared_ptr<Session> session_;  // shared, because it may leave the table meanwhile
 };
 
 }  // namespace longstream

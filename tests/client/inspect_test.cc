@@ -46,5 +46,18 @@ TEST_F(InspectTest, SessionsAreListedForkedAndClosed) {
   EXPECT_EQ(Run({"sessions", "--close", id}).exit_code, 1);
 }
 
+TEST_F(InspectTest, ASessionIsShown) {
+  const std::string id = connection_.Open("quick").session_id();
+  const json shown = RunJson({"sessions", "show", id});
+  EXPECT_EQ(shown["session_id"], id);
+  EXPECT_EQ(shown["stored_bytes"], "0") << "the server has no store";
+  const ClientRun run = RunOk({"sessions", "show", id});
+  EXPECT_THAT(run.out, HasSubstr(id));
+  EXPECT_THAT(run.out, HasSubstr("quick"));
+  EXPECT_THAT(run.out, HasSubstr("it lives in memory"));
+  EXPECT_EQ(Run({"sessions", "show", std::string(32, 'f')}).exit_code, 1);
+  EXPECT_EQ(Run({"sessions", "--close", id}).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace longstream

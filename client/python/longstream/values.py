@@ -46,6 +46,7 @@ class SessionInfo:
     durability: Durability
     version: int
     head_turn_id: str
+    stored_bytes: int  # known only from Session.info()
     recompute_tokens: int
 
 

@@ -55,6 +55,7 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionRes
     if (context_->IsCancelled()) return End(watch_.Why());
     pace_.Begin();
     call_.sessions->Read<std::string>(
+        {call_.tenant},
         [reading = export_]() mutable -> absl::StatusOr<std::string> {
           // End frees the pages, unless it comes before this read ends.
           const std::shared_ptr<SessionExport> held = std::move(reading);

@@ -60,10 +60,7 @@ class ImportReactor final : public grpc::ServerReadReactor<RawRequest<v1::Import
   absl::Status BeginImport() {
     const absl::StatusOr<SessionImport::Wanted> wanted = check_(*message_->message);
     if (!wanted.ok()) return wanted.status();
-    auto begun = call_.sessions->ImportSession(
-        call_.tenant, *wanted, [run = call_.run](const std::function<void()>& work) {
-          if (!run(0, work).ok()) work();
-        });
+    auto begun = call_.sessions->ImportSession(call_.tenant, *wanted);
     if (!begun.ok()) return begun.status();
     import_ = *std::move(begun);
     return absl::OkStatus();

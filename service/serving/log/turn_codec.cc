@@ -247,8 +247,9 @@ absl::StatusOr<LoggedStart> DecodeStart(const std::string& bytes) {
   return to;
 }
 
-std::string EncodeResult(const EndedTurn& ended, TurnKind kind) {
+std::string EncodeResult(const EndedTurn& ended, TurnKind kind, const std::string& digest) {
   log::TurnResult result;
+  if (kind == TurnKind::kAppend) result.set_request_digest(digest);
   const std::vector<int32_t>& tokens = ended.state->tokens;
   const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(ended.start_position);
   result.mutable_tokens()->Add(begin, tokens.end());
@@ -311,6 +312,7 @@ absl::StatusOr<LoggedResult> DecodeResult(const std::string& bytes, const Logged
   to.end.usage.prompt_tokens = to.prompt_tokens;
   to.end.usage.generated_tokens = AnswerSize(result);
   if (start.kind == TurnKind::kGenerate) to.answer = AnswerFrom(result, start.start_position);
+  to.request_digest = result.request_digest();
   return to;
 }
 

@@ -55,6 +55,7 @@ struct LoggedResult {
   uint64_t lowest_rewind = 0;
   TurnEnd end;
   std::shared_ptr<const Answer> answer;  // of a Generate
+  std::string request_digest;            // of an Append; its row may have none
 };
 
 // The parts of a committed turn that a list of turns shows.
@@ -66,7 +67,8 @@ struct LoggedSummary {
 
 std::string EncodeStart(const TurnRequest& request, const StartedEvent& started, bool drawn_id,
                         const ModelIdentity& model);
-std::string EncodeResult(const EndedTurn& ended, TurnKind kind);
+// `digest`: of the request.
+std::string EncodeResult(const EndedTurn& ended, TurnKind kind, const std::string& digest);
 
 // DATA_LOSS: the bytes are not those of a turn.
 absl::StatusOr<LoggedStart> DecodeStart(const std::string& bytes);

@@ -129,6 +129,11 @@ class SessionStore {
   virtual absl::StatusOr<std::vector<SegmentRow>> Segments(const std::string& tenant,
                                                            const SnapshotRow& snapshot) = 0;
 
+  // Bytes of the turns from this one to the root, which are their requests and results, and of the
+  // segments that their snapshots need, each counted once. 0: there is no such turn. Reads no
+  // contents; what is missing or damaged does not count. `tenant`: whose turn it is.
+  virtual absl::StatusOr<uint64_t> HeadBytes(const std::string& tenant, TurnNumber head) = 0;
+
   // NOT_FOUND: the tenant has no segment with this key. One that is found can be collected before
   // AddSnapshot names it.
   virtual absl::StatusOr<SegmentRow> FindSegment(const std::string& tenant,

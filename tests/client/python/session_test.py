@@ -39,7 +39,9 @@ class SessionTest(unittest.TestCase):
         self.assertEqual(stream.finish.position, len(PROMPT) + 20)
         self.assertEqual(stream.started.turn_id, stream.turn_id)
         self.assertEqual(answer.started.position, stream.finish.position)
-        self.assertEqual(session.info().position, answer.finish.position)
+        info = session.info()
+        self.assertEqual(info.position, answer.finish.position)
+        self.assertGreater(info.stored_bytes, 0)  # the server has a store
 
     def test_the_same_seed_gives_the_same_tokens(self):
         one, two = (self.session().stream(PROMPT, max_tokens=30, seed=3, temperature=1.0).read()

@@ -72,6 +72,16 @@ TEST_F(ServerFilesTest, ACopyStandsBesideTheSessionAndIsExportedAgain) {
   EXPECT_EQ(Generate(Turn(session.session_id(), 1)).started.how(), v1::ATTACH_NEW);
 }
 
+TEST_F(ServerFilesTest, GetSessionTellsTheBytesInTheStore) {
+  const std::string id = Open();
+  const uint64_t empty = Get(id).stored_bytes();
+  ASSERT_TRUE(Generate(Turn(id, 1)).status.ok());
+  const uint64_t one = Get(id).stored_bytes();
+  EXPECT_GT(one, empty);
+  ASSERT_TRUE(Generate(Turn(id, 2)).status.ok());
+  EXPECT_GT(Get(id).stored_bytes(), one);
+}
+
 TEST_F(ServerFilesTest, AConversationAndAnEmptySessionComeBack) {
   const auto ask = [&](const std::string& id, const std::string& text) {
     v1::GenerateRequest request = Request(id);

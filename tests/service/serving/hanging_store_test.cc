@@ -1,5 +1,7 @@
 // The disk of the store hangs: calls end with UNAVAILABLE within the commit timeout, the changes go
 // on, and a repeated call finds its result. A drain does not wait for the disk.
+#include "tests/service/serving/hanging_store.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,183 +10,23 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
-#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
-#include "service/serving/session_manager.h"
-#include "service/sessions/store/commit_queue.h"
-#include "service/sessions/store/sqlite/sqlite_store.h"
-#include "tests/service/engine/engine_fixture.h"
-#include "tests/service/serving/wait_for_session.h"
-#include "tests/service/sessions/store/faulty_vfs.h"
 #include "tests/service/wait_until.h"
-#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
 
+constexpr TurnId kTurn{7, 7};
+
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr SessionId kId{1, 2};
-constexpr SessionId kFork{3, 4};
-
-class HangingStoreTest : public testing::Test {
- protected:
-  explicit HangingStoreTest(absl::Duration commit_timeout = absl::Seconds(1))
-      : commit_timeout_(commit_timeout) {
-    EXPECT_TRUE(models_.WaitUntilLoaded().ok());
-  }
-  // The store can only be closed when the disk works.
-  ~HangingStoreTest() override { GoOn(); }
-
-  void Hang() { SetHangs(true); }
-  // Only reads hang. SQLite has the pages of earlier reads in memory.
-  void HangReads() {
-    disk_.SetBeforeRead([this] { WaitWhileHanging(); });
-    SetHangs(true);
-  }
-  void GoOn() { SetHangs(false); }
-
-  absl::StatusOr<SessionView> Open(std::optional<SessionId> id = kId,
-                                   Durability durability = Durability::kDefault) {
-    return WaitForSession([&](SessionManager::Opened opened) {
-      sessions_->OpenSession("", "m", id, std::nullopt, std::move(opened), Recompute::kExact,
-                             durability);
-    });
-  }
-  absl::Status Load(const SessionId& id) {
-    absl::Status status;
-    absl::Notification done;
-    sessions_->LoadSession({"", id}, [&](const absl::Status& loaded) {
-      status = loaded;
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return status;
-  }
-  absl::Status Export() {
-    absl::Status status;
-    absl::Notification done;
-    sessions_->ExportSession({"", kId},
-                             [&](const absl::StatusOr<std::shared_ptr<SessionExport>>& exported) {
-                               status = exported.status();
-                               done.Notify();
-                             });
-    done.WaitForNotification();
-    return status;
-  }
-  absl::StatusOr<SessionView> Fork() {
-    return WaitForSession([&](SessionManager::Opened opened) {
-      sessions_->ForkSession({"", kId}, kFork, std::nullopt, std::move(opened));
-    });
-  }
-  absl::StatusOr<SessionView> RewindTo(uint64_t position) {
-    return WaitForSession([&](SessionManager::Opened rewound) {
-      Place place;
-      place.position = position;
-      sessions_->RewindSession({"", kId}, place, std::nullopt, rewound);
-    });
-  }
-  absl::Status Close(const SessionId& id) {
-    absl::Status status;
-    absl::Notification done;
-    sessions_->CloseSession({"", id}, [&](const absl::StatusOr<uint64_t>& position) {
-      status = position.status();
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return status;
-  }
-  absl::StatusOr<TurnView> Cancel(const TurnId& turn) {
-    absl::StatusOr<TurnView> result;
-    absl::Notification done;
-    sessions_->CancelTurn({"", kId}, turn, [&](absl::StatusOr<TurnView> view) {
-      result = std::move(view);
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return result;
-  }
-
-  // Starts a turn on kId that reads "text" and generates.
-  TurnHandle Start(uint64_t max_tokens, const TurnId& id) {
-    absl::StatusOr<NewTurn> turn = sessions_->TurnOf({"", kId});
-    EXPECT_TRUE(turn.ok()) << turn.status();
-    EXPECT_TRUE(turn->Name(id, TurnKind::kGenerate, "digest").ok());
-    // The thread that restores a session leases it for a moment after others find it.
-    absl::Status leased;
-    EXPECT_TRUE(WaitUntil([&] {
-      leased = turn->Lease();
-      return !absl::IsAborted(leased);
-    }));
-    EXPECT_TRUE(leased.ok()) << leased;
-    SessionTurnRequest request = Generate(nullptr, "text", max_tokens);
-    request.outlives_reader = true;
-    request.resume_window = absl::Hours(1);
-    TurnHandle handle = turn->Make(request, nullptr);
-    EXPECT_TRUE(turn->Start(handle).ok());
-    return handle;
-  }
-  static TurnEnd ReadToEnd(TurnHandle turn) {
-    while (true) {
-      const TurnStream::Item item = turn.Next();
-      if (const auto* end = std::get_if<TurnEnd>(&item)) return *end;
-      if (std::holds_alternative<std::monostate>(item)) absl::SleepFor(absl::Microseconds(100));
-    }
-  }
-
-  SessionManager& sessions() { return *sessions_; }
-  // Ends the manager as a server does.
-  void End() { sessions_.reset(); }
-  // Then the sessions are only in the store.
-  void Restart() {
-    End();
-    sessions_ = std::make_unique<SessionManager>(&models_, Options());
-  }
-  store::SessionStore& store() { return *store_; }
-
- private:
-  void SetHangs(bool hangs) {
-    absl::MutexLock lock(&mutex_);
-    hangs_ = hangs;
-  }
-  void WaitWhileHanging() {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(
-        +[](bool* hangs) { return !*hangs; }, &hangs_));
-  }
-  std::unique_ptr<store::SqliteStore> OpenStore() {
-    disk_.SetBeforeFsync([this] { WaitWhileHanging(); });
-    return *store::SqliteStore::Open(directory_.string(), {.vfs = disk_.name()});
-  }
-  SessionManager::Options Options() const {
-    SessionManager::Options options;
-    options.store = store_.get();
-    options.commits = commits_.get();
-    options.commit_timeout = commit_timeout_;
-    return options;
-  }
-
-  const absl::Duration commit_timeout_;
-  absl::Mutex mutex_;
-  bool hangs_ ABSL_GUARDED_BY(mutex_) = false;
-  const TemporaryDirectory directory_;
-  store::FaultyDisk disk_;
-  const std::unique_ptr<store::SqliteStore> store_ = OpenStore();
-  const std::unique_ptr<store::CommitQueue> commits_ =
-      std::make_unique<store::CommitQueue>(store_.get(), store::CommitQueue::Options{});
-  MinimalModel model_;
-  ModelRegistry models_{
-      {model_.plugins(), model_.host(), model_.registry(), {}}, {model_.Source()}, nullptr};
-  std::unique_ptr<SessionManager> sessions_ = std::make_unique<SessionManager>(&models_, Options());
-};
-
-void ExpectLate(const absl::Status& status) {
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("store.commit_timeout, 1s"));
+// Late answers of calls that only read do not say that a change may still be made.
+void ExpectLateRead(const absl::Status& status) {
+  ExpectLate(status);
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("the change")));
 }
 
 TEST_F(HangingStoreTest, AnOpenIsUnavailableAndItsRepeatFindsTheSession) {
@@ -330,7 +172,7 @@ TEST_F(HangingStoreTest, AReadThatHangsIsUnavailableAndDelaysNoOther) {
   const auto result_of = [&](std::function<absl::StatusOr<int>()> read) {
     absl::StatusOr<int> result;
     absl::Notification done;
-    sessions().Read<int>(std::move(read), [&](const absl::StatusOr<int>& found) {
+    sessions().Read<int>({}, std::move(read), [&](const absl::StatusOr<int>& found) {
       result = found;
       done.Notify();
     });
@@ -370,6 +212,67 @@ TEST_F(HangingStoreTest, ATurnOfAStoredSessionIsUnavailableWhileItsReadHangs) {
   EXPECT_EQ(Load(kFork).code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(HangingStoreTest, ASessionInMemoryIsShownWhileReadsHang) {
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(ReadToEnd(Start(10, kTurn)).status.ok());
+  absl::StatusOr<SessionView> shown = Show(kId);
+  ASSERT_TRUE(shown.ok()) << shown.status();
+  EXPECT_GT(shown->stored_bytes, 0u);
+  HangReads();
+  shown = Show(kId);
+  ASSERT_TRUE(shown.ok()) << shown.status();
+  EXPECT_EQ(shown->position, 14u);
+  EXPECT_EQ(shown->stored_bytes, 0u) << "nobody knows";
+  ExpectLateRead(Show(kFork).status());
+  GoOn();
+  EXPECT_EQ(Show(kFork).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(HangingStoreTest, ARestoredSessionIsFreeWhenCallsFindIt) {
+  ASSERT_TRUE(Open().ok());
+  int restores = 0;
+  Restart([&](const std::shared_ptr<Session>& session) {
+    ++restores;
+    const absl::StatusOr<TurnLease> lease = TurnLease::Take(session);
+    EXPECT_TRUE(lease.ok()) << lease.status();
+  });
+  EXPECT_TRUE(Load(kId).ok());
+  EXPECT_EQ(restores, 1);
+}
+
+TEST_F(HangingDrainTest, CallsForASessionWaitForItsRestore) {
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(ReadToEnd(Start(10, kTurn)).status.ok());
+  Restart();
+  HangReads();
+  const int reads = store().session_reads();
+  absl::BlockingCounter answered(3);
+  absl::Status leased;
+  absl::StatusOr<TurnView> cancelled;
+  absl::StatusOr<SessionView> fork;
+  sessions().LoadTurn({"", kId}, std::nullopt, [&](absl::StatusOr<NewTurn> turn) {
+    leased = turn.status();
+    if (turn.ok()) leased = NewTurn(*std::move(turn)).Lease();  // and gives it back
+    answered.DecrementCount();
+  });
+  EXPECT_TRUE(WaitUntil([&] { return store().session_reads() > reads; }));
+  sessions().CancelTurn({"", kId}, kTurn, [&](absl::StatusOr<TurnView> turn) {
+    cancelled = std::move(turn);
+    answered.DecrementCount();
+  });
+  sessions().ForkSession({"", kId}, std::nullopt, std::nullopt,
+                         [&](absl::StatusOr<SessionView> view) {
+                           fork = std::move(view);
+                           answered.DecrementCount();
+                         });
+  GoOn();
+  answered.Wait();
+  EXPECT_TRUE(leased.ok()) << leased;
+  EXPECT_TRUE(cancelled.ok()) << cancelled.status();
+  EXPECT_TRUE(fork.ok()) << fork.status();
+  EXPECT_EQ(store().session_reads(), reads + 1) << "one call restores the session";
+}
+
 TEST_F(HangingStoreTest, AnExportIsUnavailableWhileItsReadHangs) {
   ASSERT_TRUE(Open().ok());
   EXPECT_TRUE(ReadToEnd(Start(10, TurnId{7, 7})).status.ok());
@@ -385,6 +288,72 @@ TEST_F(HangingStoreTest, AnExportIsUnavailableWhileItsReadHangs) {
     return !absl::IsUnavailable(exported);
   }));
   EXPECT_TRUE(exported.ok()) << exported;
+}
+
+TEST_F(HangingStoreTest, TheLookUpOfATurnOfASessionInMemoryIsUnavailableWhileItHangs) {
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(ReadToEnd(Start(10, kTurn)).status.ok());
+  Restart();
+  ASSERT_TRUE(Load(kId).ok());
+  HangReads();
+  ExpectLateRead(LoadTurn(kId, kTurn).status());
+  EXPECT_TRUE(Load(kId).ok()) << "a turn whose id the server draws is looked up nowhere";
+  GoOn();
+  absl::StatusOr<NewTurn> turn = LoadTurn(kId, kTurn);
+  ASSERT_TRUE(turn.ok()) << turn.status();
+  EXPECT_EQ(*turn->Name(kTurn, TurnKind::kGenerate, "digest"), NewTurn::How::kReplayed);
+}
+
+TEST_F(HangingStoreTest, TheAnswerOfACommittedTurnIsUnavailableWhileItsReadHangs) {
+  ASSERT_TRUE(Open().ok());
+  const TurnEnd end = ReadToEnd(Start(10, kTurn));
+  HangReads();
+  absl::StatusOr<NewTurn> turn = LoadTurn(kId, kTurn);
+  ASSERT_TRUE(turn.ok()) << turn.status();
+  EXPECT_EQ(*turn->Name(kTurn, TurnKind::kGenerate, "digest"), NewTurn::How::kReplayed);
+  ExpectLateRead(LoadAnswer(*turn).status());
+  GoOn();
+  const absl::StatusOr<SessionTurns::Committed> answer = LoadAnswer(*turn);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->end.position, end.position);
+  EXPECT_EQ(answer->digest, "digest");
+}
+
+TEST_F(HangingStoreTest, ACancelOfATurnThatIsNotInMemoryIsUnavailableWhileItsReadHangs) {
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(ReadToEnd(Start(10, kTurn)).status.ok());
+  Restart();
+  ASSERT_TRUE(Load(kId).ok());
+  HangReads();
+  ExpectLate(Cancel(kTurn).status());
+  GoOn();
+  const absl::StatusOr<TurnView> cancelled = Cancel(kTurn);
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+  EXPECT_EQ(cancelled->state, TurnState::kCommitted);
+  EXPECT_EQ(Cancel(TurnId{9, 9}).status().code(), absl::StatusCode::kNotFound);
+}
+
+// The search for sessions whose time has passed in the store waits for the disk.
+TEST_F(HangingStoreTest, IdleSessionsLeaveTheMemoryWhileReadsHang) {
+  End();
+  store().Hold();
+  Restart();
+  EXPECT_TRUE(WaitUntil([&] { return store().waiting() > 0; }));
+  const auto idle = Open(std::nullopt, Durability::kMemory, absl::Milliseconds(1));
+  ASSERT_TRUE(idle.ok()) << idle.status();
+  // A session that is not in memory is looked for in the store.
+  EXPECT_TRUE(WaitUntil([&] { return absl::IsUnavailable(Load(idle->id)); }));
+  GoOn();
+  EXPECT_EQ(Load(idle->id).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(HangingStoreTest, ASessionThatACallHasFoundDoesNotExpire) {
+  ASSERT_TRUE(Open(kId, Durability::kDefault, absl::Milliseconds(1)).ok());
+  absl::StatusOr<NewTurn> turn = sessions().TurnOf({"", kId});
+  ASSERT_TRUE(turn.ok()) << turn.status();
+  ASSERT_TRUE(Open(kFork, Durability::kMemory, absl::Milliseconds(1)).ok());
+  EXPECT_TRUE(WaitUntil([&] { return absl::IsNotFound(Load(kFork)); }));
+  EXPECT_TRUE(turn->Lease().ok());
 }
 
 }  // namespace

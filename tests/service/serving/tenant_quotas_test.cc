@@ -5,10 +5,13 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
 #include "service/security/tenants/retry_after.h"
 #include "tests/service/serving/tenant_sessions.h"
 #include "tests/service/wait_until.h"
@@ -283,6 +286,33 @@ TEST(Quotas, SessionsThatExpireIntoTheStoreStay) {
   EXPECT_FALSE(sessions.Open("a").ok()) << "and open";
   ASSERT_TRUE(sessions.Close({"a", kId}).ok());
   EXPECT_TRUE(sessions.Open("a").ok());
+}
+
+TEST(TenantReadsTest, ReadsOfOneTenantThatHangLeaveAThreadToTheOthers) {
+  TenantSessions sessions(WithQuotas({}, /*has_store=*/true));
+  const auto go_on = std::make_shared<absl::Notification>();  // shared with the threads that read
+  absl::BlockingCounter hanging(100);
+  for (int i = 0; i < 100; ++i) {
+    sessions->Read<int>(
+        {"a"},
+        [go_on] {
+          go_on->WaitForNotification();
+          return 1;
+        },
+        [&](const absl::StatusOr<int>&) { hanging.DecrementCount(); });
+  }
+  for (int i = 0; i < 3; ++i) {
+    absl::Notification read;
+    sessions->Read<int>(
+        {"b"}, [] { return 2; },
+        [&](const absl::StatusOr<int>& found) {
+          EXPECT_EQ(*found, 2);
+          read.Notify();
+        });
+    read.WaitForNotification();
+  }
+  go_on->Notify();
+  hanging.Wait();
 }
 
 }  // namespace

@@ -134,8 +134,7 @@ class TenantSessions {
   absl::StatusOr<std::shared_ptr<SessionImport>> BeginImport(const std::string& tenant) {
     SessionImport::Wanted wanted;
     wanted.id = SessionId::Random();
-    return sessions_->ImportSession(tenant, wanted,
-                                    [](const std::function<void()>& work) { work(); });
+    return sessions_->ImportSession(tenant, wanted);
   }
   // Makes a session of the tenant from an export.
   absl::StatusOr<SessionView> Import(const std::string& tenant, SessionExport& file) {

@@ -229,6 +229,42 @@ absl::StatusOr<StoredSegment> ReadStoredSegment(Database& database, const std::s
                        tenant, key);
 }
 
+absl::StatusOr<PathPart> ReadPathPart(Database& database, TurnNumber number, int64_t limit) {
+  // A parent is older than its children, so a damaged link cannot make a circle. SQLite knows the
+  // length of a blob without its contents.
+  absl::StatusOr<StatementUse> select = database.Use(
+      "WITH RECURSIVE path(number, parent, bytes) AS ("
+      "  SELECT number, parent, length(request) + length(result) FROM turns WHERE number = ?1"
+      "  UNION ALL"
+      "  SELECT turns.number, turns.parent, length(turns.request) + length(turns.result)"
+      "    FROM path JOIN turns ON turns.number = path.parent AND turns.number < path.number"
+      "  LIMIT ?2)"
+      " SELECT path.number, path.parent, path.bytes, snapshots.span, snapshots.fixed"
+      "  FROM path LEFT JOIN snapshots ON snapshots.turn = path.number");
+  if (!select.ok()) return select.status();
+  (*select)->Bind(0, number);
+  (*select)->Bind(1, limit);
+  PathPart part;
+  TurnNumber last = kNoTurn;
+  int code;
+  while ((code = (*select)->Step()) == SQLITE_ROW) {
+    const TurnNumber turn = (*select)->Int(0);
+    if (turn != last) part.bytes += static_cast<uint64_t>((*select)->Int(2));
+    last = turn;
+    part.next = (*select)->IsNull(1) ? kNoTurn : (*select)->Int(1);
+    if (part.next >= turn) part.next = kNoTurn;
+    for (const int column : {3, 4}) {
+      const std::string bytes = (*select)->Bytes(column);
+      SegmentKey key;
+      if (bytes.size() != key.bytes.size()) continue;  // there is none, or it is damaged
+      std::copy(bytes.begin(), bytes.end(), key.bytes.begin());
+      part.segments.push_back(key);
+    }
+  }
+  if (code != SQLITE_DONE) return database.Error(code, "read the sizes of turns");
+  return part;
+}
+
 absl::StatusOr<std::vector<SnapshotRow>> SnapshotsOf(Database& database, TurnNumber turn) {
   absl::StatusOr<StatementUse> select = database.Use(
       "SELECT " LONGSTREAM_SNAPSHOT_COLUMNS " FROM snapshots WHERE turn = ?1 ORDER BY number DESC");

@@ -29,6 +29,15 @@ absl::StatusOr<StoredSegment> ReadStoredSegment(Database& database, const std::s
 // The snapshots of one turn. Leaves out damaged ones.
 absl::StatusOr<std::vector<SnapshotRow>> SnapshotsOf(Database& database, TurnNumber turn);
 
+// A part of the path from a turn to the root.
+struct PathPart {
+  uint64_t bytes = 0;                // of the requests and results of its turns
+  std::vector<SegmentKey> segments;  // that its snapshots name: fixed blocks, and last spans
+  TurnNumber next = kNoTurn;         // the turn with which the path goes on
+};
+// At most `limit` turns, from `number` on. Reads neither requests nor results.
+absl::StatusOr<PathPart> ReadPathPart(Database& database, TurnNumber number, int64_t limit);
+
 // A file whose segment has no row any more.
 struct DeadFile {
   std::string name;

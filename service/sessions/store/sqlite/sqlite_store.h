@@ -87,6 +87,8 @@ class SqliteStore final : public SessionStore {
   absl::StatusOr<std::vector<SegmentRow>> Segments(const std::string& tenant,
                                                    const SnapshotRow& snapshot) override
       ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<uint64_t> HeadBytes(const std::string& tenant, TurnNumber head) override
+      ABSL_LOCKS_EXCLUDED(read_mutex_);
   absl::StatusOr<SegmentRow> FindSegment(const std::string& tenant, const SegmentKey& key) override
       ABSL_LOCKS_EXCLUDED(read_mutex_);
   absl::StatusOr<std::unique_ptr<SegmentReader>> ReadSegment(const std::string& tenant,

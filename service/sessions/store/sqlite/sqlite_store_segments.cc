@@ -1,6 +1,8 @@
 // Snapshots and their segments.
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "service/sessions/store/segments/sealed_segments.h"
@@ -15,6 +17,8 @@ namespace {
 constexpr int64_t kReleaseSlice = 1000;
 constexpr size_t kRemoveSlice = 16;
 constexpr size_t kDeadSlice = 1000;
+// Turns that are read at once, so that other reads wait for about a millisecond.
+constexpr int64_t kPathSlice = 256;
 
 }  // namespace
 
@@ -59,6 +63,33 @@ absl::StatusOr<std::vector<SegmentRow>> SqliteStore::Segments(const std::string&
   }
   std::reverse(rows.begin(), rows.end());
   return rows;
+}
+
+absl::StatusOr<uint64_t> SqliteStore::HeadBytes(const std::string& tenant, TurnNumber head) {
+  uint64_t bytes = 0;
+  std::set<SegmentKey> counted;
+  while (head != kNoTurn) {
+    absl::StatusOr<PathPart> part = absl::UnknownError("");
+    {
+      absl::MutexLock lock(&read_mutex_);
+      part = ReadPathPart(*reader_, head, kPathSlice);
+    }
+    if (!part.ok()) return part.status();
+    bytes += part->bytes;
+    for (const SegmentKey& last : part->segments) {
+      // The spans before one that has been counted have been counted, too.
+      std::optional<SegmentKey> key = last;
+      while (key.has_value() && counted.insert(*key).second) {
+        const absl::StatusOr<SegmentRow> segment = FindSegment(tenant, *key);
+        if (absl::IsNotFound(segment.status()) || absl::IsDataLoss(segment.status())) break;
+        if (!segment.ok()) return segment.status();
+        bytes += segment->bytes;
+        key = segment->previous;
+      }
+    }
+    head = part->next;
+  }
+  return bytes;
 }
 
 absl::StatusOr<SegmentRow> SqliteStore::FindSegment(const std::string& tenant,

@@ -10,12 +10,11 @@
 #include <optional>
 #include <string>
 
-#include "absl/synchronization/mutex.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
 #include "tests/service/server/held_turns.h"
 #include "tests/service/server/server_fixture.h"
 #include "tests/service/serving/wait_for_session.h"
-#include "tests/service/sessions/store/faulty_vfs.h"
+#include "tests/service/sessions/store/held_store.h"
 #include "tests/service/wait_until.h"
 #include "tests/temporary_directory.h"
 
@@ -27,39 +26,28 @@ using testing::HasSubstr;
 
 constexpr size_t kLongText = size_t{17} << 10;
 
-// A store on a disk whose reads can hang. It is there before the server and after it.
+// A store whose reads can hang. It is there before the server and after it.
 class HangingStore {
  protected:
-  HangingStore() {
-    disk_.SetBeforeRead([this] {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(
-          +[](bool* hangs) { return !*hangs; }, &hangs_));
-    });
-    auto store = store::SqliteStore::Open(directory_.string() + "/store", {.vfs = disk_.name()});
+  std::unique_ptr<store::SessionStore> OpenStore() const {
+    auto store = store::SqliteStore::Open(directory_.string() + "/store", {});
     EXPECT_TRUE(store.ok()) << store.status();
-    store_ = *std::move(store);
-    commits_ = std::make_unique<store::CommitQueue>(store_.get(), store::CommitQueue::Options{});
+    return *std::move(store);
   }
-  void SetHangs(bool hangs) {
-    absl::MutexLock lock(&mutex_);
-    hangs_ = hangs;
-  }
-  SessionManager::Options Options() const {
+  void HangReads() { store_.Hold(); }
+  void GoOn() { store_.Release(); }
+  SessionManager::Options Options() {
     SessionManager::Options options;
-    options.store = store_.get();
-    options.commits = commits_.get();
+    options.store = &store_;
+    options.commits = &commits_;
     options.commit_timeout = absl::Seconds(1);
     return options;
   }
 
  private:
-  absl::Mutex mutex_;
-  bool hangs_ ABSL_GUARDED_BY(mutex_) = false;
   const TemporaryDirectory directory_;
-  store::FaultyDisk disk_;
-  std::unique_ptr<store::SqliteStore> store_;
-  std::unique_ptr<store::CommitQueue> commits_;
+  store::HeldStore store_{OpenStore()};
+  store::CommitQueue commits_{&store_, store::CommitQueue::Options{}};
 };
 
 class HangingReadsTest : private HangingStore, public ServerTest {
@@ -67,11 +55,12 @@ class HangingReadsTest : private HangingStore, public ServerTest {
   HangingReadsTest()
       : ServerTest("{}", 0, MinimalModel::PluginFile(), "", ModelSource().max_batch_tokens, "", 0,
                    Options()) {}
-  // The store can only be closed when the disk works.
-  ~HangingReadsTest() override { SetHangs(false); }
+  // The server ends when its reads have ended.
+  ~HangingReadsTest() override { GoOn(); }
 
-  grpc::Status Generate(const std::string& session) {
+  grpc::Status Generate(const std::string& session, const std::string& turn = "") {
     v1::GenerateRequest request = Request(session);
+    request.set_turn_id(turn);
     request.mutable_input()->set_text(std::string(kLongText, 'x'));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
@@ -81,20 +70,27 @@ class HangingReadsTest : private HangingStore, public ServerTest {
     }
     return reader->Finish();
   }
-  grpc::Status Append(const std::string& session) {
+  grpc::Status Append(const std::string& session, const std::string& turn = "",
+                      size_t bytes = kLongText) {
+    return Append(turns_, session, turn, bytes);
+  }
+  static grpc::Status Append(HeldTurns& turns, const std::string& session, const std::string& turn,
+                             size_t bytes = kLongText) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
     v1::AppendResponse response;
-    const auto writer = turns_.stub().Append(&context, &response);
+    const auto writer = turns.stub().Append(&context, &response);
     v1::AppendRequest request;
     request.set_session_id(session);
-    request.mutable_input()->set_text(std::string(kLongText, 'x'));
+    request.set_turn_id(turn);
+    request.mutable_input()->set_text(std::string(bytes, 'x'));
     writer->Write(request);
     writer->WritesDone();
     return writer->Finish();
   }
-  void HangReads() { SetHangs(true); }
-  void GoOn() { SetHangs(false); }
+  using HangingStore::GoOn;
+  using HangingStore::HangReads;
+  using HangingStore::Options;
 
   // Knows the sessions of sessions() only from the store, as a server after its start.
   SessionManager restarted_{&models(), Options()};
@@ -121,11 +117,62 @@ TEST_F(HangingReadsTest, TurnsOfStoredSessionsHoldNoThreadForTexts) {
   grpc::Status repeated;
   ASSERT_TRUE(WaitUntil([&] {
     repeated = Append(stored);
-    // ABORTED: the thread that restores the session leases it for a moment after others find it.
-    return repeated.error_code() != StatusCode::UNAVAILABLE &&
-           repeated.error_code() != StatusCode::ABORTED;
+    return repeated.error_code() != StatusCode::UNAVAILABLE;
   }));
   EXPECT_TRUE(repeated.ok()) << repeated.error_message();
+}
+
+// The session is in memory, and the server must look for the turn in the store.
+TEST_F(HangingReadsTest, TurnsWithAnIdHoldNoThreadForTexts) {
+  const std::string turn(32, 'a');
+  const std::string append(32, 'b');
+  const std::string stored = Open();
+  turns_.Release();
+  ASSERT_TRUE(Append(stored, "", 1).ok());
+  HangReads();
+  for (const grpc::Status& status : {Generate(stored, turn), Append(stored, append)}) {
+    EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr("store.commit_timeout"));
+  }
+  const grpc::Status other = Generate(stored);
+  EXPECT_TRUE(other.ok()) << other.error_message();
+  GoOn();
+  for (int i = 0; i < 2; ++i) {
+    const grpc::Status generated = Generate(stored, turn);
+    EXPECT_TRUE(generated.ok()) << generated.error_message();
+    const grpc::Status appended = Append(stored, append);
+    EXPECT_TRUE(appended.ok()) << appended.error_message();
+  }
+}
+
+// The turns are in memory, and their answers in the store.
+TEST_F(HangingReadsTest, RepeatedTurnsHoldNoThreadForTexts) {
+  const std::string turn(32, 'a');
+  const std::string append(32, 'b');
+  const std::string stored = Open();
+  turns_.Release();
+  ASSERT_TRUE(Generate(stored, turn).ok());
+  ASSERT_TRUE(Append(stored, append).ok());
+  HangReads();
+  for (const grpc::Status& status : {Generate(stored, turn), Append(stored, append)}) {
+    EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr("store.commit_timeout"));
+  }
+  const grpc::Status other = Generate(stored);
+  EXPECT_TRUE(other.ok()) << other.error_message();
+}
+
+TEST_F(HangingReadsTest, ARepeatedAppendIsKnownToAServerThatReadsItFromTheStore) {
+  const std::string append(32, 'b');
+  const std::string stored = Open();
+  turns_.Release();
+  ASSERT_TRUE(Append(stored, append).ok());
+  SessionManager later(&models(), Options());
+  HeldTurns after(&later, kLongText, std::numeric_limits<uint64_t>::max());
+  after.Release();
+  const grpc::Status repeated = Append(after, stored, append);
+  EXPECT_TRUE(repeated.ok()) << repeated.error_message();
+  EXPECT_EQ(Append(after, stored, append, kLongText + 1).error_code(), StatusCode::ALREADY_EXISTS);
 }
 
 }  // namespace

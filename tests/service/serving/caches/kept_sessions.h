@@ -125,8 +125,7 @@ class KeptSessions {
     exported.WaitForNotification();
     SessionImport::Wanted wanted;
     wanted.id = SessionId::Random();
-    const auto import =
-        sessions_->ImportSession("", wanted, [](const std::function<void()>& work) { work(); });
+    const auto import = sessions_->ImportSession("", wanted);
     EXPECT_TRUE(import.ok()) << import.status();
     if (file == nullptr || !import.ok()) return {};
     for (;;) {

@@ -387,6 +387,48 @@ TEST_P(SnapshotStoreTest, ThreadsShareSegments) {
   ExpectSound();
 }
 
+TEST_P(SnapshotStoreTest, TheBytesOfAHead) {
+  Open(NewSession(7));
+  EXPECT_EQ(*store_->HeadBytes("", kNoTurn), 0u);
+  const auto turn_bytes = [&](TurnNumber turn) {
+    const auto row = store_->Turn(turn);
+    EXPECT_TRUE(row.ok()) << row.status();
+    return row->request.size() + row->result.size();
+  };
+  const TurnNumber first = CommitOne(*store_, key_, 1, 10);
+  EXPECT_EQ(*store_->HeadBytes("", first), turn_bytes(first));
+  ASSERT_TRUE(
+      AddOne(*store_, first, 2, NewKey(1), {{NewSpan(1, 0, {}), kLarge}, {NewFixed(2, 10), 30}})
+          .ok());
+  EXPECT_EQ(*store_->HeadBytes("", first), turn_bytes(first) + kLarge + 30);
+  EXPECT_EQ(*store_->HeadBytes("other", first), turn_bytes(first)) << "segments of a tenant";
+
+  const TurnNumber second = CommitOne(*store_, key_, 2, 20);
+  EXPECT_EQ(*store_->HeadBytes("", second), turn_bytes(first) + turn_bytes(second) + kLarge + 30);
+  ASSERT_TRUE(AddOne(*store_, second, 4, NewKey(3),
+                     {{NewSpan(3, 1, NewKey(1)), 500}, {NewFixed(4, 20), 40}})
+                  .ok());
+  const uint64_t both = turn_bytes(first) + turn_bytes(second) + kLarge + 30 + 500 + 40;
+  EXPECT_EQ(*store_->HeadBytes("", second), both) << "the span that both need counts once";
+  EXPECT_EQ(*store_->HeadBytes("", first), turn_bytes(first) + kLarge + 30);
+  Reopen();
+  EXPECT_EQ(*store_->HeadBytes("", second), both);
+}
+
+TEST_P(SnapshotStoreTest, TheBytesOfAHeadOfManyTurns) {
+  Open(NewSession(7));
+  constexpr uint64_t kTurns = 600;  // more than are read at once
+  uint64_t bytes = 0;
+  TurnNumber last = kNoTurn;
+  for (uint64_t i = 1; i <= kTurns; ++i) {
+    last = CommitOne(*store_, key_, i, i);
+    const auto row = store_->Turn(last);
+    ASSERT_TRUE(row.ok()) << row.status();
+    bytes += row->request.size() + row->result.size();
+  }
+  EXPECT_EQ(*store_->HeadBytes("", last), bytes);
+}
+
 INSTANTIATE_TEST_SUITE_P(Drivers, SnapshotStoreTest, AllDrivers(), NameOfDriver);
 
 }  // namespace
