@@ -120,6 +120,7 @@ std::vector<LengthRow> Lengths(const Comparison& comparison, size_t other) {
     means.bytes.Add(value(Metric::kBytes));
   }
   std::vector<LengthRow> rows;
+  rows.reserve(groups.size());
   for (const auto& [group, means] : groups) {
     rows.push_back({FirstOf(group), LastOf(group), means.prompts, means.tokens.value(),
                     means.kl.value(), means.agreement.value(), std::exp(means.ttft.value()),
@@ -145,6 +146,7 @@ std::vector<MemoryRow> Memory(const Comparison& comparison, size_t arm) {
     means.state.Add(static_cast<double>(run.bytes.state));
   }
   std::vector<MemoryRow> rows;
+  rows.reserve(groups.size());
   for (const auto& [group, means] : groups) {
     rows.push_back({FirstOf(group), LastOf(group), means.prompts, means.tokens.value(),
                     means.kv.value(), means.window.value(), means.state.value()});

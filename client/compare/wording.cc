@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 namespace longstream::client {
 namespace {
@@ -134,7 +136,7 @@ std::string Significant(double value, int digits) {
   char text[64];
   // Rounding first, so that 0.9996 becomes 1.00 and not 1.000.
   std::snprintf(text, sizeof(text), "%.*e", digits - 1, value);
-  const int exponent = std::atoi(std::string(text).substr(std::string(text).find('e') + 1).c_str());
+  const int exponent = static_cast<int>(std::strtol(std::strchr(text, 'e') + 1, nullptr, 10));
   if (exponent < -4 || exponent >= 7) return text;
   std::snprintf(text, sizeof(text), "%.*f", std::max(0, digits - 1 - exponent), value);
   return text;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <utility>
 
 #include "client/compare/page/html_text.h"
 
@@ -108,7 +109,7 @@ class Scale {
       const size_t every = ticks_.size() / kMostTicks + 1;
       std::vector<double> kept;
       for (size_t i = 0; i < ticks_.size(); i += every) kept.push_back(ticks_[i]);
-      ticks_ = kept;
+      ticks_ = std::move(kept);
     }
   }
 
@@ -178,11 +179,10 @@ std::string Drawing(const ChartSeries& series, bool steps, const Scale& x, const
   std::string points;
   std::string before;
   for (const ChartPoint& point : series.points) {
-    const std::string px = Pixels(x.Pixel(point.x));
-    const std::string py = Pixels(y.Pixel(point.y));
-    if (steps && !before.empty()) points += px + "," + before + " ";
-    points += px + "," + py + " ";
-    before = py;
+    const std::string px = Pixels(x.Pixel(point.x)) + ",";
+    if (steps && !before.empty()) points.append(px).append(before);
+    before = Pixels(y.Pixel(point.y)) + " ";
+    points.append(px).append(before);
   }
   const bool band = std::any_of(series.points.begin(), series.points.end(),
                                 [](const ChartPoint& p) { return p.low != p.y || p.high != p.y; });

@@ -70,6 +70,7 @@ svg text { fill: var(--soft); font-size: 12px; }
 .flip { margin: .6rem 0; padding: .5rem .7rem; background: var(--box); }
 .flip p { margin: .15rem 0; max-width: none; }
 .text { font-family: ui-monospace, monospace; font-size: .875rem; }
+.text bdi { white-space: pre-wrap; }
 mark { background: none; color: inherit; border-bottom: 2px solid var(--c0); }
 mark.other { border-bottom: 2px dashed var(--c1); }
 dl { display: grid; grid-template-columns: minmax(7rem, max-content) 1fr; gap: .25rem 1rem; }

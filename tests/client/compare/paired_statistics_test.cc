@@ -137,7 +137,9 @@ TEST(StudentisedBootstrapTest, RareDifferencesHaveAWideInterval) {
 }
 
 TEST(HolmTest, AgreesWithPairedEval) {
-  for (const nlohmann::json& row : Golden()["holm"]) {
+  const nlohmann::json golden = Golden();
+  ASSERT_EQ(golden["holm"].size(), 4);
+  for (const nlohmann::json& row : golden["holm"]) {
     const std::vector<HolmDecision> decisions = Holm(row["p"].get<std::vector<double>>(), 0.05);
     ASSERT_EQ(decisions.size(), row["adjusted"].size());
     for (size_t i = 0; i < decisions.size(); ++i) {
