@@ -1,7 +1,7 @@
 # Commands for daily work. Each command installs the packages that it needs and builds in
 # build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test test-services hostile-soak faults bench golden tokenizer-parity config-parity check tidy bits fuzz asan tsan \
+.PHONY: help demo eval test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check tidy bits fuzz asan tsan \
         gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
@@ -39,7 +39,7 @@ test: release  ## Build the release preset and run every test that needs no othe
 	@ctest --preset release
 
 # These tests have the ctest label `services`.
-test-services: release  ## Run the tests that need Envoy (downloads it, 107 MB).
+test-services: release  ## Run the tests that need Envoy or Chromium (downloads them, 230 MB).
 	@tools/install_packages.sh services
 	@tools/setup_venv.sh build/venv-services tests/e2e/envoy/requirements.txt >/dev/null
 	@cmake --build --preset services --parallel $(JOBS)
@@ -78,6 +78,12 @@ config-parity: packages  ## Compare how config.json is read with transformers (1
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target checkpoint_logits
 	@tools/golden/config_parity.sh $(addprefix --family ,$(FAMILIES))
+
+compare-parity: packages  ## Compare the statistics of comparisons with SciPy's and paired-eval's (3 minutes).
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target compare_intervals
+	@$$(tools/setup_venv.sh build/venv-compare tools/golden/requirements-compare.txt) \
+	  tools/golden/compare_statistics.py --program build/release/tests/compare_intervals
 
 check: release  ## Run the checks: format, layers, names, lengths, pages, protos, symbols, lint of changes.
 	@tools/check/run_all.sh

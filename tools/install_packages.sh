@@ -22,9 +22,11 @@ packages=(
   # Demo, golden values, checks, and the tests of the Python package.
   python3 python3-venv python3-grpcio python3-protobuf curl ca-certificates
 )
-# Servers and browsers that tests with the label `services` start. No test
-# needs a Debian package yet; Envoy comes from PyPI (tests/e2e/envoy).
-services=()
+# Servers and browsers that tests with the label `services` start. Envoy comes
+# from PyPI (tests/e2e/envoy).
+services=(
+  chromium fonts-dejavu-core  # the page of a comparison (tests/client/compare)
+)
 
 case ${1-} in
   "") ;;

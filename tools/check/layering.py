@@ -170,6 +170,8 @@ ROOMS = {
                        " service/server/transfer service/serving service/sessions/store service/sessions/store/sqlite",
 
     "client": "service/security",
+    "client/compare": "client",
+    "client/compare/page": "client client/compare",
     "client/commands": "client",
     "client/eval": "client client/commands",
     "client/token": "client client/commands service/security",
