@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
 #include "service/security/certificates.h"
+#include "service/server/compare/compare_limits.h"
 #include "service/serving/session_manager.h"
 
 namespace grpc {
@@ -75,6 +76,7 @@ class GrpcServer {
     // For TLS. Null: the port takes plain text.
     std::shared_ptr<const CurrentCertificates> certificates = nullptr;
     ClientCertificates client_certificates = ClientCertificates::kNone;
+    CompareLimits compare = {};
   };
 
   // Starts a server that listens. `models` and `sessions` must outlive it. UNAVAILABLE: the address

@@ -172,6 +172,9 @@ class SessionManager {
   // Makes a turn for the session; the caller has to lease and start it. Reads the store if the
   // session is not in memory. NOT_FOUND: no session has this id. UNAVAILABLE: the model has failed.
   absl::StatusOr<NewTurn> TurnOf(const SessionKey& key) const;
+  // Makes a turn of the tenant on `model` that has its own session. NOT_FOUND, UNAVAILABLE: as for
+  // ModelRegistry::Find.
+  absl::StatusOr<NewTurn> OwnTurn(const std::string& tenant, std::string_view model) const;
   // Makes a turn of the tenant that scores a text with `model`, without a session. NOT_FOUND,
   // UNAVAILABLE: as for ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
   absl::StatusOr<NewTurn> ScoreWith(const std::string& tenant, std::string_view model) const;
