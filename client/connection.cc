@@ -481,4 +481,14 @@ v1::ScoreSummary Connection::Score(const v1::ScoreRequest& request, const OnPiec
   return summary;
 }
 
+void Connection::Compare(
+    const v1::CompareRequest& request,
+    const std::function<void(const v1::CompareResponse& response)>& on_message) {
+  Call call;
+  const auto reader = stubs_->longstream.Compare(&call.context, request);
+  v1::CompareResponse response;
+  while (reader->Read(&response)) on_message(response);
+  Check(call.context, reader->Finish());
+}
+
 }  // namespace longstream::client

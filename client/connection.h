@@ -119,6 +119,10 @@ class Connection {
   using OnPiece = std::function<void(const v1::ScoreResponse& response)>;
   v1::ScoreSummary Score(const v1::ScoreRequest& request, const OnPiece& on_piece = {});
 
+  // Runs a comparison. Calls `on_message` for each message; it must not throw.
+  void Compare(const v1::CompareRequest& request,
+               const std::function<void(const v1::CompareResponse& response)>& on_message);
+
  private:
   // Makes one call of Generate, and adds its messages to the generation.
   void ReadTurn(const v1::GenerateRequest& request, const OnMessage& on_message,

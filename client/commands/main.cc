@@ -44,6 +44,7 @@ int Run(int argc, char** argv) {
   client::AddModels(&app, &global);
   client::AddSessions(&app, &global);
   client::AddScore(&app, &global);
+  client::AddCompare(&app, &global);
   client::AddEval(&app, &global);
   client::AddBench(&app, &global);
   client::AddStore(&app, &global);

@@ -44,11 +44,15 @@ std::string CheckBias(const std::string& text) {
 }  // namespace
 
 void TurnOptions::AddTo(CLI::App* app) {
-  app_ = app;
   app->add_option("-m,--model", model_, "model name; empty: the server's only model");
   app->add_option("-s,--session", session_,
                   "session to continue, which stays open; default: a new session");
   app->add_flag("--keep", keep_, "leave a new session open and print its id");
+  AddSamplingTo(app);
+}
+
+void TurnOptions::AddSamplingTo(CLI::App* app) {
+  app_ = app;
   app->add_option("-t,--temperature", temperature_,
                   "sampling temperature; 0: the most probable token");
   app->add_option("--top-k", top_k_, "sample from the K most probable tokens; 0: off")

@@ -18,6 +18,9 @@ class TurnOptions {
   // Adds the options to `app`. The object must live as long as `app`.
   void AddTo(CLI::App* app);
 
+  // Adds only the options that say how to sample and when to stop.
+  void AddSamplingTo(CLI::App* app);
+
   const std::string& model() const { return model_; }
 
   // Fills in the request. Sets a sampling value only if its option was given; otherwise the server

@@ -18,32 +18,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* ReasonName(v1::FinishReason reason) {
-  switch (reason) {
-    case v1::FINISH_REASON_STOP_TOKEN:
-      return "stop_token";
-    case v1::FINISH_REASON_STOP_STRING:
-      return "stop_string";
-    case v1::FINISH_REASON_MAX_TOKENS:
-      return "max_tokens";
-    case v1::FINISH_REASON_CONTEXT:
-      return "context";
-    case v1::FINISH_REASON_ABORTED:
-      return "aborted";
-    default:
-      return "unknown";
-  }
-}
-
 // The mean time between two tokens, over the whole stream.
 double InterTokenMilliseconds(const v1::TurnUsage& usage) {
   const double gaps = static_cast<double>(usage.generated_tokens()) - 1;
   return gaps > 0 ? 1e3 * Seconds(usage.decode_time()) / gaps : 0;
-}
-
-// Writes JSON. Replaces bytes that are not UTF-8, because a token may be part of a character.
-std::string Dump(const Json& json, int indent) {
-  return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 // REQUIRES: Token is TokenLogProb or TopToken.
@@ -85,6 +63,27 @@ void PrintProgress(const v1::PrefillProgress& progress) {
 }
 
 }  // namespace
+
+const char* ReasonName(v1::FinishReason reason) {
+  switch (reason) {
+    case v1::FINISH_REASON_STOP_TOKEN:
+      return "stop_token";
+    case v1::FINISH_REASON_STOP_STRING:
+      return "stop_string";
+    case v1::FINISH_REASON_MAX_TOKENS:
+      return "max_tokens";
+    case v1::FINISH_REASON_CONTEXT:
+      return "context";
+    case v1::FINISH_REASON_ABORTED:
+      return "aborted";
+    default:
+      return "unknown";
+  }
+}
+
+std::string Dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
 
 Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request, Show show) {
   const auto on_message = [show](const v1::GenerateResponse& response) {

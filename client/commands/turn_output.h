@@ -35,6 +35,12 @@ void PrintLogProbs(const Generation& generation);
 std::string TurnJson(const Generation& generation, const std::string& session,
                      bool one_line = false);
 
+// "stop_token", "max_tokens", ...
+const char* ReasonName(v1::FinishReason reason);
+
+// Writes JSON. Replaces bytes that are not UTF-8, because a token may be part of a character.
+std::string Dump(const nlohmann::ordered_json& json, int indent);
+
 // Returns the bytes by kind as a JSON object.
 nlohmann::ordered_json BytesJson(const v1::SessionBytes& bytes);
 

@@ -420,7 +420,7 @@ void Engine::PublishMetrics() {
   size_t queued_bytes = 0;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
     parked += turn->place().awaited();
-    active += turn->turn().request.kind != TurnKind::kScore;
+    active += !turn->turn().request.has_own_session();
     queued_bytes += turn->turn().stream.queued_bytes();
   }
   metrics_->SetRequests(running_.size(), waiting_.size(), parked);

@@ -159,7 +159,7 @@ class Engine {
   // Call it once per session.
   void Close(std::shared_ptr<Session> session, Closed closed);
 
-  // Queues a turn of the leased session. A kScore turn has its own session. turn->stream reports
+  // Queues a turn of the leased session. A turn may have its own session. turn->stream reports
   // the outcome. On an error the turn is refused, its stream stays empty and the lease is dropped.
   // INVALID_ARGUMENT: as for CheckPrompt. RESOURCE_EXHAUSTED: the queue is full. DEADLINE_EXCEEDED:
   // the deadline cannot be met. UNAVAILABLE: the engine is draining.

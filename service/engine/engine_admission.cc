@@ -67,8 +67,7 @@ std::vector<AdmissionRound::TenantCaches> Engine::CountCaches() const {
     caches[session->tenant_index()].all += session->cache_charge().bytes();
   }
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
-    const bool has_own_session = turn->turn().request.kind == TurnKind::kScore;
-    if (!has_own_session || turn->ended()) continue;
+    if (!turn->turn().request.has_own_session() || turn->ended()) continue;
     caches[turn->tenant()].all += turn->cache_charge().bytes();
   }
   for (Session* const session : FindIdle(nullptr).sessions) {

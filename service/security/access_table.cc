@@ -35,6 +35,7 @@ constexpr Row kRows[] = {
     {"/longstream.v1.Longstream/ExportSession", kClient},
     {"/longstream.v1.Longstream/ImportSession", kClient},
     {"/longstream.v1.Longstream/Score", kClient},
+    {"/longstream.v1.Longstream/Compare", kClient},
     {"/longstream.v1.Longstream/ListModels", kClient | kOperator},
     {"/longstream.v1.Longstream/GetModel", kClient | kOperator},
     {"/grpc.health.v1.Health/Check", kClient | kOperator | kPeer},

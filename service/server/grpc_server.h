@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
 #include "service/security/certificates.h"
+#include "service/server/compare/compare_limits.h"
 #include "service/serving/session_manager.h"
 
 namespace grpc {
@@ -77,6 +78,7 @@ class GrpcServer {
     ClientCertificates client_certificates = ClientCertificates::kNone;
     // The longest time for which a client with a certificate begins calls on one connection.
     absl::Duration max_connection_age = absl::Hours(1);
+    CompareLimits compare = {};
   };
 
   // Starts a server that listens. `models` and `sessions` must outlive it. UNAVAILABLE: the address

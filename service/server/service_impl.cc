@@ -11,7 +11,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "service/interceptors/request_id.h"
 #include "service/server/append_reactor.h"
+#include "service/server/compare/compare_call.h"
+#include "service/server/compare_check.h"
 #include "service/server/request_check.h"
 #include "service/server/to_proto.h"
 #include "service/server/transfer/export_reactor.h"
@@ -100,11 +103,14 @@ absl::StatusOr<SessionImport::Wanted> CheckImportRequest(const v1::ImportSession
 }  // namespace
 
 ServiceImpl::ServiceImpl(const ModelRegistry* models, SessionManager* sessions,
-                         uint64_t max_request_bytes, Authorize authorize)
+                         uint64_t max_request_bytes, Authorize authorize,
+                         const CompareLimits& compare_limits)
     : DecodingService(&request_memory_, std::move(authorize)),
+      compare_limits_(compare_limits),
       models_(models),
       sessions_(sessions),
       request_memory_(max_request_bytes, [sessions] { sessions->NoteFreedMemory(); }),
+      compare_threads_(kCompareThreads, std::numeric_limits<uint64_t>::max()),
       text_threads_(kTextThreads, max_request_bytes) {
   AddUnary("/longstream.v1.Longstream/OpenSession", &ServiceImpl::OpenSession);
   AddClientStream("/longstream.v1.Longstream/Append", &ServiceImpl::Append);
@@ -119,6 +125,7 @@ ServiceImpl::ServiceImpl(const ModelRegistry* models, SessionManager* sessions,
   AddServerStream("/longstream.v1.Longstream/ExportSession", &ServiceImpl::ExportSession);
   AddClientStream("/longstream.v1.Longstream/ImportSession", &ServiceImpl::ImportSession);
   AddServerStream("/longstream.v1.Longstream/Score", &ServiceImpl::Score);
+  AddServerStream("/longstream.v1.Longstream/Compare", &ServiceImpl::Compare);
   AddUnary("/longstream.v1.Longstream/ListModels", &ServiceImpl::ListModels);
   AddUnary("/longstream.v1.Longstream/GetModel", &ServiceImpl::GetModel);
 }
@@ -359,6 +366,58 @@ grpc::ServerReadReactor<RawRequest<v1::ImportSessionRequest>>* ServiceImpl::Impo
 grpc::ServerWriteReactor<v1::ScoreResponse>* ServiceImpl::Score(
     grpc::CallbackServerContext* context, const Caller& caller, Decoded<v1::ScoreRequest> request) {
   return NewScoreReactor(context, caller, std::move(request), sessions_, &text_threads_, &calls_);
+}
+
+CompareTools ServiceImpl::NewCompareTools() {
+  CompareTools tools;
+  tools.limits = compare_limits_;
+  tools.timers = sessions_->timers();
+  tools.compute = [this](std::function<void()> work) {
+    // The queue has no limit: each call has one piece of work in it.
+    compare_threads_.Run(std::numeric_limits<size_t>::max(), 0, std::move(work)).IgnoreError();
+  };
+  tools.to_finish = [](const TurnEnd& end, v1::Finish* message) { ToProto(end, message); };
+  tools.counted = std::make_shared<CallCount::Call>(&calls_);
+  return tools;
+}
+
+grpc::ServerWriteReactor<v1::CompareResponse>* ServiceImpl::Compare(
+    grpc::CallbackServerContext* context, const Caller& caller,
+    Decoded<v1::CompareRequest> request) {
+  const auto call = std::make_shared<CompareCall>(context, NewCompareTools());
+  call->Hold();
+  // Shared, because std::function can only hold what can be copied.
+  const auto held = std::make_shared<Decoded<v1::CompareRequest>>(std::move(request));
+  // The answer of LoadTurn for the session; nullptr: the request names none.
+  using SessionTurn = std::shared_ptr<absl::StatusOr<NewTurn>>;
+  const auto check = [this, context, tenant = caller.tenant, held](const SessionTurn& session) {
+    return CheckCompare(tenant, std::string(RequestIdOf(*context)),
+                        DeadlineFrom(context->raw_deadline()), *held->message, &request_memory_,
+                        *sessions_, session.get());
+  };
+  const size_t text_bytes = TextBytes(*held->message);
+  const uint64_t held_bytes = held->charge.bytes();
+  const auto run = [this, call, check, text_bytes, held_bytes](const SessionTurn& session) {
+    const absl::Status status = text_threads_.Run(text_bytes, held_bytes, [call, check, session] {
+      call->Begin([&check, &session] { return check(session); });
+    });
+    if (!status.ok()) call->Refuse(status);
+  };
+  const auto loaded = [run](absl::StatusOr<NewTurn> session) {
+    run(std::make_shared<absl::StatusOr<NewTurn>>(std::move(session)));
+  };
+  const std::string& session_id = held->message->session_id();
+  if (session_id.empty()) {
+    run(nullptr);
+    return call.get();
+  }
+  const absl::StatusOr<SessionId> id = SessionId::Parse(session_id, "session_id");
+  if (id.ok()) {
+    sessions_->LoadTurn({caller.tenant, *id}, std::nullopt, loaded);
+  } else {
+    loaded(id.status());
+  }
+  return call.get();
 }
 
 }  // namespace longstream

@@ -7,6 +7,7 @@
 
 #include "longstream/v1/longstream.pb.h"
 #include "service/server/call_count.h"
+#include "service/server/compare/compare_limits.h"
 #include "service/server/text_threads.h"
 #include "service/server/transfer/transfer_call.h"
 #include "service/server/transport/decoding_service.h"
@@ -14,13 +15,15 @@
 
 namespace longstream {
 
+struct CompareTools;
+
 // Thread-safe. The arguments of the constructor must outlive every call.
 class ServiceImpl final : public DecodingService {
  public:
   // `max_request_bytes`: the limit for the memory of requests that are being read, and also for the
   // requests whose long texts wait for a thread.
   ServiceImpl(const ModelRegistry* models, SessionManager* sessions, uint64_t max_request_bytes,
-              Authorize authorize = AuthorizeEverybody);
+              Authorize authorize = AuthorizeEverybody, const CompareLimits& compare_limits = {});
 
   // Blocks until no call is in progress, at most until `deadline`. A call whose request could not
   // be decoded does not count.
@@ -62,6 +65,9 @@ class ServiceImpl final : public DecodingService {
   grpc::ServerWriteReactor<v1::ScoreResponse>* Score(grpc::CallbackServerContext* context,
                                                      const Caller& caller,
                                                      Decoded<v1::ScoreRequest> request);
+  grpc::ServerWriteReactor<v1::CompareResponse>* Compare(grpc::CallbackServerContext* context,
+                                                         const Caller& caller,
+                                                         Decoded<v1::CompareRequest> request);
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const Caller& caller,
                                        const v1::ListModelsRequest& request,
                                        v1::ListModelsResponse* response);
@@ -70,15 +76,20 @@ class ServiceImpl final : public DecodingService {
 
  private:
   TransferCall NewTransfer(const Caller& caller);
+  CompareTools NewCompareTools();
 
   // Two threads, so that one text of many megabytes does not block the next text.
   static constexpr int kTextThreads = 2;
+  static constexpr int kCompareThreads = 2;  // for the logits of comparisons
 
+  const CompareLimits compare_limits_;
   const ModelRegistry* const models_;
   SessionManager* const sessions_;
   CallCount calls_;
   RequestMemory request_memory_;
-  TextThreads text_threads_;  // the last member: its work uses the others
+  // The last members: their work uses the others.
+  TextThreads compare_threads_;
+  TextThreads text_threads_;
 };
 
 }  // namespace longstream

@@ -15,13 +15,7 @@ namespace {
 
 // Returns the text of a plugin, a file or a path, with invalid UTF-8 replaced. If one string of a
 // message is not UTF-8, clients cannot read the whole message, such as a list of models.
-std::string Text(absl::string_view bytes) {
-  Utf8Stream stream;
-  std::string text;
-  stream.Push({bytes.data(), bytes.size()}, &text);
-  stream.Finish(&text);
-  return text;
-}
+std::string Text(absl::string_view bytes) { return RepairUtf8({bytes.data(), bytes.size()}); }
 
 // A longer duration than protobuf can hold, 10 000 years, becomes the longest one.
 void SetDuration(absl::Duration duration, google::protobuf::Duration* message) {

@@ -368,17 +368,22 @@ void SessionManager::LoadAnswer(
   Read<SessionTurns::Committed>({turn.tenant().name()}, turn.AnswerReader(), std::move(loaded));
 }
 
-absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,
-                                                  std::string_view model) const {
+absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant,
+                                                std::string_view model) const {
   heap_trim_.NoteWork();
   absl::StatusOr<std::shared_ptr<Tenant>> found = models_->tenants().Find(tenant);
   if (!found.ok()) return found.status();
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
   if (!engine.ok()) return engine.status();
-  NewTurn turn(nullptr, nullptr, *std::move(engine), *std::move(found));
-  if (turn.model().backend().plugin().Can(LS_CAP_SCORE)) return turn;
-  return turn.Refuse(absl::UnimplementedError(
-      absl::StrCat("the backend of model ", turn.model().name(), " cannot score a text")));
+  return NewTurn(nullptr, nullptr, *std::move(engine), *std::move(found));
+}
+
+absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,
+                                                  std::string_view model) const {
+  absl::StatusOr<NewTurn> turn = OwnTurn(tenant, model);
+  if (!turn.ok() || turn->model().backend().plugin().Can(LS_CAP_SCORE)) return turn;
+  return turn->Refuse(absl::UnimplementedError(
+      absl::StrCat("the backend of model ", turn->model().name(), " cannot score a text")));
 }
 
 std::vector<SessionView> SessionManager::List(const std::string& tenant,

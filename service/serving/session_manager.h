@@ -196,6 +196,9 @@ class SessionManager {
   // Finds the answer of a turn that NewTurn::Name has found committed. Answers as LoadTurn.
   void LoadAnswer(const NewTurn& turn,
                   std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded);
+  // Makes a turn of the tenant on `model` that has its own session. NOT_FOUND, UNAVAILABLE: as for
+  // ModelRegistry::Find.
+  absl::StatusOr<NewTurn> OwnTurn(const std::string& tenant, std::string_view model) const;
   // Makes a turn of the tenant that scores a text with `model`, without a session. NOT_FOUND,
   // UNAVAILABLE: as for ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
   absl::StatusOr<NewTurn> ScoreWith(const std::string& tenant, std::string_view model) const;

@@ -48,6 +48,9 @@ class TurnHandle {
     engine_->Wake();
   }
 
+  // The engine looks at the turn now.
+  void Wake() { engine_->Wake(); }
+
   // For kAppend. AddInput adds tokens to the prompt. CloseInput says that no more will come.
   void AddInput(std::span<const int32_t> tokens) {
     turn_->AddInput(tokens);

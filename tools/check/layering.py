@@ -14,7 +14,7 @@ import source_tree
 
 # The parts of the service that build without gRPC.
 SERVICE_WITHOUT_GRPC = " ".join(
-    f"service/{part}/**" for part in ("chat", "clock", "config", "connections", "engine",
+    f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine",
                                       "host_memory", "jinja", "metrics", "models", "scrapes",
                                       "sealing", "security", "serving", "sessions", "tokenizer", "wire"))
 
@@ -133,13 +133,15 @@ ROOMS = {
                                      " service/sessions/store/segments",
     "service/engine/costs": "service/clock",
     "service/engine/policy": "backends/api service/clock service/config service/engine/costs",
+    "service/engine/logits": "backends/api",
     "service/engine/turn": "backends/api kernels/core service/chat service/clock"
-                           " service/engine/costs service/engine/policy service/host_memory service/metrics service/models"
-                           " service/security/tenants service/sessions"
+                           " service/engine/costs service/engine/logits service/engine/policy service/host_memory"
+                           " service/metrics service/models service/security/tenants service/sessions"
                            " service/tokenizer service/tokenizer/stream",
     "service/engine": "backends/api kernels/core service/clock service/config"
                       " service/engine/costs service/engine/policy service/engine/turn service/metrics service/models"
                       " service/security/tenants service/sessions",
+    "service/compare": "backends/api service/clock service/engine/logits",
     "service/serving/log": "service/chat service/engine/turn service/models service/sessions"
                            " service/sessions/store service/tokenizer",
     "service/serving/caches": "backends/api service/clock service/engine service/engine/costs service/engine/policy"
@@ -159,9 +161,12 @@ ROOMS = {
     "service/server/standard": "service/security service/server/transport service/wire",
     "service/server/transfer": "service/clock service/server/transport service/serving service/sessions"
                                " service/wire",
+    "service/server/compare": "service/clock service/compare service/engine/logits"
+                              " service/engine/turn service/host_memory service/server/transport"
+                              " service/serving service/tokenizer service/tokenizer/text",
     "service/server": "service/chat service/clock service/connections service/engine/turn"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
-                      " service/security service/security/tenants service/server/standard service/server/transfer service/server/transport service/serving"
+                      " service/security service/security/tenants service/server/compare service/server/standard service/server/transfer service/server/transport service/serving"
                       " service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "service/engine/logits/step_rows.h"
 #include "service/engine/turn/batch_entry.h"
 #include "service/tokenizer/text_decoder.h"
 
@@ -16,7 +17,7 @@ namespace {
 TurnDemand DemandOf(const TurnRequest& request, const TurnHistory& history) {
   TurnDemand demand;
   demand.generates = request.kind == TurnKind::kGenerate;
-  demand.keeps_caches = request.kind != TurnKind::kScore;
+  demand.keeps_caches = !request.has_own_session();
   demand.start_tokens = history.start();
   demand.prompt_tokens = request.prompt.size();
   demand.max_tokens = request.max_tokens;
@@ -276,12 +277,17 @@ void ActiveTurn::Look() {
   is_settled_ = false;
   const bool reads =
       phase_ != Phase::kWaiting && phase_ != Phase::kRestore && phase_ != Phase::kRoom;
-  if (ending() || !reads || turn_->stream.Full()) return;
+  if (ending() || !reads || HasToPause()) return;
   if (parts_.drawing() && !GoesOn()) return;
   // At the end of a replay, the rollback point can be marked only if no step is in flight.
   awaits_result_ = replays() ? !history_.NeedsReplay() : parts_.drawing() && !CanLookAhead();
   if (!awaits_result_) candidate_ = FindCandidate();
   is_settled_ = candidate_.has_value() && !input_open_ && !parts_.in_flight();
+}
+
+bool ActiveTurn::HasToPause() {
+  room_ = request().logits == nullptr ? LogitSink::Room::kFree : request().logits->GetRoom();
+  return turn_->stream.Full() || room_ != LogitSink::Room::kFree;
 }
 
 bool ActiveTurn::CanLookAhead() const {
@@ -314,6 +320,13 @@ void ActiveTurn::SetOwnPart(StepCandidate& candidate) const {
   candidate.remaining = drawing ? 1 : history_.unread();
   // Only a generating turn reads the last token, because it draws the next token from its logits.
   if (!generates() && candidate.remaining > 0) --candidate.remaining;
+  if (request().kind == TurnKind::kScore && request().logits != nullptr &&
+      candidate.remaining > 0) {
+    const uint32_t grid = info().prefill_grid;
+    candidate.remaining =
+        TokensOfStep(candidate.position, candidate.remaining, request().logits_from - 1,
+                     MostLogitRows(info().vocabulary_size, grid), grid);
+  }
   candidate.is_decode = drawing || phase_ == Phase::kDecode;
   const uint64_t drawn = meter_.usage().generated_tokens + (drawing ? 1 : 0);
   candidate.is_beginning = candidate.is_decode && drawn < kBeginningTokens;
@@ -328,7 +341,7 @@ void ActiveTurn::SetReplayPart(StepCandidate& candidate) const {
 
 absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
   if (ending() || phase_ == Phase::kWaiting) return absl::ZeroDuration();
-  if (computes()) {
+  if (computes() || room_ == LogitSink::Room::kOthersAreBehind) {
     client_seen_ = now;
     return absl::ZeroDuration();
   }
@@ -408,7 +421,9 @@ void ActiveTurn::AbsorbScore(const ls_result& result) {
   absl::StatusOr<ScoreEvent> event = ScoreRows(result, scored_, history_.tokens(), request());
   if (!event.ok()) return Abort(event.status());
   scored_ += event->tokens.size();
-  turn_->stream.Push(*std::move(event));
+  if (request().logits == nullptr) return turn_->stream.Push(*std::move(event));
+  absl::Status status = PushScores(result, *event, info().vocabulary_size, request());
+  if (!status.ok()) Abort(std::move(status));
 }
 
 void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
@@ -430,6 +445,10 @@ void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
   Generator::Step step = generator_->Take(token, history_.size());
   if (request().log_probs && result.num_log_prob_rows == 1) {
     step.delta.log_probs.push_back(LogProbRow(result, 0, request().top_log_probs, token));
+  }
+  if (request().logits != nullptr) {
+    absl::Status status = PushDrawn(result, step.delta, info().vocabulary_size, request());
+    if (!status.ok()) return Abort(std::move(status));
   }
   turn_->stream.Push(std::move(step.delta));
   if (step.reason == FinishReason::kNone) return;

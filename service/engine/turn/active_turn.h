@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
+#include "service/engine/logits/logit_sink.h"
 #include "service/engine/policy/batch_places.h"
 #include "service/engine/policy/pool_bytes.h"
 #include "service/engine/policy/restore_choice.h"
@@ -46,8 +47,8 @@ using FailureListener = std::function<void(std::string_view model, std::string_v
 // done. If that step has read tokens behind the end of the turn, they are taken back.
 class ActiveTurn {
  public:
-  // `lease`: the lease of the request's session; for kScore, the lease of a new session.
-  // `slot`: the turn's part in the counts of the queue. `on_failure` may be empty.
+  // `lease`: the lease of the request's session; for a turn with its own session, the lease of a
+  // new one. `slot`: the turn's part in the counts of the queue. `on_failure` may be empty.
   ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease, std::unique_ptr<QueueRoom::Slot> slot,
              ServedModel* model, ModelMetrics* metrics, const FailureListener& on_failure);
 
@@ -219,6 +220,8 @@ class ActiveTurn {
   // The next tokens of the replay. A replay reads each run of the feed as it was read before.
   void SetReplayPart(StepCandidate& candidate) const;
   bool replays() const { return phase_ == Phase::kReplay; }
+  // Whether the reader, or the turns with which this one is compared, have to come on first.
+  bool HasToPause();
 
   absl::Status TakeMemory(const RestoreCosts& costs);
   // Takes the memory for a snapshot. The session keeps the caches that it has until the snapshot
@@ -308,6 +311,7 @@ class ActiveTurn {
 
   std::optional<StepCandidate> candidate_;
   bool awaits_result_ = false;
+  LogitSink::Room room_ = LogitSink::Room::kFree;  // of the sink, when the turn was looked at last
   bool is_settled_ = false;  // candidate_ stays as it is until the turn takes part in a step
   // client_progress_ changes when the client reads or sends. client_seen_ is the time of its last
   // change.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,25 @@ namespace {
 // A score says whether a token is the most probable one, so it needs at least one alternative.
 uint32_t ScoreAlternatives(const TurnRequest& request) {
   return std::max(1u, request.top_log_probs);
+}
+
+// `text`: see LogitRow.
+absl::Status PushLogits(const ls_result& result, uint32_t row, uint32_t vocabulary_size,
+                        const TokenLogProb& token, std::string_view text,
+                        const TurnRequest& request) {
+  if (row >= result.num_logit_rows || result.logits == nullptr) {
+    return absl::InternalError(absl::StrCat("the backend gave ", result.num_logit_rows,
+                                            " rows of logits, row ", row, " was asked for"));
+  }
+  LogitRow pushed;
+  pushed.token = token.token;
+  pushed.log_prob = token.log_prob;
+  pushed.top =
+      std::span(token.top).first(std::min<size_t>(token.top.size(), request.top_log_probs));
+  pushed.text = text;
+  pushed.logits = {result.logits + size_t{row} * vocabulary_size, vocabulary_size};
+  request.logits->Push(pushed);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -35,6 +55,12 @@ ls_batch_entry MakeBatchEntry(const TurnHistory& history, const TurnRequest& req
     entry.log_prob_rows = LS_ROWS_ALL;
     entry.targets = entry.tokens + 1;
     entry.num_top = ScoreAlternatives(request);
+  }
+  if (request.logits != nullptr && sampling != nullptr) {
+    entry.logit_rows = LS_ROWS_LAST;
+  } else if (request.logits != nullptr && request.kind == TurnKind::kScore) {
+    // The last row is that of token part.end.
+    entry.logit_rows = part.end >= request.logits_from ? LS_ROWS_ALL : LS_ROWS_NONE;
   }
   return entry;
 }
@@ -67,6 +93,27 @@ absl::StatusOr<ScoreEvent> ScoreRows(const ls_result& result, uint64_t first_ind
     event.tokens.push_back(LogProbRow(result, row, ScoreAlternatives(request), tokens[index]));
   }
   return event;
+}
+
+absl::Status PushDrawn(const ls_result& result, const DeltaEvent& delta, uint32_t vocabulary_size,
+                       const TurnRequest& request) {
+  if (delta.log_probs.size() != 1) {
+    return absl::InternalError("the backend gave no log-probability of a drawn token");
+  }
+  return PushLogits(result, 0, vocabulary_size, delta.log_probs.front(), delta.text, request);
+}
+
+absl::Status PushScores(const ls_result& result, const ScoreEvent& event, uint32_t vocabulary_size,
+                        const TurnRequest& request) {
+  // The first token of the text has no row.
+  const size_t before = event.tokens.size() - result.num_log_prob_rows;
+  for (uint32_t row = 0; row < result.num_log_prob_rows; ++row) {
+    if (event.first_index + before + row < request.logits_from) continue;
+    absl::Status status =
+        PushLogits(result, row, vocabulary_size, event.tokens[before + row], "", request);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace longstream

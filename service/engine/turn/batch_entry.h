@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "backends/api/backend.h"
+#include "service/engine/logits/logit_sink.h"
 #include "service/engine/turn/step_parts.h"
 #include "service/engine/turn/turn.h"
 #include "service/engine/turn/turn_events.h"
@@ -30,6 +32,15 @@ TokenLogProb LogProbRow(const ls_result& result, uint32_t row, uint32_t num_top,
 // predict it. INTERNAL: the backend gave NaN.
 absl::StatusOr<ScoreEvent> ScoreRows(const ls_result& result, uint64_t first_index,
                                      std::span<const int32_t> tokens, const TurnRequest& request);
+
+// Passes the token of `delta` to the request's sink, with the logits in `result`. INTERNAL: the
+// backend gave no logits, or no log-probability.
+absl::Status PushDrawn(const ls_result& result, const DeltaEvent& delta, uint32_t vocabulary_size,
+                       const TurnRequest& request);
+
+// The same for all tokens of a scored text that the request wants. `event`: of ScoreRows.
+absl::Status PushScores(const ls_result& result, const ScoreEvent& event, uint32_t vocabulary_size,
+                        const TurnRequest& request);
 
 }  // namespace longstream
 

@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "service/chat/history.h"
 #include "service/clock/monotonic_time.h"
+#include "service/engine/logits/logit_sink.h"
 #include "service/engine/turn/turn_journal.h"
 #include "service/engine/turn/turn_stream.h"
 #include "service/host_memory/host_memory.h"
@@ -104,6 +105,16 @@ struct TurnRequest {
   absl::Duration resume_window = absl::ZeroDuration();
   // The messages that `conversation` was made from, for a turn that is logged. May be nullptr.
   std::shared_ptr<const LoggedMessages> logged_messages{};
+  // The session is the turn's own: its caches are freed when the turn ends. A kScore turn always
+  // has its own session.
+  bool own_session = false;
+  // Gets the drawn or scored tokens with their logits; of a kScore turn those from token
+  // `logits_from` >= 1 on, and then the stream gets no scores. nullptr: nobody wants them. With a
+  // sink, log_probs must be set in a kGenerate turn.
+  std::shared_ptr<LogitSink> logits{};
+  uint64_t logits_from = 0;
+
+  bool has_own_session() const { return own_session || kind == TurnKind::kScore; }
 };
 
 // The memory that a request holds, without its conversation.

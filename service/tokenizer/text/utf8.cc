@@ -131,4 +131,12 @@ void Utf8Stream::Replace(size_t length, std::string* text) const {
   for (size_t i = 0; i < count; ++i) text->append(kReplacementCharacter);
 }
 
+std::string RepairUtf8(std::string_view bytes) {
+  Utf8Stream stream;
+  std::string text;
+  stream.Push(bytes, &text);
+  stream.Finish(&text);
+  return text;
+}
+
 }  // namespace longstream

@@ -53,6 +53,9 @@ class Utf8Stream {
   std::string pending_;
 };
 
+// Returns the bytes with U+FFFD in place of the parts that are not UTF-8.
+std::string RepairUtf8(std::string_view bytes);
+
 }  // namespace longstream
 
 #endif  // LONGSTREAM_SERVICE_TOKENIZER_TEXT_UTF8_H_

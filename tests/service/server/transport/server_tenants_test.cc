@@ -171,6 +171,21 @@ SessionCalls ServerTenantsTest::CallsOfSessions() {
       {"CancelTurn", unary(cancel, v1::Turn(), &Stub::CancelTurn)},
       {"ListTurns", unary(v1::ListTurnsRequest(), v1::ListTurnsResponse(), &Stub::ListTurns)},
       {"Generate", [this](const std::string& id) { return GenerateAs("b", id, 3); }},
+      {"Compare",
+       [this](const std::string& id) {
+         grpc::ClientContext context;
+         SetToken("b", &context);
+         v1::CompareRequest request;
+         for (int arm = 0; arm < 2; ++arm) request.add_arms()->set_model("m");
+         request.set_session_id(id);
+         request.mutable_input()->set_text("x");
+         request.set_max_tokens(3);
+         const auto reader = stub_->Compare(&context, request);
+         v1::CompareResponse response;
+         while (reader->Read(&response)) {
+         }
+         return reader->Finish();
+       }},
       {"Append",
        [this](const std::string& id) {
          grpc::ClientContext context;

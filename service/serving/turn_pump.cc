@@ -1,5 +1,5 @@
 // Passes the events of a turn on, one at a time.
-#include "service/server/turn_pump.h"
+#include "service/serving/turn_pump.h"
 
 #include <functional>
 #include <utility>

@@ -1,6 +1,6 @@
-// Passes the events of a turn's stream to its gRPC call.
-#ifndef LONGSTREAM_SERVICE_SERVER_TURN_PUMP_H_
-#define LONGSTREAM_SERVICE_SERVER_TURN_PUMP_H_
+// Passes the events of a turn's stream to its call.
+#ifndef LONGSTREAM_SERVICE_SERVING_TURN_PUMP_H_
+#define LONGSTREAM_SERVICE_SERVING_TURN_PUMP_H_
 
 #include <atomic>
 #include <cstdint>
@@ -76,4 +76,4 @@ class TurnPump {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVER_TURN_PUMP_H_
+#endif  // LONGSTREAM_SERVICE_SERVING_TURN_PUMP_H_

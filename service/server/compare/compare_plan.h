@@ -1,0 +1,40 @@
+// A comparison that was checked and can begin: the turns of its arms, in plain values.
+#ifndef LONGSTREAM_SERVICE_SERVER_COMPARE_COMPARE_PLAN_H_
+#define LONGSTREAM_SERVICE_SERVER_COMPARE_COMPARE_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "service/engine/turn/turn.h"
+#include "service/serving/turn_handle.h"
+
+namespace longstream {
+
+struct ComparePlan {
+  struct Arm {
+    explicit Arm(NewTurn new_turn) : turn(std::move(new_turn)) {}
+
+    NewTurn turn;  // holds the lease of its own session
+    // Its prompt is the whole text of a teacher-forced arm, without the answer of `answer`.
+    TurnRequest request;
+    uint64_t prompt_tokens = 0;  // tokens before the first row
+    std::string not_comparable;  // why not; empty: the arm is comparable
+    bool same_prompt = true;     // as the baseline
+  };
+
+  std::vector<Arm> arms;
+  bool is_forced = false;
+  // The arm with this index first generates the text that all arms read then.
+  std::optional<Arm> answer;
+  size_t answer_of = 0;
+  // The bytes of the text that is compared, if the request has this text.
+  std::optional<uint64_t> text_bytes;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVER_COMPARE_COMPARE_PLAN_H_

@@ -1,0 +1,72 @@
+// `longstream compare`: its figures, its output for people, and wrong usage.
+#include <cmath>
+#include <csignal>
+
+#include "tests/client/client_fixture.h"
+
+namespace longstream {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class CompareCommandTest : public ClientTest {};
+
+TEST_F(CompareCommandTest, TwoRunsOfOneModelAreEqual) {
+  const json result =
+      RunJson({"compare", "--arms", "dense,dense", "-n", "20", "--seed", "7", "import os\n"});
+  ASSERT_EQ(result["arms"].size(), 2u);
+  EXPECT_EQ(result["arms"][0]["text"], result["arms"][1]["text"]);
+  EXPECT_EQ(result["arms"][0]["code"], 0);
+  EXPECT_EQ(result["rows"].size(), 20u);
+  ASSERT_EQ(result["pairs"].size(), 1u);
+  EXPECT_EQ(result["pairs"][0]["sum_kl"], 0.0);
+  EXPECT_EQ(result["pairs"][0]["same_best"], 20);
+  EXPECT_FALSE(result["pairs"][0].contains("first_difference"));
+  const json generated =
+      RunJson({"generate", "-m", "dense", "-n", "20", "--seed", "7", "import os\n"});
+  EXPECT_EQ(result["arms"][0]["text"], generated["text"]);
+  EXPECT_GT(result["arms"][1]["usage"]["bytes"]["kv"], 0);
+  EXPECT_GT(result["arms"][1]["inter_token_milliseconds"]["p50"], 0.0);
+}
+
+TEST_F(CompareCommandTest, ThePromptIsScored) {
+  const json result =
+      RunJson({"compare", "-a", "dense,quick", "--prompt-from", "0", "import os\nimport sys\n"});
+  const json& arm = result["arms"][0];
+  EXPECT_EQ(arm["tokens"], 20);
+  EXPECT_NEAR(arm["bits_per_byte"], -arm["sum_log_prob"].get<double>() / std::log(2.0) / 20, 1e-12);
+  EXPECT_GT(result["pairs"][0]["sum_kl"], 0.0);
+  EXPECT_EQ(result["pairs"][0]["rows"], 20);
+}
+
+TEST_F(CompareCommandTest, PeopleSeeTextsAndTables) {
+  const ClientRun run =
+      RunOk({"compare", "-a", "dense,quick,dense", "-n", "12", "--seed", "1", "import os\n"});
+  EXPECT_THAT(run.out, HasSubstr("== 0: dense (baseline)\n"));
+  EXPECT_THAT(run.out, HasSubstr("== 1: quick\n"));
+  EXPECT_THAT(run.out, HasSubstr("[[differs from here]]"));
+  EXPECT_THAT(run.out, HasSubstr("TTFT ms"));
+  EXPECT_THAT(run.out, HasSubstr("mean KL"));
+  EXPECT_THAT(run.out, HasSubstr("100.0 %  none\n"));
+}
+
+TEST_F(CompareCommandTest, WrongUsage) {
+  ExpectFailure(2, {"compare", "x"}, "--arms");
+  ExpectFailure(2, {"compare", "-a", "dense", "x"}, "expected 2 to 8 models, found 1");
+  EXPECT_EQ(
+      Run({"compare", "-a", "dense,quick", "--force-text", "a", "--answer-of", "0", "x"}).exit_code,
+      2);
+  ExpectFailure(1, {"compare", "-a", "dense,unknown", "x"}, "arms[1].model: ");
+  ExpectFailure(1, {"compare", "-a", "dense,quick"}, "input: a comparison needs");
+}
+
+TEST_F(CompareCommandTest, AnInterruptStopsIt) {
+  ClientProcess client(Arguments({"compare", "-a", "slow,slow", "-n", "50000", "x"}));
+  client.WaitUntilItHandles(SIGINT);
+  client.Signal(SIGINT);
+  EXPECT_EQ(client.Wait(), 130);
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,265 @@
+// Comparisons that are refused, that lose an arm, or that are cancelled.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/service/server/compare/compare_fixture.h"
+
+namespace longstream {
+namespace {
+
+using grpc::StatusCode;
+using testing::HasSubstr;
+
+constexpr uint64_t kEndless = 60000;  // tokens that no test generates
+
+TEST_F(CompareTest, RefusalsNameTheField) {
+  const auto refuse = [this](const v1::CompareRequest& request, const std::string& message,
+                             StatusCode code = StatusCode::INVALID_ARGUMENT) {
+    ExpectRefused(request, code, message);
+  };
+  refuse(Request({"a"}), "arms: expected 2 ... 8, found 1");
+  refuse(Request(std::vector<std::string>(9, "a")), "arms: expected 2 ... 8, found 9");
+  v1::CompareRequest request = Request({"a", "b"});
+  request.clear_input();
+  refuse(request,
+         "input: a comparison needs a text, token ids, messages or a session before the first "
+         "token that is compared");
+  request = Request({"a", "b"});
+  request.mutable_sampling()->set_temperature(-1);
+  refuse(request, "arms[0]: sampling.temperature: expected 0 ... 1000, found -1");
+  request = Request({"a", "b"});
+  request.mutable_arms(1)->mutable_sampling()->set_top_p(2);
+  refuse(request, "arms[1]: sampling.top_p: expected a number above 0 and at most 1, found 2");
+  request = Request({"a", "b"});
+  request.set_top_log_probs(21);
+  refuse(request, "arms[0]: top_log_probs: expected 0 ... 20, found 21");
+  request.mutable_forced()->set_text("x");
+  refuse(request, "arms[0]: top_log_probs: expected 0 ... 20, found 21");
+  request = Request({"a", "b"});
+  request.mutable_input()->set_text(std::string(65537, 'x'));
+  refuse(request,
+         "arms[0]: input.text: 65537 bytes exceed the model's context of 65536 tokens, which hold "
+         "at most 65536");
+  request.mutable_input()->set_text(std::string(65000, 'x'));
+  request.mutable_forced()->set_text(std::string(600, 'x'));
+  refuse(request,
+         "arms[0]: forced: 600 tokens after position 65000 exceed the model's context of 65536");
+  EXPECT_TRUE(Compare(Request({"a", "b"})).status.ok());
+  ExpectNothingHeld();
+}
+
+TEST_F(CompareTest, RefusalsOfForcedTexts) {
+  const auto refuse = [this](const v1::CompareRequest& request, const std::string& message,
+                             StatusCode code = StatusCode::INVALID_ARGUMENT) {
+    ExpectRefused(request, code, message);
+  };
+  v1::CompareRequest request = Request({"a", "b"});
+  request.mutable_forced();
+  refuse(request, "forced: expected text, tokens, answer_of or prompt_from");
+  request.mutable_forced()->set_text("");
+  refuse(request, "forced.text: expected 1 byte or more, found none");
+  request.mutable_forced()->mutable_tokens();
+  refuse(request, "forced.tokens: expected 1 token or more, found none");
+  request.mutable_forced()->mutable_tokens()->add_ids(256);
+  refuse(request, "arms[0]: forced.tokens.ids[0]: token id 256 is outside the vocabulary of 256");
+  request.mutable_forced()->set_answer_of(2);
+  refuse(request, "forced.answer_of: expected 0 ... 1, the arms, found 2");
+  request.mutable_forced()->set_prompt_from(5);
+  refuse(request,
+         "forced.prompt_from: expected less than 5, the tokens of the prompt, and a token before "
+         "it; found 5");
+  request.mutable_forced()->set_text("x");
+  request.mutable_arms(1)->mutable_sampling();
+  refuse(request, "arms[1].sampling: the arm generates nothing, because of forced");
+  request = Request({"a", "words"});
+  request.mutable_forced()->set_answer_of(0);
+  refuse(request,
+         "arms[1].model: model words has another tokenizer than model a, so both can only read the "
+         "same forced.text",
+         StatusCode::FAILED_PRECONDITION);
+  request = Request({"chat", "talk"});
+  v1::Message* const message = request.mutable_input()->mutable_messages()->add_messages();
+  message->set_role("user");
+  message->set_content("a longer message of some tokens");
+  request.mutable_forced()->set_prompt_from(3);
+  refuse(request,
+         "arms[1].model: model talk makes another prompt of the messages, so forced.prompt_from "
+         "has no common tokens",
+         StatusCode::FAILED_PRECONDITION);
+  ExpectNothingHeld();
+}
+
+TEST_F(CompareTest, UnknownModelsAndSessions) {
+  const Comparison unknown = Compare(Request({"a", "nothing"}));
+  EXPECT_EQ(unknown.status.error_code(), StatusCode::NOT_FOUND);
+  EXPECT_THAT(unknown.status.error_message(), HasSubstr("arms[1].model: "));
+  v1::CompareRequest request = Request({"a", "b"});
+  request.set_session_id("00000000000000010000000000000002");
+  EXPECT_EQ(Compare(request).status.error_code(), StatusCode::NOT_FOUND);
+  request.set_session_id("x");
+  EXPECT_EQ(Compare(request).status.error_code(), StatusCode::INVALID_ARGUMENT);
+  request.set_session_id(Open("words"));
+  ExpectRefused(request, StatusCode::FAILED_PRECONDITION,
+                "arms[0].model: model a has another tokenizer than the session's model words");
+  request.mutable_input()->mutable_messages()->add_messages()->set_role("user");
+  EXPECT_EQ(Compare(request).status.error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(CompareTest, OthersGoOnWithoutAnArmThatFails) {
+  v1::CompareRequest request = Request({"a", "fails", "b"});
+  request.set_max_tokens(60);
+  const Comparison comparison = Compare(request);
+  ASSERT_TRUE(comparison.status.ok()) << comparison.status.error_message();
+  const v1::CompareArmEnd& lost = comparison.ends.at(1);
+  EXPECT_EQ(lost.code(), StatusCode::INTERNAL);
+  EXPECT_THAT(lost.error(), HasSubstr("NaN"));
+  // The arm has read the tokens before kFailsAt, and has drawn one more.
+  EXPECT_EQ(comparison.TokensOf(1).size(), kFailsAt - 5 + 1);
+  EXPECT_EQ(comparison.IdsOf(0), Generate("a", request));
+  EXPECT_EQ(comparison.IdsOf(2), Generate("b", request));
+  EXPECT_EQ(comparison.ends.at(0).code(), 0);
+  EXPECT_EQ(comparison.ends.at(2).code(), 0);
+  EXPECT_EQ(comparison.finish.pairs_size(), 2);
+  ExpectNothingHeld();
+}
+
+TEST_F(CompareTest, WithoutTheBaselineTheOthersStillSpeak) {
+  v1::CompareRequest request = Request({"fails", "b"});
+  request.mutable_forced()->set_text(std::string(50, 'x'));
+  const Comparison comparison = Compare(request);
+  ASSERT_TRUE(comparison.status.ok()) << comparison.status.error_message();
+  EXPECT_EQ(comparison.ends.at(0).code(), StatusCode::INTERNAL);
+  EXPECT_EQ(comparison.TokensOf(1).size(), 50u);
+  EXPECT_EQ(comparison.PairsOf(1).size(), comparison.TokensOf(0).size());
+}
+
+TEST_F(CompareTest, WithoutAnyArmTheCallFails) {
+  v1::CompareRequest request = Request({"fails", "fails"});
+  request.set_max_tokens(60);
+  const Comparison comparison = Compare(request);
+  EXPECT_EQ(comparison.status.error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(comparison.ends.size(), 2u);
+  request.mutable_forced()->set_answer_of(0);
+  const Comparison answer = Compare(request);
+  EXPECT_EQ(answer.status.error_code(), StatusCode::INTERNAL);
+  EXPECT_THAT(answer.status.error_message(), HasSubstr("forced.answer_of: "));
+  ExpectNothingHeld();
+}
+
+TEST_F(CompareTest, ACancelFreesEverything) {
+  v1::CompareRequest request = Request({"a", "b", "tight"});
+  request.set_max_tokens(kEndless);
+  const Comparison comparison =
+      Compare(request, [](const v1::CompareResponse& response, grpc::ClientContext* context) {
+        if (response.has_rows()) context->TryCancel();
+      });
+  EXPECT_EQ(comparison.status.error_code(), StatusCode::CANCELLED);
+  ExpectNothingHeld();
+  request.mutable_forced()->set_answer_of(1);
+  grpc::ClientContext context;
+  const auto reader = stub().Compare(&context, request);
+  context.TryCancel();
+  v1::CompareResponse response;
+  while (reader->Read(&response)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), StatusCode::CANCELLED);
+  ExpectNothingHeld();
+}
+
+// Buffers of a few rows: the arms go on in step, and with the same results.
+class SmallBuffersTest : public CompareTest {
+ protected:
+  SmallBuffersTest() : CompareTest({.buffer_bytes = 4096, .start_limit = absl::Milliseconds(50)}) {}
+};
+
+TEST_F(SmallBuffersTest, ResultsAreTheSame) {
+  v1::CompareRequest request = Request({"a", "b", "a", "words"});
+  request.set_max_tokens(100);
+  const Comparison comparison = Compare(request);
+  ASSERT_TRUE(comparison.status.ok()) << comparison.status.error_message();
+  EXPECT_EQ(comparison.IdsOf(0), Generate("a", request));
+  EXPECT_EQ(comparison.IdsOf(1), Generate("b", request));
+  EXPECT_EQ(comparison.IdsOf(2), comparison.IdsOf(0));
+  EXPECT_EQ(comparison.TokensOf(3).size(), 100u);
+  EXPECT_EQ(comparison.PairsOf(2).size(), 100u);
+  request.mutable_forced()->set_text(std::string(700, 'y'));
+  EXPECT_EQ(Compare(request).rows.size(), 700u);
+  ExpectNothingHeld();
+}
+
+// Both arms need the memory of the one session that the model has room for. The first one pauses
+// and waits for the second, which waits for the memory: the second is lost.
+TEST_F(SmallBuffersTest, ArmsThatWaitForEachOtherEnd) {
+  v1::CompareRequest request = Request({"tight", "tight", "b"});
+  request.set_max_tokens(50);
+  const Comparison comparison = Compare(request);
+  ASSERT_TRUE(comparison.status.ok()) << comparison.status.error_message();
+  ASSERT_EQ(comparison.ends.size(), 3u);
+  // Either may be admitted first.
+  const uint32_t lost = comparison.ends.at(0).code() == 0 ? 1 : 0;
+  EXPECT_EQ(comparison.ends.at(lost).code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(comparison.ends.at(lost).error(), HasSubstr("waits for memory or a place"));
+  EXPECT_EQ(comparison.ends.at(1 - lost).code(), 0);
+  EXPECT_EQ(comparison.IdsOf(1 - lost), Generate("a", request));
+  EXPECT_EQ(comparison.IdsOf(2), Generate("b", request));
+  ExpectNothingHeld();
+}
+
+// An arm may wait for the memory as long as nobody waits for the arm.
+TEST_F(SmallBuffersTest, AnArmWaitsForAnotherCall) {
+  v1::CompareRequest request = Request({"tight", "b"});
+  request.set_max_tokens(2);
+  EXPECT_TRUE(Compare(request).status.ok());
+  request = Request({"b", "tight"});
+  request.set_max_tokens(3);
+  EXPECT_EQ(Compare(request).ends.at(1).code(), 0);
+}
+
+class FewBytesTest : public CompareTest {
+ protected:
+  FewBytesTest() : CompareTest({}, /*session_host_bytes=*/64 << 10) {}
+};
+
+TEST_F(FewBytesTest, BuffersCountAsMemoryOfSessions) {
+  v1::CompareRequest request = Request({"a", "b"});
+  request.set_max_tokens(10);
+  EXPECT_TRUE(Compare(request).status.ok());
+  request.set_max_tokens(1000);
+  const Comparison comparison = Compare(request);
+  EXPECT_EQ(comparison.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(comparison.status.error_message(), HasSubstr("the logits that are compared: "));
+  ExpectNothingHeld();
+}
+
+class SilentClientTest : public CompareTest {
+ protected:
+  SilentClientTest()
+      : CompareTest({.buffer_bytes = 4096}, 0, /*client_timeout=*/absl::Milliseconds(100)) {}
+};
+
+// A client that does not read stops its own turns only, and not for ever.
+TEST_F(SilentClientTest, TurnsOfAClientThatDoesNotReadEnd) {
+  v1::CompareRequest request = Request({"a", "tight"});
+  request.set_max_tokens(kEndless);
+  request.set_top_log_probs(20);
+  grpc::ClientContext context;
+  const auto reader = stub().Compare(&context, request);
+  v1::CompareResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  // The server stops when the buffers of the connection are full. Then the only session of `tight`
+  // is free again.
+  v1::CompareRequest other = Request({"tight", "b"});
+  other.set_max_tokens(3);
+  EXPECT_EQ(Compare(other).ends.at(0).code(), 0);
+  AwaitNoCaches();
+  while (reader->Read(&response)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), StatusCode::DEADLINE_EXCEEDED);
+  ExpectNothingHeld();
+}
+
+}  // namespace
+}  // namespace longstream
