@@ -77,8 +77,11 @@ absl::Status CheckFields(const v1::CompareRequest& request) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<SessionPrompt> ReadSession(absl::StatusOr<NewTurn>& turn) {
-  if (!turn.ok()) return turn.status();
+// Copies the tokens of the session, whose turn this is. The session is free again when the function
+// returns.
+absl::StatusOr<SessionPrompt> ReadSession(absl::StatusOr<NewTurn>& of_session) {
+  if (!of_session.ok()) return of_session.status();
+  std::optional<NewTurn> turn(*std::move(of_session));
   if (absl::Status status = turn->Lease(); !status.ok()) return turn->Refuse(status);
   SessionPrompt prompt;
   prompt.state.tokens = turn->history().tokens;

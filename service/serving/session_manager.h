@@ -350,7 +350,8 @@ class SessionManager {
   // Closes a session in memory, and in the store if it is there too.
   void CloseNow(const std::shared_ptr<Session>& session, Closed closed);
   void CloseStored(const SessionKey& key, Closed closed);
-  void CloseStoredNow(const SessionKey& key, const Closed& closed);
+  // `only_expired`: if it has been used since its time passed, it stays: ABORTED.
+  void CloseStoredNow(const SessionKey& key, bool only_expired, const Closed& closed);
   // Closes stored sessions whose time has passed, on a thread that reads the store.
   void CloseExpired() ABSL_LOCKS_EXCLUDED(mutex_);
   void CloseExpiredNow();
@@ -404,7 +405,8 @@ class SessionManager {
   mutable absl::Mutex mutex_;
   mutable std::set<SessionKey> alone_ ABSL_GUARDED_BY(mutex_);  // of the objects of AloneWith
   int pending_ ABSL_GUARDED_BY(mutex_) = 0;                     // changes of the store
-  MonotonicTime expired_at_;  // CloseExpired began then; the thread expiry_ uses it
+  MonotonicTime expired_at_ =
+      MonotonicTime::InfinitePast();  // CloseExpired began then; the thread expiry_ uses it
   bool closing_expired_ ABSL_GUARDED_BY(mutex_) = false;  // CloseExpiredNow runs, or will
   mutable std::map<const Session*, std::shared_ptr<SessionTurns>> turns_ ABSL_GUARDED_BY(mutex_);
   // Sessions that are being made, and the repeated calls that wait for them.

@@ -64,6 +64,7 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
   }
   absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
   if (!row.ok()) {
+    lease.reset();  // the session is free before the caller learns of the error
     return exported(absl::IsNotFound(row.status()) ? NoSession(id) : row.status());
   }
   const auto export_with = [store = options_.store, row = *std::move(row), place,
@@ -74,7 +75,10 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
   };
   absl::StatusOr<std::shared_ptr<Engine>> engine = absl::NotFoundError("");
   if (lease.has_value()) engine = models_->Find(lease->session()->model());
-  if (!engine.ok()) return exported(export_with(nullptr, Snapshot()));
+  if (!engine.ok()) {
+    lease.reset();
+    return exported(export_with(nullptr, Snapshot()));
+  }
   Engine* const on = engine->get();
   on->BeginSnapshot(*std::move(lease), &place->caches(),
                     [pending = Pending(), export_with, engine = *std::move(engine),
@@ -154,7 +158,10 @@ void SessionManager::RestoreImported(const SessionKey& key, const std::shared_pt
   opened = InTime(std::move(opened));
   const auto refused = [engine, held, opened](const absl::Status& status) {
     if (held->valid()) engine->Free(std::move(*held));
-    opened(status);
+    opened(
+        absl::Status(status.code(), absl::StrCat("the session was imported, and is restored when "
+                                                 "it is used: ",
+                                                 status.message())));
   };
   RunRead({key.tenant, key.id}, refused, [this, key, engine, held, opened] {
     RestoreImportedNow(key, engine, std::move(*held), opened);

@@ -102,11 +102,16 @@ void SessionManager::RewindNow(const SessionKey& key, const Place& place,
   absl::StatusOr<TurnLease> taken = TurnLease::Take(*session);
   if (!taken.ok()) return rewound(taken.status());
   auto lease = std::make_shared<TurnLease>(*std::move(taken));
+  // The session is free before the caller learns of an error.
+  const auto refuse = [&](const absl::Status& why) {
+    lease->Drop();
+    rewound(why);
+  };
   absl::Status status = CheckVersion(expected_version, turns->version());
-  if (!status.ok()) return rewound(status);
+  if (!status.ok()) return refuse(status);
   absl::StatusOr<SessionTurns::PlaceFound> found =
       FindPlace(*lease, *turns, (*engine)->model(), place);
-  if (!found.ok()) return rewound(found.status());
+  if (!found.ok()) return refuse(found.status());
   auto at = std::make_shared<SessionTurns::PlaceFound>(*std::move(found));
   const SessionTurns::Head now = turns->head();
   if (at->head.id == now.id && at->head.position == now.position) {
@@ -187,17 +192,23 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   }
   absl::StatusOr<TurnLease> lease = TurnLease::Take(*std::move(source));
   if (!lease.ok()) return opened(lease.status());
+  // The source is free before the caller learns of an error.
+  const auto refuse = [&](const absl::Status& why) {
+    lease->Drop();
+    opened(why);
+  };
   absl::StatusOr<SessionTurns::PlaceFound> at =
       FindPlace(*lease, *source_turns, (*engine)->model(), place);
-  if (!at.ok()) return opened(at.status());
+  if (!at.ok()) return refuse(at.status());
   if (forking->has_other_model) {
     absl::Status fits =
         CheckOtherModel((*engine)->model(), (*other)->model(), at->state.tokens.size());
-    if (!fits.ok()) return opened(fits);
+    if (!fits.ok()) return refuse(fits);
     making.forked_onto = ModelIdentity::Of((*other)->model());
   }
   absl::StatusOr<Made> made = MakeSession(**other, making, &at->state);
   if (!made.ok()) {
+    lease->Drop();
     if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;
     return opened(made.status());
   }

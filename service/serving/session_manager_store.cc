@@ -154,25 +154,33 @@ void SessionManager::RemoveFromStore(const std::shared_ptr<SessionTurns>& turns,
 
 void SessionManager::CloseStored(const SessionKey& key, Closed closed) {
   closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
-  RunRead({key.tenant, key.id}, closed, [this, key, closed] { CloseStoredNow(key, closed); });
+  RunRead({key.tenant, key.id}, closed,
+          [this, key, closed] { CloseStoredNow(key, /*only_expired=*/false, closed); });
 }
 
-void SessionManager::CloseStoredNow(const SessionKey& key, const Closed& closed) {
+void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
+                                    const Closed& closed) {
   absl::StatusOr<std::shared_ptr<Session>> restored = absl::NotFoundError("");
   absl::StatusOr<store::SessionRow> row = absl::NotFoundError("");
   std::shared_ptr<void> closing;
   {
     const std::shared_ptr<void> alone = AloneWith(key);
     restored = sessions_.Find(key);  // another call may have restored it
-    if (!restored.ok()) row = options_.store->Session(key);
-    if (row.ok()) closing = Closing(key);  // and none restores it from now on
+    if (!restored.ok() || only_expired) row = options_.store->Session(key);
+    // A call may have used the session since it was found expired.
+    const bool is_used = only_expired && ((restored.ok() && (*restored)->View().turn_running) ||
+                                          (row.ok() && row->delete_time > absl::Now()));
+    if (is_used) return closed(absl::AbortedError("the session is in use"));
+    if (row.ok() && !restored.ok()) closing = Closing(key);  // none restores it from now on
   }
   if (restored.ok()) return CloseNow(*restored, closed);
   if (!row.ok()) {
     return closed(absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status());
   }
+  std::optional<store::Fence> fence;
+  if (only_expired) fence = store::Fence{row->key, row->epoch, row->version};
   options_.commits->Submit(
-      store::CloseSession{row->key, std::nullopt, absl::Now()},
+      store::CloseSession{row->key, std::move(fence), absl::Now()},
       [this, pending = Pending(), key, position = row->position, closing = std::move(closing),
        closed](const absl::StatusOr<store::Applied>& applied) mutable {
         if (applied.ok()) ReturnStored(key);
@@ -206,7 +214,7 @@ void SessionManager::CloseExpiredNow() {
       options_.store->Expired(absl::Now(), kMost);
   if (!expired.ok()) return;  // the store's health says why
   for (const store::SessionRow& row : *expired) {
-    CloseStoredNow(row.key, [](const absl::StatusOr<uint64_t>&) {});
+    CloseStoredNow(row.key, /*only_expired=*/true, [](const absl::StatusOr<uint64_t>&) {});
   }
 }
 

@@ -48,6 +48,8 @@ class ClientWatch {
   // The wait has ended.
   void End() { timers_->Cancel(timer_); }
 
+  // Whether the watch has ended the call, also if gRPC has not told the reactor so yet.
+  bool expired() const { return has_expired_.load(); }
   // Why the wait has ended without a message.
   absl::Status Why() const {
     if (has_expired_.load()) return absl::DeadlineExceededError(Expired());

@@ -78,7 +78,7 @@ class ImportReactor final : public grpc::ServerReadReactor<RawRequest<v1::Import
   }
 
   void OnLastMessage() {
-    if (context_->IsCancelled()) return End(watch_.Why());
+    if (watch_.expired() || context_->IsCancelled()) return End(watch_.Why());
     if (import_ == nullptr) {
       return End(absl::InvalidArgumentError("data: the stream had no message"));
     }

@@ -39,19 +39,20 @@ class HangingImportTest : public HangingStoreTest {
     EXPECT_TRUE(import.ok()) << import.status();
     return import.value_or(nullptr);
   }
-  static absl::Status Write(SessionImport& import, const std::string& file) {
+  static absl::Status Write(SessionImport& taker, const std::string& file) {
     absl::Status status;
     absl::Notification done;
-    import.Write(file, [&](const absl::Status& written) {
+    taker.Write(file, [&](const absl::Status& written) {
       status = written;
-    done.Notify();
-  });
-  done.WaitForNotification();
-  return status;
-} static absl::StatusOr<SessionView> Finish(SessionImport& import) {
-  return WaitForSession([&](SessionManager::Opened opened) { import.Finish(std::move(opened)); });
-}
-};  // namespace
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return status;
+  }
+  static absl::StatusOr<SessionView> Finish(SessionImport& taker) {
+    return WaitForSession([&](SessionManager::Opened opened) { taker.Finish(std::move(opened)); });
+  }
+};
 
 TEST_F(HangingImportTest, TheCheckOfItsIdIsUnavailableWhileItHangs) {
   const std::string file = File();
@@ -78,5 +79,5 @@ TEST_F(HangingImportTest, TheRestoreOfASessionThatIsInTheStoreIsUnavailableWhile
   EXPECT_EQ(session->position, 14u);
 }
 
-}  // namespace longstream
+}  // namespace
 }  // namespace longstream

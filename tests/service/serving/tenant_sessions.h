@@ -138,23 +138,28 @@ class TenantSessions {
   }
   // Makes a session of the tenant from an export.
   absl::StatusOr<SessionView> Import(const std::string& tenant, SessionExport& file) {
-    const auto import = BeginImport(tenant);
-    if (!import.ok()) return import.status();
+    const auto taker = BeginImport(tenant);
+    if (!taker.ok()) return taker.status();
+    absl::StatusOr<SessionView> session = ImportInto(*taker, file);
+    (*taker)->ReturnPlace();
+    return session;
+  }
+  static absl::StatusOr<SessionView> ImportInto(const std::shared_ptr<SessionImport>& taker,
+                                                SessionExport& file) {
     for (;;) {
       std::string bytes;
       EXPECT_TRUE(file.Read(size_t{1} << 20, &bytes).ok());
       if (bytes.empty()) break;
       absl::Notification written;
       absl::Status status;
-      (*import)->Write(bytes, [&](const absl::Status& outcome) {
+      taker->Write(bytes, [&](const absl::Status& outcome) {
         status = outcome;
         written.Notify();
       });
       written.WaitForNotification();
       if (!status.ok()) return status;
     }
-    return WaitForSession(
-        [&](SessionManager::Opened opened) { (*import)->Finish(std::move(opened)); });
+    return WaitForSession([&](SessionManager::Opened opened) { taker->Finish(std::move(opened)); });
   }
 
   // Begins a turn. Returns an error if it is refused.
