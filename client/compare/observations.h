@@ -81,8 +81,9 @@ struct ComparisonPlan {
 struct Comparison {
   ComparisonPlan plan;
   bool teacher_forced = true;  // all arms read the same tokens; false: each reads its own
-  std::string forced_by;       // the source of the forced tokens: an arm's name or a text's
-  std::string server;          // version of the server
+  std::string forced_by;       // for people: the source of the forced tokens
+  std::string latency;         // for people: how latencies were measured; may be empty
+  std::string server;          // for people: its address or version
   std::string measured_at;     // for people; may be empty
   std::vector<ComparedArm> arms;
   std::vector<PromptRun> prompts;  // the prompts that have run
