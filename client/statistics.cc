@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <limits>
 
 namespace longstream::client {
@@ -15,16 +14,6 @@ double Percentile(std::vector<double> values, double p) {
   const size_t below = static_cast<size_t>(rank);
   const size_t above = std::min(below + 1, values.size() - 1);
   return values[below] + (rank - std::floor(rank)) * (values[above] - values[below]);
-}
-
-std::vector<double> InterTokenTimes(const std::vector<double>& seconds,
-                                    const std::vector<int>& tokens) {
-  std::vector<double> times;
-  for (size_t i = 1; i < seconds.size(); ++i) {
-    const int count = std::max(1, tokens[i]);
-    times.insert(times.end(), static_cast<size_t>(count), (seconds[i] - seconds[i - 1]) / count);
-  }
-  return times;
 }
 
 Summary Summarize(const std::vector<double>& values) {

@@ -87,9 +87,13 @@ void RunOne(Connection& connection, const BenchOptions& options, uint32_t vocabu
   measured->generated_tokens += static_cast<uint64_t>(generation.tokens());
   const std::vector<double>& times = generation.token_seconds;
   if (!times.empty()) measured->first_token_seconds.push_back(times.front());
-  const std::vector<double> gaps = InterTokenTimes(times, generation.token_counts);
-  measured->inter_token_seconds.insert(measured->inter_token_seconds.end(), gaps.begin(),
-                                       gaps.end());
+  for (size_t i = 1; i < times.size(); ++i) {
+    // A message may carry several tokens. Divide the time since the previous message among them.
+    const int tokens = std::max(1, generation.token_counts[i]);
+    const double gap = (times[i] - times[i - 1]) / tokens;
+    measured->inter_token_seconds.insert(measured->inter_token_seconds.end(),
+                                         static_cast<size_t>(tokens), gap);
+  }
 }
 
 Json ToJson(const std::vector<Timeline>& timelines) {

@@ -49,7 +49,7 @@ struct ArmRun {
   std::string error;               // not empty: the arm was lost; the other fields mean nothing
   std::vector<TokenScore> tokens;  // generated or forced, in order
   double ttft_seconds = std::numeric_limits<double>::quiet_NaN();
-  std::vector<double> itl_seconds;  // between successive tokens
+  std::vector<double> itl_seconds;  // between successive tokens, or only their mean
   BytesByKind bytes;                // of the session at the end
   uint64_t reused_tokens = 0;       // of the prompt
   uint64_t recomputed_tokens = 0;

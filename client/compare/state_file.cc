@@ -146,7 +146,8 @@ Json FromConditions(const Conditions& conditions) {
 // Throws if `header` was written under other conditions.
 void Check(const std::string& path, const Json& header, const Conditions& conditions) {
   const std::string advice = ". Repeat the command that made it, or remove the file to begin anew";
-  if (!header.is_object() || header.value("format", "") != kFormat) {
+  const auto format = header.find("format");  // end() if the header is no object
+  if (format == header.end() || *format != kFormat) {
     throw std::invalid_argument(path + " is not an unfinished comparison of this version" + advice);
   }
   for (const auto& [name, value] : conditions) {

@@ -186,7 +186,8 @@ void AddCompare(CLI::App* app, const Global* global) {
   CLI::Option* json = command
                           ->add_option("--json", options->json,
                                        "machine-readable output; with --prompts: the file for it")
-                          ->expected(0, 1);
+                          ->expected(0, 1)
+                          ->allow_extra_args(false);
   AddForced(command, options.get());
   options->turn.AddSamplingTo(command);
   CLI::Option* top =

@@ -3,7 +3,8 @@
 
 #include <cstddef>
 
-#include "client/statistics.h"
+#include "client/commands/commands.h"
+#include "client/connection.h"
 
 namespace longstream::client {
 namespace {
@@ -91,10 +92,11 @@ FinishedPrompt ToFinishedPrompt(const std::string& id, const ComparedText& text)
   return prompt;
 }
 
-void SetLatencies(const Generation& generation, ArmRun* run) {
-  if (generation.token_seconds.empty()) return;
-  run->ttft_seconds = generation.token_seconds.front();
-  run->itl_seconds = InterTokenTimes(generation.token_seconds, generation.token_counts);
+void SetLatencies(const v1::TurnUsage& usage, ArmRun* run) {
+  if (usage.generated_tokens() == 0) return;
+  run->ttft_seconds = Seconds(usage.time_to_first_token());
+  const double gaps = static_cast<double>(usage.generated_tokens()) - 1;
+  if (gaps > 0) run->itl_seconds = {Seconds(usage.decode_time()) / gaps};
 }
 
 }  // namespace longstream::client

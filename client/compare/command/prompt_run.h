@@ -6,7 +6,7 @@
 
 #include "client/compare/command/compared_text.h"
 #include "client/compare/state_file.h"
-#include "client/connection.h"
+#include "longstream/v1/longstream.pb.h"
 
 namespace longstream::client {
 
@@ -15,8 +15,10 @@ namespace longstream::client {
 // if the baseline was lost.
 FinishedPrompt ToFinishedPrompt(const std::string& id, const ComparedText& text);
 
-// Copies the latencies of a turn, as the client has seen them.
-void SetLatencies(const Generation& generation, ArmRun* run);
+// Copies the latencies of a turn as the server has measured them: the time to the first token, and
+// the mean time between two tokens. (A client sees short steps in bursts, because several messages
+// arrive at once.)
+void SetLatencies(const v1::TurnUsage& usage, ArmRun* run);
 
 }  // namespace longstream::client
 

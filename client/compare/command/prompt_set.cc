@@ -170,7 +170,8 @@ Plan MakePlan(const Global& global, const PromptSetOptions& options, v1::Compare
                                 ? "not measured"
                                 : "of " + std::to_string(options.time_tokens) +
                                       " tokens that each arm generates behind the prompt, one arm "
-                                      "at a time, as the client saw them";
+                                      "at a time, measured by the server; between tokens: the mean "
+                                      "of a prompt";
   ReadPrompts(options, &plan);
   ChooseTokens(options, &plan);
   DescribeArms(global, connection, &plan);
@@ -213,8 +214,8 @@ Conditions ConditionsOf(const Plan& plan) {
 }
 
 // Generates behind the prompt in a new session, which no other turn knows.
-Generation RunTurn(Connection& connection, const Plan& plan, const Prompt& prompt,
-                   const std::string& model, uint32_t tokens) {
+v1::TurnUsage RunTurn(Connection& connection, const Plan& plan, const Prompt& prompt,
+                      const std::string& model, uint32_t tokens) {
   const OwnedSession session(connection, model);
   v1::GenerateRequest request;
   request.set_session_id(session.id());
@@ -224,7 +225,7 @@ Generation RunTurn(Connection& connection, const Plan& plan, const Prompt& promp
   request.set_max_tokens(tokens);
   request.set_parse_special(plan.request.parse_special());
   request.set_priority(plan.request.priority());
-  return connection.Collect(request);
+  return connection.Collect(request).finish.usage();
 }
 
 FinishedPrompt RunPrompt(Connection& connection, const Plan& plan, size_t number) {
