@@ -1,7 +1,7 @@
 # Commands for daily work. Each command installs the packages that it needs and builds in
 # build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check tidy bits fuzz asan tsan \
+.PHONY: help demo eval compare test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check tidy bits fuzz asan tsan \
         gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
@@ -34,6 +34,11 @@ eval: packages  ## Measure the demo models past their training length: docs/leng
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
 	@tools/eval.sh
+
+compare: packages  ## Compare the demo models on held-out text (2 minutes): build/compare/report.html.
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
+	@tools/compare.sh
 
 test: release  ## Build the release preset and run every test that needs no other server.
 	@ctest --preset release

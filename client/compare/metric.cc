@@ -1,7 +1,9 @@
 // The table of metrics.
 #include "client/compare/metric.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 namespace longstream::client {
@@ -35,6 +37,31 @@ MinimumEffects DefaultMinimumEffects() {
     effects[static_cast<size_t>(metric)] = Info(metric).minimum_effect;
   }
   return effects;
+}
+
+std::string SetMinimumEffect(std::string_view text, MinimumEffects* effects) {
+  const size_t equals = text.find('=');
+  const std::string_view key = text.substr(0, equals);
+  const auto metric = std::find_if(kAllMetrics.begin(), kAllMetrics.end(),
+                                   [&](Metric each) { return Info(each).key == key; });
+  if (equals == std::string_view::npos || metric == kAllMetrics.end()) {
+    std::string keys;
+    for (const MetricInfo& info : kInfos)
+      keys += (keys.empty() ? "" : ", ") + std::string(info.key);
+    return std::string(text) + " is not METRIC=VALUE with one of the metrics " + keys;
+  }
+  const std::string number(text.substr(equals + 1));
+  char* end = nullptr;
+  double value = std::strtod(number.c_str(), &end);
+  const bool is_ratio = Info(*metric).unit == MetricUnit::kRatio;
+  if (is_ratio) value = std::log(value);
+  const bool whole = !number.empty() && end == number.c_str() + number.size();
+  if (!whole || !std::isfinite(value) || value <= 0 || value > Info(*metric).high) {
+    return std::string(text) + ": " + number + " is not a number greater than " +
+           (is_ratio ? "1" : "0") + (Info(*metric).high == 1 ? " and at most 1" : "");
+  }
+  (*effects)[static_cast<size_t>(*metric)] = value;
+  return "";
 }
 
 }  // namespace longstream::client

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace longstream::client {
@@ -51,6 +52,10 @@ inline constexpr std::array<Metric, kMetrics> kAllMetrics = {
 // δ of each metric; the index is the metric.
 using MinimumEffects = std::array<double, kMetrics>;
 MinimumEffects DefaultMinimumEffects();
+
+// Sets the δ that `text` states, such as "kl=0.02", "top1_accuracy=0.005" or, for a ratio,
+// "itl=1.1". Returns what is wrong with the text, or "".
+std::string SetMinimumEffect(std::string_view text, MinimumEffects* effects);
 
 }  // namespace longstream::client
 

@@ -49,7 +49,7 @@ struct ArmRun {
   std::string error;               // not empty: the arm was lost; the other fields mean nothing
   std::vector<TokenScore> tokens;  // generated or forced, in order
   double ttft_seconds = std::numeric_limits<double>::quiet_NaN();
-  std::vector<double> itl_seconds;  // between successive tokens
+  std::vector<double> itl_seconds;  // between successive tokens, or only their mean
   BytesByKind bytes;                // of the session at the end
   uint64_t reused_tokens = 0;       // of the prompt
   uint64_t recomputed_tokens = 0;
@@ -81,8 +81,9 @@ struct ComparisonPlan {
 struct Comparison {
   ComparisonPlan plan;
   bool teacher_forced = true;  // all arms read the same tokens; false: each reads its own
-  std::string forced_by;       // the source of the forced tokens: an arm's name or a text's
-  std::string server;          // version of the server
+  std::string forced_by;       // for people: the source of the forced tokens
+  std::string latency;         // for people: how latencies were measured; may be empty
+  std::string server;          // for people: its address or version
   std::string measured_at;     // for people; may be empty
   std::vector<ComparedArm> arms;
   std::vector<PromptRun> prompts;  // the prompts that have run

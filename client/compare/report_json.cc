@@ -192,6 +192,7 @@ std::string ComparisonJson(const Comparison& comparison, const Analysis& analysi
                {"plan", PlanJson(comparison)},
                {"teacher_forced", comparison.teacher_forced},
                {"forced_by", comparison.forced_by},
+               {"latency", comparison.latency},
                {"server", comparison.server},
                {"measured_at", comparison.measured_at}};
   json["arms"] = Json::array();

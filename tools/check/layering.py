@@ -177,6 +177,7 @@ ROOMS = {
     "client": "service/security",
     "client/compare": "client",
     "client/compare/page": "client client/compare",
+    "client/compare/command": "client client/commands client/compare client/compare/page",
     "client/commands": "client",
     "client/eval": "client client/commands",
     "client/token": "client client/commands service/security",

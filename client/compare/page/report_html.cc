@@ -188,6 +188,7 @@ std::string MethodSection(const Comparison& comparison, const Analysis& analysis
                     ? "teacher-forced: every arm read the same tokens" +
                           (comparison.forced_by.empty() ? "" : ", from " + comparison.forced_by)
                     : "free-running: every arm read its own tokens");
+  add("Latencies", comparison.latency);
   add("Prompts", std::to_string(comparison.prompts.size()) + " ran, " +
                      std::to_string(plan.prompts) + " were planned" +
                      (plan.extended ? "; some were added after a verdict was seen" : ""));

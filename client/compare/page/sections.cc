@@ -158,8 +158,9 @@ std::string LatencySection(const Comparison& comparison, const Analysis& analysi
     cells.push_back({std::to_string(of.recomputed_tokens)});
     table.Add(cells);
   }
-  return "<h2>Latency</h2>\n<p class=\"note\">The arms ran side by side on one server, so they "
-         "shared its cores. Curves show the part of the values that are at most as long.</p>\n"
+  return "<h2>Latency</h2>\n<p class=\"note\">" +
+         (comparison.latency.empty() ? "" : "Latencies: " + Escaped(comparison.latency) + ". ") +
+         "Curves show the part of the values that are at most as long.</p>\n"
          "<div class=\"charts\">\n" +
          LatencyChart(comparison, analysis, "Time to first token", &ArmAnalysis::ttft_seconds) +
          LatencyChart(comparison, analysis, "Latency between tokens", &ArmAnalysis::itl_seconds) +

@@ -11,6 +11,7 @@
 #include "client/compare/page/html_text.h"
 #include "client/compare/page/report_html.h"
 #include "client/compare/report_json.h"
+#include "client/compare/report_text.h"
 #include "nlohmann/json.hpp"
 #include "tests/client/compare/example_comparison.h"
 
@@ -68,6 +69,7 @@ Comparison Hostile() {
     }
   }
   comparison.forced_by = comparison.server = comparison.measured_at = kHostile;
+  comparison.latency = kHostile;
   for (PromptRun& prompt : comparison.prompts) {
     prompt.id = kHostile;
     for (ArmRun& run : prompt.arms) {
@@ -233,6 +235,22 @@ TEST(ChartTest, TakesAnyPoints) {
   }
   EXPECT_THAT(ChartFigure(Example(AxisScale::kLog2, AxisScale::kLog2, {{0, 1, 1, 1}})),
               HasSubstr("No values."));
+}
+
+TEST(ReportTextTest, HasASentenceAndATableOfVerdictsForEachPair) {
+  const Comparison comparison = ExampleComparison(24);
+  const Analysis analysis = Analyze(comparison);
+  const std::string text = ComparisonText(comparison, analysis);
+  EXPECT_EQ(text.find("hwfa2 "), 0u);
+  EXPECT_THAT(text, HasSubstr("\nhypenet is different from dense: KL "));
+  EXPECT_THAT(text, HasSubstr("\nhypenet against dense  verdict "));
+  // Columns stay aligned below texts with characters of several bytes.
+  const size_t title = text.find("hypenet against dense");
+  const size_t column = text.find("difference", title) - title;
+  const size_t row = text.find("KL divergence", title);
+  const std::string before = text.substr(row, text.find(" nats", row) - row);
+  EXPECT_THAT(before, HasSubstr("over δ"));
+  EXPECT_EQ(before.rfind("  ") + 2, column + std::string("δ").size() - 1);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// `longstream compare`: runs several models on one text and compares them token by token.
+// `longstream compare`: runs several models on one text, or on a file of prompts, and compares them
+// token by token.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -6,9 +7,10 @@
 #include <vector>
 
 #include "client/commands/commands.h"
-#include "client/commands/compare_output.h"
 #include "client/commands/turn_options.h"
 #include "client/commands/turn_output.h"
+#include "client/compare/command/compare_output.h"
+#include "client/compare/command/prompt_set.h"
 #include "client/input.h"
 #include "client/output.h"
 #include "nlohmann/json.hpp"
@@ -20,6 +22,8 @@ namespace {
 constexpr size_t kLeastArms = 2;
 constexpr size_t kMostArms = 8;
 constexpr uint64_t kMaxTopLogProbs = 20;
+
+constexpr uint64_t kMostTimeTokens = 1 << 20;
 
 struct CompareOptions {
   TurnOptions turn;
@@ -33,7 +37,28 @@ struct CompareOptions {
   std::optional<uint64_t> prompt_from;
   uint32_t top_log_probs = 0;
   bool parse_special = false;
+  std::vector<std::string> json;  // at most one: --json with or without a value
+  PromptSetOptions prompt_set;
 };
+
+// The report of a prompt set has a file: --json FILE. Without a prompt set, --json is the flag of
+// all commands, and the word behind it is the prompt.
+void ReadJsonOption(bool given, CompareOptions* options, Global* global) {
+  const std::string value = options->json.empty() ? "" : options->json.front();
+  if (!options->prompt_set.prompts.empty()) {
+    if (value.empty()) {
+      throw CLI::ValidationError("--json", "with --prompts it needs the name of a file");
+    }
+    options->prompt_set.json = value;
+    return;
+  }
+  if (given) global->json = true;
+  if (value.empty()) return;
+  if (!options->prompt.empty() || !options->file.empty()) {
+    throw CLI::ValidationError("prompt", "there are two prompts; the second is " + value);
+  }
+  options->prompt = value;
+}
 
 v1::CompareRequest Request(const CompareOptions& options) {
   v1::GenerateRequest turn;
@@ -67,8 +92,11 @@ void Compare(const Global& global, const CompareOptions& options) {
                                              std::to_string(options.arms.size()));
   }
   const v1::CompareRequest request = Request(options);
+  if (!options.prompt_set.prompts.empty()) {
+    return ComparePromptSet(global, options.prompt_set, request);
+  }
   Connection connection = Connect(global, options.arms.front());
-  Comparison comparison;
+  ComparedText comparison;
   connection.Compare(request,
                      [&](const v1::CompareResponse& response) { comparison.Add(response); });
   if (global.json) return Print(Dump(ToJson(comparison), 2) + "\n");
@@ -98,12 +126,50 @@ void AddForced(CLI::App* command, CompareOptions* options) {
       ->excludes(answer);
 }
 
+// Adds the options of prompt sets. `others`: options of a single prompt.
+void AddPromptSet(CLI::App* command, const std::vector<CLI::Option*>& others,
+                  PromptSetOptions* options) {
+  CLI::Option* const prompts = command->add_option(
+      "--prompts", options->prompts,
+      "compare on all prompts of this file, a JSON object a line with text, tokens or messages, "
+      "and "
+      "perhaps id and continuation; by default the arms read the continuation, or the first arm's "
+      "answer");
+  for (CLI::Option* const other : others) prompts->excludes(other);
+  command->add_option("--html", options->html, "with --prompts: write the report to this page")
+      ->needs(prompts);
+  command
+      ->add_option("--plan", options->plan,
+                   "with --prompts: the planned number of prompts, at which verdicts are given; "
+                   "default: all in the file")
+      ->check(WholeNumber(1))
+      ->needs(prompts);
+  command
+      ->add_option("--min-effect", options->minimum_effects,
+                   "with --prompts: METRIC=VALUE, the least difference that matters, such as "
+                   "kl=0.02 or itl=1.1; may be repeated")
+      ->allow_extra_args(false)
+      ->needs(prompts);
+  command
+      ->add_option("--time-tokens", options->time_tokens,
+                   "with --prompts: generate this many tokens on each arm to measure latencies; 0: "
+                   "measure none")
+      ->check(WholeNumber(0, kMostTimeTokens))
+      ->capture_default_str()
+      ->needs(prompts);
+  CLI::Option* const free_running = command->add_flag(
+      "--free-running", options->free_running, "with --prompts: each arm reads its own answer");
+  free_running->needs(prompts)
+      ->excludes(command->get_option("--answer-of"))
+      ->excludes(command->get_option("--prompt-from"));
+}
+
 }  // namespace
 
 void AddCompare(CLI::App* app, const Global* global) {
   auto options = std::make_shared<CompareOptions>();
-  CLI::App* command =
-      app->add_subcommand("compare", "Run several models on one text and compare their tokens");
+  CLI::App* command = app->add_subcommand(
+      "compare", "Run several models on the same texts and compare their tokens");
   command
       ->add_option("-a,--arms", options->arms,
                    "the models: NAME,NAME,...; the others are compared with the first")
@@ -111,16 +177,28 @@ void AddCompare(CLI::App* app, const Global* global) {
       ->allow_extra_args(false)
       ->required();
   CLI::Option* prompt = command->add_option("prompt", options->prompt, "the prompt of all arms");
-  command->add_option("-f,--file", options->file, "file with the prompt; -: standard input")
-      ->excludes(prompt);
-  command->add_option("-s,--session", options->session,
-                      "the prompt begins with the tokens of this session, which stays as it is");
+  CLI::Option* file =
+      command->add_option("-f,--file", options->file, "file with the prompt; -: standard input")
+          ->excludes(prompt);
+  CLI::Option* session = command->add_option(
+      "-s,--session", options->session,
+      "the prompt begins with the tokens of this session, which stays as it is");
+  CLI::Option* json = command
+                          ->add_option("--json", options->json,
+                                       "machine-readable output; with --prompts: the file for it")
+                          ->expected(0, 1)
+                          ->allow_extra_args(false);
   AddForced(command, options.get());
   options->turn.AddSamplingTo(command);
-  command
-      ->add_option("--top-log-probs", options->top_log_probs,
-                   "with --json: this many most probable tokens at each step, at most 20")
-      ->check(WholeNumber(0, kMaxTopLogProbs));
+  CLI::Option* top =
+      command
+          ->add_option("--top-log-probs", options->top_log_probs,
+                       "with --json: this many most probable tokens at each step, at most 20")
+          ->check(WholeNumber(0, kMaxTopLogProbs));
+  AddPromptSet(command,
+               {prompt, file, session, top, command->get_option("--force-text"),
+                command->get_option("--force-file")},
+               &options->prompt_set);
   command->add_flag("--parse-special", options->parse_special,
                     "special tokens that the texts spell out become their ids");
   command->footer(
@@ -128,8 +206,14 @@ void AddCompare(CLI::App* app, const Global* global) {
       "  longstream compare --arms dense,hypenet -n 100 'def main():'\n"
       "  head -c 4096 book.txt | longstream compare --arms dense,hwfa2,hypenet --prompt-from 0 -f "
       "-\n"
-      "  longstream compare --arms dense,hypenet --answer-of 0 --json 'def main():' | jq .pairs");
-  command->callback([=] { Compare(*global, *options); });
+      "  longstream compare --arms dense,hypenet --answer-of 0 --json 'def main():' | jq .pairs\n"
+      "  longstream compare --arms dense,hypenet --prompts prompts.jsonl --html report.html --json "
+      "report.json");
+  command->callback([=] {
+    Global all = *global;
+    ReadJsonOption(json->count() > 0, options.get(), &all);
+    Compare(all, *options);
+  });
 }
 
 }  // namespace longstream::client

@@ -1,5 +1,5 @@
 // Prints a comparison for people, and converts it to JSON.
-#include "client/commands/compare_output.h"
+#include "client/compare/command/compare_output.h"
 
 #include <cmath>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const v1::ComparePairSummary* SummaryOf(const Comparison& comparison, size_t arm) {
+const v1::ComparePairSummary* SummaryOf(const ComparedText& comparison, size_t arm) {
   for (const v1::ComparePairSummary& pair : comparison.finish.pairs()) {
     if (pair.arm() == arm) return &pair;
   }
@@ -26,7 +26,7 @@ const v1::ComparePairSummary* SummaryOf(const Comparison& comparison, size_t arm
 }
 
 // The times between the tokens of an arm, in seconds.
-std::vector<double> Intervals(const Comparison& comparison, size_t arm) {
+std::vector<double> Intervals(const ComparedText& comparison, size_t arm) {
   std::vector<double> intervals;
   for (const v1::CompareRow& row : comparison.rows) {
     for (const v1::CompareToken& token : row.tokens()) {
@@ -37,7 +37,7 @@ std::vector<double> Intervals(const Comparison& comparison, size_t arm) {
   return intervals;
 }
 
-bool IsForced(const Comparison& comparison) {
+bool IsForced(const ComparedText& comparison) {
   for (const v1::CompareArmEnd& end : comparison.ends) {
     if (end.usage().generated_tokens() > 0) return false;
   }
@@ -46,7 +46,7 @@ bool IsForced(const Comparison& comparison) {
 
 // The text of an arm. `mark`: inserted before the token with this index. Teacher-forced rows have
 // no text, but the bytes of their tokens.
-std::string TextOf(const Comparison& comparison, size_t arm, std::optional<uint64_t> mark,
+std::string TextOf(const ComparedText& comparison, size_t arm, std::optional<uint64_t> mark,
                    const std::string& mark_text) {
   const bool is_forced = IsForced(comparison);
   std::string text;
@@ -102,7 +102,7 @@ Json UsageJson(const v1::TurnUsage& usage) {
           {"bytes", BytesJson(usage.bytes())}};
 }
 
-Json ArmJson(const Comparison& comparison, size_t arm) {
+Json ArmJson(const ComparedText& comparison, size_t arm) {
   const v1::CompareArmStarted& started = comparison.started.arms(static_cast<int>(arm));
   const v1::CompareArmEnd& end = comparison.ends[arm];
   const Summary intervals = Summarize(Intervals(comparison, arm));
@@ -138,7 +138,7 @@ std::string Number(double value, const char* format) {
   return text;
 }
 
-void PrintTexts(const Comparison& comparison) {
+void PrintTexts(const ComparedText& comparison) {
   for (size_t arm = 0; arm < comparison.ends.size(); ++arm) {
     const std::string& model = comparison.started.arms(static_cast<int>(arm)).model();
     const v1::ComparePairSummary* const pair = SummaryOf(comparison, arm);
@@ -149,7 +149,7 @@ void PrintTexts(const Comparison& comparison) {
   }
 }
 
-void PrintArms(const Comparison& comparison) {
+void PrintArms(const ComparedText& comparison) {
   const auto first_token = [](const v1::TurnUsage& usage) {
     return usage.generated_tokens() > 0 ? 1e3 * Seconds(usage.time_to_first_token())
                                         : std::numeric_limits<double>::quiet_NaN();
@@ -173,7 +173,7 @@ void PrintArms(const Comparison& comparison) {
   }
 }
 
-void PrintPairs(const Comparison& comparison) {
+void PrintPairs(const ComparedText& comparison) {
   std::printf("\n%-18s %7s %12s %12s %10s  %s\n", "against 0", "tokens", "mean KL", "max KL",
               "same best", "first difference");
   for (size_t arm = 1; arm < comparison.ends.size(); ++arm) {
@@ -201,25 +201,7 @@ void PrintPairs(const Comparison& comparison) {
 
 }  // namespace
 
-void Comparison::Add(const v1::CompareResponse& response) {
-  if (response.has_started()) {
-    started = response.started();
-    ends.resize(static_cast<size_t>(started.arms_size()));
-    for (v1::CompareArmEnd& end : ends) end.set_code(-1);
-  }
-  rows.insert(rows.end(), response.rows().rows().begin(), response.rows().rows().end());
-  if (response.has_arm_end() && response.arm_end().arm() < ends.size()) {
-    ends[response.arm_end().arm()] = response.arm_end();
-  }
-  if (response.has_finish()) finish = response.finish();
-}
-
-double BitsPerByte(const v1::CompareArmEnd& end) {
-  if (end.text_bytes() == 0) return std::numeric_limits<double>::quiet_NaN();
-  return -end.sum_log_prob() / std::log(2.0) / static_cast<double>(end.text_bytes());
-}
-
-Json ToJson(const Comparison& comparison) {
+Json ToJson(const ComparedText& comparison) {
   Json json = {{"arms", Json::array()}, {"pairs", Json::array()}, {"rows", Json::array()}};
   for (size_t arm = 0; arm < comparison.ends.size(); ++arm) {
     json["arms"].push_back(ArmJson(comparison, arm));
@@ -242,7 +224,7 @@ Json ToJson(const Comparison& comparison) {
   return json;
 }
 
-void PrintComparison(const Comparison& comparison) {
+void PrintComparison(const ComparedText& comparison) {
   PrintTexts(comparison);
   PrintArms(comparison);
   PrintPairs(comparison);

@@ -1,0 +1,28 @@
+// Collects the messages.
+#include "client/compare/command/compared_text.h"
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+namespace longstream::client {
+
+void ComparedText::Add(const v1::CompareResponse& response) {
+  if (response.has_started()) {
+    started = response.started();
+    ends.resize(static_cast<size_t>(started.arms_size()));
+    for (v1::CompareArmEnd& end : ends) end.set_code(-1);
+  }
+  rows.insert(rows.end(), response.rows().rows().begin(), response.rows().rows().end());
+  if (response.has_arm_end() && response.arm_end().arm() < ends.size()) {
+    ends[response.arm_end().arm()] = response.arm_end();
+  }
+  if (response.has_finish()) finish = response.finish();
+}
+
+double BitsPerByte(const v1::CompareArmEnd& end) {
+  if (end.text_bytes() == 0) return std::numeric_limits<double>::quiet_NaN();
+  return -end.sum_log_prob() / std::log(2.0) / static_cast<double>(end.text_bytes());
+}
+
+}  // namespace longstream::client

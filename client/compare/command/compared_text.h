@@ -1,0 +1,25 @@
+// The messages of a Compare call, put together.
+#ifndef LONGSTREAM_CLIENT_COMPARE_COMMAND_COMPARED_TEXT_H_
+#define LONGSTREAM_CLIENT_COMPARE_COMMAND_COMPARED_TEXT_H_
+
+#include <vector>
+
+#include "longstream/v1/longstream.pb.h"
+
+namespace longstream::client {
+
+struct ComparedText {
+  void Add(const v1::CompareResponse& response);
+
+  v1::CompareStarted started;
+  std::vector<v1::CompareRow> rows;
+  std::vector<v1::CompareArmEnd> ends;  // by arm; `code` is -1 until the arm has ended
+  v1::CompareFinish finish;
+};
+
+// Bits per byte of the arm's text. NaN: it has none.
+double BitsPerByte(const v1::CompareArmEnd& end);
+
+}  // namespace longstream::client
+
+#endif  // LONGSTREAM_CLIENT_COMPARE_COMMAND_COMPARED_TEXT_H_
