@@ -155,8 +155,10 @@ void Check(const std::string& path, const Json& header, const Conditions& condit
     const std::string there =
         found == header.end() || !found->is_string() ? "" : ToBytes(found->get<std::string>());
     if (there == value) continue;
-    throw std::invalid_argument(path + " is an unfinished comparison with other " + name +
-                                ": there \"" + there + "\", here \"" + value + "\"" + advice);
+    std::string error = path + " is an unfinished comparison with other ";
+    error.append(name).append(": there \"").append(there);
+    error.append("\", here \"").append(value).append("\"").append(advice);
+    throw std::invalid_argument(error);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <iostream>
@@ -59,7 +60,7 @@ class ProgressBar {
       const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
       const double left =
           spent.count() / static_cast<double>(done - first_) * static_cast<double>(total_ - done);
-      std::cerr << ", about " << static_cast<uint64_t>(left + 0.5) << " s left    ";
+      std::cerr << ", about " << std::lround(left) << " s left    ";
     }
     std::cerr << std::flush;
   }
