@@ -20,7 +20,7 @@ struct Comparison {
   v1::CompareFinish finish;
 };
 
-// Bits per byte of the arm's text. NaN: it has none.
+// Bits per byte of the arm's text. NaN: it has none, or the arm is lost.
 double BitsPerByte(const v1::CompareArmEnd& end);
 
 // Everything that the server has sent, and the quantiles of the times between tokens.
