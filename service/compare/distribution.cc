@@ -52,7 +52,8 @@ double KlDivergence(std::span<const float> p, double log_sum_p, std::span<const 
     const double probability = std::exp(log_p);
     if (probability > 0) sum.Add(probability * (log_p - (q[i] - log_sum_q)));
   }
-  return std::max(0.0, sum.value());
+  const double value = sum.value();
+  return value < 0 ? 0 : value;  // NaN stays NaN
 }
 
 }  // namespace longstream

@@ -268,12 +268,17 @@ bool RowJoin::IsWaitedFor(size_t arm) const {
   absl::MutexLock lock(&mutex_);
   const Arm& own = arms_[arm];
   return own.rows.empty() && !own.ended &&
-         std::any_of(arms_.begin(), arms_.end(), [](const Arm& other) { return other.full; });
+         std::any_of(arms_.begin(), arms_.end(), [](const Arm& other) { return other.full && !other.ended; });
 }
 
 PairSummary RowJoin::SummaryOf(size_t arm) const {
   absl::MutexLock lock(&mutex_);
   return arms_[arm].summary;
+}
+
+uint64_t RowJoin::rows_taken() const {
+  absl::MutexLock lock(&mutex_);
+  return next_;
 }
 
 uint64_t RowJoin::buffered_bytes(size_t arm) const {

@@ -113,6 +113,9 @@ class RowJoin : public std::enable_shared_from_this<RowJoin> {
   // Of an arm against the baseline, over the rows that Next has returned.
   PairSummary SummaryOf(size_t arm) const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // How many rows Next has returned.
+  uint64_t rows_taken() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // The bytes in the buffer of an arm.
   uint64_t buffered_bytes(size_t arm) const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -140,6 +143,7 @@ class RowJoin : public std::enable_shared_from_this<RowJoin> {
    public:
     Room GetRoom() override { return join->GetRoom(arm); }
     void Push(const LogitRow& row) override { join->Push(arm, row); }
+    uint64_t rows_taken() const override { return join->rows_taken(); }
 
     RowJoin* join = nullptr;
     size_t arm = 0;

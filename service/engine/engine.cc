@@ -9,6 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
+#include "service/engine/logits/step_rows.h"
 #include "service/engine/turn/prompt_check.h"
 
 namespace longstream {
@@ -30,9 +31,11 @@ constexpr int kGatheringPauses = 4;
 constexpr absl::Duration kLeastGatheringPause = absl::Microseconds(50);
 
 StepLimits Limits(const Engine::Options& options, const BackendModel& backend) {
+  const ls_model_info& info = backend.info();
   return {.max_tokens = options.max_batch_tokens,
           .max_sequences = options.max_batch_sequences,
-          .prefill_grid = backend.info().prefill_grid};
+          .max_logit_rows = MostLogitRows(info.vocabulary_size, info.prefill_grid),
+          .prefill_grid = info.prefill_grid};
 }
 
 std::vector<double> WeightsOf(const std::vector<std::shared_ptr<Tenant>>& tenants) {

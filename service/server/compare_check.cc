@@ -281,6 +281,8 @@ class Planner {
     ComparePlan::Arm& planned = plan_.arms[arm];
     absl::Status leased = planned.turn.Lease();
     if (!leased.ok()) return planned.turn.Refuse(leased);
+    absl::Status known = CheckIds(session_.state.tokens, planned.turn.model());
+    if (!known.ok()) return planned.turn.Refuse(InArm(arm, ".model", known));
     absl::StatusOr<CompareInput::Read> read =
         CompareInput(request_, memory_).ReadFor(planned.turn, session_);
     if (!read.ok()) return planned.turn.Refuse(InArm(arm, "", read.status()));
@@ -340,6 +342,7 @@ class Planner {
     checked->prompt = plan_.arms[plan_.answer_of].request.prompt;
     plan_.answer.emplace(*std::move(turn));
     plan_.answer->request = *std::move(checked);
+    plan_.answer_seed = plan_.answer->request.sampling.seed;
     return absl::OkStatus();
   }
 

@@ -21,7 +21,7 @@ void ComparedText::Add(const v1::CompareResponse& response) {
 }
 
 double BitsPerByte(const v1::CompareArmEnd& end) {
-  if (end.text_bytes() == 0) return std::numeric_limits<double>::quiet_NaN();
+  if (end.code() != 0 || end.text_bytes() == 0) return std::numeric_limits<double>::quiet_NaN();
   return -end.sum_log_prob() / std::log(2.0) / static_cast<double>(end.text_bytes());
 }
 

@@ -17,7 +17,7 @@ struct ComparedText {
   v1::CompareFinish finish;
 };
 
-// Bits per byte of the arm's text. NaN: it has none.
+// Bits per byte of the arm's text. NaN: it has none, or the arm is lost.
 double BitsPerByte(const v1::CompareArmEnd& end);
 
 }  // namespace longstream::client

@@ -35,6 +35,9 @@ class LogitSink {
   // still come when there is no room. When there is room again, the sink wakes the engine.
   virtual Room GetRoom() = 0;
 
+  // How many rows the reader has taken. While it grows, the client is not silent.
+  virtual uint64_t rows_taken() const = 0;
+
   // Gets the rows of one turn in the order of their tokens.
   virtual void Push(const LogitRow& row) = 0;
 };

@@ -75,6 +75,7 @@ std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
   bool keeps_to_bound = limits.max_prompt_tokens == 0;
   uint64_t budget = limits.max_tokens;
   uint64_t prompt_budget = limits.max_prompt_tokens;  // applies to mixed steps only
+  uint64_t logit_budget = limits.max_logit_rows;
   for (const uint32_t i : Order(candidates)) {
     if (budget == 0 || plan.size() >= limits.max_sequences) break;
     const StepCandidate& candidate = candidates[i];
@@ -90,8 +91,10 @@ std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
       keeps_to_bound |= candidate.remaining > budget || candidate.input_open;
       if (keeps_to_bound) most = std::min(budget, prompt_budget);
     }
+    if (candidate.gives_logits) most = std::min(most, logit_budget);
     const uint64_t length = PieceLength(candidate, most, limits.prefill_grid);
     if (length == 0) continue;
+    if (candidate.gives_logits) logit_budget -= length;
     plan.push_back(StepPiece{i, static_cast<uint32_t>(length)});
     budget -= length;
     if (!candidate.is_decode) prompt_budget -= std::min(prompt_budget, length);

@@ -34,6 +34,7 @@ struct StepCandidate {
   int32_t priority = 0;       // higher goes first
   uint64_t last_step = 0;     // number of the last step that it took part in; 0: none
   uint32_t passed_over = 0;   // steps since then that read other prompts and not this one
+  bool gives_logits = false;  // a prompt of which each token gives a row of logits
   double tenant_work = 0.0;   // what its tenant has got (WorkShares::got)
 };
 
@@ -48,6 +49,8 @@ struct StepLimits {
   // Prompt rows in a step that also has decode rows (StepCostModel::PromptTokens). If all decode
   // rows belong to beginning turns (kBeginningTokens), prompts that end in the step may exceed it.
   uint64_t max_prompt_tokens = std::numeric_limits<uint64_t>::max();
+  // Rows of all prompts with gives_logits together; at least one grid, so that they go on by turns.
+  uint64_t max_logit_rows = std::numeric_limits<uint64_t>::max();
   uint32_t prefill_grid = 64;
 };
 

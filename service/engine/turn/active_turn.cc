@@ -132,7 +132,7 @@ absl::Status ActiveTurn::Admit(MonotonicTime now, const RestoreCosts& costs) {
   // A scored text of one token has nothing to read, because no token comes before it that could
   // predict it.
   if (request().kind == TurnKind::kScore && prefill_total_ == 1) {
-    AbsorbScore(ls_result{});
+    AbsorbScore(ls_result{}, 0);
     FinishPrefill();
   }
   return absl::OkStatus();
@@ -326,6 +326,7 @@ void ActiveTurn::SetOwnPart(StepCandidate& candidate) const {
     candidate.remaining =
         TokensOfStep(candidate.position, candidate.remaining, request().logits_from - 1,
                      MostLogitRows(info().vocabulary_size, grid), grid);
+    candidate.gives_logits = candidate.position + candidate.remaining >= request().logits_from;
   }
   candidate.is_decode = drawing || phase_ == Phase::kDecode;
   const uint64_t drawn = meter_.usage().generated_tokens + (drawing ? 1 : 0);
@@ -346,7 +347,9 @@ absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
     return absl::ZeroDuration();
   }
   // The history grows when tokens arrive, and the queue shrinks when the client reads.
-  const uint64_t progress = history_.size() - turn_->stream.queued_bytes();
+  // With a sink, the client has read more when the sink's reader has taken rows.
+  uint64_t progress = history_.size() - turn_->stream.queued_bytes();
+  if (request().logits != nullptr) progress += request().logits->rows_taken();
   if (progress != client_progress_) {
     client_progress_ = progress;
     client_seen_ = now;
@@ -387,7 +390,7 @@ void ActiveTurn::Absorb(const ls_result& result, MonotonicTime now) {
   if (!part.has_value()) return;
   if (result.code != LS_OK) return Abort(FailureOf(result));
   if (replays()) return AbsorbReplay(part->end, now);
-  if (request().kind == TurnKind::kScore) AbsorbScore(result);
+  if (request().kind == TurnKind::kScore) AbsorbScore(result, part->end);
   if (!ending() && phase_ == Phase::kPrefill) AbsorbPrefill(part->end, now);
   if (!ending() && part->draws) AbsorbToken(result, now);
   if (!ending() && part->end - part->begin > 1) history_.Publish();
@@ -417,7 +420,11 @@ void ActiveTurn::FinishPrefill() {
   if (!generates()) End(TurnEnd{});
 }
 
-void ActiveTurn::AbsorbScore(const ls_result& result) {
+void ActiveTurn::AbsorbScore(const ls_result& result, uint64_t position) {
+  if (!WantsScores(request(), position)) {
+    scored_ = position + 1;
+    return;
+  }
   absl::StatusOr<ScoreEvent> event = ScoreRows(result, scored_, history_.tokens(), request());
   if (!event.ok()) return Abort(event.status());
   scored_ += event->tokens.size();

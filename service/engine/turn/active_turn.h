@@ -251,7 +251,8 @@ class ActiveTurn {
   std::optional<StepPart> Land();
   // Reports the progress of a replay. At its end, marks the rollback point.
   void AbsorbReplay(uint64_t position, MonotonicTime now);
-  void AbsorbScore(const ls_result& result);
+  // `position`: the end of the part of the text that the step has read.
+  void AbsorbScore(const ls_result& result, uint64_t position);
   void AbsorbPrefill(uint64_t position, MonotonicTime now);
   // Called when the last piece of the prompt was read. Ends a turn that does not generate.
   void FinishPrefill();

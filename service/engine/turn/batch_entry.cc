@@ -38,6 +38,10 @@ absl::Status PushLogits(const ls_result& result, uint32_t row, uint32_t vocabula
 
 }  // namespace
 
+bool WantsScores(const TurnRequest& request, uint64_t end) {
+  return request.logits == nullptr || end >= request.logits_from;
+}
+
 ls_batch_entry MakeBatchEntry(const TurnHistory& history, const TurnRequest& request,
                               const StepPart& part, bool from_previous,
                               const ls_sampling* sampling) {
@@ -51,16 +55,15 @@ ls_batch_entry MakeBatchEntry(const TurnHistory& history, const TurnRequest& req
   if (sampling != nullptr && request.log_probs) {
     entry.log_prob_rows = LS_ROWS_LAST;
     entry.num_top = request.top_log_probs;
-  } else if (request.kind == TurnKind::kScore) {
+  } else if (request.kind == TurnKind::kScore && WantsScores(request, part.end)) {
     entry.log_prob_rows = LS_ROWS_ALL;
     entry.targets = entry.tokens + 1;
     entry.num_top = ScoreAlternatives(request);
   }
   if (request.logits != nullptr && sampling != nullptr) {
     entry.logit_rows = LS_ROWS_LAST;
-  } else if (request.logits != nullptr && request.kind == TurnKind::kScore) {
-    // The last row is that of token part.end.
-    entry.logit_rows = part.end >= request.logits_from ? LS_ROWS_ALL : LS_ROWS_NONE;
+  } else if (request.logits != nullptr && entry.log_prob_rows == LS_ROWS_ALL) {
+    entry.logit_rows = LS_ROWS_ALL;
   }
   return entry;
 }
@@ -100,7 +103,12 @@ absl::Status PushDrawn(const ls_result& result, const DeltaEvent& delta, uint32_
   if (delta.log_probs.size() != 1) {
     return absl::InternalError("the backend gave no log-probability of a drawn token");
   }
-  return PushLogits(result, 0, vocabulary_size, delta.log_probs.front(), delta.text, request);
+  const TokenLogProb& token = delta.log_probs.front();
+  if (std::isnan(token.log_prob)) {
+    return absl::InternalError(absl::StrCat("the backend gave NaN as the log-probability of token ",
+                                            token.token, ", which it has drawn"));
+  }
+  return PushLogits(result, 0, vocabulary_size, token, delta.text, request);
 }
 
 absl::Status PushScores(const ls_result& result, const ScoreEvent& event, uint32_t vocabulary_size,

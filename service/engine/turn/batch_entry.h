@@ -17,6 +17,10 @@
 
 namespace longstream {
 
+// Whether a part of a scored text that ends at position `end` gives rows that somebody wants. Its
+// last row is that of token `end`.
+bool WantsScores(const TurnRequest& request, uint64_t end);
+
 // Returns the batch entry for `part`. `from_previous`: the part reads the token that the previous
 // step draws. `sampling`: how to draw a token; nullptr if the part draws none. The entry is valid
 // until the history changes.

@@ -63,10 +63,14 @@ void CompareCall::Begin(const Check& check) {
   absl::StatusOr<ComparePlan> plan = context_->IsCancelled() ? Cancelled() : check();
   if (!plan.ok()) return End(plan.status());
   plan_.emplace(*std::move(plan));
-  plan_->answer.has_value() ? StartAnswer() : StartArms();
+  if (plan_->answer.has_value()) return StartAnswer();
+  if (absl::Status status = TakeMemory(); !status.ok()) return End(status);
+  StartArms();
 }
 
 void CompareCall::StartAnswer() {
+  // Before the arms wait for the answer, because their prompts take memory meanwhile.
+  if (absl::Status status = TakeMemory(); !status.ok()) return End(status);
   answer_ = std::make_unique<ArmTurn>(this, kAnswer);
   SetRunning({answer_.get()});
   ComparePlan::Arm& arm = *plan_->answer;
@@ -83,19 +87,34 @@ void CompareCall::UseAnswer() {
     return End(absl::InvalidArgumentError("forced.answer_of: the prompt leaves no room to answer"));
   }
   for (ComparePlan::Arm& arm : plan_->arms) {
+    arm.failed = CheckIds(tokens, arm.turn.model());
     arm.request.prompt.insert(arm.request.prompt.end(), tokens.begin(), tokens.end());
   }
+  // The turns count their prompts themselves.
+  uint64_t bytes = 0;
+  for (const ComparePlan::Arm& arm : plan_->arms) {
+    bytes += BufferBytes(arm, MostRows(arm, arm.turn.model().backend().info().context_limit));
+  }
+  charge_.Set(std::min(charge_.bytes(), bytes));
   StartArms();
 }
 
+uint64_t CompareCall::BufferBytes(const ComparePlan::Arm& arm, uint64_t rows) const {
+  const ls_model_info& info = arm.turn.model().backend().info();
+  const uint64_t rows_of_step =
+      plan_->is_forced ? MostLogitRows(info.vocabulary_size, info.prefill_grid) : 1;
+  return RowJoin::MostBytes(tools_.limits.buffer_bytes, info.vocabulary_size, rows_of_step, rows);
+}
+
 absl::Status CompareCall::TakeMemory() {
+  const auto rows_of = [](const ComparePlan::Arm& arm) {
+    return MostRows(arm, arm.turn.model().backend().info().context_limit);
+  };
   uint64_t bytes = 0;
   for (const ComparePlan::Arm& arm : plan_->arms) {
-    const ls_model_info& info = arm.turn.model().backend().info();
-    const uint64_t rows_of_step =
-        plan_->is_forced ? MostLogitRows(info.vocabulary_size, info.prefill_grid) : 1;
-    bytes += RowJoin::MostBytes(tools_.limits.buffer_bytes, info.vocabulary_size, rows_of_step,
-                                MostRows(arm, info.context_limit));
+    const uint64_t rows = rows_of(plan_->answer.has_value() ? *plan_->answer : arm);
+    bytes += BufferBytes(arm, rows);
+    if (plan_->answer.has_value()) bytes += (arm.request.prompt.size() + rows) * sizeof(int32_t);
   }
   charge_ = HostCharge(plan_->arms.front().turn.host_memory());
   const absl::Status status = charge_.Add(bytes);
@@ -124,7 +143,6 @@ void CompareCall::MakeJoin() {
 }
 
 void CompareCall::StartArms() {
-  if (absl::Status status = TakeMemory(); !status.ok()) return End(status);
   MakeJoin();
   std::vector<ArmTurn*> turns;
   for (size_t arm = 0; arm < plan_->arms.size(); ++arm) {
@@ -140,14 +158,18 @@ void CompareCall::StartArms() {
     v1::Finish finish;
     tools_.to_finish(*EndOf(*answer_), &finish);
     started->mutable_answer()->set_arm(static_cast<uint32_t>(plan_->answer_of));
+    started->mutable_answer()->set_seed(plan_->answer_seed);
     started->mutable_answer()->set_reason(finish.reason());
     started->mutable_answer()->mutable_usage()->Swap(finish.mutable_usage());
   }
   for (size_t arm = 0; arm < arms_.size(); ++arm) {
     ComparePlan::Arm& planned = plan_->arms[arm];
     planned.request.logits = join_->SinkOf(arm);
-    const absl::Status status = arms_[arm]->pump.Start(
-        std::move(planned.turn), std::move(planned.request), shared_from_this());
+    absl::Status status = planned.failed;
+    if (status.ok()) {
+      status = arms_[arm]->pump.Start(std::move(planned.turn), std::move(planned.request),
+                                      shared_from_this());
+    }
     if (status.ok()) continue;
     TurnEnd end;
     end.status = status;
@@ -219,7 +241,9 @@ void CompareCall::EndLateArms() {
     ArmTurn& turn = *arms_[arm];
     if (turn.has_begun.load() || EndOf(turn).has_value()) continue;
     any_waits = true;
-    if (!join_->IsWaitedFor(arm)) continue;
+    // Twice in a row: at a single look the arm may be about to begin.
+    const bool is_waited_for = join_->IsWaitedFor(arm);
+    if (!std::exchange(turn.was_waited_for, is_waited_for) || !is_waited_for) continue;
     turn.pump.Cancel(absl::ResourceExhaustedError(
         "the arm waits for memory or a place, and the other arms, which have these, wait for it"));
   }
@@ -246,7 +270,10 @@ void CompareCall::OnDone() {
   self_.reset();
 }
 
-void CompareCall::End(const absl::Status& status) { Finish(ToGrpc(status)); }
+void CompareCall::End(const absl::Status& status) {
+  charge_.Set(0);
+  Finish(ToGrpc(status));
+}
 
 void CompareCall::Schedule() {
   {
@@ -319,7 +346,9 @@ bool CompareCall::WriteArmEnd() {
     message->set_tokens(turn.totals.tokens);
     message->set_sum_log_prob(turn.totals.sum_log_prob);
     message->set_best_tokens(turn.totals.best_tokens);
-    message->set_text_bytes(plan_->text_bytes.value_or(turn.totals.text_bytes));
+    // A lost arm has not read the whole forced text.
+    message->set_text_bytes(end.status.ok() ? plan_->text_bytes.value_or(turn.totals.text_bytes)
+                                            : turn.totals.text_bytes);
     StartWrite(&response_);
     return true;
   }
@@ -335,11 +364,11 @@ bool CompareCall::WriteEnd() {
     any_ok |= status.ok();
     if (!status.ok() && !lost.has_value()) lost = status;
   }
-  charge_.Set(0);
   if (!any_ok) {
     End(*lost);
     return true;
   }
+  charge_.Set(0);
   response_.Clear();
   v1::CompareFinish* const finish = response_.mutable_finish();
   for (size_t arm = 1; arm < arms_.size(); ++arm) {
@@ -353,7 +382,6 @@ bool CompareCall::EndCancelled() {
   for (const std::unique_ptr<ArmTurn>& turn : arms_) {
     if (!EndOf(*turn).has_value()) return false;
   }
-  charge_.Set(0);
   End(Cancelled());
   return true;
 }

@@ -79,6 +79,7 @@ class CompareCall final : public grpc::ServerWriteReactor<v1::CompareResponse>,
     std::atomic<bool> has_begun{false};  // it has its memory
     std::vector<int32_t> answer;         // of the turn that gives the text for all arms
     std::optional<TurnEnd> end;          // guarded by the call's mutex_
+    bool was_waited_for = false;         // used by the timer: when it looked last
     ArmTotals totals;                    // used by the pump
     bool is_told = false;                // used by the pump: the client knows the end
 
@@ -96,7 +97,10 @@ class CompareCall final : public grpc::ServerWriteReactor<v1::CompareResponse>,
   void StartAnswer();
   void UseAnswer();
   void StartArms();
-  // RESOURCE_EXHAUSTED: the memory of the tenant has no room for the buffers.
+  // The most bytes of the buffer of an arm that gives so many rows.
+  uint64_t BufferBytes(const ComparePlan::Arm& arm, uint64_t rows) const;
+  // RESOURCE_EXHAUSTED: the memory of the tenant has no room for the buffers, as they are after the
+  // longest answer, and for the prompts that wait for it.
   absl::Status TakeMemory();
   void MakeJoin();
   // These turns can be cancelled from now on.

@@ -5,14 +5,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "service/engine/turn/turn.h"
 #include "service/serving/turn_handle.h"
 
 namespace longstream {
+
+// FAILED_PRECONDITION: an id is outside the model's vocabulary. Models with the same tokenizer may
+// have different numbers of logits.
+inline absl::Status CheckIds(std::span<const int32_t> ids, const ServedModel& model) {
+  const uint32_t size = model.backend().info().vocabulary_size;
+  for (const int32_t id : ids) {
+    if (id >= 0 && static_cast<uint32_t>(id) < size) continue;
+    return absl::FailedPreconditionError(absl::StrCat("token id ", id,
+                                                      " is outside the vocabulary of ", size,
+                                                      " of model ", model.name()));
+  }
+  return absl::OkStatus();
+}
 
 struct ComparePlan {
   struct Arm {
@@ -24,6 +40,7 @@ struct ComparePlan {
     uint64_t prompt_tokens = 0;  // tokens before the first row
     std::string not_comparable;  // why not; empty: the arm is comparable
     bool same_prompt = true;     // as the baseline
+    absl::Status failed;         // why the arm is lost before its turn starts
   };
 
   std::vector<Arm> arms;
@@ -31,6 +48,7 @@ struct ComparePlan {
   // The arm with this index first generates the text that all arms read then.
   std::optional<Arm> answer;
   size_t answer_of = 0;
+  uint64_t answer_seed = 0;
   // The bytes of the text that is compared, if the request has this text.
   std::optional<uint64_t> text_bytes;
 };
