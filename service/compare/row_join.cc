@@ -268,7 +268,8 @@ bool RowJoin::IsWaitedFor(size_t arm) const {
   absl::MutexLock lock(&mutex_);
   const Arm& own = arms_[arm];
   return own.rows.empty() && !own.ended &&
-         std::any_of(arms_.begin(), arms_.end(), [](const Arm& other) { return other.full && !other.ended; });
+         std::any_of(arms_.begin(), arms_.end(),
+                     [](const Arm& other) { return other.full && !other.ended; });
 }
 
 PairSummary RowJoin::SummaryOf(size_t arm) const {

@@ -139,8 +139,8 @@ ROOMS = {
                            " service/metrics service/models service/security/tenants service/sessions"
                            " service/tokenizer service/tokenizer/stream",
     "service/engine": "backends/api kernels/core service/clock service/config"
-                      " service/engine/costs service/engine/policy service/engine/turn service/metrics service/models"
-                      " service/security/tenants service/sessions",
+                      " service/engine/costs service/engine/logits service/engine/policy service/engine/turn"
+                      " service/metrics service/models service/security/tenants service/sessions",
     "service/compare": "backends/api service/clock service/engine/logits",
     "service/serving/log": "service/chat service/engine/turn service/models service/sessions"
                            " service/sessions/store service/tokenizer",
@@ -150,10 +150,11 @@ ROOMS = {
     "service/serving/file": "service/engine/turn service/host_memory service/models service/serving/log"
                             " service/sessions service/sessions/store service/tokenizer/text"
                             " service/wire",
+    "service/serving/reads": "service/sessions",
     "service/serving": "kernels/core service/clock service/engine service/engine/turn"
                        " service/config service/host_memory service/metrics service/models service/sealing"
                        " service/security/tenants service/serving/caches service/serving/file"
-                       " service/serving/log service/sessions service/sessions/store",
+                       " service/serving/log service/serving/reads service/sessions service/sessions/store",
     "service/interceptors": "service/sessions",
     "service/server/transport": "service/interceptors service/security service/security/tenants"
                                 " service/tokenizer/text"

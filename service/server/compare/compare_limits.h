@@ -11,7 +11,8 @@ namespace longstream {
 struct CompareLimits {
   uint64_t buffer_bytes = uint64_t{8} << 20;  // RowJoin::Options
   // Looks so often for arms that have no memory or place yet while others wait for them. An
-  // arm of which two looks in a row find this is lost. So two comparisons do not wait for each other's memory for ever.
+  // arm of which two looks in a row find this is lost. So two comparisons do not wait for each
+  // other's memory for ever.
   absl::Duration start_limit = absl::Seconds(10);
 };
 

@@ -23,9 +23,8 @@ inline absl::Status CheckIds(std::span<const int32_t> ids, const ServedModel& mo
   const uint32_t size = model.backend().info().vocabulary_size;
   for (const int32_t id : ids) {
     if (id >= 0 && static_cast<uint32_t>(id) < size) continue;
-    return absl::FailedPreconditionError(absl::StrCat("token id ", id,
-                                                      " is outside the vocabulary of ", size,
-                                                      " of model ", model.name()));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "token id ", id, " is outside the vocabulary of ", size, " of model ", model.name()));
   }
   return absl::OkStatus();
 }

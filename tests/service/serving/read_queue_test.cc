@@ -1,5 +1,5 @@
 // The order in which tenants read the store, by table.
-#include "service/serving/read_queue.h"
+#include "service/serving/reads/read_queue.h"
 
 #include <gtest/gtest.h>
 

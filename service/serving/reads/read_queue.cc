@@ -1,5 +1,5 @@
 // Tenants stand in a round; sessions with a read that runs keep their other reads aside.
-#include "service/serving/read_queue.h"
+#include "service/serving/reads/read_queue.h"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 // How many turns of an engine wait, and whether another one may.
-#ifndef LONGSTREAM_SERVICE_ENGINE_QUEUE_ROOM_H_
-#define LONGSTREAM_SERVICE_ENGINE_QUEUE_ROOM_H_
+#ifndef LONGSTREAM_SERVICE_ENGINE_POLICY_QUEUE_ROOM_H_
+#define LONGSTREAM_SERVICE_ENGINE_POLICY_QUEUE_ROOM_H_
 
 #include <cstddef>
 #include <memory>
@@ -77,4 +77,4 @@ class QueueRoom {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_ENGINE_QUEUE_ROOM_H_
+#endif  // LONGSTREAM_SERVICE_ENGINE_POLICY_QUEUE_ROOM_H_

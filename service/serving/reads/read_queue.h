@@ -1,6 +1,6 @@
 // The order in which the calls of all tenants read the store.
-#ifndef LONGSTREAM_SERVICE_SERVING_READ_QUEUE_H_
-#define LONGSTREAM_SERVICE_SERVING_READ_QUEUE_H_
+#ifndef LONGSTREAM_SERVICE_SERVING_READS_READ_QUEUE_H_
+#define LONGSTREAM_SERVICE_SERVING_READS_READ_QUEUE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -80,4 +80,4 @@ class ReadQueue {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVING_READ_QUEUE_H_
+#endif  // LONGSTREAM_SERVICE_SERVING_READS_READ_QUEUE_H_

@@ -1,4 +1,4 @@
-#include "service/engine/queue_room.h"
+#include "service/engine/policy/queue_room.h"
 
 #include <array>
 #include <memory>

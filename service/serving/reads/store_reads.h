@@ -1,6 +1,6 @@
 // Threads for calls that read the store, so that a disk that hangs holds none of gRPC's threads.
-#ifndef LONGSTREAM_SERVICE_SERVING_STORE_READS_H_
-#define LONGSTREAM_SERVICE_SERVING_STORE_READS_H_
+#ifndef LONGSTREAM_SERVICE_SERVING_READS_STORE_READS_H_
+#define LONGSTREAM_SERVICE_SERVING_READS_STORE_READS_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "service/serving/read_queue.h"
+#include "service/serving/reads/read_queue.h"
 
 namespace longstream {
 
@@ -77,4 +77,4 @@ class StoreReads {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVING_STORE_READS_H_
+#endif  // LONGSTREAM_SERVICE_SERVING_READS_STORE_READS_H_
