@@ -120,6 +120,12 @@ TEST(Distribution, BannedTokens) {
   EXPECT_EQ(Kl(p, p), 0.0);
 }
 
+TEST(Distribution, NaNStaysNaN) {
+  const std::vector<float> p = {1.0f, 2.0f};
+  const std::vector<float> q = {1.0f, std::numeric_limits<float>::quiet_NaN()};
+  EXPECT_TRUE(std::isnan(KlDivergence(p, LogSumExp(p), q, 0.0)));
+}
+
 TEST(Distribution, RankCountsGreaterLogitsOnly) {
   const std::vector<float> row = {1.0f, 3.0f, -kInfinity, 3.0f, 2.0f};
   const std::vector<uint32_t> expected = {4, 1, 5, 1, 3};

@@ -132,6 +132,9 @@ TEST_F(CompareTest, WithoutTheBaselineTheOthersStillSpeak) {
   const Comparison comparison = Compare(request);
   ASSERT_TRUE(comparison.status.ok()) << comparison.status.error_message();
   EXPECT_EQ(comparison.ends.at(0).code(), StatusCode::INTERNAL);
+  EXPECT_EQ(comparison.ends.at(0).text_bytes(), comparison.TokensOf(0).size())
+      << "a lost arm has not read the whole text";
+  EXPECT_EQ(comparison.ends.at(1).text_bytes(), 50u);
   EXPECT_EQ(comparison.TokensOf(1).size(), 50u);
   EXPECT_EQ(comparison.PairsOf(1).size(), comparison.TokensOf(0).size());
 }
@@ -172,7 +175,7 @@ TEST_F(CompareTest, ACancelFreesEverything) {
 // Buffers of a few rows: the arms go on in step, and with the same results.
 class SmallBuffersTest : public CompareTest {
  protected:
-  SmallBuffersTest() : CompareTest({.buffer_bytes = 4096, .start_limit = absl::Milliseconds(50)}) {}
+  SmallBuffersTest() : CompareTest({.buffer_bytes = 4096, .start_limit = absl::Seconds(2)}) {}
 };
 
 TEST_F(SmallBuffersTest, ResultsAreTheSame) {
