@@ -280,6 +280,20 @@ ArmAnalysis AnalyzeArm(const Comparison& comparison, size_t arm) {
 
 }  // namespace
 
+std::string_view PairVerdictKey(PairVerdict verdict) {
+  switch (verdict) {
+    case PairVerdict::kInterim:
+      return "interim";
+    case PairVerdict::kDifferent:
+      return "different";
+    case PairVerdict::kEqual:
+      return "equal";
+    case PairVerdict::kTooFew:
+      return "too_few";
+  }
+  return "";
+}
+
 Analysis Analyze(const Comparison& comparison) {
   Analysis analysis;
   analysis.interim = Interim(comparison);

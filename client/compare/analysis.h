@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/compare/metric_results.h"
@@ -57,13 +58,16 @@ struct LengthRow {
   double bytes_ratio = 0;
 };
 
-// What a pair's verdicts amount to. Only metrics of quality count, not time or memory.
+// The verdict of a pair, by those of its metrics of quality. Time and memory do not count.
 enum class PairVerdict {
   kInterim,
   kDifferent,  // a metric is *different* or *over δ*
   kEqual,      // every metric is *equal within δ* or *within δ*
   kTooFew,     // neither
 };
+
+// Its name in the JSON, which is also its class in the page: "different", "too_few".
+std::string_view PairVerdictKey(PairVerdict verdict);
 
 struct PairAnalysis {
   size_t other = 0;  // the arm that is compared with arm 0

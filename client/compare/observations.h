@@ -1,4 +1,4 @@
-// What a comparison of models has measured. These are plain values; nothing here computes.
+// The measurements of a comparison of models. These are plain values; nothing here computes.
 #ifndef LONGSTREAM_CLIENT_COMPARE_OBSERVATIONS_H_
 #define LONGSTREAM_CLIENT_COMPARE_OBSERVATIONS_H_
 
@@ -68,7 +68,7 @@ struct PromptRun {
   std::vector<std::vector<PairToken>> pairs;
 };
 
-// What was decided before the first prompt ran. Verdicts are only valid for that plan.
+// The decisions that were made before the first prompt ran. Verdicts are only valid for that plan.
 struct ComparisonPlan {
   uint64_t prompts = 0;       // planned N
   bool extended = false;      // prompts were added after a verdict was seen

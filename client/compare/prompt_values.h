@@ -9,7 +9,7 @@
 
 namespace longstream::client {
 
-// What one prompt says about arm `other` (1 or higher) against the baseline.
+// The value of a metric for one prompt: arm `other` (1 or higher) against the baseline.
 struct PromptValue {
   double difference;  // other - baseline, or the distance; NaN if the prompt has no value
   double baseline;    // NaN for distances

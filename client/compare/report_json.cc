@@ -16,20 +16,6 @@ using Json = nlohmann::ordered_json;
 Json Number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json Ends(const Interval& interval) { return {Number(interval.low), Number(interval.high)}; }
 
-std::string_view Key(PairVerdict verdict) {
-  switch (verdict) {
-    case PairVerdict::kInterim:
-      return "interim";
-    case PairVerdict::kDifferent:
-      return "different";
-    case PairVerdict::kEqual:
-      return "equal";
-    case PairVerdict::kTooFew:
-      return "too_few";
-  }
-  return "";
-}
-
 Json PlanJson(const Comparison& comparison) {
   const ComparisonPlan& plan = comparison.plan;
   Json effects;
@@ -143,7 +129,7 @@ Json PairJson(const Comparison& comparison, const PairAnalysis& pair) {
   return {{"baseline", comparison.arms[0].name},
           {"other", comparison.arms[pair.other].name},
           {"sentence", PairSentence(comparison, pair)},
-          {"verdict", Key(pair.verdict)},
+          {"verdict", PairVerdictKey(pair.verdict)},
           {"more_prompts", pair.more_prompts},
           {"same_tokenizer", pair.same_tokenizer},
           {"lost", pair.lost},

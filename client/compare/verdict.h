@@ -1,4 +1,4 @@
-// What may be said about a metric, and how many prompts would decide where nothing may be said.
+// The verdict about a metric, and the number of prompts that would decide it.
 #ifndef LONGSTREAM_CLIENT_COMPARE_VERDICT_H_
 #define LONGSTREAM_CLIENT_COMPARE_VERDICT_H_
 
@@ -37,7 +37,7 @@ std::string_view VerdictText(Verdict verdict);
 // Returns how it is written in JSON: "equal".
 std::string_view VerdictKey(Verdict verdict);
 
-// What a verdict depends on.
+// The values that decide a verdict.
 struct Evidence {
   bool interim = false;
   bool distance = false;

@@ -1,4 +1,4 @@
-// What a comparison says of rows of logits. Pure functions, in f64.
+// Compares rows of logits. Pure functions, in f64.
 //
 // A row is [vocabulary] f32 raw logits z. It may have -infinity, but not everywhere; it has no NaN
 // and no +infinity. Its distribution is p_i = exp(z_i - L) with L = log sum_j exp(z_j).

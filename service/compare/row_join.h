@@ -20,7 +20,7 @@
 
 namespace longstream {
 
-// What one arm says at one place.
+// The token of one arm at one place, and its probabilities.
 struct ComparedToken {
   size_t arm = 0;
   int32_t token = 0;
@@ -66,7 +66,7 @@ struct PairSummary {
 // buffer. When the buffer is full, the arm's turn pauses (LogitSink::GetRoom); so an arm runs ahead
 // of the others only by its buffer. The arm that is furthest behind never pauses for the others:
 // all its rows can be compared and dropped. So arms that have all begun cannot block each other.
-// Whoever starts the turns ends those that do not begin (IsWaitedFor).
+// The caller ends turns that do not begin while others wait for them (IsWaitedFor).
 //
 // An arm whose tokens have differed from the baseline's is not compared any more: then the reader
 // drops its logits early, and the buffer has room for thousands of tokens.

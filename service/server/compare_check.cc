@@ -96,7 +96,7 @@ class CompareInput {
   CompareInput(const v1::CompareRequest& request, RequestMemory* memory)
       : request_(request), memory_(memory), received_bytes_(request.ByteSizeLong()) {}
 
-  // What one arm reads.
+  // The tokens that one arm reads.
   struct Read {
     std::vector<int32_t> prompt;
     std::vector<int32_t> forced;

@@ -16,7 +16,8 @@
 
 namespace longstream {
 
-// What an export or an import holds while it runs. Used by one thread at a time.
+// The counts and caches that an export or an import holds while it runs. Used by one thread at a
+// time.
 class TransferPlace {
  public:
   // `running`: the number of all that run; this one is counted in it, and in the tenant's quota.

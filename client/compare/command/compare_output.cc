@@ -37,18 +37,11 @@ std::vector<double> Intervals(const ComparedText& comparison, size_t arm) {
   return intervals;
 }
 
-bool IsForced(const ComparedText& comparison) {
-  for (const v1::CompareArmEnd& end : comparison.ends) {
-    if (end.usage().generated_tokens() > 0) return false;
-  }
-  return true;
-}
-
 // The text of an arm. `mark`: inserted before the token with this index. Teacher-forced rows have
 // no text, but the bytes of their tokens.
 std::string TextOf(const ComparedText& comparison, size_t arm, std::optional<uint64_t> mark,
                    const std::string& mark_text) {
-  const bool is_forced = IsForced(comparison);
+  const bool is_forced = comparison.is_forced();
   std::string text;
   uint64_t index = 0;
   for (const v1::CompareRow& row : comparison.rows) {

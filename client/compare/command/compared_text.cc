@@ -1,6 +1,7 @@
 // Collects the messages.
 #include "client/compare/command/compared_text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -18,6 +19,12 @@ void ComparedText::Add(const v1::CompareResponse& response) {
     ends[response.arm_end().arm()] = response.arm_end();
   }
   if (response.has_finish()) finish = response.finish();
+}
+
+bool ComparedText::is_forced() const {
+  return std::none_of(ends.begin(), ends.end(), [](const v1::CompareArmEnd& end) {
+    return end.usage().generated_tokens() > 0;
+  });
 }
 
 double BitsPerByte(const v1::CompareArmEnd& end) {

@@ -10,6 +10,8 @@ namespace longstream::client {
 
 struct ComparedText {
   void Add(const v1::CompareResponse& response);
+  // Whether no arm has generated. Only the tokens of free-running arms have `text`.
+  bool is_forced() const;
 
   v1::CompareStarted started;
   std::vector<v1::CompareRow> rows;

@@ -9,14 +9,6 @@
 namespace longstream::client {
 namespace {
 
-// Whether the arms generate. Only such rows have `text`.
-bool IsFreeRunning(const ComparedText& text) {
-  for (const v1::CompareArmEnd& end : text.ends) {
-    if (end.usage().generated_tokens() > 0) return true;
-  }
-  return false;
-}
-
 TokenScore Score(const v1::CompareToken& token) {
   TokenScore score;
   score.log_prob = token.log_prob();
@@ -58,7 +50,7 @@ std::vector<std::string> Tokenizers(const v1::CompareStarted& started) {
 
 FinishedPrompt ToFinishedPrompt(const std::string& id, const ComparedText& text) {
   const size_t arms = text.ends.size();
-  const bool is_free_running = IsFreeRunning(text);
+  const bool is_forced = text.is_forced();
   FinishedPrompt prompt;
   prompt.tokenizers = Tokenizers(text.started);
   PromptRun& run = prompt.run;
@@ -71,7 +63,7 @@ FinishedPrompt ToFinishedPrompt(const std::string& id, const ComparedText& text)
       if (token.arm() >= arms) continue;
       ArmRun& arm = run.arms[token.arm()];
       arm.tokens.push_back(Score(token));
-      arm.text += is_free_running ? token.text() : token.token();
+      arm.text += is_forced ? token.token() : token.text();
     }
     for (const v1::ComparePair& pair : row.pairs()) {
       if (pair.arm() == 0 || pair.arm() >= arms) continue;

@@ -18,20 +18,6 @@ namespace {
 constexpr size_t kMostTexts = 10;
 constexpr size_t kMostTextBytes = 1000;
 
-std::string_view CssClass(PairVerdict verdict) {
-  switch (verdict) {
-    case PairVerdict::kInterim:
-      return "interim";
-    case PairVerdict::kDifferent:
-      return "different";
-    case PairVerdict::kEqual:
-      return "equal";
-    case PairVerdict::kTooFew:
-      return "too_few";
-  }
-  return "";
-}
-
 std::string Paragraph(const std::string& text, const char* css_class) {
   return "<p class=\"" + std::string(css_class) + "\">" + Escaped(text) + "</p>\n";
 }
@@ -221,7 +207,7 @@ std::string ComparisonPage(const Comparison& comparison, const Analysis& analysi
       title + "</title>\n<style>" + std::string(kPageStyle) +
       "</style>\n</head>\n<body>\n<main>\n" + "<h1>" + title + "</h1>\n";
   for (const PairAnalysis& pair : analysis.pairs) {
-    html += "<p class=\"lead " + std::string(CssClass(pair.verdict)) + "\">" +
+    html += "<p class=\"lead " + std::string(PairVerdictKey(pair.verdict)) + "\">" +
             Escaped(PairSentence(comparison, pair)) + "</p>\n";
   }
   html += VerdictSection(comparison, analysis);

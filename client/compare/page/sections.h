@@ -12,7 +12,7 @@ namespace longstream::client {
 // KL and agreement by the position of the token; empty if no pair has such values.
 std::string PositionSection(const Comparison& comparison, const Analysis& analysis);
 
-// What each pair costs and how it agrees, by the length of the prompt.
+// The costs and the agreement of each pair, by the length of the prompt.
 std::string LengthSection(const Comparison& comparison, const Analysis& analysis);
 
 // The distributions of the latencies of all arms.

@@ -24,8 +24,8 @@ class QueueRoom {
     kLeft,    // needs none now, or has ended
   };
 
-  // What the counts know of one turn. Must not outlive the QueueRoom. Not thread-safe: its turn's
-  // owner uses it.
+  // The part of one turn in the counts. Must not outlive the QueueRoom. Not thread-safe: the owner
+  // of the turn uses it.
   class Slot {
    public:
     Slot(QueueRoom* room, size_t tenant) : room_(room), tenant_(tenant) {}

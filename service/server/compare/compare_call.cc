@@ -34,9 +34,10 @@ absl::Status About(const char* what, const absl::Status& status) {
 }
 
 // The most rows that a turn gives.
-uint64_t MostRows(const ComparePlan::Arm& arm, uint64_t context_limit) {
+uint64_t MostRows(const ComparePlan::Arm& arm) {
   const TurnRequest& request = arm.request;
   if (request.kind == TurnKind::kScore) return request.prompt.size() - request.logits_from;
+  const uint64_t context_limit = arm.turn.model().backend().info().context_limit;
   const uint64_t room = context_limit - std::min<uint64_t>(context_limit, request.prompt.size());
   return request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
 }
@@ -93,7 +94,7 @@ void CompareCall::UseAnswer() {
   // The turns count their prompts themselves.
   uint64_t bytes = 0;
   for (const ComparePlan::Arm& arm : plan_->arms) {
-    bytes += BufferBytes(arm, MostRows(arm, arm.turn.model().backend().info().context_limit));
+    bytes += BufferBytes(arm, MostRows(arm));
   }
   charge_.Set(std::min(charge_.bytes(), bytes));
   StartArms();
@@ -107,12 +108,9 @@ uint64_t CompareCall::BufferBytes(const ComparePlan::Arm& arm, uint64_t rows) co
 }
 
 absl::Status CompareCall::TakeMemory() {
-  const auto rows_of = [](const ComparePlan::Arm& arm) {
-    return MostRows(arm, arm.turn.model().backend().info().context_limit);
-  };
   uint64_t bytes = 0;
   for (const ComparePlan::Arm& arm : plan_->arms) {
-    const uint64_t rows = rows_of(plan_->answer.has_value() ? *plan_->answer : arm);
+    const uint64_t rows = MostRows(plan_->answer.has_value() ? *plan_->answer : arm);
     bytes += BufferBytes(arm, rows);
     if (plan_->answer.has_value()) bytes += (arm.request.prompt.size() + rows) * sizeof(int32_t);
   }

@@ -28,7 +28,7 @@
 
 namespace longstream {
 
-// What a CompareCall uses of the server.
+// The parts of the server that a CompareCall uses.
 struct CompareTools {
   CompareLimits limits;
   Timers* timers = nullptr;  // outlives the call

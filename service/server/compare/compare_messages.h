@@ -12,7 +12,7 @@
 
 namespace longstream {
 
-// What the rows of one arm add up to.
+// Sums over the rows of one arm.
 struct ArmTotals {
   uint64_t tokens = 0;
   double sum_log_prob = 0;

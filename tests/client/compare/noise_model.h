@@ -10,7 +10,7 @@
 
 namespace longstream::client {
 
-// What the other arm differs by. All 0: two arms of the same kind (A/A).
+// The differences of the other arm. All 0: two arms of the same kind (A/A).
 struct PlantedEffects {
   double log_prob = 0;  // per token, nats; -0.01 is 1 % of perplexity
   double log_itl = 0;   // logarithm of the ratio; 0.01 is 1 % of the latency between tokens

@@ -1,4 +1,4 @@
-// What a comparison says: its figures against an independent computation, and its tokens against
+// Holds the figures of a comparison against an independent computation, and its tokens against
 // those of Generate and Score.
 #include <gtest/gtest.h>
 
