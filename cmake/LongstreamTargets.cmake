@@ -71,6 +71,7 @@ function(longstream_test)
   longstream_check_arguments(longstream_test)
   longstream_program("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/tests")
   target_link_libraries(${arg_NAME} PRIVATE GTest::gmock GTest::gtest_main)
+  target_compile_options(${arg_NAME} PRIVATE ${longstream_test_options})
   target_compile_definitions(${arg_NAME} PRIVATE
     LONGSTREAM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LONGSTREAM_BINARY_DIR="${PROJECT_BINARY_DIR}")
 
@@ -154,6 +155,14 @@ function(longstream_program name sources deps directory)
   target_link_libraries(${name} PRIVATE ${deps} longstream_warnings)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${directory}")
 endfunction()
+
+# Options for the tests' own code. A build with AddressSanitizer and UBSan compiles it twice as fast
+# with them. AddressSanitizer finds the errors of the checks that are off, or x86 allows them.
+set(longstream_test_options "")
+if(LONGSTREAM_SANITIZE MATCHES "address.*undefined")
+  set(longstream_test_options
+      $<$<COMPILE_LANGUAGE:C,CXX>:-O0 -fno-sanitize=null,object-size,pointer-overflow,alignment,vptr>)
+endif()
 
 if(LONGSTREAM_BUILD_TESTS)
   find_package(GTest CONFIG REQUIRED)
