@@ -57,11 +57,60 @@ std::string QualityText(const PairAnalysis& pair) {
     add("agreement " + ValueText(MetricUnit::kPercent, 1 - part->mean) + " " +
         IntervalText(MetricUnit::kPercent, {1 - part->interval.high, 1 - part->interval.low}));
   }
-  if (const MetricResult* bits = Find(pair.metrics, Metric::kBitsPerByte)) {
+  const MetricResult* bits = Find(pair.metrics, Metric::kBitsPerByte);
+  if (bits != nullptr &&
+      pair.verdict != PairVerdict::kDifferent) {  // else DirectionClause has them
     add("bits per byte " + DifferenceText(MetricUnit::kBits, bits->mean) + " " +
         IntervalText(MetricUnit::kBits, bits->interval));
   }
   return text;
+}
+
+// -1: the other arm predicts the text better than the baseline, 1: worse, 0: one cannot say.
+int Direction(const MeanInterval& bits, size_t prompts) {
+  if (std::isnan(bits.mean) || prompts < kLeastPrompts) return 0;
+  return bits.interval.high < 0 ? -1 : bits.interval.low > 0 ? 1 : 0;
+}
+
+// "better with prompts of 1024–4096 tokens, by 0.210 bits per byte, and worse with prompts of 256
+// tokens, by 0.0500 bits per byte": the lengths at which one can say. "" if there are none.
+std::string DirectionsByLength(const PairAnalysis& pair) {
+  std::string text;
+  for (const int direction : {-1, 1}) {
+    std::string lengths;
+    for (const LengthRow& row : pair.lengths) {
+      if (Direction(row.bits_per_byte, row.prompts) != direction) continue;
+      lengths += (lengths.empty() ? "" : ", ") + RangeText(row.shortest, row.longest) +
+                 " tokens (" + DifferenceText(MetricUnit::kBits, row.bits_per_byte.mean) +
+                 " per byte)";
+    }
+    if (lengths.empty()) continue;
+    text += text.empty() ? "" : ", and ";
+    text += (direction < 0 ? "better with prompts of " : "worse with prompts of ") + lengths;
+  }
+  return text;
+}
+
+// "it predicts the text worse, by 0.0310 bits per byte [0.0280, 0.0340]". "" if the arms have read
+// no common text.
+std::string DirectionClause(const Comparison& comparison, const PairAnalysis& pair) {
+  const MeanInterval& bits = pair.bits_per_byte;
+  if (std::isnan(bits.mean)) return "";
+  // An arm's own answers are easier for this arm, so the sentence names them.
+  const bool is_answer = comparison.forced_by.rfind("the answers of ", 0) == 0;
+  const std::string text = is_answer ? comparison.forced_by : "the text";
+  const std::string amount = DifferenceText(MetricUnit::kBits, bits.mean) + " per byte " +
+                             IntervalText(MetricUnit::kBits, bits.interval);
+  const int overall = Direction(bits, comparison.prompts.size() - pair.lost);
+  const bool contradicted = std::any_of(
+      pair.lengths.begin(), pair.lengths.end(),
+      [&](const LengthRow& row) { return Direction(row.bits_per_byte, row.prompts) == -overall; });
+  if (overall != 0 && !contradicted) {
+    return "it predicts " + text + (overall < 0 ? " better" : " worse") + " (" + amount + ")";
+  }
+  const std::string by_length = DirectionsByLength(pair);
+  if (!by_length.empty()) return "it predicts " + text + " " + by_length;
+  return "neither predicts " + text + " certainly better (" + amount + ")";
 }
 
 // "it needs 0.210 of the bytes at 4096 tokens"
@@ -201,10 +250,14 @@ std::string PairSentence(const Comparison& comparison, const PairAnalysis& pair)
            ": of every prompt, it or " + comparison.arms[0].name + " was lost.";
   }
   std::string sentence = VerdictClause(comparison, pair);
-  const std::string quality = QualityText(pair);
-  if (!quality.empty()) sentence += ": " + quality;
-  for (const std::string& clause : {BytesClause(pair), LatencyText(pair)}) {
-    if (!clause.empty()) sentence += "; " + clause;
+  const std::string direction =
+      pair.verdict == PairVerdict::kDifferent ? DirectionClause(comparison, pair) : "";
+  const char* separator = ": ";
+  for (const std::string& clause :
+       {direction, QualityText(pair), BytesClause(pair), LatencyText(pair)}) {
+    if (clause.empty()) continue;
+    sentence += separator + clause;
+    separator = "; ";
   }
   if (!pair.same_tokenizer) {
     sentence += ". Token metrics are not comparable, because the tokenizers differ";
