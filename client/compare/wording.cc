@@ -72,45 +72,58 @@ int Direction(const MeanInterval& bits, size_t prompts) {
   return bits.interval.high < 0 ? -1 : bits.interval.low > 0 ? 1 : 0;
 }
 
-// "better with prompts of 1024–4096 tokens, by 0.210 bits per byte, and worse with prompts of 256
-// tokens, by 0.0500 bits per byte": the lengths at which one can say. "" if there are none.
-std::string DirectionsByLength(const PairAnalysis& pair) {
-  std::string text;
-  for (const int direction : {-1, 1}) {
-    std::string lengths;
-    for (const LengthRow& row : pair.lengths) {
-      if (Direction(row.bits_per_byte, row.prompts) != direction) continue;
-      lengths += (lengths.empty() ? "" : ", ") + RangeText(row.shortest, row.longest) +
-                 " tokens (" + DifferenceText(MetricUnit::kBits, row.bits_per_byte.mean) +
-                 " per byte)";
+// "better with prompts of 1024–4096 tokens (-0.475 to -2.99 bits per byte), no certain difference
+// with prompts of 256 tokens". "" if one can say nothing about any length.
+std::string DirectionsByLength(const std::vector<LengthRow>& rows) {
+  std::string known;
+  std::string unknown;
+  for (auto first = rows.begin(); first != rows.end();) {
+    const auto direction = [](const LengthRow& row) {
+      return Direction(row.bits_per_byte, row.prompts);
+    };
+    const auto end = std::find_if(first, rows.end(), [&](const LengthRow& row) {
+      return direction(row) != direction(*first);
+    });
+    const LengthRow& last = *(end - 1);
+    const std::string prompts =
+        " with prompts of " + RangeText(first->shortest, last.longest) + " tokens";
+    if (direction(*first) == 0) {
+      unknown += ", no certain difference" + prompts;
+    } else {
+      const std::string least = DifferenceText(MetricUnit::kBits, first->bits_per_byte.mean);
+      const std::string to = DifferenceText(MetricUnit::kBits, last.bits_per_byte.mean);
+      known += known.empty() ? "" : ", ";
+      known += (direction(*first) < 0 ? "better" : "worse") + prompts + " (";
+      // The first number needs no unit.
+      if (end - first > 1) known += least.substr(0, least.find(' ')) + " to ";
+      known += to + " per byte)";
     }
-    if (lengths.empty()) continue;
-    text += text.empty() ? "" : ", and ";
-    text += (direction < 0 ? "better with prompts of " : "worse with prompts of ") + lengths;
+    first = end;
   }
-  return text;
+  return known.empty() ? "" : known + unknown;
 }
 
-// "it predicts the text worse, by 0.0310 bits per byte [0.0280, 0.0340]". "" if the arms have read
-// no common text.
+// "it predicts the text worse (+0.0310 bits per byte [0.0280, 0.0340])", or at which lengths it
+// does.
+// "" if the arms have read no common text.
 std::string DirectionClause(const Comparison& comparison, const PairAnalysis& pair) {
   const MeanInterval& bits = pair.bits_per_byte;
   if (std::isnan(bits.mean)) return "";
   // An arm's own answers are easier for this arm, so the sentence names them.
   const bool is_answer = comparison.forced_by.rfind("the answers of ", 0) == 0;
   const std::string text = is_answer ? comparison.forced_by : "the text";
-  const std::string amount = DifferenceText(MetricUnit::kBits, bits.mean) + " per byte " +
-                             IntervalText(MetricUnit::kBits, bits.interval);
-  const int overall = Direction(bits, comparison.prompts.size() - pair.lost);
-  const bool contradicted = std::any_of(
-      pair.lengths.begin(), pair.lengths.end(),
-      [&](const LengthRow& row) { return Direction(row.bits_per_byte, row.prompts) == -overall; });
-  if (overall != 0 && !contradicted) {
-    return "it predicts " + text + (overall < 0 ? " better" : " worse") + " (" + amount + ")";
-  }
-  const std::string by_length = DirectionsByLength(pair);
+  const std::string by_length = pair.lengths.size() > 1 ? DirectionsByLength(pair.lengths) : "";
   if (!by_length.empty()) return "it predicts " + text + " " + by_length;
-  return "neither predicts " + text + " certainly better (" + amount + ")";
+  const std::string amount = " (" + DifferenceText(MetricUnit::kBits, bits.mean) + " per byte " +
+                             IntervalText(MetricUnit::kBits, bits.interval) + ")";
+  switch (Direction(bits, comparison.prompts.size() - pair.lost)) {
+    case -1:
+      return "it predicts " + text + " better" + amount;
+    case 1:
+      return "it predicts " + text + " worse" + amount;
+    default:
+      return "neither predicts " + text + " certainly better" + amount;
+  }
 }
 
 // "it needs 0.210 of the bytes at 4096 tokens"

@@ -181,14 +181,14 @@ TEST(PairSentenceTest, SaysWhatAnEngineerWantsToKnow) {
   EXPECT_THAT(PairSentence(comparison, analysis.pairs[0]),
               StartsWith("hwfa2 equals dense within the stated minimum effects: KL "));
   EXPECT_EQ(analysis.pairs[1].verdict, PairVerdict::kDifferent);
-  EXPECT_THAT(
-      PairSentence(comparison, analysis.pairs[1]),
-      testing::ContainsRegex("^hypenet is different from dense: it predicts the text worse "
-                             "\\(\\+0\\.[0-9]+ bits per byte \\[0\\.[0-9]+, 0\\.[0-9]+\\]\\); "
-                             "KL 0\\.[0-9]+ nats "
-                             "\\[0\\.[0-9]+, 0\\.[0-9]+\\], agreement [0-9.]+ % "
-                             "\\[[0-9.]+, [0-9.]+\\]; it needs 0\\.[0-9]+ of the bytes at "
-                             "4160 tokens; TTFT 0\\.[0-9]+× \\[.*\\], ITL .*\\.$"));
+  EXPECT_THAT(PairSentence(comparison, analysis.pairs[1]),
+              testing::ContainsRegex(
+                  "^hypenet is different from dense: it predicts the text worse with "
+                  "prompts of 256–4096 tokens \\(\\+0\\.[0-9]+ to \\+0\\.[0-9]+ bits per "
+                  "byte\\); KL 0\\.[0-9]+ nats "
+                  "\\[0\\.[0-9]+, 0\\.[0-9]+\\], agreement [0-9.]+ % "
+                  "\\[[0-9.]+, [0-9.]+\\]; it needs 0\\.[0-9]+ of the bytes at "
+                  "4160 tokens; TTFT 0\\.[0-9]+× \\[.*\\], ITL .*\\.$"));
 }
 
 TEST(PairSentenceTest, NamesMetricsThatItDoesNotShow) {
@@ -217,14 +217,27 @@ std::string DirectionOfHypenet(double short_ones, double middle, double long_one
 
 TEST(PairSentenceTest, NamesTheDirectionAndTheLengths) {
   EXPECT_EQ(DirectionOfHypenet(0.2, 0, -0.4),
-            "it predicts the answers of dense better with prompts of 4096 tokens (-0.400 bits per "
-            "byte), and worse with prompts of 256 tokens (+0.200 bits per byte)");
-  EXPECT_THAT(DirectionOfHypenet(-0.3, -0.2, -0.1),
-              StartsWith("it predicts the answers of dense better (-0.200 bits per byte [-0.2"));
-  EXPECT_THAT(DirectionOfHypenet(0.1, 0.2, 0),
-              StartsWith("it predicts the answers of dense worse (+0.100 bits per byte [0.0"));
+            "it predicts the answers of dense worse with prompts of 256 tokens (+0.200 bits per "
+            "byte), better with prompts of 4096 tokens (-0.400 bits per byte), no certain "
+            "difference with prompts of 1024 tokens");
+  EXPECT_EQ(DirectionOfHypenet(-0.3, -0.2, -0.1),
+            "it predicts the answers of dense better with prompts of 256–4096 tokens (-0.300 to "
+            "-0.100 bits per byte)");
+  EXPECT_EQ(DirectionOfHypenet(0, 0.1, 0.2),
+            "it predicts the answers of dense worse with prompts of 1024–4096 tokens (+0.100 to "
+            "+0.200 bits per byte), no certain difference with prompts of 256 tokens");
   EXPECT_THAT(DirectionOfHypenet(0, 0, 0),
               StartsWith("neither predicts the answers of dense certainly better ("));
+}
+
+// With prompts of one length, the sentence has the interval over all prompts.
+TEST(PairSentenceTest, OneLengthNeedsNoLengths) {
+  Comparison comparison = ExampleComparison(30);
+  for (PromptRun& prompt : comparison.prompts) prompt.tokens = 300;
+  EXPECT_THAT(
+      PairSentence(comparison, Analyze(comparison).pairs[1]),
+      testing::ContainsRegex("^hypenet is different from dense: it predicts the text worse "
+                             "\\(\\+0\\.[0-9]+ bits per byte \\[0\\.[0-9]+, 0\\.[0-9]+\\]\\);"));
 }
 
 TEST(PairSentenceTest, FreeRunningArmsHaveNoDirection) {
