@@ -38,6 +38,13 @@ MeanInterval MeanKl(const std::vector<double>& values, uint64_t seed, uint32_t r
   return {bootstrap.mean(), {std::max(interval.low, 0.0), std::max(interval.high, 0.0)}};
 }
 
+// The mean of differences; NaN without values.
+MeanInterval MeanDifference(const std::vector<double>& values, uint64_t seed, uint32_t resamples,
+                            double alpha) {
+  const StudentisedBootstrap bootstrap(values, seed, resamples);
+  return {bootstrap.mean(), bootstrap.Confidence(alpha)};
+}
+
 // The mean of fractions with Wilson's interval. REQUIRES: !values.empty().
 MeanInterval MeanFraction(const std::vector<double>& values) {
   const StudentisedBootstrap summary(values, 0, 1);
@@ -99,9 +106,28 @@ double SessionTokens(const PromptRun& prompt, size_t arm) {
   return static_cast<double>(prompt.tokens) + static_cast<double>(prompt.arms[arm].tokens.size());
 }
 
+// The bits per byte of the text that both arms have read, other - baseline. NaN: there is none.
+double BitsDifference(const Comparison& comparison, const PromptRun& prompt, size_t other) {
+  if (!comparison.teacher_forced || !BothRan(prompt, other)) return kNaN;
+  return prompt.arms[other].bits_per_byte - prompt.arms[0].bits_per_byte;
+}
+
+MeanInterval Bits(const Comparison& comparison, size_t other) {
+  std::vector<double> values;
+  for (const PromptRun& prompt : comparison.prompts) {
+    const double bits = BitsDifference(comparison, prompt, other);
+    if (std::isfinite(bits)) values.push_back(bits);
+  }
+  const ComparisonPlan& plan = comparison.plan;
+  return MeanDifference(values, plan.seed + 2000003 * other, plan.resamples, kRowAlpha);
+}
+
 std::vector<LengthRow> Lengths(const Comparison& comparison, size_t other) {
   struct Means {
     size_t prompts = 0;
+    uint64_t shortest = std::numeric_limits<uint64_t>::max();
+    uint64_t longest = 0;
+    std::vector<double> bits;
     Mean tokens, kl, agreement, ttft, itl, bytes;
   };
   std::map<int, Means> groups;
@@ -112,6 +138,10 @@ std::vector<LengthRow> Lengths(const Comparison& comparison, size_t other) {
       return ValueOf(comparison, prompt, other, metric).difference;
     };
     ++means.prompts;
+    means.shortest = std::min(means.shortest, prompt.tokens);
+    means.longest = std::max(means.longest, prompt.tokens);
+    const double bits = BitsDifference(comparison, prompt, other);
+    if (std::isfinite(bits)) means.bits.push_back(bits);
     means.tokens.Add(SessionTokens(prompt, other));
     means.kl.Add(value(Metric::kKl));
     means.agreement.Add(1 - value(Metric::kDisagreement));
@@ -119,12 +149,25 @@ std::vector<LengthRow> Lengths(const Comparison& comparison, size_t other) {
     means.itl.Add(value(Metric::kItl));
     means.bytes.Add(value(Metric::kBytes));
   }
+  const ComparisonPlan& plan = comparison.plan;
   std::vector<LengthRow> rows;
   rows.reserve(groups.size());
   for (const auto& [group, means] : groups) {
-    rows.push_back({FirstOf(group), LastOf(group), means.prompts, means.tokens.value(),
-                    means.kl.value(), means.agreement.value(), std::exp(means.ttft.value()),
-                    std::exp(means.itl.value()), std::exp(means.bytes.value())});
+    LengthRow& row = rows.emplace_back();
+    row.first = FirstOf(group);
+    row.last = LastOf(group);
+    row.shortest = means.shortest;
+    row.longest = means.longest;
+    row.prompts = means.prompts;
+    row.tokens = means.tokens.value();
+    row.kl = means.kl.value();
+    row.agreement = means.agreement.value();
+    row.ttft_ratio = std::exp(means.ttft.value());
+    row.itl_ratio = std::exp(means.itl.value());
+    row.bytes_ratio = std::exp(means.bytes.value());
+    row.bits_per_byte =
+        MeanDifference(means.bits, plan.seed + 2000003 * other + row.first, plan.resamples,
+                       kRowAlpha / static_cast<double>(groups.size()));
   }
   return rows;
 }
@@ -247,6 +290,7 @@ PairAnalysis AnalyzePair(const Comparison& comparison, size_t other) {
   for (const PromptRun& prompt : comparison.prompts) analysis.lost += !BothRan(prompt, other);
   analysis.metrics = CompareMetrics(comparison, other);
   Judge(&analysis, Interim(comparison));
+  analysis.bits_per_byte = Bits(comparison, other);
   analysis.lengths = Lengths(comparison, other);
   analysis.median_flip = kNaN;
   if (analysis.same_tokenizer) {

@@ -49,6 +49,8 @@ inline constexpr size_t kMostFlips = 20;
 struct LengthRow {
   uint64_t first = 0;
   uint64_t last = 0;
+  uint64_t shortest = 0;  // of these prompts, tokens
+  uint64_t longest = 0;
   size_t prompts = 0;  // on which both arms ran
   double tokens = 0;   // mean length of the sessions at the end
   double kl = 0;       // means over prompts; NaN if there is none
@@ -56,6 +58,8 @@ struct LengthRow {
   double ttft_ratio = 0;  // geometric means over prompts, other / baseline
   double itl_ratio = 0;
   double bytes_ratio = 0;
+  // As PairAnalysis::bits_per_byte. The intervals of all rows hold at once (Bonferroni).
+  MeanInterval bits_per_byte;
 };
 
 // The verdict of a pair, by those of its metrics of quality. Time and memory do not count.
@@ -76,6 +80,9 @@ struct PairAnalysis {
   PairVerdict verdict = PairVerdict::kTooFew;
   uint64_t more_prompts = 0;  // for kTooFew: the most that a metric of quality needs; 0: unknown
   std::vector<MetricResult> metrics;
+  // Of the text that both arms have read, other - baseline: with fewer bits the other arm predicts
+  // it better. For equal tokenizers too. NaN: the arms read no common text.
+  MeanInterval bits_per_byte;
   std::vector<PositionRow> positions;
   std::vector<LengthRow> lengths;
   std::vector<Flip> flips;  // the earliest first, at most kMostFlips

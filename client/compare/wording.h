@@ -31,8 +31,9 @@ std::string SecondsText(double seconds);  // "12.3 ms"
 // "256–511", or "7" if both are equal.
 std::string RangeText(uint64_t first, uint64_t last);
 
-// Returns what an engineer wants to know first about a pair, in one sentence: the verdict, KL and
-// agreement (or bits per byte), the bytes at the greatest length, the latencies.
+// Returns what an engineer wants to know first about a pair, in one sentence: the verdict; if it is
+// *different*, which arm predicts the text better, and with prompts of which lengths; KL and
+// agreement (or bits per byte); the bytes at the greatest length; the latencies.
 std::string PairSentence(const Comparison& comparison, const PairAnalysis& pair);
 
 // Returns the verdict of one metric: "different", "too few: 12 more prompts would decide".

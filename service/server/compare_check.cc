@@ -26,8 +26,7 @@ absl::Status Invalid(const Parts&... parts) {
 }
 
 absl::Status InArm(size_t arm, const char* field, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat("arms[", arm, "]", field, ": ", status.message()));
+  return About(absl::StrCat("arms[", arm, "]", field), status);
 }
 
 // The tokens that the prompts of all arms begin with.
@@ -77,14 +76,14 @@ absl::Status CheckFields(const v1::CompareRequest& request) {
   return absl::OkStatus();
 }
 
-// Copies the tokens of the session, whose turn this is. The session is free again when the function
-// returns.
+// Copies the tokens of the session, whose turn this is.
 absl::StatusOr<SessionPrompt> ReadSession(absl::StatusOr<NewTurn>& of_session) {
   if (!of_session.ok()) return of_session.status();
-  std::optional<NewTurn> turn(*std::move(of_session));
-  if (absl::Status status = turn->Lease(); !status.ok()) return turn->Refuse(status);
+  const std::optional<NewTurn> turn(*std::move(of_session));
+  absl::StatusOr<std::vector<int32_t>> tokens = turn->CopyTokens();
+  if (!tokens.ok()) return turn->Refuse(About("session_id", tokens.status()));
   SessionPrompt prompt;
-  prompt.state.tokens = turn->history().tokens;
+  prompt.state.tokens = *std::move(tokens);
   prompt.model = turn->model().name();
   prompt.tokenizer = turn->model().tokenizer().fingerprint();
   return prompt;
@@ -119,8 +118,7 @@ class CompareInput {
     absl::StatusOr<std::vector<int32_t>> behind = ReadInput(forced, turn, input, &charge);
     if (!behind.ok()) {
       const absl::string_view why = behind.status().message();
-      return absl::Status(behind.status().code(),
-                          absl::StrCat("forced", absl::StripPrefix(why, "input")));
+      return WithMessage(behind.status(), absl::StrCat("forced", absl::StripPrefix(why, "input")));
     }
     read.forced = *std::move(behind);
     return read;

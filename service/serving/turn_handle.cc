@@ -9,6 +9,11 @@
 #include "service/clock/monotonic_time.h"
 
 namespace longstream {
+namespace {
+
+absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
+
+}  // namespace
 
 absl::StatusOr<NewTurn::How> NewTurn::Name(const TurnId& id, TurnKind kind,
                                            const std::string& digest) {
@@ -45,8 +50,13 @@ std::string NewTurn::Id(TurnKind kind) {
   return entry_->id().ToString();
 }
 
+absl::StatusOr<std::vector<int32_t>> NewTurn::CopyTokens() const {
+  if (engine_->draining()) return Draining();
+  return session_->CopyTokens();
+}
+
 absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
-  if (engine_->draining()) return absl::UnavailableError("the server is draining");
+  if (engine_->draining()) return Draining();
   if (session_ == nullptr) {
     lease_ =
         TurnLease::OfNewSession(SessionId{}, model().name(), model().backend().info().context_limit,

@@ -68,6 +68,19 @@ absl::Status Session::TakeTurn(std::optional<uint64_t> expected_position) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<int32_t>> Session::CopyTokens() {
+  absl::MutexLock lock(&mutex_);
+  if (closed_) return NoSession(key_.id);
+  if (leased_) {
+    return absl::AbortedError(absl::StrCat(
+        "session ", key_.id.ToString(),
+        " is being opened or forked, or runs a turn; its tokens can be read when this has ended"));
+  }
+  MarkUse();
+  // Nobody changes the state without the lease, and nobody takes the lease without the mutex.
+  return state_.tokens;
+}
+
 void Session::ReturnTurn() {
   absl::MutexLock lock(&mutex_);
   MarkUse();

@@ -10,9 +10,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
@@ -56,8 +58,8 @@ struct SessionView {
 
 // The public functions are thread-safe, except caches().
 //
-// Only the holder of the session's lease (TurnLease) has access to its state. There is one lease at
-// a time. TurnLease::OfNewSession makes sessions.
+// Only the holder of the session's lease (TurnLease) has access to its state, except for
+// CopyTokens. There is one lease at a time. TurnLease::OfNewSession makes sessions.
 class Session {
  public:
   ~Session() {
@@ -112,6 +114,11 @@ class Session {
     MonotonicTime last;
   };
   Use LastUse() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Copies the tokens, without the lease: calls that read a session do not disturb each other, and
+  // a turn that begins meanwhile waits for the copy. ABORTED: the session is leased. NOT_FOUND: it
+  // is closed.
+  absl::StatusOr<std::vector<int32_t>> CopyTokens() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Closes the session: no turn begins after this. Returns true for the first caller only.
   bool Close() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -32,6 +32,7 @@ struct CompareOptions {
   std::string file;
   std::string session;
   std::string force_text;
+  bool has_force_text = false;  // also an empty one, which the server refuses
   std::string force_file;
   std::optional<uint32_t> answer_of;
   std::optional<uint64_t> prompt_from;
@@ -75,10 +76,10 @@ v1::CompareRequest Request(const CompareOptions& options) {
   request.set_priority(turn.priority());
   request.set_top_log_probs(options.top_log_probs);
   request.set_parse_special(options.parse_special);
-  const std::string text = options.force_file.empty()
-                               ? options.force_text
-                               : ReadFile(options.force_file, "--force-file");
-  if (!text.empty()) request.mutable_forced()->set_text(text);
+  if (options.has_force_text) request.mutable_forced()->set_text(options.force_text);
+  if (!options.force_file.empty()) {
+    request.mutable_forced()->set_text(ReadFile(options.force_file, "--force-file"));
+  }
   if (options.answer_of) request.mutable_forced()->set_answer_of(*options.answer_of);
   if (options.prompt_from) request.mutable_forced()->set_prompt_from(*options.prompt_from);
   return request;
@@ -90,6 +91,9 @@ void Compare(const Global& global, const CompareOptions& options) {
     throw CLI::ValidationError("--arms", "expected " + std::to_string(kLeastArms) + " to " +
                                              std::to_string(kMostArms) + " models, found " +
                                              std::to_string(options.arms.size()));
+  }
+  if (options.file == "-" && options.force_file == "-") {
+    throw CLI::ValidationError("--force-file", "--file reads standard input already");
   }
   const v1::CompareRequest request = Request(options);
   if (!options.prompt_set.prompts.empty()) {
@@ -212,6 +216,7 @@ void AddCompare(CLI::App* app, const Global* global) {
   command->callback([=] {
     Global all = *global;
     ReadJsonOption(json->count() > 0, options.get(), &all);
+    options->has_force_text = command->get_option("--force-text")->count() > 0;
     Compare(all, *options);
   });
 }

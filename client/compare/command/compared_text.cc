@@ -28,7 +28,9 @@ bool ComparedText::is_forced() const {
 }
 
 double BitsPerByte(const v1::CompareArmEnd& end) {
-  if (end.code() != 0 || end.text_bytes() == 0) return std::numeric_limits<double>::quiet_NaN();
+  const bool generates = end.usage().generated_tokens() > 0;
+  if (end.code() != 0 || generates || end.text_bytes() == 0)
+    return std::numeric_limits<double>::quiet_NaN();
   return -end.sum_log_prob() / std::log(2.0) / static_cast<double>(end.text_bytes());
 }
 

@@ -19,7 +19,8 @@ struct ComparedText {
   v1::CompareFinish finish;
 };
 
-// Bits per byte of the arm's text. NaN: it has none, or the arm is lost.
+// Bits per byte of the text that the arm has read. NaN: it has none, or the arm is lost or
+// generates.
 double BitsPerByte(const v1::CompareArmEnd& end);
 
 }  // namespace longstream::client

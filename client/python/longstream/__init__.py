@@ -39,11 +39,27 @@ from longstream.errors import (
     UnknownError,
 )
 from longstream.inputs import ChatOptions, Message
-from longstream.options import AppendOptions, TurnOptions, random_id
+from longstream.options import (
+    AnswerOptions,
+    AppendOptions,
+    Arm,
+    SamplingOptions,
+    TurnOptions,
+    random_id,
+)
 from longstream.retries import RetryPolicy
 from longstream.sync import Client, Session, TurnStream
 from longstream.values import (
     Appended,
+    CompareAnswer,
+    CompareArmEnd,
+    CompareArmStarted,
+    ComparePair,
+    ComparePairSummary,
+    CompareRow,
+    CompareStarted,
+    CompareToken,
+    Comparison,
     Delta,
     Finish,
     Generation,
@@ -67,8 +83,10 @@ from longstream.values import (
 __all__ = [
     "AbortedError",
     "AlreadyExistsError",
+    "AnswerOptions",
     "AppendOptions",
     "Appended",
+    "Arm",
     "AsyncClient",
     "AsyncSession",
     "AsyncTurnStream",
@@ -76,6 +94,15 @@ __all__ = [
     "CancelledError",
     "ChatOptions",
     "Client",
+    "CompareAnswer",
+    "CompareArmEnd",
+    "CompareArmStarted",
+    "ComparePair",
+    "ComparePairSummary",
+    "CompareRow",
+    "CompareStarted",
+    "CompareToken",
+    "Comparison",
     "DataLossError",
     "DeadlineExceededError",
     "Delta",
@@ -104,6 +131,7 @@ __all__ = [
     "RestoreSource",
     "RetryPolicy",
     "SamplingDefaults",
+    "SamplingOptions",
     "Score",
     "ScoreSummary",
     "Session",

@@ -23,6 +23,7 @@ from longstream.turn import OnPrefill, Turn
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
     Appended,
+    Comparison,
     Delta,
     Generation,
     ModelInfo,
@@ -123,6 +124,28 @@ class AsyncClient:
         return await self._transport.run(
             calls.score(model, text_input, top_log_probs, parse_special)
         )
+
+    async def compare(
+        self,
+        arms: Sequence[str | options.Arm],
+        text: inputs.Text | None = None,
+        *,
+        messages: inputs.Conversation | None = None,
+        session_id: str = "",
+        force: inputs.Text | None = None,
+        answer_of: int | None = None,
+        prompt_from: int | None = None,
+        **answer_options: Unpack[options.AnswerOptions],
+    ) -> Comparison:
+        """Run 2 to 8 models on one prompt, and compare their tokens: see Client.compare."""
+        request = options.compare_request(
+            arms,
+            inputs.compared_input(text, messages),
+            session_id,
+            inputs.forced(force, answer_of, prompt_from),
+            answer_options,
+        )
+        return await self._transport.run(calls.compare(request))
 
     async def close(self) -> None:
         """Close the connection. Sessions stay open at the server."""

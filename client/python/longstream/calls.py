@@ -14,6 +14,11 @@ from longstream.reading import read
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
     Appended,
+    CompareArmEnd,
+    ComparePairSummary,
+    CompareRow,
+    CompareStarted,
+    Comparison,
     ModelInfo,
     Score,
     ScoreSummary,
@@ -193,6 +198,26 @@ def score(model: str, text: pb.Input, top_log_probs: int, parse_special: bool) -
         return Score(tuple(tokens), read(ScoreSummary, answers[-1].summary))
 
     return Call("Score", request, result, take=answers.append)
+
+
+def compare(request: pb.CompareRequest) -> Call[Comparison]:
+    """Run several models on one text. Each try begins again."""
+    answers: list[pb.CompareResponse] = []
+
+    def begin() -> pb.CompareRequest:
+        answers.clear()
+        return request
+
+    def result(_: object) -> Comparison:
+        ends = [answer.arm_end for answer in answers if answer.HasField("arm_end")]
+        return Comparison(
+            started=read(CompareStarted, answers[0].started),
+            rows=tuple(read(CompareRow, row) for answer in answers for row in answer.rows.rows),
+            arms=tuple(read(CompareArmEnd, end) for end in sorted(ends, key=lambda end: end.arm)),
+            pairs=tuple(read(ComparePairSummary, pair) for pair in answers[-1].finish.pairs),
+        )
+
+    return Call("Compare", begin, result, take=answers.append)
 
 
 def list_models() -> Call[list[ModelInfo]]:

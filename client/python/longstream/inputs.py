@@ -75,6 +75,30 @@ def messages_input(conversation: Conversation, options: ChatOptions) -> pb.Input
     return pb.Input(messages=messages)
 
 
+def compared_input(text: Text | None, messages: Conversation | None) -> pb.Input | None:
+    """Return the prompt of a comparison; None: only that of its session."""
+    if text is not None and messages is not None:
+        raise ValueError("a comparison has a text or messages, and not both")
+    if messages is not None:
+        return messages_input(messages, {})
+    return None if text is None else text_input(text)
+
+
+def forced(
+    text: Text | None, answer_of: int | None, prompt_from: int | None
+) -> pb.CompareForced | None:
+    """Return the tokens that all arms read; None: each arm generates its own."""
+    given = [each for each in (text, answer_of, prompt_from) if each is not None]
+    if len(given) > 1:
+        raise ValueError("all arms read one of force, answer_of and prompt_from")
+    if text is None:
+        return pb.CompareForced(answer_of=answer_of, prompt_from=prompt_from) if given else None
+    read = text_input(text)
+    if read.HasField("tokens"):
+        return pb.CompareForced(tokens=read.tokens)
+    return pb.CompareForced(text=read.text)
+
+
 def _message(source: str | Message | Mapping[str, Any]) -> pb.Message:
     if isinstance(source, str):
         source = Message("user", source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, overload
@@ -11,43 +12,15 @@ from longstream.inputs import ChatOptions
 from longstream.v1 import longstream_pb2 as pb
 
 
-class TurnOptions(TypedDict, total=False):
-    """Options of a turn that generates. All may be absent. The wire contract describes each.
+class SamplingOptions(TypedDict, total=False):
+    """How tokens are drawn. All may be absent. The wire contract describes each.
 
-    How long it is:
-        max_tokens: the most tokens; 0 or absent: until a stop rule applies or the context is full.
-        stop: a stop string or several. The text ends before it.
-        stop_token_ids: tokens that end the turn, in addition to the model's end ids.
-        ignore_eos: the model's end ids do not end the turn.
-        min_tokens: no stop rule applies before this many tokens.
-        stop_text: whether the session keeps the text of the stop string.
-
-    How tokens are drawn; an absent one of the first five is the model's default:
-        temperature, top_k, top_p, min_p, repetition_penalty,
-        presence_penalty, frequency_penalty, penalty_scope,
-        logit_bias: by token id.
-        seed: absent: the server draws one (TurnStarted.seed).
-
-    What it reports:
-        log_probs: the log-probability of each token.
-        top_log_probs: and of this many most probable tokens at each step.
-
-    How it runs:
-        priority: its share of the batch.
-        timeout: seconds, after which the turn is cancelled.
-        turn_id: 32 hexadecimal digits. Absent: drawn. A program that was started again gives the
-            id that it had to get the same answer, and not another one.
-        expected_position: the position that the session must have.
-        on_abort: what the session keeps if the turn is cancelled.
-        parse_special: special tokens that the input spells out become their ids.
+    temperature, top_k, top_p, min_p, repetition_penalty: absent: the model's default.
+    presence_penalty, frequency_penalty, penalty_scope.
+    logit_bias: by token id.
+    seed: absent: the server draws one.
     """
 
-    max_tokens: int
-    stop: str | Sequence[str]
-    stop_token_ids: Sequence[int]
-    ignore_eos: bool
-    min_tokens: int
-    stop_text: StopText
     temperature: float
     top_k: int
     top_p: float
@@ -58,14 +31,65 @@ class TurnOptions(TypedDict, total=False):
     penalty_scope: PenaltyScope
     logit_bias: Mapping[int, float]
     seed: int
-    log_probs: bool
+
+
+class AnswerOptions(SamplingOptions, total=False):
+    """Options of an answer, besides how its tokens are drawn (SamplingOptions).
+
+    How long it is:
+        max_tokens: the most tokens; 0 or absent: until a stop rule applies or the context is full.
+        stop: a stop string or several. The text ends before it.
+        stop_token_ids: tokens that end the turn, in addition to the model's end ids.
+        ignore_eos: the model's end ids do not end the turn.
+        min_tokens: no stop rule applies before this many tokens.
+        stop_text: whether the session keeps the text of the stop string.
+
+    Others:
+        top_log_probs: report this many most probable tokens at each step.
+        priority: its share of the batch.
+        parse_special: special tokens that the input spells out become their ids.
+    """
+
+    max_tokens: int
+    stop: str | Sequence[str]
+    stop_token_ids: Sequence[int]
+    ignore_eos: bool
+    min_tokens: int
+    stop_text: StopText
     top_log_probs: int
     priority: Priority
+    parse_special: bool
+
+
+class TurnOptions(AnswerOptions, total=False):
+    """Options of a turn that generates: AnswerOptions, SamplingOptions and these.
+
+    log_probs: report the log-probability of each token.
+    timeout: seconds, after which the turn is cancelled.
+    turn_id: 32 hexadecimal digits. Absent: drawn. A program that was started again gives the id
+        that it had to get the same answer, and not another one.
+    expected_position: the position that the session must have.
+    on_abort: what the session keeps if the turn is cancelled.
+    """
+
+    log_probs: bool
     timeout: float | None
     turn_id: str
     expected_position: int
     on_abort: OnAbort
-    parse_special: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """A model of a comparison with a sampling of its own.
+
+    Attributes:
+        model: its name.
+        sampling: instead of that of the comparison.
+    """
+
+    model: str
+    sampling: SamplingOptions
 
 
 class AppendOptions(TypedDict, total=False):
@@ -96,18 +120,55 @@ def generate_request(
     """Return the request of a turn. Its timeout is not a part of it."""
     fields = _fields(options, TurnOptions)
     fields.pop("timeout", None)
-    stop = fields.pop("stop", ())
-    strings = [stop] if isinstance(stop, str) else stop
+    sampling, stop = _sampling(fields), _stop_rule(fields)
     return pb.GenerateRequest(
         session_id=session_id,
         input=turn_input,
-        sampling=pb.Sampling(**_taken(fields, pb.Sampling.DESCRIPTOR)),
-        stop=pb.StopRule(
-            strings=[each.encode() for each in strings],
-            token_ids=fields.pop("stop_token_ids", ()),
-            **_taken(fields, pb.StopRule.DESCRIPTOR),
-        ),
+        sampling=sampling,
+        stop=stop,
+        **{"turn_id": random_id(), **fields},
+    )
+
+
+def compare_request(
+    arms: Sequence[str | Arm],
+    prompt: pb.Input | None,
+    session_id: str,
+    forced: pb.CompareForced | None,
+    options: AnswerOptions,
+) -> pb.CompareRequest:
+    """Return the request of a comparison."""
+    fields = _fields(options, AnswerOptions)
+    sampling, stop = _sampling(fields), _stop_rule(fields)
+    return pb.CompareRequest(
+        arms=[_arm(each) for each in arms],
+        input=prompt,
+        session_id=session_id,
+        forced=forced,
+        sampling=sampling,
+        stop=stop,
         **fields,
+    )
+
+
+def _arm(arm: str | Arm) -> pb.CompareArm:
+    if isinstance(arm, str):
+        return pb.CompareArm(model=arm)
+    fields = _fields(arm.sampling, SamplingOptions)
+    return pb.CompareArm(model=arm.model, sampling=_sampling(fields))
+
+
+def _sampling(fields: dict[str, Any]) -> pb.Sampling:
+    return pb.Sampling(**_taken(fields, pb.Sampling.DESCRIPTOR))
+
+
+def _stop_rule(fields: dict[str, Any]) -> pb.StopRule:
+    stop = fields.pop("stop", ())
+    strings = [stop] if isinstance(stop, str) else stop
+    return pb.StopRule(
+        strings=[each.encode() for each in strings],
+        token_ids=fields.pop("stop_token_ids", ()),
+        **_taken(fields, pb.StopRule.DESCRIPTOR),
     )
 
 
@@ -124,16 +185,16 @@ def split(options: Any) -> tuple[Any, Any]:
 
 def append_request(session_id: str, options: AppendOptions) -> pb.AppendRequest:
     """Return the first message of a turn that only adds input."""
-    return pb.AppendRequest(session_id=session_id, **_fields(options, AppendOptions))
+    fields = {"turn_id": random_id(), **_fields(options, AppendOptions)}
+    return pb.AppendRequest(session_id=session_id, **fields)
 
 
 def _fields(options: Any, kind: type) -> dict[str, Any]:
-    """Return the options that are set, with an id for the turn."""
+    """Return the options that are set."""
     unknown = options.keys() - kind.__annotations__.keys()
     if unknown:
-        raise TypeError(f"a turn has no option {', '.join(sorted(unknown))}")
-    fields = {name: value for name, value in options.items() if value is not None}
-    return {"turn_id": random_id(), **fields}
+        raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _taken(fields: dict[str, Any], message: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from longstream.turn import OnPrefill, Turn
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
     Appended,
+    Comparison,
     Delta,
     Generation,
     ModelInfo,
@@ -153,6 +154,42 @@ class Client:
         """Return the log-probabilities of a text under a model. Uses no session."""
         text_input = inputs.text_input(text)
         return self._transport.run(calls.score(model, text_input, top_log_probs, parse_special))
+
+    def compare(
+        self,
+        arms: Sequence[str | options.Arm],
+        text: inputs.Text | None = None,
+        *,
+        messages: inputs.Conversation | None = None,
+        session_id: str = "",
+        force: inputs.Text | None = None,
+        answer_of: int | None = None,
+        prompt_from: int | None = None,
+        **answer_options: Unpack[options.AnswerOptions],
+    ) -> Comparison:
+        """Run 2 to 8 models on one prompt, and compare their tokens.
+
+        Without force, answer_of and prompt_from, each arm generates an answer of its own. With one
+        of them all arms read the same tokens. The answer is there when all arms have ended.
+
+        Args:
+            arms: names of models, or Arm. The others are compared with the first.
+            text: the prompt, or what follows the session.
+            messages: the prompt as a conversation, instead of a text.
+            session_id: the prompt begins with the tokens of this session, which stays as it is.
+            force: all arms read this text, or these token ids, behind the prompt.
+            answer_of: all arms read the answer of the arm with this index.
+            prompt_from: all arms read the prompt; it is compared from this token on.
+            answer_options: see AnswerOptions.
+        """
+        request = options.compare_request(
+            arms,
+            inputs.compared_input(text, messages),
+            session_id,
+            inputs.forced(force, answer_of, prompt_from),
+            answer_options,
+        )
+        return self._transport.run(calls.compare(request))
 
     def close(self) -> None:
         """Close the connection. Sessions stay open at the server."""

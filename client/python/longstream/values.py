@@ -7,6 +7,7 @@ describes each of them. Durations are seconds; times are in UTC; an absent field
 from __future__ import annotations
 
 import datetime
+import math
 from dataclasses import dataclass
 
 from longstream.enums import (
@@ -200,6 +201,132 @@ class Score:
 
     tokens: tuple[TokenScore, ...]
     summary: ScoreSummary
+
+
+@dataclass(frozen=True, slots=True)
+class CompareArmStarted:
+    """An arm of a comparison, as it begins. The first arm is the baseline."""
+
+    model: str
+    tokenizer_fingerprint: str
+    prompt_tokens: int
+    seed: int
+    comparable: bool
+    not_comparable_reason: str
+    same_prompt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompareAnswer:
+    """How an arm has generated the answer that all arms read (`answer_of`)."""
+
+    arm: int
+    reason: FinishReason
+    usage: TurnUsage
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompareStarted:
+    """The beginning of a comparison."""
+
+    arms: tuple[CompareArmStarted, ...]
+    answer: CompareAnswer | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompareToken:
+    """The token of one arm at one place. `token`: its bytes, maybe a part of a character."""
+
+    arm: int
+    token_id: int
+    token: bytes
+    text: str
+    log_prob: float
+    rank: int
+    best_token: int
+    top: tuple[TopToken, ...]
+    interval: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePair:
+    """An arm and the baseline at one place. `kl` is in nats, over the whole vocabulary."""
+
+    arm: int
+    kl: float
+    same_best: bool
+    delta_p: float
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRow:
+    """One place: the tokens of all arms that have one, and the pairs that can be compared."""
+
+    tokens: tuple[CompareToken, ...]
+    pairs: tuple[ComparePair, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompareArmEnd:
+    """The end of an arm. `code`: a status code of gRPC; if it is not 0, the arm is lost."""
+
+    arm: int
+    code: int
+    error: str
+    reason: FinishReason
+    usage: TurnUsage
+    tokens: int
+    sum_log_prob: float
+    best_tokens: int
+    text_bytes: int
+
+    @property
+    def bits_per_byte(self) -> float | None:
+        """Bits per byte of the text that the arm has read. None: it is lost, or generated."""
+        if self.code or self.usage.generated_tokens or not self.text_bytes:
+            return None
+        return -self.sum_log_prob / math.log(2) / self.text_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePairSummary:
+    """All rows of an arm against the baseline."""
+
+    arm: int
+    rows: int
+    sum_kl: float
+    max_kl: float
+    same_best: int
+    first_difference: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Several models on one text.
+
+    Attributes:
+        started: the arms as they began.
+        rows: one for each place, the first one behind the prompt.
+        arms: how each arm has ended.
+        pairs: each comparable arm against the baseline.
+    """
+
+    started: CompareStarted
+    rows: tuple[CompareRow, ...]
+    arms: tuple[CompareArmEnd, ...]
+    pairs: tuple[ComparePairSummary, ...]
+
+    def tokens(self, arm: int) -> tuple[CompareToken, ...]:
+        """Return the tokens of one arm."""
+        return tuple(each for row in self.rows for each in row.tokens if each.arm == arm)
+
+    def text(self, arm: int) -> str:
+        """Return the text of one arm: its answer, or the text that it has read."""
+        tokens = self.tokens(arm)
+        if self.arms[arm].usage.generated_tokens:
+            return "".join(each.text for each in tokens)
+        return b"".join(each.token for each in tokens).decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,14 +25,6 @@ constexpr size_t kMostNamedInRow = 8 * 21;
 
 absl::Status Cancelled() { return absl::CancelledError("the caller cancelled the call"); }
 
-absl::Status About(const char* what, const absl::Status& status) {
-  absl::Status named(status.code(), absl::StrCat(what, ": ", status.message()));
-  status.ForEachPayload([&named](absl::string_view url, const absl::Cord& payload) {
-    named.SetPayload(url, payload);
-  });
-  return named;
-}
-
 // The most rows that a turn gives.
 uint64_t MostRows(const ComparePlan::Arm& arm) {
   const TurnRequest& request = arm.request;

@@ -11,11 +11,28 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "service/engine/turn/turn.h"
 #include "service/serving/turn_handle.h"
 
 namespace longstream {
+
+// The status with another message. Keeps its payloads, such as the time after which the client may
+// try again (RetryAfterOf).
+inline absl::Status WithMessage(const absl::Status& status, absl::string_view message) {
+  absl::Status named(status.code(), message);
+  status.ForEachPayload([&named](absl::string_view url, const absl::Cord& payload) {
+    named.SetPayload(url, payload);
+  });
+  return named;
+}
+
+// The same with `what`, such as a field's name, before the message.
+inline absl::Status About(absl::string_view what, const absl::Status& status) {
+  return WithMessage(status, absl::StrCat(what, ": ", status.message()));
+}
 
 // FAILED_PRECONDITION: an id is outside the model's vocabulary. Models with the same tokenizer may
 // have different numbers of logits.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -133,6 +134,8 @@ TEST(AnalyzeTest, LengthsAreGroupedByPowersOfTwo) {
   EXPECT_TRUE(std::isnan(rows[0].bytes_ratio));
   EXPECT_EQ(rows[1].first, 256);
   EXPECT_EQ(rows[1].last, 511);
+  EXPECT_EQ(rows[1].shortest, 256);
+  EXPECT_EQ(rows[1].longest, 511);
   EXPECT_EQ(rows[1].prompts, 2);
   EXPECT_DOUBLE_EQ(rows[1].tokens, 384.5);
   EXPECT_DOUBLE_EQ(rows[1].bytes_ratio, 0.4);  // sqrt(0.25 * 0.64)
@@ -179,10 +182,13 @@ TEST(PairSentenceTest, SaysWhatAnEngineerWantsToKnow) {
               StartsWith("hwfa2 equals dense within the stated minimum effects: KL "));
   EXPECT_EQ(analysis.pairs[1].verdict, PairVerdict::kDifferent);
   EXPECT_THAT(PairSentence(comparison, analysis.pairs[1]),
-              testing::ContainsRegex("^hypenet is different from dense: KL 0\\.[0-9]+ nats "
-                                     "\\[0\\.[0-9]+, 0\\.[0-9]+\\], agreement [0-9.]+ % "
-                                     "\\[[0-9.]+, [0-9.]+\\]; it needs 0\\.[0-9]+ of the bytes at "
-                                     "4160 tokens; TTFT 0\\.[0-9]+× \\[.*\\], ITL .*\\.$"));
+              testing::ContainsRegex(
+                  "^hypenet is different from dense: it predicts the text worse with "
+                  "prompts of 256–4096 tokens \\(\\+0\\.[0-9]+ to \\+0\\.[0-9]+ bits per "
+                  "byte\\); KL 0\\.[0-9]+ nats "
+                  "\\[0\\.[0-9]+, 0\\.[0-9]+\\], agreement [0-9.]+ % "
+                  "\\[[0-9.]+, [0-9.]+\\]; it needs 0\\.[0-9]+ of the bytes at "
+                  "4160 tokens; TTFT 0\\.[0-9]+× \\[.*\\], ITL .*\\.$"));
 }
 
 TEST(PairSentenceTest, NamesMetricsThatItDoesNotShow) {
@@ -191,7 +197,56 @@ TEST(PairSentenceTest, NamesMetricsThatItDoesNotShow) {
     for (TokenScore& token : prompt.arms[1].tokens) token.log_prob -= 0.1;
   }
   EXPECT_THAT(PairSentence(comparison, Analyze(comparison).pairs[0]),
-              StartsWith("hwfa2 is different from dense in Log-probability: KL "));
+              StartsWith("hwfa2 is different from dense in Log-probability: it predicts "));
+}
+
+// Bits per byte of hypenet less those of dense, with prompts of 256, 1024 and 4096 tokens.
+std::string DirectionOfHypenet(double short_ones, double middle, double long_ones) {
+  Comparison comparison = ExampleComparison(60);
+  comparison.forced_by = "the answers of dense";
+  for (size_t i = 0; i < comparison.prompts.size(); ++i) {
+    PromptRun& prompt = comparison.prompts[i];
+    const double difference = std::array{short_ones, middle, long_ones}[i % 3];
+    const double noise = 0.001 * (static_cast<double>(i / 3) - 9.5);
+    prompt.arms[2].bits_per_byte = prompt.arms[0].bits_per_byte + difference + noise;
+  }
+  const std::string sentence = PairSentence(comparison, Analyze(comparison).pairs[1]);
+  const size_t begin = sentence.find(": ") + 2;
+  return sentence.substr(begin, sentence.find("; KL ") - begin);
+}
+
+TEST(PairSentenceTest, NamesTheDirectionAndTheLengths) {
+  EXPECT_EQ(DirectionOfHypenet(0.2, 0, -0.4),
+            "it predicts the answers of dense worse with prompts of 256 tokens (+0.200 bits per "
+            "byte), better with prompts of 4096 tokens (-0.400 bits per byte), no certain "
+            "difference with prompts of 1024 tokens");
+  EXPECT_EQ(DirectionOfHypenet(-0.3, -0.2, -0.1),
+            "it predicts the answers of dense better with prompts of 256–4096 tokens (-0.300 to "
+            "-0.100 bits per byte)");
+  EXPECT_EQ(DirectionOfHypenet(0, 0.1, 0.2),
+            "it predicts the answers of dense worse with prompts of 1024–4096 tokens (+0.100 to "
+            "+0.200 bits per byte), no certain difference with prompts of 256 tokens");
+  EXPECT_THAT(DirectionOfHypenet(0, 0, 0),
+              StartsWith("neither predicts the answers of dense certainly better ("));
+}
+
+// With prompts of one length, the sentence has the interval over all prompts.
+TEST(PairSentenceTest, OneLengthNeedsNoLengths) {
+  Comparison comparison = ExampleComparison(30);
+  for (PromptRun& prompt : comparison.prompts) prompt.tokens = 300;
+  EXPECT_THAT(
+      PairSentence(comparison, Analyze(comparison).pairs[1]),
+      testing::ContainsRegex("^hypenet is different from dense: it predicts the text worse "
+                             "\\(\\+0\\.[0-9]+ bits per byte \\[0\\.[0-9]+, 0\\.[0-9]+\\]\\);"));
+}
+
+TEST(PairSentenceTest, FreeRunningArmsHaveNoDirection) {
+  Comparison comparison = ExampleComparison(60);
+  comparison.teacher_forced = false;
+  const Analysis analysis = Analyze(comparison);
+  EXPECT_THAT(PairSentence(comparison, analysis.pairs[1]),
+              StartsWith("hypenet is different from dense: KL "));
+  EXPECT_TRUE(std::isnan(analysis.pairs[1].lengths[0].bits_per_byte.mean));
 }
 
 TEST(PairSentenceTest, TooFewInterimAndLost) {

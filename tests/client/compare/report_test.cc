@@ -114,7 +114,7 @@ TEST(PageTest, IsWellFormedAndNeedsNoNetwork) {
 TEST(PageTest, BeginsWithTheSentences) {
   const Comparison comparison = ExampleComparison(60);
   const std::string page = Page(comparison);
-  const size_t sentence = page.find("hypenet is different from dense: KL ");
+  const size_t sentence = page.find("hypenet is different from dense: it predicts the text worse ");
   ASSERT_NE(sentence, std::string::npos);
   EXPECT_LT(sentence, page.find("<h2>"));
   EXPECT_LT(page.find("hwfa2 equals dense within"), sentence);
@@ -181,7 +181,10 @@ TEST(JsonReportTest, HasTheValuesOfThePage) {
   EXPECT_TRUE(pair["metrics"][0]["baseline"].is_null());
   EXPECT_LT(pair["metrics"][0]["interval"][0], pair["metrics"][0]["interval"][1]);
   EXPECT_EQ(pair["by_position"][2]["first"], 2);
-  EXPECT_EQ(pair["by_length"].size(), 3);
+  ASSERT_EQ(pair["by_length"].size(), 3);
+  EXPECT_EQ(pair["by_length"][1]["longest"], 1024);
+  EXPECT_NEAR(pair["by_length"][1]["bits_per_byte"], 0.2, 0.1);
+  EXPECT_LT(pair["bits_per_byte_interval_95"][0], pair["bits_per_byte_interval_95"][1]);
   EXPECT_FALSE(pair["first_flips"].empty());
   EXPECT_EQ(json["prompts"].size(), 24);
   // The mean of the prompts' values is the pair's value.
@@ -242,7 +245,7 @@ TEST(ReportTextTest, HasASentenceAndATableOfVerdictsForEachPair) {
   const Analysis analysis = Analyze(comparison);
   const std::string text = ComparisonText(comparison, analysis);
   EXPECT_EQ(text.find("hwfa2 "), 0u);
-  EXPECT_THAT(text, HasSubstr("\nhypenet is different from dense: KL "));
+  EXPECT_THAT(text, HasSubstr("\nhypenet is different from dense: it predicts the text worse "));
   EXPECT_THAT(text, HasSubstr("\nhypenet against dense  verdict "));
   // Columns stay aligned below texts with characters of several bytes.
   const size_t title = text.find("hypenet against dense");

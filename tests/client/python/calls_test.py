@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import math
 import pathlib
 import tempfile
 import unittest
@@ -25,6 +26,9 @@ class SyncCaller:
 
     def call(self, function):
         return function(self.session)
+
+    def compare(self, *arguments, **options):
+        return self.client.compare(*arguments, **options)
 
     def turn(self, **options):
         return self.session.stream("hi", **options).read()
@@ -66,6 +70,9 @@ class AsyncCaller:
         async def made():
             return await function(self.session)
         return self.run(made())
+
+    def compare(self, *arguments, **options):
+        return self.run(self.client.compare(*arguments, **options))
 
     def turn(self, **options):
         return self.run(self.session.stream("hi", **options).read())
@@ -208,6 +215,21 @@ class Calls:
         self.assertEqual([token.token_id for token in score.tokens], [5, 6])
         self.assertEqual([token.log_prob for token in score.tokens], [None, -1.5])
         self.assertEqual(score.summary.sum_log_prob, -1.5)
+
+    def test_a_lost_comparison_begins_again(self):
+        self.server.fail = [grpc.StatusCode.UNAVAILABLE]
+        comparison = self.caller.compare(["a", "b"], "hi", force="ab")
+        self.assertEqual([arm.model for arm in comparison.started.arms], ["a", "b"])
+        self.assertEqual(len(comparison.rows), 2)
+        self.assertEqual([each.token_id for each in comparison.tokens(1)], [0, 1])
+        self.assertEqual([comparison.text(arm) for arm in (0, 1)], ["ab", "ab"])
+        self.assertEqual(comparison.rows[1].pairs[0].kl, 0.25)
+        self.assertEqual([arm.arm for arm in comparison.arms], [0, 1])
+        self.assertAlmostEqual(comparison.arms[0].bits_per_byte, 3 / math.log(2) / 2)
+        self.assertEqual(comparison.pairs[0].sum_kl, 0.5)
+        self.assertIsNone(comparison.pairs[0].first_difference)
+        first, second = self.requests("CompareRequest")
+        self.assertEqual(first, second)
 
     def test_a_lost_export_begins_its_file_again(self):
         with tempfile.TemporaryDirectory() as directory:

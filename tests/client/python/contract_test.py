@@ -14,7 +14,7 @@ from longstream.v1 import longstream_pb2 as pb
 NAMES = {"SessionInfo": "Session", "TurnInfo": "Turn", "ModelInfo": "Model",
          "Appended": "AppendResponse"}
 # Those that are made of several messages.
-COMPOSED = {"Generation", "Score"}
+COMPOSED = {"Comparison", "Generation", "Score"}
 
 
 class ContractTest(unittest.TestCase):
@@ -72,6 +72,45 @@ class ContractTest(unittest.TestCase):
                              stop_text=pb.STOP_TEXT_DROP)))
         self.assertTrue(request.sampling.HasField("temperature"))
         self.assertTrue(request.HasField("expected_position"))
+
+    def test_every_field_of_a_comparison_is_an_argument(self):
+        fields = set()
+        for message in (pb.CompareRequest, pb.Sampling, pb.StopRule):
+            fields |= set(message.DESCRIPTOR.fields_by_name)
+        fields -= {"arms", "input", "session_id", "forced", "sampling"}  # arguments of their own
+        fields = fields - {"strings", "token_ids"} | {"stop_token_ids"}
+        self.assertEqual(set(options.AnswerOptions.__annotations__), fields)
+        self.assertEqual(set(options.SamplingOptions.__annotations__),
+                         set(pb.Sampling.DESCRIPTOR.fields_by_name))
+
+    def test_the_arguments_of_a_comparison_reach_the_request(self):
+        request = options.compare_request(
+            ["a", options.Arm("b", {"temperature": 0.5})], inputs.compared_input("hi", None), "s",
+            inputs.forced(None, 1, None),
+            {"max_tokens": 3, "stop": ["x"], "seed": 0, "top_log_probs": 2, "top_k": None,
+             "priority": enums.Priority.LOW})
+        self.assertEqual(request, pb.CompareRequest(
+            arms=[pb.CompareArm(model="a"),
+                  pb.CompareArm(model="b", sampling=pb.Sampling(temperature=0.5))],
+            input=pb.Input(text=b"hi"), session_id="s", forced=pb.CompareForced(answer_of=1),
+            sampling=pb.Sampling(seed=0), stop=pb.StopRule(strings=[b"x"]), max_tokens=3,
+            top_log_probs=2, priority=pb.PRIORITY_LOW))
+        self.assertEqual(inputs.compared_input(None, "Hi").messages.messages[0].role, b"user")
+        self.assertIsNone(inputs.compared_input(None, None))
+        with self.assertRaises(ValueError):
+            inputs.compared_input("hi", "Hi")
+        with self.assertRaisesRegex(TypeError, "no option log_probs$"):
+            options.compare_request(["a", "b"], None, "s", None, {"log_probs": True})
+
+    def test_all_arms_read_one_thing(self):
+        self.assertIsNone(inputs.forced(None, None, None))
+        self.assertEqual(inputs.forced("", None, None), pb.CompareForced(text=b""))
+        self.assertEqual(inputs.forced([1, 2], None, None),
+                         pb.CompareForced(tokens=pb.Tokens(ids=[1, 2])))
+        self.assertEqual(inputs.forced(None, 0, None), pb.CompareForced(answer_of=0))
+        self.assertEqual(inputs.forced(None, None, 0), pb.CompareForced(prompt_from=0))
+        with self.assertRaises(ValueError):
+            inputs.forced("x", 0, None)
 
     def test_turns_have_ids_of_their_own(self):
         first, second = (options.generate_request("s", None, {}).turn_id for _ in range(2))

@@ -94,6 +94,21 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
         yield pb.ScoreResponse(first_index=1, tokens=[pb.TokenScore(token_id=6, log_prob=-1.5)],
                                summary=pb.ScoreSummary(tokens=1, sum_log_prob=-1.5))
 
+    def Compare(self, request, context):
+        yield pb.CompareResponse(started=pb.CompareStarted(
+            arms=[pb.CompareArmStarted(model=arm.model) for arm in request.arms]))
+        for index, text in enumerate("ab"):
+            tokens = [pb.CompareToken(arm=arm, token_id=index, token=text.encode(), text=text,
+                                      log_prob=-1.5) for arm in (0, 1)]
+            yield pb.CompareResponse(rows=pb.CompareRows(first_index=index, rows=[
+                pb.CompareRow(tokens=tokens, pairs=[pb.ComparePair(arm=1, kl=0.25)])]))
+        self.take(request, context)
+        for arm in (1, 0):
+            yield pb.CompareResponse(arm_end=pb.CompareArmEnd(
+                arm=arm, tokens=2, sum_log_prob=-3.0, text_bytes=2))
+        yield pb.CompareResponse(finish=pb.CompareFinish(
+            pairs=[pb.ComparePairSummary(arm=1, rows=2, sum_kl=0.5)]))
+
     def Generate(self, request, context):
         self.requests.append(pb.GenerateRequest.FromString(request.SerializeToString()))
         failure = self.failures.pop(0) if self.failures else Failure(self.tokens + 1)

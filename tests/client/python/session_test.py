@@ -100,6 +100,31 @@ class SessionTest(unittest.TestCase):
         self.assertEqual(score, self.client.score("def f():", model="hypenet", top_log_probs=1))
         self.assertEqual(session.info().position, 0)
 
+    def test_two_models_are_compared(self):
+        options = {"max_tokens": 12, "seed": 3, "temperature": 1.0, "ignore_eos": True}
+        free = self.client.compare(["dense", "hypenet"], PROMPT, top_log_probs=2, **options)
+        for arm, model in enumerate(("dense", "hypenet")):
+            answer = self.session(model).stream(PROMPT, **options).read()
+            self.assertEqual([each.token_id for each in free.tokens(arm)], list(answer.token_ids))
+            self.assertEqual(free.text(arm), answer.text)
+            self.assertEqual(free.arms[arm].reason, longstream.FinishReason.MAX_TOKENS)
+            self.assertIsNone(free.arms[arm].bits_per_byte)
+            self.assertEqual(len(free.tokens(arm)[0].top), 2)
+        forced = self.client.compare(["dense", "hypenet"], PROMPT, force=free.text(0))
+        self.assertEqual(forced.text(1), free.text(0))
+        self.assertGreater(forced.arms[1].bits_per_byte, 0)
+        self.assertEqual(forced.pairs[0].rows, len(forced.rows))
+        self.assertGreater(forced.pairs[0].sum_kl, 0)
+        session = self.session("dense")
+        session.append(PROMPT)
+        behind = self.client.compare(
+            ["dense", longstream.Arm("dense", {"temperature": 0.0})], session_id=session.id,
+            **options)
+        self.assertEqual(behind.text(0), free.text(0))
+        self.assertEqual(session.info().position, len(PROMPT))
+        with self.assertRaisesRegex(longstream.NotFoundError, r"arms\[1\].model"):
+            self.client.compare(["dense", "nothing"], PROMPT)
+
     def test_append(self):
         session = self.session()
         appended = session.append("def ", b"f", [40, 41])

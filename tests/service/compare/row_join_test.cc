@@ -217,6 +217,31 @@ TEST(RowJoin, AnArmAheadPausesUntilTheOthersHaveComeAsFar) {
   EXPECT_EQ(join.GetRoom(0), Room::kFree);
 }
 
+TEST(RowJoin, ArmsThatHaveEndedDoNotWait) {
+  Join join(3, /*buffer_bytes=*/2 * kRow);
+  join.Push(0, {1, 2});
+  EXPECT_EQ(join.GetRoom(0), Room::kOthersAreBehind);
+  EXPECT_TRUE(join.join->IsWaitedFor(1));
+  EXPECT_TRUE(join.join->IsWaitedFor(2));
+  join.join->End(0, /*lost=*/false);
+  EXPECT_FALSE(join.join->IsWaitedFor(1)) << "its buffer is full, but it has nothing to write";
+  join.join->End(2, /*lost=*/true);
+  join.Push(1, {1, 2});
+  EXPECT_EQ(join.GetRoom(1), Room::kReaderIsBehind);
+  EXPECT_FALSE(join.join->IsWaitedFor(2)) << "it has ended itself";
+}
+
+TEST(RowJoin, SinksTellHowManyRowsTheReaderHasTaken) {
+  Join join(2);
+  join.Push(0, {1, 2, 3});
+  EXPECT_TRUE(join.TakeAll().empty());
+  EXPECT_EQ(join.sinks[0]->rows_taken(), 0u);
+  join.Push(1, {1, 2});
+  EXPECT_EQ(join.TakeAll().size(), 2u);
+  EXPECT_EQ(join.sinks[0]->rows_taken(), 2u);
+  EXPECT_EQ(join.sinks[1]->rows_taken(), 2u);
+}
+
 // Behind the difference, and without a common tokenizer, logits are dropped early, so an arm runs
 // far ahead.
 TEST(RowJoin, AnArmAloneRunsAhead) {

@@ -175,18 +175,6 @@ TEST_F(ServerTest, TextMayBeAnyBytesForTheByteTokenizer) {
   EXPECT_EQ(generated.started.prompt_tokens(), 3u);
 }
 
-// A tokenizer with the tokens "a" ... "p".
-std::string SixteenTokensJson() {
-  nlohmann::json json = nlohmann::json::parse(ByteTokensJson());
-  for (const char* part : {"post_processor", "pre_tokenizer"}) json[part] = nullptr;
-  json["decoder"] = {{"type", "Fuse"}};
-  json["model"]["unk_token"] = "a";
-  nlohmann::json vocabulary;
-  for (int id = 0; id < 16; ++id) vocabulary[std::string(1, static_cast<char>('a' + id))] = id;
-  json["model"]["vocab"] = vocabulary;
-  return json.dump();
-}
-
 class SmallVocabularyTest : public ServerTest {
  protected:
   SmallVocabularyTest()

@@ -41,6 +41,17 @@ std::string ByteTokensJson() {
   return json.dump();
 }
 
+std::string SixteenTokensJson() {
+  nlohmann::json json = nlohmann::json::parse(ByteTokensJson());
+  for (const char* part : {"post_processor", "pre_tokenizer"}) json[part] = nullptr;
+  json["decoder"] = {{"type", "Fuse"}};
+  json["model"]["unk_token"] = "a";
+  nlohmann::json vocabulary;
+  for (int id = 0; id < 16; ++id) vocabulary[std::string(1, static_cast<char>('a' + id))] = id;
+  json["model"]["vocab"] = vocabulary;
+  return json.dump();
+}
+
 ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
                        const std::string& plugin, const std::string& tokenizer_json,
                        uint32_t max_batch_tokens, const std::string& chat_template,

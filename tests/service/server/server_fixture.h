@@ -22,6 +22,8 @@ namespace longstream {
 // A tokenizer.json with one token per byte, whose id is the byte. The tokenizer puts the token of
 // "!" before the first text of a session.
 std::string ByteTokensJson();
+// A tokenizer with the tokens "a" ... "p", ids 0 ... 15.
+std::string SixteenTokensJson();
 
 // The results of a Generate call.
 struct Generated {

@@ -1,6 +1,9 @@
 // `longstream compare`: its figures, its output for people, and wrong usage.
 #include <cmath>
 #include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "tests/client/client_fixture.h"
 
@@ -40,6 +43,27 @@ TEST_F(CompareCommandTest, ThePromptIsScored) {
   EXPECT_EQ(result["pairs"][0]["rows"], 20);
 }
 
+// `eval` scores the text in the same way, so the mean log-probabilities are the same.
+TEST_F(CompareCommandTest, AgreesWithEval) {
+  std::ifstream file(LONGSTREAM_SOURCE_DIR "/models/demo/heldout.txt", std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  text.resize(700);
+  const TemporaryDirectory directory;
+  const std::string path = directory.Write("text", text);
+  const json compared = RunJson({"compare", "-a", "dense,quick", "--prompt-from", "0", "-f", path});
+  const json eval =
+      RunJson({"eval", "text", "-m", "dense", "-m", "quick", "--lengths", "700", path});
+  for (size_t arm = 0; arm < 2; ++arm) {
+    const json& said = compared["arms"][arm];
+    const json& figures = eval["by_length"][0]["models"][said["model"].get<std::string>()];
+    EXPECT_EQ(said["tokens"], 699);
+    EXPECT_EQ(figures["count"], said["tokens"]);
+    EXPECT_EQ(figures["correct"], said["best_tokens"]);
+    EXPECT_NEAR(said["sum_log_prob"].get<double>() / 699,
+                -std::log(figures["perplexity"].get<double>()), 1e-9);
+  }
+}
+
 TEST_F(CompareCommandTest, PeopleSeeTextsAndTables) {
   const ClientRun run =
       RunOk({"compare", "-a", "dense,quick,dense", "-n", "12", "--seed", "1", "import os\n"});
@@ -59,6 +83,11 @@ TEST_F(CompareCommandTest, WrongUsage) {
       2);
   ExpectFailure(1, {"compare", "-a", "dense,unknown", "x"}, "arms[1].model: ");
   ExpectFailure(1, {"compare", "-a", "dense,quick"}, "input: a comparison needs");
+  const std::string none = "forced.text: expected 1 byte or more, found none";
+  ExpectFailure(1, {"compare", "-a", "dense,quick", "--force-text", "", "x"}, none);
+  ExpectFailure(1, {"compare", "-a", "dense,quick", "--force-file", "-", "x"}, none);
+  ExpectFailure(2, {"compare", "-a", "dense,quick", "-f", "-", "--force-file", "-"},
+                "--force-file: --file reads standard input already", "x");
 }
 
 TEST_F(CompareCommandTest, AnInterruptStopsIt) {

@@ -93,10 +93,12 @@ TEST(ToFinishedPromptTest, FreeRunningArmsHaveTheirTexts) {
              tokens { arm: 0 token_id: 1 token: "\303" text: "" rank: 1 }
              tokens { arm: 1 token_id: 2 token: "b" text: "b" rank: 1 }
            } rows { tokens { arm: 0 token_id: 4 token: "\251" text: "\303\251" rank: 1 } } })",
-                                    "arm_end { arm: 0 usage { generated_tokens: 2 } }",
+                                    "arm_end { arm: 0 sum_log_prob: -1 text_bytes: 2 "
+                                    "usage { generated_tokens: 2 } }",
                                     "arm_end { arm: 1 usage { generated_tokens: 1 } }"}));
   EXPECT_EQ(prompt.run.arms[0].text, "\xc3\xa9");
   EXPECT_EQ(prompt.run.arms[0].tokens.size(), 2u);
+  EXPECT_TRUE(std::isnan(prompt.run.arms[0].bits_per_byte)) << "stop tokens would count";
   EXPECT_EQ(prompt.run.arms[1].text, "b");
   EXPECT_TRUE(prompt.run.pairs[0].empty());
 }

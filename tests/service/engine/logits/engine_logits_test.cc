@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "service/engine/logits/step_rows.h"
 #include "tests/service/engine/engine_fixture.h"
 
 namespace longstream {
@@ -31,6 +33,7 @@ class RecordingSink final : public LogitSink {
   Room GetRoom() override {
     absl::MutexLock lock(&mutex_);
     ++looks_;
+    counts_.insert(rows_.size());
     return rows_.size() < most_ ? Room::kFree : room_;
   }
   void Push(const LogitRow& row) override {
@@ -42,7 +45,20 @@ class RecordingSink final : public LogitSink {
                      {row.logits.begin(), row.logits.end()}});
   }
 
-  uint64_t rows_taken() const override { return 0; }
+  // The reader of a steady sink has taken a row more at each look.
+  uint64_t rows_taken() const override {
+    absl::MutexLock lock(&mutex_);
+    return is_steady_ ? taken_++ : 0;
+  }
+
+  void SetSteady() {
+    absl::MutexLock lock(&mutex_);
+    is_steady_ = true;
+  }
+  uint64_t taken() const {
+    absl::MutexLock lock(&mutex_);
+    return taken_;
+  }
 
   // There is no room, for this reason, when the sink has so many rows.
   void Limit(size_t most, Room room) {
@@ -53,6 +69,11 @@ class RecordingSink final : public LogitSink {
   std::vector<Row> rows() const {
     absl::MutexLock lock(&mutex_);
     return rows_;
+  }
+  // How many rows the sink had when the engine asked for room.
+  std::set<size_t> counts_at_looks() const {
+    absl::MutexLock lock(&mutex_);
+    return counts_;
   }
   // Waits until the sink has so many rows, and the engine has asked for room once more.
   void AwaitRows(size_t count) const {
@@ -71,6 +92,9 @@ class RecordingSink final : public LogitSink {
   size_t most_ ABSL_GUARDED_BY(mutex_) = 1 << 30;
   Room room_ ABSL_GUARDED_BY(mutex_) = Room::kFree;
   int looks_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<size_t> counts_ ABSL_GUARDED_BY(mutex_);
+  bool is_steady_ ABSL_GUARDED_BY(mutex_) = false;
+  mutable uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // The row is that of its token: its softmax has the token's log-probability, and its greatest
@@ -208,6 +232,63 @@ TEST(EngineLogits, OnlyTheReaderHasATimeLimit) {
   others->Limit(1000, LogitSink::Room::kFree);
   engine->Wake();
   EXPECT_TRUE(ReadToEnd(*waits).end.status.ok());
+}
+
+// A client that reads a little all the time is slow, but not silent.
+TEST(EngineLogits, AReaderThatTakesRowsIsNotSilent) {
+  TestEngine engine("{}", 0, {.client_timeout = absl::Milliseconds(1)});
+  const auto sink = std::make_shared<RecordingSink>();
+  sink->Limit(3, LogitSink::Room::kReaderIsBehind);
+  sink->SetSteady();
+  SessionTurnRequest request = Generated(10);
+  request.logits = sink;
+  const auto turn = std::make_shared<SessionTurn>(request);
+  ASSERT_TRUE(engine.Start(turn).ok());
+  sink->AwaitRows(3);
+  const uint64_t until = sink->taken() + 10;
+  for (int i = 0; i < 2000 && sink->taken() < until; ++i) {
+    absl::SleepFor(absl::Milliseconds(3));  // more than the engine's limit
+    engine->Wake();
+  }
+  sink->Limit(1000, LogitSink::Room::kFree);
+  engine->Wake();
+  const Outcome outcome = ReadToEnd(*turn);
+  EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+  EXPECT_EQ(sink->rows().size(), 10u);
+}
+
+// Two texts that would fit into one step are read in two, because their logits take too much
+// memory.
+TEST(EngineLogits, AllTextsOfAStepShareItsRowsOfLogits) {
+  TestEngine engine("{}", 0, {.max_batch_tokens = 8192});
+  const ls_model_info& info = engine->model().backend().info();
+  constexpr size_t kRows = 3000;  // of each text
+  ASSERT_LT(MostLogitRows(info.vocabulary_size, info.prefill_grid), 2 * kRows);
+  ASSERT_GT(MostLogitRows(info.vocabulary_size, info.prefill_grid), kRows);
+  // Reads both texts into one sink. Returns whether one of them was cut. The sink lets both begin
+  // at once; the engine may see one of them first, and then reads each in a step of its own.
+  const auto is_cut = [&] {
+    const auto sink = std::make_shared<RecordingSink>();
+    sink->Limit(0, LogitSink::Room::kOthersAreBehind);
+    std::vector<std::shared_ptr<SessionTurn>> turns;
+    for (int i = 0; i < 2; ++i) {
+      SessionTurnRequest request = Scored(std::string(kRows + 1, 'x'));
+      request.logits_from = 1;
+      request.logits = sink;
+      turns.push_back(std::make_shared<SessionTurn>(request));
+      EXPECT_TRUE(engine.Start(turns.back()).ok());
+    }
+    sink->AwaitRows(0);
+    sink->Limit(3 * kRows, LogitSink::Room::kFree);
+    engine->Wake();
+    for (const auto& turn : turns) EXPECT_TRUE(ReadToEnd(*turn).end.status.ok());
+    EXPECT_EQ(sink->rows().size(), 2 * kRows);
+    const std::set<size_t> seen = sink->counts_at_looks();
+    return std::any_of(seen.begin(), seen.end(), [&](size_t rows) { return rows % kRows != 0; });
+  };
+  bool any_cut = false;
+  for (int i = 0; i < 20 && !any_cut; ++i) any_cut = is_cut();
+  EXPECT_TRUE(any_cut);
 }
 
 TEST(EngineLogits, ACancelEndsATurnThatPauses) {

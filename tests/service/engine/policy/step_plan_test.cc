@@ -117,6 +117,28 @@ TEST(PlanStep, OneStreamThatFlowsIsEnoughForTheBound) {
   EXPECT_EQ(plan[2].num_tokens, 64u);
 }
 
+TEST(PlanStep, AllPromptsTogetherGiveSoManyRowsOfLogits) {
+  const auto scored = [](uint64_t position, uint64_t remaining, uint64_t last_step = 0) {
+    StepCandidate candidate = Prefill(position, remaining, last_step);
+    candidate.gives_logits = true;
+    return candidate;
+  };
+  StepLimits limits{.max_tokens = 1000, .max_sequences = 8, .prefill_grid = 64};
+  const StepCandidate candidates[] = {scored(0, 70), scored(0, 200), scored(0, 64),
+                                      Prefill(0, 300)};
+  EXPECT_EQ(PlanStep(candidates, limits).size(), 4u) << "without a limit all are read";
+  limits.max_logit_rows = 192;
+  const auto plan = PlanStep(candidates, limits);
+  ASSERT_EQ(plan.size(), 3u);
+  EXPECT_EQ(plan[0].num_tokens, 70u);
+  EXPECT_EQ(plan[1].num_tokens, 64u) << "122 rows are left; the last grid line is at 64";
+  EXPECT_EQ(plan[2].candidate, 3u) << "the third one waits; a prompt without logits does not";
+  EXPECT_EQ(plan[2].num_tokens, 300u);
+  // In the next step, the text that has waited longest goes first.
+  const StepCandidate next[] = {scored(64, 136, /*last_step=*/1), scored(0, 64)};
+  EXPECT_EQ(PlanStep(next, limits)[0].candidate, 1u);
+}
+
 TEST(PlanStep, PieceEndsOnAnAbsoluteGridLine) {
   const StepCandidate candidates[] = {Prefill(70, 1000)};
   const auto plan = PlanStep(candidates, kLimits);

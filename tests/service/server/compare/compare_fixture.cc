@@ -65,13 +65,21 @@ std::vector<ModelSource> CompareTest::Sources() const {
     source.name = name;
     return source;
   };
+  ModelSource small = small_.Source();
+  small.backend = "small_vocabulary";
   return {named(plain_.Source(), "a"),
           named(other_.Source(), "b"),
           named(other_.Source(R"({"fail_at_position": 20})"), "fails"),
           named(plain_.Source("{}", 2 * sizeof(toy::State)), "tight"),
           named(words_.Source(), "words"),
           named(chat_.Source(), "chat"),
-          named(talk_.Source(), "talk")};
+          named(talk_.Source(), "talk"),
+          named(sixteen_.Source(), "sixteen"),
+          named(std::move(small), "small")};
+}
+
+std::vector<std::shared_ptr<const Plugin>> CompareTest::Plugins() const {
+  return {plain_.plugins().front(), small_.plugins().front()};
 }
 
 CompareTest::CompareTest(const CompareLimits& limits, uint64_t session_host_bytes,
@@ -79,7 +87,9 @@ CompareTest::CompareTest(const CompareLimits& limits, uint64_t session_host_byte
     : words_(MinimalModel::PluginFile(), ByteTokensJson()),
       chat_(MinimalModel::PluginFile(), "", kBrackets),
       talk_(MinimalModel::PluginFile(), "", kColons),
-      models_({.plugins = plain_.plugins(),
+      sixteen_(MinimalModel::PluginFile(), SixteenTokensJson()),
+      small_(LONGSTREAM_BINARY_DIR "/test_plugins/small_vocabulary.so", SixteenTokensJson()),
+      models_({.plugins = Plugins(),
                .host = plain_.host(),
                .metrics = plain_.registry(),
                .engine = {.client_timeout = client_timeout, .executor = pool_.AsExecutor()},
@@ -156,6 +166,16 @@ std::string CompareTest::Open(const std::string& model) {
   const grpc::Status status = stub_->OpenSession(&context, request, &session);
   EXPECT_TRUE(status.ok()) << status.error_message();
   return session.session_id();
+}
+
+void CompareTest::Append(const v1::AppendRequest& request) {
+  grpc::ClientContext context;
+  v1::AppendResponse response;
+  const auto writer = stub_->Append(&context, &response);
+  EXPECT_TRUE(writer->Write(request));
+  EXPECT_TRUE(writer->WritesDone());
+  const grpc::Status status = writer->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
 std::vector<int32_t> CompareTest::Generate(const std::string& model,

@@ -46,7 +46,9 @@ class SeededModel : public MinimalModel {
 
 // Serves models of the minimal backend: `a` and `b` have different weights; `fails` has those of
 // `b`, and fails when it reads the token at kFailsAt; `tight` has those of `a`, and memory for one
-// session; `words` has another tokenizer; `chat` and `talk` have different chat templates.
+// session; `words` has another tokenizer; `chat` and `talk` have different chat templates;
+// `sixteen` and `small` have the same tokenizer with 16 tokens, and `small` has logits for these
+// only.
 class CompareTest : public testing::Test {
  protected:
   static constexpr uint64_t kFailsAt = 20;
@@ -69,6 +71,7 @@ class CompareTest : public testing::Test {
                      const std::string& message);
 
   std::string Open(const std::string& model);
+  void Append(const v1::AppendRequest& request);
   // Runs a turn in a new session on the request's prompt; returns its tokens.
   std::vector<int32_t> Generate(const std::string& model, const v1::CompareRequest& request);
   std::vector<v1::TokenScore> Score(const std::string& model, const std::string& text);
@@ -82,6 +85,7 @@ class CompareTest : public testing::Test {
 
  private:
   std::vector<ModelSource> Sources() const;
+  std::vector<std::shared_ptr<const Plugin>> Plugins() const;
   uint64_t CacheBytes() const;  // of all models
 
   MinimalModel plain_;
@@ -89,6 +93,8 @@ class CompareTest : public testing::Test {
   MinimalModel words_;
   MinimalModel chat_;
   MinimalModel talk_;
+  MinimalModel sixteen_;
+  MinimalModel small_;
   ThreadPool pool_{3};
   ModelRegistry models_;
   SessionManager sessions_;

@@ -2,9 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+#include "service/security/tenants/retry_after.h"
+#include "service/server/compare/compare_plan.h"
 #include "tests/service/server/compare/compare_fixture.h"
 
 namespace longstream {
@@ -14,6 +19,46 @@ using grpc::StatusCode;
 using testing::HasSubstr;
 
 constexpr uint64_t kEndless = 60000;  // tokens that no test generates
+
+// A turn that begins with the object and ends with it. Its client reads the first tokens only, and
+// the others are too many for the buffers, so the turn pauses.
+class RunningTurn {
+ public:
+  RunningTurn(v1::Longstream::Stub& stub, const std::string& session_id) {
+    v1::GenerateRequest request;
+    request.set_session_id(session_id);
+    request.mutable_input()->set_text("hello");
+    request.set_max_tokens(kEndless);
+    request.set_log_probs(true);
+    request.set_top_log_probs(20);
+    reader_ = stub.Generate(&context_, request);
+    v1::GenerateResponse piece;
+    while (!piece.has_delta() && reader_->Read(&piece)) {
+    }
+    EXPECT_TRUE(piece.has_delta());
+  }
+  ~RunningTurn() {
+    End();
+    v1::GenerateResponse piece;
+    while (reader_->Read(&piece)) {
+    }
+    EXPECT_EQ(reader_->Finish().error_code(), StatusCode::CANCELLED);
+  }
+
+  void End() { context_.TryCancel(); }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader_;
+};
+
+TEST(AboutTest, KeepsWhenToTryAgain) {
+  const absl::Status full = WithRetryAfter(absl::ResourceExhaustedError("full"), absl::Seconds(4));
+  const absl::Status named = About("arms[1]", full);
+  EXPECT_EQ(named.message(), "arms[1]: full");
+  EXPECT_EQ(named.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(RetryAfterOf(named), absl::Seconds(4));
+}
 
 TEST_F(CompareTest, RefusalsNameTheField) {
   const auto refuse = [this](const v1::CompareRequest& request, const std::string& message,
@@ -108,6 +153,62 @@ TEST_F(CompareTest, UnknownModelsAndSessions) {
   EXPECT_EQ(Compare(request).status.error_code(), StatusCode::INVALID_ARGUMENT);
 }
 
+// Models with one tokenizer may have different numbers of logits.
+TEST_F(CompareTest, TokensAreInTheVocabularyOfEachArm) {
+  v1::CompareRequest request = Request({"sixteen", "small"});
+  request.clear_input();
+  request.mutable_input()->mutable_tokens()->add_ids(3);
+  request.mutable_forced()->set_answer_of(0);
+  const Comparison answer = Compare(request);
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_FALSE(answer.started.arms(1).comparable());
+  EXPECT_EQ(answer.started.arms(1).not_comparable_reason(),
+            "model small has logits for 16 tokens, model sixteen for 256");
+  const int32_t first = answer.IdsOf(0).at(0);
+  EXPECT_EQ(answer.ends.at(0).code(), 0);
+  EXPECT_EQ(answer.ends.at(1).code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(answer.ends.at(1).error(), "token id " + std::to_string(first) +
+                                           " is outside the vocabulary of 16 of model small");
+
+  request.clear_forced();
+  request.set_session_id(Open("sixteen"));
+  v1::AppendRequest append;
+  append.set_session_id(request.session_id());
+  append.mutable_input()->mutable_tokens()->add_ids(200);
+  Append(append);
+  ExpectRefused(request, StatusCode::FAILED_PRECONDITION,
+                "arms[1].model: token id 200 is outside the vocabulary of 16 of model small");
+}
+
+// Calls that read the same session do not disturb each other. A turn on it does.
+TEST_F(CompareTest, ASessionIsReadByManyCallsButNotBesideATurn) {
+  const std::string id = Open("a");
+  v1::AppendRequest append;
+  append.set_session_id(id);
+  append.mutable_input()->set_text(std::string(60000, 'x'));
+  Append(append);
+  // These calls are refused when they have read the session, so that many read it.
+  constexpr char kRefusal[] = "arms[0]: sampling.temperature: expected 0 ... 1000, found -1";
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 8; ++caller) {
+    callers.emplace_back([&] {
+      v1::CompareRequest request = Request({"a", "b"});
+      request.set_session_id(id);
+      request.mutable_sampling()->set_temperature(-1);
+      for (int i = 0; i < 100; ++i) ExpectRefused(request, StatusCode::INVALID_ARGUMENT, kRefusal);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+
+  v1::CompareRequest request = Request({"a", "b"});
+  request.set_session_id(Open("a"));
+  const RunningTurn turn(stub(), request.session_id());
+  ExpectRefused(request, StatusCode::ABORTED,
+                "session_id: session " + request.session_id() +
+                    " is being opened or forked, or runs a turn; its tokens can be read when this "
+                    "has ended");
+}
+
 TEST_F(CompareTest, OthersGoOnWithoutAnArmThatFails) {
   v1::CompareRequest request = Request({"a", "fails", "b"});
   request.set_max_tokens(60);
@@ -175,7 +276,8 @@ TEST_F(CompareTest, ACancelFreesEverything) {
 // Buffers of a few rows: the arms go on in step, and with the same results.
 class SmallBuffersTest : public CompareTest {
  protected:
-  SmallBuffersTest() : CompareTest({.buffer_bytes = 4096, .start_limit = absl::Seconds(2)}) {}
+  explicit SmallBuffersTest(absl::Duration start_limit = CompareLimits{}.start_limit)
+      : CompareTest({.buffer_bytes = 4096, .start_limit = start_limit}) {}
 };
 
 TEST_F(SmallBuffersTest, ResultsAreTheSame) {
@@ -193,9 +295,14 @@ TEST_F(SmallBuffersTest, ResultsAreTheSame) {
   ExpectNothingHeld();
 }
 
+class LateArmsTest : public SmallBuffersTest {
+ protected:
+  LateArmsTest() : SmallBuffersTest(absl::Seconds(2)) {}
+};
+
 // Both arms need the memory of the one session that the model has room for. The first one pauses
 // and waits for the second, which waits for the memory: the second is lost.
-TEST_F(SmallBuffersTest, ArmsThatWaitForEachOtherEnd) {
+TEST_F(LateArmsTest, ArmsThatWaitForEachOtherEnd) {
   v1::CompareRequest request = Request({"tight", "tight", "b"});
   request.set_max_tokens(50);
   const Comparison comparison = Compare(request);
@@ -211,14 +318,39 @@ TEST_F(SmallBuffersTest, ArmsThatWaitForEachOtherEnd) {
   ExpectNothingHeld();
 }
 
-// An arm may wait for the memory as long as nobody waits for the arm.
-TEST_F(SmallBuffersTest, AnArmWaitsForAnotherCall) {
-  v1::CompareRequest request = Request({"tight", "b"});
-  request.set_max_tokens(2);
-  EXPECT_TRUE(Compare(request).status.ok());
-  request = Request({"b", "tight"});
-  request.set_max_tokens(3);
-  EXPECT_EQ(Compare(request).ends.at(1).code(), 0);
+class ImpatientTest : public SmallBuffersTest {
+ protected:
+  ImpatientTest() : SmallBuffersTest(absl::Milliseconds(50)) {}
+};
+
+// An arm may wait for memory as long as no other arm of its call waits for it.
+TEST_F(ImpatientTest, AnArmWaitsForAnotherCall) {
+  // It has the memory of the one session that `tight` has room for.
+  RunningTurn holder(stub(), Open("tight"));
+
+  // The rows of `b` fit into its buffer, so it ends and does not wait for `tight`.
+  absl::Notification begun;
+  Comparison patient;
+  std::thread caller([&] {
+    v1::CompareRequest request = Request({"b", "tight"});
+    request.set_max_tokens(2);
+    patient = Compare(request, [&](const v1::CompareResponse& response, grpc::ClientContext*) {
+      if (response.has_started()) begun.Notify();
+    });
+    if (!begun.HasBeenNotified()) begun.Notify();
+  });
+  begun.WaitForNotification();
+  // In these calls `b` waits. Each ends when the server has looked at its arms twice.
+  v1::CompareRequest request = Request({"b", "tight"});
+  request.set_max_tokens(50);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Compare(request).ends[1].code(), StatusCode::RESOURCE_EXHAUSTED);
+  }
+  holder.End();
+  caller.join();
+  ASSERT_TRUE(patient.status.ok()) << patient.status.error_message();
+  EXPECT_EQ(patient.ends.at(1).code(), 0) << patient.ends.at(1).error();
+  EXPECT_EQ(patient.TokensOf(1).size(), 2u);
 }
 
 class FewBytesTest : public CompareTest {
@@ -234,6 +366,21 @@ TEST_F(FewBytesTest, BuffersCountAsMemoryOfSessions) {
   const Comparison comparison = Compare(request);
   EXPECT_EQ(comparison.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(comparison.status.error_message(), HasSubstr("the logits that are compared: "));
+  ExpectNothingHeld();
+}
+
+// Otherwise the answer of one arm would be generated for nothing, and the prompts of the others
+// would wait for it in memory that nobody counts.
+TEST_F(FewBytesTest, BuffersCountBeforeTheAnswerIsGenerated) {
+  v1::CompareRequest request = Request({"fails", "b"});
+  request.mutable_forced()->set_answer_of(0);
+  request.set_max_tokens(1000);
+  const Comparison comparison = Compare(request);
+  EXPECT_EQ(comparison.status.error_code(), StatusCode::RESOURCE_EXHAUSTED)
+      << "the model fails at the token " << kFailsAt << " of the answer";
+  EXPECT_THAT(comparison.status.error_message(), HasSubstr("the logits that are compared: "));
+  request.set_max_tokens(10);
+  EXPECT_TRUE(Compare(request).status.ok());
   ExpectNothingHeld();
 }
 

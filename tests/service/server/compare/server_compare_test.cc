@@ -155,6 +155,77 @@ TEST_F(CompareTest, FreeRunningTokensAreThoseOfGenerate) {
   ExpectNothingHeld();
 }
 
+// Log-probabilities are those of the raw distribution, whatever the sampling does with it.
+TEST_F(CompareTest, SamplingIsThatOfGenerate) {
+  std::vector<v1::CompareRequest> requests(5, Request({"a", "b", "a"}));
+  for (v1::CompareRequest& request : requests) request.set_max_tokens(40);
+  v1::Sampling& penalties = *requests[0].mutable_sampling();
+  penalties.set_repetition_penalty(1.5f);
+  penalties.set_presence_penalty(1.0f);
+  penalties.set_frequency_penalty(0.5f);
+  v1::Sampling& bias = *requests[1].mutable_sampling();
+  (*bias.mutable_logit_bias())['q'] = 30.0f;
+  (*bias.mutable_logit_bias())['e'] = -100.0f;
+  requests[2].mutable_sampling()->set_top_k(1);
+  requests[3].mutable_sampling()->set_min_p(0.2f);
+  requests[4].mutable_sampling()->set_top_p(0.3f);
+  for (const v1::CompareRequest& request : requests) {
+    SCOPED_TRACE(request.sampling().ShortDebugString());
+    const Comparison comparison = Compare(request);
+    ASSERT_TRUE(comparison.status.ok()) << comparison.status.error_message();
+    EXPECT_EQ(comparison.IdsOf(0), Generate("a", request));
+    EXPECT_EQ(comparison.IdsOf(1), Generate("b", request));
+    EXPECT_EQ(comparison.IdsOf(2), comparison.IdsOf(0));
+    // The arm reads its own text again: its raw probabilities are the same.
+    const std::vector<v1::TokenScore> scores = Score("b", "hello" + comparison.TextOf(1));
+    const std::vector<v1::CompareToken> tokens = comparison.TokensOf(1);
+    ASSERT_EQ(scores.size(), 5 + tokens.size());
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      EXPECT_NEAR(tokens[i].log_prob(), scores[5 + i].log_prob(), 1e-5);
+      EXPECT_EQ(tokens[i].best_token() == tokens[i].token_id(), scores[5 + i].top1());
+    }
+  }
+  const std::vector<int32_t> biased = Compare(requests[1]).IdsOf(0);
+  EXPECT_EQ(biased, std::vector<int32_t>(40, 'q'));
+  for (const v1::CompareToken& token : Compare(requests[2]).TokensOf(0)) {
+    EXPECT_EQ(token.rank(), 1u);
+  }
+}
+
+TEST_F(CompareTest, AnswersOfOneToken) {
+  v1::CompareRequest request = Request({"a", "b"});
+  request.set_max_tokens(1);
+  const Comparison one = Compare(request);
+  ASSERT_TRUE(one.status.ok()) << one.status.error_message();
+  ASSERT_EQ(one.rows.size(), 1u);
+  EXPECT_EQ(one.rows[0].tokens_size(), 2);
+  EXPECT_EQ(one.rows[0].pairs_size(), 1);
+  EXPECT_EQ(one.ends.at(1).reason(), v1::FINISH_REASON_MAX_TOKENS);
+  request.mutable_forced()->set_answer_of(1);
+  EXPECT_EQ(Compare(request).IdsOf(0), one.IdsOf(1));
+  request.clear_forced();
+
+  // The first token of `a` is a stop token: its text is empty, but it has a probability. `b` goes
+  // on.
+  request.set_max_tokens(30);
+  request.mutable_stop()->add_token_ids(one.IdsOf(0).at(0));
+  const Comparison stopped = Compare(request);
+  ASSERT_TRUE(stopped.status.ok()) << stopped.status.error_message();
+  const v1::CompareArmEnd& end = stopped.ends.at(0);
+  EXPECT_EQ(end.code(), 0);
+  EXPECT_EQ(end.reason(), v1::FINISH_REASON_STOP_TOKEN);
+  EXPECT_EQ(end.tokens(), 1u);
+  EXPECT_EQ(end.text_bytes(), 0u);
+  EXPECT_LT(end.sum_log_prob(), 0.0);
+  EXPECT_EQ(stopped.IdsOf(0), one.IdsOf(0));
+  EXPECT_EQ(stopped.TextOf(0), "");
+  EXPECT_EQ(stopped.IdsOf(1), Generate("b", request));
+  ASSERT_EQ(stopped.finish.pairs_size(), 1);
+  EXPECT_EQ(stopped.finish.pairs(0).rows(), 1u);
+  EXPECT_TRUE(stopped.finish.pairs(0).has_first_difference());
+  ExpectNothingHeld();
+}
+
 TEST_F(CompareTest, ArmsHaveTheSameSeedOrTheirOwn) {
   v1::CompareRequest request = Request({"a", "a", "a"});
   request.mutable_sampling()->clear_seed();
@@ -226,16 +297,9 @@ TEST_F(CompareTest, ALongText) {
 TEST_F(CompareTest, ASessionIsThePromptAndStaysAsItIs) {
   const std::string id = Open("a");
   v1::AppendRequest append;
-  v1::AppendResponse appended;
-  {
-    grpc::ClientContext context;
-    const auto writer = stub().Append(&context, &appended);
-    append.set_session_id(id);
-    append.mutable_input()->set_text("hel");
-    writer->Write(append);
-    writer->WritesDone();
-    ASSERT_TRUE(writer->Finish().ok());
-  }
+  append.set_session_id(id);
+  append.mutable_input()->set_text("hel");
+  Append(append);
   v1::CompareRequest request = Request({"a", "b"});
   const Comparison whole = Compare(request);
   request.set_session_id(id);

@@ -13,6 +13,7 @@ ls_code Info(const ls_model* model, ls_model_info* info) {
 
 ls_backend Table() {
   ls_backend table = Minimal();
+  table.name = "small_vocabulary";
   table.model_info = Info;
   return table;
 }
