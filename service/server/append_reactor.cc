@@ -14,6 +14,7 @@
 #include "service/server/request_check.h"
 #include "service/server/request_digest.h"
 #include "service/server/to_proto.h"
+#include "service/server/transfer/client_watch.h"
 #include "service/server/transport/grpc_status.h"
 #include "service/server/turn_input.h"
 #include "service/server/turn_reactor.h"
@@ -38,7 +39,8 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
         response_(response),
         sessions_(sessions),
         threads_(threads),
-        memory_(memory) {}
+        memory_(memory),
+        watch_(context, sessions->timers(), sessions->client_timeout()) {}
 
   void Begin() {
     self_ = shared_from_this();
@@ -48,6 +50,7 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
   // `ok` is false if there is no further message: the client has closed its side, or the call has
   // failed. A message that cannot be decoded has `ok`, because gRPC does not decode it.
   void OnReadDone(bool ok) override {
+    if (repeats_.has_value()) watch_.End();
     if (!ok) return OnLastMessage();
     absl::StatusOr<Decoded<v1::AppendRequest>> decoded = Decode(raw_, memory_);
     if (!decoded.ok()) return Refuse(decoded.status());
@@ -70,7 +73,7 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
   }
 
   void OnSendInitialMetadataDone(bool ok) override {
-    if (repeats_.has_value()) return ok ? AnswerRepeat() : FinishCall(absl::CancelledError(""));
+    if (repeats_.has_value()) return ok ? AnswerRepeat() : FinishCall(watch_.Why());
     if (!ok || context_->IsCancelled()) return OnCancel();
     if (entry_ != nullptr) {
       if (absl::Status status = entry_->SetDigest(digest_.Finish()); !status.ok()) {
@@ -132,7 +135,10 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
 
   void ReadNext() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    if (!finished_) StartRead(&raw_);
+    if (finished_) return;
+    // A repeat keeps its session in memory. Otherwise the engine ends the turn of a silent client.
+    if (repeats_.has_value()) watch_.Begin(self_);
+    StartRead(&raw_);
   }
 
   void FinishCall(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -259,6 +265,7 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
   std::optional<NewTurn> turn_;       // until it begins
   std::shared_ptr<TurnEntry> entry_;  // of a turn whose id the client chose
   std::optional<NewTurn> repeats_;    // the turn was committed before
+  ClientWatch watch_;                 // of such a call
 
   TurnPump pump_{this};
   std::shared_ptr<AppendReactor> self_;  // keeps this object alive until OnDone

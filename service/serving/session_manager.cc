@@ -1,4 +1,4 @@
-// Opens, closes and expires sessions, and finds the engines for their turns.
+// Opens, closes and expires sessions.
 #include "service/serving/session_manager.h"
 
 #include <malloc.h>
@@ -86,8 +86,8 @@ bool SessionManager::AnswerRepeat(const Making& making, const Opened& opened) {
   if (!making.id.has_value()) return false;
   const absl::StatusOr<std::shared_ptr<Session>> session =
       sessions_.Find({making.tenant, *making.id});
-  if (!session.ok()) return AnswerStoredRepeat(making, opened);
-  if ((*session)->closed()) return false;
+  // A closed session is about to leave the table. It may stay in the store.
+  if (!session.ok() || (*session)->closed()) return AnswerStoredRepeat(making, opened);
   if ((*session)->origin() != making.origin) {
     opened(absl::AlreadyExistsError(
         absl::StrCat(making.id_field, ": ", making.id->ToString(), " is in use")));
@@ -182,11 +182,14 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
     return opened(absl::FailedPreconditionError(
         "durability: the server has no store; expected DURABILITY_MEMORY or unspecified"));
   }
-  Making making{tenant, id, "session_id", idle_timeout, "", false, std::nullopt};
+  Making making{tenant, id, "session_id", idle_timeout};
   making.durable = options_.store != nullptr && durability != Durability::kMemory;
   making.origin =
       absl::StrCat("open ", (*engine)->model().name(), " ", TimeoutText(idle_timeout), " ",
                    static_cast<int>(recompute), " ", making.durable ? "durable" : "in memory");
+  making.again = [=, this, model = std::string(model)] {
+    OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability);
+  };
   if (AnswerRepeat(making, opened)) return;
   absl::StatusOr<Made> made = MakeSession(**engine, making, /*source=*/nullptr);
   if (!made.ok()) {
@@ -245,8 +248,12 @@ void SessionManager::CloseSession(const SessionKey& key, Closed closed) {
 }
 
 void SessionManager::CloseNow(const std::shared_ptr<Session>& session, Closed closed) {
+  std::shared_ptr<SessionTurns> turns = TurnsOf(*session);
+  if (turns != nullptr && !turns->durable()) turns = nullptr;
+  // First, so that a call that finds the session closed knows whether it stays in the store.
+  std::shared_ptr<void> closing = turns == nullptr ? nullptr : Closing(session->key());
   if (!session->Close()) return closed(NoSession(session->id()));
-  Release(session, /*stays_stored=*/false, std::move(closed));
+  Release(session, {std::move(turns), std::move(closing)}, std::move(closed));
 }
 
 void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
@@ -269,7 +276,7 @@ void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
 
 void SessionManager::CancelNow(const SessionKey& key, const TurnId& id,
                                const SessionTurns::Cancelled& cancelled) {
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  const absl::StatusOr<FoundSession> session = FindOrRestore(key);
   if (!session.ok()) return cancelled(session.status());
   const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
   if (turns == nullptr) return cancelled(NoSession(key.id));
@@ -289,29 +296,25 @@ bool SessionManager::CancelInMemory(const Session& session, SessionTurns& turns,
 absl::StatusOr<std::vector<TurnView>> SessionManager::ListTurns(const SessionKey& key,
                                                                 uint64_t begin, size_t limit,
                                                                 uint64_t* next) const {
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  const absl::StatusOr<FoundSession> session = FindOrRestore(key);
   if (!session.ok()) return session.status();
   const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
   if (turns == nullptr) return NoSession(key.id);
   return turns->List(begin, limit, next);
 }
 
-void SessionManager::Release(const std::shared_ptr<Session>& session, bool stays_stored,
+void SessionManager::Release(const std::shared_ptr<Session>& session, StoredClose stored,
                              Closed closed) {
-  std::shared_ptr<SessionTurns> turns = TurnsOf(*session);
-  if (stays_stored || turns == nullptr || !turns->durable()) turns = nullptr;
-  std::shared_ptr<void> closing;
-  if (turns != nullptr) closing = Closing(session->key());
   Remove(*session);
-  if (turns != nullptr) closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
+  if (stored.turns != nullptr) closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
   // Use Status and not Find, because the model may have failed in the meantime.
   const absl::StatusOr<ModelStatus> model = models_->Status(session->model());
   if (!model.ok()) return closed(model.status());
-  model->engine->Close(session, [this, turns = std::move(turns), closing = std::move(closing),
+  model->engine->Close(session, [this, stored = std::move(stored),
                                  closed = std::move(closed)](uint64_t position) mutable {
     heap_trim_.NoteWork();
-    if (turns == nullptr) return closed(position);
-    RemoveFromStore(turns, position, std::move(closing), closed);
+    if (stored.turns == nullptr) return closed(position);
+    RemoveFromStore(stored.turns, position, std::move(stored.closing), closed);
   });
 }
 
@@ -325,65 +328,6 @@ SessionView SessionManager::Described(const Session& session) const {
 absl::StatusOr<SessionView> SessionManager::View(const SessionKey& key) const {
   const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
   return session.ok() ? Described(**session) : StoredView(key);
-}
-
-absl::StatusOr<NewTurn> SessionManager::MakeTurn(
-    const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
-    const std::optional<SessionTurns::Looked>& looked) const {
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(session->model());
-  if (!engine.ok()) return engine.status();
-  return NewTurn(session, std::move(turns), *std::move(engine), session->tenant(), looked);
-}
-
-absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionKey& key,
-                                               const std::optional<TurnId>& id) const {
-  heap_trim_.NoteWork();
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
-  if (!session.ok()) return session.status();
-  std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
-  if (turns == nullptr) return NoSession(key.id);  // the session was closed meanwhile
-  if (!id.has_value()) return MakeTurn(*session, std::move(turns), std::nullopt);
-  const absl::StatusOr<SessionTurns::Looked> looked = turns->Look(*id);
-  if (!looked.ok()) return looked.status();
-  return MakeTurn(*session, std::move(turns), *looked);
-}
-
-void SessionManager::LoadTurn(const SessionKey& key, const std::optional<TurnId>& id,
-                              std::function<void(absl::StatusOr<NewTurn>)> loaded) {
-  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
-  std::shared_ptr<SessionTurns> turns = session.ok() ? TurnsOf(**session) : nullptr;
-  std::optional<SessionTurns::Looked> looked;
-  if (turns != nullptr && id.has_value()) looked = turns->LookInMemory(*id);
-  if (turns != nullptr && looked.has_value() == id.has_value()) {
-    heap_trim_.NoteWork();
-    return loaded(MakeTurn(*session, std::move(turns), looked));
-  }
-  Read<NewTurn>(
-      {key.tenant, key.id}, [this, key, id] { return TurnOf(key, id); }, std::move(loaded));
-}
-
-void SessionManager::LoadAnswer(
-    const NewTurn& turn, std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded) {
-  if (!turn.durable()) return loaded(turn.AnswerReader()());
-  Read<SessionTurns::Committed>({turn.tenant().name()}, turn.AnswerReader(), std::move(loaded));
-}
-
-absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant,
-                                                std::string_view model) const {
-  heap_trim_.NoteWork();
-  absl::StatusOr<std::shared_ptr<Tenant>> found = models_->tenants().Find(tenant);
-  if (!found.ok()) return found.status();
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
-  if (!engine.ok()) return engine.status();
-  return NewTurn(nullptr, nullptr, *std::move(engine), *std::move(found));
-}
-
-absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,
-                                                  std::string_view model) const {
-  absl::StatusOr<NewTurn> turn = OwnTurn(tenant, model);
-  if (!turn.ok() || turn->model().backend().plugin().Can(LS_CAP_SCORE)) return turn;
-  return turn->Refuse(absl::UnimplementedError(
-      absl::StrCat("the backend of model ", turn->model().name(), " cannot score a text")));
 }
 
 std::vector<SessionView> SessionManager::List(const std::string& tenant,
@@ -487,8 +431,10 @@ void SessionManager::ExpireSessions() {
     PublishTenants();
     const MonotonicTime now = MonotonicTime::Now();
     for (const std::shared_ptr<Session>& session : sessions_.Expired(now)) {
-      if (!session->CloseIfExpired(now)) continue;
-      Release(session, /*stays_stored=*/true, [](const absl::StatusOr<uint64_t>&) {});
+      // A call that looks for the session again, alone, finds it in the table or in the store.
+      const std::shared_ptr<void> alone = TryAloneWith(session->key());
+      if (alone == nullptr || !session->CloseIfExpired(now)) continue;
+      Release(session, StoredClose(), [](const absl::StatusOr<uint64_t>&) {});
     }
     CloseExpired();
     TrimHeap(now);

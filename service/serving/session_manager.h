@@ -65,7 +65,10 @@ enum class Durability { kDefault, kTurn, kMemory };
 //     and the id is free for another session. A running turn is CANCELLED, and so is a call that is
 //     still opening or forking this session.
 //   - A call for a session that another call restores from the store waits for it, and then goes on
-//     as if the session had been in memory.
+//     as if the session had been in memory. So does a call for a session that leaves the memory.
+//   - An OpenSession or ForkSession with the id of a session that is being closed in the store
+//   waits
+//     for the end of the close, and then makes a new session.
 //   - An OpenSession or ForkSession with an id that is in use gets the session with this id, if an
 //     equal call made it.
 //   - Exactly one CloseSession succeeds. It answers when the caches are freed.
@@ -101,6 +104,9 @@ class SessionManager {
     absl::Duration client_timeout = absl::Minutes(5);
     // For tests: called on the thread that has restored a session, when other calls can find it.
     std::function<void(const std::shared_ptr<Session>& session)> restored = nullptr;
+    // For tests: called on the thread that has found a session in memory, before the session awaits
+    // the call (AwaitedSession).
+    std::function<void(const std::shared_ptr<Session>& session)> found = nullptr;
   };
 
   // `models` must outlive the manager. The host's memory of sessions and turns is counted in
@@ -233,9 +239,10 @@ class SessionManager {
     std::optional<SessionId> id;
     const char* id_field = "session_id";
     std::optional<absl::Duration> idle_timeout;
-    std::string origin;  // equal for equal requests
+    std::string origin{};  // equal for equal requests
     bool durable = false;
-    std::optional<ModelIdentity> forked_onto;  // the model, if its source has another
+    std::optional<ModelIdentity> forked_onto{};  // the model, if its source has another
+    std::function<void()> again{};               // makes the call once more
   };
   // A new session. Another caller may close it at any time; then turns_ does not have its turns.
   struct Made {
@@ -246,7 +253,7 @@ class SessionManager {
   absl::StatusOr<Made> MakeSession(Engine& engine, const Making& making,
                                    const SessionState* source);
   // If the id is in use, answers the call and returns true: with the session if an equal call made
-  // it, otherwise with ALREADY_EXISTS.
+  // it, otherwise with ALREADY_EXISTS. Also returns true if the call goes on later (RunAfterClose).
   bool AnswerRepeat(const Making& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
   // The view of a session in memory.
   SessionView Described(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -303,9 +310,19 @@ class SessionManager {
   absl::StatusOr<NewTurn> MakeTurn(const std::shared_ptr<Session>& session,
                                    std::shared_ptr<SessionTurns> turns,
                                    const std::optional<SessionTurns::Looked>& looked) const;
+  // A session that does not expire while the object exists.
+  struct FoundSession {
+    std::shared_ptr<Session> session;  // shared, as by the table
+    AwaitedSession awaited;
+
+    Session& operator*() const { return *session; }
+    Session* operator->() const { return session.get(); }
+  };
+  // Absent: the session is not in memory, is leaving it, or is closed.
+  std::optional<FoundSession> FindInMemory(const SessionKey& key) const;
   // Finds a session, or restores it. NOT_FOUND: there is none. Also returns the errors of
   // RestoreSession, and UNAVAILABLE: its model is loading. Blocks while it reads the store.
-  absl::StatusOr<std::shared_ptr<Session>> FindOrRestore(const SessionKey& key) const
+  absl::StatusOr<FoundSession> FindOrRestore(const SessionKey& key) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // REQUIRES: the caller holds AloneWith(row.key).
   absl::StatusOr<std::shared_ptr<Session>> Restore(const store::SessionRow& row) const;
@@ -313,9 +330,12 @@ class SessionManager {
   absl::StatusOr<std::shared_ptr<Session>> Restored(const store::SessionRow& row,
                                                     Engine& engine) const;
   // While the object exists, no other call restores this session, or closes it while it is only in
-  // the store. Waits for other objects of the session. (ReadQueue lets calls of one session wait
-  // without a thread, so this is for those that come another way.)
+  // the store, and it does not expire. Waits for other objects of the session. (ReadQueue lets
+  // calls of one session wait without a thread, so this is for those that come another way.)
   std::shared_ptr<void> AloneWith(const SessionKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same without waiting. nullptr: there is another object of the session.
+  std::shared_ptr<void> TryAloneWith(const SessionKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::shared_ptr<void> Alone(const SessionKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SessionTurns::Stored StoredOf(const Session& session, const Engine& engine) const;
   // Lets the caches of a durable session be kept in the store. Call it before the engine knows the
   // session.
@@ -341,6 +361,10 @@ class SessionManager {
   // The destructor of the manager waits for it.
   std::shared_ptr<void> Closing(const SessionKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
   bool IsClosing(const SessionKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // If the session is being closed in the store, makes the call again when that has ended, and
+  // returns true. `opened` gets UNAVAILABLE if too many calls wait for it, or if the call cannot be
+  // made.
+  bool RunAfterClose(const Making& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
   // Removes the session from the store, then answers. Keeps `closing` (Closing) until then.
   void RemoveFromStore(const std::shared_ptr<SessionTurns>& turns, uint64_t position,
                        std::shared_ptr<void> closing, Closed closed);
@@ -386,9 +410,13 @@ class SessionManager {
   void FlushEngines() const;
   // Whether the store has been busy with one transaction for kLastCommits.
   bool StoreHangs() const;
-  // Removes a closed session from the table and frees its caches. `stays_stored`: it stays in the
-  // store, if it is there.
-  void Release(const std::shared_ptr<Session>& session, bool stays_stored, Closed closed);
+  // For a session that is to be removed from the store. Empty: it is not there, or it stays there.
+  struct StoredClose {
+    std::shared_ptr<SessionTurns> turns;
+    std::shared_ptr<void> closing;  // Closing
+  };
+  // Removes a closed session from the table, frees its caches, and removes it from the store.
+  void Release(const std::shared_ptr<Session>& session, StoredClose stored, Closed closed);
   // Runs on the thread expiry_ until the manager is destroyed: sets the metrics, closes sessions
   // whose idle timeout has passed, and gives free memory of the heap back to the system (HeapTrim).
   void ExpireSessions() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -411,8 +439,13 @@ class SessionManager {
   mutable std::map<const Session*, std::shared_ptr<SessionTurns>> turns_ ABSL_GUARDED_BY(mutex_);
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);
-  // Sessions that are being closed in the store.
-  std::multiset<SessionKey> closing_ ABSL_GUARDED_BY(mutex_);
+  // Sessions that are being closed in the store: the number of the objects of Closing, and the
+  // calls that wait for their end.
+  struct Closes {
+    int count = 0;
+    std::vector<std::function<void()>> waiting;
+  };
+  std::map<SessionKey, Closes> closing_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<bool> drained_{false};  // Drain has ended

@@ -52,13 +52,13 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
                                const std::shared_ptr<TransferPlace>& place) {
   const SessionId& id = key.id;
   std::optional<TurnLease> lease;
-  if (absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key); session.ok()) {
-    if (!(*session)->View().durable) {
+  if (const std::optional<FoundSession> found = FindInMemory(key); found.has_value()) {
+    if (!(*found)->View().durable) {
       return exported(
           NeedsStore(absl::StrCat("session_id: session ", id.ToString(), " lives in memory")));
     }
     // While the lease is held, the row has the head of the caches.
-    absl::StatusOr<TurnLease> taken = TurnLease::Take(*std::move(session));
+    absl::StatusOr<TurnLease> taken = TurnLease::Take(found->session);
     if (!taken.ok()) return exported(taken.status());
     lease = *std::move(taken);
   }
@@ -171,7 +171,7 @@ void SessionManager::RestoreImported(const SessionKey& key, const std::shared_pt
 void SessionManager::RestoreImportedNow(const SessionKey& key,
                                         const std::shared_ptr<Engine>& engine,
                                         SnapshotImport import, const Opened& opened) {
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  const absl::StatusOr<FoundSession> session = FindOrRestore(key);
   if (!session.ok()) {
     // The session is in the store; it is restored when it is used.
     if (import.valid()) engine->Free(std::move(import));
@@ -179,8 +179,8 @@ void SessionManager::RestoreImportedNow(const SessionKey& key,
   }
   if (!import.valid()) return opened((*session)->View());
   // Without its caches, the session computes them in its next turn. So every outcome is good.
-  engine->Attach(*session, std::move(import),
-                 [pending = Pending(), session = *session, opened](const absl::Status&) {
+  engine->Attach(session->session, std::move(import),
+                 [pending = Pending(), session = session->session, opened](const absl::Status&) {
                    opened(session->View());
                  });
 }

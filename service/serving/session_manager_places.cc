@@ -93,13 +93,13 @@ void SessionManager::RewindSession(const SessionKey& key, const Place& place,
 
 void SessionManager::RewindNow(const SessionKey& key, const Place& place,
                                std::optional<uint64_t> expected_version, const Opened& rewound) {
-  absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  const absl::StatusOr<FoundSession> session = FindOrRestore(key);
   if (!session.ok()) return rewound(session.status());
   const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
   if (turns == nullptr) return rewound(NoSession(key.id));
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*session)->model());
   if (!engine.ok()) return rewound(engine.status());
-  absl::StatusOr<TurnLease> taken = TurnLease::Take(*session);
+  absl::StatusOr<TurnLease> taken = TurnLease::Take(session->session);
   if (!taken.ok()) return rewound(taken.status());
   auto lease = std::make_shared<TurnLease>(*std::move(taken));
   // The session is free before the caller learns of an error.
@@ -121,7 +121,7 @@ void SessionManager::RewindNow(const SessionKey& key, const Place& place,
   if (turns->durable() && at->head.number != store::kNoTurn) {
     (*session)->stored_caches()->Reload(at->head.number);
   }
-  const auto go = [this, session = *session, turns, lease, at, engine = *engine,
+  const auto go = [this, session = session->session, turns, lease, at, engine = *engine,
                    answer = rewound](const absl::Status& moved) {
     if (!moved.ok()) {
       lease->Drop();
@@ -167,13 +167,16 @@ void SessionManager::ForkSession(const SessionKey& source_key, std::optional<Ses
 void SessionManager::ForkNow(const SessionKey& source_key, std::optional<SessionId> id,
                              std::optional<absl::Duration> idle_timeout, Opened opened,
                              const Place& place, std::string_view model) {
-  Making making{source_key.tenant, id, "new_session_id", idle_timeout, "", false, std::nullopt};
+  Making making{source_key.tenant, id, "new_session_id", idle_timeout};
   making.origin =
       absl::StrCat("fork ", source_key.id.ToString(), " ",
                    idle_timeout.has_value() ? absl::FormatDuration(*idle_timeout) : "default",
                    Text(place), model.empty() ? "" : " model ", std::string(model));
+  making.again = [=, this, model = std::string(model)] {
+    ForkNow(source_key, id, idle_timeout, opened, place, model);
+  };
   if (AnswerRepeat(making, opened)) return;
-  absl::StatusOr<std::shared_ptr<Session>> source = FindOrRestore(source_key);
+  const absl::StatusOr<FoundSession> source = FindOrRestore(source_key);
   if (!source.ok()) return opened(source.status());
   const std::shared_ptr<SessionTurns> source_turns = TurnsOf(**source);
   if (source_turns == nullptr) return opened(NoSession(source_key.id));
@@ -190,7 +193,7 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
     return opened(absl::UnimplementedError(absl::StrCat(
         "the backend of model ", (*engine)->model().name(), " cannot fork a session")));
   }
-  absl::StatusOr<TurnLease> lease = TurnLease::Take(*std::move(source));
+  absl::StatusOr<TurnLease> lease = TurnLease::Take(source->session);
   if (!lease.ok()) return opened(lease.status());
   // The source is free before the caller learns of an error.
   const auto refuse = [&](const absl::Status& why) {

@@ -112,12 +112,38 @@ void SessionManager::AddToStore(TurnLease& lease, const SessionTurns& turns,
 std::shared_ptr<void> SessionManager::Closing(const SessionKey& key) {
   {
     absl::MutexLock lock(&mutex_);
-    closing_.insert(key);
+    ++closing_[key].count;
   }
-  return std::shared_ptr<void>(nullptr, [this, pending = Pending(), key](void*) {
-    absl::MutexLock lock(&mutex_);
-    closing_.erase(closing_.find(key));
+  return std::shared_ptr<void>(this, [this, pending = Pending(), key](void*) {
+    std::vector<std::function<void()>> waiting;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto found = closing_.find(key);
+      if (--found->second.count > 0) return;
+      waiting = std::move(found->second.waiting);
+      closing_.erase(found);
+    }
+    for (const std::function<void()>& call : waiting) call();
   });
+}
+
+bool SessionManager::RunAfterClose(const Making& making, const Opened& opened) {
+  constexpr size_t kMostWaiting = 64;  // on a disk that hangs, callers may come again and again
+  const SessionKey key{making.tenant, *making.id};
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = closing_.find(key);
+    if (found == closing_.end()) return false;
+    if (found->second.waiting.size() < kMostWaiting) {
+      found->second.waiting.emplace_back([this, key, opened, again = making.again] {
+        RunRead({key.tenant, key.id}, opened, again);
+      });
+      return true;
+    }
+  }
+  opened(absl::UnavailableError(absl::StrCat(making.id_field, ": session ", key.id.ToString(),
+                                             " is being closed; send the request again")));
+  return true;
 }
 
 bool SessionManager::IsClosing(const SessionKey& key) const {
@@ -219,30 +245,58 @@ void SessionManager::CloseExpiredNow() {
 }
 
 std::shared_ptr<void> SessionManager::AloneWith(const SessionKey& key) const {
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto is_free = [this, &key]()
-                             ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !alone_.contains(key); };
-    mutex_.Await(absl::Condition(&is_free));
-    alone_.insert(key);
-  }
-  return std::shared_ptr<void>(nullptr, [this, key](void*) {
+  absl::MutexLock lock(&mutex_);
+  const auto is_free = [this, &key]()
+                           ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !alone_.contains(key); };
+  mutex_.Await(absl::Condition(&is_free));
+  return Alone(key);
+}
+
+std::shared_ptr<void> SessionManager::TryAloneWith(const SessionKey& key) const {
+  absl::MutexLock lock(&mutex_);
+  return alone_.contains(key) ? nullptr : Alone(key);
+}
+
+std::shared_ptr<void> SessionManager::Alone(const SessionKey& key) const {
+  alone_.insert(key);
+  // A pointer that is not nullptr, for callers of TryAloneWith.
+  return std::shared_ptr<void>(&alone_, [this, key](void*) {
     absl::MutexLock lock(&mutex_);
     alone_.erase(key);
   });
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::FindOrRestore(
+std::optional<SessionManager::FoundSession> SessionManager::FindInMemory(
     const SessionKey& key) const {
   absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
-  if (session.ok() || options_.store == nullptr) return session;
+  if (!session.ok()) return std::nullopt;
+  if (options_.found) options_.found(*session);
+  AwaitedSession awaited(*session);
+  // It may have expired before it was awaited. Then it is not in the table any more, or soon.
+  if ((*session)->closed()) return std::nullopt;
+  return FoundSession{*std::move(session), std::move(awaited)};
+}
+
+absl::StatusOr<SessionManager::FoundSession> SessionManager::FindOrRestore(
+    const SessionKey& key) const {
+  std::optional<FoundSession> found = FindInMemory(key);
+  if (found.has_value()) return *std::move(found);
+  if (options_.store == nullptr) return NoSession(key.id);
   const std::shared_ptr<void> alone = AloneWith(key);
-  session = sessions_.Find(key);  // another call may have restored it
-  if (session.ok()) return session;
+  // Another call may have restored it. If it has expired, it has left the table.
+  const absl::StatusOr<std::shared_ptr<Session>> present = sessions_.Find(key);
+  if (present.ok()) {
+    AwaitedSession awaited(*present);
+    if ((*present)->closed()) return NoSession(key.id);
+    return FoundSession{*present, std::move(awaited)};
+  }
   if (IsClosing(key)) return NoSession(key.id);
   const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
-  if (row.ok()) return Restore(*row);
-  return absl::IsNotFound(row.status()) ? session.status() : row.status();
+  if (!row.ok()) return absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status();
+  absl::StatusOr<std::shared_ptr<Session>> restored = Restore(*row);
+  if (!restored.ok()) return restored.status();
+  AwaitedSession awaited(*restored);
+  return FoundSession{*std::move(restored), std::move(awaited)};
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restore(
@@ -316,9 +370,12 @@ absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) co
   if (!row.ok()) return absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status();
   absl::StatusOr<SessionView> view = ViewOf(*row);
   if (!view.ok() || row->head == store::kNoTurn) return view;
-  const absl::StatusOr<store::TurnRow> turn = options_.store->Turn(row->head);
-  if (!turn.ok()) return turn.status();
-  view->head_turn = turn->id;
+  // The id of the head, without the turn's request and result.
+  absl::Status status = options_.store->VisitLinks(row->head, [&view](const store::TurnRow& turn) {
+    view->head_turn = turn.id;
+    return false;
+  });
+  if (!status.ok()) return status;
   return view;
 }
 
@@ -384,8 +441,13 @@ void SessionManager::AddStoredViews(const std::string& tenant,
 
 bool SessionManager::AnswerStoredRepeat(const Making& making, const Opened& opened) {
   if (options_.store == nullptr) return false;
-  const absl::StatusOr<store::SessionRow> row =
-      options_.store->Session({making.tenant, *making.id});
+  const SessionKey key{making.tenant, *making.id};
+  absl::StatusOr<store::SessionRow> row = absl::NotFoundError("");
+  {
+    const std::shared_ptr<void> alone = AloneWith(key);  // the session is not closed meanwhile
+    if (RunAfterClose(making, opened)) return true;
+    row = options_.store->Session(key);
+  }
   if (absl::IsNotFound(row.status())) return false;
   if (!row.ok()) {
     opened(row.status());

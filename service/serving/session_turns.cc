@@ -54,7 +54,8 @@ absl::StatusOr<SessionTurns::Found> SessionTurns::Begin(const Looked& looked, Tu
   absl::MutexLock lock(&mutex_);
   const auto known = numbers_.find(looked.id);
   if (known != numbers_.end()) return Resume(records_.at(known->second), kind, digest);
-  // The store has the turn, if it was admitted. Only records of drawn ids go.
+  // The turn has ended since it was looked up. The server had drawn its id, because records of ids
+  // that clients chose stay. If the turn was admitted, the store has it.
   if (durable() && looked.known) {
     return absl::AbortedError(
         absl::StrCat(Text(looked.id), " has just ended; send the request again"));

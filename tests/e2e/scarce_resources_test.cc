@@ -16,6 +16,7 @@
 #include "client/connection.h"
 #include "tests/e2e/minimal_server.h"
 #include "tests/processes/server_process.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
@@ -90,11 +91,13 @@ int ThreadsOf(const ServerProcess& server) {
 // server, these are the threads of gRPC's two executors. Each has one thread at first and may have
 // two per processor. It depends on chance when an executor starts another one.
 TEST(ScarceResources, TheFewestThreadsThatStartAServerAreEnough) {
+  const TemporaryDirectory directory;
   for (int most = 12; most <= 1000; ++most) {
     std::vector<std::string> arguments = {"LD_PRELOAD=" + std::string(kLimitedThreads),
                                           "LONGSTREAM_MAX_THREADS=" + std::to_string(most),
                                           kServerBinary};
     for (const std::string& argument : Arguments()) arguments.push_back(argument);
+    arguments.insert(arguments.end(), {"--store", directory.string() + "/store"});
     try {
       ServerProcess server("/usr/bin/env", arguments);
       const int processors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));

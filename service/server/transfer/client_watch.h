@@ -1,4 +1,4 @@
-// The time limit of a transfer's client.
+// The time limit of the client of a transfer, or of a repeated Append.
 #ifndef LONGSTREAM_SERVICE_SERVER_TRANSFER_CLIENT_WATCH_H_
 #define LONGSTREAM_SERVICE_SERVER_TRANSFER_CLIENT_WATCH_H_
 

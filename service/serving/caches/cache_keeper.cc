@@ -61,10 +61,15 @@ CacheKeeper::CacheKeeper(std::shared_ptr<HostMemory> host_memory, store::Session
       queue_(kMostBegun, kMostWaiting),
       reading_(kReaders),
       writer_([this] { WriteAll(); }) {
-  for (size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this, i] { ReadAll(i); });
+  try {
+    for (size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this, i] { ReadAll(i); });
+  } catch (...) {
+    Stop();  // destroying a thread that runs would end the process
+    throw;
+  }
 }
 
-CacheKeeper::~CacheKeeper() = default;
+CacheKeeper::~CacheKeeper() { Stop(); }
 
 void CacheKeeper::Stop() {
   {

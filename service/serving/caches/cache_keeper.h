@@ -48,14 +48,13 @@ struct FillJob {
 // waits for its read for a limited time (RestoreLimit). If the disk hangs, each thread may be in a
 // read for which no turn waits any more; then further reads fail at once, until one of them ends.
 //
-// Thread-safe. Only Stop blocks.
+// Thread-safe. Only Stop blocks, and the destructor, which calls it.
 class CacheKeeper {
  public:
   // `host_memory`: counts what the sessions hold. The others outlive the keeper's threads.
-  // `metrics` may be nullptr.
+  // `metrics` may be nullptr. Throws std::system_error if the system gives no thread.
   CacheKeeper(std::shared_ptr<HostMemory> host_memory, store::SessionStore* store,
               store::CommitQueue* commits, SessionMetrics* metrics);
-  // REQUIRES: Stop has returned.
   ~CacheKeeper();
   CacheKeeper(const CacheKeeper&) = delete;
   CacheKeeper& operator=(const CacheKeeper&) = delete;

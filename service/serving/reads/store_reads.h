@@ -18,9 +18,14 @@ namespace longstream {
 // Thread-safe.
 class StoreReads {
  public:
-  // Throws std::system_error if the system gives no thread.
+  // Throws std::system_error if the system gives fewer threads.
   StoreReads(int num_threads, const ReadQueue::Limits& limits) : queue_(limits) {
-    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Serve(); });
+    try {
+      for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Serve(); });
+    } catch (...) {
+      Stop();  // destroying a thread that runs would end the process
+      throw;
+    }
   }
   ~StoreReads() { Stop(); }
   StoreReads(const StoreReads&) = delete;

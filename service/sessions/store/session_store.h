@@ -130,8 +130,9 @@ class SessionStore {
                                                            const SnapshotRow& snapshot) = 0;
 
   // Bytes of the turns from this one to the root, which are their requests and results, and of the
-  // segments that their snapshots need, each counted once. 0: there is no such turn. Reads no
-  // contents; what is missing or damaged does not count. `tenant`: whose turn it is.
+  // segments that the snapshots of the last 256 of them need, each counted once. 0: there is no
+  // such turn. Reads no contents; what is missing or damaged does not count. Of a long history,
+  // reads sums that were made when its turns were committed. `tenant`: whose turn it is.
   virtual absl::StatusOr<uint64_t> HeadBytes(const std::string& tenant, TurnNumber head) = 0;
 
   // NOT_FOUND: the tenant has no segment with this key. One that is found can be collected before

@@ -57,7 +57,7 @@ class HangingImportTest : public HangingStoreTest {
 TEST_F(HangingImportTest, TheCheckOfItsIdIsUnavailableWhileItHangs) {
   const std::string file = File();
   HangReads();
-  ExpectLate(Write(*Import(), file));
+  ExpectLate([&] { return Write(*Import(), file); });
   GoOn();
   const std::shared_ptr<SessionImport> import = Import();
   ASSERT_TRUE(Write(*import, file).ok());
@@ -72,7 +72,7 @@ TEST_F(HangingImportTest, TheRestoreOfASessionThatIsInTheStoreIsUnavailableWhile
   const std::shared_ptr<SessionImport> import = Import();
   ASSERT_TRUE(Write(*import, file).ok());
   HangReads();
-  ExpectLate(Finish(*import).status());
+  ExpectLate([&] { return Finish(*import).status(); });
   GoOn();
   const absl::StatusOr<SessionView> session = sessions().View({"", kCopy});
   ASSERT_TRUE(session.ok()) << session.status();

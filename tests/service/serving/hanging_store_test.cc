@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,16 +24,10 @@ constexpr TurnId kTurn{7, 7};
 using testing::HasSubstr;
 using testing::Not;
 
-// Late answers of calls that only read do not say that a change may still be made.
-void ExpectLateRead(const absl::Status& status) {
-  ExpectLate(status);
-  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("the change")));
-}
-
 TEST_F(HangingStoreTest, AnOpenIsUnavailableAndItsRepeatFindsTheSession) {
   Hang();
-  ExpectLate(Open().status());
-  ExpectLate(Open().status());  // waits for the first one
+  ExpectLate([&] { return Open().status(); });
+  ExpectLate([&] { return Open().status(); });  // waits for the first one
   GoOn();
   absl::StatusOr<SessionView> session;
   ASSERT_TRUE(WaitUntil([&] {
@@ -48,7 +43,7 @@ TEST_F(HangingStoreTest, AForkIsUnavailableAndItsRepeatFindsTheSession) {
   ASSERT_TRUE(Open().ok());
   EXPECT_TRUE(ReadToEnd(Start(10, TurnId{7, 7})).status.ok());
   Hang();
-  ExpectLate(Fork().status());
+  ExpectLate([&] { return Fork().status(); });
   GoOn();
   absl::StatusOr<SessionView> fork;
   ASSERT_TRUE(WaitUntil([&] {
@@ -64,7 +59,7 @@ TEST_F(HangingStoreTest, ARewindIsUnavailableAndStillMade) {
   ASSERT_TRUE(Open().ok());
   EXPECT_TRUE(ReadToEnd(Start(10, TurnId{7, 7})).status.ok());
   Hang();
-  ExpectLate(RewindTo(6).status());
+  ExpectLate([&] { return RewindTo(6).status(); });
   EXPECT_EQ(RewindTo(6).status().code(), absl::StatusCode::kAborted) << "the session is busy";
   GoOn();
   absl::StatusOr<SessionView> rewound;
@@ -79,8 +74,9 @@ TEST_F(HangingStoreTest, ARewindIsUnavailableAndStillMade) {
 TEST_F(HangingStoreTest, ACloseIsUnavailableAndStillMade) {
   ASSERT_TRUE(Open().ok());
   Hang();
-  ExpectLate(Close(kId));
-  ExpectLate(Close(kId));  // the session is in the store until the first one is made
+  ExpectLate([&] { return Close(kId); });
+  ExpectLate(
+      [&] { return Close(kId); });  // the session is in the store until the first one is made
   GoOn();
   absl::Status status;
   ASSERT_TRUE(WaitUntil([&] {
@@ -94,19 +90,40 @@ TEST_F(HangingStoreTest, ACloseIsUnavailableAndStillMade) {
 // No client knows the id of such a session.
 TEST_F(HangingStoreTest, ALateSessionWithADrawnIdIsClosed) {
   Hang();
-  ExpectLate(Open(std::nullopt).status());
+  ExpectLate([&] { return Open(std::nullopt).status(); });
   EXPECT_EQ(sessions().List("", std::nullopt, 10, "").size(), 1u);
   GoOn();
   EXPECT_TRUE(WaitUntil([&] { return sessions().List("", std::nullopt, 10, "").empty(); }));
 }
 
-TEST_F(HangingStoreTest, ACancelThatWaitsForACommitIsUnavailable) {
-  ASSERT_TRUE(Open().ok());
+// The commit timeout passes. Nothing here must be faster.
+class ShortTimeoutTest : public HangingStoreTest {
+ protected:
+  ShortTimeoutTest() : HangingStoreTest(absl::Seconds(1)) {}
+  void OpenInTheEnd() {
+    ASSERT_TRUE(WaitUntil([&] { return Open().ok(); }));
+  }
+  static void ExpectTimedOut(const absl::Status& status) {
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("store.commit_timeout, 1s"));
+  }
+};
+
+TEST_F(ShortTimeoutTest, AnOpenAndItsRepeatEnd) {
+  Hang();
+  ExpectTimedOut(Open().status());
+  ExpectTimedOut(Open().status());
+  GoOn();
+  OpenInTheEnd();
+}
+
+TEST_F(ShortTimeoutTest, ACancelThatWaitsForACommitIsUnavailable) {
+  ASSERT_NO_FATAL_FAILURE(OpenInTheEnd());
   const TurnId id{7, 7};
   Hang();
   const TurnHandle turn = Start(10, id);
   EXPECT_TRUE(absl::IsUnavailable(ReadToEnd(turn).status)) << "it waits for its start's commit";
-  ExpectLate(Cancel(id).status());
+  ExpectTimedOut(Cancel(id).status());
   GoOn();
   absl::StatusOr<TurnView> cancelled;
   ASSERT_TRUE(WaitUntil([&] {
@@ -117,11 +134,8 @@ TEST_F(HangingStoreTest, ACancelThatWaitsForACommitIsUnavailable) {
   EXPECT_FALSE(cancelled->running);
 }
 
-// The commit timeout is too long to end anything here.
-class HangingDrainTest : public HangingStoreTest {
- protected:
-  HangingDrainTest() : HangingStoreTest(absl::Hours(1)) {}
-};
+// All calls wait as long as they have to.
+using HangingDrainTest = HangingStoreTest;
 
 TEST_F(HangingDrainTest, EndsWithoutTheDiskAndSoDoAllThatWaitForIt) {
   ASSERT_TRUE(Open().ok());
@@ -180,11 +194,18 @@ TEST_F(HangingStoreTest, AReadThatHangsIsUnavailableAndDelaysNoOther) {
     return result;
   };
   EXPECT_EQ(*result_of([] { return 7; }), 7);
-  const absl::Status late = result_of([go_on]() -> absl::StatusOr<int> {
-                              go_on->WaitForNotification();
-                              return 8;
-                            }).status();
-  ExpectLate(late);
+  const auto began = std::make_shared<std::atomic<bool>>(false);
+  const absl::Status late = WithoutPatience(
+      sessions().timers(), [began] { return began->load(); },
+      [&] {
+        return result_of([go_on, began]() -> absl::StatusOr<int> {
+                 began->store(true);
+                 go_on->WaitForNotification();
+                 return 8;
+               })
+            .status();
+      });
+  ExpectLateAnswer(late.code(), std::string(late.message()));
   EXPECT_THAT(std::string(late.message()), Not(HasSubstr("the change")));
   EXPECT_EQ(*result_of([] { return 9; }), 9) << "another thread reads";
   go_on->Notify();
@@ -195,9 +216,7 @@ TEST_F(HangingStoreTest, ATurnOfAStoredSessionIsUnavailableWhileItsReadHangs) {
   EXPECT_TRUE(ReadToEnd(Start(10, TurnId{7, 7})).status.ok());
   Restart();
   HangReads();
-  const absl::Status late = Load(kId);
-  ExpectLate(late);
-  EXPECT_THAT(std::string(late.message()), Not(HasSubstr("the change")));
+  ExpectLateRead([&] { return Load(kId); });
   const auto in_memory = Open(std::nullopt, Durability::kMemory);
   ASSERT_TRUE(in_memory.ok()) << in_memory.status();
   EXPECT_TRUE(Load(in_memory->id).ok()) << "it needs no store";
@@ -219,11 +238,12 @@ TEST_F(HangingStoreTest, ASessionInMemoryIsShownWhileReadsHang) {
   ASSERT_TRUE(shown.ok()) << shown.status();
   EXPECT_GT(shown->stored_bytes, 0u);
   HangReads();
-  shown = Show(kId);
+  shown = WithoutPatience(
+      sessions().timers(), [&] { return store().calls_waiting() > 0; }, [&] { return Show(kId); });
   ASSERT_TRUE(shown.ok()) << shown.status();
   EXPECT_EQ(shown->position, 14u);
   EXPECT_EQ(shown->stored_bytes, 0u) << "nobody knows";
-  ExpectLateRead(Show(kFork).status());
+  ExpectLateRead([&] { return Show(kFork).status(); });
   GoOn();
   EXPECT_EQ(Show(kFork).status().code(), absl::StatusCode::kNotFound);
 }
@@ -278,9 +298,7 @@ TEST_F(HangingStoreTest, AnExportIsUnavailableWhileItsReadHangs) {
   EXPECT_TRUE(ReadToEnd(Start(10, TurnId{7, 7})).status.ok());
   Restart();
   HangReads();
-  const absl::Status late = Export();
-  ExpectLate(late);
-  EXPECT_THAT(std::string(late.message()), Not(HasSubstr("the change")));
+  ExpectLateRead([&] { return Export(); });
   GoOn();
   absl::Status exported;
   ASSERT_TRUE(WaitUntil([&] {
@@ -296,7 +314,7 @@ TEST_F(HangingStoreTest, TheLookUpOfATurnOfASessionInMemoryIsUnavailableWhileItH
   Restart();
   ASSERT_TRUE(Load(kId).ok());
   HangReads();
-  ExpectLateRead(LoadTurn(kId, kTurn).status());
+  ExpectLateRead([&] { return LoadTurn(kId, kTurn).status(); });
   EXPECT_TRUE(Load(kId).ok()) << "a turn whose id the server draws is looked up nowhere";
   GoOn();
   absl::StatusOr<NewTurn> turn = LoadTurn(kId, kTurn);
@@ -311,7 +329,7 @@ TEST_F(HangingStoreTest, TheAnswerOfACommittedTurnIsUnavailableWhileItsReadHangs
   absl::StatusOr<NewTurn> turn = LoadTurn(kId, kTurn);
   ASSERT_TRUE(turn.ok()) << turn.status();
   EXPECT_EQ(*turn->Name(kTurn, TurnKind::kGenerate, "digest"), NewTurn::How::kReplayed);
-  ExpectLateRead(LoadAnswer(*turn).status());
+  ExpectLateRead([&] { return LoadAnswer(*turn).status(); });
   GoOn();
   const absl::StatusOr<SessionTurns::Committed> answer = LoadAnswer(*turn);
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -325,7 +343,7 @@ TEST_F(HangingStoreTest, ACancelOfATurnThatIsNotInMemoryIsUnavailableWhileItsRea
   Restart();
   ASSERT_TRUE(Load(kId).ok());
   HangReads();
-  ExpectLate(Cancel(kTurn).status());
+  ExpectLate([&] { return Cancel(kTurn).status(); });
   GoOn();
   const absl::StatusOr<TurnView> cancelled = Cancel(kTurn);
   ASSERT_TRUE(cancelled.ok()) << cancelled.status();
@@ -342,7 +360,12 @@ TEST_F(HangingStoreTest, IdleSessionsLeaveTheMemoryWhileReadsHang) {
   const auto idle = Open(std::nullopt, Durability::kMemory, absl::Milliseconds(1));
   ASSERT_TRUE(idle.ok()) << idle.status();
   // A session that is not in memory is looked for in the store.
-  EXPECT_TRUE(WaitUntil([&] { return absl::IsUnavailable(Load(idle->id)); }));
+  const auto load = [&] {
+    return WithoutPatience(
+        sessions().timers(), [&] { return store().calls_waiting() > 0; },
+        [&] { return Load(idle->id); });
+  };
+  EXPECT_TRUE(WaitUntil([&] { return absl::IsUnavailable(load()); }));
   GoOn();
   EXPECT_EQ(Load(idle->id).code(), absl::StatusCode::kNotFound);
 }
@@ -354,6 +377,94 @@ TEST_F(HangingStoreTest, ASessionThatACallHasFoundDoesNotExpire) {
   ASSERT_TRUE(Open(kFork, Durability::kMemory, absl::Milliseconds(1)).ok());
   EXPECT_TRUE(WaitUntil([&] { return absl::IsNotFound(Load(kFork)); }));
   EXPECT_TRUE(turn->Lease().ok());
+}
+
+// The session is closed in the store only when the disk works again.
+TEST_F(HangingStoreTest, AnOpenDuringACloseMakesANewSession) {
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(ReadToEnd(Start(10, kTurn)).status.ok());
+  Hang();
+  absl::BlockingCounter answered(3);
+  absl::Status closed;
+  sessions().CloseSession({"", kId}, [&](const absl::StatusOr<uint64_t>& position) {
+    closed = position.status();
+    answered.DecrementCount();
+  });
+  absl::StatusOr<SessionView> opened[2];
+  for (absl::StatusOr<SessionView>& one : opened) {
+    sessions().OpenSession("", "m", kId, std::nullopt, [&](absl::StatusOr<SessionView> session) {
+      one = std::move(session);
+      answered.DecrementCount();
+    });
+  }
+  // It is made behind the opens, because reads of a session come one after the other.
+  EXPECT_EQ(LoadTurn(kId, kTurn).status().code(), absl::StatusCode::kNotFound);
+  GoOn();
+  answered.Wait();
+  EXPECT_TRUE(closed.ok()) << closed;
+  for (const absl::StatusOr<SessionView>& one : opened) {
+    ASSERT_TRUE(one.ok()) << one.status();
+    EXPECT_EQ(one->position, 0u) << "the session that was being closed";
+  }
+  EXPECT_EQ(Show(kId)->position, 0u);
+  EXPECT_TRUE(ReadToEnd(Start(10, kTurn)).status.ok());
+}
+
+TEST_F(HangingStoreTest, TooManyOpensDuringACloseAreUnavailable) {
+  ASSERT_TRUE(Open().ok());
+  Hang();
+  absl::Notification closed;
+  sessions().CloseSession({"", kId},
+                          [&](const absl::StatusOr<uint64_t>& /*position*/) { closed.Notify(); });
+  constexpr int kCalls = 100;
+  absl::BlockingCounter answered(kCalls);
+  std::atomic<int> refused{0}, opened{0};
+  for (int i = 0; i < kCalls; ++i) {
+    sessions().OpenSession("", "m", kId, std::nullopt,
+                           [&](const absl::StatusOr<SessionView>& session) {
+                             if (session.ok()) ++opened;
+                             if (absl::IsUnavailable(session.status())) ++refused;
+                             answered.DecrementCount();
+                           });
+  }
+  EXPECT_TRUE(WaitUntil([&] { return refused > 0; }));
+  GoOn();
+  answered.Wait();
+  closed.WaitForNotification();
+  EXPECT_GT(opened, 0);
+  EXPECT_EQ(refused + opened, kCalls);
+}
+
+// The session leaves the memory when a call has found it there.
+TEST_F(HangingStoreTest, ACallFindsASessionThatIsLeavingTheMemory) {
+  ASSERT_TRUE(Open(kId, Durability::kDefault, absl::Milliseconds(1)).ok());
+  EXPECT_TRUE(ReadToEnd(Start(10, kTurn)).status.ok());
+  std::atomic<bool> waits{false}, has_waited{false};
+  Restart(nullptr, [&](const std::shared_ptr<Session>& session) {
+    if (!waits.exchange(false)) return;
+    EXPECT_TRUE(WaitUntil([&] { return session->closed(); }));
+    has_waited = true;
+  });
+  const auto expect_turn = [](absl::StatusOr<NewTurn> turn) {
+    ASSERT_TRUE(turn.ok()) << turn.status();
+    const absl::Status leased = turn->Lease();
+    ASSERT_TRUE(leased.ok()) << leased;
+    EXPECT_EQ(turn->history().tokens.size(), 14u);
+  };
+  // If the session is not in memory when a call begins, that call restores it.
+  const std::function<absl::StatusOr<NewTurn>()> calls[] = {[&] {
+                                                              return sessions().TurnOf({"", kId});
+                                                            },
+                                                            [&] { return LoadTurn(kId); }};
+  for (const auto& call : calls) {
+    has_waited = false;
+    ASSERT_TRUE(WaitUntil([&] {
+      waits = true;
+      expect_turn(call());
+      return has_waited || HasFatalFailure();
+    }));
+  }
+  End();  // it calls the function above
 }
 
 }  // namespace

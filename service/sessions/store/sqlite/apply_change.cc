@@ -158,6 +158,7 @@ absl::StatusOr<Applied> Make(Database& database, const ImportSession& import) {
     turn.row.state = TurnState::kCommitted;
     turn.row.epoch = session->row.epoch;
     if (absl::Status status = InsertTurn(database, turn); !status.ok()) return status;
+    if (absl::Status status = AddPathSum(database, *number); !status.ok()) return status;
     session->row.head = *number;
     session->row.position = turn.row.position;
     numbers.push_back(*number);
@@ -204,6 +205,7 @@ absl::StatusOr<Applied> Make(Database& database, const CommitTurn& commit) {
   turn->row.result = commit.result;
   turn->row.end_time = commit.now;
   if (absl::Status status = WriteTurn(database, *turn); !status.ok()) return status;
+  if (absl::Status status = AddPathSum(database, commit.turn); !status.ok()) return status;
   session->row.head = commit.turn;
   session->row.position = commit.position;
   session->row.last_use_time = commit.now;

@@ -47,6 +47,11 @@ absl::Status OfSpan(const Statement& row) {
       absl::StrCat("store: the span before segment ", row.Bytes(0), " is missing"));
 }
 
+absl::Status OfTurnSum(const Statement& row) {
+  return absl::DataLossError(absl::StrCat("store: the sum of the bytes up to turn ", row.Int(0),
+                                          " is ", row.Int(1), ", not ", row.Int(2)));
+}
+
 constexpr RowCheck kChecks[] = {
     {"PRAGMA integrity_check", OfDatabase},
     {"PRAGMA foreign_key_check", OfMissingRow},
@@ -78,6 +83,17 @@ constexpr RowCheck kSegmentChecks[] = {
      OfSpan},
 };
 
+// A store of version 2 does not have these tables.
+constexpr RowCheck kSumChecks[] = {
+    {"SELECT turn, bytes, wanted FROM"
+     " (SELECT s.turn, s.bytes, length(t.request) + length(t.result) + coalesce(p.bytes, 0) AS "
+     "wanted"
+     "   FROM turn_sums s JOIN turns t ON t.number = s.turn"
+     "   LEFT JOIN turn_sums p ON p.turn = t.parent"
+     "   WHERE t.state = 2 AND (t.parent IS NULL OR p.turn IS NOT NULL)) WHERE bytes != wanted",
+     OfTurnSum},
+};
+
 absl::Status CheckRows(Database& database, const RowCheck& check, size_t limit,
                        std::vector<std::string>* faults) {
   absl::StatusOr<StatementUse> select = database.Use(check.sql);
@@ -107,13 +123,14 @@ absl::Status RunChecks(Database& database, absl::Span<const RowCheck> checks, si
 std::vector<std::string> CheckLog(Database& database, size_t limit) {
   std::vector<std::string> faults;
   absl::Status status = RunChecks(database, kChecks, limit, &faults);
-  if (status.ok()) {
-    const absl::StatusOr<bool> has_segments = HasTable(database, "segments");
-    status = has_segments.status();
-    if (has_segments.value_or(false)) {
-      status = RunChecks(database, kSegmentChecks, limit, &faults);
-    }
-  }
+  const auto check_of = [&](const char* table, absl::Span<const RowCheck> checks) {
+    if (!status.ok()) return;
+    const absl::StatusOr<bool> has_table = HasTable(database, table);
+    status = has_table.status();
+    if (has_table.value_or(false)) status = RunChecks(database, checks, limit, &faults);
+  };
+  check_of("segments", kSegmentChecks);
+  check_of("turn_sums", kSumChecks);
   if (!status.ok() && faults.size() < limit) faults.emplace_back(status.message());
   return faults;
 }

@@ -5,14 +5,19 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 
 namespace longstream::store {
 
@@ -90,6 +95,61 @@ class Database {
   };
   std::unique_ptr<sqlite3, Close> handle_;
   std::unordered_map<std::string_view, Statement> statements_;  // destroyed before the handle
+};
+
+// Connections that only read, for several threads at once. A thread takes one for each read, so a
+// read that waits for the disk stops no other one while a connection is free. Thread-safe.
+class ReaderPool {
+ public:
+  ReaderPool() = default;
+  ReaderPool(const ReaderPool&) = delete;
+  ReaderPool& operator=(const ReaderPool&) = delete;
+
+  // Gives a connection back.
+  struct Return {
+    ReaderPool* pool = nullptr;
+    void operator()(Database* database) const { pool->Give(database); }
+  };
+  // A connection that no other thread uses. Destroy what uses it first, such as a StatementUse.
+  using Reader = std::unique_ptr<Database, Return>;
+
+  void Add(std::unique_ptr<Database> database) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    free_.push_back(database.get());
+    all_.push_back(std::move(database));
+  }
+  // Waits until a connection is free. A thread takes one at a time: threads that wait for a second
+  // one could wait for each other.
+  Reader Take() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](std::vector<Database*>* free) { return !free->empty(); }, &free_));
+    // The one that was used last: it has the most pages in its memory.
+    Database* const database = free_.back();
+    free_.pop_back();
+    return Reader(database, Return{this});
+  }
+  // Closes the connections in the order of Add, each after a call of `before`. REQUIRES: no thread
+  // reads.
+  void Close(const std::function<void(Database&)>& before) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    free_.clear();
+    for (std::unique_ptr<Database>& database : all_) {
+      before(*database);
+      database.reset();
+    }
+    all_.clear();
+  }
+
+ private:
+  void Give(Database* database) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    free_.push_back(database);
+  }
+
+  absl::Mutex mutex_;
+  std::vector<std::unique_ptr<Database>> all_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Database*> free_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace longstream::store

@@ -100,6 +100,17 @@ constexpr const char* kSteps[] = {
 
     CREATE TABLE dead_segments(file TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, dead_at INTEGER);
     )sql",
+    // `turn_sums` has the bytes of the requests and results of a committed turn and of all turns
+    // before it, `span_sums` those of a span and of all spans before it. Programs of version 2 do
+    // not write them; where one is missing, the turns or spans are added up.
+    R"sql(
+    CREATE TABLE turn_sums(
+      turn INTEGER PRIMARY KEY REFERENCES turns(number) ON DELETE CASCADE,
+      bytes INTEGER NOT NULL);
+    CREATE TABLE span_sums(
+      segment INTEGER PRIMARY KEY REFERENCES segments(number) ON DELETE CASCADE,
+      bytes INTEGER NOT NULL);
+    )sql",
 };
 
 absl::Status MakeSteps(Database& database, absl::Span<const char* const> steps) {

@@ -16,6 +16,34 @@ namespace {
   ") OR EXISTS (SELECT 1 FROM snapshots p WHERE p.tenant = " tenant " AND p.fixed = " key \
   ") OR EXISTS (SELECT 1 FROM segments n WHERE n.tenant = " tenant " AND n.previous = " key "))"
 
+// The turns from ?1 to the root. The first one whose sum is known ends the path, and its sum stands
+// for it and for those before it. A parent is older than its children, so a damaged link cannot
+// make a circle. SQLite knows the length of a blob without its contents.
+#define LONGSTREAM_PATH                                                             \
+  "WITH RECURSIVE path(number, parent, bytes) AS ("                                 \
+  "  SELECT t.number, iif(s.bytes IS NULL, t.parent, NULL),"                        \
+  "      coalesce(s.bytes, length(t.request) + length(t.result))"                   \
+  "    FROM turns t LEFT JOIN turn_sums s ON s.turn = t.number WHERE t.number = ?1" \
+  "  UNION ALL"                                                                     \
+  "  SELECT t.number, iif(s.bytes IS NULL, t.parent, NULL),"                        \
+  "      coalesce(s.bytes, length(t.request) + length(t.result))"                   \
+  "    FROM path JOIN turns t ON t.number = path.parent AND t.number < path.number" \
+  "      LEFT JOIN turn_sums s ON s.turn = t.number)"
+// The same of the spans from the one with tenant ?1 and key ?2 to the first one. A span begins
+// behind the one before it.
+#define LONGSTREAM_CHAIN                                                       \
+  "WITH RECURSIVE chain(previous, begin_token, bytes) AS ("                    \
+  "  SELECT iif(s.bytes IS NULL, n.previous, NULL), n.begin_token,"            \
+  "      coalesce(s.bytes, n.bytes)"                                           \
+  "    FROM segments n LEFT JOIN span_sums s ON s.segment = n.number"          \
+  "    WHERE n.tenant = ?1 AND n.key = ?2"                                     \
+  "  UNION ALL"                                                                \
+  "  SELECT iif(s.bytes IS NULL, n.previous, NULL), n.begin_token,"            \
+  "      coalesce(s.bytes, n.bytes)"                                           \
+  "    FROM chain JOIN segments n ON n.tenant = ?1 AND n.key = chain.previous" \
+  "        AND n.begin_token < chain.begin_token"                              \
+  "      LEFT JOIN span_sums s ON s.segment = n.number)"
+
 // A segment that may have lost a user.
 struct Released {
   std::string tenant;
@@ -143,6 +171,19 @@ absl::Status InsertSegment(Database& database, const std::string& tenant,
   return database.Run(**insert, "add a segment");
 }
 
+// Notes the sum of a new span, so that SpanBytes knows it.
+absl::Status AddSpanSum(Database& database, const std::string& tenant, const SegmentKey& key) {
+  absl::StatusOr<StatementUse> insert =
+      database.Use("INSERT OR REPLACE INTO span_sums(segment, bytes) " LONGSTREAM_CHAIN
+                   " SELECT (SELECT number FROM segments WHERE tenant = ?1 AND key = ?2), "
+                   "sum(bytes) FROM chain");
+  if (!insert.ok()) return insert.status();
+  const std::string bytes = KeyBytes(key);
+  (*insert)->BindText(0, tenant);
+  (*insert)->BindBlob(1, bytes);
+  return database.Run(**insert, "add up spans");
+}
+
 WrittenFiles* WrittenBy(const AddSnapshot& add) {
   return static_cast<WrittenFiles*>(add.written.get());
 }
@@ -209,8 +250,10 @@ absl::Status PutSegment(Database& database, const std::string& tenant,
   }
   const absl::StatusOr<StoredSegment> old = FindStoredSegment(database, tenant, row.key);
   if (old.ok() && !segment.file.empty() && old->file == segment.file) return absl::OkStatus();
-  const absl::Status removed = RemoveSegment(database, {tenant, KeyBytes(row.key)}).status();
-  return removed.ok() ? InsertSegment(database, tenant, segment) : removed;
+  absl::Status status = RemoveSegment(database, {tenant, KeyBytes(row.key)}).status();
+  if (status.ok()) status = InsertSegment(database, tenant, segment);
+  if (!status.ok() || row.kind != SegmentKind::kSpan) return status;
+  return AddSpanSum(database, tenant, row.key);
 }
 
 absl::StatusOr<StoredSegment> FindStoredSegment(Database& database, const std::string& tenant,
@@ -229,40 +272,63 @@ absl::StatusOr<StoredSegment> ReadStoredSegment(Database& database, const std::s
                        tenant, key);
 }
 
-absl::StatusOr<PathPart> ReadPathPart(Database& database, TurnNumber number, int64_t limit) {
-  // A parent is older than its children, so a damaged link cannot make a circle. SQLite knows the
-  // length of a blob without its contents.
+absl::StatusOr<uint64_t> PathBytes(Database& database, TurnNumber number) {
+  absl::StatusOr<StatementUse> select =
+      database.Use(LONGSTREAM_PATH " SELECT coalesce(sum(bytes), 0) FROM path");
+  if (!select.ok()) return select.status();
+  (*select)->Bind(0, number);
+  const absl::StatusOr<int64_t> bytes = ReadNumber(database, **select, "add up turns");
+  if (!bytes.ok()) return bytes.status();
+  return static_cast<uint64_t>(*bytes);
+}
+
+absl::Status AddPathSum(Database& database, TurnNumber number) {
+  absl::StatusOr<StatementUse> insert =
+      database.Use("INSERT OR REPLACE INTO turn_sums(turn, bytes) " LONGSTREAM_PATH
+                   " SELECT ?1, sum(bytes) FROM path");
+  if (!insert.ok()) return insert.status();
+  (*insert)->Bind(0, number);
+  return database.Run(**insert, "add up turns");
+}
+
+absl::StatusOr<uint64_t> SpanBytes(Database& database, const std::string& tenant,
+                                   const SegmentKey& key) {
+  absl::StatusOr<StatementUse> select =
+      database.Use(LONGSTREAM_CHAIN " SELECT coalesce(sum(bytes), 0) FROM chain");
+  if (!select.ok()) return select.status();
+  const std::string bytes = KeyBytes(key);
+  (*select)->BindText(0, tenant);
+  (*select)->BindBlob(1, bytes);
+  const absl::StatusOr<int64_t> sum = ReadNumber(database, **select, "add up spans");
+  if (!sum.ok()) return sum.status();
+  return static_cast<uint64_t>(*sum);
+}
+
+absl::StatusOr<std::vector<SegmentKey>> SegmentsOfPath(Database& database, TurnNumber number,
+                                                       int64_t limit) {
+  // A parent is older than its children, so a damaged link cannot make a circle.
   absl::StatusOr<StatementUse> select = database.Use(
-      "WITH RECURSIVE path(number, parent, bytes) AS ("
-      "  SELECT number, parent, length(request) + length(result) FROM turns WHERE number = ?1"
+      "WITH RECURSIVE path(number, parent) AS ("
+      "  SELECT number, parent FROM turns WHERE number = ?1"
       "  UNION ALL"
-      "  SELECT turns.number, turns.parent, length(turns.request) + length(turns.result)"
+      "  SELECT turns.number, turns.parent"
       "    FROM path JOIN turns ON turns.number = path.parent AND turns.number < path.number"
       "  LIMIT ?2)"
-      " SELECT path.number, path.parent, path.bytes, snapshots.span, snapshots.fixed"
-      "  FROM path LEFT JOIN snapshots ON snapshots.turn = path.number");
+      " SELECT snapshots.span, snapshots.fixed"
+      "  FROM path JOIN snapshots ON snapshots.turn = path.number ORDER BY path.number DESC");
   if (!select.ok()) return select.status();
   (*select)->Bind(0, number);
   (*select)->Bind(1, limit);
-  PathPart part;
-  TurnNumber last = kNoTurn;
+  std::vector<SegmentKey> keys;
   int code;
   while ((code = (*select)->Step()) == SQLITE_ROW) {
-    const TurnNumber turn = (*select)->Int(0);
-    if (turn != last) part.bytes += static_cast<uint64_t>((*select)->Int(2));
-    last = turn;
-    part.next = (*select)->IsNull(1) ? kNoTurn : (*select)->Int(1);
-    if (part.next >= turn) part.next = kNoTurn;
-    for (const int column : {3, 4}) {
-      const std::string bytes = (*select)->Bytes(column);
-      SegmentKey key;
-      if (bytes.size() != key.bytes.size()) continue;  // there is none, or it is damaged
-      std::copy(bytes.begin(), bytes.end(), key.bytes.begin());
-      part.segments.push_back(key);
+    for (const int column : {0, 1}) {
+      const std::optional<SegmentKey> key = KeyOf((*select)->Bytes(column));
+      if (key.has_value()) keys.push_back(*key);  // otherwise there is none, or it is damaged
     }
   }
-  if (code != SQLITE_DONE) return database.Error(code, "read the sizes of turns");
-  return part;
+  if (code != SQLITE_DONE) return database.Error(code, "read the snapshots of turns");
+  return keys;
 }
 
 absl::StatusOr<std::vector<SnapshotRow>> SnapshotsOf(Database& database, TurnNumber turn) {

@@ -29,14 +29,19 @@ absl::StatusOr<StoredSegment> ReadStoredSegment(Database& database, const std::s
 // The snapshots of one turn. Leaves out damaged ones.
 absl::StatusOr<std::vector<SnapshotRow>> SnapshotsOf(Database& database, TurnNumber turn);
 
-// A part of the path from a turn to the root.
-struct PathPart {
-  uint64_t bytes = 0;                // of the requests and results of its turns
-  std::vector<SegmentKey> segments;  // that its snapshots name: fixed blocks, and last spans
-  TurnNumber next = kNoTurn;         // the turn with which the path goes on
-};
-// At most `limit` turns, from `number` on. Reads neither requests nor results.
-absl::StatusOr<PathPart> ReadPathPart(Database& database, TurnNumber number, int64_t limit);
+// Bytes of the requests and results of the turns from this one to the root. Reads neither requests
+// nor results, and only one turn if its sum is known.
+absl::StatusOr<uint64_t> PathBytes(Database& database, TurnNumber number);
+// Notes the sum of a turn that has been committed, so that PathBytes knows it. REQUIRES: a
+// transaction is open.
+absl::Status AddPathSum(Database& database, TurnNumber number);
+// Bytes of a span and of the spans before it. Reads only one span if its sum is known.
+absl::StatusOr<uint64_t> SpanBytes(Database& database, const std::string& tenant,
+                                   const SegmentKey& key);
+// The segments that the snapshots of at most `limit` turns name, from `number` on: fixed blocks,
+// and last spans. Those of later turns come first.
+absl::StatusOr<std::vector<SegmentKey>> SegmentsOfPath(Database& database, TurnNumber number,
+                                                       int64_t limit);
 
 // A file whose segment has no row any more.
 struct DeadFile {

@@ -127,8 +127,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::OpenExisting(const std
 }
 
 absl::Status SqliteStore::Prepare(const std::string& vfs) {
-  absl::MutexLock write(&write_mutex_);
-  absl::MutexLock read(&read_mutex_);
+  absl::MutexLock lock(&write_mutex_);
   if (absl::Status status = RenewWal(directory_ + "/log.db", vfs); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<Database>> writer = Connect(directory_, vfs);
   if (!writer.ok()) return writer.status();
@@ -151,9 +150,11 @@ absl::Status SqliteStore::Prepare(const std::string& vfs) {
     return writer_->Error(code, "copy the log into the file");
   }
   sqlite3_wal_hook(writer_->handle(), RememberFrames, &wal_frames_);
-  absl::StatusOr<std::unique_ptr<Database>> reader = Connect(directory_, vfs);
-  if (!reader.ok()) return reader.status();
-  reader_ = *std::move(reader);
+  for (int i = 0; i < kNumReaders; ++i) {
+    absl::StatusOr<std::unique_ptr<Database>> reader = Connect(directory_, vfs);
+    if (!reader.ok()) return reader.status();
+    readers_.Add(*std::move(reader));
+  }
   if (lock_file.st_size > 0) return absl::OkStatus();
   absl::Status status = MarkTablesMade(lock_, directory_);
   if (status.ok()) status = SyncDirectory(directory_);
@@ -162,16 +163,13 @@ absl::Status SqliteStore::Prepare(const std::string& vfs) {
 
 SqliteStore::~SqliteStore() {
   const bool broken = !Broken().ok();
-  absl::MutexLock write(&write_mutex_);
-  absl::MutexLock read(&read_mutex_);
-  for (std::unique_ptr<Database>* database : {&reader_, &writer_}) {
+  absl::MutexLock lock(&write_mutex_);
+  if (writer_ != nullptr) readers_.Add(std::move(writer_));
+  readers_.Close([broken](Database& database) {
     // The disk may hold less than the log says. The next Open writes the log again before it is
     // copied.
-    if (*database != nullptr && broken) {
-      sqlite3_db_config((*database)->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-    }
-    database->reset();
-  }
+    if (broken) sqlite3_db_config(database.handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  });
   close(lock_);
 }
 
@@ -277,8 +275,8 @@ std::vector<StoreBytes> SqliteStore::Bytes() const {
 }
 
 absl::StatusOr<SessionRow> SqliteStore::Session(const SessionKey& key) {
-  absl::MutexLock lock(&read_mutex_);
-  absl::StatusOr<NumberedSession> session = FindSession(*reader_, key);
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<NumberedSession> session = FindSession(*reader, key);
   if (!session.ok()) return session.status();
   return std::move(session->row);
 }
@@ -287,51 +285,51 @@ absl::StatusOr<std::vector<SessionRow>> SqliteStore::Sessions(const std::string&
                                                               const std::optional<SessionId>& after,
                                                               size_t limit,
                                                               const std::string& model) {
-  absl::MutexLock lock(&read_mutex_);
+  const ReaderPool::Reader reader = readers_.Take();
   absl::StatusOr<StatementUse> select =
-      reader_->Use("SELECT " LONGSTREAM_SESSION_COLUMNS
-                   " FROM sessions WHERE tenant = ?1 AND id > ?2 AND close_time IS NULL"
-                   " AND (?3 = '' OR model = ?3) ORDER BY id");
+      reader->Use("SELECT " LONGSTREAM_SESSION_COLUMNS
+                  " FROM sessions WHERE tenant = ?1 AND id > ?2 AND close_time IS NULL"
+                  " AND (?3 = '' OR model = ?3) ORDER BY id");
   if (!select.ok()) return select.status();
   const std::string id = after ? after->Bytes() : std::string();
   (*select)->BindText(0, tenant);
   (*select)->BindBlob(1, id);
   (*select)->BindText(2, model);
-  return ReadSessions(*reader_, **select, limit);
+  return ReadSessions(*reader, **select, limit);
 }
 
 absl::StatusOr<std::map<std::string, uint64_t>> SqliteStore::CountSessions() {
-  absl::MutexLock lock(&read_mutex_);
+  const ReaderPool::Reader reader = readers_.Take();
   // Reads the index open_sessions alone.
-  absl::StatusOr<StatementUse> select = reader_->Use(
-      "SELECT tenant, count(*) FROM sessions WHERE close_time IS NULL GROUP BY tenant");
+  absl::StatusOr<StatementUse> select =
+      reader->Use("SELECT tenant, count(*) FROM sessions WHERE close_time IS NULL GROUP BY tenant");
   if (!select.ok()) return select.status();
   std::map<std::string, uint64_t> counts;
   int code = SQLITE_ROW;
   while ((code = (*select)->Step()) == SQLITE_ROW) {
     counts[(*select)->Bytes(0)] = static_cast<uint64_t>((*select)->Int(1));
   }
-  if (code != SQLITE_DONE) return reader_->Error(code, "count the sessions");
+  if (code != SQLITE_DONE) return reader->Error(code, "count the sessions");
   return counts;
 }
 
 absl::StatusOr<std::vector<SessionRow>> SqliteStore::Expired(absl::Time now, size_t limit) {
-  absl::MutexLock lock(&read_mutex_);
-  absl::StatusOr<StatementUse> select = reader_->Use(
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<StatementUse> select = reader->Use(
       "SELECT " LONGSTREAM_SESSION_COLUMNS
       " FROM sessions WHERE close_time IS NULL AND delete_time IS NOT NULL AND delete_time <= ?1"
       " ORDER BY delete_time");
   if (!select.ok()) return select.status();
   (*select)->Bind(0, Microseconds(now));
-  return ReadSessions(*reader_, **select, limit);
+  return ReadSessions(*reader, **select, limit);
 }
 
 absl::StatusOr<TurnRow> SqliteStore::Turn(const SessionKey& session, const TurnId& id) {
-  absl::MutexLock lock(&read_mutex_);
+  const ReaderPool::Reader reader = readers_.Take();
   absl::StatusOr<StatementUse> select =
-      reader_->Use("SELECT " LONGSTREAM_TURN_COLUMNS
-                   " FROM sessions s JOIN turns t ON t.session = s.number"
-                   " WHERE s.tenant = ?1 AND s.id = ?2 AND s.close_time IS NULL AND t.id = ?3");
+      reader->Use("SELECT " LONGSTREAM_TURN_COLUMNS
+                  " FROM sessions s JOIN turns t ON t.session = s.number"
+                  " WHERE s.tenant = ?1 AND s.id = ?2 AND s.close_time IS NULL AND t.id = ?3");
   if (!select.ok()) return select.status();
   const std::string session_id = session.id.Bytes(), turn_id = id.Bytes();
   (*select)->BindText(0, session.tenant);
@@ -342,23 +340,23 @@ absl::StatusOr<TurnRow> SqliteStore::Turn(const SessionKey& session, const TurnI
     return absl::NotFoundError(
         absl::StrCat("store: session ", session.id.ToString(), " has no turn ", id.ToString()));
   }
-  if (code != SQLITE_ROW) return reader_->Error(code, "read a turn");
+  if (code != SQLITE_ROW) return reader->Error(code, "read a turn");
   absl::StatusOr<NumberedTurn> turn = ReadTurn(**select);
   if (!turn.ok()) return turn.status();
   return std::move(turn->row);
 }
 
 absl::StatusOr<TurnRow> SqliteStore::Turn(TurnNumber number) {
-  absl::MutexLock lock(&read_mutex_);
-  absl::StatusOr<NumberedTurn> turn = FindTurn(*reader_, number);
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<NumberedTurn> turn = FindTurn(*reader, number);
   if (!turn.ok()) return turn.status();
   return std::move(turn->row);
 }
 
 absl::StatusOr<std::vector<TurnNumber>> SqliteStore::TurnNumbers(const SessionKey& session,
                                                                  TurnNumber after, size_t limit) {
-  absl::MutexLock lock(&read_mutex_);
-  absl::StatusOr<StatementUse> select = reader_->Use(
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<StatementUse> select = reader->Use(
       "SELECT t.number FROM sessions s JOIN turns t ON t.session = s.number"
       " WHERE s.tenant = ?1 AND s.id = ?2 AND s.close_time IS NULL AND t.number > ?3"
       " ORDER BY t.number");
@@ -371,7 +369,7 @@ absl::StatusOr<std::vector<TurnNumber>> SqliteStore::TurnNumbers(const SessionKe
   while (numbers.size() < limit) {
     const int code = (*select)->Step();
     if (code == SQLITE_DONE) break;
-    if (code != SQLITE_ROW) return reader_->Error(code, "read the numbers of turns");
+    if (code != SQLITE_ROW) return reader->Error(code, "read the numbers of turns");
     numbers.push_back((*select)->Int(0));
   }
   return numbers;
@@ -390,8 +388,8 @@ absl::Status SqliteStore::VisitLinks(TurnNumber number,
 absl::Status SqliteStore::Visit(TurnNumber number, FindOne* find,
                                 const std::function<bool(const TurnRow&)>& visit) {
   const auto read = [&](TurnNumber one) -> absl::StatusOr<TurnRow> {
-    absl::MutexLock lock(&read_mutex_);
-    absl::StatusOr<NumberedTurn> turn = find(*reader_, one);
+    const ReaderPool::Reader reader = readers_.Take();
+    absl::StatusOr<NumberedTurn> turn = find(*reader, one);
     if (!turn.ok()) return turn.status();
     return std::move(turn->row);
   };
@@ -447,8 +445,8 @@ absl::StatusOr<size_t> SqliteStore::CollectSlice(absl::Time before, TurnNumber f
 absl::StatusOr<size_t> SqliteStore::Collect(absl::Time before) {
   TurnNumber last = kNoTurn;
   {
-    absl::MutexLock lock(&read_mutex_);
-    const absl::StatusOr<TurnNumber> youngest = LastTurn(*reader_);
+    const ReaderPool::Reader reader = readers_.Take();
+    const absl::StatusOr<TurnNumber> youngest = LastTurn(*reader);
     if (!youngest.ok()) return youngest.status();
     last = *youngest;
   }
@@ -473,23 +471,23 @@ absl::Status SqliteStore::Compact() {
 }
 
 absl::StatusOr<std::string> SqliteStore::Id() {
-  absl::MutexLock lock(&read_mutex_);
-  absl::StatusOr<StatementUse> select = reader_->Use("SELECT lower(hex(id)) FROM store");
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<StatementUse> select = reader->Use("SELECT lower(hex(id)) FROM store");
   if (!select.ok()) return select.status();
   const int code = (*select)->Step();
-  if (code != SQLITE_ROW) return reader_->Error(code, "read the store's id");
+  if (code != SQLITE_ROW) return reader->Error(code, "read the store's id");
   return (*select)->Bytes(0);
 }
 
 absl::StatusOr<std::vector<std::string>> SqliteStore::Check(size_t limit) {
   std::vector<std::string> faults;
   {
-    absl::MutexLock lock(&read_mutex_);
-    faults = CheckLog(*reader_, limit);
+    const ReaderPool::Reader reader = readers_.Take();
+    faults = CheckLog(*reader, limit);
   }
   const WithDatabase with_reader = [this](const std::function<void(Database&)>& read) {
-    absl::MutexLock lock(&read_mutex_);
-    read(*reader_);
+    const ReaderPool::Reader reader = readers_.Take();
+    read(*reader);
   };
   CheckSegmentFiles(with_reader, files_, absl::Now(), limit, &faults);
   return faults;

@@ -35,10 +35,15 @@ namespace longstream::store {
 // copied into the file (a checkpoint), the store refuses all changes until it is opened again;
 // reads go on. Open writes the bytes of the log again (wal_file.h).
 //
-// Readers and the writer have a connection each, so reads see only durable changes and do not wait
-// for a transaction.
+// The writer has a connection, and readers share kNumReaders others. So reads see only durable
+// changes, do not wait for a transaction, and seldom wait for each other: a read that the disk
+// holds up keeps its connection, and the others are there for other reads.
 class SqliteStore final : public SessionStore {
  public:
+  // A server has so many threads that read: four for calls, four that read caches, one that saves
+  // caches and one that collects.
+  static constexpr int kNumReaders = 10;
+
   struct Options {
     std::string vfs = {};  // the name of an SQLite VFS; empty: the system's. For tests.
     // Makes the directory of the segments. Empty: DIRECTORY/segments. For tests.
@@ -58,46 +63,32 @@ class SqliteStore final : public SessionStore {
 
   std::vector<absl::StatusOr<Applied>> Apply(absl::Span<const Change> changes) override
       ABSL_LOCKS_EXCLUDED(write_mutex_);
-  absl::StatusOr<SessionRow> Session(const SessionKey& key) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<SessionRow> Session(const SessionKey& key) override;
   absl::StatusOr<std::vector<SessionRow>> Sessions(const std::string& tenant,
                                                    const std::optional<SessionId>& after,
-                                                   size_t limit, const std::string& model) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
-  absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
-  absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time now, size_t limit) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
-  absl::StatusOr<TurnRow> Turn(const SessionKey& session, const TurnId& id) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
-  absl::StatusOr<TurnRow> Turn(TurnNumber number) override ABSL_LOCKS_EXCLUDED(read_mutex_);
+                                                   size_t limit, const std::string& model) override;
+  absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() override;
+  absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time now, size_t limit) override;
+  absl::StatusOr<TurnRow> Turn(const SessionKey& session, const TurnId& id) override;
+  absl::StatusOr<TurnRow> Turn(TurnNumber number) override;
   absl::StatusOr<std::vector<TurnNumber>> TurnNumbers(const SessionKey& session, TurnNumber after,
-                                                      size_t limit) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
+                                                      size_t limit) override;
   absl::Status VisitPath(TurnNumber number,
-                         const std::function<bool(const TurnRow&)>& visit) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
+                         const std::function<bool(const TurnRow&)>& visit) override;
   absl::Status VisitLinks(TurnNumber number,
-                          const std::function<bool(const TurnRow&)>& visit) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
+                          const std::function<bool(const TurnRow&)>& visit) override;
   absl::StatusOr<size_t> Collect(absl::Time before) override ABSL_LOCKS_EXCLUDED(write_mutex_);
   absl::StatusOr<std::unique_ptr<SegmentWriter>> WriteSegments() override;
-  absl::StatusOr<std::vector<SnapshotRow>> Snapshots(TurnNumber number, size_t max_turns) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<std::vector<SnapshotRow>> Snapshots(TurnNumber number, size_t max_turns) override;
   absl::StatusOr<std::vector<SegmentRow>> Segments(const std::string& tenant,
-                                                   const SnapshotRow& snapshot) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
-  absl::StatusOr<uint64_t> HeadBytes(const std::string& tenant, TurnNumber head) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
-  absl::StatusOr<SegmentRow> FindSegment(const std::string& tenant, const SegmentKey& key) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
+                                                   const SnapshotRow& snapshot) override;
+  absl::StatusOr<uint64_t> HeadBytes(const std::string& tenant, TurnNumber head) override;
+  absl::StatusOr<SegmentRow> FindSegment(const std::string& tenant, const SegmentKey& key) override;
   absl::StatusOr<std::unique_ptr<SegmentReader>> ReadSegment(const std::string& tenant,
-                                                             const SegmentKey& key) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
+                                                             const SegmentKey& key) override;
   absl::StatusOr<uint64_t> CollectSegments(const SegmentCollection& collection) override
       ABSL_LOCKS_EXCLUDED(write_mutex_);
-  absl::StatusOr<std::vector<std::string>> Check(size_t limit) override
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<std::vector<std::string>> Check(size_t limit) override;
   // Gives the space of collected rows back to the file system. Changes wait meanwhile.
   absl::Status Compact() ABSL_LOCKS_EXCLUDED(write_mutex_);
   // Copies the log into the file, so that the destructor has nothing to write. Waits for the
@@ -111,9 +102,9 @@ class SqliteStore final : public SessionStore {
   // with kSeal each that is not sealed. The former files stay until CollectSegments removes them.
   // REQUIRES: Options::sealing has keys.
   absl::StatusOr<Resealed> Reseal(Unsealed unsealed = Unsealed::kRefuse)
-      ABSL_LOCKS_EXCLUDED(write_mutex_, read_mutex_);
+      ABSL_LOCKS_EXCLUDED(write_mutex_);
   // 32 hexadecimal digits that name this store. A restored backup has another id.
-  absl::StatusOr<std::string> Id() ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<std::string> Id();
   StoreHealth Health() const override ABSL_LOCKS_EXCLUDED(health_mutex_);
   // Kinds: "log" is log.db, "wal" is log.db-wal, "segments" is the files of segments, also of those
   // that are being written or will be removed.
@@ -125,12 +116,11 @@ class SqliteStore final : public SessionStore {
       : directory_(std::move(directory)), lock_(lock), files_(std::move(segments), sealing) {}
 
   // Makes the tables, and makes them and the directory durable.
-  absl::Status Prepare(const std::string& vfs) ABSL_LOCKS_EXCLUDED(write_mutex_, read_mutex_);
+  absl::Status Prepare(const std::string& vfs) ABSL_LOCKS_EXCLUDED(write_mutex_);
   // VisitPath, with turns that `find` returns.
   using FindOne = absl::StatusOr<NumberedTurn>(Database& database, TurnNumber number);
   absl::Status Visit(TurnNumber number, FindOne* find,
-                     const std::function<bool(const TurnRow&)>& visit)
-      ABSL_LOCKS_EXCLUDED(read_mutex_);
+                     const std::function<bool(const TurnRow&)>& visit);
   // Makes the changes in one transaction. If it fails as a whole, *failed says why, and every
   // result is that status.
   std::vector<absl::StatusOr<Applied>> ApplyTogether(absl::Span<const Change> changes,
@@ -154,12 +144,12 @@ class SqliteStore final : public SessionStore {
   absl::StatusOr<size_t> CollectSlice(absl::Time before, TurnNumber first, TurnNumber last)
       ABSL_LOCKS_EXCLUDED(write_mutex_);
   // Releases segments that were forgotten (snapshots.h).
-  absl::Status ReleaseAllForgotten() ABSL_LOCKS_EXCLUDED(write_mutex_, read_mutex_);
+  absl::Status ReleaseAllForgotten() ABSL_LOCKS_EXCLUDED(write_mutex_);
   // Removes files of segments that no row names.
-  void RemoveOrphans() ABSL_LOCKS_EXCLUDED(read_mutex_);
+  void RemoveOrphans();
   // Seals one segment with the first key. False: it is so already.
   absl::StatusOr<bool> ResealSegment(const TenantSegment& old, Unsealed unsealed)
-      ABSL_LOCKS_EXCLUDED(write_mutex_, read_mutex_);
+      ABSL_LOCKS_EXCLUDED(write_mutex_);
   // Removes snapshots until the segments take no more than `max_bytes`.
   absl::Status KeepWithin(uint64_t max_bytes) ABSL_LOCKS_EXCLUDED(write_mutex_);
   // Removes some of the files that have been dead for `age`. Returns how many bytes they had.
@@ -171,8 +161,7 @@ class SqliteStore final : public SessionStore {
   absl::Mutex write_mutex_;
   std::unique_ptr<Database> writer_ ABSL_GUARDED_BY(write_mutex_);
   int wal_frames_ ABSL_GUARDED_BY(write_mutex_) = 0;  // after the last transaction
-  absl::Mutex read_mutex_;
-  std::unique_ptr<Database> reader_ ABSL_GUARDED_BY(read_mutex_);
+  ReaderPool readers_;
   SegmentFiles files_;
   mutable absl::Mutex health_mutex_;
   StoreHealth health_ ABSL_GUARDED_BY(health_mutex_);

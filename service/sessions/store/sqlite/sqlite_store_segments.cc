@@ -17,8 +17,10 @@ namespace {
 constexpr int64_t kReleaseSlice = 1000;
 constexpr size_t kRemoveSlice = 16;
 constexpr size_t kDeadSlice = 1000;
-// Turns that are read at once, so that other reads wait for about a millisecond.
-constexpr int64_t kPathSlice = 256;
+// Rows that HeadBytes looks at: turns whose snapshots count, and spans of a snapshot whose keys are
+// compared with those of other snapshots.
+constexpr int64_t kPathTurns = 256;
+constexpr int kPathSpans = 256;
 
 }  // namespace
 
@@ -33,8 +35,8 @@ absl::StatusOr<std::vector<SnapshotRow>> SqliteStore::Snapshots(TurnNumber numbe
   if (max_turns == 0) return all;
   absl::Status failed;
   absl::Status status = VisitLinks(number, [&](const TurnRow& turn) {
-    absl::MutexLock lock(&read_mutex_);
-    absl::StatusOr<std::vector<SnapshotRow>> snapshots = SnapshotsOf(*reader_, turn.number);
+    const ReaderPool::Reader reader = readers_.Take();
+    absl::StatusOr<std::vector<SnapshotRow>> snapshots = SnapshotsOf(*reader, turn.number);
     failed = snapshots.status();
     if (!failed.ok()) return false;
     std::move(snapshots->begin(), snapshots->end(), std::back_inserter(all));
@@ -47,12 +49,12 @@ absl::StatusOr<std::vector<SnapshotRow>> SqliteStore::Snapshots(TurnNumber numbe
 
 absl::StatusOr<std::vector<SegmentRow>> SqliteStore::Segments(const std::string& tenant,
                                                               const SnapshotRow& snapshot) {
-  absl::MutexLock lock(&read_mutex_);
-  absl::StatusOr<StoredSegment> fixed = FindStoredSegment(*reader_, tenant, snapshot.fixed);
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<StoredSegment> fixed = FindStoredSegment(*reader, tenant, snapshot.fixed);
   if (!fixed.ok()) return fixed.status();
   std::vector<SegmentRow> rows = {fixed->row};
   for (std::optional<SegmentKey> key = snapshot.span; key; key = rows.back().previous) {
-    absl::StatusOr<StoredSegment> span = FindStoredSegment(*reader_, tenant, *key);
+    absl::StatusOr<StoredSegment> span = FindStoredSegment(*reader, tenant, *key);
     if (!span.ok()) return span.status();
     // A damaged link could make a circle, but not one of falling places.
     if (rows.size() > 1 && span->row.begin >= rows.back().begin) {
@@ -66,36 +68,39 @@ absl::StatusOr<std::vector<SegmentRow>> SqliteStore::Segments(const std::string&
 }
 
 absl::StatusOr<uint64_t> SqliteStore::HeadBytes(const std::string& tenant, TurnNumber head) {
-  uint64_t bytes = 0;
+  const ReaderPool::Reader reader = readers_.Take();
+  const absl::StatusOr<uint64_t> of_turns = PathBytes(*reader, head);
+  if (!of_turns.ok()) return of_turns.status();
+  const absl::StatusOr<std::vector<SegmentKey>> last = SegmentsOfPath(*reader, head, kPathTurns);
+  if (!last.ok()) return last.status();
+  uint64_t bytes = *of_turns;
   std::set<SegmentKey> counted;
-  while (head != kNoTurn) {
-    absl::StatusOr<PathPart> part = absl::UnknownError("");
-    {
-      absl::MutexLock lock(&read_mutex_);
-      part = ReadPathPart(*reader_, head, kPathSlice);
-    }
-    if (!part.ok()) return part.status();
-    bytes += part->bytes;
-    for (const SegmentKey& last : part->segments) {
-      // The spans before one that has been counted have been counted, too.
-      std::optional<SegmentKey> key = last;
-      while (key.has_value() && counted.insert(*key).second) {
-        const absl::StatusOr<SegmentRow> segment = FindSegment(tenant, *key);
-        if (absl::IsNotFound(segment.status()) || absl::IsDataLoss(segment.status())) break;
-        if (!segment.ok()) return segment.status();
-        bytes += segment->bytes;
-        key = segment->previous;
+  bool has_all_spans = false;  // also those before the ones in `counted`
+  for (const SegmentKey& one : *last) {
+    // The spans before one that has been counted have been counted, too.
+    std::optional<SegmentKey> key = one;
+    for (int spans = 0; key.has_value() && counted.insert(*key).second; ++spans) {
+      if (spans == kPathSpans) {
+        if (std::exchange(has_all_spans, true)) break;
+        const absl::StatusOr<uint64_t> rest = SpanBytes(*reader, tenant, *key);
+        if (!rest.ok()) return rest.status();
+        bytes += *rest;
+        break;
       }
+      const absl::StatusOr<StoredSegment> segment = FindStoredSegment(*reader, tenant, *key);
+      if (absl::IsNotFound(segment.status()) || absl::IsDataLoss(segment.status())) break;
+      if (!segment.ok()) return segment.status();
+      bytes += segment->row.bytes;
+      key = segment->row.previous;
     }
-    head = part->next;
   }
   return bytes;
 }
 
 absl::StatusOr<SegmentRow> SqliteStore::FindSegment(const std::string& tenant,
                                                     const SegmentKey& key) {
-  absl::MutexLock lock(&read_mutex_);
-  absl::StatusOr<StoredSegment> segment = FindStoredSegment(*reader_, tenant, key);
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<StoredSegment> segment = FindStoredSegment(*reader, tenant, key);
   if (!segment.ok()) return segment.status();
   return segment->row;
 }
@@ -104,8 +109,8 @@ absl::StatusOr<std::unique_ptr<SegmentReader>> SqliteStore::ReadSegment(const st
                                                                         const SegmentKey& key) {
   absl::StatusOr<StoredSegment> segment = absl::UnknownError("");
   {
-    absl::MutexLock lock(&read_mutex_);
-    segment = ReadStoredSegment(*reader_, tenant, key);
+    const ReaderPool::Reader reader = readers_.Take();
+    segment = ReadStoredSegment(*reader, tenant, key);
   }
   if (!segment.ok()) return segment.status();
   return files_.NewReader(*std::move(segment));
@@ -113,16 +118,16 @@ absl::StatusOr<std::unique_ptr<SegmentReader>> SqliteStore::ReadSegment(const st
 
 // If this fails, the store works all the same, and some files stay until the next start.
 void SqliteStore::RemoveOrphans() {
-  absl::MutexLock lock(&read_mutex_);
-  absl::StatusOr<NamedFiles> named = FilesWithRows(*reader_);
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<NamedFiles> named = FilesWithRows(*reader);
   if (named.ok()) files_.RemoveOthers(std::move(named->names), named->bytes).IgnoreError();
 }
 
 absl::Status SqliteStore::ReleaseAllForgotten() {
   int64_t last = 0;
   {
-    absl::MutexLock lock(&read_mutex_);
-    const absl::StatusOr<int64_t> number = LastSegmentNumber(*reader_);
+    const ReaderPool::Reader reader = readers_.Take();
+    const absl::StatusOr<int64_t> number = LastSegmentNumber(*reader);
     if (!number.ok()) return number.status();
     last = *number;
   }
@@ -223,8 +228,8 @@ absl::StatusOr<SqliteStore::Resealed> SqliteStore::Reseal(Unsealed unsealed) {
   for (int64_t after = 0; after != INT64_MAX;) {
     absl::StatusOr<SegmentPage> page = absl::UnknownError("");
     {
-      absl::MutexLock lock(&read_mutex_);
-      page = ReadSegmentPage(*reader_, &after);
+      const ReaderPool::Reader reader = readers_.Take();
+      page = ReadSegmentPage(*reader, &after);
     }
     if (!page.ok()) return page.status();
     std::move(page->damaged.begin(), page->damaged.end(), std::back_inserter(done.faults));

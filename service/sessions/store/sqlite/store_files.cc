@@ -59,6 +59,11 @@ absl::Status LeaveOutSnapshots(Database& copy) {
   const absl::StatusOr<bool> has_segments = HasTable(copy, "segments");
   if (!has_segments.ok()) return has_segments.status();
   if (!*has_segments) return absl::OkStatus();
+  const absl::StatusOr<bool> has_sums = HasTable(copy, "span_sums");
+  if (!has_sums.ok()) return has_sums.status();
+  if (*has_sums) {
+    if (absl::Status status = copy.Execute("DELETE FROM span_sums"); !status.ok()) return status;
+  }
   return copy.Execute("DELETE FROM snapshots; DELETE FROM segments; DELETE FROM dead_segments");
 }
 

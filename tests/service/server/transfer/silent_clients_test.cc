@@ -1,4 +1,5 @@
-// Clients that begin to export or to import a session, and then neither read nor send.
+// Clients that begin to export or to import a session, or repeat an Append, and then neither read
+// nor send.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,6 +76,28 @@ TEST_F(SilentClientsTest, AnImportThatIsNotSentEnds) {
   v1::Session session;
   EXPECT_TRUE(WaitUntil([&] { return Import(file, &session).ok(); }))
       << "the others have left nothing";
+}
+
+TEST_F(SilentClientsTest, ARepeatedAppendThatIsNotSentEnds) {
+  const std::string id = Open();
+  v1::AppendRequest request;
+  request.set_session_id(id);
+  request.set_turn_id(std::string(32, 'a'));
+  request.mutable_input()->set_text("abc");
+  // `whole`: the client closes its side.
+  const auto append = [&](bool whole) {
+    grpc::ClientContext context;
+    v1::AppendResponse response;
+    const auto writer = stub().Append(&context, &response);
+    writer->Write(request);
+    if (whole) writer->WritesDone();
+    return writer->Finish();
+  };
+  // On a busy machine, an honest client may fall silent too.
+  ASSERT_TRUE(WaitUntil([&] { return append(true).ok(); }));
+  ExpectTimedOut(append(false));
+  EXPECT_TRUE(WaitUntil([&] { return append(true).ok(); })) << "a repeat that is sent";
+  EXPECT_EQ(Get(id).position(), 3u);
 }
 
 }  // namespace

@@ -45,6 +45,11 @@ class HeldStore final : public SessionStore {
     absl::MutexLock lock(&mutex_);
     return waiting_;
   }
+  // The same without those that look for expired sessions, which a server does by itself.
+  int calls_waiting() const {
+    absl::MutexLock lock(&mutex_);
+    return waiting_ - expiries_waiting_;
+  }
 
   std::vector<absl::StatusOr<Applied>> Apply(absl::Span<const Change> changes) override {
     return store_->Apply(changes);
@@ -66,7 +71,7 @@ class HeldStore final : public SessionStore {
     return store_->CountSessions();
   }
   absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time now, size_t limit) override {
-    Wait();
+    Wait(/*is_expiry=*/true);
     return store_->Expired(now, limit);
   }
   absl::StatusOr<TurnRow> Turn(const SessionKey& session, const TurnId& id) override {
@@ -129,7 +134,7 @@ class HeldStore final : public SessionStore {
   std::vector<StoreBytes> Bytes() const override { return store_->Bytes(); }
 
  private:
-  void Wait() {
+  void Wait(bool is_expiry = false) {
     absl::MutexLock lock(&mutex_);
     if (!holds_) return;
     if (std::find(forbidden_.begin(), forbidden_.end(), std::this_thread::get_id()) !=
@@ -137,10 +142,13 @@ class HeldStore final : public SessionStore {
       ADD_FAILURE() << "a thread that must not wait for the disk reads the store";
       return;
     }
+    const int expiries = is_expiry ? 1 : 0;
     ++waiting_;
+    expiries_waiting_ += expiries;
     mutex_.Await(absl::Condition(
         +[](bool* holds) { return !*holds; }, &holds_));
     --waiting_;
+    expiries_waiting_ -= expiries;
   }
 
   const std::unique_ptr<SessionStore> store_;
@@ -148,6 +156,7 @@ class HeldStore final : public SessionStore {
   mutable absl::Mutex mutex_;
   bool holds_ ABSL_GUARDED_BY(mutex_) = false;
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  int expiries_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread::id> forbidden_ ABSL_GUARDED_BY(mutex_);
 };
 

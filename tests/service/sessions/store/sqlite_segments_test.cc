@@ -78,7 +78,8 @@ TEST_F(SqliteSegmentsTest, AStoreOfVersion1IsMigratedAndKeepsItsRows) {
   OpenStore();
   ASSERT_TRUE(ApplyOne(*store_, OpenSession{NewSession(7)}).ok());
   turn_ = CommitOne(*store_, key_, 1, 64);
-  Sql("DROP TABLE segments; DROP TABLE snapshots; DROP TABLE dead_segments;"
+  Sql("DROP TABLE span_sums; DROP TABLE turn_sums;"
+      "DROP TABLE segments; DROP TABLE snapshots; DROP TABLE dead_segments;"
       "UPDATE store SET version = 1");
   EXPECT_THAT(Check(), IsEmpty()) << "also before it is migrated";
   ASSERT_TRUE(BackUpStore(path_, directory_.string() + "/backup").ok());
@@ -88,8 +89,55 @@ TEST_F(SqliteSegmentsTest, AStoreOfVersion1IsMigratedAndKeepsItsRows) {
   EXPECT_THAT(Check(), IsEmpty());
   store_.reset();
   const auto log = Database::OpenToRead(path_ + "/log.db");
-  EXPECT_EQ(*StoredVersion(**log, SchemaSteps().size()), 2);
-  EXPECT_EQ(*StoredVersion(**log, 1), 2) << "a program of version 1 may open it";
+  EXPECT_EQ(*StoredVersion(**log, SchemaSteps().size()), 3);
+  EXPECT_EQ(*StoredVersion(**log, 1), 3) << "a program of version 1 may open it";
+}
+
+// Makes the store as programs of version 2 did, and as they change it later.
+TEST_F(SqliteSegmentsTest, TheBytesOfAHeadDoNotNeedTheSumsOfVersion3) {
+  MakeSnapshot();
+  const TurnNumber second = CommitOne(*store_, key_, 2, 128);
+  ASSERT_TRUE(AddOne(*store_, second, 4, NewKey(3),
+                     {{NewSpan(3, 1, NewKey(1)), kLarge}, {NewFixed(4, 128), 30}})
+                  .ok());
+  const uint64_t bytes = *store_->HeadBytes("", second);
+  EXPECT_GT(bytes, 2 * kLarge);
+  Sql("DROP TABLE span_sums; DROP TABLE turn_sums; UPDATE store SET version = 2");
+  EXPECT_THAT(Check(), IsEmpty()) << "also before it is migrated";
+  ASSERT_TRUE(BackUpStore(path_, directory_.string() + "/backup").ok());
+  OpenStore();
+  EXPECT_EQ(*store_->HeadBytes("", second), bytes);
+  const TurnNumber third = CommitOne(*store_, key_, 3, 192);
+  const uint64_t with_third = *store_->HeadBytes("", third);
+  EXPECT_GT(with_third, bytes);
+  Sql("DELETE FROM turn_sums");
+  OpenStore();
+  EXPECT_EQ(*store_->HeadBytes("", third), with_third);
+  Sql("INSERT INTO turn_sums VALUES (1, 77)");
+  EXPECT_THAT(Check(), ElementsAre(HasSubstr("the sum of the bytes up to turn 1 is 77, not ")));
+}
+
+// The rows of a long history say nothing of their sizes any more, and need not.
+TEST_F(SqliteSegmentsTest, TheBytesOfAHeadNeedOnlyItsLastRows) {
+  OpenStore();
+  ASSERT_TRUE(ApplyOne(*store_, OpenSession{NewSession(7)}).ok());
+  constexpr uint64_t kTurns = 300;  // more than are looked at
+  std::optional<SegmentKey> span;
+  for (uint64_t i = 1; i <= kTurns; ++i) {
+    turn_ = CommitOne(*store_, key_, i, 64 * i);
+    const SegmentKey next = NewKey(2 * i);
+    ASSERT_TRUE(AddOne(*store_, turn_, 2 * i + 1, next,
+                       {{NewSpan(2 * i, i - 1, span), 100}, {NewFixed(2 * i + 1, 64 * i), 10}},
+                       {turn_ - 1})
+                    .ok());
+    span = next;
+  }
+  const uint64_t bytes = *store_->HeadBytes("", turn_);
+  EXPECT_GT(bytes, kTurns * (100 + std::string("requestresult 1").size()));
+  Sql("UPDATE turns SET request = zeroblob(1000000) WHERE number = 1;"
+      "UPDATE segments SET bytes = 1000000 WHERE number IN (SELECT min(number) FROM segments)");
+  OpenStore();
+  EXPECT_EQ(*store_->HeadBytes("", turn_), bytes);
 }
 
 // It removes turns and knows nothing of snapshots.
