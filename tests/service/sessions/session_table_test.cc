@@ -48,6 +48,26 @@ TEST(TurnLease, OneAtATime) {
   EXPECT_TRUE(TurnLease::Take(session).ok());
 }
 
+// Readers do not refuse each other, or a turn. A turn refuses them, because it changes the tokens.
+TEST(SessionTest, TokensAreCopiedWithoutTheLease) {
+  const auto session = NewSession(1);
+  TurnLease::Take(session)->state().tokens = {4, 5, 6};
+  const absl::StatusOr<std::vector<int32_t>> first = session->CopyTokens();
+  const absl::StatusOr<std::vector<int32_t>> second = session->CopyTokens();
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(*first, (std::vector<int32_t>{4, 5, 6}));
+  EXPECT_EQ(*second, *first);
+  EXPECT_FALSE(session->View().turn_running);
+  {
+    const absl::StatusOr<TurnLease> lease = TurnLease::Take(session);
+    ASSERT_TRUE(lease.ok());
+    EXPECT_EQ(session->CopyTokens().status().code(), absl::StatusCode::kAborted);
+  }
+  EXPECT_TRUE(session->CopyTokens().ok());
+  session->Close();
+  EXPECT_EQ(session->CopyTokens().status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST(TurnLease, AMovedLeaseIsGivenBackOnce) {
   const auto session = NewSession(1);
   TurnLease first = *TurnLease::Take(session);
