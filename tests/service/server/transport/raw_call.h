@@ -5,6 +5,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,11 +19,13 @@ struct RawAnswer {
 
 // Sends the requests one after the other, closes the client's side and returns the answer. `method`
 // is a path such as "/longstream.v1.Longstream/GetModel". The requests must outlive the call; the
-// client does not copy them. `authorization`: the values of the header of this name.
+// client does not copy them. `authorization`: the values of the header of this name. `timeout`: of
+// the call.
 inline RawAnswer CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                          const std::vector<std::string>& requests,
                          grpc_compression_algorithm compression = GRPC_COMPRESS_NONE,
-                         const std::vector<std::string>& authorization = {}) {
+                         const std::vector<std::string>& authorization = {},
+                         std::chrono::milliseconds timeout = std::chrono::hours(1)) {
   grpc::CompletionQueue queue;
   const auto wait = [&queue] {
     void* tag = nullptr;
@@ -32,6 +35,7 @@ inline RawAnswer CallRaw(const std::shared_ptr<grpc::Channel>& channel, const st
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   context.set_compression_algorithm(compression);
+  context.set_deadline(std::chrono::system_clock::now() + timeout);
   for (const std::string& value : authorization) context.AddMetadata("authorization", value);
   const auto call = stub.PrepareCall(&context, method, &queue);
   call->StartCall(nullptr);

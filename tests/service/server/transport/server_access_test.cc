@@ -1,6 +1,4 @@
 // Every method of every service, called with every kind of credential.
-#include <google/protobuf/descriptor.h>
-#include <google/protobuf/descriptor.pb.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "service/security/access_table.h"
 #include "service/security/guard.h"
 #include "service/security/token.h"
@@ -23,14 +20,11 @@
 #include "tests/service/security/token_row.h"
 #include "tests/service/server/server_fixture.h"
 #include "tests/service/server/transport/raw_call.h"
+#include "tests/service/server/transport/reflected_methods.h"
 #include "tests/service/wait_until.h"
 
 namespace longstream {
 namespace {
-
-using grpc::reflection::v1alpha::ServerReflection;
-using grpc::reflection::v1alpha::ServerReflectionRequest;
-using grpc::reflection::v1alpha::ServerReflectionResponse;
 
 constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
@@ -184,54 +178,18 @@ class AccessTest : public ServerTest {
   std::string session_;
 };
 
-// The methods of all services that a server with reflection shows.
-std::set<std::string> MethodsByReflection(const std::shared_ptr<grpc::Channel>& channel,
-                                          const std::string& authorization) {
-  grpc::ClientContext context;
-  context.AddMetadata("authorization", authorization);
-  const auto stream = ServerReflection::NewStub(channel)->ServerReflectionInfo(&context);
-  const auto ask = [&stream](const ServerReflectionRequest& request) {
-    ServerReflectionResponse answer;
-    EXPECT_TRUE(stream->Write(request));
-    EXPECT_TRUE(stream->Read(&answer));
-    return answer;
-  };
-  ServerReflectionRequest list;
-  list.set_list_services("");
-  const ServerReflectionResponse services = ask(list);
-  std::set<std::string> methods;
-  for (const auto& service : services.list_services_response().service()) {
-    ServerReflectionRequest request;
-    request.set_file_containing_symbol(service.name());
-    const ServerReflectionResponse answer = ask(request);
-    google::protobuf::DescriptorPool pool;
-    const auto& files = answer.file_descriptor_response().file_descriptor_proto();
-    for (int i = files.size() - 1; i >= 0; --i) {
-      google::protobuf::FileDescriptorProto file;
-      EXPECT_TRUE(file.ParseFromString(files[i]));
-      EXPECT_NE(pool.BuildFile(file), nullptr);
-    }
-    const auto* const found = pool.FindServiceByName(service.name());
-    if (found == nullptr) {
-      ADD_FAILURE() << service.name();
-      continue;
-    }
-    for (int i = 0; i < found->method_count(); ++i) {
-      methods.insert(absl::StrCat("/", found->full_name(), "/", found->method(i)->name()));
-    }
-  }
-  stream->WritesDone();
-  EXPECT_TRUE(stream->Finish().ok());
-  return methods;
-}
-
 // gRPC has registered the methods that reflection shows and that have rows in the table.
 TEST_F(AccessTest, TheTableHasExactlyTheMethodsOfTheServer) {
   StartGuarded();
   const std::vector<std::string> registered = guarded_->methods();
   const std::set<std::string> methods(registered.begin(), registered.end());
   EXPECT_EQ(methods.size(), registered.size());
-  EXPECT_EQ(methods, MethodsByReflection(PlainChannel(), "Bearer operator"));
+  const ReflectedMethods shown(PlainChannel(), "Bearer operator");
+  std::set<std::string> reflected;
+  for (const auto* method : shown.all()) {
+    reflected.insert(ReflectedMethods::PathOf(*method));
+  }
+  EXPECT_EQ(methods, reflected);
   const std::vector<std::string_view> rows = AccessTable::Methods();
   EXPECT_EQ(methods, std::set<std::string>(rows.begin(), rows.end()));
 }
@@ -239,7 +197,7 @@ TEST_F(AccessTest, TheTableHasExactlyTheMethodsOfTheServer) {
 TEST_F(AccessTest, EveryMethodWithEveryTokenInPlainText) {
   StartGuarded();
   for (const Proof& proof : TokenProofs()) CallAll(PlainChannel(), proof);
-  EXPECT_EQ(MethodsByReflection(PlainChannel(), "Bearer operator").size(),
+  EXPECT_EQ(ReflectedMethods(PlainChannel(), "Bearer operator").all().size(),
             guarded_->methods().size());
 }
 
