@@ -40,7 +40,7 @@ void SessionManager::ExportSession(const SessionKey& key, Exported exported, boo
 void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, bool sealed) {
   const SessionId& id = key.id;
   std::optional<TurnLease> lease;
-  if (absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key); session.ok()) {
+  if (absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key); session.ok()) {
     if (!(*session)->View().durable) {
       return exported(
           NeedsStore(absl::StrCat("session_id: session ", id.ToString(), " lives in memory")));
@@ -61,7 +61,7 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
                                            sealing);
   };
   absl::StatusOr<std::shared_ptr<Engine>> engine = absl::NotFoundError("");
-  if (lease.has_value()) engine = models_->Find(lease->session()->model());
+  if (lease.has_value()) engine = OpenEngineOf(*lease->session());
   if (!engine.ok()) return exported(export_with(nullptr, Snapshot()));
   Engine* const on = engine->get();
   on->BeginSnapshot(*std::move(lease),
@@ -128,12 +128,14 @@ void SessionManager::CountTransfer(const char* op, const absl::Status& status,
 void SessionManager::RestoreImported(const SessionKey& key, const std::shared_ptr<Engine>& engine,
                                      SnapshotImport import, Opened opened) {
   const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  // The caches are of the engine on which the import began.
+  const bool fits = session.ok() && (*session)->CheckHome(engine.get()).ok();
+  if (!fits && import.valid()) engine->Free(std::move(import));
   if (!session.ok()) {
     // The session is in the store; it is restored when it is used.
-    if (import.valid()) engine->Free(std::move(import));
     return opened(StoredView(key));
   }
-  if (!import.valid()) return opened((*session)->View());
+  if (!fits || !import.valid()) return opened((*session)->View());
   // Without its caches, the session computes them in its next turn. So every outcome is good.
   engine->Attach(*session, std::move(import),
                  [pending = Pending(), session = *session,
