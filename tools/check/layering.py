@@ -156,6 +156,8 @@ ROOMS = {
     "service/server/transport": "service/interceptors service/security service/security/tenants"
                                 " service/tokenizer/text"
                                 " service/wire",
+    "service/server/admin": "backends/api service/connections service/interceptors service/models"
+                            " service/security service/server/transport service/serving service/wire",
     "service/server/standard": "service/security service/server/transport service/wire",
     "service/server/transfer": "service/clock service/server/transport service/serving service/sessions"
                                " service/wire",
@@ -167,7 +169,7 @@ ROOMS = {
                       " service/wire",
     "service/program": "kernels/core service/clock service/config service/connections"
                        " service/metrics service/models service/scrapes service/sealing service/security service/server"
-                       " service/server/transfer service/serving service/sessions/store service/sessions/store/sqlite",
+                       " service/server/admin service/server/transfer service/serving service/sessions/store service/sessions/store/sqlite",
 
     "client": "service/security",
     "client/commands": "client",
