@@ -39,9 +39,14 @@ ModelAdmin::~ModelAdmin() {
     }
     versions.clear();
   };
+  std::list<Leaving> arrived;
+  {
+    absl::MutexLock lock(&mutex_);
+    arrived.swap(arriving_);
+  }
   drop(leaving_);
+  drop(arrived);
   absl::MutexLock lock(&mutex_);
-  drop(arriving_);
   const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_operations_ == 0; };
   mutex_.Await(absl::Condition(&none));
 }

@@ -40,7 +40,7 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "1: admin.listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most "
      "65535, found 'nohost'"},
     {"admin: {model_directories: models}",
-     "1: admin.model_directories: expected a list, found a text"},
+     "1: admin.model_directories: expected a list, found 'models'"},
     {"admin: {model_directories: ['']}", "1: admin.model_directories[0]: expected a directory"},
     {"tenants: {name: a}", "1: tenants: expected a list, found a map"},
     {"tenants: [{weight: 2}]", "1: tenants[0]: a tenant needs the key name"},

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -94,6 +95,7 @@ class ModelAdminTest : public testing::Test {
   struct Loaded {
     absl::StatusOr<ModelStatus> result = absl::UnknownError("not called");
     std::vector<ModelState> states;
+    std::atomic<bool> has_begun{false};  // the loading thread has begun with it
     absl::Notification done;
   };
   static ModelAdmin::Wanted Model(const std::string& name, const std::string& directory = "tiny") {
@@ -103,7 +105,10 @@ class ModelAdminTest : public testing::Test {
     return wanted;
   }
   static ModelAdmin::Progress Note(const std::shared_ptr<Loaded>& loaded) {
-    return [loaded](const ModelStatus& status) { loaded->states.push_back(status.state); };
+    return [loaded](const ModelStatus& status) {
+      loaded->states.push_back(status.state);
+      loaded->has_begun = true;
+    };
   }
   static ModelAdmin::Loaded End(const std::shared_ptr<Loaded>& loaded) {
     return [loaded](absl::StatusOr<ModelStatus> result) {

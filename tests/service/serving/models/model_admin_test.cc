@@ -308,10 +308,12 @@ TEST_F(SlowModelAdminTest, NobodyWaitsForALoad) {
 TEST_F(SlowModelAdminTest, TheServerStopsDuringALoad) {
   const std::shared_ptr<Loaded> loading = BeginLoad(Model("a"));
   const std::shared_ptr<Loaded> queued = BeginLoad(Model("b", "other"));
+  EXPECT_TRUE(WaitUntil([&] { return loading->has_begun.load(); }));
   std::thread stop([this] { Stop(); });
   OpenGate();
   stop.join();
-  EXPECT_TRUE(loading->done.HasBeenNotified());
+  ASSERT_TRUE(loading->done.HasBeenNotified());
+  EXPECT_TRUE(loading->result.ok()) << loading->result.status();
   ASSERT_TRUE(queued->done.HasBeenNotified());
 }
 
