@@ -30,8 +30,8 @@
 
 namespace longstream {
 
-// The operator's directory has the models "tiny" and "other", which are equal. At the start the
-// server has no model.
+// The operator's directory has the models "tiny" and "other", which are equal, and "seeded", which
+// has other weights. At the start the server has no model.
 class ModelAdminTest : public testing::Test {
  protected:
   struct Options {
@@ -46,7 +46,9 @@ class ModelAdminTest : public testing::Test {
 
   ModelAdminTest() : ModelAdminTest(Options{}) {}
   explicit ModelAdminTest(const Options& options) : options_(options), minimal_(options.plugin) {
-    for (const char* name : {"tiny", "other"}) AddDirectory(name);
+    for (const char* name : {"tiny", "other", "seeded"}) AddDirectory(name);
+    std::ofstream(roots_.path() / "seeded" / "config.json")
+        << R"({"model_type": "minimal", "seed": 99})";
     Start();
   }
   ~ModelAdminTest() override { Stop(); }
@@ -175,9 +177,9 @@ class ModelAdminTest : public testing::Test {
   // ------------------------------------------------------------ sessions
 
   absl::StatusOr<SessionView> TryOpen(const std::string& model,
-                                      std::optional<SessionId> id = std::nullopt) {
+                                      std::optional<absl::Duration> timeout = std::nullopt) {
     return WaitForSession([&](SessionManager::Opened opened) {
-      sessions_->OpenSession("", model, id, std::nullopt, std::move(opened));
+      sessions_->OpenSession("", model, std::nullopt, timeout, std::move(opened));
     });
   }
   SessionId Open(const std::string& model) {

@@ -189,6 +189,18 @@ TEST_F(ModelAdminTest, SessionsFinishOnTheirVersion) {
   EXPECT_EQ(Turn(fresh, "more", 20).tokens, second);
 }
 
+TEST_F(ModelAdminTest, EachSessionHasTheWeightsOfItsVersion) {
+  ASSERT_TRUE(Load(Model("a")).ok());
+  ASSERT_TRUE(Load(Model("b", "seeded")).ok());
+  const SessionId of_tiny = Open("a"), of_seeded = Open("b"), old = Open("a");
+  const std::vector<int32_t> tiny = Turn(of_tiny, "hello", 50).tokens;
+  const std::vector<int32_t> seeded = Turn(of_seeded, "hello", 50).tokens;
+  ASSERT_NE(tiny, seeded);
+  ASSERT_TRUE(Swap(Model("a", "seeded")).ok());
+  EXPECT_EQ(Turn(Open("a"), "hello", 50).tokens, seeded);
+  EXPECT_EQ(Turn(old, "hello", 50).tokens, tiny);
+}
+
 TEST_F(ModelAdminTest, EightStreamsDoNotNoticeASwap) {
   ASSERT_TRUE(Load(Model("a")).ok());
   const SessionId undisturbed = Open("a");

@@ -38,6 +38,23 @@ TEST_F(StoredModelTest, SessionsGoOnWhenTheModelIsThereAgain) {
   EXPECT_EQ(more.tokens, second);
 }
 
+TEST_F(StoredModelTest, ASessionReturnsToTheVersionThatComputedIt) {
+  ASSERT_TRUE(Load(Model("a")).ok());
+  const SessionId undisturbed = Open("a");
+  Turn(undisturbed, "hello", 20);
+  const std::vector<int32_t> second = Turn(undisturbed, "more", 20).tokens;
+  const absl::StatusOr<SessionView> session = TryOpen("a", absl::Milliseconds(300));
+  ASSERT_TRUE(session.ok());
+  EXPECT_TRUE(Turn(session->id, "hello", 20).end.status.ok());
+  ASSERT_TRUE(Swap(Model("a", "seeded")).ok());
+  // The session leaves memory; the other one keeps the version.
+  EXPECT_TRUE(
+      WaitUntil([&] { return sessions_->NumSessionsOn(*models_->ListVersions()[1].engine) == 1; }));
+  const Answer more = Turn(session->id, "more", 20);
+  EXPECT_TRUE(more.end.status.ok()) << more.end.status;
+  EXPECT_EQ(more.tokens, second);
+}
+
 TEST_F(StoredModelTest, SessionsMoveToTheNewVersion) {
   ASSERT_TRUE(Load(Model("a")).ok());
   const SessionId undisturbed = Open("a"), session = Open("a");
