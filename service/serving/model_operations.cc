@@ -17,6 +17,9 @@ namespace {
 
 constexpr size_t kMostJobs = 64;
 
+// An error repeats at most this many bytes of an unknown model name.
+constexpr size_t kMaxEchoBytes = 64;
+
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string PlanName(const ModelSource& source) {
@@ -38,7 +41,9 @@ absl::Status IsBusy(std::string_view name) {
 absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
 
 absl::Status NoModel(std::string_view name) {
-  return absl::NotFoundError(absl::StrCat("model: no model '", View(name), "'"));
+  const bool is_long = name.size() > kMaxEchoBytes;
+  return absl::NotFoundError(absl::StrCat("model: no model '", View(name.substr(0, kMaxEchoBytes)),
+                                          is_long ? "...'" : "'"));
 }
 
 ModelStatus StatusOf(const ModelSource& source) {

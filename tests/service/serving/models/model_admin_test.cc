@@ -103,6 +103,7 @@ TEST_F(ModelAdminTest, UnloadingFreesEverything) {
   EXPECT_THAT(gone.message(), HasSubstr("ended when its model a was unloaded"));
   EXPECT_EQ(models_->host_memory()->held_bytes(), 0u);
   EXPECT_TRUE(absl::IsNotFound(Unload("a")));
+  EXPECT_LT(Unload(std::string(100'000, 'a')).message().size(), 200u);
 
   ASSERT_TRUE(Load(Model("a")).ok()) << "it can be loaded again";
   EXPECT_EQ(Turn(Open("a"), "hello", 10).tokens.size(), 10u);
