@@ -24,7 +24,7 @@ absl::Status CheckModelName(std::string_view field, std::string_view name) {
             absl::ascii_isalnum(static_cast<unsigned char>(name.front()));
   for (const char c : name) ok &= IsNameCharacter(c);
   if (ok) return absl::OkStatus();
-  const absl::string_view shown(name.data(), std::min(name.size(), kMaxNameBytes));
+  const std::string shown(name.substr(0, kMaxNameBytes));
   return absl::InvalidArgumentError(
       absl::StrCat(absl::string_view(field.data(), field.size()), ": expected 1 to ", kMaxNameBytes,
                    " letters, digits, '.', '_' and '-', the first one a letter or a digit, found '",

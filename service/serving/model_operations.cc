@@ -128,16 +128,16 @@ absl::Status ModelRegistry::BeginSwap(ModelSource* source) {
   return absl::OkStatus();
 }
 
-void ModelRegistry::Load(ModelSource source, LoadCallbacks callbacks) {
+void ModelRegistry::Load(ModelSource source, const LoadCallbacks& callbacks) {
   if (source.version.empty()) source.version = "1";
-  AddLoad(std::move(source), std::move(callbacks), /*swaps=*/false);
+  AddLoad(std::move(source), callbacks, /*swaps=*/false);
 }
 
-void ModelRegistry::Swap(ModelSource source, LoadCallbacks callbacks) {
-  AddLoad(std::move(source), std::move(callbacks), /*swaps=*/true);
+void ModelRegistry::Swap(ModelSource source, const LoadCallbacks& callbacks) {
+  AddLoad(std::move(source), callbacks, /*swaps=*/true);
 }
 
-void ModelRegistry::AddLoad(ModelSource source, LoadCallbacks callbacks, bool swaps) {
+void ModelRegistry::AddLoad(ModelSource source, const LoadCallbacks& callbacks, bool swaps) {
   absl::Status status;
   {
     absl::MutexLock lock(&mutex_);
@@ -302,7 +302,7 @@ void ModelRegistry::Retire(std::shared_ptr<Engine> engine, std::function<void(ab
   engine->BeginUnload();
   absl::MutexLock lock(&mutex_);
   // It always has a place in the queue: a model that is not served must free its memory.
-  jobs_.push_back([this, engine = std::move(engine), done = std::move(done)](bool stopping) {
+  jobs_.emplace_back([this, engine = std::move(engine), done = std::move(done)](bool stopping) {
     if (!stopping) RunRetire(engine);
     done(stopping ? ShuttingDown() : absl::OkStatus());
   });

@@ -328,6 +328,7 @@ absl::Status ModelRegistry::Check(const Engine& engine) const {
 
 std::vector<const ModelStatus*> ModelRegistry::Versions() const {
   std::vector<const ModelStatus*> versions;
+  versions.reserve(models_.size() + others_.size());
   for (const auto& [name, status] : models_) versions.push_back(&status);
   for (const ModelStatus& status : others_) versions.push_back(&status);
   std::stable_sort(versions.begin(), versions.end(),

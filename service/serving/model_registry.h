@@ -141,12 +141,12 @@ class ModelRegistry {
   // Loads a model under a new name. ALREADY_EXISTS: a model has this name, and has not failed.
   // RESOURCE_EXHAUSTED: there is not enough memory; the message names the bytes. Also returns the
   // errors of ServedModel::Load and WarmUp, and UNAVAILABLE: the server is shutting down.
-  void Load(ModelSource source, LoadCallbacks callbacks) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Load(ModelSource source, const LoadCallbacks& callbacks) ABSL_LOCKS_EXCLUDED(mutex_);
   // Loads another version of a model beside it. When it is ready, new sessions begin on it, and the
   // earlier version is kDraining until Retire. source.version empty: the next free number.
   // NOT_FOUND: no model has this name. FAILED_PRECONDITION: the model is not ready. ALREADY_EXISTS:
   // a version with this label is there. Other errors as for Load.
-  void Swap(ModelSource source, LoadCallbacks callbacks) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Swap(ModelSource source, const LoadCallbacks& callbacks) ABSL_LOCKS_EXCLUDED(mutex_);
   // From now on no session and no turn begins on any version of this name. The operation ends when
   // Retire has been called for each of them. A model that could not be loaded is removed at once,
   // and the result is empty. NOT_FOUND: no model has this name. UNAVAILABLE: it is loading.
@@ -195,7 +195,8 @@ class ModelRegistry {
   absl::Status BeginLoad(const ModelSource& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status BeginSwap(ModelSource* source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string NextVersion(std::string_view name) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  void AddLoad(ModelSource source, LoadCallbacks callbacks, bool swaps) ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddLoad(ModelSource source, const LoadCallbacks& callbacks, bool swaps)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void RunLoad(const ModelSource& source, const LoadCallbacks& callbacks, bool swaps, bool stopping)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // The load has failed: the names are as before.

@@ -129,13 +129,12 @@ void SessionManager::RestoreImported(const SessionKey& key, const std::shared_pt
                                      SnapshotImport import, Opened opened) {
   const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
   // The caches are of the engine on which the import began.
-  const bool fits = session.ok() && (*session)->CheckHome(engine.get()).ok();
-  if (!fits && import.valid()) engine->Free(std::move(import));
-  if (!session.ok()) {
-    // The session is in the store; it is restored when it is used.
-    return opened(StoredView(key));
+  if (!session.ok() || !(*session)->CheckHome(engine.get()).ok()) {
+    if (import.valid()) engine->Free(std::move(import));
+    // A session in the store is restored when it is used.
+    return opened(session.ok() ? (*session)->View() : StoredView(key));
   }
-  if (!fits || !import.valid()) return opened((*session)->View());
+  if (!import.valid()) return opened((*session)->View());
   // Without its caches, the session computes them in its next turn. So every outcome is good.
   engine->Attach(*session, std::move(import),
                  [pending = Pending(), session = *session,

@@ -76,7 +76,8 @@ void Session::MoveTo(const void* engine, uint64_t context_limit) {
 }
 
 absl::Status Session::CheckHome(const void* engine) const {
-  if (home_.load() == engine) return absl::OkStatus();
+  const void* const home = home_.load();
+  if (home == nullptr || home == engine) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat("session ", key_.id.ToString(),
                                          " has just moved to another version of its model; send "
                                          "the request again"));
