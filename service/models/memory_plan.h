@@ -53,6 +53,15 @@ class MemoryPlan {
   uint64_t limit() const { return limit_; }
   const HostReserve& reserve() const { return reserve_; }
 
+  // A model that will be opened beside the others, under a name of its own in the plan.
+  // RESOURCE_EXHAUSTED: it needs more bytes than there are beside what the others need at least;
+  // the plan is as before, and the message names the bytes.
+  absl::Status Expect(const std::string& name, const ModelSource& source,
+                      std::span<const std::shared_ptr<const Plugin>> plugins);
+  // Whether the memory that all models need now, with what their sessions hold, is within the
+  // limit. RESOURCE_EXHAUSTED: it is not; the message names the bytes.
+  absl::Status CheckHeld() const;
+
   // The budget with which the model is opened in the host's memory. Its refusal is
   // RESOURCE_EXHAUSTED if nothing is left for the model's caches, or if its cache_bytes do not fit
   // beside those of the others.
@@ -96,6 +105,8 @@ class MemoryPlan {
 
     bool HasShare() const { return !is_lost && (fixed == 0 || !(is_certain || is_added)); }
   };
+  static Entry EntryOf(const std::string& name, const ModelSource& source,
+                       std::span<const std::shared_ptr<const Plugin>> plugins);
   const Entry* Find(std::string_view name) const;
   Entry* Find(std::string_view name);
   // The models without a fixed budget, and how the rest is divided among them.

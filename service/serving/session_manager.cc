@@ -66,26 +66,25 @@ SessionManager::~SessionManager() {
 
 std::shared_ptr<SessionTurns> SessionManager::TurnsOf(const Session& session) const {
   absl::MutexLock lock(&mutex_);
-  const auto found = turns_.find(&session);
-  return found == turns_.end() ? nullptr : found->second;
+  const auto found = known_.find(&session);
+  return found == known_.end() ? nullptr : found->second.turns;
 }
 
-void SessionManager::Remove(Session& session) {
+void SessionManager::Remove(Session& session) const {
   sessions_.Remove(session);
   // The place of a session in the store is given back when the store has closed it.
   if (!session.View().durable) session.GivePlaceBack();
-  std::shared_ptr<SessionTurns> turns;  // destroyed without the lock
+  Known known;  // destroyed without the lock
   absl::MutexLock lock(&mutex_);
-  const auto found = turns_.find(&session);
-  if (found == turns_.end()) return;
-  turns = std::move(found->second);
-  turns_.erase(found);
+  const auto found = known_.find(&session);
+  if (found == known_.end()) return;
+  known = std::move(found->second);
+  known_.erase(found);
 }
 
 bool SessionManager::AnswerRepeat(const Making& making, const Opened& opened) {
   if (!making.id.has_value()) return false;
-  const absl::StatusOr<std::shared_ptr<Session>> session =
-      sessions_.Find({making.tenant, *making.id});
+  const absl::StatusOr<std::shared_ptr<Session>> session = FindServed({making.tenant, *making.id});
   if (!session.ok()) return AnswerStoredRepeat(making, opened);
   if ((*session)->closed()) return false;
   if ((*session)->origin() != making.origin) {
@@ -119,9 +118,8 @@ absl::Status SessionManager::CheckIdleTimeout(absl::Duration timeout) const {
                                                  ", found ", absl::FormatDuration(timeout)));
 }
 
-absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(Engine& engine,
-                                                                 const Making& making,
-                                                                 const SessionState* source) {
+absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
+    const std::shared_ptr<Engine>& engine, const Making& making, const SessionState* source) {
   {
     absl::MutexLock lock(&mutex_);
     if (draining_) return absl::UnavailableError("the server is draining");
@@ -131,25 +129,26 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(Engine& engine,
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(making.tenant);
   if (!tenant.ok()) return tenant.status();
   TurnLease lease = TurnLease::OfNewSession(
-      making.id.value_or(SessionId::Random()), engine.model().name(),
-      engine.model().backend().info().context_limit, timeout, (*tenant)->host_memory(), *tenant);
+      making.id.value_or(SessionId::Random()), engine->model().name(),
+      engine->model().backend().info().context_limit, timeout, (*tenant)->host_memory(), *tenant);
   if (absl::Status status = lease.session()->TakePlace(); !status.ok()) return status;
   if (making.id.has_value()) lease.session()->set_origin(making.origin);
   if (making.durable) lease.session()->SetDurable();
   if (absl::Status status = lease.ChargeNew(source); !status.ok()) return status;
   auto turns = std::make_shared<SessionTurns>(
       lease.session(),
-      making.durable ? StoredOf(*lease.session(), engine) : SessionTurns::Stored{});
-  if (making.durable) KeepCaches(lease.session(), turns, &engine);
+      making.durable ? StoredOf(*lease.session(), *engine) : SessionTurns::Stored{});
+  if (making.durable) KeepCaches(lease.session(), turns, engine);
   {
     absl::MutexLock lock(&mutex_);
-    turns_[lease.session().get()] = turns;
+    known_[lease.session().get()] = {turns, engine};
+    lease.session()->MoveTo(engine.get(), lease.session()->context_limit());
     making_[lease.session().get()];
   }
   absl::Status status = sessions_.Insert(lease.session(), making.id_field);
   if (status.ok()) return Made{std::move(lease), std::move(turns)};
   absl::MutexLock lock(&mutex_);
-  turns_.erase(lease.session().get());
+  known_.erase(lease.session().get());
   making_.erase(lease.session().get());
   return status;
 }
@@ -188,7 +187,7 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
       absl::StrCat("open ", (*engine)->model().name(), " ", TimeoutText(idle_timeout), " ",
                    static_cast<int>(recompute), " ", making.durable ? "durable" : "in memory");
   if (AnswerRepeat(making, opened)) return;
-  absl::StatusOr<Made> made = MakeSession(**engine, making, /*source=*/nullptr);
+  absl::StatusOr<Made> made = MakeSession(*engine, making, /*source=*/nullptr);
   if (!made.ok()) {
     // An equal call may have made the session meanwhile.
     if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;
@@ -205,7 +204,7 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
   head.properties = PropertiesOf(*lease);
   turns->SetHead(std::move(head));
   AddToStore(*lease, *turns,
-             [lease, engine = engine->get(), done = std::move(done)](const absl::Status& status) {
+             [lease, engine = *engine, done = std::move(done)](const absl::Status& status) {
                if (status.ok()) return engine->Open(std::move(*lease), done);
                lease->session()->Close();
                lease->Drop();
@@ -238,7 +237,7 @@ Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, Opened o
 }
 
 void SessionManager::CloseSession(const SessionKey& key, Closed closed) {
-  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+  absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key);
   if (!session.ok() && options_.store != nullptr) return CloseStored(key, std::move(closed));
   if (!session.ok()) return closed(session.status());
   CloseNow(*session, std::move(closed));
@@ -251,7 +250,7 @@ void SessionManager::CloseNow(const std::shared_ptr<Session>& session, Closed cl
 
 void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
                                 SessionTurns::Cancelled cancelled) {
-  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+  const absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key);
   const std::shared_ptr<SessionTurns> turns = session.ok() ? TurnsOf(**session) : nullptr;
   const bool may_be_stored = turns != nullptr ? turns->durable() : options_.store != nullptr;
   if (may_be_stored) {
@@ -264,7 +263,9 @@ void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
     return RunRead({key.tenant, key.id}, cancelled,
                    [this, key, id, cancelled] { CancelNow(key, id, cancelled); });
   }
-  cancelled(turns != nullptr ? turns->NoTurn(id) : NoSession(key.id));
+  cancelled(turns != nullptr ? turns->NoTurn(id)
+            : session.ok()   ? NoSession(key.id)
+                             : session.status());
 }
 
 void SessionManager::CancelNow(const SessionKey& key, const TurnId& id,
@@ -281,8 +282,8 @@ void SessionManager::CancelNow(const SessionKey& key, const TurnId& id,
 bool SessionManager::CancelInMemory(const Session& session, SessionTurns& turns, const TurnId& id,
                                     const SessionTurns::Cancelled& cancelled) const {
   if (!turns.Cancel(id, cancelled)) return false;
-  const absl::StatusOr<ModelStatus> model = models_->Status(session.model());
-  if (model.ok() && model->engine != nullptr) model->engine->Wake();
+  const absl::StatusOr<std::shared_ptr<Engine>> engine = EngineOf(session);
+  if (engine.ok()) (*engine)->Wake();
   return true;
 }
 
@@ -299,16 +300,15 @@ absl::StatusOr<std::vector<TurnView>> SessionManager::ListTurns(const SessionKey
 void SessionManager::Release(const std::shared_ptr<Session>& session, bool stays_stored,
                              Closed closed) {
   std::shared_ptr<SessionTurns> turns = TurnsOf(*session);
+  const absl::StatusOr<std::shared_ptr<Engine>> engine = EngineOf(*session);
   if (stays_stored || turns == nullptr || !turns->durable()) turns = nullptr;
   std::shared_ptr<void> closing;
   if (turns != nullptr) closing = Closing(session->key());
   Remove(*session);
   if (turns != nullptr) closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
-  // Use Status and not Find, because the model may have failed in the meantime.
-  const absl::StatusOr<ModelStatus> model = models_->Status(session->model());
-  if (!model.ok()) return closed(model.status());
-  model->engine->Close(session, [this, turns = std::move(turns), closing = std::move(closing),
-                                 closed = std::move(closed)](uint64_t position) mutable {
+  if (!engine.ok()) return closed(engine.status());
+  (*engine)->Close(session, [this, turns = std::move(turns), closing = std::move(closing),
+                             closed = std::move(closed)](uint64_t position) mutable {
     heap_trim_.NoteWork();
     if (turns == nullptr) return closed(position);
     RemoveFromStore(turns, position, std::move(closing), closed);
@@ -323,14 +323,14 @@ SessionView SessionManager::Described(const Session& session) const {
 }
 
 absl::StatusOr<SessionView> SessionManager::View(const SessionKey& key) const {
-  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+  const absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key);
   return session.ok() ? Described(**session) : StoredView(key);
 }
 
 absl::StatusOr<NewTurn> SessionManager::MakeTurn(
     const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
     const std::optional<SessionTurns::Looked>& looked) const {
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(session->model());
+  absl::StatusOr<std::shared_ptr<Engine>> engine = OpenEngineOf(*session);
   if (!engine.ok()) return engine.status();
   return NewTurn(session, std::move(turns), *std::move(engine), session->tenant(), looked);
 }
@@ -350,7 +350,7 @@ absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionKey& key,
 
 void SessionManager::LoadTurn(const SessionKey& key, const std::optional<TurnId>& id,
                               std::function<void(absl::StatusOr<NewTurn>)> loaded) {
-  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+  const absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key);
   std::shared_ptr<SessionTurns> turns = session.ok() ? TurnsOf(**session) : nullptr;
   std::optional<SessionTurns::Looked> looked;
   if (turns != nullptr && id.has_value()) looked = turns->LookInMemory(*id);
@@ -399,9 +399,7 @@ std::vector<SessionView> SessionManager::List(const std::string& tenant,
 
 size_t SessionManager::NumTurns() const {
   size_t turns = 0;
-  for (const ModelStatus& model : models_->List()) {
-    if (model.engine != nullptr) turns += model.engine->num_turns();
-  }
+  for (const std::shared_ptr<Engine>& engine : models_->Engines()) turns += engine->num_turns();
   return turns;
 }
 
@@ -414,25 +412,22 @@ void SessionManager::Drain(absl::Duration grace) {
     absl::MutexLock lock(&mutex_);
     draining_ = true;
   }
-  for (const ModelStatus& model : models_->List()) {
-    if (model.engine != nullptr) model.engine->BeginDrain();
-  }
+  for (const std::shared_ptr<Engine>& engine : models_->Engines()) engine->BeginDrain();
   const MonotonicTime until = MonotonicTime::Now() + grace;
   while (NumTurns() > 0 && MonotonicTime::Now() < until) absl::SleepFor(kDrainPeriod);
   const MonotonicTime last = MonotonicTime::Now() + kLastCommits;
   // Repeat this: a turn may have passed its check for draining just before, and may start after the
   // first round.
   while (NumTurns() > 0 && (MonotonicTime::Now() < last || !StoreHangs())) {
-    for (const ModelStatus& model : models_->List()) {
-      if (model.engine == nullptr) continue;
-      model.engine->AbortAll(
+    for (const std::shared_ptr<Engine>& engine : models_->Engines()) {
+      engine->BeginDrain();  // its model may have been loaded meanwhile
+      engine->AbortAll(
           absl::UnavailableError("the server is shutting down and the grace time has passed"));
     }
     absl::SleepFor(kDrainPeriod);
   }
-  for (const ModelStatus& model : models_->List()) {
-    if (model.engine == nullptr) continue;
-    model.engine->DismissReaders(
+  for (const std::shared_ptr<Engine>& engine : models_->Engines()) {
+    engine->DismissReaders(
         absl::UnavailableError("the server is shutting down, and the store has not answered; send "
                                "the request again with the same turn_id"));
   }
@@ -441,9 +436,7 @@ void SessionManager::Drain(absl::Duration grace) {
 }
 
 void SessionManager::FlushEngines() const {
-  for (const ModelStatus& model : models_->List()) {
-    if (model.engine != nullptr) model.engine->Flush();
-  }
+  for (const std::shared_ptr<Engine>& engine : models_->Engines()) engine->Flush();
 }
 
 void SessionManager::StopSaving() {

@@ -38,6 +38,7 @@
 #include "service/serving/session_turns.h"
 #include "service/serving/transfer_places.h"
 #include "service/serving/turn_handle.h"
+#include "service/sessions/ended_sessions.h"
 #include "service/sessions/session.h"
 #include "service/sessions/session_key.h"
 #include "service/sessions/session_table.h"
@@ -211,6 +212,21 @@ class SessionManager {
   // (CacheKeeper::Stop). REQUIRES: Drain has returned.
   void StopSaving();
 
+  // ------------------------------------------------------------ models that are unloaded
+  //
+  // The number of sessions in memory on an engine.
+  size_t NumSessionsOn(const Engine& engine) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Removes the sessions of an engine from memory. Those in the store stay there: they can be read
+  // and closed, and go on when a model of this name is served again. For the others the next calls
+  // are NOT_FOUND, and the message says that the model was unloaded (for the latest 4096 sessions).
+  // Their running turns are cancelled.
+  void EndSessionsOn(const Engine& engine) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Moves the idle sessions of an engine to another version of the model with the same tokenizer,
+  // which reads their histories anew in their next turns. Returns how many sessions cannot be
+  // moved, because the new version has another tokenizer or too short a context.
+  size_t MoveSessions(const Engine& from, const std::shared_ptr<Engine>& to)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
   // The process has freed memory that the system should get back soon.
   void NoteFreedMemory() const { heap_trim_.NoteWork(); }
 
@@ -237,13 +253,19 @@ class SessionManager {
     bool durable = false;
     std::optional<ModelIdentity> forked_onto;  // the model, if its source has another
   };
-  // A new session. Another caller may close it at any time; then turns_ does not have its turns.
+  // What the manager knows of a session in memory. The engine is that of the version of the model
+  // on which the session began; it may have been stopped (Engine::Stop).
+  struct Known {
+    std::shared_ptr<SessionTurns> turns;
+    std::shared_ptr<Engine> engine;
+  };
+  // A new session. Another caller may close it at any time; then known_ does not have it.
   struct Made {
     TurnLease lease;
     std::shared_ptr<SessionTurns> turns;
   };
   // `source`: the state that the session will be a copy of, or nullptr.
-  absl::StatusOr<Made> MakeSession(Engine& engine, const Making& making,
+  absl::StatusOr<Made> MakeSession(const std::shared_ptr<Engine>& engine, const Making& making,
                                    const SessionState* source);
   // If the id is in use, answers the call and returns true: with the session if an equal call made
   // it, otherwise with ALREADY_EXISTS.
@@ -270,6 +292,23 @@ class SessionManager {
   void Fork(const std::shared_ptr<Forking>& forking, const Engine::Done& done);
   // The properties of a session in the store.
   static LoggedProperties PropertiesOf(const TurnLease& lease);
+
+  // The end of a model (session_manager_models.cc).
+  //
+  // Finds a session in memory. A session whose model was unloaded is removed from memory: then it
+  // is not found, and may be in the store.
+  absl::StatusOr<std::shared_ptr<Session>> FindServed(const SessionKey& key) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Removes a session from memory because its model goes; then Close and reads of the store work.
+  void EndInMemory(const std::shared_ptr<Session>& session) const;
+  std::vector<std::shared_ptr<Session>> SessionsOn(const Engine& engine) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Moves a session to another version, if no call uses it.
+  void MoveSession(const std::shared_ptr<Session>& session, const std::shared_ptr<Engine>& to);
+  void MoveStored(std::shared_ptr<TurnLease> lease, const std::shared_ptr<SessionTurns>& turns,
+                  std::shared_ptr<Engine> from, const std::shared_ptr<Engine>& to);
+  // The model reads the whole history as one prompt. Only for a session that no engine knows.
+  static void ReadAnew(const std::string& reason, TurnLease* lease);
 
   // The parts of a manager with a store (session_manager_store.cc).
   //
@@ -309,9 +348,11 @@ class SessionManager {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // REQUIRES: the caller holds AloneWith(row.key).
   absl::StatusOr<std::shared_ptr<Session>> Restore(const store::SessionRow& row) const;
+  absl::StatusOr<std::shared_ptr<Session>> RestoreOn(const std::shared_ptr<Engine>& engine,
+                                                     const store::SessionRow& row) const;
   // Makes a restored session that no call can find yet. `engine`: of its model.
   absl::StatusOr<std::shared_ptr<Session>> Restored(const store::SessionRow& row,
-                                                    Engine& engine) const;
+                                                    const std::shared_ptr<Engine>& engine) const;
   // While the object exists, no other call restores this session, or closes it while it is only in
   // the store. Waits for other objects of the session. (ReadQueue lets calls of one session wait
   // without a thread, so this is for those that come another way.)
@@ -320,7 +361,7 @@ class SessionManager {
   // Lets the caches of a durable session be kept in the store. Call it before the engine knows the
   // session.
   void KeepCaches(const std::shared_ptr<Session>& session,
-                  const std::shared_ptr<SessionTurns>& turns, Engine* engine) const;
+                  const std::shared_ptr<SessionTurns>& turns, std::shared_ptr<Engine> engine) const;
   // INVALID_ARGUMENT: not in the range of the options.
   absl::Status CheckIdleTimeout(absl::Duration timeout) const;
   // Restores a session that was imported, and gives it its caches.
@@ -377,7 +418,12 @@ class SessionManager {
   bool AnswerStoredRepeat(const Making& making, const Opened& opened);
 
   std::shared_ptr<SessionTurns> TurnsOf(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
-  void Remove(Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The engine of a session in memory. NOT_FOUND: the session was closed.
+  absl::StatusOr<std::shared_ptr<Engine>> EngineOf(const Session& session) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // As EngineOf, for work on the model. Also returns the errors of ModelRegistry::Check.
+  absl::StatusOr<std::shared_ptr<Engine>> OpenEngineOf(const Session& session) const;
+  void Remove(Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns a callback for the engine. It answers with the session, or removes the session from the
   // table if the engine could not make it.
   Engine::Done WhenMade(std::shared_ptr<Session> session, Opened opened);
@@ -399,6 +445,7 @@ class SessionManager {
   const Options options_;
   const std::shared_ptr<CacheKeeper> keeper_;  // shared with the sessions; nullptr: no store
   mutable SessionTable sessions_;
+  mutable EndedSessions ended_;
   mutable HeapTrim heap_trim_;
   TransferPlaces transfers_;
 
@@ -408,7 +455,7 @@ class SessionManager {
   MonotonicTime expired_at_ =
       MonotonicTime::InfinitePast();  // CloseExpired began then; the thread expiry_ uses it
   bool closing_expired_ ABSL_GUARDED_BY(mutex_) = false;  // CloseExpiredNow runs, or will
-  mutable std::map<const Session*, std::shared_ptr<SessionTurns>> turns_ ABSL_GUARDED_BY(mutex_);
+  mutable std::map<const Session*, Known> known_ ABSL_GUARDED_BY(mutex_);
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);
   // Sessions that are being closed in the store.

@@ -52,7 +52,7 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
                                const std::shared_ptr<TransferPlace>& place) {
   const SessionId& id = key.id;
   std::optional<TurnLease> lease;
-  if (absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key); session.ok()) {
+  if (absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key); session.ok()) {
     if (!(*session)->View().durable) {
       return exported(
           NeedsStore(absl::StrCat("session_id: session ", id.ToString(), " lives in memory")));
@@ -74,7 +74,7 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
                                            sealing, place);
   };
   absl::StatusOr<std::shared_ptr<Engine>> engine = absl::NotFoundError("");
-  if (lease.has_value()) engine = models_->Find(lease->session()->model());
+  if (lease.has_value()) engine = OpenEngineOf(*lease->session());
   if (!engine.ok()) {
     lease.reset();
     return exported(export_with(nullptr, Snapshot()));
@@ -172,10 +172,11 @@ void SessionManager::RestoreImportedNow(const SessionKey& key,
                                         const std::shared_ptr<Engine>& engine,
                                         SnapshotImport import, const Opened& opened) {
   const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
-  if (!session.ok()) {
-    // The session is in the store; it is restored when it is used.
+  // The caches are of the engine on which the import began.
+  if (!session.ok() || !(*session)->CheckHome(engine.get()).ok()) {
     if (import.valid()) engine->Free(std::move(import));
-    return opened(StoredView(key));
+    // A session in the store is restored when it is used.
+    return opened(session.ok() ? (*session)->View() : StoredView(key));
   }
   if (!import.valid()) return opened((*session)->View());
   // Without its caches, the session computes them in its next turn. So every outcome is good.

@@ -39,16 +39,15 @@ absl::Status CheckOtherModel(const ServedModel& model, const ServedModel& other,
                                                     limit, " tokens, the session has ", tokens));
 }
 
-// The model reads the whole history as one prompt.
-void ReadAnew(const std::string& reason, TurnLease* lease) {
+}  // namespace
+
+void SessionManager::ReadAnew(const std::string& reason, TurnLease* lease) {
   lease->state().feed.Truncate(0);
   SessionCaches& caches = lease->session()->caches();
   const size_t size = lease->state().tokens.size();
   caches.computed_tokens = size > 0 ? size - 1 : 0;
   caches.recompute_reason = reason;
 }
-
-}  // namespace
 
 LoggedProperties SessionManager::PropertiesOf(const TurnLease& lease) {
   LoggedProperties properties;
@@ -97,8 +96,6 @@ void SessionManager::RewindNow(const SessionKey& key, const Place& place,
   if (!session.ok()) return rewound(session.status());
   const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
   if (turns == nullptr) return rewound(NoSession(key.id));
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*session)->model());
-  if (!engine.ok()) return rewound(engine.status());
   absl::StatusOr<TurnLease> taken = TurnLease::Take(*session);
   if (!taken.ok()) return rewound(taken.status());
   auto lease = std::make_shared<TurnLease>(*std::move(taken));
@@ -107,6 +104,9 @@ void SessionManager::RewindNow(const SessionKey& key, const Place& place,
     lease->Drop();
     rewound(why);
   };
+  // While the lease is held, the session stays on this engine.
+  absl::StatusOr<std::shared_ptr<Engine>> engine = OpenEngineOf(**session);
+  if (!engine.ok()) return refuse(engine.status());
   absl::Status status = CheckVersion(expected_version, turns->version());
   if (!status.ok()) return refuse(status);
   absl::StatusOr<SessionTurns::PlaceFound> found =
@@ -178,7 +178,7 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   const std::shared_ptr<SessionTurns> source_turns = TurnsOf(**source);
   if (source_turns == nullptr) return opened(NoSession(source_key.id));
   making.durable = source_turns->durable();
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*source)->model());
+  absl::StatusOr<std::shared_ptr<Engine>> engine = OpenEngineOf(**source);
   if (!engine.ok()) return opened(engine.status());
   absl::StatusOr<std::shared_ptr<Engine>> other = model.empty() ? engine : models_->Find(model);
   if (!other.ok()) return opened(other.status());
@@ -197,6 +197,9 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
     lease->Drop();
     opened(why);
   };
+  if (absl::Status status = lease->session()->CheckHome(engine->get()); !status.ok()) {
+    return refuse(status);
+  }
   absl::StatusOr<SessionTurns::PlaceFound> at =
       FindPlace(*lease, *source_turns, (*engine)->model(), place);
   if (!at.ok()) return refuse(at.status());
@@ -206,7 +209,7 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
     if (!fits.ok()) return refuse(fits);
     making.forked_onto = ModelIdentity::Of((*other)->model());
   }
-  absl::StatusOr<Made> made = MakeSession(**other, making, &at->state);
+  absl::StatusOr<Made> made = MakeSession(*other, making, &at->state);
   if (!made.ok()) {
     lease->Drop();
     if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;

@@ -13,6 +13,17 @@
 #include "service/serving/session_manager.h"
 
 namespace longstream {
+namespace {
+
+// The error for a stored session whose model cannot be used. `why`: of ModelRegistry::Find.
+absl::Status NotServed(const store::SessionRow& row, const absl::Status& why) {
+  if (!absl::IsNotFound(why)) return why;
+  return absl::FailedPreconditionError(absl::StrCat("session_id: session ", row.key.id.ToString(),
+                                                    " is of model ", row.model,
+                                                    ", which the server does not serve now"));
+}
+
+}  // namespace
 
 std::shared_ptr<void> SessionManager::Pending() {
   {
@@ -53,7 +64,8 @@ SessionTurns::Stored SessionManager::StoredOf(const Session& session, const Engi
 }
 
 void SessionManager::KeepCaches(const std::shared_ptr<Session>& session,
-                                const std::shared_ptr<SessionTurns>& turns, Engine* engine) const {
+                                const std::shared_ptr<SessionTurns>& turns,
+                                std::shared_ptr<Engine> engine) const {
   const auto present_turn = [weak = std::weak_ptr(turns)]() -> std::optional<KeptCaches::Turn> {
     const std::shared_ptr<SessionTurns> found = weak.lock();
     if (found == nullptr) return std::nullopt;
@@ -62,8 +74,8 @@ void SessionManager::KeepCaches(const std::shared_ptr<Session>& session,
     if (head.number == store::kNoTurn || is_cut) return std::nullopt;
     return KeptCaches::Turn{head.number, head.position};
   };
-  session->SetStoredCaches(
-      std::make_shared<KeptCaches>(keeper_, session, session->key().tenant, engine, present_turn));
+  session->SetStoredCaches(std::make_shared<KeptCaches>(keeper_, session, session->key().tenant,
+                                                        std::move(engine), present_turn));
 }
 
 RestoreOptions SessionManager::RestoringOptions(HostMemory* host_memory) const {
@@ -165,7 +177,7 @@ void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
   std::shared_ptr<void> closing;
   {
     const std::shared_ptr<void> alone = AloneWith(key);
-    restored = sessions_.Find(key);  // another call may have restored it
+    restored = FindServed(key);  // another call may have restored it
     if (!restored.ok() || only_expired) row = options_.store->Session(key);
     // A call may have used the session since it was found expired.
     const bool is_used = only_expired && ((restored.ok() && (*restored)->View().turn_running) ||
@@ -234,10 +246,10 @@ std::shared_ptr<void> SessionManager::AloneWith(const SessionKey& key) const {
 
 absl::StatusOr<std::shared_ptr<Session>> SessionManager::FindOrRestore(
     const SessionKey& key) const {
-  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
+  absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key);
   if (session.ok() || options_.store == nullptr) return session;
   const std::shared_ptr<void> alone = AloneWith(key);
-  session = sessions_.Find(key);  // another call may have restored it
+  session = FindServed(key);  // another call may have restored it
   if (session.ok()) return session;
   if (IsClosing(key)) return NoSession(key.id);
   const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
@@ -247,31 +259,47 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::FindOrRestore(
 
 absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restore(
     const store::SessionRow& row) const {
-  const absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(row.model);
-  if (!engine.ok()) return engine.status();
-  absl::StatusOr<std::shared_ptr<Session>> session = Restored(row, **engine);
+  const absl::StatusOr<std::shared_ptr<Engine>> found = models_->Find(row.model);
+  if (!found.ok()) return NotServed(row, found.status());
+  absl::StatusOr<std::shared_ptr<Session>> restored = RestoreOn(*found, row);
+  if (restored.ok() || !absl::IsFailedPrecondition(restored.status())) return restored;
+  // A session that began on an earlier version goes on there, as long as it is served.
+  for (const ModelStatus& version : models_->ListVersions()) {
+    if (version.name != row.model || version.engine == nullptr || version.engine == *found ||
+        version.engine->unloading()) {
+      continue;
+    }
+    absl::StatusOr<std::shared_ptr<Session>> earlier = RestoreOn(version.engine, row);
+    if (earlier.ok()) return earlier;
+  }
+  return restored;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::RestoreOn(
+    const std::shared_ptr<Engine>& engine, const store::SessionRow& row) const {
+  absl::StatusOr<std::shared_ptr<Session>> session = Restored(row, engine);
   if (!session.ok()) return session;
   // A turn of the session reaches the engine after this.
-  (*engine)->Adopt(*session);
+  engine->Adopt(*session);
   if (absl::Status status = sessions_.Insert(*session); !status.ok()) {
     (*session)->Close();
-    (*engine)->Close(*session, [](uint64_t /*position*/) {});
+    engine->Close(*session, [](uint64_t /*position*/) {});
     absl::MutexLock lock(&mutex_);
-    turns_.erase(session->get());
+    known_.erase(session->get());
     return status;
   }
   if (options_.restored) options_.restored(*session);
   return session;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(const store::SessionRow& row,
-                                                                  Engine& engine) const {
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(
+    const store::SessionRow& row, const std::shared_ptr<Engine>& engine) const {
   const absl::StatusOr<LoggedProperties> properties = DecodeProperties(row.properties);
   if (!properties.ok()) return properties.status();
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(row.key.tenant);
   if (!tenant.ok()) return tenant.status();
   HostMemory* const host_memory = (*tenant)->host_memory();
-  const ServedModel& model = engine.model();
+  const ServedModel& model = engine->model();
   absl::StatusOr<RestoredSession> restored =
       RestoreSession(RestoringOptions(host_memory), row, *properties, model);
   if (!restored.ok()) return restored.status();
@@ -292,8 +320,8 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(const store::S
   caches.lowest_rewind = restored->lowest_rewind;
   caches.decode_tokens = lease.state().feed.decode_tokens();
   caches.prefill_tokens = lease.state().feed.end() - caches.decode_tokens;
-  auto turns = std::make_shared<SessionTurns>(session, StoredOf(*session, engine));
-  KeepCaches(session, turns, &engine);
+  auto turns = std::make_shared<SessionTurns>(session, StoredOf(*session, *engine));
+  KeepCaches(session, turns, engine);
   if (restored->head != store::kNoTurn) session->stored_caches()->Reload(restored->head);
   const std::optional<StoredPlace> place = ChooseStored(*session, model.backend(), {});
   if (place.has_value()) caches.stored_position = place->position;
@@ -306,7 +334,8 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(const store::S
   head.properties = std::move(restored->properties);
   turns->SetHead(std::move(head));
   absl::MutexLock lock(&mutex_);
-  turns_[session.get()] = std::move(turns);
+  known_[session.get()] = {std::move(turns), engine};
+  session->MoveTo(engine.get(), session->context_limit());
   return session;  // the lease is free before a call can find the session
 }
 

@@ -46,7 +46,7 @@ std::string NewTurn::Id(TurnKind kind) {
 }
 
 absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
-  if (engine_->draining()) return absl::UnavailableError("the server is draining");
+  if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
   if (session_ == nullptr) {
     lease_ =
         TurnLease::OfNewSession(SessionId{}, model().name(), model().backend().info().context_limit,
@@ -55,6 +55,8 @@ absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
   }
   absl::StatusOr<TurnLease> lease = TurnLease::Take(session_, expected_position);
   if (!lease.ok()) return lease.status();
+  // While the lease is held, the session stays on its engine.
+  if (absl::Status status = session_->CheckHome(engine_.get()); !status.ok()) return status;
   lease_ = *std::move(lease);
   awaited_ = AwaitedSession();
   return absl::OkStatus();

@@ -138,8 +138,8 @@ class NewTurn {
   // Draws an id and returns it. Call it instead of Name. REQUIRES: the turn has a session.
   std::string Id(TurnKind kind);
 
-  // Takes the lease of the session. Errors as for TurnLease::Take. UNAVAILABLE: the server is
-  // draining. RESOURCE_EXHAUSTED: there is no memory for a new session.
+  // Takes the lease of the session. Errors as for TurnLease::Take and Engine::CheckOpen.
+  // RESOURCE_EXHAUSTED: there is no memory for a new session.
   absl::Status Lease(std::optional<uint64_t> expected_position = std::nullopt);
   // The history that the turn adds to. REQUIRES: Lease has succeeded.
   const SessionState& history() const { return lease_.state(); }

@@ -74,7 +74,7 @@ class Session {
   // The tenant's place among all tenants.
   size_t tenant_index() const { return tenant_ == nullptr ? 0 : tenant_->index(); }
   const std::string& model() const { return model_; }
-  uint64_t context_limit() const { return context_limit_; }
+  uint64_t context_limit() const { return context_limit_.load(std::memory_order_relaxed); }
 
   SessionView View() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -129,6 +129,12 @@ class Session {
   void SetRestored(absl::Time create_time, absl::Time last_use_time,
                    std::optional<SessionId> forked_from) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // The session belongs to this engine from now on, whose model has this context. Call it before
+  // another thread can find the session, or with its lease.
+  void MoveTo(const void* engine, uint64_t context_limit) ABSL_LOCKS_EXCLUDED(mutex_);
+  // ABORTED: the session has moved to another engine than this one. Call it with the lease.
+  absl::Status CheckHome(const void* engine) const;
+
   // The request that made the session, for a repeat of the request. Set it before another thread
   // can find the session.
   void set_origin(std::string origin) { origin_ = std::move(origin); }
@@ -162,7 +168,8 @@ class Session {
   const SessionKey key_;
   std::atomic<bool> has_place_{false};  // in the tenant's quota
   const std::string model_;
-  const uint64_t context_limit_;
+  std::atomic<uint64_t> context_limit_;
+  std::atomic<const void*> home_{nullptr};
   std::string origin_;
 
   SessionState state_;        // only the holder of the lease uses it; see state()

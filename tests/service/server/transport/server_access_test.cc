@@ -232,7 +232,9 @@ TEST_F(AccessTest, TheTableHasExactlyTheMethodsOfTheServer) {
   const std::set<std::string> methods(registered.begin(), registered.end());
   EXPECT_EQ(methods.size(), registered.size());
   EXPECT_EQ(methods, MethodsByReflection(PlainChannel(), "Bearer operator"));
-  const std::vector<std::string_view> rows = AccessTable::Methods();
+  std::vector<std::string_view> rows = AccessTable::Methods();
+  // The operators' listener has these (admin_server_test).
+  std::erase_if(rows, [](std::string_view row) { return row.starts_with("/longstream.admin."); });
   EXPECT_EQ(methods, std::set<std::string>(rows.begin(), rows.end()));
 }
 
