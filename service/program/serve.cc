@@ -351,12 +351,13 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   if (*store != nullptr) {
     (*store)->SetListener([&server](bool serving) { server->SetStoreServing(serving); });
   }
-  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin =
-      ServerAdmin::Start(config, **security, &models, &sessions, server_options.on_call_failure);
-  if (!admin.ok()) return Fail(log, admin.status());
   const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics_server =
       StartMetrics(config, **security, registry);
   if (!metrics_server.ok()) return Fail(log, metrics_server.status());
+  // The last part that may fail: no operation begins on a server that does not start.
+  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin =
+      ServerAdmin::Start(config, **security, &models, &sessions, server_options.on_call_failure);
+  if (!admin.ok()) return Fail(log, admin.status());
   LogListening(log, *server, metrics_server->get(), admin->get());
   LogConnectionLimit(config, log);
   // Not earlier, because the caches may take address space that the threads above need.
@@ -367,6 +368,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
   announcer.ForgetServer();
   if (*store != nullptr) (*store)->SetListener(nullptr);
+  models.CancelOperations();  // also the loading of models that wait since the start
   if (*admin != nullptr) (*admin)->Shutdown();
   server->SetNotServing();
   server->StopAccepting();
