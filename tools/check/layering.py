@@ -151,13 +151,14 @@ ROOMS = {
                             " service/sessions service/sessions/store service/tokenizer/text"
                             " service/wire",
     "service/serving/reads": "service/sessions",
+    "service/serving/engines": "service/clock service/engine service/sessions",
     "service/serving": "kernels/core service/clock service/engine service/engine/turn"
                        " service/config service/host_memory service/metrics service/models service/sealing"
                        " service/security/tenants service/serving/caches service/serving/file"
-                       " service/serving/log service/serving/reads service/sessions service/sessions/store",
+                       " service/serving/log service/serving/reads service/serving/engines service/sessions service/sessions/store",
     # Its classes are in service/serving, but for the operator's, which uses them.
     "service/serving/models": "service/clock service/engine service/models service/serving"
-                              " service/sessions",
+                              " service/serving/engines service/serving/log service/sessions",
     "service/interceptors": "service/sessions",
     "service/server/transport": "service/interceptors service/security service/security/tenants"
                                 " service/tokenizer/text"
