@@ -46,17 +46,21 @@ std::string NewTurn::Id(TurnKind kind) {
 }
 
 absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
-  if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
   if (session_ == nullptr) {
+    if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
     lease_ =
         TurnLease::OfNewSession(SessionId{}, model().name(), model().backend().info().context_limit,
                                 absl::InfiniteDuration(), host_memory(), tenant_);
     return lease_.ChargeNew(/*source=*/nullptr);
   }
   absl::StatusOr<TurnLease> lease = TurnLease::Take(session_, expected_position);
+  if (lease.ok()) {
+    // While the lease is held, the session stays on its engine.
+    absl::Status status = session_->CheckHome(engine_.get());
+    if (!status.ok()) return status;
+  }
+  if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
   if (!lease.ok()) return lease.status();
-  // While the lease is held, the session stays on its engine.
-  if (absl::Status status = session_->CheckHome(engine_.get()); !status.ok()) return status;
   lease_ = *std::move(lease);
   awaited_ = AwaitedSession();
   return absl::OkStatus();
@@ -94,6 +98,7 @@ absl::Status NewTurn::Start(const TurnHandle& handle) {
   const absl::Status allowed = TakeQuota(handle);
   absl::Status status =
       allowed.ok() ? engine_->Start(handle.turn_, std::move(lease_)) : Refuse(allowed);
+  hold_ = nullptr;  // the engine counts the turn
   if (status.ok()) return status;
   handle.turn_->allowance.GiveBack();
   lease_.Drop();

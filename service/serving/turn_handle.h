@@ -98,9 +98,9 @@ class TurnHandle {
 // thread at a time.
 class NewTurn {
  public:
-  // If `session` is nullptr, the turn gets a new session that no one else can find. Otherwise the
-  // session does not expire before the lease is taken, or the object is destroyed. The quotas of
-  // `tenant` count the use of the turn and of its session. `looked`: the id that the client chose.
+  // The session does not expire before the lease is taken, or the object is destroyed. The quotas
+  // of `tenant` count the use of the turn and of its session. `looked`: the id that the client
+  // chose.
   NewTurn(const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
           std::shared_ptr<Engine> engine, std::shared_ptr<Tenant> tenant,
           std::optional<SessionTurns::Looked> looked = std::nullopt)
@@ -110,6 +110,14 @@ class NewTurn {
         engine_(std::move(engine)),
         tenant_(std::move(tenant)),
         looked_(looked) {}
+  // The turn gets a new session that no one else can find. `hold`: exists until the turn is with
+  // the engine, or until the object is destroyed.
+  NewTurn(std::shared_ptr<Engine> engine, std::shared_ptr<void> hold,
+          std::shared_ptr<Tenant> tenant)
+      : engine_(std::move(engine)), hold_(std::move(hold)), tenant_(std::move(tenant)) {}
+  // Another turn with a new session, on the same version of the model. REQUIRES: this one has a new
+  // session.
+  NewTurn Another() const { return {engine_, hold_, tenant_}; }
 
   const ServedModel& model() const { return engine_->model(); }
   const Tenant& tenant() const { return *tenant_; }
@@ -163,6 +171,7 @@ class NewTurn {
   AwaitedSession awaited_;  // until the lease is taken
   std::shared_ptr<SessionTurns> turns_;
   std::shared_ptr<Engine> engine_;
+  std::shared_ptr<void> hold_;  // of the engine
   std::shared_ptr<Tenant> tenant_;
   std::optional<SessionTurns::Looked> looked_;
   std::shared_ptr<TurnEntry> entry_;  // nullptr: the turn has no id yet, or exists already

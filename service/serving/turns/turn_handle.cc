@@ -1,0 +1,115 @@
+// Prepares and starts turns.
+#include "service/serving/turns/turn_handle.h"
+
+#include <algorithm>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
+
+namespace longstream {
+
+absl::StatusOr<NewTurn::How> NewTurn::Name(const TurnId& id, TurnKind kind,
+                                           const std::string& digest) {
+  if (!looked_.has_value() || looked_->id != id) {
+    return absl::InternalError(absl::StrCat("turn ", id.ToString(), " was not looked up"));
+  }
+  absl::StatusOr<SessionTurns::Found> found = turns_->Begin(*looked_, kind, digest);
+  if (!found.ok()) return found.status();
+  entry_ = std::move(found->entry);
+  lost_ = std::move(found->lost);
+  if (found->running != nullptr) {
+    running_ = TurnHandle(engine_, std::move(found->running));
+    return How::kAttached;
+  }
+  if (found->committed) return How::kReplayed;
+  return lost_.has_value() ? How::kLost : How::kNew;
+}
+
+std::function<absl::StatusOr<SessionTurns::Committed>()> NewTurn::AnswerReader() const {
+  return [turns = turns_, id = looked_->id] { return turns->ReadCommitted(id); };
+}
+
+TurnHandle NewTurn::Replay(SessionTurns::Committed committed) const {
+  TurnRequest request;
+  request.kind = TurnKind::kGenerate;
+  request.outlives_reader = true;
+  auto replay = std::make_shared<Turn>(std::move(request));
+  replay->stream.Replay(std::move(committed.answer), std::move(committed.end));
+  return {engine_, std::move(replay)};
+}
+
+std::string NewTurn::Id(TurnKind kind) {
+  entry_ = turns_->BeginDrawn(kind);
+  return entry_->id().ToString();
+}
+
+absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
+  if (session_ == nullptr) {
+    if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
+    lease_ =
+        TurnLease::OfNewSession(SessionId{}, model().name(), model().backend().info().context_limit,
+                                absl::InfiniteDuration(), host_memory(), tenant_);
+    return lease_.ChargeNew(/*source=*/nullptr);
+  }
+  absl::StatusOr<TurnLease> lease = TurnLease::Take(session_, expected_position);
+  if (lease.ok()) {
+    // While the lease is held, the session stays on its engine.
+    absl::Status status = session_->CheckHome(engine_.get());
+    if (!status.ok()) return status;
+  }
+  if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
+  if (!lease.ok()) return lease.status();
+  lease_ = *std::move(lease);
+  awaited_ = AwaitedSession();
+  return absl::OkStatus();
+}
+
+absl::Status NewTurn::Refuse(absl::Status status) const {
+  engine_->CountRefusal(status);
+  return status;
+}
+
+TurnHandle NewTurn::Make(TurnRequest request, std::function<void()> wake) {
+  auto turn = std::make_shared<Turn>(std::move(request));
+  turn->stream.SetReader(std::move(wake));
+  if (turn->request.outlives_reader || durable()) turn->stream.KeepAnswer();
+  if (turns_ != nullptr && entry_ == nullptr) entry_ = turns_->BeginDrawn(turn->request.kind);
+  if (entry_ != nullptr) {
+    entry_->SetTurn(turn, [engine = engine_.get()] { engine->Wake(); });
+    turn->journal = std::move(entry_);
+  }
+  return TurnHandle(engine_, std::move(turn));
+}
+
+absl::Status NewTurn::TakeQuota(const TurnHandle& handle) {
+  const TurnRequest& request = handle.request();
+  const uint64_t most = std::min(request.max_tokens, model().backend().info().context_limit);
+  absl::Status charged = handle.turn_->Charge(host_memory());
+  if (!charged.ok()) return charged;
+  absl::StatusOr<TurnAllowance> allowance = tenant_->BeginTurn(request.prompt.size() + most);
+  if (!allowance.ok()) return allowance.status();
+  handle.turn_->allowance = *std::move(allowance);
+  return absl::OkStatus();
+}
+
+absl::Status NewTurn::Start(const TurnHandle& handle) {
+  const absl::Status allowed = TakeQuota(handle);
+  absl::Status status =
+      allowed.ok() ? engine_->Start(handle.turn_, std::move(lease_)) : Refuse(allowed);
+  hold_ = nullptr;  // the engine counts the turn
+  if (status.ok()) return status;
+  handle.turn_->allowance.GiveBack();
+  lease_.Drop();
+  handle.turn_->journal = nullptr;  // the turn's id is free again
+  if (handle.outlives_reader()) {
+    // Another call may have attached to the turn.
+    TurnEnd end;
+    end.status = status;
+    handle.turn_->stream.Finish(std::move(end));
+  }
+  return status;
+}
+
+}  // namespace longstream
