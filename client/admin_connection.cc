@@ -19,7 +19,13 @@ struct Call {
 };
 
 void Check(const grpc::Status& status) {
-  if (!status.ok()) throw CallError(status);
+  if (status.ok()) return;
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
+    throw CallError(grpc::Status(status.error_code(),
+                                 "this port does not serve operators; --admin names the server's "
+                                 "admin.listen"));
+  }
+  throw CallError(status);
 }
 
 template <typename Response>

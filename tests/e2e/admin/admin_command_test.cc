@@ -64,6 +64,12 @@ TEST_F(AdminCommandTest, LoadsSwapsAndUnloads) {
   EXPECT_EQ(server_.Stop(), 0);
 }
 
+TEST_F(AdminCommandTest, ThePortOfClientsServesNoOperators) {
+  ClientProcess client({"admin", "--admin", server_.address(), "models"});
+  EXPECT_EQ(client.Wait(), 1);
+  EXPECT_THAT(client.err(), AllOf(HasSubstr("UNIMPLEMENTED"), HasSubstr("admin.listen")));
+}
+
 TEST_F(AdminCommandTest, NeedsAnAddress) {
   ClientProcess client({"admin", "models"});
   EXPECT_EQ(client.Wait(), 2);
