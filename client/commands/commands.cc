@@ -1,12 +1,16 @@
 // Options and output that the commands share.
 #include "client/commands/commands.h"
 
+#include <google/protobuf/util/json_util.h>
+
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+
+#include "client/output.h"
 
 namespace longstream::client {
 namespace {
@@ -81,10 +85,12 @@ void AddSecurityOptions(CLI::App* app, ChannelSecurity* security) {
                 "send the token to another host without TLS");
 }
 
+ChannelSecurity SecurityOf(const Global& global) { return WithTokenOfEnvironment(global.security); }
+
 Connection Connect(const Global& global, const std::string& model) {
   Connection connection = [&global] {
     try {
-      return Connection(global.server, WithTokenOfEnvironment(global.security));
+      return Connection(global.server, SecurityOf(global));
     } catch (const std::invalid_argument& error) {
       throw CLI::ValidationError(error.what());
     }
@@ -107,6 +113,15 @@ std::string HumanBytes(uint64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
   return text;
+}
+
+void PrintJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  if (google::protobuf::util::MessageToJsonString(message, &text, options).ok()) Print(text);
 }
 
 double Seconds(const google::protobuf::Duration& duration) {

@@ -37,12 +37,16 @@ void AddScore(CLI::App* app, const Global* global);
 void AddCompare(CLI::App* app, const Global* global);
 void AddEval(CLI::App* app, const Global* global);
 void AddBench(CLI::App* app, const Global* global);
+void AddAdmin(CLI::App* app, const Global* global);
 // These work without a server.
 void AddStore(CLI::App* app, const Global* global);
 void AddToken(CLI::App* app, const Global* global);
 
 // Adds the options of ChannelSecurity, and their environment variables.
 void AddSecurityOptions(CLI::App* app, ChannelSecurity* security);
+
+// The options of ChannelSecurity, with those that the environment gives.
+ChannelSecurity SecurityOf(const Global& global);
 
 // Connects to global.server. Throws CLI::ValidationError if the options of the connection are
 // wrong. With --wait, first waits until the server serves `model` or, if
@@ -59,6 +63,9 @@ CLI::Validator WholeNumber(uint64_t least = 0,
                            uint64_t most = std::numeric_limits<uint64_t>::max());
 // Validates numbers: accepts `least` to `most`, which CLI::Range does with NaN, too.
 CLI::Validator Number(double least, double most);
+
+// Prints a message as JSON.
+void PrintJson(const google::protobuf::Message& message);
 
 // Formats bytes for people, such as "12.3 MiB".
 std::string HumanBytes(uint64_t bytes);

@@ -1,6 +1,4 @@
 // The commands `longstream models` and `longstream sessions`.
-#include <google/protobuf/util/json_util.h>
-
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -11,15 +9,6 @@
 
 namespace longstream::client {
 namespace {
-
-void PrintJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  if (google::protobuf::util::MessageToJsonString(message, &text, options).ok()) Print(text);
-}
 
 // Describes the layers of a model, such as "7 recurrent, 3 full (nope)".
 std::string PlanOf(const v1::Model& model) {

@@ -47,6 +47,7 @@ int Run(int argc, char** argv) {
   client::AddCompare(&app, &global);
   client::AddEval(&app, &global);
   client::AddBench(&app, &global);
+  client::AddAdmin(&app, &global);
   client::AddStore(&app, &global);
   client::AddToken(&app, &global);
   try {

@@ -17,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "service/config/address.h"
+#include "service/config/read_admin.h"
 #include "service/config/read_store.h"
 #include "service/config/read_tenants.h"
 #include "service/config/yaml_reader.h"
@@ -32,24 +34,6 @@ constexpr absl::Duration kTenYears = absl::Hours(3650 * 24);
 constexpr absl::Duration kLeastTimeout = absl::Nanoseconds(1);
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
-// Returns an error if `text` is not an address to listen on. The check is here because gRPC and the
-// metrics server accept almost any text (port 99999 becomes 34463).
-std::optional<std::string> AddressError(std::string_view text) {
-  const size_t colon = text.rfind(':');
-  const std::string_view host = text.substr(0, std::min(colon, text.size()));
-  const std::string_view port = colon == std::string_view::npos ? "" : text.substr(colon + 1);
-  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  const bool host_ok = !host.empty() && host.find_first_of(" ,/") == std::string_view::npos &&
-                       (bracketed || host.find_first_of(":[]") == std::string_view::npos);
-  uint32_t number = 0;
-  const bool port_ok = !port.empty() && port.size() <= 5 &&
-                       port.find_first_not_of("0123456789") == std::string_view::npos &&
-                       absl::SimpleAtoi(View(port), &number) && number <= 65535;
-  if (host_ok && port_ok) return std::nullopt;
-  return absl::StrCat("expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most ",
-                      "65535, found '", View(text), "'");
-}
 
 absl::Status ReadAddress(const YamlNode& node, bool may_be_empty, std::string* address) {
   if (absl::Status status = node.Read(address); !status.ok()) return status;
@@ -310,6 +294,7 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
       {"tls", [&](const YamlNode& value) { return ReadTls(value, &config->tls); }},
       {"metrics_tls", [&](const YamlNode& value) { return ReadTls(value, &config->metrics_tls); }},
       {"security", [&](const YamlNode& value) { return ReadSecurity(value, &config->security); }},
+      {"admin", [&](const YamlNode& value) { return ReadAdmin(value, config); }},
       {"tenants", [&](const YamlNode& value) { return ReadTenants(value, &config->tenants); }},
       {"models", [&](const YamlNode& value) { return ReadModels(value, config); }},
   });
@@ -457,6 +442,7 @@ absl::Status CheckConfig(const ServerConfig& config) {
     return absl::InvalidArgumentError(absl::StrCat("metrics_listen: ", *error));
   }
   if (absl::Status status = CheckStore(config); !status.ok()) return status;
+  if (absl::Status status = CheckAdmin(config); !status.ok()) return status;
   const std::optional<std::string> error =
       SecurityError(config.security, config.channelz, {"listen", config.listen, config.tls},
                     {"metrics_listen", config.metrics_listen, config.metrics_tls});
@@ -465,7 +451,8 @@ absl::Status CheckConfig(const ServerConfig& config) {
     return absl::InvalidArgumentError(
         "tenants: needs security.credentials, because a caller's credential names its tenant");
   }
-  if (config.models.empty()) {
+  // An operator can load models later.
+  if (config.models.empty() && config.admin_listen.empty()) {
     return absl::InvalidArgumentError(
         "models: no model is configured; name one in the file or with --model NAME=DIR");
   }

@@ -83,6 +83,11 @@ struct ServerConfig {
   TlsConfig metrics_tls;  // of the metrics port
   SecurityConfig security;
 
+  // For operators: unix:PATH, or host:port; empty: no listener.
+  std::string admin_listen;
+  // An operator may load the models in these directories.
+  std::vector<std::string> admin_model_directories;
+
   std::vector<TenantConfig> tenants;  // empty: the server has no tenants
   std::vector<ModelConfig> models;
 };
@@ -105,9 +110,9 @@ absl::Status AddModelFlags(const std::vector<std::string>& flags, ServerConfig* 
 // Reads the value of --threads. INVALID_ARGUMENT: the file would refuse the value too.
 absl::Status ReadThreadsFlag(std::string_view flag, ServerConfig* config);
 
-// Checks the final configuration: that it has a model, that flags set no value that the file would
-// refuse, and that no token goes over a network in plain text unless the configuration says so.
-// INVALID_ARGUMENT: the message names the key.
+// Checks the final configuration: that it has a model or a listener for operators, that flags set
+// no value that the file would refuse, and that no token goes over a network in plain text unless
+// the configuration says so. INVALID_ARGUMENT: the message names the key.
 absl::Status CheckConfig(const ServerConfig& config);
 
 // Reads a number of bytes, such as "64MiB", "2GB" or "4096".

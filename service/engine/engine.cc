@@ -11,6 +11,7 @@
 #include "service/clock/monotonic_time.h"
 #include "service/engine/logits/step_rows.h"
 #include "service/engine/turn/prompt_check.h"
+#include "service/engine/turn/turn_history.h"
 
 namespace longstream {
 namespace {
@@ -70,24 +71,28 @@ Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, Model
       queue_(options.max_waiting_turns,
              std::min<size_t>(options.max_batch_sequences, options.max_open_turns),
              PartsOf(shares_, options.max_waiting_turns)),
+      shared_metrics_(metrics),
       pipeline_(model_->backend(), Limits(options, model_->backend()), options.max_decode_stretch,
                 MostInFlight(options, model_->backend()), &prefill_speed_, &shares_),
       wakes_(options.executor),
       thread_([this] { Run(); }) {}
 
-Engine::~Engine() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-  thread_.join();
-}
-
 // ---------------------------------------------------------------- called from any thread
 
 void Engine::Post(Message message) {
+  {
+    absl::MutexLock lock(&mutex_);
+    mailbox_.push_back(std::move(message));
+    if (!stopped_ || std::exchange(runs_late_, true)) return;
+  }
+  RunLate();
+}
+
+bool Engine::PostTurn(Message message) {
   absl::MutexLock lock(&mutex_);
+  if (stopping_) return false;
   mailbox_.push_back(std::move(message));
+  return true;
 }
 
 void Engine::Wake() {
@@ -135,9 +140,27 @@ void Engine::EndCopy(TurnLease& source, TurnLease& target, const absl::Status& s
   }
 }
 
+void Engine::Release(TurnLease session, std::function<void(TurnLease)> released) {
+  Post([this, lease = std::move(session), released = std::move(released)]() mutable {
+    Session& given = *lease.session();
+    SessionCaches& caches = given.caches();
+    if (caches.sequence.valid()) {
+      caches.lowest_rewind = std::max(caches.lowest_rewind, LowestRewind(caches.sequence));
+    }
+    caches.Free();
+    caches.evicted = true;
+    given.ChargeCaches();
+    NoteStored(given);
+    std::erase(open_sessions_, lease.session());
+    released(std::move(lease));
+  });
+}
+
 void Engine::Adopt(std::shared_ptr<Session> session) {
   Post([this, session = std::move(session)]() mutable {
-    if (!session->closed()) open_sessions_.push_back(std::move(session));
+    if (!session->closed() && !model_->backend().closed()) {
+      open_sessions_.push_back(std::move(session));
+    }
   });
 }
 
@@ -188,12 +211,8 @@ absl::Status Engine::Start(std::shared_ptr<Turn> turn, TurnLease lease) {
   return status;
 }
 
-void Engine::CountRefusal(const absl::Status& status) const {
-  metrics_->CountRequest(absl::StatusCodeToString(status.code()), "");
-}
-
 absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
-  if (draining_.load()) return absl::UnavailableError("the server is draining");
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
   if (absl::Status status = CheckPrompt(turn->request, lease); !status.ok()) return status;
   if (absl::Status status = CheckDeadline(*turn); !status.ok()) return status;
   std::unique_ptr<QueueRoom::Slot> slot = queue_.TryEnter(lease.session()->tenant_index());
@@ -205,18 +224,22 @@ absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
   num_turns_.fetch_add(1);
   turn->stream.SetWriter(
       options_.stream_buffer_bytes, [this] { Wake(); }, &wakes_);
-  Post([this, turn = std::move(turn), lease = std::move(lease), slot = std::move(slot)]() mutable {
-    auto active = std::make_unique<ActiveTurn>(turn, std::move(lease), std::move(slot),
-                                               model_.get(), metrics_, options_.on_failure);
-    if (active->session().closed()) {
-      active->Abort(absl::CancelledError("the session was closed"));
-    }
-    const auto after = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& other) {
-      return other->turn().request.priority < turn->request.priority;
-    });
-    waiting_.insert(after, std::move(active));
-  });
-  return absl::OkStatus();
+  const bool posted = PostTurn(
+      [this, turn = std::move(turn), lease = std::move(lease), slot = std::move(slot)]() mutable {
+        auto active = std::make_unique<ActiveTurn>(turn, std::move(lease), std::move(slot),
+                                                   model_.get(), metrics_, options_.on_failure);
+        if (active->session().closed()) {
+          active->Abort(absl::CancelledError("the session was closed"));
+        }
+        const auto after = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& other) {
+          return other->turn().request.priority < turn->request.priority;
+        });
+        waiting_.insert(after, std::move(active));
+      });
+  if (posted) return absl::OkStatus();
+  num_turns_.fetch_sub(1);
+  absl::Status status = CheckOpen();
+  return status.ok() ? absl::UnavailableError("the server is shutting down") : status;
 }
 
 void Engine::AbortAll(absl::Status status) {
@@ -260,36 +283,7 @@ void Engine::Run() {
       has_slept = true;
     }
   }
-  for (auto* turns : {&waiting_, &running_}) {
-    for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
-      turn->Abort(absl::UnavailableError("the server is shutting down"));
-    }
-  }
-  pipeline_.Drain();
-  DropRestores();
-  AwaitJournals();
-  wakes_.Run();
-  waiting_.clear();
-  running_.clear();
-  for (const std::shared_ptr<Session>& session : open_sessions_) {
-    session->Close();
-    session->caches().Free();
-  }
-}
-
-void Engine::AwaitJournals() {
-  constexpr absl::Duration kPeriod = absl::Milliseconds(20);
-  while (true) {
-    EndAborted();
-    const auto waits = [](const std::unique_ptr<ActiveTurn>& turn) { return turn->concluding(); };
-    if (std::none_of(waiting_.begin(), waiting_.end(), waits) &&
-        std::none_of(running_.begin(), running_.end(), waits)) {
-      return;
-    }
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&woken_), kPeriod);
-    woken_ = false;
-  }
+  EndAll();
 }
 
 bool Engine::RunMailbox() {

@@ -102,15 +102,26 @@ class Engine {
     std::function<void(const absl::Status& lost)> on_lost = nullptr;
   };
 
-  // `metrics` outlives the engine.
+  // `metrics` outlives the engine, or its Stop.
   Engine(std::shared_ptr<ServedModel> model, const Options& options, ModelMetrics* metrics);
   // Ends every turn with UNAVAILABLE, closes the sessions and frees their caches. Other owners may
-  // still hold the session objects.
+  // still hold the session objects. Nothing happens after Stop, so any thread may then destroy the
+  // engine.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   const ServedModel& model() const { return *model_; }
+
+  // Refuses new turns with FAILED_PRECONDITION from now on, because the model will be unloaded.
+  void BeginUnload() { unloading_.store(true); }
+  bool unloading() const { return unloading_.load(); }
+  // Ends every turn with `why`, closes the sessions, frees their caches and the model
+  // (BackendModel::Close), and ends the engine thread. Blocks until all of this is done. The engine
+  // and the ServedModel stay usable: later calls fail, and their callbacks run on the thread of the
+  // call, or on that of a call at the same time. Must not be called from a callback. The metrics
+  // are not used any more.
+  void Stop(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_, metrics_mutex_);
 
   using Done = std::function<void(absl::Status)>;
   using Closed = std::function<void(uint64_t position)>;
@@ -129,8 +140,12 @@ class Engine {
   void ForkAt(TurnLease source, TurnLease target, SessionState state, std::string reason,
               Done done);
   // Gives the session this state, which shares a beginning with its own, then drops the lease. Its
-  // caches go back as for ForkAt. NOT_FOUND: the session was closed.
+  // caches go back as for ForkAt. NOT_FOUND: the session was closed. FAILED_PRECONDITION: it was
+  // closed because the model was unloaded.
   void Rewind(TurnLease session, SessionState state, std::string reason, Done done);
+  // Gives up an idle session: frees its caches, as an eviction does, and gives the lease back. An
+  // engine, this one or another, can Adopt it.
+  void Release(TurnLease session, std::function<void(TurnLease)> released);
   // Takes over a session that has no caches. Its next turn computes them, as after an eviction.
   void Adopt(std::shared_ptr<Session> session);
   // Begins a snapshot of the caches of a session, then drops the lease. Counts its bytes in
@@ -162,13 +177,13 @@ class Engine {
   // Queues a turn of the leased session. A turn may have its own session. turn->stream reports
   // the outcome. On an error the turn is refused, its stream stays empty and the lease is dropped.
   // INVALID_ARGUMENT: as for CheckPrompt. RESOURCE_EXHAUSTED: the queue is full. DEADLINE_EXCEEDED:
-  // the deadline cannot be met. UNAVAILABLE: the engine is draining.
+  // the deadline cannot be met. Also returns the errors of CheckOpen.
   absl::Status Start(std::shared_ptr<Turn> turn, TurnLease lease);
 
   // Counts, in the metrics, a turn of this model that was refused before Start.
-  void CountRefusal(const absl::Status& status) const;
+  void CountRefusal(const absl::Status& status) const ABSL_LOCKS_EXCLUDED(metrics_mutex_);
   // As ModelMetrics::CountResumedTurn.
-  void CountResumed(std::string_view how) const { metrics_->CountResumedTurn(how); }
+  void CountResumed(std::string_view how) const ABSL_LOCKS_EXCLUDED(metrics_mutex_);
 
   // Wakes the engine thread, so that it checks cancellations, input and readers now.
   void Wake();
@@ -182,7 +197,9 @@ class Engine {
 
   // Refuses new turns from now on.
   void BeginDrain() { draining_.store(true); }
-  bool draining() const { return draining_.load(); }
+  // UNAVAILABLE: the engine is draining. FAILED_PRECONDITION: the model is being unloaded, or was
+  // unloaded.
+  absl::Status CheckOpen() const;
   // The number of turns that have been started and have not ended.
   size_t num_turns() const { return num_turns_.load(); }
   // Whether turns wait for memory.
@@ -210,6 +227,12 @@ class Engine {
   // Runs once, on the engine thread. A message may own leases, so it can be moved but not copied.
   using Message = absl::AnyInvocable<void()>;
   void Post(Message message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Posts the message of a turn. False: the engine is stopping, so the turn would not run.
+  bool PostTurn(Message message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Runs the messages after Stop. One thread runs them at a time.
+  void RunLate() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends everything that the engine thread has.
+  void EndAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn, TurnLease lease);
 
@@ -340,6 +363,7 @@ class Engine {
   ModelMetrics* const metrics_;
 
   std::atomic<bool> draining_{false};
+  std::atomic<bool> unloading_{false};
   std::atomic<size_t> num_turns_{0};
   std::atomic<bool> lacks_memory_{false};
   SharedPrefillSpeed prefill_speed_;
@@ -351,6 +375,14 @@ class Engine {
   std::vector<Message> mailbox_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status stop_reason_ ABSL_GUARDED_BY(mutex_);  // for the turns that Stop ends
+  bool closes_model_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // messages run on the threads that post them
+  bool runs_late_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // For calls of other threads. nullptr: Stop was called.
+  mutable absl::Mutex metrics_mutex_;
+  ModelMetrics* shared_metrics_ ABSL_GUARDED_BY(metrics_mutex_);
 
   // Only the engine thread uses these members.
   using Turns = StepPipeline::Turns;

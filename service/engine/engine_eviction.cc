@@ -180,6 +180,7 @@ absl::Status Engine::CopySession(TurnLease& source, TurnLease& target) {
   Session& to = *target.session();
   if (to.closed()) return absl::CancelledError("the new session was closed meanwhile");
   if (from.closed()) return NoSession(from.id());
+  if (model_->backend().closed()) return CheckOpen();
   // A source without caches gives its tokens and their feed. The next turn of the copy computes the
   // caches.
   if (absl::Status status = CopyCaches(from, to); !status.ok()) return status;

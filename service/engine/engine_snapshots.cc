@@ -56,6 +56,7 @@ void Engine::BeginImport(uint64_t position, std::shared_ptr<Tenant> tenant, Cach
 absl::Status Engine::AttachCaches(const std::shared_ptr<Session>& session, SnapshotImport import) {
   absl::StatusOr<TurnLease> lease = TurnLease::Take(session);
   if (!lease.ok()) return lease.status();
+  if (absl::Status status = session->CheckHome(this); !status.ok()) return status;
   SessionCaches& caches = session->caches();
   if (caches.sequence.valid()) {
     return absl::AbortedError(

@@ -6,7 +6,9 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <functional>
 #include <map>
+#include <mutex>
 #include <utility>
 
 namespace longstream {
@@ -49,16 +51,25 @@ struct ModelMetrics::Families {
     return all;
   }
 
+  // Adds a metric, or finds it, and remembers it for Retire.
+  template <typename Metric, typename... Args>
+  Metric& Add(prometheus::Family<Metric>& family, const LabelMap& all, const Args&... args) {
+    Metric& metric = family.Add(all, args...);
+    const std::lock_guard lock(mutex);
+    removals.try_emplace(&metric, [&family, &metric] { family.Remove(&metric); });
+    return metric;
+  }
+
   prometheus::Gauge& Gauge(const char* name, const char* help, const LabelMap& all) {
-    return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(all);
+    return Add(prometheus::BuildGauge().Name(name).Help(help).Register(registry), all);
   }
   prometheus::Counter& Counter(const char* name, const char* help) {
-    return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add(labels);
+    return Add(prometheus::BuildCounter().Name(name).Help(help).Register(registry), labels);
   }
   prometheus::Histogram& Histogram(const char* name, const char* help,
                                    const Buckets& buckets = LatencyBuckets()) {
-    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels,
-                                                                                     buckets);
+    return Add(prometheus::BuildHistogram().Name(name).Help(help).Register(registry), labels,
+               buckets);
   }
   prometheus::Gauge& Pool(const char* pool) {
     return Gauge("longstream_cache_usage_ratio", "Share of the cache budget that a pool holds",
@@ -73,6 +84,8 @@ struct ModelMetrics::Families {
 
   prometheus::Registry& registry;
   const LabelMap labels;
+  std::mutex mutex;                                       // guards removals
+  std::map<const void*, std::function<void()>> removals;  // by metric
 
   prometheus::Gauge& running =
       Gauge("longstream_requests_running", "Turns that were admitted and have not ended", labels);
@@ -153,6 +166,12 @@ ModelMetrics::ModelMetrics(prometheus::Registry* registry, const Labels& labels)
 
 ModelMetrics::~ModelMetrics() = default;
 
+void ModelMetrics::Retire() {
+  const std::lock_guard lock(families_->mutex);
+  for (const auto& [metric, remove] : families_->removals) remove();
+  families_->removals.clear();
+}
+
 void ModelMetrics::SetRequests(size_t running, size_t waiting, size_t parked) {
   families_->running.Set(static_cast<double>(running));
   families_->waiting.Set(static_cast<double>(waiting));
@@ -199,18 +218,18 @@ void ModelMetrics::AddRecomputedTokens(uint64_t tokens) {
 }
 
 void ModelMetrics::CountEviction(std::string_view reason) {
-  families_->evictions.Add(families_->With("reason", reason)).Increment();
+  families_->Add(families_->evictions, families_->With("reason", reason)).Increment();
 }
 
 void ModelMetrics::CountResumedTurn(std::string_view how) {
-  families_->resumed.Add(families_->With("how", how)).Increment();
+  families_->Add(families_->resumed, families_->With("how", how)).Increment();
 }
 void ModelMetrics::CountResumeMismatch() { families_->mismatches.Increment(); }
 
 void ModelMetrics::CountRequest(std::string_view code, std::string_view finish_reason) {
   LabelMap labels = families_->With("code", code);
   labels.emplace("finish_reason", finish_reason);
-  families_->requests.Add(labels).Increment();
+  families_->Add(families_->requests, labels).Increment();
 }
 
 void ModelMetrics::ObserveTimeToFirstToken(double seconds) {
@@ -228,7 +247,7 @@ void ModelMetrics::ObserveSessionBytes(uint64_t bytes) {
 }
 
 void ModelMetrics::ObserveLoad(std::string_view phase, double seconds) {
-  families_->load.Add(families_->With("phase", phase)).Set(seconds);
+  families_->Add(families_->load, families_->With("phase", phase)).Set(seconds);
 }
 
 }  // namespace longstream

@@ -41,6 +41,10 @@ class ModelMetrics {
   ModelMetrics(const ModelMetrics&) = delete;
   ModelMetrics& operator=(const ModelMetrics&) = delete;
 
+  // Removes the metrics of the model from Prometheus: it was unloaded. Only the destructor may be
+  // called after that.
+  void Retire();
+
   // These functions set gauges.
   // `parked`: running turns that wait for a place in the batch.
   void SetRequests(size_t running, size_t waiting, size_t parked);

@@ -98,6 +98,7 @@ absl::StatusOr<std::unique_ptr<BackendModel>> BackendModel::Open(
   if (const ls_code code = model->table().model_info(handle, &model->info_); code != LS_OK) {
     return StatusFromCode(code, "the backend gave no information on the model that it opened");
   }
+  model->OwnInfo();
   if (absl::Status status = CheckInfo(model->info_, options); !status.ok()) return status;
   return model;
 }
@@ -105,16 +106,52 @@ absl::StatusOr<std::unique_ptr<BackendModel>> BackendModel::Open(
 BackendModel::BackendModel(std::shared_ptr<const Plugin> plugin, ls_model* model)
     : plugin_(std::move(plugin)), model_(model) {}
 
-BackendModel::~BackendModel() { table().model_close(model_); }
+BackendModel::~BackendModel() { Close(); }
+
+void BackendModel::Close() {
+  absl::MutexLock lock(&close_mutex_);
+  if (closed_.exchange(true)) return;
+  for (ls_snapshot* const snapshot : snapshots_) table().snapshot_free(model_, snapshot);
+  for (ls_import* const import : imports_) table().import_free(model_, import);
+  snapshots_.clear();
+  imports_.clear();
+  table().model_close(model_);
+}
+
+absl::Status BackendModel::ClosedError() const {
+  return absl::FailedPreconditionError("the model was unloaded");
+}
+
+const char* BackendModel::Own(const char* text) {
+  return text == nullptr ? nullptr : texts_.emplace_back(text).c_str();
+}
+
+void BackendModel::OwnInfo() {
+  layers_.assign(info_.layers, info_.layers + info_.num_layers);
+  for (ls_layer_info& layer : layers_) layer.position = Own(layer.position);
+  info_.layers = layers_.data();
+  info_.architecture = Own(info_.architecture);
+  info_.kernels = Own(info_.kernels);
+}
 
 ls_memory BackendModel::memory() const {
   ls_memory memory{};
   memory.struct_size = sizeof(memory);
-  table().model_memory(model_, &memory);
+  absl::ReaderMutexLock lock(&close_mutex_);
+  if (!closed()) table().model_memory(model_, &memory);
   return memory;
 }
 
+void BackendModel::Free(ls_snapshot* snapshot) {
+  if (!closed() && snapshots_.erase(snapshot) > 0) table().snapshot_free(model_, snapshot);
+}
+
+void BackendModel::Free(ls_import* import) {
+  if (!closed() && imports_.erase(import) > 0) table().import_free(model_, import);
+}
+
 absl::Status BackendModel::SetBudget(uint64_t cache_bytes_budget) {
+  if (closed()) return ClosedError();
   if (!plugin_->Can(LS_CAP_SET_BUDGET)) {
     return absl::UnimplementedError("the model's backend cannot change its budget");
   }
@@ -123,6 +160,7 @@ absl::Status BackendModel::SetBudget(uint64_t cache_bytes_budget) {
 }
 
 absl::StatusOr<Sequence> BackendModel::CreateSequence() {
+  if (closed()) return ClosedError();
   ErrorText error;
   ls_sequence* handle = nullptr;
   const ls_code code = table().sequence_create(model_, &handle, error.abi());
@@ -131,6 +169,7 @@ absl::StatusOr<Sequence> BackendModel::CreateSequence() {
 }
 
 absl::StatusOr<Sequence> BackendModel::ForkSequence(const Sequence& source) {
+  if (closed()) return ClosedError();
   if (!plugin_->Can(LS_CAP_FORK)) {
     return absl::UnimplementedError("the model's backend cannot fork a session");
   }
@@ -142,6 +181,7 @@ absl::StatusOr<Sequence> BackendModel::ForkSequence(const Sequence& source) {
 }
 
 absl::StatusOr<Snapshot> BackendModel::BeginSnapshot(const Sequence& sequence, uint64_t from) {
+  if (closed()) return ClosedError();
   if (!CanSnapshot()) {
     return absl::UnimplementedError("the model's backend cannot make snapshots in segments");
   }
@@ -152,10 +192,12 @@ absl::StatusOr<Snapshot> BackendModel::BeginSnapshot(const Sequence& sequence, u
   const ls_code code =
       table().snapshot_begin(model_, sequence.handle(), from, &handle, &info, error.abi());
   if (code != LS_OK) return error.ToStatus(code);
+  snapshots_.insert(handle);
   return Snapshot(this, handle, info);
 }
 
 absl::StatusOr<SnapshotImport> BackendModel::BeginImport(uint64_t position) {
+  if (closed()) return ClosedError();
   if (!CanSnapshot()) {
     return absl::UnimplementedError("the model's backend cannot make snapshots in segments");
   }
@@ -163,6 +205,7 @@ absl::StatusOr<SnapshotImport> BackendModel::BeginImport(uint64_t position) {
   ls_import* handle = nullptr;
   const ls_code code = table().import_begin(model_, position, &handle, error.abi());
   if (code != LS_OK) return error.ToStatus(code);
+  imports_.insert(handle);
   return SnapshotImport(this, handle);
 }
 
@@ -196,7 +239,9 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
 }
 
 void Sequence::Free() {
-  if (handle_ != nullptr) model_->table().sequence_free(model_->model_, handle_);
+  if (handle_ != nullptr && !model_->closed()) {
+    model_->table().sequence_free(model_->model_, handle_);
+  }
   handle_ = nullptr;
 }
 
@@ -247,11 +292,13 @@ Snapshot& Snapshot::operator=(Snapshot&& other) noexcept {
 }
 
 void Snapshot::Free() {
-  if (handle_ != nullptr) model_->table().snapshot_free(model_->model_, handle_);
+  if (handle_ != nullptr) model_->Free(handle_);
   handle_ = nullptr;
 }
 
 absl::StatusOr<size_t> Snapshot::Read(Segment segment, std::span<std::byte> out) {
+  absl::ReaderMutexLock lock(&model_->close_mutex_);
+  if (model_->closed()) return absl::CancelledError("the model was unloaded meanwhile");
   ErrorText error;
   size_t size = 0;
   const ls_code code = model_->table().snapshot_read(handle_, static_cast<int32_t>(segment),
@@ -270,23 +317,26 @@ SnapshotImport& SnapshotImport::operator=(SnapshotImport&& other) noexcept {
 }
 
 void SnapshotImport::Free() {
-  if (handle_ != nullptr) model_->table().import_free(model_->model_, handle_);
+  if (handle_ != nullptr) model_->Free(handle_);
   handle_ = nullptr;
 }
 
 absl::Status SnapshotImport::Write(std::span<const std::byte> bytes) {
+  absl::ReaderMutexLock lock(&model_->close_mutex_);
+  if (model_->closed()) return absl::CancelledError("the model was unloaded meanwhile");
   ErrorText error;
   return error.ToStatus(
       model_->table().import_write(handle_, bytes.data(), bytes.size(), error.abi()));
 }
 
 absl::StatusOr<Sequence> SnapshotImport::Attach() {
+  if (model_->closed()) return model_->ClosedError();
   ErrorText error;
   ls_sequence* sequence = nullptr;
   const ls_code code =
       model_->table().import_attach(model_->model_, handle_, &sequence, error.abi());
   if (code != LS_OK) return error.ToStatus(code);
-  handle_ = nullptr;
+  model_->imports_.erase(std::exchange(handle_, nullptr));
   return Sequence(model_, sequence);
 }
 

@@ -3,9 +3,12 @@
 #ifndef LONGSTREAM_SERVICE_MODELS_BACKEND_MODEL_H_
 #define LONGSTREAM_SERVICE_MODELS_BACKEND_MODEL_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "backends/api/backend.h"
 #include "service/config/batch_limits.h"
 #include "service/models/host.h"
@@ -53,8 +57,16 @@ class BackendModel {
   BackendModel& operator=(const BackendModel&) = delete;
 
   const Plugin& plugin() const { return *plugin_; }
+  // Also valid after Close.
   const ls_model_info& info() const { return info_; }
-  ls_memory memory() const;
+  ls_memory memory() const ABSL_LOCKS_EXCLUDED(close_mutex_);
+
+  // Frees the model, with its weights, snapshots and imports, while other objects may still refer
+  // to it. Waits for a Read or a Write that is running. From then on memory() is 0, Read and Write
+  // are CANCELLED, and other calls that need the model are FAILED_PRECONDITION. REQUIRES: no
+  // sequence is left, and no step is in flight.
+  void Close() ABSL_LOCKS_EXCLUDED(close_mutex_);
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
   // Whether two steps in flight save time (LS_CAP_LOOK_AHEAD). The second step reads the tokens
   // that the first step draws.
   bool CanLookAhead() const {
@@ -90,11 +102,26 @@ class BackendModel {
   BackendModel(std::shared_ptr<const Plugin> plugin, ls_model* model);
 
   const ls_backend& table() const { return plugin_->table(); }
+  // Copies what the pointers of info_ point to.
+  void OwnInfo();
+  const char* Own(const char* text);
+  absl::Status ClosedError() const;
+  void Free(ls_snapshot* snapshot);
+  void Free(ls_import* import);
 
   // Shared, because the library must stay loaded while any of its models is open.
   const std::shared_ptr<const Plugin> plugin_;
   ls_model* const model_;
   ls_model_info info_{};
+  std::vector<ls_layer_info> layers_;  // of info_
+  std::deque<std::string> texts_;      // of info_ and layers_
+
+  // Held by Read, Write and memory(), which other threads call, and by Close.
+  mutable absl::Mutex close_mutex_;
+  std::atomic<bool> closed_{false};
+  // That exist. Used like the model.
+  std::set<ls_snapshot*> snapshots_;
+  std::set<ls_import*> imports_;
 };
 
 // The caches of one session in a model. Movable. The destructor frees the caches; it must run

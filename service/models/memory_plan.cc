@@ -2,13 +2,12 @@
 #include "service/models/memory_plan.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "service/models/expected_memory.h"
 
 namespace longstream {
 namespace {
@@ -17,20 +16,6 @@ constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
 
 uint64_t Sum(uint64_t a, uint64_t b) { return a > kMost - b ? kMost : a + b; }
 uint64_t Rest(uint64_t whole, uint64_t part) { return whole - std::min(whole, part); }
-
-// About the size of the weights: that of the checkpoint's files.
-uint64_t ExpectedWeights(const std::string& directory) {
-  std::error_code error;
-  uint64_t bytes = 0;
-  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    if (it->path().extension() != ".safetensors") continue;
-    std::error_code no_size;
-    const uint64_t size = std::filesystem::file_size(it->path(), no_size);
-    if (!no_size) bytes = Sum(bytes, size);
-  }
-  return bytes;
-}
 
 bool RunsOnHost(const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins) {
   if (source.device != "auto") return source.device == "cpu";
@@ -82,14 +67,63 @@ MemoryPlan::MemoryPlan(uint64_t limit, uint64_t used, std::span<const ModelSourc
   if (limit == 0) return;
   for (const ModelSource& source : sources) {
     if (source.device != "auto" && source.device != "cpu") continue;
-    Entry entry;
-    entry.name = source.name;
-    entry.is_certain = RunsOnHost(source, plugins);
-    if (entry.is_certain) entry.own = ExpectedWeights(source.directory);
-    entry.fixed = source.cache_bytes_budget;
-    entry.need.batch = entry.fixed == 0 ? kMost : entry.fixed;
-    entries_.push_back(std::move(entry));
+    entries_.push_back(EntryOf(source.name, source, plugins));
   }
+}
+
+MemoryPlan::Entry MemoryPlan::EntryOf(const std::string& name, const ModelSource& source,
+                                      std::span<const std::shared_ptr<const Plugin>> plugins) {
+  Entry entry;
+  entry.name = name;
+  entry.is_certain = RunsOnHost(source, plugins);
+  (entry.is_certain ? entry.own : entry.on_host.own) = ExpectedWeights(source.directory);
+  entry.fixed = source.cache_bytes_budget;
+  entry.need.batch = entry.fixed == 0 ? kMost : entry.fixed;
+  return entry;
+}
+
+absl::Status MemoryPlan::Expect(const std::string& name, const ModelSource& source,
+                                std::span<const std::shared_ptr<const Plugin>> plugins) {
+  if (limit_ == 0 || (source.device != "auto" && source.device != "cpu")) return absl::OkStatus();
+  Entry entry = EntryOf(name, source, plugins);
+  const ExpectedMemory expected = ExpectedMemory::Of(source);
+  const uint64_t own = Sum(expected.weights, expected.workspace);
+  absl::Status status = CheckRoom(expected, entry.fixed);
+  if (entry.is_certain) {
+    if (!status.ok()) return status;
+    entry.own = own;
+    entry.need.least = expected.least_caches;
+  } else {
+    entry.on_host = {own, expected.least_caches, std::move(status)};
+  }
+  entries_.push_back(std::move(entry));
+  return absl::OkStatus();
+}
+
+absl::Status MemoryPlan::CheckRoom(const ExpectedMemory& expected, uint64_t fixed) const {
+  const uint64_t caches = fixed > 0 ? fixed : expected.least_caches;
+  const uint64_t needed = Sum(Sum(expected.weights, expected.workspace), caches);
+  uint64_t taken = Sum(Sum(reserve_.Sum(), Used()), Fixed());
+  for (const Entry* const other : Sharing()) taken = Sum(taken, other->need.least);
+  if (needed <= Rest(limit_, taken)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "memory: ", needed, " bytes are needed (weights ", expected.weights, ", workspace ",
+      expected.workspace, ", caches at least ", caches, "), ", Rest(limit_, taken),
+      " bytes are available; the process may use ", limit_, " bytes, of which ", reserve_.Sum(),
+      " are kept as a reserve and the program and the other models need ",
+      Rest(taken, reserve_.Sum())));
+}
+
+absl::Status MemoryPlan::CheckHeld() const {
+  uint64_t needed = Sum(Sum(reserve_.Sum(), Used()), Fixed());
+  uint64_t held = 0;
+  for (const Entry* const entry : Sharing()) {
+    needed = Sum(needed, std::max(entry->need.least, entry->need.held));
+    held = Sum(held, entry->need.held);
+  }
+  if (limit_ == 0 || needed <= limit_) return absl::OkStatus();
+  return NoRoom(absl::StrCat(needed, " bytes are needed, with ", held,
+                             " that running turns hold; try again later"));
 }
 
 const MemoryPlan::Entry* MemoryPlan::Find(std::string_view name) const {
@@ -154,6 +188,7 @@ HostBudget MemoryPlan::BudgetFor(std::string_view name) const {
   HostBudget budget;
   const Entry* const asking = Find(name);
   if (asking == nullptr) return budget;  // there is no plan, or the model is for a GPU
+  if (!asking->is_certain && !asking->is_added) return BudgetOnHost(*asking);
   if (asking->fixed > 0) {
     budget.most = budget.share = asking->fixed;
     const uint64_t fixed = Sum(Fixed(), asking->HasShare() ? asking->fixed : 0);
@@ -169,6 +204,20 @@ HostBudget MemoryPlan::BudgetFor(std::string_view name) const {
   // An eighth is left for the model's own needs, which are not known before it is loaded.
   budget.share = share - share / 8;
   if (budget.share == 0) budget.refusal = NoRoom("nothing is left for caches");
+  return budget;
+}
+
+HostBudget MemoryPlan::BudgetOnHost(const Entry& asking) const {
+  MemoryPlan plan = *this;
+  Entry& entry = *plan.Find(asking.name);
+  entry.is_certain = true;
+  entry.own = asking.on_host.own;
+  entry.need.least = asking.on_host.least;
+  HostBudget budget = plan.BudgetFor(asking.name);
+  absl::Status refusal = asking.on_host.refusal;
+  refusal.Update(plan.CheckHeld());
+  refusal.Update(budget.refusal);
+  budget.refusal = std::move(refusal);
   return budget;
 }
 

@@ -2,6 +2,7 @@
 #include "service/program/check_config.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +88,19 @@ int PrintAddresses(const ServerConfig& config, std::ostream& out) {
   return errors;
 }
 
+// Prints the operators' listener and the directories of models. Returns the number of errors.
+int PrintAdmin(const ServerConfig& config, std::ostream& out) {
+  if (config.admin_listen.empty()) return 0;
+  out << "admin.listen: " << config.admin_listen << "\n";
+  int errors = 0;
+  for (const std::string& directory : config.admin_model_directories) {
+    const bool is_there = std::filesystem::is_directory(directory);
+    out << (is_there ? "  models in " : "  error: no directory: ") << directory << "\n";
+    errors += is_there ? 0 : 1;
+  }
+  return errors;
+}
+
 // Prints what is known about the store. Returns the number of errors.
 int PrintStore(const ServerConfig& config, std::ostream& out) {
   if (config.store_url.empty()) return 0;
@@ -141,7 +155,7 @@ int PrintSecurity(const ServerConfig& config, std::ostream& out) {
 int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
   const std::string path = PluginDirectoryOf(config);
   const absl::StatusOr<PluginDirectory> directory = LoadPluginDirectory(path);
-  int errors = PrintAddresses(config, out) + PrintSecurity(config, out);
+  int errors = PrintAddresses(config, out) + PrintSecurity(config, out) + PrintAdmin(config, out);
   if (directory.ok()) {
     errors += PrintPlugins(path, *directory, out);
     const std::vector<ModelSource> sources = ModelSourcesOf(config);

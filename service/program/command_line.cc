@@ -31,6 +31,8 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
                                         "compute threads; 0: one per processor that may be used");
   CLI::Option* store =
       app.add_option("--store", flags.store_url, "directory for sessions that outlive the server");
+  CLI::Option* admin = app.add_option("--admin-listen", flags.admin_listen,
+                                      "unix:PATH or host:port for operators; empty: none");
   CLI::Option* level = app.add_option("--log-level", flags.log_level, "lowest level that is logged")
                            ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   app.add_flag("--check-config", command_line->check_config,
@@ -52,6 +54,7 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
     if (absl::Status status = ReadThreadsFlag(threads_text, config); !status.ok()) return status;
   }
   if (store->count() > 0) config->store_url = flags.store_url;
+  if (admin->count() > 0) config->admin_listen = flags.admin_listen;
   if (level->count() > 0) config->log_level = flags.log_level;
   if (absl::Status status = AddModelFlags(models, config); !status.ok()) return status;
   return CheckConfig(*config);

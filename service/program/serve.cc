@@ -32,6 +32,7 @@
 #include "service/models/plugin.h"
 #include "service/program/model_sources.h"
 #include "service/program/process_limits.h"
+#include "service/program/server_admin.h"
 #include "service/program/server_security.h"
 #include "service/program/server_store.h"
 #include "service/scrapes/metrics_server.h"
@@ -142,10 +143,15 @@ class ModelAnnouncer {
   void ForgetServer() { SetServer(nullptr); }
 
   void Announce(const ModelStatus& status) {
-    if (status.state == ModelState::kReady) {
+    if (status.state == ModelState::kDraining || status.state == ModelState::kGone) {
+      log_->Write(LogLevel::kInfo,
+                  status.state == ModelState::kGone ? "model_gone" : "model_draining",
+                  {{"model", status.name}, {"version", status.version}});
+    } else if (status.state == ModelState::kReady) {
       const BackendModel& backend = status.engine->model().backend();
       log_->Write(LogLevel::kInfo, "model_ready",
                   {{"model", status.name},
+                   {"version", status.version},
                    {"backend", backend.plugin().name()},
                    {"architecture", backend.info().architecture},
                    {"kernels", backend.info().kernels},
@@ -155,7 +161,10 @@ class ModelAnnouncer {
                   {{"model", status.name}, {"error", absl::StrCat(status.error.message())}});
     }
     absl::MutexLock lock(&mutex_);
-    if (server_ != nullptr) {
+    if (server_ == nullptr) return;
+    if (status.state == ModelState::kGone) {
+      server_->ForgetModel(status.name);
+    } else {
       server_->SetModelServing(status.name, status.state == ModelState::kReady);
     }
   }
@@ -229,8 +238,8 @@ size_t NeededThreads(const ServerConfig& config) {
   const size_t of_grpc = of_executors + of_calls + of_events + kOfOthers;
   constexpr size_t kOfPorts = 2;  // they accept connections for gRPC and for metrics
   // Loading, expiry of sessions, timers, long texts, the store and reads of it, snapshots,
-  // certificates.
-  constexpr size_t kOwn = 18;
+  // certificates, operations of operators and their port.
+  constexpr size_t kOwn = 20;
   return of_grpc + kOfPorts + kOwn + config.models.size();
 }
 
@@ -254,6 +263,15 @@ void ShutDown(GrpcServer& server, ServerStore* store, SessionManager& sessions,
               "store: the disk does not end its last writes; changes that were not acknowledged may"
               " be lost"}});
   std::_Exit(kStoreHangs);
+}
+
+// `metrics`, `admin`: nullptr if the configuration wants none.
+void LogListening(const JsonLog& log, const GrpcServer& server, const MetricsServer* metrics,
+                  const ServerAdmin* admin) {
+  log.Write(LogLevel::kInfo, "listening",
+            {{"port", std::to_string(server.port())},
+             {"metrics_port", std::to_string(metrics == nullptr ? 0 : metrics->port())},
+             {"admin_port", std::to_string(admin == nullptr ? 0 : admin->port())}});
 }
 
 using LoadedPlugins = std::vector<std::shared_ptr<const Plugin>>;
@@ -291,7 +309,6 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
       !status.ok()) {
     return Fail(log, status);
   }
-
   ThreadPool pool(config.threads);
   TryThreads(NeededThreads(config));
   const Host host(pool.AsExecutor(), [&log](LogSeverity severity, std::string_view text) {
@@ -320,11 +337,10 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
   // A model may become ready while the server is being destroyed.
-  const absl::Cleanup forget_server = [&announcer, &store] {
+  absl::Cleanup forget_server = [&announcer, &store] {
     announcer.ForgetServer();
     if (*store != nullptr) (*store)->SetListener(nullptr);
   };
-  LogConnectionLimit(config, log);
   GrpcServer::Options server_options = ServerOptions(config, **security, log);
   server_options.connection_metrics = &connection_metrics;
   absl::StatusOr<std::unique_ptr<GrpcServer>> listening =
@@ -338,18 +354,20 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics_server =
       StartMetrics(config, **security, registry);
   if (!metrics_server.ok()) return Fail(log, metrics_server.status());
-  log.Write(LogLevel::kInfo, "listening",
-            {{"port", std::to_string(server->port())},
-             {"metrics_port",
-              std::to_string(*metrics_server == nullptr ? 0 : (*metrics_server)->port())}});
+  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin =
+      ServerAdmin::Start(config, **security, &models, &sessions, server_options.on_call_failure);
+  if (!admin.ok()) return Fail(log, admin.status());
+  LogListening(log, *server, metrics_server->get(), admin->get());
+  LogConnectionLimit(config, log);
   // Not earlier, because the caches may take address space that the threads above need.
   models.BeginToLoad();
 
   int signal = 0;
   sigwait(&signals, &signal);
   log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
-  announcer.ForgetServer();
-  if (*store != nullptr) (*store)->SetListener(nullptr);
+  std::move(forget_server).Invoke();
+  models.CancelOperations();  // also the loading of models that wait since the start
+  if (*admin != nullptr) (*admin)->Shutdown();
   server->SetNotServing();
   server->StopAccepting();
   sessions.Drain(config.grace);

@@ -139,16 +139,19 @@ absl::Status ServerSecurity::OpenCredentials(const ServerConfig& config) {
   return absl::OkStatus();
 }
 
-Guard::Listeners ServerSecurity::ListenersOfCalls() {
-  Guard::Listeners listeners;
-  listeners.on_operator_call = [log = log_](const Caller& caller, std::string_view method,
-                                            std::string_view request_id,
-                                            const absl::Status& status) {
+decltype(Guard::Listeners::on_operator_call) ServerSecurity::on_operator_call() const {
+  return [log = log_](const Caller& caller, std::string_view method, std::string_view request_id,
+                      const absl::Status& status) {
     log->WriteAlways("operator_call", {{"name", caller.name},
                                        {"method", method},
                                        {"request_id", request_id},
                                        {"status", absl::StatusCodeToString(status.code())}});
   };
+}
+
+Guard::Listeners ServerSecurity::ListenersOfCalls() {
+  Guard::Listeners listeners;
+  listeners.on_operator_call = on_operator_call();
   listeners.on_refused = [this](absl::StatusCode code) {
     metrics_.CountRefused(absl::StatusCodeToString(code));
   };

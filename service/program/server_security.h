@@ -37,6 +37,8 @@ class ServerSecurity {
 
   // Null if the configuration names no credentials.
   const Guard* guard() const { return guard_.get(); }
+  // Logs a call of an operator.
+  decltype(Guard::Listeners::on_operator_call) on_operator_call() const;
   // Null if the port takes plain text.
   const std::shared_ptr<CurrentCertificates>& certificates() const { return certificates_; }
   const std::shared_ptr<CurrentCertificates>& metrics_certificates() const {

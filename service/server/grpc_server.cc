@@ -215,6 +215,13 @@ void GrpcServer::SetModelServing(const std::string& model, bool serving) {
   for (const char* const name : kServerNames) health_->SetServing(name, !serving_.empty());
 }
 
+void GrpcServer::ForgetModel(const std::string& model) {
+  absl::MutexLock lock(&mutex_);
+  serving_.erase(model);
+  health_->Forget(model);
+  for (const char* const name : kServerNames) health_->SetServing(name, !serving_.empty());
+}
+
 void GrpcServer::SetStoreServing(bool serving) {
   absl::MutexLock lock(&mutex_);
   health_->SetServing("longstream.store", serving);

@@ -99,6 +99,8 @@ class GrpcServer {
   // each model of the registry is NOT_SERVING. The server as a whole (the empty service name) is
   // SERVING while at least one model is.
   void SetModelServing(const std::string& model, bool serving) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The model was unloaded: the health service does not know it any more.
+  void ForgetModel(const std::string& model) ABSL_LOCKS_EXCLUDED(mutex_);
   // Sets the status of the store of sessions, the service "longstream.store" in the health service,
   // which does not know this service before the first call.
   void SetStoreServing(bool serving) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -202,11 +202,18 @@ void ToProto(const ModelStatus& status, v1::Model* message) {
   message->set_name(Text(status.name));
   switch (status.state) {
     case ModelState::kLoading:
+    case ModelState::kWarming:
       message->set_state(v1::MODEL_STATE_LOADING);
       break;
     case ModelState::kReady:
       message->set_state(v1::MODEL_STATE_READY);
       SetReady(status.engine->model(), message);
+      break;
+    case ModelState::kDraining:
+      message->set_state(v1::MODEL_STATE_DRAINING);
+      SetReady(status.engine->model(), message);
+      break;
+    case ModelState::kGone:
       break;
     case ModelState::kFailed:
       message->set_state(v1::MODEL_STATE_FAILED);

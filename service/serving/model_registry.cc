@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
@@ -21,6 +22,20 @@ constexpr size_t kMaxEchoBytes = 64;
 
 // How often memory is divided again while a model holds more than its share.
 constexpr absl::Duration kSharingPeriod = absl::Seconds(1);
+
+absl::Status FailedError(const ModelStatus& status) {
+  return absl::UnavailableError(absl::StrCat(
+      "model ", status.name, status.engine == nullptr ? " could not be loaded: " : " has failed: ",
+      status.error.message()));
+}
+
+// The beginning of an error. An empty name has none.
+std::string NoModel(std::string_view name) {
+  if (name.empty()) return "";
+  return absl::StrCat("no model '",
+                      absl::string_view(name.data(), name.size()).substr(0, kMaxEchoBytes),
+                      name.size() > kMaxEchoBytes ? "...'; " : "'; ");
+}
 
 }  // namespace
 
@@ -40,7 +55,9 @@ ModelRegistry::ModelRegistry(const Options& options, std::vector<ModelSource> so
     absl::MutexLock lock(&mutex_);
     for (const ModelSource& source : sources_) {
       ModelStatus status;
-      status.name = source.name;
+      status.name = status.plan_name = source.name;
+      status.version = source.version;
+      status.directory = source.directory;
       models_.emplace(source.name, std::move(status));
     }
   }
@@ -48,12 +65,16 @@ ModelRegistry::ModelRegistry(const Options& options, std::vector<ModelSource> so
 }
 
 ModelRegistry::~ModelRegistry() {
+  CancelOperations();
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
     may_load_ = true;
   }
   loader_.join();
+  for (const std::shared_ptr<Engine>& engine : Engines()) {
+    engine->Stop(absl::UnavailableError("the server is shutting down"));
+  }
 }
 
 void ModelRegistry::BeginToLoad() {
@@ -61,15 +82,11 @@ void ModelRegistry::BeginToLoad() {
   may_load_ = true;
 }
 
-void ModelRegistry::LoadAll() {
-  {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(&may_load_));
-  }
+void ModelRegistry::LoadSources() {
   for (const ModelSource& source : sources_) {
     {
       absl::MutexLock lock(&mutex_);
-      if (stopping_) return;
+      if (cancels_jobs_) return;
     }
     ModelStatus status;
     try {
@@ -77,38 +94,51 @@ void ModelRegistry::LoadAll() {
     } catch (const std::exception& error) {  // no memory, or no thread for the engine
       plan_.Remove(source.name);
       sharing_.erase(source.name);
-      status.name = source.name;
       status.state = ModelState::kFailed;
       status.error = absl::ResourceExhaustedError(
           absl::StrCat("model ", source.name, ": it could not be loaded: ", error.what()));
     }
+    status.name = status.plan_name = source.name;
+    status.version = source.version;
+    status.directory = source.directory;
     {
       absl::MutexLock lock(&mutex_);
-      models_[source.name] = status;
+      models_[source.name] = std::move(status);
     }
-    if (listener_) listener_(status);
+    Tell(source.name);
   }
+}
+
+void ModelRegistry::LoadAll() {
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&may_load_));
+  }
+  LoadSources();
   while (true) {
     const bool settled = ShareMemory();
     if (settled) LogShares();
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(this, &ModelRegistry::HasNews),
-                            settled ? absl::InfiniteDuration() : kSharingPeriod);
-    if (stopping_) return;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.AwaitWithTimeout(absl::Condition(this, &ModelRegistry::HasNews),
+                              settled ? absl::InfiniteDuration() : kSharingPeriod);
+      if (stopping_) return;
+    }
+    RunJob();
   }
 }
 
 absl::StatusOr<std::shared_ptr<ServedModel>> ModelRegistry::LoadWithinPlan(
-    const ModelSource& source) {
+    const ModelSource& source, const std::string& plan_name) {
   MeasureMemory();
   absl::StatusOr<std::shared_ptr<ServedModel>> model =
-      ServedModel::Load(source, options_.plugins, options_.host, plan_.BudgetFor(source.name));
+      ServedModel::Load(source, options_.plugins, options_.host, plan_.BudgetFor(plan_name));
   // Loading frees what it needed for a while. The plan counts what the process holds after that.
   malloc_trim(0);
   if (!model.ok() || !plan_.is_active()) return model;
   const BackendModel& backend = (*model)->backend();
   if (backend.plugin().device() != "cpu") {
-    plan_.Remove(source.name);
+    plan_.Remove(plan_name);
     return model;
   }
   const ls_memory memory = backend.memory();
@@ -118,13 +148,14 @@ absl::StatusOr<std::shared_ptr<ServedModel>> ModelRegistry::LoadWithinPlan(
       std::clamp<uint64_t>(memory.budget, 1, std::max<uint64_t>(1, plan_.limit()));
   MeasureMemory();
   absl::Status status =
-      plan_.Add(source.name, memory.weights + memory.workspace,
+      plan_.Add(plan_name, memory.weights + memory.workspace,
                 CacheNeed::Of(backend.info(), source.max_batch_sequences), is_fixed ? fixed : 0);
   if (!status.ok()) return status;
   return model;
 }
 
-std::shared_ptr<Engine> ModelRegistry::MakeEngine(const std::shared_ptr<ServedModel>& model) {
+std::shared_ptr<Engine> ModelRegistry::MakeEngine(const std::shared_ptr<ServedModel>& model,
+                                                  const std::string& plan_name) {
   const ModelSource& source = model->source();
   const Plugin& plugin = model->backend().plugin();
   auto metrics = std::make_unique<ModelMetrics>(
@@ -136,21 +167,30 @@ std::shared_ptr<Engine> ModelRegistry::MakeEngine(const std::shared_ptr<ServedMo
   if (tenants_.are_configured()) options.tenants = tenants_.all();
   options.max_batch_tokens = source.max_batch_tokens;
   options.max_batch_sequences = source.max_batch_sequences;
-  options.on_lost = [this, name = source.name](const absl::Status& why) { Lose(name, why); };
+  options.on_lost = [this, plan_name](const absl::Status& why) { Lose(plan_name, why); };
+  // The engine's thread may not start.
+  const absl::Cleanup retire = [&metrics] {
+    if (metrics != nullptr) metrics->Retire();
+  };
   auto engine = std::make_shared<Engine>(model, options, metrics.get());
-  absl::MutexLock lock(&mutex_);
-  metrics_.push_back(std::move(metrics));
+  metrics_[engine.get()] = std::move(metrics);
   return engine;
+}
+
+void ModelRegistry::Share(const std::string& plan_name, const std::shared_ptr<Engine>& engine) {
+  if (plan_.is_active() && engine->model().backend().plugin().Can(LS_CAP_SET_BUDGET)) {
+    sharing_[plan_name] = engine;
+  }
 }
 
 void ModelRegistry::MeasureMemory() {
   // Caches and sessions have parts of the memory of their own.
   uint64_t caches = 0;
-  for (const ModelStatus& model : List()) {
+  for (const ModelStatus& model : ListVersions()) {
     if (model.engine == nullptr) continue;
     const BackendModel& backend = model.engine->model().backend();
     const ls_memory memory = backend.memory();
-    plan_.SetHeld(model.name, memory.reserved);
+    plan_.SetHeld(model.plan_name, memory.reserved);
     if (backend.plugin().device() != "cpu") continue;
     caches += memory.pages + memory.rings + memory.states + memory.checkpoints;
   }
@@ -210,15 +250,12 @@ void ModelRegistry::LogShares() const {
 }
 
 ModelStatus ModelRegistry::Load(const ModelSource& source) {
-  const absl::StatusOr<std::shared_ptr<ServedModel>> model = LoadWithinPlan(source);
+  const absl::StatusOr<std::shared_ptr<ServedModel>> model = LoadWithinPlan(source, source.name);
   ModelStatus status;
-  status.name = source.name;
   if (model.ok()) {
     status.state = ModelState::kReady;
-    status.engine = MakeEngine(*model);
-    if (plan_.is_active() && (*model)->backend().plugin().Can(LS_CAP_SET_BUDGET)) {
-      sharing_[source.name] = status.engine;
-    }
+    status.engine = MakeEngine(*model, source.name);
+    Share(source.name, status.engine);
     ShareMemory();
   } else {
     plan_.Remove(source.name);
@@ -228,38 +265,56 @@ ModelStatus ModelRegistry::Load(const ModelSource& source) {
   return status;
 }
 
-void ModelRegistry::Lose(const std::string& name, const absl::Status& why) {
-  ModelStatus told;
-  told.name = name;
-  told.state = ModelState::kFailed;
-  told.error = why;
+void ModelRegistry::Lose(const std::string& plan_name, const absl::Status& why) {
+  std::string name_of_model;
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return;  // the destructor is freeing the engine and the map
-    ModelStatus& status = models_[name];
-    status.state = told.state;
-    status.error = told.error;
-    lost_.push_back(name);
+    const auto lose = [&](ModelStatus& version) {
+      if (version.plan_name != plan_name || version.engine == nullptr) return false;
+      version.state = ModelState::kFailed;
+      version.error = why;
+      return true;
+    };
+    for (auto& [name, version] : models_) {
+      if (lose(version)) name_of_model = name;
+    }
+    for (ModelStatus& version : others_) lose(version);
+    lost_.push_back(plan_name);
   }
-  if (listener_) listener_(told);
+  if (!name_of_model.empty()) Tell(name_of_model);
+}
+
+bool ModelRegistry::IsPublished(const ModelStatus& status) const {
+  if (status.state != ModelState::kLoading && status.state != ModelState::kWarming) return true;
+  // Models of the start are there from the beginning, and a failed one while it is loaded again.
+  return !busy_.contains(status.name) || replaced_.contains(status.name);
 }
 
 absl::StatusOr<ModelStatus> ModelRegistry::Status(std::string_view name) const {
   absl::MutexLock lock(&mutex_);
-  if (name.empty() && models_.size() == 1) return models_.begin()->second;
-  const auto found = models_.find(name);
-  if (found != models_.end()) return found->second;
+  if (!name.empty()) {
+    const auto found = models_.find(name);
+    if (found != models_.end()) return found->second;
+  }
+  std::vector<const ModelStatus*> published;
   std::vector<std::string> names;
-  names.reserve(models_.size());
-  for (const auto& [other, status] : models_) names.push_back(other);
+  for (const auto& [other, status] : models_) {
+    if (!IsPublished(status)) continue;
+    published.push_back(&status);
+    names.push_back(other);
+  }
+  if (name.empty() && published.size() == 1) return *published.front();
+  if (published.empty()) {
+    return absl::NotFoundError(absl::StrCat("model: ", NoModel(name), "the server has no model"));
+  }
   if (name.empty()) {
     return absl::NotFoundError(absl::StrCat(
         "model: the server has several models, and the request names none; available: ",
         absl::StrJoin(names, ", ")));
   }
-  return absl::NotFoundError(absl::StrCat(
-      "model: no model '", absl::string_view(name.data(), name.size()).substr(0, kMaxEchoBytes),
-      name.size() > kMaxEchoBytes ? "...'" : "'", "; available: ", absl::StrJoin(names, ", ")));
+  return absl::NotFoundError(
+      absl::StrCat("model: ", NoModel(name), "available: ", absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<std::shared_ptr<Engine>> ModelRegistry::Find(std::string_view name) const {
@@ -269,14 +324,37 @@ absl::StatusOr<std::shared_ptr<Engine>> ModelRegistry::Find(std::string_view nam
     case ModelState::kReady:
       return status->engine;
     case ModelState::kLoading:
+    case ModelState::kWarming:
       return absl::UnavailableError(absl::StrCat("model ", status->name, " is loading"));
+    case ModelState::kDraining:
+    case ModelState::kGone:
+      return absl::FailedPreconditionError(
+          absl::StrCat("model ", status->name, " is being unloaded"));
     case ModelState::kFailed:
-      return absl::UnavailableError(
-          absl::StrCat("model ", status->name,
-                       status->engine == nullptr ? " could not be loaded: " : " has failed: ",
-                       status->error.message()));
+      return FailedError(*status);
   }
   return absl::InternalError("a model has an unknown state");
+}
+
+absl::Status ModelRegistry::Check(const Engine& engine) const {
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const ModelStatus* const version : Versions()) {
+      if (version->engine.get() != &engine) continue;
+      if (version->state == ModelState::kFailed) return FailedError(*version);
+    }
+  }
+  return engine.unloading() ? engine.CheckOpen() : absl::OkStatus();
+}
+
+std::vector<const ModelStatus*> ModelRegistry::Versions() const {
+  std::vector<const ModelStatus*> versions;
+  versions.reserve(models_.size() + others_.size());
+  for (const auto& [name, status] : models_) versions.push_back(&status);
+  for (const ModelStatus& status : others_) versions.push_back(&status);
+  std::stable_sort(versions.begin(), versions.end(),
+                   [](const auto* a, const auto* b) { return a->name < b->name; });
+  return versions;
 }
 
 std::vector<ModelStatus> ModelRegistry::List() const {
@@ -287,12 +365,31 @@ std::vector<ModelStatus> ModelRegistry::List() const {
   return list;
 }
 
+std::vector<ModelStatus> ModelRegistry::ListVersions() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<ModelStatus> list;
+  for (const ModelStatus* const version : Versions()) list.push_back(*version);
+  return list;
+}
+
+std::vector<std::shared_ptr<Engine>> ModelRegistry::Engines() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::shared_ptr<Engine>> engines;
+  for (const ModelStatus* const version : Versions()) {
+    if (version->engine != nullptr) engines.push_back(version->engine);
+  }
+  return engines;
+}
+
 absl::Status ModelRegistry::WaitUntilLoaded() const {
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(
       +[](const ModelRegistry* set) ABSL_EXCLUSIVE_LOCKS_REQUIRED(set->mutex_) {
-        for (const auto& [name, status] : set->models_) {
-          if (status.state == ModelState::kLoading) return false;
+        for (const ModelSource& source : set->sources_) {
+          const auto found = set->models_.find(source.name);
+          if (found != set->models_.end() && found->second.state == ModelState::kLoading) {
+            return false;
+          }
         }
         return true;
       },

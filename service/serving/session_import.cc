@@ -151,7 +151,7 @@ absl::Status SessionImport::TakeRecord(const RecordReader::Record& record) {
 absl::Status SessionImport::CheckLog() {
   const FileSession& session = log_.session();
   const std::string& name = wanted_.model.empty() ? session.row.model : wanted_.model;
-  absl::StatusOr<std::shared_ptr<Engine>> engine = service_.models->Find(name);
+  absl::StatusOr<std::shared_ptr<Engine>> engine = service_.find_model(name, &hold_);
   if (!engine.ok()) return engine.status();
   const absl::StatusOr<uint64_t> read = log_.Check((*engine)->model(), service_.restoring);
   if (!read.ok()) return read.status();
@@ -199,6 +199,7 @@ void SessionImport::Commit(Finished finished) {
   LoggedProperties properties = log_.properties();
   if (wanted_.idle_timeout.has_value()) properties.idle_timeout = *wanted_.idle_timeout;
   properties.idle_timeout = std::min(properties.idle_timeout, service_.max_idle_timeout);
+  properties.model_head = store::kNoTurn;  // the number is another server's
   change.properties_of = [properties](const std::vector<store::TurnNumber>& numbers) {
     LoggedProperties renumbered = properties;
     std::erase_if(renumbered.cuts, [&](LoggedProperties::Cut& cut) {

@@ -64,44 +64,33 @@ SessionManager::~SessionManager() {
   FlushEngines();
 }
 
-std::shared_ptr<SessionTurns> SessionManager::TurnsOf(const Session& session) const {
-  absl::MutexLock lock(&mutex_);
-  const auto found = turns_.find(&session);
-  return found == turns_.end() ? nullptr : found->second;
-}
-
-void SessionManager::Remove(Session& session) {
-  sessions_.Remove(session);
+std::optional<ServedSession> SessionManager::Remove(Session& session) const {
+  std::optional<ServedSession> removed = sessions_.Remove(session);
   // The place of a session in the store is given back when the store has closed it.
   if (!session.View().durable) session.GivePlaceBack();
-  std::shared_ptr<SessionTurns> turns;  // destroyed without the lock
-  absl::MutexLock lock(&mutex_);
-  const auto found = turns_.find(&session);
-  if (found == turns_.end()) return;
-  turns = std::move(found->second);
-  turns_.erase(found);
+  return removed;
 }
 
 bool SessionManager::AnswerRepeat(const Making& making, const Opened& opened) {
   if (!making.id.has_value()) return false;
-  const absl::StatusOr<std::shared_ptr<Session>> session =
-      sessions_.Find({making.tenant, *making.id});
+  const absl::StatusOr<ServedSession> served = FindServed({making.tenant, *making.id});
   // A closed session is about to leave the table. It may stay in the store.
-  if (!session.ok() || (*session)->closed()) return AnswerStoredRepeat(making, opened);
-  if ((*session)->origin() != making.origin) {
+  if (!served.ok() || served->session->closed()) return AnswerStoredRepeat(making, opened);
+  const Session& session = *served->session;
+  if (session.origin() != making.origin) {
     opened(absl::AlreadyExistsError(
         absl::StrCat(making.id_field, ": ", making.id->ToString(), " is in use")));
     return true;
   }
   {
     absl::MutexLock lock(&mutex_);
-    const auto waiting = making_.find(session->get());
+    const auto waiting = making_.find(&session);
     if (waiting != making_.end()) {
-      waiting->second.push_back((*session)->View().durable ? InTime(opened) : opened);
+      waiting->second.push_back(session.View().durable ? InTime(opened) : opened);
       return true;
     }
   }
-  opened(Described(**session));
+  opened(Described(session));
   return true;
 }
 
@@ -119,9 +108,8 @@ absl::Status SessionManager::CheckIdleTimeout(absl::Duration timeout) const {
                                                  ", found ", absl::FormatDuration(timeout)));
 }
 
-absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(Engine& engine,
-                                                                 const Making& making,
-                                                                 const SessionState* source) {
+absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
+    const std::shared_ptr<Engine>& engine, const Making& making, const SessionState* source) {
   {
     absl::MutexLock lock(&mutex_);
     if (draining_) return absl::UnavailableError("the server is draining");
@@ -131,25 +119,24 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(Engine& engine,
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(making.tenant);
   if (!tenant.ok()) return tenant.status();
   TurnLease lease = TurnLease::OfNewSession(
-      making.id.value_or(SessionId::Random()), engine.model().name(),
-      engine.model().backend().info().context_limit, timeout, (*tenant)->host_memory(), *tenant);
+      making.id.value_or(SessionId::Random()), engine->model().name(),
+      engine->model().backend().info().context_limit, timeout, (*tenant)->host_memory(), *tenant);
   if (absl::Status status = lease.session()->TakePlace(); !status.ok()) return status;
   if (making.id.has_value()) lease.session()->set_origin(making.origin);
   if (making.durable) lease.session()->SetDurable();
   if (absl::Status status = lease.ChargeNew(source); !status.ok()) return status;
   auto turns = std::make_shared<SessionTurns>(
       lease.session(),
-      making.durable ? StoredOf(*lease.session(), engine) : SessionTurns::Stored{});
-  if (making.durable) KeepCaches(lease.session(), turns, &engine);
+      making.durable ? StoredOf(*lease.session(), *engine) : SessionTurns::Stored{});
+  if (making.durable) KeepCaches(lease.session(), turns, engine);
+  lease.session()->MoveTo(engine.get(), lease.session()->context_limit());
   {
     absl::MutexLock lock(&mutex_);
-    turns_[lease.session().get()] = turns;
     making_[lease.session().get()];
   }
-  absl::Status status = sessions_.Insert(lease.session(), making.id_field);
+  absl::Status status = sessions_.Insert({lease.session(), turns, engine}, making.id_field);
   if (status.ok()) return Made{std::move(lease), std::move(turns)};
   absl::MutexLock lock(&mutex_);
-  turns_.erase(lease.session().get());
   making_.erase(lease.session().get());
   return status;
 }
@@ -176,8 +163,9 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
                              std::optional<SessionId> id,
                              std::optional<absl::Duration> idle_timeout, Opened opened,
                              Recompute recompute, Durability durability) {
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
-  if (!engine.ok()) return opened(engine.status());
+  const absl::StatusOr<FoundEngine> found = FindModel(model);
+  if (!found.ok()) return opened(found.status());
+  const std::shared_ptr<Engine>& engine = found->engine;
   if (durability == Durability::kTurn && options_.store == nullptr) {
     return opened(absl::FailedPreconditionError(
         "durability: the server has no store; expected DURABILITY_MEMORY or unspecified"));
@@ -185,149 +173,159 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
   Making making{tenant, id, "session_id", idle_timeout};
   making.durable = options_.store != nullptr && durability != Durability::kMemory;
   making.origin =
-      absl::StrCat("open ", (*engine)->model().name(), " ", TimeoutText(idle_timeout), " ",
+      absl::StrCat("open ", engine->model().name(), " ", TimeoutText(idle_timeout), " ",
                    static_cast<int>(recompute), " ", making.durable ? "durable" : "in memory");
   making.again = [=, this, model = std::string(model)] {
     OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability);
   };
   if (AnswerRepeat(making, opened)) return;
-  absl::StatusOr<Made> made = MakeSession(**engine, making, /*source=*/nullptr);
+  absl::StatusOr<Made> made = MakeSession(engine, making, /*source=*/nullptr);
   if (!made.ok()) {
     // An equal call may have made the session meanwhile.
     if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;
+    // Another version may have the name now.
+    if (engine->unloading()) {
+      return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
+    }
     return opened(made.status());
   }
   made->lease.state().recompute = recompute;
   if (making.durable && !id.has_value()) opened = InTimeOrClose(tenant, std::move(opened));
-  Engine::Done done = WhenMade(made->lease.session(), std::move(opened));
-  if (!making.durable) return (*engine)->Open(std::move(made->lease), std::move(done));
+  Engine::Done done = WhenMade(made->lease.session(), found->hold, std::move(opened));
+  if (!making.durable) return engine->Open(std::move(made->lease), std::move(done));
   // std::function can only hold what can be copied.
   auto lease = std::make_shared<TurnLease>(std::move(made->lease));
   const std::shared_ptr<SessionTurns>& turns = made->turns;
   SessionTurns::Head head;
   head.properties = PropertiesOf(*lease);
   turns->SetHead(std::move(head));
-  AddToStore(*lease, *turns,
-             [lease, engine = engine->get(), done = std::move(done)](const absl::Status& status) {
-               if (status.ok()) return engine->Open(std::move(*lease), done);
-               lease->session()->Close();
-               lease->Drop();
-               done(status);
-             });
+  AddToStore(*lease, *turns, [lease, engine, done = std::move(done)](const absl::Status& status) {
+    if (status.ok()) return engine->Open(std::move(*lease), done);
+    lease->session()->Close();
+    lease->Drop();
+    done(status);
+  });
 }
 
-Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, Opened opened) {
-  return
-      [this, session = std::move(session), opened = std::move(opened)](const absl::Status& status) {
-        if (!status.ok()) {
-          const std::shared_ptr<SessionTurns> turns = TurnsOf(*session);
-          Remove(*session);
-          if (turns != nullptr && turns->durable()) RemoveMade(turns);
-        }
-        std::vector<Opened> callers;
-        {
-          absl::MutexLock lock(&mutex_);
-          const auto found = making_.find(session.get());
-          if (found != making_.end()) {
-            callers = std::move(found->second);
-            making_.erase(found);
-          }
-        }
-        callers.push_back(opened);
-        for (const Opened& caller : callers) {
-          status.ok() ? caller(Described(*session)) : caller(status);
-        }
-      };
+Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, std::shared_ptr<void> hold,
+                                      Opened opened) {
+  return [this, session = std::move(session), hold = std::move(hold),
+          opened = std::move(opened)](const absl::Status& status) {
+    if (!status.ok()) {
+      const std::optional<ServedSession> removed = Remove(*session);
+      if (removed.has_value() && removed->turns->durable()) RemoveMade(removed->turns);
+    }
+    std::vector<Opened> callers;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto found = making_.find(session.get());
+      if (found != making_.end()) {
+        callers = std::move(found->second);
+        making_.erase(found);
+      }
+    }
+    callers.push_back(opened);
+    for (const Opened& caller : callers) {
+      status.ok() ? caller(Described(*session)) : caller(status);
+    }
+  };
 }
 
 void SessionManager::CloseSession(const SessionKey& key, Closed closed) {
-  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
-  if (!session.ok() && options_.store != nullptr) return CloseStored(key, std::move(closed));
-  if (!session.ok()) return closed(session.status());
-  CloseNow(*session, std::move(closed));
+  const absl::StatusOr<ServedSession> served = FindServed(key);
+  if (!served.ok() && options_.store != nullptr) return CloseStored(key, std::move(closed));
+  if (!served.ok()) return closed(served.status());
+  CloseNow(served->session, std::move(closed));
 }
 
 void SessionManager::CloseNow(const std::shared_ptr<Session>& session, Closed closed) {
-  std::shared_ptr<SessionTurns> turns = TurnsOf(*session);
-  if (turns != nullptr && !turns->durable()) turns = nullptr;
   // First, so that a call that finds the session closed knows whether it stays in the store.
-  std::shared_ptr<void> closing = turns == nullptr ? nullptr : Closing(session->key());
-  if (!session->Close()) return closed(NoSession(session->id()));
-  Release(session, {std::move(turns), std::move(closing)}, std::move(closed));
+  std::shared_ptr<void> closing = session->View().durable ? Closing(session->key()) : nullptr;
+  if (session->Close()) return Release(session, std::move(closing), std::move(closed));
+  closing.reset();
+  // Its model may have been unloaded meanwhile: then the session is only in the store.
+  const bool has_left = session->View().durable && !sessions_.Of(*session).has_value();
+  if (has_left && !IsClosing(session->key())) return CloseStored(session->key(), std::move(closed));
+  closed(NoSession(session->id()));
 }
 
 void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
                                 SessionTurns::Cancelled cancelled) {
-  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
-  const std::shared_ptr<SessionTurns> turns = session.ok() ? TurnsOf(**session) : nullptr;
-  const bool may_be_stored = turns != nullptr ? turns->durable() : options_.store != nullptr;
+  const absl::StatusOr<ServedSession> served = FindServed(key);
+  const bool may_be_stored = served.ok() ? served->turns->durable() : options_.store != nullptr;
   if (may_be_stored) {
     cancelled = [pending = Pending(),
                  in_time = AnswerInTime(&timers_, CommitTimeout(), std::move(cancelled))](
                     absl::StatusOr<TurnView> turn) { in_time(std::move(turn)); };
   }
-  if (turns != nullptr && CancelInMemory(**session, *turns, id, cancelled)) return;
+  if (served.ok() && CancelInMemory(*served, id, cancelled)) return;
   if (may_be_stored) {
     return RunRead({key.tenant, key.id}, cancelled,
                    [this, key, id, cancelled] { CancelNow(key, id, cancelled); });
   }
-  cancelled(turns != nullptr ? turns->NoTurn(id) : NoSession(key.id));
+  cancelled(served.ok() ? served->turns->NoTurn(id) : served.status());
 }
 
 void SessionManager::CancelNow(const SessionKey& key, const TurnId& id,
                                const SessionTurns::Cancelled& cancelled) {
-  const absl::StatusOr<FoundSession> session = FindOrRestore(key);
-  if (!session.ok()) return cancelled(session.status());
-  const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
-  if (turns == nullptr) return cancelled(NoSession(key.id));
-  const absl::StatusOr<SessionTurns::Looked> looked = turns->Look(id);
+  const absl::StatusOr<FoundSession> found = FindOrRestore(key);
+  if (!found.ok()) return cancelled(found.status());
+  const ServedSession& served = found->served;
+  const absl::StatusOr<SessionTurns::Looked> looked = served.turns->Look(id);
   if (!looked.ok()) return cancelled(looked.status());
-  if (!CancelInMemory(**session, *turns, id, cancelled)) cancelled(turns->NoTurn(id));
+  if (!CancelInMemory(served, id, cancelled)) cancelled(served.turns->NoTurn(id));
 }
 
-bool SessionManager::CancelInMemory(const Session& session, SessionTurns& turns, const TurnId& id,
-                                    const SessionTurns::Cancelled& cancelled) const {
-  if (!turns.Cancel(id, cancelled)) return false;
-  const absl::StatusOr<ModelStatus> model = models_->Status(session.model());
-  if (model.ok() && model->engine != nullptr) model->engine->Wake();
+bool SessionManager::CancelInMemory(const ServedSession& served, const TurnId& id,
+                                    const SessionTurns::Cancelled& cancelled) {
+  if (!served.turns->Cancel(id, cancelled)) return false;
+  served.engine->Wake();
   return true;
 }
 
 absl::StatusOr<std::vector<TurnView>> SessionManager::ListTurns(const SessionKey& key,
                                                                 uint64_t begin, size_t limit,
                                                                 uint64_t* next) const {
-  const absl::StatusOr<FoundSession> session = FindOrRestore(key);
-  if (!session.ok()) return session.status();
-  const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
-  if (turns == nullptr) return NoSession(key.id);
-  return turns->List(begin, limit, next);
+  const absl::StatusOr<ServedSession> served = FindServed(key);
+  if (served.ok()) return served->turns->List(begin, limit, next);
+  if (options_.store == nullptr) return served.status();
+  if (IsClosing(key)) return NoSession(key.id);
+  // A list needs no model, so the session stays where it is.
+  const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
+  if (absl::IsNotFound(row.status())) return served.status();
+  if (!row.ok()) return row.status();
+  return SessionTurns::ListOf(options_.store, *row, begin, limit, next);
 }
 
-void SessionManager::Release(const std::shared_ptr<Session>& session, StoredClose stored,
-                             Closed closed) {
-  Remove(*session);
-  if (stored.turns != nullptr) closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
-  // Use Status and not Find, because the model may have failed in the meantime.
-  const absl::StatusOr<ModelStatus> model = models_->Status(session->model());
-  if (!model.ok()) return closed(model.status());
-  model->engine->Close(session, [this, stored = std::move(stored),
-                                 closed = std::move(closed)](uint64_t position) mutable {
+void SessionManager::Release(const std::shared_ptr<Session>& session,
+                             std::shared_ptr<void> closing, Closed closed) {
+  const std::optional<ServedSession> removed = Remove(*session);
+  const bool leaves_store = closing != nullptr;
+  if (!removed.has_value()) {  // it has moved, and another version will read it from the store
+    closing.reset();
+    return leaves_store ? CloseStored(session->key(), std::move(closed))
+                        : closed(NoSession(session->id()));
+  }
+  std::shared_ptr<SessionTurns> turns = leaves_store ? removed->turns : nullptr;
+  if (leaves_store) closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
+  removed->engine->Close(session, [this, turns = std::move(turns), closing = std::move(closing),
+                                   closed = std::move(closed)](uint64_t position) mutable {
     heap_trim_.NoteWork();
-    if (stored.turns == nullptr) return closed(position);
-    RemoveFromStore(stored.turns, position, std::move(stored.closing), closed);
+    if (turns == nullptr) return closed(position);
+    RemoveFromStore(turns, position, std::move(closing), closed);
   });
 }
 
 SessionView SessionManager::Described(const Session& session) const {
   SessionView view = session.View();
-  const std::shared_ptr<SessionTurns> turns = TurnsOf(session);
-  if (turns != nullptr) turns->Describe(&view);
+  const std::optional<ServedSession> served = sessions_.Of(session);
+  if (served.has_value()) served->turns->Describe(&view);
   return view;
 }
 
 absl::StatusOr<SessionView> SessionManager::View(const SessionKey& key) const {
-  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
-  return session.ok() ? Described(**session) : StoredView(key);
+  const absl::StatusOr<ServedSession> served = FindServed(key);
+  return served.ok() ? Described(*served->session) : StoredView(key);
 }
 
 std::vector<SessionView> SessionManager::List(const std::string& tenant,
@@ -343,9 +341,7 @@ std::vector<SessionView> SessionManager::List(const std::string& tenant,
 
 size_t SessionManager::NumTurns() const {
   size_t turns = 0;
-  for (const ModelStatus& model : models_->List()) {
-    if (model.engine != nullptr) turns += model.engine->num_turns();
-  }
+  for (const std::shared_ptr<Engine>& engine : models_->Engines()) turns += engine->num_turns();
   return turns;
 }
 
@@ -358,25 +354,22 @@ void SessionManager::Drain(absl::Duration grace) {
     absl::MutexLock lock(&mutex_);
     draining_ = true;
   }
-  for (const ModelStatus& model : models_->List()) {
-    if (model.engine != nullptr) model.engine->BeginDrain();
-  }
+  for (const std::shared_ptr<Engine>& engine : models_->Engines()) engine->BeginDrain();
   const MonotonicTime until = MonotonicTime::Now() + grace;
   while (NumTurns() > 0 && MonotonicTime::Now() < until) absl::SleepFor(kDrainPeriod);
   const MonotonicTime last = MonotonicTime::Now() + kLastCommits;
   // Repeat this: a turn may have passed its check for draining just before, and may start after the
   // first round.
   while (NumTurns() > 0 && (MonotonicTime::Now() < last || !StoreHangs())) {
-    for (const ModelStatus& model : models_->List()) {
-      if (model.engine == nullptr) continue;
-      model.engine->AbortAll(
+    for (const std::shared_ptr<Engine>& engine : models_->Engines()) {
+      engine->BeginDrain();  // its model may have been loaded meanwhile
+      engine->AbortAll(
           absl::UnavailableError("the server is shutting down and the grace time has passed"));
     }
     absl::SleepFor(kDrainPeriod);
   }
-  for (const ModelStatus& model : models_->List()) {
-    if (model.engine == nullptr) continue;
-    model.engine->DismissReaders(
+  for (const std::shared_ptr<Engine>& engine : models_->Engines()) {
+    engine->DismissReaders(
         absl::UnavailableError("the server is shutting down, and the store has not answered; send "
                                "the request again with the same turn_id"));
   }
@@ -385,9 +378,7 @@ void SessionManager::Drain(absl::Duration grace) {
 }
 
 void SessionManager::FlushEngines() const {
-  for (const ModelStatus& model : models_->List()) {
-    if (model.engine != nullptr) model.engine->Flush();
-  }
+  for (const std::shared_ptr<Engine>& engine : models_->Engines()) engine->Flush();
 }
 
 void SessionManager::StopSaving() {
@@ -434,7 +425,7 @@ void SessionManager::ExpireSessions() {
       // A call that looks for the session again, alone, finds it in the table or in the store.
       const std::shared_ptr<void> alone = TryAloneWith(session->key());
       if (alone == nullptr || !session->CloseIfExpired(now)) continue;
-      Release(session, StoredClose(), [](const absl::StatusOr<uint64_t>&) {});
+      Release(session, /*closing=*/nullptr, [](const absl::StatusOr<uint64_t>&) {});
     }
     CloseExpired();
     TrimHeap(now);

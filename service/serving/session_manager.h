@@ -27,6 +27,8 @@
 #include "service/security/tenants/tenants.h"
 #include "service/serving/answer_in_time.h"
 #include "service/serving/caches/cache_keeper.h"
+#include "service/serving/engines/engine_uses.h"
+#include "service/serving/engines/served_sessions.h"
 #include "service/serving/heap_trim.h"
 #include "service/serving/log/restore.h"
 #include "service/serving/model_registry.h"
@@ -35,12 +37,12 @@
 #include "service/serving/session_export.h"
 #include "service/serving/session_files.h"
 #include "service/serving/session_import.h"
-#include "service/serving/session_turns.h"
 #include "service/serving/transfer_places.h"
-#include "service/serving/turn_handle.h"
+#include "service/serving/turns/session_turns.h"
+#include "service/serving/turns/turn_handle.h"
+#include "service/sessions/ended_sessions.h"
 #include "service/sessions/session.h"
 #include "service/sessions/session_key.h"
-#include "service/sessions/session_table.h"
 #include "service/sessions/store/commit_queue.h"
 #include "service/sessions/store/session_store.h"
 #include "service/sessions/turn_lease.h"
@@ -202,7 +204,8 @@ class SessionManager {
   // Finds the answer of a turn that NewTurn::Name has found committed. Answers as LoadTurn.
   void LoadAnswer(const NewTurn& turn,
                   std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded);
-  // Makes a turn of the tenant on `model` that has its own session. NOT_FOUND, UNAVAILABLE: as for
+  // Makes a turn of the tenant on `model` that has its own session. While the turn is prepared, a
+  // swap does not unload the version that it has found. NOT_FOUND, UNAVAILABLE: as for
   // ModelRegistry::Find.
   absl::StatusOr<NewTurn> OwnTurn(const std::string& tenant, std::string_view model) const;
   // Makes a turn of the tenant that scores a text with `model`, without a session. NOT_FOUND,
@@ -216,6 +219,28 @@ class SessionManager {
   // Waits for the calls that read the store, and ends the writing of caches to it
   // (CacheKeeper::Stop). REQUIRES: Drain has returned.
   void StopSaving();
+
+  // ------------------------------------------------------------ models that are unloaded
+  //
+  // The sessions in memory on an engine, and the calls that are about to begin one or a turn.
+  EngineUses::Count UsesOf(const Engine& engine) const { return sessions_.uses().of(engine); }
+  size_t NumSessionsOn(const Engine& engine) const { return UsesOf(engine).sessions; }
+  // As EngineUses::UnloadIfFree.
+  bool UnloadIfFree(Engine& engine) const { return sessions_.uses().UnloadIfFree(engine); }
+  // Removes the sessions of an engine from memory. Those in the store stay there: they can be read
+  // and closed, and go on when a model of this name is served again. For the others the next calls
+  // are NOT_FOUND, and the message says that the model was unloaded (for the latest 4096 sessions).
+  // Their running turns are cancelled. A session that is being opened or forked stays: the engine
+  // will refuse it.
+  void EndSessionsOn(const Engine& engine) ABSL_LOCKS_EXCLUDED(mutex_);
+  struct Moves {
+    size_t begun = 0;  // by this call
+    size_t left = 0;   // sessions that can move and are still here; those that move now included
+  };
+  // Moves the idle sessions of an engine to the present version of the model, which reads their
+  // histories anew in their next turns. Sessions stay if there is no such version, or if it has
+  // another tokenizer or too short a context.
+  Moves MoveSessions(const Engine& from) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The process has freed memory that the system should get back soon.
   void NoteFreedMemory() const { heap_trim_.NoteWork(); }
@@ -244,13 +269,13 @@ class SessionManager {
     std::optional<ModelIdentity> forked_onto{};  // the model, if its source has another
     std::function<void()> again{};               // makes the call once more
   };
-  // A new session. Another caller may close it at any time; then turns_ does not have its turns.
+  // A new session. Another caller may close it at any time; then sessions_ does not have it.
   struct Made {
     TurnLease lease;
     std::shared_ptr<SessionTurns> turns;
   };
   // `source`: the state that the session will be a copy of, or nullptr.
-  absl::StatusOr<Made> MakeSession(Engine& engine, const Making& making,
+  absl::StatusOr<Made> MakeSession(const std::shared_ptr<Engine>& engine, const Making& making,
                                    const SessionState* source);
   // If the id is in use, answers the call and returns true: with the session if an equal call made
   // it, otherwise with ALREADY_EXISTS. Also returns true if the call goes on later (RunAfterClose).
@@ -277,6 +302,42 @@ class SessionManager {
   void Fork(const std::shared_ptr<Forking>& forking, const Engine::Done& done);
   // The properties of a session in the store.
   static LoggedProperties PropertiesOf(const TurnLease& lease);
+
+  // The engines of models that come and go (session_manager_models.cc).
+  //
+  // An engine that a call has found and holds (EngineUses::Hold).
+  struct FoundEngine {
+    std::shared_ptr<Engine> engine;
+    std::shared_ptr<void> hold;
+  };
+  // Errors as for ModelRegistry::Find.
+  absl::StatusOr<FoundEngine> FindModel(std::string_view model) const;
+  // The version on which a stored session goes on: the one that has computed it or to which it was
+  // moved, if that is served, otherwise the present one. Reads the store.
+  absl::StatusOr<FoundEngine> FindVersionOf(const store::SessionRow& row) const;
+  // Finds a session in memory. A session whose model was unloaded is removed from memory: then it
+  // is not found, and may be in the store.
+  absl::StatusOr<ServedSession> FindServed(const SessionKey& key) const;
+  // Removes a session from memory because its model goes; then Close and reads of the store work.
+  void EndInMemory(const ServedSession& served) const;
+  bool IsBeingMade(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
+  static bool CanMove(const ServedSession& served, const Engine& to);
+  // Begins to move a session to another version. False: a call uses it.
+  bool MoveSession(const ServedSession& served, const FoundEngine& to);
+  void MoveStored(std::shared_ptr<TurnLease> lease, const ServedSession& served,
+                  const FoundEngine& to);
+  // The engine `from` has given up the session.
+  void EndMove(TurnLease lease, const std::shared_ptr<Engine>& from, const FoundEngine& to);
+  // The model reads the whole history as one prompt. Only for a session that no engine knows.
+  static void ReadAnew(const std::string& reason, TurnLease* lease);
+  // A session with its lease.
+  struct Leased {
+    ServedSession served;
+    TurnLease lease;
+  };
+  // Finds or restores a session and takes its lease. Errors as for FindOrRestore and
+  // TurnLease::Take.
+  absl::StatusOr<Leased> FindAndLease(const SessionKey& key) const;
 
   // The parts of a manager with a store (session_manager_store.cc).
   //
@@ -305,30 +366,28 @@ class SessionManager {
   void ExportNow(const SessionKey& key, const Exported& exported, bool sealed,
                  const std::shared_ptr<TransferPlace>& place);
   // Cancels a turn that has a record in memory. False: it has none.
-  bool CancelInMemory(const Session& session, SessionTurns& turns, const TurnId& id,
-                      const SessionTurns::Cancelled& cancelled) const;
-  absl::StatusOr<NewTurn> MakeTurn(const std::shared_ptr<Session>& session,
-                                   std::shared_ptr<SessionTurns> turns,
+  static bool CancelInMemory(const ServedSession& served, const TurnId& id,
+                             const SessionTurns::Cancelled& cancelled);
+  absl::StatusOr<NewTurn> MakeTurn(const ServedSession& served,
                                    const std::optional<SessionTurns::Looked>& looked) const;
-  // A session that does not expire while the object exists.
+  // A session that does not expire and is not moved to another engine while the object exists.
   struct FoundSession {
-    std::shared_ptr<Session> session;  // shared, as by the table
+    ServedSession served;
     AwaitedSession awaited;
-
-    Session& operator*() const { return *session; }
-    Session* operator->() const { return session.get(); }
   };
-  // Absent: the session is not in memory, is leaving it, or is closed.
-  std::optional<FoundSession> FindInMemory(const SessionKey& key) const;
+  // As FindServed. NOT_FOUND also if the session is leaving memory, or is closed.
+  absl::StatusOr<FoundSession> FindInMemory(const SessionKey& key) const;
   // Finds a session, or restores it. NOT_FOUND: there is none. Also returns the errors of
   // RestoreSession, and UNAVAILABLE: its model is loading. Blocks while it reads the store.
   absl::StatusOr<FoundSession> FindOrRestore(const SessionKey& key) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // REQUIRES: the caller holds AloneWith(row.key).
-  absl::StatusOr<std::shared_ptr<Session>> Restore(const store::SessionRow& row) const;
+  absl::StatusOr<ServedSession> Restore(const store::SessionRow& row) const;
+  absl::StatusOr<ServedSession> RestoreOn(const std::shared_ptr<Engine>& engine,
+                                          const store::SessionRow& row) const;
   // Makes a restored session that no call can find yet. `engine`: of its model.
-  absl::StatusOr<std::shared_ptr<Session>> Restored(const store::SessionRow& row,
-                                                    Engine& engine) const;
+  absl::StatusOr<ServedSession> Restored(const store::SessionRow& row,
+                                         const std::shared_ptr<Engine>& engine) const;
   // While the object exists, no other call restores this session, or closes it while it is only in
   // the store, and it does not expire. Waits for other objects of the session. (ReadQueue lets
   // calls of one session wait without a thread, so this is for those that come another way.)
@@ -340,7 +399,7 @@ class SessionManager {
   // Lets the caches of a durable session be kept in the store. Call it before the engine knows the
   // session.
   void KeepCaches(const std::shared_ptr<Session>& session,
-                  const std::shared_ptr<SessionTurns>& turns, Engine* engine) const;
+                  const std::shared_ptr<SessionTurns>& turns, std::shared_ptr<Engine> engine) const;
   // INVALID_ARGUMENT: not in the range of the options.
   absl::Status CheckIdleTimeout(absl::Duration timeout) const;
   // Restores a session that was imported, and gives it its caches.
@@ -400,23 +459,21 @@ class SessionManager {
   // A part of AnswerRepeat, for a session that is only in the store.
   bool AnswerStoredRepeat(const Making& making, const Opened& opened);
 
-  std::shared_ptr<SessionTurns> TurnsOf(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
-  void Remove(Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns a callback for the engine. It answers with the session, or removes the session from the
-  // table if the engine could not make it.
-  Engine::Done WhenMade(std::shared_ptr<Session> session, Opened opened);
+  // Absent: another call has removed it.
+  std::optional<ServedSession> Remove(Session& session) const;
+  // Returns a callback for the engine. It answers with the session, or removes the session from
+  // memory if the engine could not make it. Keeps `hold` until then.
+  Engine::Done WhenMade(std::shared_ptr<Session> session, std::shared_ptr<void> hold,
+                        Opened opened);
   size_t NumTurns() const;
   // Returns when the engines have done all work that they have been given.
   void FlushEngines() const;
   // Whether the store has been busy with one transaction for kLastCommits.
   bool StoreHangs() const;
-  // For a session that is to be removed from the store. Empty: it is not there, or it stays there.
-  struct StoredClose {
-    std::shared_ptr<SessionTurns> turns;
-    std::shared_ptr<void> closing;  // Closing
-  };
-  // Removes a closed session from the table, frees its caches, and removes it from the store.
-  void Release(const std::shared_ptr<Session>& session, StoredClose stored, Closed closed);
+  // Removes a closed session from the table and frees its caches. Then removes it from the store, if
+  // there is `closing` (Closing).
+  void Release(const std::shared_ptr<Session>& session, std::shared_ptr<void> closing,
+               Closed closed);
   // Runs on the thread expiry_ until the manager is destroyed: sets the metrics, closes sessions
   // whose idle timeout has passed, and gives free memory of the heap back to the system (HeapTrim).
   void ExpireSessions() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -426,7 +483,8 @@ class SessionManager {
   const ModelRegistry* const models_;
   const Options options_;
   const std::shared_ptr<CacheKeeper> keeper_;  // shared with the sessions; nullptr: no store
-  mutable SessionTable sessions_;
+  mutable ServedSessions sessions_;
+  mutable EndedSessions ended_;
   mutable HeapTrim heap_trim_;
   TransferPlaces transfers_;
 
@@ -436,7 +494,6 @@ class SessionManager {
   MonotonicTime expired_at_ =
       MonotonicTime::InfinitePast();  // CloseExpired began then; the thread expiry_ uses it
   bool closing_expired_ ABSL_GUARDED_BY(mutex_) = false;  // CloseExpiredNow runs, or will
-  mutable std::map<const Session*, std::shared_ptr<SessionTurns>> turns_ ABSL_GUARDED_BY(mutex_);
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);
   // Sessions that are being closed in the store: the number of the objects of Closing, and the

@@ -52,15 +52,22 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
                                const std::shared_ptr<TransferPlace>& place) {
   const SessionId& id = key.id;
   std::optional<TurnLease> lease;
-  if (const std::optional<FoundSession> found = FindInMemory(key); found.has_value()) {
-    if (!(*found)->View().durable) {
+  std::shared_ptr<Engine> on;
+  if (const absl::StatusOr<FoundSession> found = FindInMemory(key); found.ok()) {
+    const ServedSession& served = found->served;
+    on = served.engine;
+    if (!served.turns->durable()) {
       return exported(
           NeedsStore(absl::StrCat("session_id: session ", id.ToString(), " lives in memory")));
     }
     // While the lease is held, the row has the head of the caches.
-    absl::StatusOr<TurnLease> taken = TurnLease::Take(found->session);
-    if (!taken.ok()) return exported(taken.status());
-    lease = *std::move(taken);
+    absl::StatusOr<TurnLease> taken = TurnLease::Take(served.session);
+    // Its model may have been unloaded meanwhile: then the session is only in the store.
+    const bool has_left = !sessions_.Of(*served.session).has_value() && !IsClosing(key);
+    if (!taken.ok() && !(has_left && absl::IsNotFound(taken.status()))) {
+      return exported(taken.status());
+    }
+    if (taken.ok() && !has_left) lease = *std::move(taken);
   }
   absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
   if (!row.ok()) {
@@ -73,19 +80,16 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
     return std::make_shared<SessionExport>(store, row, std::move(engine), std::move(snapshot),
                                            sealing, place);
   };
-  absl::StatusOr<std::shared_ptr<Engine>> engine = absl::NotFoundError("");
-  if (lease.has_value()) engine = models_->Find(lease->session()->model());
-  if (!engine.ok()) {
+  if (!lease.has_value() || !models_->Check(*on).ok()) {
     lease.reset();
     return exported(export_with(nullptr, Snapshot()));
   }
-  Engine* const on = engine->get();
-  on->BeginSnapshot(*std::move(lease), &place->caches(),
-                    [pending = Pending(), export_with, engine = *std::move(engine),
-                     exported](absl::StatusOr<Snapshot> snapshot) {
-                      if (!snapshot.ok()) return exported(snapshot.status());
-                      exported(export_with(engine, *std::move(snapshot)));
-                    });
+  on->BeginSnapshot(
+      *std::move(lease), &place->caches(),
+      [pending = Pending(), export_with, on, exported](absl::StatusOr<Snapshot> snapshot) {
+        if (!snapshot.ok()) return exported(snapshot.status());
+        exported(export_with(on, *std::move(snapshot)));
+      });
 }
 
 absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
@@ -104,7 +108,14 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
   if (!place.ok()) return place.status();
   heap_trim_.NoteWork();
   SessionImport::Service service;
-  service.models = models_;
+  service.find_model = [this](
+                           std::string_view model,
+                           std::shared_ptr<void>* hold) -> absl::StatusOr<std::shared_ptr<Engine>> {
+    absl::StatusOr<FoundEngine> engine = FindModel(model);
+    if (!engine.ok()) return engine.status();
+    *hold = std::move(engine->hold);
+    return std::move(engine->engine);
+  };
   service.tenant = *found;
   service.place = *std::move(place);
   service.restoring = RestoringOptions((*found)->host_memory());
@@ -171,16 +182,18 @@ void SessionManager::RestoreImported(const SessionKey& key, const std::shared_pt
 void SessionManager::RestoreImportedNow(const SessionKey& key,
                                         const std::shared_ptr<Engine>& engine,
                                         SnapshotImport import, const Opened& opened) {
-  const absl::StatusOr<FoundSession> session = FindOrRestore(key);
-  if (!session.ok()) {
-    // The session is in the store; it is restored when it is used.
+  const absl::StatusOr<FoundSession> found = FindOrRestore(key);
+  // The caches are of the engine on which the import began.
+  if (!found.ok() || found->served.engine != engine) {
     if (import.valid()) engine->Free(std::move(import));
-    return opened(StoredView(key));
+    // A session in the store is restored when it is used.
+    return opened(found.ok() ? found->served.session->View() : StoredView(key));
   }
-  if (!import.valid()) return opened((*session)->View());
+  const std::shared_ptr<Session>& session = found->served.session;
+  if (!import.valid()) return opened(session->View());
   // Without its caches, the session computes them in its next turn. So every outcome is good.
-  engine->Attach(session->session, std::move(import),
-                 [pending = Pending(), session = session->session, opened](const absl::Status&) {
+  engine->Attach(session, std::move(import),
+                 [pending = Pending(), session, opened](const absl::Status&) {
                    opened(session->View());
                  });
 }

@@ -13,6 +13,17 @@
 #include "service/serving/session_manager.h"
 
 namespace longstream {
+namespace {
+
+// The error for a stored session whose model cannot be used. `why`: of ModelRegistry::Find.
+absl::Status NotServed(const store::SessionRow& row, const absl::Status& why) {
+  if (!absl::IsNotFound(why)) return why;
+  return absl::FailedPreconditionError(absl::StrCat("session_id: session ", row.key.id.ToString(),
+                                                    " is of model ", row.model,
+                                                    ", which the server does not serve now"));
+}
+
+}  // namespace
 
 std::shared_ptr<void> SessionManager::Pending() {
   {
@@ -53,7 +64,8 @@ SessionTurns::Stored SessionManager::StoredOf(const Session& session, const Engi
 }
 
 void SessionManager::KeepCaches(const std::shared_ptr<Session>& session,
-                                const std::shared_ptr<SessionTurns>& turns, Engine* engine) const {
+                                const std::shared_ptr<SessionTurns>& turns,
+                                std::shared_ptr<Engine> engine) const {
   const auto present_turn = [weak = std::weak_ptr(turns)]() -> std::optional<KeptCaches::Turn> {
     const std::shared_ptr<SessionTurns> found = weak.lock();
     if (found == nullptr) return std::nullopt;
@@ -62,8 +74,8 @@ void SessionManager::KeepCaches(const std::shared_ptr<Session>& session,
     if (head.number == store::kNoTurn || is_cut) return std::nullopt;
     return KeptCaches::Turn{head.number, head.position};
   };
-  session->SetStoredCaches(
-      std::make_shared<KeptCaches>(keeper_, session, session->key().tenant, engine, present_turn));
+  session->SetStoredCaches(std::make_shared<KeptCaches>(keeper_, session, session->key().tenant,
+                                                        std::move(engine), present_turn));
 }
 
 RestoreOptions SessionManager::RestoringOptions(HostMemory* host_memory) const {
@@ -186,20 +198,21 @@ void SessionManager::CloseStored(const SessionKey& key, Closed closed) {
 
 void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
                                     const Closed& closed) {
-  absl::StatusOr<std::shared_ptr<Session>> restored = absl::NotFoundError("");
+  absl::StatusOr<ServedSession> restored = absl::NotFoundError("");
   absl::StatusOr<store::SessionRow> row = absl::NotFoundError("");
   std::shared_ptr<void> closing;
   {
     const std::shared_ptr<void> alone = AloneWith(key);
-    restored = sessions_.Find(key);  // another call may have restored it
+    restored = FindServed(key);  // another call may have restored it
     if (!restored.ok() || only_expired) row = options_.store->Session(key);
     // A call may have used the session since it was found expired.
-    const bool is_used = only_expired && ((restored.ok() && (*restored)->View().turn_running) ||
-                                          (row.ok() && row->delete_time > absl::Now()));
+    const bool is_used =
+        only_expired && ((restored.ok() && restored->session->View().turn_running) ||
+                         (row.ok() && row->delete_time > absl::Now()));
     if (is_used) return closed(absl::AbortedError("the session is in use"));
     if (row.ok() && !restored.ok()) closing = Closing(key);  // none restores it from now on
   }
-  if (restored.ok()) return CloseNow(*restored, closed);
+  if (restored.ok()) return CloseNow(restored->session, closed);
   if (!row.ok()) {
     return closed(absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status());
   }
@@ -266,66 +279,68 @@ std::shared_ptr<void> SessionManager::Alone(const SessionKey& key) const {
   });
 }
 
-std::optional<SessionManager::FoundSession> SessionManager::FindInMemory(
+absl::StatusOr<SessionManager::FoundSession> SessionManager::FindInMemory(
     const SessionKey& key) const {
-  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
-  if (!session.ok()) return std::nullopt;
-  if (options_.found) options_.found(*session);
-  AwaitedSession awaited(*session);
+  absl::StatusOr<ServedSession> served = FindServed(key);
+  if (!served.ok()) return served.status();
+  if (options_.found) options_.found(served->session);
+  AwaitedSession awaited(served->session);
   // It may have expired before it was awaited. Then it is not in the table any more, or soon.
-  if ((*session)->closed()) return std::nullopt;
-  return FoundSession{*std::move(session), std::move(awaited)};
+  if (served->session->closed()) return NoSession(key.id);
+  return FoundSession{*std::move(served), std::move(awaited)};
 }
 
 absl::StatusOr<SessionManager::FoundSession> SessionManager::FindOrRestore(
     const SessionKey& key) const {
-  std::optional<FoundSession> found = FindInMemory(key);
-  if (found.has_value()) return *std::move(found);
-  if (options_.store == nullptr) return NoSession(key.id);
+  absl::StatusOr<FoundSession> found = FindInMemory(key);
+  if (found.ok() || options_.store == nullptr) return found;
   const std::shared_ptr<void> alone = AloneWith(key);
   // Another call may have restored it. If it has expired, it has left the table.
-  const absl::StatusOr<std::shared_ptr<Session>> present = sessions_.Find(key);
-  if (present.ok()) {
-    AwaitedSession awaited(*present);
-    if ((*present)->closed()) return NoSession(key.id);
-    return FoundSession{*present, std::move(awaited)};
+  absl::StatusOr<ServedSession> served = FindServed(key);
+  if (!served.ok()) {
+    if (IsClosing(key)) return NoSession(key.id);
+    const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
+    if (!row.ok()) return absl::IsNotFound(row.status()) ? served.status() : row.status();
+    served = Restore(*row);
+    if (!served.ok()) return served.status();
   }
-  if (IsClosing(key)) return NoSession(key.id);
-  const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
-  if (!row.ok()) return absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status();
-  absl::StatusOr<std::shared_ptr<Session>> restored = Restore(*row);
-  if (!restored.ok()) return restored.status();
-  AwaitedSession awaited(*restored);
-  return FoundSession{*std::move(restored), std::move(awaited)};
+  AwaitedSession awaited(served->session);
+  if (served->session->closed()) return NoSession(key.id);
+  return FoundSession{*std::move(served), std::move(awaited)};
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restore(
-    const store::SessionRow& row) const {
-  const absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(row.model);
-  if (!engine.ok()) return engine.status();
-  absl::StatusOr<std::shared_ptr<Session>> session = Restored(row, **engine);
-  if (!session.ok()) return session;
+absl::StatusOr<ServedSession> SessionManager::Restore(const store::SessionRow& row) const {
+  while (true) {
+    const absl::StatusOr<FoundEngine> found = FindVersionOf(row);
+    if (!found.ok()) return NotServed(row, found.status());
+    absl::StatusOr<ServedSession> restored = RestoreOn(found->engine, row);
+    if (restored.ok() || !found->engine->unloading()) return restored;
+  }
+}
+
+absl::StatusOr<ServedSession> SessionManager::RestoreOn(const std::shared_ptr<Engine>& engine,
+                                                        const store::SessionRow& row) const {
+  absl::StatusOr<ServedSession> served = Restored(row, engine);
+  if (!served.ok()) return served;
   // A turn of the session reaches the engine after this.
-  (*engine)->Adopt(*session);
-  if (absl::Status status = sessions_.Insert(*session); !status.ok()) {
-    (*session)->Close();
-    (*engine)->Close(*session, [](uint64_t /*position*/) {});
-    absl::MutexLock lock(&mutex_);
-    turns_.erase(session->get());
+  engine->Adopt(served->session);
+  if (absl::Status status = sessions_.Insert(*served); !status.ok()) {
+    served->session->Close();
+    engine->Close(served->session, [](uint64_t /*position*/) {});
     return status;
   }
-  if (options_.restored) options_.restored(*session);
-  return session;
+  if (options_.restored) options_.restored(served->session);
+  return served;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(const store::SessionRow& row,
-                                                                  Engine& engine) const {
+absl::StatusOr<ServedSession> SessionManager::Restored(
+    const store::SessionRow& row, const std::shared_ptr<Engine>& engine) const {
   const absl::StatusOr<LoggedProperties> properties = DecodeProperties(row.properties);
   if (!properties.ok()) return properties.status();
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(row.key.tenant);
   if (!tenant.ok()) return tenant.status();
   HostMemory* const host_memory = (*tenant)->host_memory();
-  const ServedModel& model = engine.model();
+  const ServedModel& model = engine->model();
   absl::StatusOr<RestoredSession> restored =
       RestoreSession(RestoringOptions(host_memory), row, *properties, model);
   if (!restored.ok()) return restored.status();
@@ -346,8 +361,8 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(const store::S
   caches.lowest_rewind = restored->lowest_rewind;
   caches.decode_tokens = lease.state().feed.decode_tokens();
   caches.prefill_tokens = lease.state().feed.end() - caches.decode_tokens;
-  auto turns = std::make_shared<SessionTurns>(session, StoredOf(*session, engine));
-  KeepCaches(session, turns, &engine);
+  auto turns = std::make_shared<SessionTurns>(session, StoredOf(*session, *engine));
+  KeepCaches(session, turns, engine);
   if (restored->head != store::kNoTurn) session->stored_caches()->Reload(restored->head);
   const std::optional<StoredPlace> place = ChooseStored(*session, model.backend(), {});
   if (place.has_value()) caches.stored_position = place->position;
@@ -359,9 +374,9 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(const store::S
   head.position = size;
   head.properties = std::move(restored->properties);
   turns->SetHead(std::move(head));
-  absl::MutexLock lock(&mutex_);
-  turns_[session.get()] = std::move(turns);
-  return session;  // the lease is free before a call can find the session
+  session->MoveTo(engine.get(), session->context_limit());
+  // The lease is free before a call can find the session.
+  return ServedSession{std::move(session), std::move(turns), engine};
 }
 
 absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) const {
@@ -396,8 +411,8 @@ void SessionManager::ShowSession(const SessionKey& key, Opened shown) {
       {key.tenant}, [this, key] { return FullView(key); },
       [this, key, shown = std::move(shown)](absl::StatusOr<SessionView> view) {
         if (!view.ok()) {
-          const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
-          if (session.ok()) return shown(Described(**session));
+          const absl::StatusOr<ServedSession> served = sessions_.Find(key);
+          if (served.ok()) return shown(Described(*served->session));
         }
         shown(std::move(view));
       });

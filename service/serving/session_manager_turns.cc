@@ -11,35 +11,30 @@
 namespace longstream {
 
 absl::StatusOr<NewTurn> SessionManager::MakeTurn(
-    const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
-    const std::optional<SessionTurns::Looked>& looked) const {
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(session->model());
-  if (!engine.ok()) return engine.status();
-  return NewTurn(session, std::move(turns), *std::move(engine), session->tenant(), looked);
+    const ServedSession& served, const std::optional<SessionTurns::Looked>& looked) const {
+  if (absl::Status status = models_->Check(*served.engine); !status.ok()) return status;
+  return NewTurn(served.session, served.turns, served.engine, served.session->tenant(), looked);
 }
 
 absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionKey& key,
                                                const std::optional<TurnId>& id) const {
   heap_trim_.NoteWork();
-  const absl::StatusOr<FoundSession> session = FindOrRestore(key);
-  if (!session.ok()) return session.status();
-  std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
-  if (turns == nullptr) return NoSession(key.id);  // the session was closed meanwhile
-  if (!id.has_value()) return MakeTurn(session->session, std::move(turns), std::nullopt);
-  const absl::StatusOr<SessionTurns::Looked> looked = turns->Look(*id);
+  const absl::StatusOr<FoundSession> found = FindOrRestore(key);
+  if (!found.ok()) return found.status();
+  if (!id.has_value()) return MakeTurn(found->served, std::nullopt);
+  const absl::StatusOr<SessionTurns::Looked> looked = found->served.turns->Look(*id);
   if (!looked.ok()) return looked.status();
-  return MakeTurn(session->session, std::move(turns), *looked);
+  return MakeTurn(found->served, *looked);
 }
 
 void SessionManager::LoadTurn(const SessionKey& key, const std::optional<TurnId>& id,
                               std::function<void(absl::StatusOr<NewTurn>)> loaded) {
-  const std::optional<FoundSession> session = FindInMemory(key);
-  std::shared_ptr<SessionTurns> turns = session.has_value() ? TurnsOf(**session) : nullptr;
+  const absl::StatusOr<FoundSession> found = FindInMemory(key);
   std::optional<SessionTurns::Looked> looked;
-  if (turns != nullptr && id.has_value()) looked = turns->LookInMemory(*id);
-  if (turns != nullptr && looked.has_value() == id.has_value()) {
+  if (found.ok() && id.has_value()) looked = found->served.turns->LookInMemory(*id);
+  if (found.ok() && looked.has_value() == id.has_value()) {
     heap_trim_.NoteWork();
-    return loaded(MakeTurn(session->session, std::move(turns), looked));
+    return loaded(MakeTurn(found->served, looked));
   }
   Read<NewTurn>(
       {key.tenant, key.id}, [this, key, id] { return TurnOf(key, id); }, std::move(loaded));
@@ -54,11 +49,11 @@ void SessionManager::LoadAnswer(
 absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant,
                                                 std::string_view model) const {
   heap_trim_.NoteWork();
-  absl::StatusOr<std::shared_ptr<Tenant>> found = models_->tenants().Find(tenant);
+  absl::StatusOr<std::shared_ptr<Tenant>> of = models_->tenants().Find(tenant);
+  if (!of.ok()) return of.status();
+  absl::StatusOr<FoundEngine> found = FindModel(model);
   if (!found.ok()) return found.status();
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
-  if (!engine.ok()) return engine.status();
-  return NewTurn(nullptr, nullptr, *std::move(engine), *std::move(found));
+  return NewTurn(std::move(found->engine), std::move(found->hold), *std::move(of));
 }
 
 absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,

@@ -37,7 +37,7 @@ Session::Session(SessionId id, std::string model, uint64_t context_limit,
   absl::MutexLock lock(&mutex_);
   view_.id = key_.id;
   view_.model = model_;
-  view_.context_limit = context_limit_;
+  view_.context_limit = context_limit;
   MarkUse();
   view_.create_time = view_.last_use_time;
   view_.idle_timeout = idle_timeout;
@@ -81,9 +81,31 @@ absl::StatusOr<std::vector<int32_t>> Session::CopyTokens() {
   return state_.tokens;
 }
 
-void Session::ReturnTurn() {
+void Session::MoveTo(const void* engine, uint64_t context_limit) {
+  home_.store(engine);
+  context_limit_.store(context_limit);
   absl::MutexLock lock(&mutex_);
-  MarkUse();
+  view_.context_limit = context_limit;
+}
+
+absl::Status Session::CheckHome(const void* engine) const {
+  const void* const home = home_.load();
+  if (home == nullptr || home == engine) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("session ", key_.id.ToString(),
+                                         " has just moved to another version of its model; send "
+                                         "the request again"));
+}
+
+bool Session::TakeUnused() {
+  absl::MutexLock lock(&mutex_);
+  if (closed_ || leased_ || awaited_by_ > 0) return false;
+  leased_ = true;
+  return true;
+}
+
+void Session::ReturnTurn(bool is_use) {
+  absl::MutexLock lock(&mutex_);
+  if (is_use) MarkUse();
   leased_ = false;
 }
 

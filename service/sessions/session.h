@@ -76,7 +76,7 @@ class Session {
   // The tenant's place among all tenants.
   size_t tenant_index() const { return tenant_ == nullptr ? 0 : tenant_->index(); }
   const std::string& model() const { return model_; }
-  uint64_t context_limit() const { return context_limit_; }
+  uint64_t context_limit() const { return context_limit_.load(std::memory_order_relaxed); }
 
   SessionView View() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -136,6 +136,12 @@ class Session {
   void SetRestored(absl::Time create_time, absl::Time last_use_time,
                    std::optional<SessionId> forked_from) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // The session belongs to this engine from now on, whose model has this context. Call it before
+  // another thread can find the session, or with its lease.
+  void MoveTo(const void* engine, uint64_t context_limit) ABSL_LOCKS_EXCLUDED(mutex_);
+  // ABORTED: the session has moved to another engine than this one. Call it with the lease.
+  absl::Status CheckHome(const void* engine) const;
+
   // The request that made the session, for a repeat of the request. Set it before another thread
   // can find the session.
   void set_origin(std::string origin) { origin_ = std::move(origin); }
@@ -151,7 +157,9 @@ class Session {
 
   // Called by TurnLease, which explains these functions.
   absl::Status TakeTurn(std::optional<uint64_t> expected_position) ABSL_LOCKS_EXCLUDED(mutex_);
-  void ReturnTurn() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool TakeUnused() ABSL_LOCKS_EXCLUDED(mutex_);
+  // `is_use`: the idle time counts from now.
+  void ReturnTurn(bool is_use) ABSL_LOCKS_EXCLUDED(mutex_);
   void Publish() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status ChargeNew(const SessionState* source);
   void CountHost();
@@ -169,7 +177,8 @@ class Session {
   const SessionKey key_;
   std::atomic<bool> has_place_{false};  // in the tenant's quota
   const std::string model_;
-  const uint64_t context_limit_;
+  std::atomic<uint64_t> context_limit_;
+  std::atomic<const void*> home_{nullptr};
   std::string origin_;
 
   SessionState state_;        // only the holder of the lease uses it; see state()

@@ -109,3 +109,4 @@ class ModelState(_WireEnum):
     LOADING = 1
     READY = 2
     FAILED = 3
+    DRAINING = 4  # is being unloaded: no session and no turn begins on it

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "service/engine/turn/turn.h"
-#include "service/serving/turn_handle.h"
+#include "service/serving/turns/turn_handle.h"
 
 namespace longstream {
 

@@ -85,6 +85,14 @@ void HealthService::SetServing(const std::string& name, bool serving) {
   Set(name, serving ? Response::SERVING : Response::NOT_SERVING);
 }
 
+void HealthService::Forget(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  statuses_.erase(name);
+  for (Watcher* watcher : watchers_) {
+    if (watcher->name() == name) watcher->Tell(Response::SERVICE_UNKNOWN);
+  }
+}
+
 void HealthService::SetNotServing() {
   absl::MutexLock lock(&mutex_);
   for (const auto& [name, status] : statuses_) Set(name, Response::NOT_SERVING);

@@ -23,8 +23,10 @@ class HealthService final : public DecodingService {
   explicit HealthService(RequestMemory* memory, Authorize authorize = AuthorizeEverybody);
 
   // Sets the status of a name, and tells it to the calls that watch the name. `Check` answers
-  // NOT_FOUND for a name that was never set.
+  // NOT_FOUND for a name that was not set.
   void SetServing(const std::string& name, bool serving) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The name does not exist any more: calls that watch it get SERVICE_UNKNOWN.
+  void Forget(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_);
   // Sets every status to NOT_SERVING.
   void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);
 

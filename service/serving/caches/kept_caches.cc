@@ -26,11 +26,11 @@ bool IsOf(const store::SnapshotRow& row, const StoredPlace& place) {
 }  // namespace
 
 KeptCaches::KeptCaches(std::shared_ptr<CacheKeeper> keeper, const std::shared_ptr<Session>& session,
-                       std::string tenant, Engine* engine, PresentTurn present_turn)
+                       std::string tenant, std::shared_ptr<Engine> engine, PresentTurn present_turn)
     : keeper_(std::move(keeper)),
       session_(session),
       tenant_(std::move(tenant)),
-      engine_(engine),
+      engine_(std::move(engine)),
       present_turn_(std::move(present_turn)),
       host_charge_(session->host_memory()) {}
 

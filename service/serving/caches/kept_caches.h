@@ -36,9 +36,8 @@ class KeptCaches final : public StoredCaches, public std::enable_shared_from_thi
   // Absent: the session does not stand at the end of a turn.
   using PresentTurn = std::function<std::optional<Turn>()>;
 
-  // `engine` outlives the keeper's threads.
   KeptCaches(std::shared_ptr<CacheKeeper> keeper, const std::shared_ptr<Session>& session,
-             std::string tenant, Engine* engine, PresentTurn present_turn);
+             std::string tenant, std::shared_ptr<Engine> engine, PresentTurn present_turn);
 
   std::vector<StoredPlace> Find(const SessionState& state, uint64_t unchanged) override
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -95,7 +94,9 @@ class KeptCaches final : public StoredCaches, public std::enable_shared_from_thi
   const std::shared_ptr<CacheKeeper> keeper_;  // shared with the sessions and the manager
   const std::weak_ptr<Session> session_;
   const std::string tenant_;
-  Engine* const engine_;
+  // Shared, because a thread of the keeper may use it when the model was unloaded. Engine::Stop
+  // breaks the cycle: the engine has the open sessions, and they have their caches.
+  const std::shared_ptr<Engine> engine_;
   const PresentTurn present_turn_;
   mutable absl::Mutex mutex_;
   std::vector<store::SnapshotRow> known_ ABSL_GUARDED_BY(mutex_);  // their positions ascending

@@ -35,6 +35,13 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "1: scheduler.max_waiting_turns: expected a whole number from 0 to 1048576, found '1048577'"},
     {"sessions: {max: 16777217}",
      "1: sessions.max: expected a whole number from 0 to 16777216, found '16777217'"},
+    {"admin: {listen: 'unix:'}", "1: admin.listen: expected unix:PATH or host:port, found 'unix:'"},
+    {"admin: {listen: nohost}",
+     "1: admin.listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most "
+     "65535, found 'nohost'"},
+    {"admin: {model_directories: models}",
+     "1: admin.model_directories: expected a list, found 'models'"},
+    {"admin: {model_directories: ['']}", "1: admin.model_directories[0]: expected a directory"},
     {"tenants: {name: a}", "1: tenants: expected a list, found a map"},
     {"tenants: [{weight: 2}]", "1: tenants[0]: a tenant needs the key name"},
     {"tenants:\n  - name: a\n  - name: b\n  - name: a", "4: tenants[2]: two tenants are named a"},
@@ -146,7 +153,7 @@ const std::pair<const char*, const char*> kRefusals[] = {
     {"threads: 1\nthread: 2",
      "2: unknown key 'thread'; expected one of: listen, metrics_listen, max_message_bytes, "
      "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, log_level, scheduler, "
-     "connections, sessions, store, tls, metrics_tls, security, tenants, models"},
+     "connections, sessions, store, tls, metrics_tls, security, admin, tenants, models"},
     {"scheduler:\n  batch: 2",
      "2: scheduler: unknown key 'batch'; expected one of: max_batch_tokens, max_batch_sequences, "
      "max_open_turns, max_waiting_turns, stream_buffer_bytes, client_timeout, time_slice, "
@@ -202,7 +209,7 @@ const std::pair<const char*, const char*> kRefusals[] = {
     {"[a]: 1",
      "1: unknown key ''; expected one of: listen, metrics_listen, max_message_bytes, "
      "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, log_level, scheduler, "
-     "connections, sessions, store, tls, metrics_tls, security, tenants, models"},
+     "connections, sessions, store, tls, metrics_tls, security, admin, tenants, models"},
     {"threads: 1\nlisten: a:1\nthreads: 2", "3: key 'threads' is repeated"},
     {"sessions:\n  max: 1\n  max: 1", "3: sessions: key 'max' is repeated"},
     // A model needs a name of its own and a directory.

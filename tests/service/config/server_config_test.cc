@@ -439,5 +439,29 @@ TEST(CheckConfigTest, ThereIsAModel) {
             "models: no model is configured; name one in the file or with --model NAME=DIR");
 }
 
+TEST(CheckConfigTest, OnlyOperatorsReachTheirListener) {
+  ServerConfig config;
+  ASSERT_TRUE(ReadConfigText("admin:\n  listen: unix:/run/admin.sock\n"
+                             "  model_directories: [/models, /more]",
+                             "f", &config)
+                  .ok());
+  EXPECT_EQ(config.admin_model_directories, (std::vector<std::string>{"/models", "/more"}));
+  EXPECT_TRUE(CheckConfig(config).ok()) << "models may come later";
+  config.admin_listen = "127.0.0.1:0";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "admin.listen: 127.0.0.1:0 is no Unix socket, so it needs security.credentials: only "
+            "an operator may load models");
+  config.security.credentials = "f";
+  EXPECT_TRUE(CheckConfig(config).ok());
+  config.admin_listen = "0.0.0.0:7000";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "admin.listen: 0.0.0.0:7000 would take tokens in plain text from other hosts; set "
+            "tls.certificate and tls.key, or security.plaintext_tokens");
+  config.security.plaintext_tokens = true;
+  EXPECT_TRUE(CheckConfig(config).ok());
+  config.admin_listen = "nohost";
+  EXPECT_FALSE(CheckConfig(config).ok());
+}
+
 }  // namespace
 }  // namespace longstream

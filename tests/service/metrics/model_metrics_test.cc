@@ -354,6 +354,31 @@ TEST_F(ModelMetricsTest, HistogramsHoldWhatWasObserved) {
   EXPECT_EQ(Value("longstream_request_e2e_seconds_bucket", {{"le", "10"}}), "1");
 }
 
+TEST_F(ModelMetricsTest, AModelThatIsGoneHasNoMetrics) {
+  ModelMetrics other(&registry_, {"n", "1", "minimal", "cpu"});
+  for (ModelMetrics* metrics : {&metrics_, &other}) {
+    metrics->SetRequests(1, 0, 0);
+    metrics->CountRequest("OK", "stop_token");
+    metrics->CountRequest("OK", "stop_token");
+    metrics->CountEviction("turn");
+    metrics->CountResumedTurn("attached");
+    metrics->ObserveLoad("backend", 1);
+    metrics->ObservePrefill(1);
+  }
+  other.Retire();
+  size_t of_m = 0;
+  for (const prometheus::MetricFamily& family : registry_.Collect()) {
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      for (const auto& label : metric.label) {
+        EXPECT_FALSE(label.name == "model" && label.value == "n") << family.name;
+        of_m += label.name == "model" && label.value == "m" ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(of_m, 20u);
+  EXPECT_EQ(Value("longstream_requests_total", {{"model", "m"}}), "2");
+}
+
 TEST_F(ModelMetricsTest, ModelsShareARegistry) {
   ModelMetrics other(&registry_, {"n", "1", "minimal", "cpu"});
   metrics_.SetRequests(1, 0, 0);

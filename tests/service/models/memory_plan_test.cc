@@ -255,5 +255,81 @@ TEST_F(MemoryPlanTest, CacheBytesOfAllModelsAreCheckedAtTheStart) {
   EXPECT_TRUE(CheckCacheBytes(0, std::vector<ModelSource>{Model("c")}, {}).ok());
 }
 
+TEST_F(MemoryPlanTest, AModelIsExpectedBesideTheOthers) {
+  MemoryPlan plan(kLimit, kUsed, std::vector<ModelSource>{Model("a")}, {});
+  ASSERT_TRUE(plan.Add("a", 30 * kMiB, kNeed, 0).ok());
+  ASSERT_EQ(ShareOf(plan, "a"), 620 * kMiB);
+  ModelSource source = Model("b", 0, 100 * kMiB);
+  directory_.Write("b/config.json",
+                   R"({"hidden_size": 256, "intermediate_size": 768, "vocab_size": 1024,
+                       "num_hidden_layers": 4, "num_attention_heads": 4,
+                       "num_key_value_heads": 2})");
+  source.max_batch_tokens = 100;
+  source.max_batch_sequences = 10;
+  ASSERT_TRUE(plan.Expect("b version 1", source, {}).ok());
+  // The rest is divided equally, but for what the session of one page needs.
+  const uint64_t workspace = 4 * (100 * (6 * 256 + 2 * 768) + 10 * 1024);
+  EXPECT_LE(ShareOf(plan, "a"), (520 * kMiB - workspace) / 2 + kMiB);
+  EXPECT_GE(ShareOf(plan, "a"), (520 * kMiB - workspace) / 2 - kMiB);
+  EXPECT_TRUE(plan.CheckHeld().ok());
+  plan.SetHeld("a", 600 * kMiB);
+  const absl::Status held = plan.CheckHeld();
+  EXPECT_TRUE(absl::IsResourceExhausted(held));
+  EXPECT_THAT(held.message(), HasSubstr(std::to_string(600 * kMiB)));
+  plan.Remove("b version 1");
+  EXPECT_EQ(ShareOf(plan, "a"), 620 * kMiB);
+}
+
+TEST_F(MemoryPlanTest, AModelThatDoesNotFitIsNotExpected) {
+  MemoryPlan plan(kLimit, kUsed, std::vector<ModelSource>{Model("a")}, {});
+  ASSERT_TRUE(plan.Add("a", 30 * kMiB, kNeed, 0).ok());
+  // 620 MiB are left beside a's weights, and a needs one of them.
+  EXPECT_TRUE(plan.Expect("fits", Model("fits", 0, 619 * kMiB), {}).ok());
+  plan.Remove("fits");
+  const absl::Status refused = plan.Expect("b", Model("b", 0, 619 * kMiB + 1), {});
+  ASSERT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  for (const uint64_t bytes : {619 * kMiB + 1, 619 * kMiB, kLimit}) {
+    EXPECT_THAT(refused.message(), HasSubstr(std::to_string(bytes)));
+  }
+  EXPECT_EQ(ShareOf(plan, "a"), 620 * kMiB);
+  EXPECT_TRUE(plan.Expect("c", Model("c", 619 * kMiB), {}).ok()) << "cache_bytes";
+  EXPECT_FALSE(plan.Expect("d", Model("d", kMiB), {}).ok());
+  EXPECT_TRUE(plan.Expect("gpu", Model("gpu", 0, kLimit, "cuda"), {}).ok());
+  MemoryPlan none(0, kUsed, {}, {});
+  EXPECT_TRUE(none.Expect("b", Model("b", 0, kLimit), {}).ok());
+}
+
+// The plan cannot know whether there is a GPU: only the host's memory is refused.
+TEST_F(MemoryPlanTest, AnExpectedModelThatMayRunOnAGpuIsRefusedForTheHostOnly) {
+  const auto gpu = Plugin::Load(LONGSTREAM_BINARY_DIR "/test_plugins/registry_for_gpus.so");
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  const std::vector<std::shared_ptr<const Plugin>> plugins = {*gpu};
+  MemoryPlan plan(kLimit, kUsed, std::vector<ModelSource>{Model("a")}, plugins);
+  ASSERT_TRUE(plan.Add("a", 30 * kMiB, kNeed, 0).ok());
+  ASSERT_TRUE(plan.Expect("large", Model("large", 0, 619 * kMiB + 1, "auto"), plugins).ok());
+  EXPECT_EQ(ShareOf(plan, "a"), 310 * kMiB) << "it takes no more than a share";
+  const absl::Status refused = plan.BudgetFor("large").refusal;
+  ASSERT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  for (const uint64_t bytes : {619 * kMiB + 1, 619 * kMiB, kLimit}) {
+    EXPECT_THAT(refused.message(), HasSubstr(std::to_string(bytes)));
+  }
+  plan.Remove("large");
+
+  ASSERT_TRUE(plan.Expect("b", Model("b", 0, 100 * kMiB, "auto"), plugins).ok());
+  const HostBudget budget = plan.BudgetFor("b");
+  EXPECT_TRUE(budget.refusal.ok()) << budget.refusal;
+  EXPECT_EQ(budget.most, 520 * kMiB) << "beside its own weights";
+  plan.SetHeld("a", 519 * kMiB);
+  EXPECT_TRUE(plan.BudgetFor("b").refusal.ok());
+  plan.SetHeld("a", 520 * kMiB + 1);
+  const absl::Status held = plan.BudgetFor("b").refusal;
+  EXPECT_TRUE(absl::IsResourceExhausted(held)) << held;
+  EXPECT_THAT(held.message(), HasSubstr("running turns hold"));
+  plan.Remove("b");
+  EXPECT_EQ(ShareOf(plan, "a"), 620 * kMiB);
+  EXPECT_FALSE(plan.Expect("c", Model("c", 0, 619 * kMiB + 1, "auto"), {}).ok())
+      << "without a plugin for GPUs it runs on the host";
+}
+
 }  // namespace
 }  // namespace longstream

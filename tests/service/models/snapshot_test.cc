@@ -57,6 +57,29 @@ class BackendSnapshotTest : public testing::Test {
   std::unique_ptr<BackendModel> model_;
 };
 
+TEST_F(BackendSnapshotTest, AClosedModelHoldsNothing) {
+  Sequence sequence = Fed(150);
+  Snapshot snapshot = *model_->BeginSnapshot(sequence, 0);
+  SnapshotImport import = *model_->BeginImport(150);
+  sequence = Sequence();
+  const std::string kernels = model_->info().kernels;
+  const uint32_t layers = model_->info().num_layers;
+  EXPECT_GT(layers, 0u);
+  model_->Close();
+  EXPECT_TRUE(model_->closed());
+  EXPECT_EQ(model_->memory().weights, 0u);
+  EXPECT_EQ(model_->memory().reserved, 0u);
+  Bytes piece(1000);
+  EXPECT_TRUE(absl::IsCancelled(snapshot.Read(Snapshot::Segment::kSpan, piece).status()));
+  EXPECT_TRUE(absl::IsCancelled(import.Write(piece)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(import.Attach().status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(model_->CreateSequence().status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(model_->SetBudget(1)));
+  EXPECT_EQ(model_->info().kernels, kernels) << "the description stays";
+  EXPECT_EQ(model_->info().num_layers, layers);
+  model_->Close();
+}
+
 TEST_F(BackendSnapshotTest, MovesASequence) {
   ASSERT_TRUE(model_->CanSnapshot());
   Sequence sequence = Fed(150);

@@ -23,7 +23,7 @@ using grpc::health::v1::HealthCheckResponse;
 constexpr char kSlowOpen[] = LONGSTREAM_BINARY_DIR "/test_plugins/slow_open.so";
 
 // "broken" fails to load. "slow" loads when the test writes to its gate, which is a pipe
-// (plugins/slow_open.cc).
+// (tests/service/serving/models/slow_open.cc).
 class LoadingTest : public testing::Test {
  protected:
   LoadingTest()

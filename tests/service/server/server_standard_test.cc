@@ -59,6 +59,32 @@ TEST_F(StandardTest, WatchTellsEveryChange) {
   ExpectAlive();
 }
 
+TEST_F(StandardTest, AnUnloadedModelIsUnknown) {
+  grpc::ClientContext context;
+  HealthCheckRequest request;
+  request.set_service("m");
+  const auto stub = Health::NewStub(channel());
+  const auto reader = stub->Watch(&context, request);
+  HealthCheckResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  server().ForgetModel("m");
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVICE_UNKNOWN);
+  const auto check = [&](const std::string& service) {
+    grpc::ClientContext check_context;
+    request.set_service(service);
+    return stub->Check(&check_context, request, &response).error_code();
+  };
+  EXPECT_EQ(check("m"), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(check(""), grpc::StatusCode::OK);
+  EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING) << "no model is left";
+  server().SetModelServing("m", true);
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING) << "it was loaded again";
+  context.TryCancel();
+  reader->Finish();
+}
+
 TEST_F(StandardTest, ManyWatchersComeAndGo) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {

@@ -190,7 +190,9 @@ TEST_F(AccessTest, TheTableHasExactlyTheMethodsOfTheServer) {
     reflected.insert(ReflectedMethods::PathOf(*method));
   }
   EXPECT_EQ(methods, reflected);
-  const std::vector<std::string_view> rows = AccessTable::Methods();
+  std::vector<std::string_view> rows = AccessTable::Methods();
+  // The operators' listener has these (admin_server_test).
+  std::erase_if(rows, [](std::string_view row) { return row.starts_with("/longstream.admin."); });
   EXPECT_EQ(methods, std::set<std::string>(rows.begin(), rows.end()));
 }
 

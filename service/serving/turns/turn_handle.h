@@ -1,6 +1,6 @@
 // The objects with which a caller prepares, starts, reads and cancels a turn.
-#ifndef LONGSTREAM_SERVICE_SERVING_TURN_HANDLE_H_
-#define LONGSTREAM_SERVICE_SERVING_TURN_HANDLE_H_
+#ifndef LONGSTREAM_SERVICE_SERVING_TURNS_TURN_HANDLE_H_
+#define LONGSTREAM_SERVICE_SERVING_TURNS_TURN_HANDLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@
 #include "service/host_memory/host_memory.h"
 #include "service/models/served_model.h"
 #include "service/security/tenants/tenant.h"
-#include "service/serving/session_turns.h"
+#include "service/serving/turns/session_turns.h"
 #include "service/sessions/session.h"
 #include "service/sessions/turn_lease.h"
 
@@ -99,9 +99,9 @@ class TurnHandle {
 // thread at a time.
 class NewTurn {
  public:
-  // If `session` is nullptr, the turn gets a new session that no one else can find. Otherwise the
-  // session does not expire before the lease is taken, or the object is destroyed. The quotas of
-  // `tenant` count the use of the turn and of its session. `looked`: the id that the client chose.
+  // The session does not expire before the lease is taken, or the object is destroyed. The quotas
+  // of `tenant` count the use of the turn and of its session. `looked`: the id that the client
+  // chose.
   NewTurn(const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
           std::shared_ptr<Engine> engine, std::shared_ptr<Tenant> tenant,
           std::optional<SessionTurns::Looked> looked = std::nullopt)
@@ -111,6 +111,14 @@ class NewTurn {
         engine_(std::move(engine)),
         tenant_(std::move(tenant)),
         looked_(looked) {}
+  // The turn gets a new session that no one else can find. `hold`: exists until the turn is with
+  // the engine, or until the object is destroyed.
+  NewTurn(std::shared_ptr<Engine> engine, std::shared_ptr<void> hold,
+          std::shared_ptr<Tenant> tenant)
+      : engine_(std::move(engine)), hold_(std::move(hold)), tenant_(std::move(tenant)) {}
+  // Another turn with a new session, on the same version of the model. REQUIRES: this one has a new
+  // session.
+  NewTurn Another() const { return {engine_, hold_, tenant_}; }
 
   const ServedModel& model() const { return engine_->model(); }
   const Tenant& tenant() const { return *tenant_; }
@@ -139,11 +147,11 @@ class NewTurn {
   // Draws an id and returns it. Call it instead of Name. REQUIRES: the turn has a session.
   std::string Id(TurnKind kind);
 
-  // Takes the lease of the session. Errors as for TurnLease::Take. UNAVAILABLE: the server is
-  // draining. RESOURCE_EXHAUSTED: there is no memory for a new session.
+  // Takes the lease of the session. Errors as for TurnLease::Take and Engine::CheckOpen.
+  // RESOURCE_EXHAUSTED: there is no memory for a new session.
   absl::Status Lease(std::optional<uint64_t> expected_position = std::nullopt);
-  // Copies the tokens of the session instead, for a caller that makes no turn of this. Errors as
-  // for Session::CopyTokens. UNAVAILABLE: the server is draining. REQUIRES: the turn has a session.
+  // Copies the tokens of the session instead, for a caller that makes no turn of this. Errors as for
+  // Session::CopyTokens and Engine::CheckOpen. REQUIRES: the turn has a session.
   absl::StatusOr<std::vector<int32_t>> CopyTokens() const;
   // The history that the turn adds to. REQUIRES: Lease has succeeded.
   const SessionState& history() const { return lease_.state(); }
@@ -167,6 +175,7 @@ class NewTurn {
   AwaitedSession awaited_;  // until the lease is taken
   std::shared_ptr<SessionTurns> turns_;
   std::shared_ptr<Engine> engine_;
+  std::shared_ptr<void> hold_;  // of the engine
   std::shared_ptr<Tenant> tenant_;
   std::optional<SessionTurns::Looked> looked_;
   std::shared_ptr<TurnEntry> entry_;  // nullptr: the turn has no id yet, or exists already
@@ -177,4 +186,4 @@ class NewTurn {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVING_TURN_HANDLE_H_
+#endif  // LONGSTREAM_SERVICE_SERVING_TURNS_TURN_HANDLE_H_

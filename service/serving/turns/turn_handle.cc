@@ -1,5 +1,5 @@
 // Prepares and starts turns.
-#include "service/serving/turn_handle.h"
+#include "service/serving/turns/turn_handle.h"
 
 #include <algorithm>
 
@@ -9,11 +9,6 @@
 #include "service/clock/monotonic_time.h"
 
 namespace longstream {
-namespace {
-
-absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
-
-}  // namespace
 
 absl::StatusOr<NewTurn::How> NewTurn::Name(const TurnId& id, TurnKind kind,
                                            const std::string& digest) {
@@ -51,19 +46,25 @@ std::string NewTurn::Id(TurnKind kind) {
 }
 
 absl::StatusOr<std::vector<int32_t>> NewTurn::CopyTokens() const {
-  if (engine_->draining()) return Draining();
+  if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
   return session_->CopyTokens();
 }
 
 absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
-  if (engine_->draining()) return Draining();
   if (session_ == nullptr) {
+    if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
     lease_ =
         TurnLease::OfNewSession(SessionId{}, model().name(), model().backend().info().context_limit,
                                 absl::InfiniteDuration(), host_memory(), tenant_);
     return lease_.ChargeNew(/*source=*/nullptr);
   }
   absl::StatusOr<TurnLease> lease = TurnLease::Take(session_, expected_position);
+  if (lease.ok()) {
+    // While the lease is held, the session stays on its engine.
+    absl::Status status = session_->CheckHome(engine_.get());
+    if (!status.ok()) return status;
+  }
+  if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
   if (!lease.ok()) return lease.status();
   lease_ = *std::move(lease);
   awaited_ = AwaitedSession();
@@ -102,6 +103,7 @@ absl::Status NewTurn::Start(const TurnHandle& handle) {
   const absl::Status allowed = TakeQuota(handle);
   absl::Status status =
       allowed.ok() ? engine_->Start(handle.turn_, std::move(lease_)) : Refuse(allowed);
+  hold_ = nullptr;  // the engine counts the turn
   if (status.ok()) return status;
   handle.turn_->allowance.GiveBack();
   lease_.Drop();

@@ -1,0 +1,181 @@
+// The command `longstream admin`: loads, swaps, unloads and lists models of a running server.
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "client/admin_connection.h"
+#include "client/commands/commands.h"
+#include "client/output.h"
+
+namespace longstream::client {
+namespace {
+
+namespace v1 = admin::v1;
+
+struct AdminOptions {
+  std::string address;
+  v1::ModelSpec model;
+  std::string name;  // of `unload`
+  bool recompute_sessions = false;
+  std::optional<double> drain_seconds;
+  std::optional<double> grace_seconds;
+};
+
+AdminConnection ConnectTo(const Global& global, const AdminOptions& options) {
+  try {
+    return {options.address, SecurityOf(global)};
+  } catch (const std::invalid_argument& error) {
+    throw CLI::ValidationError(error.what());
+  }
+}
+
+void Set(double seconds, google::protobuf::Duration* duration) {
+  duration->set_seconds(static_cast<int64_t>(seconds));
+  duration->set_nanos(
+      static_cast<int32_t>((seconds - static_cast<double>(duration->seconds())) * 1e9));
+}
+
+std::string NameOf(v1::ModelState state) {
+  return v1::ModelState_Name(state).substr(sizeof("MODEL_STATE_") - 1);
+}
+
+// Prints the states of a model that is being loaded. With --json, prints only the last one.
+class States {
+ public:
+  explicit States(bool json) : json_(json) {}
+  ~States() = default;
+
+  void Show(const v1::Model& model) {
+    last_ = model;
+    if (json_) return;
+    const bool is_loading = model.state() == v1::MODEL_STATE_LOADING;
+    const std::string bytes = is_loading && model.expected_bytes() > 0
+                                  ? ", about " + HumanBytes(model.expected_bytes())
+                                  : "";
+    Print(model.name() + " version " + model.version() + ": " + NameOf(model.state()) + bytes +
+          "\n");
+    FlushOutput();
+  }
+  void End() const {
+    if (json_) PrintJson(last_);
+  }
+
+ private:
+  const bool json_;
+  v1::Model last_;
+};
+
+void Load(const Global& global, const AdminOptions& options) {
+  v1::LoadModelRequest request;
+  *request.mutable_model() = options.model;
+  States states(global.json);
+  ConnectTo(global, options).Load(request, [&](const v1::Model& model) { states.Show(model); });
+  states.End();
+}
+
+void Swap(const Global& global, const AdminOptions& options) {
+  v1::SwapModelRequest request;
+  *request.mutable_model() = options.model;
+  request.set_recompute_sessions(options.recompute_sessions);
+  if (options.drain_seconds) Set(*options.drain_seconds, request.mutable_drain_timeout());
+  States states(global.json);
+  ConnectTo(global, options).Swap(request, [&](const v1::Model& model) { states.Show(model); });
+  states.End();
+}
+
+void Unload(const Global& global, const AdminOptions& options) {
+  v1::UnloadModelRequest request;
+  request.set_name(options.name);
+  if (options.grace_seconds) Set(*options.grace_seconds, request.mutable_grace());
+  ConnectTo(global, options).Unload(request);
+  Print(global.json ? "{}\n" : options.name + ": unloaded\n");
+}
+
+void Models(const Global& global, const AdminOptions& options) {
+  const v1::ListModelsResponse list = ConnectTo(global, options).Models();
+  if (global.json) return PrintJson(list);
+  std::printf("%-12s %-8s %-8s %-8s %-6s %10s %10s %6s %8s  %s\n", "NAME", "VERSION", "STATE",
+              "BACKEND", "DEVICE", "WEIGHTS", "CACHES", "TURNS", "SESSIONS", "DIRECTORY");
+  for (const v1::Model& model : list.models()) {
+    const v1::ModelBytes& bytes = model.bytes();
+    const uint64_t caches = bytes.pages() + bytes.rings() + bytes.states() + bytes.checkpoints();
+    std::printf("%-12s %-8s %-8s %-8s %-6s %10s %10s %6llu %8llu  %s\n", model.name().c_str(),
+                model.version().c_str(), NameOf(model.state()).c_str(), model.backend().c_str(),
+                model.device().c_str(), HumanBytes(bytes.weights()).c_str(),
+                HumanBytes(caches).c_str(), static_cast<unsigned long long>(model.running_turns()),
+                static_cast<unsigned long long>(model.sessions()),
+                model.error().empty() ? model.directory().c_str() : model.error().c_str());
+  }
+}
+
+// Adds a subcommand with the options that describe a model.
+CLI::App* AddModelCommand(CLI::App* admin, const std::string& name, const std::string& description,
+                          AdminOptions* options) {
+  CLI::App* command = admin->add_subcommand(name, description);
+  v1::ModelSpec* const model = &options->model;
+  command->add_option("name", *model->mutable_name(), "the model's name for clients")->required();
+  command->add_option("--directory", *model->mutable_directory(),
+                      "the name of its directory in admin.model_directories; default: its name");
+  command->add_option("--backend", *model->mutable_backend(),
+                      "the plugin; default: what fits best");
+  command->add_option("--device", *model->mutable_device(), "auto, cpu, cuda or cuda:N");
+  command->add_option("--version", *model->mutable_version(), "the label of this version");
+  command
+      ->add_option_function<uint64_t>(
+          "--cache-bytes", [model](uint64_t bytes) { model->set_cache_bytes(bytes); },
+          "bytes for caches; default: a share of what is left")
+      ->check(WholeNumber());
+  command->add_option("--options", *model->mutable_options(), "a JSON object for the backend");
+  return command;
+}
+
+}  // namespace
+
+void AddAdmin(CLI::App* app, const Global* global) {
+  auto options = std::make_shared<AdminOptions>();
+  CLI::App* admin =
+      app->add_subcommand("admin", "Load, swap and unload models of a running server");
+  admin
+      ->add_option("--admin", options->address, "the server's admin.listen: unix:PATH or host:port")
+      ->envname("LONGSTREAM_ADMIN")
+      ->check(ServerAddress())
+      ->required();
+  admin->require_subcommand(1);
+  admin->fallthrough();
+  const CLI::Validator seconds = Number(0.0, 1e8);
+
+  AddModelCommand(admin, "load", "Load a model under a new name", options.get())->callback([=] {
+    Load(*global, *options);
+  });
+  CLI::App* swap = AddModelCommand(admin, "swap",
+                                   "Load another version of a model; new sessions "
+                                   "begin on it",
+                                   options.get());
+  swap->add_flag("--recompute-sessions", options->recompute_sessions,
+                 "idle sessions move to the new version, which reads their histories anew");
+  swap->add_option("--drain", options->drain_seconds,
+                   "seconds after which the earlier version is unloaded although it has sessions")
+      ->check(seconds);
+  swap->callback([=] { Swap(*global, *options); });
+  CLI::App* unload = admin->add_subcommand("unload", "Unload a model and free its memory");
+  unload->add_option("name", options->name, "the model")->required();
+  unload
+      ->add_option("--grace", options->grace_seconds,
+                   "seconds for running turns; default: the server's grace")
+      ->check(seconds);
+  unload->callback([=] { Unload(*global, *options); });
+  admin->add_subcommand("models", "List all versions of all models")->callback([=] {
+    Models(*global, *options);
+  });
+  admin->footer(
+      "Examples:\n"
+      "  longstream admin --admin unix:/run/longstream/admin.sock load tiny\n"
+      "  longstream admin --admin unix:/run/longstream/admin.sock swap tiny --directory tiny-v2\n"
+      "  longstream admin --admin unix:/run/longstream/admin.sock unload tiny --grace 10");
+}
+
+}  // namespace longstream::client

@@ -1,0 +1,26 @@
+// The directories of models that an operator may load by name.
+#ifndef LONGSTREAM_SERVICE_MODELS_MODEL_DIRECTORIES_H_
+#define LONGSTREAM_SERVICE_MODELS_MODEL_DIRECTORIES_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace longstream {
+
+// INVALID_ARGUMENT: `name` is not 1 ... 128 letters, digits and "._-" of ASCII with a letter or a
+// digit at its beginning. `field`: of the request. So a name is never a path.
+absl::Status CheckModelName(std::string_view field, std::string_view name);
+
+// Returns the path of the directory `name` in the first of `roots` that has it. The directory
+// itself must be no symbolic link; its files may be. INVALID_ARGUMENT: as for CheckModelName.
+// NOT_FOUND: no root has the name. FAILED_PRECONDITION: it is a symbolic link, or no directory.
+absl::StatusOr<std::string> FindModelDirectory(std::span<const std::string> roots,
+                                               std::string_view name);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_MODELS_MODEL_DIRECTORIES_H_

@@ -1,0 +1,136 @@
+// Listens for operators.
+#include "service/server/admin/admin_server.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/connections/http2_gate.h"
+#include "service/interceptors/request_id.h"
+#include "service/security/access_table.h"
+#include "service/server/transport/authorize.h"
+#include "service/server/transport/tls_credentials.h"
+#include "service/wire/request_memory.h"
+
+namespace longstream {
+namespace {
+
+constexpr int kMaxMessageBytes = 1 << 20;
+constexpr size_t kMaxConnections = 64;
+constexpr uint64_t kMaxTransitBytes = 16 << 20;
+constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
+
+// The file's mode says who may use the socket.
+Authorize AuthorizeOperator(decltype(AdminServer::Options::on_operator_call) on_call) {
+  return [on_call = std::move(on_call)](const grpc::CallbackServerContext& context,
+                                        std::string_view method) -> absl::StatusOr<Caller> {
+    Caller caller;
+    caller.role = Role::kOperator;
+    caller.name = "unix-socket";
+    if (on_call) on_call(caller, method, RequestIdOf(context), absl::OkStatus());
+    return caller;
+  };
+}
+
+std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const AdminServer::Options& options) {
+  if (options.certificates == nullptr || UnixSocketPath(options.listen).has_value()) {
+    return grpc::InsecureServerCredentials();
+  }
+  return TlsCredentials(options.certificates, options.client_certificates);
+}
+
+void SetLimits(grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              static_cast<int>(absl::ToInt64Milliseconds(kHandshakeTimeout)));
+  grpc::ResourceQuota quota("admin");
+  quota.Resize(kMaxTransitBytes);
+  builder->SetResourceQuota(quota);
+  builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
+  // gRPC would inflate a compressed request without any limit.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
+}
+
+// Returns a function that gives connections to gRPC.
+Http2Gate::HandOver GiveTo(
+    std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor) {
+  return [shared = std::shared_ptr(std::move(acceptor))](int descriptor) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = descriptor;
+    shared->HandleNewConnection(&connection);
+  };
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const Options& options,
+                                                                ModelAdmin* admin) {
+  const std::optional<std::string> path = UnixSocketPath(options.listen);
+  if (!path.has_value() && options.guard == nullptr) {
+    return absl::InvalidArgumentError(
+        "admin.listen: an address that is no Unix socket needs security.credentials");
+  }
+  std::unique_ptr<AdminServer> server(new AdminServer());
+  absl::StatusOr<ListeningSockets> listening = server->Bind(options.listen);
+  if (!listening.ok()) {
+    return absl::UnavailableError(absl::StrCat("admin.listen: ", listening.status().message()));
+  }
+  server->port_ = listening->port;
+  server->memory_ = std::make_unique<RequestMemory>(kMaxTransitBytes);
+  server->service_ =
+      std::make_unique<AdminService>(admin, server->memory_.get(),
+                                     path.has_value() ? AuthorizeOperator(options.on_operator_call)
+                                                      : AuthorizeWith(options.guard));
+  if (absl::Status status = AccessTable(/*open_health=*/false).CheckHasRows(server->methods());
+      !status.ok()) {
+    return status;
+  }
+  grpc::ServerBuilder builder;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+          CredentialsOf(options));
+  SetLimits(&builder);
+  builder.RegisterService(server->service_.get());
+  builder.experimental().SetInterceptorCreators(
+      RequestIdInterceptors(nullptr, options.on_call_failure));
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr) return absl::InternalError("gRPC did not start; see its log");
+  Http2Gate::Options limits;
+  limits.max_connections = kMaxConnections;
+  limits.preface_timeout = kHandshakeTimeout;
+  limits.tls = options.certificates != nullptr && !path.has_value();
+  absl::StatusOr<std::unique_ptr<Http2Gate>> gate =
+      Http2Gate::Start(*std::move(listening), limits, GiveTo(std::move(acceptor)));
+  if (!gate.ok()) return gate.status();
+  server->gate_ = *std::move(gate);
+  return server;
+}
+
+absl::StatusOr<ListeningSockets> AdminServer::Bind(const std::string& address) {
+  const std::optional<std::string> path = UnixSocketPath(address);
+  if (!path.has_value()) return Listen(address, absl::ZeroDuration());
+  ListeningSockets listening;
+  absl::StatusOr<UnixSocketFile> file = ListenOnUnixSocket(*path, &listening);
+  if (!file.ok()) return file.status();
+  socket_file_ = *std::move(file);
+  return listening;
+}
+
+AdminServer::~AdminServer() { Shutdown(); }
+
+void AdminServer::Shutdown() {
+  // The file goes before the socket: as long as this socket listens, no other server takes the
+  // name, so this removes no file of another server.
+  if (socket_file_.has_value()) RemoveSocketFile(*std::exchange(socket_file_, std::nullopt));
+  if (gate_ != nullptr) gate_->StopAccepting();
+  if (server_ == nullptr) return;
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+}
+
+}  // namespace longstream

@@ -1,0 +1,239 @@
+// The reactors of the calls, which answer once: with the result, or when the client has gone.
+#include "service/server/admin/admin_service.h"
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "service/server/transport/grpc_status.h"
+
+namespace longstream {
+namespace {
+
+namespace v1 = admin::v1;
+
+v1::ModelState ToProto(ModelState state) {
+  switch (state) {
+    case ModelState::kLoading:
+      return v1::MODEL_STATE_LOADING;
+    case ModelState::kWarming:
+      return v1::MODEL_STATE_WARMING;
+    case ModelState::kReady:
+      return v1::MODEL_STATE_READY;
+    case ModelState::kDraining:
+      return v1::MODEL_STATE_DRAINING;
+    case ModelState::kFailed:
+      return v1::MODEL_STATE_FAILED;
+    case ModelState::kGone:
+      break;
+  }
+  return v1::MODEL_STATE_UNSPECIFIED;
+}
+
+void SetBytes(const ls_memory& memory, v1::ModelBytes* bytes) {
+  bytes->set_weights(memory.weights);
+  bytes->set_pages(memory.pages);
+  bytes->set_rings(memory.rings);
+  bytes->set_states(memory.states);
+  bytes->set_checkpoints(memory.checkpoints);
+  bytes->set_workspace(memory.workspace);
+  bytes->set_budget(memory.budget);
+  bytes->set_reserved(memory.reserved);
+}
+
+void ToProto(const ModelStatus& status, v1::Model* model) {
+  model->set_name(status.name);
+  model->set_version(status.version);
+  model->set_state(ToProto(status.state));
+  model->set_error(std::string(status.error.message()));
+  model->set_directory(status.directory);
+  model->set_expected_bytes(status.expected_bytes);
+  if (status.engine == nullptr) return;
+  const BackendModel& backend = status.engine->model().backend();
+  model->set_backend(backend.plugin().name());
+  model->set_device(backend.plugin().device());
+  SetBytes(backend.memory(), model->mutable_bytes());
+  model->set_running_turns(status.engine->num_turns());
+}
+
+ModelAdmin::Wanted WantedOf(const v1::ModelSpec& spec) {
+  return {spec.name(),    spec.directory(),   spec.backend(), spec.device(),
+          spec.version(), spec.cache_bytes(), spec.options()};
+}
+
+// A time that is absent stays absent.
+absl::StatusOr<std::optional<absl::Duration>> ReadTime(const char* field, bool present,
+                                                       const google::protobuf::Duration& time) {
+  if (!present) return std::optional<absl::Duration>();
+  constexpr int64_t kMostSeconds = int64_t{3650} * 24 * 3600;
+  if (time.seconds() < 0 || time.nanos() < 0 || time.nanos() > 999'999'999 ||
+      time.seconds() > kMostSeconds) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": expected 0 to ", kMostSeconds,
+                                                   " seconds, found ", time.seconds(),
+                                                   " seconds and ", time.nanos(), " nanos"));
+  }
+  return std::optional(absl::Seconds(time.seconds()) + absl::Nanoseconds(time.nanos()));
+}
+
+// A stream with a message for each state of a model. Any thread may call Show and End.
+template <typename Response>
+class LoadCall final : public grpc::ServerWriteReactor<Response>,
+                       public std::enable_shared_from_this<LoadCall<Response>> {
+ public:
+  static std::shared_ptr<LoadCall> New() {
+    auto call = std::make_shared<LoadCall>();
+    call->self_ = call;
+    return call;
+  }
+
+  void Show(const ModelStatus& status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    ToProto(status, waiting_.emplace_back().mutable_model());
+    Continue();
+  }
+  // The end comes after the messages.
+  void End(const absl::StatusOr<ModelStatus>& loaded) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (loaded.ok()) ToProto(*loaded, waiting_.emplace_back().mutable_model());
+    end_ = loaded.status();
+    Continue();
+  }
+
+  void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    waiting_.pop_front();
+    if (!ok) return FinishOnce(absl::CancelledError("the caller has gone"));
+    Continue();
+  }
+  void OnCancel() override ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    FinishOnce(absl::CancelledError("the caller has gone; the operation goes on"));
+  }
+  void OnDone() override {
+    const std::shared_ptr<LoadCall> self = std::move(self_);  // destroyed last
+  }
+
+ private:
+  void Continue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (writing_ || finished_) return;
+    if (waiting_.empty()) {
+      if (end_.has_value()) FinishOnce(*end_);
+      return;
+    }
+    writing_ = true;
+    this->StartWrite(&waiting_.front());
+  }
+  void FinishOnce(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!std::exchange(finished_, true)) this->Finish(ToGrpc(status));
+  }
+
+  absl::Mutex mutex_;
+  std::deque<Response> waiting_ ABSL_GUARDED_BY(mutex_);  // the first one is being written
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<LoadCall> self_;  // keeps this object alive until OnDone
+};
+
+// The reactor of a call whose answer comes later. Any thread may call End.
+class UnloadCall final : public grpc::ServerUnaryReactor {
+ public:
+  static std::shared_ptr<UnloadCall> New() {
+    auto call = std::make_shared<UnloadCall>();
+    call->self_ = call;
+    return call;
+  }
+
+  void End(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (!std::exchange(finished_, true)) Finish(ToGrpc(status));
+  }
+  void OnCancel() override {
+    End(absl::CancelledError("the caller has gone; the operation goes on"));
+  }
+  void OnDone() override {
+    const std::shared_ptr<UnloadCall> self = std::move(self_);  // destroyed last
+  }
+
+ private:
+  absl::Mutex mutex_;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<UnloadCall> self_;  // keeps this object alive until OnDone
+};
+
+}  // namespace
+
+AdminService::AdminService(ModelAdmin* admin, RequestMemory* memory, Authorize authorize)
+    : DecodingService(memory, std::move(authorize)), admin_(admin) {
+  AddServerStream("/longstream.admin.v1.Admin/LoadModel", &AdminService::LoadModel);
+  AddServerStream("/longstream.admin.v1.Admin/SwapModel", &AdminService::SwapModel);
+  AddUnary("/longstream.admin.v1.Admin/UnloadModel", &AdminService::UnloadModel);
+  AddUnary("/longstream.admin.v1.Admin/ListModels", &AdminService::ListModels);
+}
+
+grpc::ServerWriteReactor<v1::LoadModelResponse>* AdminService::LoadModel(
+    grpc::CallbackServerContext* /*context*/, const Caller& /*caller*/,
+    Decoded<v1::LoadModelRequest> request) {
+  const auto call = LoadCall<v1::LoadModelResponse>::New();
+  auto* const reactor = call.get();
+  admin_->Load(
+      WantedOf(request.message->model()), [call](const ModelStatus& status) { call->Show(status); },
+      [call](const absl::StatusOr<ModelStatus>& loaded) { call->End(loaded); });
+  return reactor;
+}
+
+grpc::ServerWriteReactor<v1::SwapModelResponse>* AdminService::SwapModel(
+    grpc::CallbackServerContext* /*context*/, const Caller& /*caller*/,
+    Decoded<v1::SwapModelRequest> request) {
+  const auto call = LoadCall<v1::SwapModelResponse>::New();
+  auto* const reactor = call.get();
+  const v1::SwapModelRequest& wanted = *request.message;
+  const auto timeout =
+      ReadTime("drain_timeout", wanted.has_drain_timeout(), wanted.drain_timeout());
+  if (!timeout.ok()) {
+    call->End(timeout.status());
+    return reactor;
+  }
+  admin_->Swap(
+      WantedOf(wanted.model()), {wanted.recompute_sessions(), *timeout},
+      [call](const ModelStatus& status) { call->Show(status); },
+      [call](const absl::StatusOr<ModelStatus>& loaded) { call->End(loaded); });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AdminService::UnloadModel(grpc::CallbackServerContext* /*context*/,
+                                                    const Caller& /*caller*/,
+                                                    const v1::UnloadModelRequest& request,
+                                                    v1::UnloadModelResponse* /*response*/) {
+  const std::shared_ptr<UnloadCall> call = UnloadCall::New();
+  UnloadCall* const reactor = call.get();
+  const auto grace = ReadTime("grace", request.has_grace(), request.grace());
+  if (!grace.ok()) {
+    call->End(grace.status());
+    return reactor;
+  }
+  admin_->Unload(request.name(), *grace, [call](const absl::Status& status) { call->End(status); });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AdminService::ListModels(grpc::CallbackServerContext* context,
+                                                   const Caller& /*caller*/,
+                                                   const v1::ListModelsRequest& /*request*/,
+                                                   v1::ListModelsResponse* response) {
+  for (const ModelAdmin::Model& listed : admin_->List()) {
+    v1::Model* const model = response->add_models();
+    ToProto(listed.status, model);
+    model->set_sessions(listed.sessions);
+  }
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace longstream

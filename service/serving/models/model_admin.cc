@@ -1,0 +1,248 @@
+// Waits for the turns and sessions of models that go.
+#include "service/serving/models/model_admin.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/models/model_directories.h"
+
+namespace longstream {
+namespace {
+
+// After the sessions could have been moved, they wait for the store no longer than this.
+constexpr absl::Duration kMostMoving = absl::Seconds(30);
+
+absl::Status Unloaded(const Engine& engine) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("model ", engine.model().name(), " was unloaded"));
+}
+
+}  // namespace
+
+ModelAdmin::ModelAdmin(ModelRegistry* models, SessionManager* sessions, Options options)
+    : models_(models),
+      sessions_(sessions),
+      options_(std::move(options)),
+      thread_([this] { Run(); }) {}
+
+ModelAdmin::~ModelAdmin() {
+  models_->CancelOperations();
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+  const auto drop = [](std::list<Leaving>& versions) {
+    for (const Leaving& leaving : versions) {
+      if (leaving.unloading == nullptr) continue;
+      leaving.unloading->Finish(absl::UnavailableError("the server is shutting down"));
+    }
+    versions.clear();
+  };
+  std::list<Leaving> arrived;
+  {
+    absl::MutexLock lock(&mutex_);
+    arrived.swap(arriving_);
+  }
+  drop(leaving_);
+  drop(arrived);
+  absl::MutexLock lock(&mutex_);
+  const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_operations_ == 0; };
+  mutex_.Await(absl::Condition(&none));
+}
+
+std::shared_ptr<void> ModelAdmin::Operation() {
+  {
+    absl::MutexLock lock(&mutex_);
+    ++num_operations_;
+  }
+  return std::shared_ptr<void>(nullptr, [this](void*) {
+    absl::MutexLock lock(&mutex_);
+    --num_operations_;
+  });
+}
+
+absl::StatusOr<ModelSource> ModelAdmin::SourceOf(const Wanted& wanted) const {
+  if (absl::Status status = CheckModelName("name", wanted.name); !status.ok()) return status;
+  if (!wanted.version.empty()) {
+    absl::Status status = CheckModelName("version", wanted.version);
+    if (!status.ok()) return status;
+  }
+  absl::StatusOr<std::string> directory = FindModelDirectory(
+      options_.model_directories, wanted.directory.empty() ? wanted.name : wanted.directory);
+  if (!directory.ok()) return directory.status();
+  ModelSource source;
+  source.name = wanted.name;
+  source.directory = *std::move(directory);
+  source.backend = wanted.backend;
+  if (!wanted.device.empty()) source.device = wanted.device;
+  source.version = wanted.version;
+  source.cache_bytes_budget = wanted.cache_bytes;
+  if (!wanted.options_json.empty()) source.options_json = wanted.options_json;
+  source.max_batch_tokens = options_.max_batch_tokens;
+  source.max_batch_sequences = options_.max_batch_sequences;
+  return source;
+}
+
+void ModelAdmin::Load(const Wanted& wanted, Progress progress, Loaded loaded) {
+  absl::StatusOr<ModelSource> source = SourceOf(wanted);
+  if (!source.ok()) return loaded(source.status());
+  models_->Load(
+      *std::move(source),
+      {std::move(progress), [operation = Operation(), loaded = std::move(loaded)](
+                                absl::StatusOr<ModelStatus> status,
+                                const std::shared_ptr<Engine>&) { loaded(std::move(status)); }});
+}
+
+void ModelAdmin::Swap(const Wanted& wanted, const Moving& moving, Progress progress,
+                      Loaded loaded) {
+  absl::StatusOr<ModelSource> source = SourceOf(wanted);
+  if (!source.ok()) return loaded(source.status());
+  const auto done = [this, moving, operation = Operation(), loaded = std::move(loaded)](
+                        absl::StatusOr<ModelStatus> status, std::shared_ptr<Engine> replaced) {
+    if (status.ok() && replaced != nullptr) {
+      Leaving leaving;
+      leaving.engine = std::move(replaced);
+      leaving.deadline = moving.drain_timeout.has_value()
+                             ? MonotonicTime::Now() + *moving.drain_timeout
+                             : MonotonicTime::InfiniteFuture();
+      leaving.grace = options_.grace;
+      leaving.moves = moving.recompute_sessions;
+      Leave(std::move(leaving));
+    }
+    loaded(std::move(status));
+  };
+  models_->Swap(*std::move(source), {std::move(progress), done});
+}
+
+void ModelAdmin::Unload(std::string_view name, std::optional<absl::Duration> grace,
+                        std::function<void(absl::Status)> unloaded) {
+  const absl::StatusOr<std::vector<std::shared_ptr<Engine>>> engines = models_->BeginUnload(name);
+  if (!engines.ok() || engines->empty()) return unloaded(engines.status());
+  const auto unloading = std::make_shared<Unloading>(engines->size(), std::move(unloaded));
+  for (const std::shared_ptr<Engine>& engine : *engines) {
+    Leaving leaving;
+    leaving.engine = engine;
+    leaving.ends_turns = true;
+    leaving.deadline = MonotonicTime::Now() + grace.value_or(options_.grace);
+    leaving.unloading = unloading;
+    Leave(std::move(leaving));
+  }
+}
+
+std::vector<ModelAdmin::Model> ModelAdmin::List() const {
+  std::vector<Model> models;
+  for (ModelStatus& status : models_->ListVersions()) {
+    Model& model = models.emplace_back();
+    if (status.engine != nullptr) {
+      model.turns = status.engine->num_turns();
+      model.sessions = sessions_->NumSessionsOn(*status.engine);
+    }
+    model.status = std::move(status);
+  }
+  return models;
+}
+
+// ---------------------------------------------------------------- versions that go
+
+void ModelAdmin::Unloading::Finish(const absl::Status& status) {
+  std::function<void(absl::Status)> unloaded;
+  {
+    absl::MutexLock lock(&mutex_);
+    --left_;
+    if (left_ == 0 || !status.ok()) unloaded = std::exchange(unloaded_, nullptr);
+  }
+  if (unloaded) unloaded(status);
+}
+
+void ModelAdmin::Leave(Leaving leaving) {
+  absl::MutexLock lock(&mutex_);
+  arriving_.push_back(std::move(leaving));
+}
+
+void ModelAdmin::Run() {
+  GrowingPause pause(kLeastPause, kMostPause);
+  while (true) {
+    std::list<Leaving> arrived;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || !arriving_.empty();
+      };
+      mutex_.AwaitWithTimeout(absl::Condition(&has_news),
+                              leaving_.empty() ? absl::InfiniteDuration() : pause.Next());
+      if (stopping_) return;
+      arrived.swap(arriving_);
+    }
+    bool has_changed = !arrived.empty();
+    // A version that was replaced may now be unloaded with its name.
+    for (Leaving& leaving : arrived) {
+      leaving_.remove_if([&](const Leaving& other) { return other.engine == leaving.engine; });
+    }
+    leaving_.splice(leaving_.end(), arrived);
+    leaving_.remove_if([&](Leaving& leaving) {
+      has_changed |= NoteUses(leaving);
+      return Advance(leaving);
+    });
+    if (has_changed) pause.Reset();
+  }
+}
+
+bool ModelAdmin::NoteUses(Leaving& leaving) const {
+  const EngineUses::Count uses = sessions_->UsesOf(*leaving.engine);
+  const size_t turns = leaving.engine->num_turns();
+  if (uses == leaving.uses && turns == leaving.turns) return false;
+  leaving.uses = uses;
+  leaving.turns = turns;
+  return true;
+}
+
+size_t ModelAdmin::Move(Leaving& leaving, MonotonicTime now) {
+  if (!leaving.moves) return 0;
+  if (now < leaving.move_at) return leaving.left;
+  const SessionManager::Moves moves = sessions_->MoveSessions(*leaving.engine);
+  if (moves.begun > 0) leaving.pause.Reset();
+  leaving.move_at = now + leaving.pause.Next();
+  leaving.left = moves.left;
+  return moves.left;
+}
+
+bool ModelAdmin::IsDue(const Leaving& leaving, MonotonicTime now) const {
+  if (now < leaving.deadline) return false;
+  // The calls that found this version before it was replaced are about to begin.
+  return sessions_->UsesOf(*leaving.engine).calls == 0 || now >= leaving.deadline + leaving.grace;
+}
+
+bool ModelAdmin::Advance(Leaving& leaving) {
+  Engine& engine = *leaving.engine;
+  const MonotonicTime now = MonotonicTime::Now();
+  if (!leaving.ends_turns) {
+    Move(leaving, now);
+    if (!sessions_->UnloadIfFree(engine)) {
+      if (!IsDue(leaving, now)) return false;
+      engine.BeginUnload();
+    }
+    leaving.ends_turns = true;
+    leaving.deadline = now + leaving.grace;
+  }
+  if (engine.num_turns() > 0) {
+    if (now >= leaving.deadline) engine.AbortAll(Unloaded(engine));
+    return false;
+  }
+  if (!leaving.moves_until.has_value()) {
+    leaving.moves_until = now + kMostMoving;
+    leaving.move_at = now;
+  }
+  // No turn runs, so only the store delays the sessions that can move.
+  if (Move(leaving, now) > 0 && now < *leaving.moves_until) return false;
+  sessions_->EndSessionsOn(engine);
+  models_->Retire(leaving.engine, [this, operation = Operation(), unloading = leaving.unloading,
+                                   engine = leaving.engine](const absl::Status& status) {
+    // A session may have begun on the engine before it was stopped.
+    if (status.ok()) sessions_->EndSessionsOn(*engine);
+    if (unloading != nullptr) unloading->Finish(status);
+  });
+  return true;
+}
+
+}  // namespace longstream
