@@ -62,6 +62,9 @@ from longstream.values import (
     TurnInfo,
     TurnStarted,
     TurnUsage,
+    TwinRow,
+    TwinStarted,
+    TwinSummary,
 )
 
 __all__ = [
@@ -119,6 +122,9 @@ __all__ = [
     "TurnState",
     "TurnStream",
     "TurnUsage",
+    "TwinRow",
+    "TwinStarted",
+    "TwinSummary",
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",

@@ -31,6 +31,8 @@ class TurnOptions(TypedDict, total=False):
     What it reports:
         log_probs: the log-probability of each token.
         top_log_probs: and of this many most probable tokens at each step.
+        twin_model: a second model that reads the same tokens and is compared with the session's
+            (TurnStream.twin_rows, Finish.twin). The answer is the same as without it.
 
     How it runs:
         priority: its share of the batch.
@@ -60,6 +62,7 @@ class TurnOptions(TypedDict, total=False):
     seed: int
     log_probs: bool
     top_log_probs: int
+    twin_model: str
     priority: Priority
     timeout: float | None
     turn_id: str
