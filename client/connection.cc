@@ -172,20 +172,6 @@ void CancelQuietly(Connection& connection, const v1::GenerateRequest& request) {
 
 }  // namespace
 
-void Generation::Add(const v1::GenerateResponse& response, double seconds) {
-  if (response.has_started()) started = response.started();
-  if (response.has_finish()) finish = response.finish();
-  if (!response.has_delta()) return;
-  const v1::Delta& delta = response.delta();
-  text += delta.text();
-  position = delta.position();
-  if (delta.token_ids().empty()) return;
-  token_seconds.push_back(seconds);
-  token_counts.push_back(delta.token_ids_size());
-  token_ids.insert(token_ids.end(), delta.token_ids().begin(), delta.token_ids().end());
-  log_probs.insert(log_probs.end(), delta.log_probs().begin(), delta.log_probs().end());
-}
-
 CallError::CallError(const grpc::Status& status, const std::string& request_id)
     : std::runtime_error(std::string(CodeName(status.error_code())) + ": " +
                          status.error_message() +

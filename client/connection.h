@@ -44,6 +44,7 @@ struct Generation {
   std::vector<int> token_counts;      // tokens of each delta
   std::vector<int32_t> token_ids;
   std::vector<v1::TokenLogProb> log_probs;  // one per token id, if requested
+  std::vector<v1::TwinRow> twin_rows;       // from the first token id on, if the turn has a twin
   v1::TurnStarted started;
   v1::Finish finish;
   uint64_t position = 0;  // of the last delta; 0: there was none

@@ -10,6 +10,7 @@
 #include "client/commands/commands.h"
 #include "client/commands/turn_options.h"
 #include "client/commands/turn_output.h"
+#include "client/commands/twin_output.h"
 #include "client/input.h"
 #include "client/interrupt.h"
 #include "client/output.h"
@@ -52,6 +53,7 @@ int Answer(Connection& connection, const v1::GenerateRequest& request, bool json
       *cut = !generation.finish.incomplete_character().empty();
       Print("\n");
       PrintUsage(generation);
+      PrintTwinSummary(generation);
     }
   } catch (const CallError& error) {
     if (Interrupted() && InterruptSignal() != SIGINT) throw;

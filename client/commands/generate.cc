@@ -8,6 +8,7 @@
 #include "client/commands/commands.h"
 #include "client/commands/turn_options.h"
 #include "client/commands/turn_output.h"
+#include "client/commands/twin_output.h"
 #include "client/input.h"
 #include "client/output.h"
 
@@ -57,8 +58,10 @@ void Generate(const Global& global, const GenerateOptions& options) {
   if (owned != nullptr) PrintIncomplete(generation);
   Print("\n");
   PrintLogProbs(generation);
+  PrintTwinTable(generation);
   FlushOutput();
   PrintUsage(generation);
+  PrintTwinSummary(generation);
 }
 
 }  // namespace
@@ -98,6 +101,7 @@ void AddGenerate(CLI::App* app, const Global* global) {
       "Examples:\n"
       "  longstream generate -m hypenet -n 100 -t 0.8 'def main():'\n"
       "  longstream generate --json -f prompt.txt | jq .text\n"
+      "  longstream generate -m dense --twin hypenet 'def main():'\n"
       "  longstream generate --tokens 100,101,102 --top-log-probs 5 --stop-id 10");
   command->callback([=] { Generate(*global, *options); });
 }

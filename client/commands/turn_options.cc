@@ -48,6 +48,8 @@ void TurnOptions::AddTo(CLI::App* app) {
   app->add_option("-s,--session", session_,
                   "session to continue, which stays open; default: a new session");
   app->add_flag("--keep", keep_, "leave a new session open and print its id");
+  app->add_option("--twin", twin_,
+                  "a second model that reads the same tokens and is compared with the first one");
   AddSamplingTo(app);
 }
 
@@ -132,6 +134,7 @@ void TurnOptions::Fill(v1::GenerateRequest* request) const {
   FillStop(request->mutable_stop());
   request->set_max_tokens(max_tokens_);
   request->set_priority(PriorityOf(priority_));
+  request->set_twin_model(twin_);
 }
 
 std::string TurnOptions::Session(Connection& connection,

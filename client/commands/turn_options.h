@@ -41,6 +41,7 @@ class TurnOptions {
   CLI::App* app_ = nullptr;
   std::string model_;
   std::string session_;
+  std::string twin_;
   bool keep_ = false;
   double temperature_ = 0;
   int top_k_ = 0;

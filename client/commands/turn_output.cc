@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "client/commands/commands.h"
+#include "client/commands/twin_output.h"
 #include "client/output.h"
 #include "nlohmann/json.hpp"
 
@@ -164,6 +165,7 @@ std::string TurnJson(const Generation& generation, const std::string& session, b
     json["stop_token"] = generation.finish.stop_token();
   }
   if (!generation.log_probs.empty()) json["log_probs"] = LogProbsJson(generation);
+  if (generation.finish.has_twin()) json["twin"] = TwinJson(generation);
   return Dump(json, one_line ? -1 : 2);
 }
 

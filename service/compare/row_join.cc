@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "service/compare/distribution.h"
@@ -12,15 +13,12 @@ namespace {
 
 uint64_t LogitBytes(const std::vector<float>& logits) { return logits.size() * sizeof(float); }
 
-// A row without logits: about what its objects take.
-constexpr uint64_t kRowBytes = 256;
-
-void Describe(const std::vector<float>& logits, ComparedToken* told) {
+void Describe(std::span<const float> logits, ComparedToken* told) {
   told->rank = RankOf(logits, told->token);
   told->best = BestToken(logits);
 }
 
-// `log_sum`: LogSumExp of the baseline.
+// `baseline`: empty if its logits were dropped. `log_sum`: LogSumExp of the baseline.
 ComparedPair PairOf(const std::vector<float>& baseline, double log_sum,
                     const ComparedToken& baseline_token, const std::vector<float>& arm,
                     const ComparedToken& arm_token) {
@@ -28,9 +26,11 @@ ComparedPair PairOf(const std::vector<float>& baseline, double log_sum,
   const auto token = static_cast<size_t>(baseline_token.token);
   ComparedPair pair;
   pair.arm = arm_token.arm;
-  pair.kl = KlDivergence(baseline, log_sum, arm, arm_log_sum);
+  if (!baseline.empty()) pair.kl = KlDivergence(baseline, log_sum, arm, arm_log_sum);
   pair.same_best = baseline_token.best == arm_token.best;
-  pair.delta_p = std::exp(arm[token] - arm_log_sum) - std::exp(baseline[token] - log_sum);
+  const double log_prob =
+      baseline.empty() ? double{baseline_token.log_prob} : baseline[token] - log_sum;
+  pair.delta_p = std::exp(arm[token] - arm_log_sum) - std::exp(log_prob);
   return pair;
 }
 
@@ -86,6 +86,7 @@ bool RowJoin::HasWork() const {
 }
 
 LogitSink::Room RowJoin::GetRoom(size_t arm) {
+  if (RunsFree(arm)) return LogitSink::Room::kFree;
   absl::MutexLock lock(&mutex_);
   Arm& own = arms_[arm];
   if (own.bytes >= options_.buffer_bytes) own.full = true;
@@ -95,6 +96,11 @@ LogitSink::Room RowJoin::GetRoom(size_t arm) {
                                      : LogitSink::Room::kOthersAreBehind;
 }
 
+bool RowJoin::IsFull(size_t arm) const {
+  absl::MutexLock lock(&mutex_);
+  return arms_[arm].bytes >= options_.buffer_bytes;
+}
+
 void RowJoin::Push(size_t arm, const LogitRow& pushed) {
   Row row;
   row.told.arm = arm;
@@ -102,7 +108,11 @@ void RowJoin::Push(size_t arm, const LogitRow& pushed) {
   row.told.log_prob = pushed.log_prob;
   row.told.top.assign(pushed.top.begin(), pushed.top.end());
   row.told.text = pushed.text;
-  row.logits.assign(pushed.logits.begin(), pushed.logits.end());
+  if (RunsFree(arm) && IsFull(arm)) {
+    Describe(pushed.logits, &row.told);
+  } else {
+    row.logits.assign(pushed.logits.begin(), pushed.logits.end());
+  }
   row.bytes = kRowBytes + LogitBytes(row.logits) + row.told.text.size() +
               row.told.top.size() * sizeof(ls_top_token);
   const MonotonicTime now = MonotonicTime::Now();
@@ -152,7 +162,7 @@ bool RowJoin::ReduceOne() {
     row = &arms_[arm].rows[arms_[arm].reduced];
   }
   // Only the reader removes rows, and pushing rows does not move this one.
-  Describe(row->logits, &row->told);
+  if (!row->logits.empty()) Describe(row->logits, &row->told);
   std::vector<float> dropped;
   bool drained = false;
   {
@@ -239,7 +249,9 @@ void RowJoin::Compare(std::vector<std::optional<Row>>& rows, const std::vector<b
   std::optional<double> log_sum;
   for (size_t arm = 1; arm < rows.size(); ++arm) {
     if (!is_pair[arm]) continue;
-    if (!log_sum.has_value()) log_sum = LogSumExp(rows[0]->logits);
+    if (!log_sum.has_value()) {
+      log_sum = rows[0]->logits.empty() ? 0 : LogSumExp(rows[0]->logits);
+    }
     compared->pairs.push_back(
         PairOf(rows[0]->logits, *log_sum, rows[0]->told, rows[arm]->logits, rows[arm]->told));
   }
@@ -253,8 +265,11 @@ void RowJoin::Count(const std::vector<ComparedPair>& pairs) {
   for (const ComparedPair& pair : pairs) {
     PairSummary& summary = arms_[pair.arm].summary;
     ++summary.rows;
-    summary.sum_kl += pair.kl;
-    summary.max_kl = std::max(summary.max_kl, pair.kl);
+    if (pair.kl.has_value()) {
+      ++summary.kl_rows;
+      summary.sum_kl += *pair.kl;
+      summary.max_kl = std::max(summary.max_kl, *pair.kl);
+    }
     summary.same_best += pair.same_best ? 1 : 0;
   }
 }

@@ -36,7 +36,8 @@ struct ComparedToken {
 // An arm against the baseline, at one place.
 struct ComparedPair {
   size_t arm = 0;
-  double kl = 0;  // KlDivergence(baseline, arm)
+  // KlDivergence(baseline, arm). Absent: the baseline's logits were dropped (baseline_runs_free).
+  std::optional<double> kl;
   bool same_best = false;
   double delta_p =
       0;  // of the baseline's token: its probability in the arm less that in the baseline
@@ -51,6 +52,7 @@ struct ComparedRow {
 // All rows of an arm against the baseline.
 struct PairSummary {
   uint64_t rows = 0;
+  uint64_t kl_rows = 0;  // of these, those with a KL
   double sum_kl = 0;
   double max_kl = 0;
   uint64_t same_best = 0;
@@ -80,6 +82,9 @@ class RowJoin : public std::enable_shared_from_this<RowJoin> {
     // An arm pauses when its buffer holds so many bytes, and goes on at half of them.
     uint64_t buffer_bytes = uint64_t{8} << 20;
     bool measures_intervals = false;
+    // The baseline never pauses. While its buffer is full, its rows come without logits, so the
+    // pairs of these rows have no KL. Its owner watches how far it is ahead (buffered_bytes).
+    bool baseline_runs_free = false;
     // Called once after Next has returned nothing, when a call of it now might return a row, or
     // when an arm has ended. `drained`: called when there is room again for the arm. Both on any
     // thread, without locks held; they must not block.
@@ -87,6 +92,8 @@ class RowJoin : public std::enable_shared_from_this<RowJoin> {
     std::function<void(size_t arm)> drained = {};
   };
 
+  // About what the objects of a row without logits take.
+  static constexpr uint64_t kRowBytes = 256;
   // The most bytes that the buffer of one arm may hold. `rows_of_step`: the most rows that one step
   // gives; `rows`: that the turn gives in all.
   static uint64_t MostBytes(uint64_t buffer_bytes, uint32_t vocabulary_size, uint64_t rows_of_step,
@@ -149,6 +156,8 @@ class RowJoin : public std::enable_shared_from_this<RowJoin> {
     size_t arm = 0;
   };
 
+  bool RunsFree(size_t arm) const { return arm == 0 && options_.baseline_runs_free; }
+  bool IsFull(size_t arm) const ABSL_LOCKS_EXCLUDED(mutex_);
   LogitSink::Room GetRoom(size_t arm) ABSL_LOCKS_EXCLUDED(mutex_);
   void Push(size_t arm, const LogitRow& row) ABSL_LOCKS_EXCLUDED(mutex_);
 

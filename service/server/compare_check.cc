@@ -178,19 +178,6 @@ absl::StatusOr<TurnRequest> CheckScoring(const v1::CompareRequest& request,
   return checked;
 }
 
-// Why the rows of the arm cannot be compared with those of the baseline. Empty: they can be.
-std::string WhyNotComparable(const ServedModel& arm, const ServedModel& baseline) {
-  if (arm.tokenizer().fingerprint() != baseline.tokenizer().fingerprint()) {
-    return absl::StrCat("model ", arm.name(), " has another tokenizer than model ",
-                        baseline.name());
-  }
-  const uint32_t size = arm.backend().info().vocabulary_size;
-  const uint32_t baseline_size = baseline.backend().info().vocabulary_size;
-  if (size == baseline_size) return "";
-  return absl::StrCat("model ", arm.name(), " has logits for ", size, " tokens, model ",
-                      baseline.name(), " for ", baseline_size);
-}
-
 // Builds the plan of one request.
 class Planner {
  public:

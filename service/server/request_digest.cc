@@ -58,12 +58,14 @@ std::string DigestOf(v1::GenerateRequest* request) {
   ignored.mutable_session_id()->swap(*request->mutable_session_id());
   ignored.mutable_turn_id()->swap(*request->mutable_turn_id());
   if (request->has_resume()) ignored.set_allocated_resume(request->release_resume());
+  ignored.mutable_twin_model()->swap(*request->mutable_twin_model());
   ignored.set_priority(request->priority());
   request->clear_priority();
   MessageDigest digest;
   digest.Add(*request);
   request->mutable_session_id()->swap(*ignored.mutable_session_id());
   request->mutable_turn_id()->swap(*ignored.mutable_turn_id());
+  request->mutable_twin_model()->swap(*ignored.mutable_twin_model());
   if (ignored.has_resume()) request->set_allocated_resume(ignored.release_resume());
   request->set_priority(ignored.priority());
   return digest.Finish();

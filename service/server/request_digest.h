@@ -34,8 +34,8 @@ class MessageDigest {
 };
 
 // The digest of a request without the fields that may differ in a repeat: session_id, turn_id,
-// resume, priority. The session and the turn are those that the digest is compared for. The request
-// is the same again when the function returns.
+// resume, priority, twin_model. The session and the turn are those that the digest is compared for.
+// The request is the same again when the function returns.
 std::string DigestOf(v1::GenerateRequest* request);
 
 }  // namespace longstream

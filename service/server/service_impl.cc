@@ -336,8 +336,8 @@ grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>* ServiceImpl::Append(
 grpc::ServerWriteReactor<v1::GenerateResponse>* ServiceImpl::Generate(
     grpc::CallbackServerContext* context, const Caller& caller,
     Decoded<v1::GenerateRequest> request) {
-  return NewGenerateReactor(context, caller, std::move(request), sessions_, &text_threads_,
-                            &calls_);
+  return NewGenerateReactor(context, caller, std::move(request), sessions_, &text_threads_, &calls_,
+                            [this] { return NewCompareTools(); });
 }
 
 TransferCall ServiceImpl::NewTransfer(const Caller& caller) {

@@ -8,9 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/interceptors/request_id.h"
+#include "service/server/compare/live_twin.h"
+#include "service/server/compare/twin_plan.h"
+#include "service/server/compare/twin_stream.h"
 #include "service/server/request_check.h"
 #include "service/server/request_digest.h"
 #include "service/server/to_proto.h"
@@ -31,6 +36,14 @@ struct CheckedTurn {
   TurnStream::Place place{};
   std::string turn_id{};
   v1::Attach how = v1::ATTACH_NEW;
+  std::optional<TwinPlan> twin{};
+};
+
+// What the checks of a call need beside its request.
+struct CheckContext {
+  std::string tenant;
+  MonotonicTime deadline;  // of the call
+  const SessionManager& sessions;
 };
 
 // A call that runs one turn. `self_` keeps the reactor alive until OnDone. Pending work keeps it
@@ -60,7 +73,7 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
     if (!taken.ok()) Refuse(taken);
   }
 
-  void OnWriteDone(bool ok) override { pump_.Written(ok); }
+  void OnWriteDone(bool ok) override { EventWritten(ok); }
   void OnCancel() override { pump_.Cancel(absl::CancelledError("the caller cancelled the turn")); }
   void OnDone() override { self_.reset(); }
 
@@ -69,6 +82,24 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   const ServedModel& model() const { return pump_.turn().model(); }
   const std::string& turn_id() const { return turn_id_; }
   v1::Attach how() const { return how_; }
+  // The message of the latest event.
+  const Response& response() const { return response_; }
+
+  // The turn has been checked and is started now; then it has been started.
+  virtual void PrepareTurn(CheckedTurn* /*checked*/) {}
+  virtual void TurnStarted() {}
+  // Writes the message of an event.
+  virtual void WriteEvent() { this->StartWrite(&response_); }
+  // That message was written.
+  void EventWritten(bool ok) { pump_.Written(ok); }
+  // Ends the call, whose turn has ended.
+  void WriteEnd(const TurnEnd& end) {
+    if (!end.status.ok()) return this->Finish(ToGrpc(end.status));
+    response_.Clear();
+    TranslateEnd(end, &response_);
+    this->StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
+  }
+  void OnEnd(const TurnEnd& end) override { WriteEnd(end); }
 
   // Writes the message for an event. Returns false if the event needs no message.
   virtual bool Translate(const TurnEvent& event, Response* response) = 0;
@@ -92,11 +123,13 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
     turn_id_ = std::move(checked->turn_id);
     how_ = checked->how;
     if (how_ == v1::ATTACH_REPLAYED) return Replay(*std::move(checked));
+    PrepareTurn(&*checked);
     const absl::Status status =
         checked->running
             ? pump_.Attach(std::move(checked->running), checked->place, self_)
             : pump_.Start(std::move(checked->turn), std::move(checked->request), self_);
-    if (!status.ok()) this->Finish(ToGrpc(status));
+    if (!status.ok()) return this->Finish(ToGrpc(status));
+    TurnStarted();
   }
 
   // Reads the answer of a committed turn, which may be in the store.
@@ -118,15 +151,8 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   bool OnEvent(const TurnEvent& event) override {
     response_.Clear();
     if (!Translate(event, &response_)) return false;
-    this->StartWrite(&response_);
+    WriteEvent();
     return true;
-  }
-
-  void OnEnd(const TurnEnd& end) override {
-    if (!end.status.ok()) return this->Finish(ToGrpc(end.status));
-    response_.Clear();
-    TranslateEnd(end, &response_);
-    this->StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
   }
 
   const CallCount::Call call_;
@@ -141,22 +167,89 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   std::shared_ptr<TurnReactor> self_;  // keeps this object alive until OnDone
 };
 
-class GenerateReactor final : public TurnReactor<v1::GenerateResponse> {
+class GenerateReactor final : public TurnReactor<v1::GenerateResponse>, public TwinStream::Writer {
  public:
-  using TurnReactor::TurnReactor;
+  // `twin_tools`: makes the tools of a twin.
+  GenerateReactor(CallCount* calls, const grpc::CallbackServerContext* context,
+                  SessionManager* sessions, Check check, std::function<CompareTools()> twin_tools)
+      : TurnReactor(calls, context, sessions, std::move(check)),
+        twin_tools_(std::move(twin_tools)) {}
+
+  void OnWriteDone(bool ok) override {
+    if (stream_ == nullptr) return EventWritten(ok);
+    const auto self = shared_from_this();  // the call may end meanwhile
+    if (!ok) OnCancel();
+    if (stream_->Written()) EventWritten(ok);
+    stream_->Look();
+  }
+  void OnCancel() override {
+    TurnReactor::OnCancel();
+    const std::shared_ptr<LiveTwin> twin = SharedTwin();
+    if (twin == nullptr) return;
+    const auto self = shared_from_this();
+    twin->Drop(absl::CancelledError("the caller cancelled the turn"));
+    stream_->Look();
+  }
 
  protected:
+  void PrepareTurn(CheckedTurn* checked) override {
+    if (!checked->twin.has_value()) return;
+    auto ready = [weak = std::weak_ptr<TurnReactor>(shared_from_this()), this] {
+      if (const auto self = weak.lock()) stream_->Look();
+    };
+    const uint64_t known_tokens = checked->request.forced_tokens.size();
+    twin_ = std::make_shared<LiveTwin>(*std::move(checked->twin), twin_tools_(), std::move(ready));
+    stream_ = std::make_unique<TwinStream>(twin_, known_tokens, this);
+    checked->request.logits = twin_->MakeSink();
+    absl::MutexLock lock(&mutex_);
+    shared_twin_ = twin_;
+  }
+  void TurnStarted() override {
+    if (twin_ != nullptr) twin_->Start();
+  }
+  void WriteEvent() override {
+    if (stream_ == nullptr) return TurnReactor::WriteEvent();
+    stream_->Write(&response(), static_cast<uint64_t>(response().delta().token_ids_size()));
+  }
+  void OnEnd(const TurnEnd& end) override {
+    if (stream_ == nullptr) return TurnReactor::WriteEnd(end);
+    end_ = end;
+    if (end.status.ok()) {
+      twin_->TurnEnded(end.usage.generated_tokens);
+    } else {
+      twin_->Drop(end.status);
+    }
+    stream_->End();
+  }
+  void Write(const v1::GenerateResponse* message) override { StartWrite(message); }
+  void WriteEnd() override { TurnReactor::WriteEnd(end_); }
+
   bool Translate(const TurnEvent& event, v1::GenerateResponse* response) override {
     ToProto(event, model().tokenizer(), response);
     if (response->has_started()) {
       response->mutable_started()->set_turn_id(turn_id());
       response->mutable_started()->set_how(how());
+      if (twin_ != nullptr) twin_->ToProto(response->mutable_started()->mutable_twin());
     }
     return true;
   }
   void TranslateEnd(const TurnEnd& end, v1::GenerateResponse* response) override {
     ToProto(end, response->mutable_finish());
+    if (twin_ != nullptr) twin_->ToProto(response->mutable_finish()->mutable_twin());
   }
+
+ private:
+  std::shared_ptr<LiveTwin> SharedTwin() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return shared_twin_;
+  }
+
+  const std::function<CompareTools()> twin_tools_;
+  std::shared_ptr<LiveTwin> twin_;      // set before the turn starts; nullptr: there is none
+  std::unique_ptr<TwinStream> stream_;  // the same
+  TurnEnd end_;                         // of the turn
+  absl::Mutex mutex_;
+  std::shared_ptr<LiveTwin> shared_twin_ ABSL_GUARDED_BY(mutex_);  // for OnCancel, at any time
 };
 
 class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
@@ -283,7 +376,7 @@ absl::Status CheckPlace(const CheckedTurn& checked) {
 }
 
 absl::StatusOr<CheckedTurn> Check(NewTurn new_turn, Decoded<v1::GenerateRequest>* decoded,
-                                  const SessionManager& sessions) {
+                                  const CheckContext& context) {
   v1::GenerateRequest& request = *decoded->message;
   CheckedTurn checked_turn(std::move(new_turn));
   NewTurn* const turn = &checked_turn.turn;
@@ -294,7 +387,7 @@ absl::StatusOr<CheckedTurn> Check(NewTurn new_turn, Decoded<v1::GenerateRequest>
   }
   absl::StatusOr<TurnRequest> checked = CheckGenerate(request, turn->model());
   if (!checked.ok()) return turn->Refuse(checked.status());
-  checked->resume_window = sessions.resume_window();
+  checked->resume_window = context.sessions.resume_window();
   checked_turn.request = *std::move(checked);
   if (absl::Status status = FindOrBegin(request, &checked_turn); !status.ok()) {
     return turn->Refuse(status);
@@ -305,11 +398,17 @@ absl::StatusOr<CheckedTurn> Check(NewTurn new_turn, Decoded<v1::GenerateRequest>
   absl::Status read = LeaseAndRead(decoded, *turn, &checked_turn.request);
   if (read.ok() && checked_turn.how == v1::ATTACH_FORCED) read = CheckPlace(checked_turn);
   if (!read.ok()) return turn->Refuse(read);
+  if (request.twin_model().empty()) return checked_turn;
+  absl::StatusOr<TwinPlan> twin =
+      PlanTwin(context.tenant, request.twin_model(), *turn, checked_turn.request, context.sessions);
+  if (!twin.ok()) return turn->Refuse(twin.status());
+  twin->deadline = context.deadline;
+  checked_turn.twin = *std::move(twin);
   return checked_turn;
 }
 
 absl::StatusOr<CheckedTurn> Check(NewTurn turn, Decoded<v1::ScoreRequest>* decoded,
-                                  const SessionManager& /*sessions*/) {
+                                  const CheckContext& /*context*/) {
   v1::ScoreRequest& request = *decoded->message;
   absl::StatusOr<TurnRequest> checked = CheckScore(request, turn.model());
   if (!checked.ok()) return turn.Refuse(checked.status());
@@ -344,26 +443,28 @@ void LoadTurn(const std::string& tenant, const v1::ScoreRequest& request, Sessio
 }
 
 // The sessions must outlive the call.
-template <typename Reactor, typename Request>
+template <typename Reactor, typename Request, typename... Tools>
 Reactor* NewReactor(grpc::CallbackServerContext* context, const Caller& caller,
                     Decoded<Request> request, SessionManager& sessions, TextThreads* threads,
-                    CallCount* calls) {
+                    CallCount* calls, Tools... tools) {
   // Shared, because std::function can only hold what can be copied.
   const auto held = std::make_shared<Decoded<Request>>(std::move(request));
   const size_t text_bytes = TextBytes(held->message->input());
   const uint64_t held_bytes = held->charge.bytes();
   const auto reactor = std::make_shared<Reactor>(
       calls, context, &sessions,
-      [context, held, &sessions](NewTurn new_turn) -> absl::StatusOr<CheckedTurn> {
-        absl::StatusOr<CheckedTurn> turn = Check(std::move(new_turn), held.get(), sessions);
+      [context, held, &sessions,
+       tenant = caller.tenant](NewTurn new_turn) -> absl::StatusOr<CheckedTurn> {
+        const CheckContext with{tenant, DeadlineFrom(context->raw_deadline()), sessions};
+        absl::StatusOr<CheckedTurn> turn = Check(std::move(new_turn), held.get(), with);
         if (!turn.ok()) return turn;
         // The deadline of a call does not end a turn that outlives it.
-        if (!turn->request.outlives_reader) {
-          turn->request.deadline = DeadlineFrom(context->raw_deadline());
-        }
+        if (!turn->request.outlives_reader) turn->request.deadline = with.deadline;
         turn->request.request_id = RequestIdOf(*context);
+        if (turn->twin.has_value()) turn->twin->request.request_id = turn->request.request_id;
         return turn;
-      });
+      },
+      std::move(tools)...);
   LoadTurn(caller.tenant, *held->message, sessions,
            [reactor, text_bytes, held_bytes, threads](absl::StatusOr<NewTurn> turn) {
              reactor->Begin(std::move(turn), text_bytes, held_bytes, threads);
@@ -384,9 +485,9 @@ MonotonicTime DeadlineFrom(const gpr_timespec& deadline) {
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const Caller& caller,
     Decoded<v1::GenerateRequest> request, SessionManager* sessions, TextThreads* threads,
-    CallCount* calls) {
-  return NewReactor<GenerateReactor>(context, caller, std::move(request), *sessions, threads,
-                                     calls);
+    CallCount* calls, std::function<CompareTools()> twin_tools) {
+  return NewReactor<GenerateReactor>(context, caller, std::move(request), *sessions, threads, calls,
+                                     std::move(twin_tools));
 }
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(

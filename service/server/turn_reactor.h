@@ -6,24 +6,27 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "longstream/v1/longstream.pb.h"
 #include "service/clock/monotonic_time.h"
 #include "service/security/caller.h"
 #include "service/server/call_count.h"
+#include "service/server/compare/compare_tools.h"
 #include "service/server/text_threads.h"
 #include "service/server/transport/raw_request.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
 
-// Each function makes a reactor that deletes itself when its call is done. The other arguments must
-// outlive the call, except `caller`. The request is freed as soon as its turn has been checked.
+// Each function makes a reactor that deletes itself when its call is done. The pointers must
+// outlive the call. `twin_tools`: makes the tools of a LiveTwin, which counts as a call of its own.
+// The request is freed as soon as its turn has been checked.
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const Caller& caller,
     Decoded<v1::GenerateRequest> request, SessionManager* sessions, TextThreads* threads,
-    CallCount* calls);
+    CallCount* calls, std::function<CompareTools()> twin_tools);
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(
     grpc::CallbackServerContext* context, const Caller& caller, Decoded<v1::ScoreRequest> request,

@@ -34,6 +34,31 @@ TEST_F(GenerateTest, JsonHoldsTheTurn) {
   EXPECT_FALSE(turn.contains("log_probs"));
 }
 
+TEST_F(GenerateTest, ATwinReadsAlong) {
+  const Strings command = {"generate", "-m",     "quick", "--twin",       "slow", "-n",
+                           "6",        "--seed", "7",     "--ignore-eos", "abc"};
+  const json turn = RunJson(command);
+  const json& twin = turn["twin"];
+  EXPECT_EQ(twin["model"], "slow");
+  EXPECT_EQ(twin["code"], 0);
+  EXPECT_EQ(twin["compared_tokens"], 6);
+  EXPECT_EQ(twin["sum_kl"], 0);
+  ASSERT_EQ(twin["rows"].size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(twin["rows"][i]["token_id"], turn["token_ids"][i]);
+    EXPECT_EQ(twin["rows"][i]["log_prob"], twin["rows"][i]["twin_log_prob"]);
+    EXPECT_EQ(twin["rows"][i]["same_best"], true);
+  }
+  const ClientRun run = RunOk(command);
+  EXPECT_THAT(run.out, HasSubstr("log-prob       twin    rank         KL  text"));
+  EXPECT_THAT(run.err, HasSubstr("[twin slow: 6 of 6 tokens compared, KL 0.00000 on average"));
+  EXPECT_THAT(run.err, HasSubstr("same best token at 100.0 %"));
+  const ClientRun unknown = Run({"generate", "-m", "quick", "--twin", "nowhere", "abc"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("NOT_FOUND: twin_model: "));
+  EXPECT_FALSE(RunJson({"generate", "-m", "quick", "-n", "2", "abc"}).contains("twin"));
+}
+
 TEST_F(GenerateTest, ThePromptComesFromTheCommandLineAFileStandardInputOrAsIds) {
   const TemporaryDirectory directory;
   directory.Write("prompt", "abc");

@@ -78,6 +78,9 @@ from longstream.values import (
     TurnInfo,
     TurnStarted,
     TurnUsage,
+    TwinRow,
+    TwinStarted,
+    TwinSummary,
 )
 
 __all__ = [
@@ -147,6 +150,9 @@ __all__ = [
     "TurnState",
     "TurnStream",
     "TurnUsage",
+    "TwinRow",
+    "TwinStarted",
+    "TwinSummary",
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",

@@ -19,7 +19,7 @@ from longstream.files import whole_file
 from longstream.retries import RetryPolicy
 from longstream.streams import TurnView
 from longstream.transport import Limits
-from longstream.turn import OnPrefill, Turn
+from longstream.turn import OnPrefill, OnTwin, Turn
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
     Appended,
@@ -181,22 +181,24 @@ class AsyncSession:
         text: inputs.Text | None = None,
         *,
         on_prefill: OnPrefill | None = None,
+        on_twin: OnTwin | None = None,
         **turn_options: Unpack[options.TurnOptions],
     ) -> AsyncTurnStream:
         """Add text or token ids to the session, and generate: see Session.stream."""
         text_input = None if text is None else inputs.text_input(text)
-        return self._turn(text_input, turn_options, on_prefill)
+        return self._turn(text_input, turn_options, on_prefill, on_twin)
 
     def chat(
         self,
         messages: inputs.Conversation,
         *,
         on_prefill: OnPrefill | None = None,
+        on_twin: OnTwin | None = None,
         **turn_options: Unpack[options.ChatTurnOptions],
     ) -> AsyncTurnStream:
         """Add messages to the conversation, and generate the reply: see Session.chat."""
         of_chat, of_turn = options.split(turn_options)
-        return self._turn(inputs.messages_input(messages, of_chat), of_turn, on_prefill)
+        return self._turn(inputs.messages_input(messages, of_chat), of_turn, on_prefill, on_twin)
 
     async def append(
         self, *texts: inputs.Text, **append_options: Unpack[options.AppendOptions]
@@ -292,10 +294,11 @@ class AsyncSession:
         turn_input: pb.Input | None,
         turn_options: options.TurnOptions,
         on_prefill: OnPrefill | None,
+        on_twin: OnTwin | None,
     ) -> AsyncTurnStream:
         request = options.generate_request(self.id, turn_input, turn_options)
         timeout = turn_options.get("timeout")
-        turn = Turn(request, self._transport.limits.turn_tries(timeout), on_prefill)
+        turn = Turn(request, self._transport.limits.turn_tries(timeout), on_prefill, on_twin)
         return AsyncTurnStream(self._transport, turn)
 
 

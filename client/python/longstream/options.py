@@ -65,6 +65,8 @@ class TurnOptions(AnswerOptions, total=False):
     """Options of a turn that generates: AnswerOptions, SamplingOptions and these.
 
     log_probs: report the log-probability of each token.
+    twin_model: a second model that reads the same tokens and is compared with the session's
+        (TurnStream.twin_rows, Finish.twin). The answer is the same as without it.
     timeout: seconds, after which the turn is cancelled.
     turn_id: 32 hexadecimal digits. Absent: drawn. A program that was started again gives the id
         that it had to get the same answer, and not another one.
@@ -73,6 +75,7 @@ class TurnOptions(AnswerOptions, total=False):
     """
 
     log_probs: bool
+    twin_model: str
     timeout: float | None
     turn_id: str
     expected_position: int

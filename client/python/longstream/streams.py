@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longstream.turn import Turn
-from longstream.values import Finish, TurnStarted
+from longstream.values import Finish, TurnStarted, TwinRow
 
 
 class TurnView:
@@ -26,6 +26,11 @@ class TurnView:
     def token_ids(self) -> tuple[int, ...]:
         """The tokens that have arrived."""
         return tuple(self._turn.token_ids)
+
+    @property
+    def twin_rows(self) -> tuple[TwinRow, ...]:
+        """What the twin has said so far: a row for each token, from the first one on."""
+        return tuple(self._turn.twin_rows)
 
     @property
     def started(self) -> TurnStarted | None:

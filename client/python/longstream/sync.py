@@ -19,7 +19,7 @@ from longstream.retries import RetryPolicy
 from longstream.streams import TurnView
 from longstream.sync_transport import Transport
 from longstream.transport import Limits
-from longstream.turn import OnPrefill, Turn
+from longstream.turn import OnPrefill, OnTwin, Turn
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
     Appended,
@@ -225,6 +225,7 @@ class Session:
         text: inputs.Text | None = None,
         *,
         on_prefill: OnPrefill | None = None,
+        on_twin: OnTwin | None = None,
         **turn_options: Unpack[options.TurnOptions],
     ) -> TurnStream:
         """Add text or token ids to the session, and generate.
@@ -234,16 +235,18 @@ class Session:
         Args:
             text: None: generate after the session's last token.
             on_prefill: is called with the progress while the model reads the prompt.
+            on_twin: is called with each row of the twin_model.
             turn_options: see TurnOptions.
         """
         text_input = None if text is None else inputs.text_input(text)
-        return self._turn(text_input, turn_options, on_prefill)
+        return self._turn(text_input, turn_options, on_prefill, on_twin)
 
     def chat(
         self,
         messages: inputs.Conversation,
         *,
         on_prefill: OnPrefill | None = None,
+        on_twin: OnTwin | None = None,
         **turn_options: Unpack[options.ChatTurnOptions],
     ) -> TurnStream:
         """Add messages to the conversation, and generate the reply.
@@ -254,10 +257,11 @@ class Session:
         Args:
             messages: one or several. A string is a message of the user.
             on_prefill: is called with the progress while the model reads the prompt.
+            on_twin: is called with each row of the twin_model.
             turn_options: see TurnOptions and ChatOptions.
         """
         of_chat, of_turn = options.split(turn_options)
-        return self._turn(inputs.messages_input(messages, of_chat), of_turn, on_prefill)
+        return self._turn(inputs.messages_input(messages, of_chat), of_turn, on_prefill, on_twin)
 
     def append(
         self, *texts: inputs.Text, **append_options: Unpack[options.AppendOptions]
@@ -372,10 +376,11 @@ class Session:
         turn_input: pb.Input | None,
         turn_options: options.TurnOptions,
         on_prefill: OnPrefill | None,
+        on_twin: OnTwin | None,
     ) -> TurnStream:
         request = options.generate_request(self.id, turn_input, turn_options)
         timeout = turn_options.get("timeout")
-        turn = Turn(request, self._transport.limits.turn_tries(timeout), on_prefill)
+        turn = Turn(request, self._transport.limits.turn_tries(timeout), on_prefill, on_twin)
         return TurnStream(self._transport, turn)
 
 

@@ -20,24 +20,32 @@ from longstream.values import (
     PrefillProgress,
     TokenLogProb,
     TurnStarted,
+    TwinRow,
 )
 
 OnPrefill = Callable[[PrefillProgress], None]
+OnTwin = Callable[[TwinRow], None]
 
 
 class Turn:
     """The state of a turn. `request` has a turn_id."""
 
     def __init__(
-        self, request: pb.GenerateRequest, retries: Retries, on_prefill: OnPrefill | None
+        self,
+        request: pb.GenerateRequest,
+        retries: Retries,
+        on_prefill: OnPrefill | None,
+        on_twin: OnTwin | None = None,
     ) -> None:
         self._request = request
         self._retries = retries
         self._on_prefill = on_prefill
+        self._on_twin = on_twin
         self._text: list[str] = []
         self._log_probs: list[TokenLogProb] = []
         self._position = 0  # of the last delta; 0: there was none
         self.token_ids: list[int] = []
+        self.twin_rows: list[TwinRow] = []  # from the first token on
         self.started: TurnStarted | None = None
         self.finish: Finish | None = None
 
@@ -81,6 +89,8 @@ class Turn:
             self.started = read(TurnStarted, response.started)
         elif kind == "finish":
             self.finish = read(Finish, response.finish)
+        elif kind == "twin":
+            self._take_rows(response.twin)
         elif kind == "prefill" and self._on_prefill:
             self._on_prefill(read(PrefillProgress, response.prefill))
         return None
@@ -100,6 +110,13 @@ class Turn:
             started=self.started,
             finish=self.finish,
         )
+
+    def _take_rows(self, source: pb.TwinRows) -> None:
+        # A turn that was resumed may send rows again.
+        for row in source.rows[max(0, len(self.twin_rows) - source.first_index) :]:
+            self.twin_rows.append(read(TwinRow, row))
+            if self._on_twin:
+                self._on_twin(self.twin_rows[-1])
 
     def _take_delta(self, source: pb.Delta) -> Delta:
         delta = Delta(

@@ -68,6 +68,33 @@ class TurnInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class TwinStarted:
+    """The twin of a turn. If it is not comparable, it is lost already."""
+
+    model: str
+    comparable: bool
+    not_comparable_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TwinRow:
+    """What the session's model and the twin say at a generated token."""
+
+    token_id: int
+    log_prob: float
+    twin_log_prob: float
+    rank: int
+    twin_rank: int
+    best_token: int
+    twin_best_token: int
+    kl: float | None
+    same_best: bool
+    delta_p: float
+    token: bytes
+    twin_best: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class TurnStarted:
     """The server has admitted the turn."""
 
@@ -76,6 +103,7 @@ class TurnStarted:
     seed: int
     turn_id: str
     how: Attach
+    twin: TwinStarted | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +166,24 @@ class TurnUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class TwinSummary:
+    """The twin of a turn over all its rows. `code`: 0, or why it was lost."""
+
+    model: str
+    code: int
+    error: str
+    rows: int
+    kl_rows: int
+    sum_kl: float
+    max_kl: float
+    same_best: int
+    first_difference: int | None
+    sum_log_prob: float
+    sum_twin_log_prob: float
+    usage: TurnUsage | None
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The end of a turn. `stop_string` and `stop_token` have a value if they were the reason."""
 
@@ -148,6 +194,7 @@ class Finish:
     usage: TurnUsage
     kept_text_bytes: int
     incomplete_character: bytes
+    twin: TwinSummary | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "backends/api/backend.h"
 
 namespace longstream {
@@ -40,6 +41,14 @@ class LogitSink {
 
   // Gets the rows of one turn in the order of their tokens.
   virtual void Push(const LogitRow& row) = 0;
+
+  // Whether the sink still wants rows of tokens that are drawn. Once it wants none, it never wants
+  // any: then the turn computes none. Rows of the steps in flight are dropped.
+  virtual bool WantsRows() const { return true; }
+
+  // The backend could not give the row of a drawn token. True: the turn goes on, and WantsRows() is
+  // false. False: the turn ends with `why`.
+  virtual bool GoesOnWithout(const absl::Status& /*why*/) { return false; }
 };
 
 }  // namespace longstream

@@ -156,14 +156,6 @@ void ActiveTurn::BeginReading(uint64_t restored) {
   history_.PlanReplay();
 }
 
-void ActiveTurn::EndAtContext() {
-  AddPrompt(request().prompt);
-  PushStarted();
-  TurnEnd end;
-  end.reason = FinishReason::kContext;
-  End(std::move(end));
-}
-
 bool ActiveTurn::ContinuesText() const {
   return request().prompt.empty() && !request().kept_tokens.has_value() &&
          !history_.tail().has_ended;
@@ -274,15 +266,23 @@ void ActiveTurn::TakeInput(WithRoom with_room) {
 void ActiveTurn::Look() {
   candidate_.reset();
   awaits_result_ = false;
+  lacks_followed_ = false;
   is_settled_ = false;
   const bool reads =
       phase_ != Phase::kWaiting && phase_ != Phase::kRestore && phase_ != Phase::kRoom;
   if (ending() || !reads || HasToPause()) return;
+  if (generator_.has_value() && !parts_.drawing() && generator_->HasFollowedAll()) return End({});
   if (parts_.drawing() && !GoesOn()) return;
+  lacks_followed_ = LacksFollowed();
+  if (lacks_followed_ && parts_.drawing()) return;
   // At the end of a replay, the rollback point can be marked only if no step is in flight.
   awaits_result_ = replays() ? !history_.NeedsReplay() : parts_.drawing() && !CanLookAhead();
   if (!awaits_result_) candidate_ = FindCandidate();
-  is_settled_ = candidate_.has_value() && !input_open_ && !parts_.in_flight();
+  is_settled_ = candidate_.has_value() && !input_open_ && !lacks_followed_ && !parts_.in_flight();
+}
+
+bool ActiveTurn::LacksFollowed() const {
+  return !replays() && generator_.has_value() && !generator_->MayDraw(parts_.drawing() ? 1 : 0);
 }
 
 bool ActiveTurn::HasToPause() {
@@ -319,7 +319,7 @@ void ActiveTurn::SetOwnPart(StepCandidate& candidate) const {
   const bool drawing = parts_.drawing();
   candidate.remaining = drawing ? 1 : history_.unread();
   // Only a generating turn reads the last token, because it draws the next token from its logits.
-  if (!generates() && candidate.remaining > 0) --candidate.remaining;
+  if ((!generates() || lacks_followed_) && candidate.remaining > 0) --candidate.remaining;
   if (request().kind == TurnKind::kScore && request().logits != nullptr &&
       candidate.remaining > 0) {
     const uint32_t grid = info().prefill_grid;
@@ -331,7 +331,7 @@ void ActiveTurn::SetOwnPart(StepCandidate& candidate) const {
   candidate.is_decode = drawing || phase_ == Phase::kDecode;
   const uint64_t drawn = meter_.usage().generated_tokens + (drawing ? 1 : 0);
   candidate.is_beginning = candidate.is_decode && drawn < kBeginningTokens;
-  candidate.input_open = input_open_;
+  candidate.input_open = input_open_ || lacks_followed_;
 }
 
 void ActiveTurn::SetReplayPart(StepCandidate& candidate) const {
@@ -342,7 +342,7 @@ void ActiveTurn::SetReplayPart(StepCandidate& candidate) const {
 
 absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
   if (ending() || phase_ == Phase::kWaiting) return absl::ZeroDuration();
-  if (computes() || room_ == LogitSink::Room::kOthersAreBehind) {
+  if (computes() || lacks_followed_ || room_ == LogitSink::Room::kOthersAreBehind) {
     client_seen_ = now;
     return absl::ZeroDuration();
   }
@@ -368,8 +368,14 @@ ls_batch_entry ActiveTurn::Entry(uint32_t num_tokens) {
       replays() ? history_.ReplayRun().is_decode : drawing || phase_ == Phase::kDecode;
   const StepPart part{position, position + num_tokens, draws, is_decode};
   parts_.Compose(part);
-  const ls_sampling* sampling = draws ? generator_->Sampling(/*ahead=*/drawing ? 1 : 0) : nullptr;
-  return MakeBatchEntry(history_, request(), part, /*from_previous=*/drawing, sampling);
+  const uint64_t ahead = drawing ? 1 : 0;
+  draw_ = {};
+  if (draws) draw_.sampling = generator_->Sampling(ahead);
+  if (drawing) {
+    draw_.reads = generator_->follows() ? generator_->KnownToken(0) : LS_TOKEN_FROM_PREVIOUS;
+  }
+  if (draws && generator_->NextIsKnown()) draw_.stands = generator_->KnownToken(ahead);
+  return MakeBatchEntry(history_, request(), part, draw_);
 }
 
 std::optional<StepPart> ActiveTurn::Land() {
@@ -433,6 +439,16 @@ void ActiveTurn::AbsorbScore(const ls_result& result, uint64_t position) {
   if (!status.ok()) Abort(std::move(status));
 }
 
+bool ActiveTurn::PassRow(const ls_result& result, const std::optional<TokenLogProb>& log_prob,
+                         std::string_view text) {
+  LogitSink* const sink = request().logits.get();
+  if (sink == nullptr || !sink->WantsRows()) return true;
+  absl::Status status = PushDrawn(result, log_prob, text, info().vocabulary_size, request());
+  if (status.ok() || sink->GoesOnWithout(status)) return true;
+  Abort(std::move(status));
+  return false;
+}
+
 void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
   int32_t token = result.sampled;
   if (token < 0) {
@@ -442,24 +458,25 @@ void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
   phase_ = Phase::kDecode;
   meter_.AddToken(now);
   turn_->allowance.Count(1);
-  if (generator_->NextIsForced()) {
-    token = generator_->ForcedToken();
-    meter_.ForceToken(/*drawn_differs=*/token != result.sampled);
+  if (generator_->NextIsKnown()) {
+    token = generator_->KnownToken(0);
+    if (!generator_->follows()) meter_.ForceToken(/*drawn_differs=*/token != result.sampled);
   }
   history_.Append(token, /*generated=*/true);
   history_.Publish();
 
   Generator::Step step = generator_->Take(token, history_.size());
-  if (request().log_probs && result.num_log_prob_rows == 1) {
-    step.delta.log_probs.push_back(LogProbRow(result, 0, request().top_log_probs, token));
+  std::optional<TokenLogProb> log_prob;
+  if (result.num_log_prob_rows == 1) {
+    log_prob = LogProbRow(result, 0, request().top_log_probs, token);
   }
-  if (request().logits != nullptr) {
-    absl::Status status = PushDrawn(result, step.delta, info().vocabulary_size, request());
-    if (!status.ok()) return Abort(std::move(status));
+  if (!PassRow(result, log_prob, step.delta.text)) return;
+  if (request().log_probs && log_prob.has_value()) {
+    step.delta.log_probs.push_back(*std::move(log_prob));
   }
   turn_->stream.Push(std::move(step.delta));
   if (step.reason == FinishReason::kNone) return;
-  if (generator_->NextIsForced()) {
+  if (generator_->AwaitsForced()) {
     const uint64_t size = meter_.usage().generated_tokens;
     return Abort(absl::FailedPreconditionError(absl::StrCat(
         "resume.token_ids[", size, "]: the turn ends after ", size, " of these tokens")));

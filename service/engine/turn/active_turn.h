@@ -20,6 +20,7 @@
 #include "service/engine/policy/restore_choice.h"
 #include "service/engine/policy/step_plan.h"
 #include "service/engine/policy/turn_demand.h"
+#include "service/engine/turn/batch_entry.h"
 #include "service/engine/turn/batch_place.h"
 #include "service/engine/turn/generator.h"
 #include "service/engine/turn/step_parts.h"
@@ -222,6 +223,9 @@ class ActiveTurn {
   bool replays() const { return phase_ == Phase::kReplay; }
   // Whether the reader, or the turns with which this one is compared, have to come on first.
   bool HasToPause();
+  // Whether the token that the turn would draw next is missing: the turn that it follows has not
+  // drawn it yet.
+  bool LacksFollowed() const;
 
   absl::Status TakeMemory(const RestoreCosts& costs);
   // Takes the memory for a snapshot. The session keeps the caches that it has until the snapshot
@@ -257,6 +261,9 @@ class ActiveTurn {
   // Called when the last piece of the prompt was read. Ends a turn that does not generate.
   void FinishPrefill();
   void AbsorbToken(const ls_result& result, MonotonicTime now);
+  // Gives the row of the token to the sink. False: there is none, and the turn is ending.
+  bool PassRow(const ls_result& result, const std::optional<TokenLogProb>& log_prob,
+               std::string_view text);
 
   // The journal could not commit the turn: the session returns to its state before the turn.
   void FailToCommit(const absl::Status& status);
@@ -288,6 +295,7 @@ class ActiveTurn {
   StepParts parts_;
   BatchPlace place_;
   std::optional<Generator> generator_;
+  DrawPart draw_;  // of the entry that was made last
 
   Phase phase_ = Phase::kWaiting;
   std::optional<Import> restore_;
@@ -312,6 +320,7 @@ class ActiveTurn {
 
   std::optional<StepCandidate> candidate_;
   bool awaits_result_ = false;
+  bool lacks_followed_ = false;  // LacksFollowed, when the turn was looked at last
   LogitSink::Room room_ = LogitSink::Room::kFree;  // of the sink, when the turn was looked at last
   bool is_settled_ = false;  // candidate_ stays as it is until the turn takes part in a step
   // client_progress_ changes when the client reads or sends. client_seen_ is the time of its last

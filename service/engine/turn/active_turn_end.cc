@@ -34,6 +34,14 @@ void ActiveTurn::End(TurnEnd end) {
   if (!parts_.in_flight()) Conclude();
 }
 
+void ActiveTurn::EndAtContext() {
+  AddPrompt(request().prompt);
+  PushStarted();
+  TurnEnd end;
+  end.reason = FinishReason::kContext;
+  End(std::move(end));
+}
+
 void ActiveTurn::DropStopText() {
   const Tokenizer& tokenizer = model_->tokenizer();
   const std::span<const int32_t> tokens = history_.tokens();

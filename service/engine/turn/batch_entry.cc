@@ -43,27 +43,25 @@ bool WantsScores(const TurnRequest& request, uint64_t end) {
 }
 
 ls_batch_entry MakeBatchEntry(const TurnHistory& history, const TurnRequest& request,
-                              const StepPart& part, bool from_previous,
-                              const ls_sampling* sampling) {
-  static constexpr int32_t kFromPrevious = LS_TOKEN_FROM_PREVIOUS;
+                              const StepPart& part, const DrawPart& draw) {
   ls_batch_entry entry{};
   entry.sequence = history.sequence().handle();
-  entry.tokens = from_previous ? &kFromPrevious : &history.tokens()[part.begin];
+  entry.tokens = draw.reads.has_value() ? &*draw.reads : &history.tokens()[part.begin];
   entry.num_tokens = static_cast<uint32_t>(part.end - part.begin);
   entry.is_decode = part.is_decode ? 1 : 0;
-  entry.sampling = sampling;
-  if (sampling != nullptr && request.log_probs) {
+  entry.sampling = draw.sampling;
+  const bool gives_logits = request.logits != nullptr && request.logits->WantsRows();
+  if (draw.sampling != nullptr && (request.log_probs || gives_logits)) {
     entry.log_prob_rows = LS_ROWS_LAST;
+    if (draw.stands.has_value()) entry.targets = &*draw.stands;
     entry.num_top = request.top_log_probs;
   } else if (request.kind == TurnKind::kScore && WantsScores(request, part.end)) {
     entry.log_prob_rows = LS_ROWS_ALL;
     entry.targets = entry.tokens + 1;
     entry.num_top = ScoreAlternatives(request);
   }
-  if (request.logits != nullptr && sampling != nullptr) {
-    entry.logit_rows = LS_ROWS_LAST;
-  } else if (request.logits != nullptr && entry.log_prob_rows == LS_ROWS_ALL) {
-    entry.logit_rows = LS_ROWS_ALL;
+  if (gives_logits) {
+    entry.logit_rows = draw.sampling != nullptr ? LS_ROWS_LAST : entry.log_prob_rows;
   }
   return entry;
 }
@@ -98,17 +96,17 @@ absl::StatusOr<ScoreEvent> ScoreRows(const ls_result& result, uint64_t first_ind
   return event;
 }
 
-absl::Status PushDrawn(const ls_result& result, const DeltaEvent& delta, uint32_t vocabulary_size,
+absl::Status PushDrawn(const ls_result& result, const std::optional<TokenLogProb>& log_prob,
+                       std::string_view text, uint32_t vocabulary_size,
                        const TurnRequest& request) {
-  if (delta.log_probs.size() != 1) {
+  if (!log_prob.has_value()) {
     return absl::InternalError("the backend gave no log-probability of a drawn token");
   }
-  const TokenLogProb& token = delta.log_probs.front();
-  if (std::isnan(token.log_prob)) {
+  if (std::isnan(log_prob->log_prob)) {
     return absl::InternalError(absl::StrCat("the backend gave NaN as the log-probability of token ",
-                                            token.token, ", which it has drawn"));
+                                            log_prob->token, ", which it has drawn"));
   }
-  return PushLogits(result, 0, vocabulary_size, token, delta.text, request);
+  return PushLogits(result, 0, vocabulary_size, *log_prob, text, request);
 }
 
 absl::Status PushScores(const ls_result& result, const ScoreEvent& event, uint32_t vocabulary_size,

@@ -30,13 +30,27 @@ class Generator {
   // token is not known yet (see CanLookAhead). Valid until the next call.
   const ls_sampling* Sampling(uint64_t ahead);
 
-  // Whether a token can be drawn before the previous token is known. This is so if no penalty
-  // counts earlier tokens, and if the previous token is not forced.
-  bool CanLookAhead() const { return !request_.sampling.UsesHistory() && !NextIsForced(); }
-  // Whether the next token is one that the client has received before, whatever is drawn.
-  bool NextIsForced() const { return drawn_ < request_.forced_tokens.size(); }
-  // REQUIRES: NextIsForced().
-  int32_t ForcedToken() const { return request_.forced_tokens[drawn_]; }
+  // Whether a token can be drawn before the previous token is taken in. This is so if no penalty
+  // counts earlier tokens, and if the previous token is not one that the client has received.
+  bool CanLookAhead() const { return !request_.sampling.UsesHistory() && !AwaitsForced(); }
+  // Whether the next token is one that the client has received before.
+  bool AwaitsForced() const { return drawn_ < request_.forced_tokens.size(); }
+  // Whether the next token is known, whatever is drawn: the client has received it, or the turn
+  // follows another one.
+  bool NextIsKnown() const { return follows() || AwaitsForced(); }
+  // The token behind the next `ahead` ones. REQUIRES: NextIsKnown(), and MayDraw(ahead); `ahead` is
+  // 0 or the turn follows another one.
+  int32_t KnownToken(uint64_t ahead) const {
+    return follows() ? request_.followed->At(drawn_ + ahead) : request_.forced_tokens[drawn_];
+  }
+  bool follows() const { return request_.followed != nullptr; }
+  // Whether the token behind the next `ahead` ones may be drawn now. False: the turn that is
+  // followed has not drawn it yet.
+  bool MayDraw(uint64_t ahead) const {
+    return !follows() || request_.followed->Has(drawn_ + ahead);
+  }
+  // Whether the turn that is followed has ended with the last token.
+  bool HasFollowedAll() const { return follows() && request_.followed->EndAt(drawn_); }
   // Whether the turn ends after the next token, for every possible next token. `position`: the
   // position of the session after that token.
   bool NextIsLast(uint64_t position) const {

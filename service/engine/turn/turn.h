@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "service/chat/history.h"
 #include "service/clock/monotonic_time.h"
+#include "service/engine/logits/followed_tokens.h"
 #include "service/engine/logits/logit_sink.h"
 #include "service/engine/turn/turn_journal.h"
 #include "service/engine/turn/turn_stream.h"
@@ -110,9 +111,13 @@ struct TurnRequest {
   bool own_session = false;
   // Gets the drawn or scored tokens with their logits; of a kScore turn those from token
   // `logits_from` >= 1 on, and then the stream gets no scores. nullptr: nobody wants them. With a
-  // sink, log_probs must be set in a kGenerate turn.
+  // sink, a kGenerate turn computes log-probabilities even if its client gets none.
   std::shared_ptr<LogitSink> logits{};
   uint64_t logits_from = 0;
+  // A kGenerate turn reads these tokens as its answer, whatever the model draws. It pauses while
+  // the next one is missing, and ends when no further one will come. They are in the vocabulary.
+  // nullptr: the turn draws its own answer.
+  std::shared_ptr<FollowedTokens> followed{};
 
   bool has_own_session() const { return own_session || kind == TurnKind::kScore; }
 };

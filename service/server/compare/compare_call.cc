@@ -29,9 +29,8 @@ absl::Status Cancelled() { return absl::CancelledError("the caller cancelled the
 uint64_t MostRows(const ComparePlan::Arm& arm) {
   const TurnRequest& request = arm.request;
   if (request.kind == TurnKind::kScore) return request.prompt.size() - request.logits_from;
-  const uint64_t context_limit = arm.turn.model().backend().info().context_limit;
-  const uint64_t room = context_limit - std::min<uint64_t>(context_limit, request.prompt.size());
-  return request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
+  return MostTokens(request, request.prompt.size(),
+                    arm.turn.model().backend().info().context_limit);
 }
 
 }  // namespace

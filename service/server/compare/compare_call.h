@@ -17,28 +17,15 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "longstream/v1/longstream.pb.h"
-#include "service/clock/timers.h"
 #include "service/compare/row_join.h"
 #include "service/engine/turn/turn_events.h"
 #include "service/host_memory/host_memory.h"
-#include "service/server/compare/compare_limits.h"
 #include "service/server/compare/compare_messages.h"
 #include "service/server/compare/compare_plan.h"
+#include "service/server/compare/compare_tools.h"
 #include "service/serving/turns/turn_pump.h"
 
 namespace longstream {
-
-// The parts of the server that a CompareCall uses.
-struct CompareTools {
-  CompareLimits limits;
-  Timers* timers = nullptr;  // outlives the call
-  // Runs work on a thread that may compute for some milliseconds, later than the caller's return.
-  // The functions run in the order of the calls, several at the same time.
-  std::function<void(std::function<void()> work)> compute;
-  // Converts how a turn has ended; sets the reason and the usage at least.
-  std::function<void(const TurnEnd& end, v1::Finish* message)> to_finish;
-  std::shared_ptr<void> counted;  // counts the call while it exists
-};
 
 // The reactor of one call. The turns write rows into a RowJoin. At any moment at most one of these
 // goes on: the pump takes rows and computes, on a thread of CompareTools::compute; or a message is

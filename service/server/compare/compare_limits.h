@@ -14,6 +14,9 @@ struct CompareLimits {
   // arm of which two looks in a row find this is lost. So two comparisons do not wait for each
   // other's memory for ever.
   absl::Duration start_limit = absl::Seconds(10);
+  // When a turn with a twin has ended, its call waits for the twin for this long, or as long as the
+  // turn has taken, if that is longer; never longer than half of the time until its deadline.
+  absl::Duration twin_limit = absl::Seconds(10);
 };
 
 }  // namespace longstream

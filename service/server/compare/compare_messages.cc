@@ -28,7 +28,7 @@ void ToProto(const ComparePlan::Arm& arm, bool is_forced, v1::CompareArmStarted*
 
 void ToProto(const ComparedPair& pair, v1::ComparePair* message) {
   message->set_arm(static_cast<uint32_t>(pair.arm));
-  message->set_kl(pair.kl);
+  if (pair.kl.has_value()) message->set_kl(*pair.kl);
   message->set_same_best(pair.same_best);
   message->set_delta_p(pair.delta_p);
 }

@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_SERVER_COMPARE_COMPARE_PLAN_H_
 #define LONGSTREAM_SERVICE_SERVER_COMPARE_COMPARE_PLAN_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,6 +45,27 @@ inline absl::Status CheckIds(std::span<const int32_t> ids, const ServedModel& mo
         "token id ", id, " is outside the vocabulary of ", size, " of model ", model.name()));
   }
   return absl::OkStatus();
+}
+
+// Why the rows of a model cannot be compared with those of the baseline. Empty: they can be.
+inline std::string WhyNotComparable(const ServedModel& model, const ServedModel& baseline) {
+  if (model.tokenizer().fingerprint() != baseline.tokenizer().fingerprint()) {
+    return absl::StrCat("model ", model.name(), " has another tokenizer than model ",
+                        baseline.name());
+  }
+  const uint32_t size = model.backend().info().vocabulary_size;
+  const uint32_t baseline_size = baseline.backend().info().vocabulary_size;
+  if (size == baseline_size) return "";
+  return absl::StrCat("model ", model.name(), " has logits for ", size, " tokens, model ",
+                      baseline.name(), " for ", baseline_size);
+}
+
+// The most tokens that a turn with this request draws. `context_limit`: of its model.
+// `prompt_tokens`: before its answer.
+inline uint64_t MostTokens(const TurnRequest& request, uint64_t prompt_tokens,
+                           uint64_t context_limit) {
+  const uint64_t room = context_limit - std::min<uint64_t>(context_limit, prompt_tokens);
+  return request.max_tokens == 0 ? room : std::min<uint64_t>(request.max_tokens, room);
 }
 
 struct ComparePlan {

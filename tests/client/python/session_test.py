@@ -43,6 +43,26 @@ class SessionTest(unittest.TestCase):
         self.assertEqual(info.position, answer.finish.position)
         self.assertGreater(info.stored_bytes, 0)  # the server has a store
 
+    def test_a_twin_reads_along(self):
+        options = {"max_tokens": 30, "seed": 3, "temperature": 1.0, "ignore_eos": True}
+        alone = self.session("dense").stream(PROMPT, **options).read()
+        for twin in ("dense", "hypenet"):
+            rows = []
+            stream = self.session("dense").stream(
+                PROMPT, twin_model=twin, on_twin=rows.append, **options)
+            answer = stream.read()
+            self.assertEqual(answer.token_ids, alone.token_ids)
+            self.assertEqual(tuple(rows), stream.twin_rows)
+            self.assertEqual([row.token_id for row in rows], list(answer.token_ids))
+            self.assertTrue(answer.started.twin.comparable)
+            self.assertEqual(answer.finish.twin.model, twin)
+            self.assertEqual((answer.finish.twin.code, answer.finish.twin.rows), (0, 30))
+            self.assertEqual(sum(row.kl for row in rows), answer.finish.twin.sum_kl)
+            self.assertEqual(answer.finish.twin.sum_kl == 0, twin == "dense")
+            self.assertEqual(b"".join(row.token for row in rows).decode(errors="replace"),
+                             answer.text)
+        self.assertIsNone(alone.finish.twin)
+
     def test_the_same_seed_gives_the_same_tokens(self):
         one, two = (self.session().stream(PROMPT, max_tokens=30, seed=3, temperature=1.0).read()
                     for _ in range(2))

@@ -50,6 +50,23 @@ class TurnTest(unittest.TestCase):
                 self.turn.take(delta("x", ids, position))
         self.assertEqual((self.turn.text, self.turn.token_ids), ("a", [7]))
 
+    def test_rows_of_the_twin_come_once(self):
+        rows = []
+        turn = Turn(generate_request("session", None, {"twin_model": "b"}), Retries(POLICY), None,
+                    rows.append)
+        self.assertEqual(turn.request().twin_model, "b")
+
+        def take(first, ids):
+            turn.take(pb.GenerateResponse(twin=pb.TwinRows(
+                first_index=first, rows=[pb.TwinRow(token_id=each) for each in ids])))
+
+        take(0, [7, 8])
+        take(0, [7, 8, 9])  # the server has lost the turn
+        take(3, [4])
+        self.assertEqual([row.token_id for row in turn.twin_rows], [7, 8, 9, 4])
+        self.assertEqual(rows, turn.twin_rows)
+        self.assertIsNone(rows[0].kl)
+
     def test_it_ends_with_its_finish(self):
         self.turn.take(pb.GenerateResponse(started=pb.TurnStarted(how=pb.ATTACH_REPLAYED)))
         with self.assertRaises(RuntimeError):

@@ -39,10 +39,12 @@ std::vector<float> Logits(size_t arm, uint64_t place) {
 
 class Join {
  public:
-  explicit Join(size_t arms, uint64_t buffer_bytes = 1 << 20, std::vector<bool> comparable = {}) {
+  explicit Join(size_t arms, uint64_t buffer_bytes = 1 << 20, std::vector<bool> comparable = {},
+                bool baseline_runs_free = false) {
     RowJoin::Options options;
     options.comparable = comparable.empty() ? std::vector<bool>(arms, true) : std::move(comparable);
     options.buffer_bytes = buffer_bytes;
+    options.baseline_runs_free = baseline_runs_free;
     options.wake = [this] { ++wakes; };
     options.drained = [this](size_t arm) { drained.insert(arm); };
     join = std::make_shared<RowJoin>(std::move(options));
@@ -98,6 +100,44 @@ TEST(RowJoin, ARowComesWhenAllArmsHaveIt) {
   EXPECT_EQ(ArmsOf(rows[0]), (std::vector<size_t>{0, 1, 2}));
   EXPECT_EQ(join.join->buffered_bytes(1), 0u);
   EXPECT_EQ(join.join->buffered_bytes(0), kRow);
+}
+
+// Its rows beyond the buffer lose their logits, and with these only the KL.
+TEST(RowJoin, ABaselineThatRunsFreeNeverPauses) {
+  Join join(2, 2 * kRow, {}, /*baseline_runs_free=*/true);
+  join.Push(0, {4, 5, 6, 7, 8});
+  EXPECT_EQ(join.GetRoom(0), Room::kFree);
+  EXPECT_EQ(join.join->buffered_bytes(0), 5 * kRow - 3 * kLogitBytes);
+  join.Push(1, {4, 5, 6, 7, 8});
+  const std::vector<ComparedRow> rows = join.TakeAll();
+  ASSERT_EQ(rows.size(), 5u);
+  double sum_kl = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::vector<float> p = Logits(0, i);
+    const std::vector<float> q = Logits(1, i);
+    const auto token = static_cast<int32_t>(4 + i);
+    const ComparedPair& pair = rows[i].pairs.at(0);
+    EXPECT_EQ(pair.kl.has_value(), i < 2);
+    if (i < 2) sum_kl += KlDivergence(p, LogSumExp(p), q, LogSumExp(q));
+    EXPECT_EQ(rows[i].tokens[0].rank, RankOf(p, token));
+    EXPECT_EQ(rows[i].tokens[0].best, BestToken(p));
+    EXPECT_EQ(rows[i].tokens[1].rank, RankOf(q, token));
+    EXPECT_EQ(pair.same_best, BestToken(p) == BestToken(q));
+    EXPECT_NEAR(pair.delta_p, std::exp(q[4 + i] - LogSumExp(q)) - std::exp(p[4 + i] - LogSumExp(p)),
+                1e-6);
+  }
+  const PairSummary summary = join.join->SummaryOf(1);
+  EXPECT_EQ(summary.rows, 5u);
+  EXPECT_EQ(summary.kl_rows, 2u);
+  EXPECT_EQ(summary.sum_kl, sum_kl);
+  // There is room again.
+  join.Push(0, {4});
+  join.Push(1, {4});
+  EXPECT_TRUE(join.TakeAll().at(0).pairs.at(0).kl.has_value());
+  // When the other arm has ended, the rows that are left have no pairs.
+  join.Push(0, {4, 5, 6, 7, 8});
+  join.join->End(1, /*lost=*/true);
+  for (const ComparedRow& row : join.TakeAll()) EXPECT_TRUE(row.pairs.empty());
 }
 
 TEST(RowJoin, FiguresAreThoseOfTheLogits) {

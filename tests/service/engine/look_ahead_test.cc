@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -52,6 +53,33 @@ TEST(LookAhead, PromptsInPieces) {
   TestEngine engine("{}", 0, options, Asynchronous());
   RunTurn(*engine, NewTurn(Generate(engine.Open(), std::string(300, 'x'), 1)));
   EXPECT_EQ(StepsAhead(engine), 4u);
+}
+
+// A turn that follows tokens reads them, and not what the step before draws.
+TEST(LookAhead, ATurnThatFollowsKnownTokens) {
+  constexpr uint64_t kPrompt = 4;
+  constexpr uint64_t kTokens = 40;
+  TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
+  const uint32_t grid = engine->model().backend().info().prefill_grid;
+  SessionTurnRequest request = Generate(engine.Open(), "abcd", kTokens);
+  request.log_probs = true;
+  const Outcome drawn = RunTurn(*engine, NewTurn(request));
+  const uint64_t ahead_before = StepsAhead(engine);
+  const auto followed = std::make_shared<FollowedTokens>([&engine] { engine->Wake(); });
+  for (const int32_t token : drawn.tokens) followed->Push(token);
+  followed->Close();
+  request.session = engine.Open();
+  request.sampling.seed = 99;  // it draws other tokens
+  request.followed = followed;
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  ASSERT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+  EXPECT_EQ(outcome.tokens, drawn.tokens);
+  for (size_t i = 0; i < kTokens; ++i) {
+    EXPECT_EQ(outcome.log_probs[i].log_prob, drawn.log_probs[i].log_prob) << i;
+  }
+  uint64_t expected = 0;
+  for (uint64_t i = 1; i < kTokens; ++i) expected += (kPrompt + i) % grid != 0;
+  EXPECT_EQ(StepsAhead(engine) - ahead_before, expected);
 }
 
 TEST(LookAhead, NotWherePenaltiesCountWhatIsDrawn) {

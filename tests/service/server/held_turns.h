@@ -60,7 +60,8 @@ class HeldTurns final : public DecodingService {
                                                            const Caller& caller,
                                                            Decoded<v1::GenerateRequest> request) {
     auto* reactor =
-        NewGenerateReactor(context, caller, std::move(request), sessions_, &threads_, &calls_);
+        NewGenerateReactor(context, caller, std::move(request), sessions_, &threads_, &calls_,
+                           /*twin_tools=*/nullptr);
     if (!generates_.HasBeenNotified()) generates_.Notify();
     return reactor;
   }

@@ -114,6 +114,38 @@ TEST_F(LoadingTest, UnavailableWithTheReasonWhereLoadingFailed) {
   EXPECT_NE(status.error_message().find("could not be loaded"), std::string::npos);
 }
 
+TEST_F(LoadingTest, ATurnGoesOnWithoutATwinWhoseModelIsNotThere) {
+  Load();
+  v1::Session session;
+  v1::OpenSessionRequest open;
+  open.set_model("slow");
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub_->OpenSession(&context, open, &session).ok());
+  }
+  v1::GenerateRequest request;
+  request.set_session_id(session.session_id());
+  request.mutable_input()->set_text("hello");
+  request.set_max_tokens(10);
+  request.set_twin_model("broken");
+  grpc::ClientContext context;
+  const auto reader = stub_->Generate(&context, request);
+  v1::GenerateResponse response;
+  v1::TwinStarted started;
+  v1::Finish finish;
+  while (reader->Read(&response)) {
+    if (response.has_started()) started = response.started().twin();
+    if (response.has_finish()) finish = response.finish();
+  }
+  ASSERT_TRUE(reader->Finish().ok());
+  EXPECT_FALSE(started.comparable());
+  EXPECT_NE(started.not_comparable_reason().find("could not be loaded"), std::string::npos);
+  EXPECT_EQ(finish.usage().generated_tokens(), 10u);
+  EXPECT_EQ(finish.twin().model(), "broken");
+  EXPECT_EQ(finish.twin().code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(finish.twin().error(), started.not_comparable_reason());
+}
+
 TEST_F(LoadingTest, ModelsThatAreNotThereDoNotServe) {
   for (const char* service : {"", "slow", "broken"}) {
     EXPECT_EQ(Health(service), HealthCheckResponse::NOT_SERVING) << service;

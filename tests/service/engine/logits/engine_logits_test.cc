@@ -11,95 +11,17 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "service/engine/logits/step_rows.h"
 #include "tests/service/engine/engine_fixture.h"
+#include "tests/service/engine/logits/recording_sink.h"
 
 namespace longstream {
 namespace {
 
-struct Row {
-  int32_t token = 0;
-  float log_prob = 0;
-  std::vector<ls_top_token> top;
-  std::string text;
-  std::vector<float> logits;
-};
-
-class RecordingSink final : public LogitSink {
- public:
-  Room GetRoom() override {
-    absl::MutexLock lock(&mutex_);
-    ++looks_;
-    counts_.insert(rows_.size());
-    return rows_.size() < most_ ? Room::kFree : room_;
-  }
-  void Push(const LogitRow& row) override {
-    absl::MutexLock lock(&mutex_);
-    rows_.push_back({row.token,
-                     row.log_prob,
-                     {row.top.begin(), row.top.end()},
-                     std::string(row.text),
-                     {row.logits.begin(), row.logits.end()}});
-  }
-
-  // The reader of a steady sink has taken a row more at each look.
-  uint64_t rows_taken() const override {
-    absl::MutexLock lock(&mutex_);
-    return is_steady_ ? taken_++ : 0;
-  }
-
-  void SetSteady() {
-    absl::MutexLock lock(&mutex_);
-    is_steady_ = true;
-  }
-  uint64_t taken() const {
-    absl::MutexLock lock(&mutex_);
-    return taken_;
-  }
-
-  // There is no room, for this reason, when the sink has so many rows.
-  void Limit(size_t most, Room room) {
-    absl::MutexLock lock(&mutex_);
-    most_ = most;
-    room_ = room;
-  }
-  std::vector<Row> rows() const {
-    absl::MutexLock lock(&mutex_);
-    return rows_;
-  }
-  // How many rows the sink had when the engine asked for room.
-  std::set<size_t> counts_at_looks() const {
-    absl::MutexLock lock(&mutex_);
-    return counts_;
-  }
-  // Waits until the sink has so many rows, and the engine has asked for room once more.
-  void AwaitRows(size_t count) const {
-    absl::MutexLock lock(&mutex_);
-    const auto has_rows = [&]()
-                              ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return rows_.size() >= count; };
-    mutex_.Await(absl::Condition(&has_rows));
-    const int looks = looks_;
-    const auto has_looked = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return looks_ > looks; };
-    mutex_.Await(absl::Condition(&has_looked));
-  }
-
- private:
-  mutable absl::Mutex mutex_;
-  std::vector<Row> rows_ ABSL_GUARDED_BY(mutex_);
-  size_t most_ ABSL_GUARDED_BY(mutex_) = 1 << 30;
-  Room room_ ABSL_GUARDED_BY(mutex_) = Room::kFree;
-  int looks_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::set<size_t> counts_ ABSL_GUARDED_BY(mutex_);
-  bool is_steady_ ABSL_GUARDED_BY(mutex_) = false;
-  mutable uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
-};
-
 // The row is that of its token: its softmax has the token's log-probability, and its greatest
 // logits are those of `top`.
-void ExpectOwnLogits(const Row& row) {
+void ExpectOwnLogits(const RecordedRow& row) {
   ASSERT_EQ(row.logits.size(), 256u);
   const float most = *std::max_element(row.logits.begin(), row.logits.end());
   double sum = 0;
@@ -143,7 +65,7 @@ TEST(EngineLogits, GeneratedTokensComeWithTheirLogits) {
   const Outcome with = RunWith(engine, Generated(40), sink);
   ASSERT_TRUE(with.end.status.ok()) << with.end.status;
   EXPECT_EQ(with.tokens, without.tokens);
-  const std::vector<Row> rows = sink->rows();
+  const std::vector<RecordedRow> rows = sink->rows();
   ASSERT_EQ(rows.size(), 40u);
   std::string text;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -169,7 +91,7 @@ TEST(EngineLogits, ScoredTokensComeWithTheirLogitsFromATokenOn) {
     const Outcome with = RunWith(engine, request, sink);
     ASSERT_TRUE(with.end.status.ok()) << with.end.status;
     EXPECT_TRUE(with.scores.empty()) << "the sink gets them";
-    const std::vector<Row> rows = sink->rows();
+    const std::vector<RecordedRow> rows = sink->rows();
     ASSERT_EQ(rows.size(), text.size() - from);
     for (size_t i = 0; i < rows.size(); ++i) {
       EXPECT_EQ(rows[i].token, without.scores[from + i].token);

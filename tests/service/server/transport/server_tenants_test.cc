@@ -288,6 +288,27 @@ TEST_F(ServerTenantsTest, RefusalsSayWhenTheCallMaySucceed) {
   EXPECT_LT(*RetrySeconds(tokens), 60.0);
 }
 
+// The quotas have room for the turn, which starts first, and none for its twin.
+TEST_F(ServerTenantsTest, ATwinCountsAsASecondTurn) {
+  ASSERT_TRUE(OpenAs("a", kId).ok());
+  grpc::ClientContext context;
+  SetToken("a", &context);
+  v1::GenerateRequest request = Request(kId);
+  request.set_max_tokens(500);
+  request.set_twin_model("m");
+  const auto reader = stub_->Generate(&context, request);
+  v1::GenerateResponse response;
+  v1::Finish finish;
+  while (reader->Read(&response)) {
+    if (response.has_finish()) finish = response.finish();
+  }
+  ASSERT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(finish.usage().generated_tokens(), 500u);
+  EXPECT_EQ(finish.twin().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(finish.twin().error(), HasSubstr("quota "));
+  EXPECT_EQ(finish.twin().rows(), 0u);
+}
+
 TEST_F(ServerTenantsTest, TurnsAtOnceAreLimited) {
   ASSERT_TRUE(OpenAs("a", kId).ok());
   ASSERT_TRUE(OpenAs("a", kUnknown).ok());

@@ -1,0 +1,48 @@
+// Gives the twin the history and the prompt of its turn.
+#include "service/server/compare/twin_plan.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "service/server/compare/compare_plan.h"
+
+namespace longstream {
+
+absl::StatusOr<TwinPlan> PlanTwin(const std::string& tenant, const std::string& model,
+                                  const NewTurn& turn, const TurnRequest& request,
+                                  const SessionManager& sessions) {
+  TwinPlan plan;
+  plan.model = model;
+  absl::StatusOr<NewTurn> twin = sessions.OwnTurn(tenant, model);
+  if (absl::IsNotFound(twin.status())) {
+    return absl::NotFoundError(absl::StrCat("twin_model: ", twin.status().message()));
+  }
+  if (!twin.ok()) {
+    plan.lost = twin.status();
+    return plan;
+  }
+  const std::string why = WhyNotComparable(twin->model(), turn.model());
+  if (!why.empty()) return absl::FailedPreconditionError(absl::StrCat("twin_model: ", why));
+  if (absl::Status status = twin->Lease(); !status.ok()) {
+    plan.lost = twin->Refuse(status);
+    return plan;
+  }
+  const std::vector<int32_t>& history = turn.history().tokens;
+  const uint64_t kept = request.kept_tokens.value_or(history.size());
+  std::vector<int32_t>& prompt = plan.request.prompt;
+  prompt.reserve(kept + request.prompt.size());
+  prompt.assign(history.begin(), history.begin() + static_cast<ptrdiff_t>(kept));
+  prompt.insert(prompt.end(), request.prompt.begin(), request.prompt.end());
+  plan.most_tokens =
+      MostTokens(request, prompt.size(), turn.model().backend().info().context_limit);
+  // The twin draws nothing of its own, so it needs no sampling and no stop rules.
+  plan.request.kind = TurnKind::kGenerate;
+  plan.request.priority = request.priority;
+  plan.request.max_tokens = request.max_tokens;
+  plan.request.own_session = true;
+  plan.turn.emplace(*std::move(twin));
+  return plan;
+}
+
+}  // namespace longstream
