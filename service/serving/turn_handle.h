@@ -17,6 +17,7 @@
 #include "service/engine/engine.h"
 #include "service/engine/turn/turn.h"
 #include "service/host_memory/host_memory.h"
+#include "service/metrics/alias_metrics.h"
 #include "service/models/served_model.h"
 #include "service/security/tenants/tenant.h"
 #include "service/serving/session_turns.h"
@@ -100,16 +101,22 @@ class NewTurn {
  public:
   // If `session` is nullptr, the turn gets a new session that no one else can find. Otherwise the
   // session does not expire before the lease is taken, or the object is destroyed. The quotas of
-  // `tenant` count the use of the turn and of its session. `looked`: the id that the client chose.
+  // `tenant` count the use of the turn and of its session. `arm`: of the alias that it came by, or
+  // nullptr. `looked`: the id that the client chose.
   NewTurn(const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
           std::shared_ptr<Engine> engine, std::shared_ptr<Tenant> tenant,
+          std::shared_ptr<ArmMetrics> arm = nullptr,
           std::optional<SessionTurns::Looked> looked = std::nullopt)
       : session_(session),
         awaited_(session),
         turns_(std::move(turns)),
         engine_(std::move(engine)),
         tenant_(std::move(tenant)),
+        arm_(std::move(arm)),
         looked_(looked) {}
+
+  // A second turn with a session of its own, on the same model. REQUIRES: so is this one.
+  NewTurn Another() const { return NewTurn(nullptr, nullptr, engine_, tenant_, arm_); }
 
   const ServedModel& model() const { return engine_->model(); }
   const Tenant& tenant() const { return *tenant_; }
@@ -157,6 +164,7 @@ class NewTurn {
   absl::Status Start(const TurnHandle& handle);
 
  private:
+  void CountInArm(const absl::Status& refusal) const;
   absl::Status TakeQuota(const TurnHandle& handle);
 
   std::shared_ptr<Session> session_;
@@ -164,6 +172,7 @@ class NewTurn {
   std::shared_ptr<SessionTurns> turns_;
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<Tenant> tenant_;
+  std::shared_ptr<ArmMetrics> arm_;
   std::optional<SessionTurns::Looked> looked_;
   std::shared_ptr<TurnEntry> entry_;  // nullptr: the turn has no id yet, or exists already
   TurnHandle running_;

@@ -68,6 +68,12 @@ absl::Status Session::TakeTurn(std::optional<uint64_t> expected_position) {
   return absl::OkStatus();
 }
 
+void Session::set_alias(std::string alias) {
+  alias_ = std::move(alias);
+  absl::MutexLock lock(&mutex_);
+  view_.alias = alias_;
+}
+
 void Session::MoveTo(const void* engine, uint64_t context_limit) {
   home_.store(engine);
   context_limit_.store(context_limit);

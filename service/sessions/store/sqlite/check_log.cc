@@ -78,6 +78,18 @@ constexpr RowCheck kSegmentChecks[] = {
      OfSpan},
 };
 
+// A store of version 2 does not have this table.
+constexpr RowCheck kAliasChecks[] = {
+    {"SELECT " LONGSTREAM_ALIAS_COLUMNS " FROM aliases",
+     [](const Statement& row) { return ReadAlias(row).status(); }},
+};
+
+// Checks of a table that older stores do not have.
+struct TableChecks {
+  const char* table;
+  absl::Span<const RowCheck> checks;
+};
+
 absl::Status CheckRows(Database& database, const RowCheck& check, size_t limit,
                        std::vector<std::string>* faults) {
   absl::StatusOr<StatementUse> select = database.Use(check.sql);
@@ -107,12 +119,12 @@ absl::Status RunChecks(Database& database, absl::Span<const RowCheck> checks, si
 std::vector<std::string> CheckLog(Database& database, size_t limit) {
   std::vector<std::string> faults;
   absl::Status status = RunChecks(database, kChecks, limit, &faults);
-  if (status.ok()) {
-    const absl::StatusOr<bool> has_segments = HasTable(database, "segments");
-    status = has_segments.status();
-    if (has_segments.value_or(false)) {
-      status = RunChecks(database, kSegmentChecks, limit, &faults);
-    }
+  for (const TableChecks& later : {TableChecks{"segments", kSegmentChecks},
+                                   TableChecks{"aliases", kAliasChecks}}) {
+    if (!status.ok()) break;
+    const absl::StatusOr<bool> has_table = HasTable(database, later.table);
+    status = has_table.status();
+    if (has_table.value_or(false)) status = RunChecks(database, later.checks, limit, &faults);
   }
   if (!status.ok() && faults.size() < limit) faults.emplace_back(status.message());
   return faults;

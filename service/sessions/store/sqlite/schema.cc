@@ -100,6 +100,11 @@ constexpr const char* kSteps[] = {
 
     CREATE TABLE dead_segments(file TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, dead_at INTEGER);
     )sql",
+    // Programs of version 2 do not know aliases: they serve those of their configuration.
+    R"sql(
+    CREATE TABLE aliases(name TEXT PRIMARY KEY, arms BLOB NOT NULL, checksum INTEGER NOT NULL)
+      WITHOUT ROWID;
+    )sql",
 };
 
 absl::Status MakeSteps(Database& database, absl::Span<const char* const> steps) {

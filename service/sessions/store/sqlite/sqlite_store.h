@@ -66,6 +66,7 @@ class SqliteStore final : public SessionStore {
       ABSL_LOCKS_EXCLUDED(read_mutex_);
   absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() override
       ABSL_LOCKS_EXCLUDED(read_mutex_);
+  absl::StatusOr<std::vector<AliasRow>> Aliases() override ABSL_LOCKS_EXCLUDED(read_mutex_);
   absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time now, size_t limit) override
       ABSL_LOCKS_EXCLUDED(read_mutex_);
   absl::StatusOr<TurnRow> Turn(const SessionKey& session, const TurnId& id) override
