@@ -2,21 +2,33 @@
 #include "service/connections/unix_socket.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace longstream {
 namespace {
 
 constexpr std::string_view kScheme = "unix:";
+
+// A socket gets its own name when it has its mode and listens.
+constexpr std::string_view kTemporary = ".new";
+
+// A server that starts holds the lock of the directory for some microseconds.
+constexpr int kLockTries = 400;
+constexpr absl::Duration kLockPeriod = absl::Milliseconds(5);
 
 absl::Status CannotBind(const std::string& path, std::string_view reason) {
   return absl::UnavailableError(absl::StrCat("cannot bind unix:", path, ": ",
@@ -38,14 +50,38 @@ bool Bind(const Descriptor& socket, const sockaddr_un& address) {
   return bind(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-// Whether the file is a socket on which no process listens.
-bool IsLeftOver(const std::string& path, const sockaddr_un& address) {
+// Whether a socket file is there on which no process listens. errno says why not.
+bool IsLeftOver(const std::string& path) {
   struct stat file {};
-  if (lstat(path.c_str(), &file) != 0 || !S_ISSOCK(file.st_mode)) return false;
+  if (lstat(path.c_str(), &file) != 0) return false;
+  errno = EADDRINUSE;
+  if (!S_ISSOCK(file.st_mode)) return false;
+  const sockaddr_un address = AddressOf(path);
   const Descriptor probe = NewSocket();
   const int connected =
       connect(probe.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  return connected != 0 && errno == ECONNREFUSED;
+  if (connected != 0 && errno == ECONNREFUSED) return true;
+  errno = EADDRINUSE;
+  return false;
+}
+
+// Whether the name is free, or has a socket file on which no process listens. errno says why not.
+bool MayTake(const std::string& path) { return IsLeftOver(path) || errno == ENOENT; }
+
+// Locks the directory of the file until the result is closed, so that of two servers that start at
+// the same time only one takes the name. The result is not open if the directory or its file system
+// has no locks. UNAVAILABLE: another process keeps the lock.
+absl::StatusOr<Descriptor> LockDirectoryOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  Descriptor directory(
+      open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.open()) return directory;
+  for (int tries = 0; tries < kLockTries; ++tries) {
+    if (flock(directory.number(), LOCK_EX | LOCK_NB) == 0) return directory;
+    if (errno != EINTR && errno != EWOULDBLOCK) return Descriptor();
+    absl::SleepFor(kLockPeriod);
+  }
+  return CannotBind(path, "another process keeps the directory locked");
 }
 
 }  // namespace
@@ -55,29 +91,39 @@ std::optional<std::string> UnixSocketPath(std::string_view address) {
   return std::string(address.substr(kScheme.size()));
 }
 
-absl::StatusOr<ListeningSockets> ListenOnUnixSocket(const std::string& path) {
-  constexpr size_t kMostBytes = sizeof(sockaddr_un::sun_path) - 1;
+absl::StatusOr<UnixSocketFile> ListenOnUnixSocket(const std::string& path,
+                                                  ListeningSockets* listening) {
+  constexpr size_t kMostBytes = sizeof(sockaddr_un::sun_path) - 1 - kTemporary.size();
   if (path.empty() || path.size() > kMostBytes) {
     return CannotBind(path, absl::StrCat("a path has 1 to ", kMostBytes, " bytes"));
   }
-  const sockaddr_un address = AddressOf(path);
+  const absl::StatusOr<Descriptor> lock = LockDirectoryOf(path);
+  if (!lock.ok()) return lock.status();
+  if (!MayTake(path)) return CannotBind(path, std::strerror(errno));
+  const std::string temporary =
+      absl::StrCat(path, absl::string_view(kTemporary.data(), kTemporary.size()));
+  if (IsLeftOver(temporary)) unlink(temporary.c_str());
   Descriptor opened = NewSocket();
   // bind gives the file the mode of the socket, less the umask.
-  if (!opened.open() || fchmod(opened.number(), 0600) != 0) {
+  if (!opened.open() || fchmod(opened.number(), 0600) != 0 || !Bind(opened, AddressOf(temporary))) {
     return CannotBind(path, std::strerror(errno));
   }
-  bool bound = Bind(opened, address);
-  if (!bound && errno == EADDRINUSE) {
-    if (!IsLeftOver(path, address)) return CannotBind(path, std::strerror(EADDRINUSE));
-    unlink(path.c_str());
-    bound = Bind(opened, address);
+  struct stat file {};
+  if (listen(opened.number(), SOMAXCONN) != 0 || lstat(temporary.c_str(), &file) != 0 ||
+      std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const absl::Status failed = CannotBind(path, std::strerror(errno));
+    unlink(temporary.c_str());
+    return failed;
   }
-  if (!bound || listen(opened.number(), SOMAXCONN) != 0) {
-    return CannotBind(path, std::strerror(errno));
-  }
-  ListeningSockets listening;
-  listening.sockets.push_back(std::move(opened));
-  return listening;
+  listening->sockets.push_back(std::move(opened));
+  return UnixSocketFile{path, file.st_dev, file.st_ino};
+}
+
+void RemoveSocketFile(const UnixSocketFile& file) {
+  struct stat present {};
+  if (lstat(file.path.c_str(), &present) != 0) return;
+  if (present.st_dev != file.device || present.st_ino != file.inode) return;
+  unlink(file.path.c_str());
 }
 
 }  // namespace longstream

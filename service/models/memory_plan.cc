@@ -76,7 +76,7 @@ MemoryPlan::Entry MemoryPlan::EntryOf(const std::string& name, const ModelSource
   Entry entry;
   entry.name = name;
   entry.is_certain = RunsOnHost(source, plugins);
-  if (entry.is_certain) entry.own = ExpectedWeights(source.directory);
+  (entry.is_certain ? entry.own : entry.on_host.own) = ExpectedWeights(source.directory);
   entry.fixed = source.cache_bytes_budget;
   entry.need.batch = entry.fixed == 0 ? kMost : entry.fixed;
   return entry;
@@ -86,27 +86,32 @@ absl::Status MemoryPlan::Expect(const std::string& name, const ModelSource& sour
                                 std::span<const std::shared_ptr<const Plugin>> plugins) {
   if (limit_ == 0 || (source.device != "auto" && source.device != "cpu")) return absl::OkStatus();
   Entry entry = EntryOf(name, source, plugins);
-  if (!entry.is_certain) {
-    entries_.push_back(std::move(entry));
-    return absl::OkStatus();
-  }
   const ExpectedMemory expected = ExpectedMemory::Of(source);
-  const uint64_t caches = entry.fixed > 0 ? entry.fixed : expected.least_caches;
+  const uint64_t own = Sum(expected.weights, expected.workspace);
+  absl::Status status = CheckRoom(expected, entry.fixed);
+  if (entry.is_certain) {
+    if (!status.ok()) return status;
+    entry.own = own;
+    entry.need.least = expected.least_caches;
+  } else {
+    entry.on_host = {own, expected.least_caches, std::move(status)};
+  }
+  entries_.push_back(std::move(entry));
+  return absl::OkStatus();
+}
+
+absl::Status MemoryPlan::CheckRoom(const ExpectedMemory& expected, uint64_t fixed) const {
+  const uint64_t caches = fixed > 0 ? fixed : expected.least_caches;
   const uint64_t needed = Sum(Sum(expected.weights, expected.workspace), caches);
   uint64_t taken = Sum(Sum(reserve_.Sum(), Used()), Fixed());
   for (const Entry* const other : Sharing()) taken = Sum(taken, other->need.least);
-  if (needed > Rest(limit_, taken)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "memory: ", needed, " bytes are needed (weights ", expected.weights, ", workspace ",
-        expected.workspace, ", caches at least ", caches, "), ", Rest(limit_, taken),
-        " bytes are available; the process may use ", limit_, " bytes, of which ", reserve_.Sum(),
-        " are kept as a reserve and the program and the other models need ",
-        Rest(taken, reserve_.Sum())));
-  }
-  entry.own = Sum(expected.weights, expected.workspace);
-  entry.need.least = expected.least_caches;
-  entries_.push_back(std::move(entry));
-  return absl::OkStatus();
+  if (needed <= Rest(limit_, taken)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "memory: ", needed, " bytes are needed (weights ", expected.weights, ", workspace ",
+      expected.workspace, ", caches at least ", caches, "), ", Rest(limit_, taken),
+      " bytes are available; the process may use ", limit_, " bytes, of which ", reserve_.Sum(),
+      " are kept as a reserve and the program and the other models need ",
+      Rest(taken, reserve_.Sum())));
 }
 
 absl::Status MemoryPlan::CheckHeld() const {
@@ -183,6 +188,7 @@ HostBudget MemoryPlan::BudgetFor(std::string_view name) const {
   HostBudget budget;
   const Entry* const asking = Find(name);
   if (asking == nullptr) return budget;  // there is no plan, or the model is for a GPU
+  if (!asking->is_certain && !asking->is_added) return BudgetOnHost(*asking);
   if (asking->fixed > 0) {
     budget.most = budget.share = asking->fixed;
     const uint64_t fixed = Sum(Fixed(), asking->HasShare() ? asking->fixed : 0);
@@ -198,6 +204,18 @@ HostBudget MemoryPlan::BudgetFor(std::string_view name) const {
   // An eighth is left for the model's own needs, which are not known before it is loaded.
   budget.share = share - share / 8;
   if (budget.share == 0) budget.refusal = NoRoom("nothing is left for caches");
+  return budget;
+}
+
+HostBudget MemoryPlan::BudgetOnHost(const Entry& asking) const {
+  MemoryPlan plan = *this;
+  Entry& entry = *plan.Find(asking.name);
+  entry.is_certain = true;
+  entry.own = asking.on_host.own;
+  entry.need.least = asking.on_host.least;
+  HostBudget budget = plan.BudgetFor(asking.name);
+  budget.refusal.Update(plan.CheckHeld());
+  if (!asking.on_host.refusal.ok()) budget.refusal = asking.on_host.refusal;
   return budget;
 }
 

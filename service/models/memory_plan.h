@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "service/models/expected_memory.h"
 #include "service/models/memory_division.h"
 #include "service/models/served_model.h"
 
@@ -54,8 +55,9 @@ class MemoryPlan {
   const HostReserve& reserve() const { return reserve_; }
 
   // A model that will be opened beside the others, under a name of its own in the plan.
-  // RESOURCE_EXHAUSTED: it needs more bytes than there are beside what the others need at least;
-  // the plan is as before, and the message names the bytes.
+  // RESOURCE_EXHAUSTED: it runs in the host's memory for certain, and needs more bytes than there
+  // are beside what the others need at least; the plan is as before, and the message names the
+  // bytes.
   absl::Status Expect(const std::string& name, const ModelSource& source,
                       std::span<const std::shared_ptr<const Plugin>> plugins);
   // Whether the memory that all models need now, with what their sessions hold, is within the
@@ -64,7 +66,8 @@ class MemoryPlan {
 
   // The budget with which the model is opened in the host's memory. Its refusal is
   // RESOURCE_EXHAUSTED if nothing is left for the model's caches, or if its cache_bytes do not fit
-  // beside those of the others.
+  // beside those of the others. For a model that may also run on a GPU, also if Expect or CheckHeld
+  // would refuse it without a GPU.
   HostBudget BudgetFor(std::string_view name) const;
 
   // The model has been opened in the host's memory. `fixed`: its budget, if it cannot change any
@@ -102,11 +105,21 @@ class MemoryPlan {
     bool is_added = false;
     bool is_lost = false;  // `fixed` is what the sessions hold
     CacheNeed need;
+    // If the model is not certain: what it would need in the host's memory.
+    struct {
+      uint64_t own = 0;
+      uint64_t least = 0;  // as in CacheNeed
+      absl::Status refusal;
+    } on_host;
 
     bool HasShare() const { return !is_lost && (fixed == 0 || !(is_certain || is_added)); }
   };
   static Entry EntryOf(const std::string& name, const ModelSource& source,
                        std::span<const std::shared_ptr<const Plugin>> plugins);
+  // Whether a model that is not in the plan fits beside what the others need at least.
+  absl::Status CheckRoom(const ExpectedMemory& expected, uint64_t fixed) const;
+  // The budget of a model that turns out to run in the host's memory.
+  HostBudget BudgetOnHost(const Entry& asking) const;
   const Entry* Find(std::string_view name) const;
   Entry* Find(std::string_view name);
   // The models without a fixed budget, and how the rest is divided among them.

@@ -337,7 +337,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
   // A model may become ready while the server is being destroyed.
-  const absl::Cleanup forget_server = [&announcer, &store] {
+  absl::Cleanup forget_server = [&announcer, &store] {
     announcer.ForgetServer();
     if (*store != nullptr) (*store)->SetListener(nullptr);
   };
@@ -351,12 +351,12 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   if (*store != nullptr) {
     (*store)->SetListener([&server](bool serving) { server->SetStoreServing(serving); });
   }
-  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin =
-      ServerAdmin::Start(config, **security, &models, &sessions, server_options.on_call_failure);
-  if (!admin.ok()) return Fail(log, admin.status());
   const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics_server =
       StartMetrics(config, **security, registry);
   if (!metrics_server.ok()) return Fail(log, metrics_server.status());
+  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin =
+      ServerAdmin::Start(config, **security, &models, &sessions, server_options.on_call_failure);
+  if (!admin.ok()) return Fail(log, admin.status());
   LogListening(log, *server, metrics_server->get(), admin->get());
   LogConnectionLimit(config, log);
   // Not earlier, because the caches may take address space that the threads above need.
@@ -365,8 +365,8 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   int signal = 0;
   sigwait(&signals, &signal);
   log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
-  announcer.ForgetServer();
-  if (*store != nullptr) (*store)->SetListener(nullptr);
+  std::move(forget_server).Invoke();
+  models.CancelOperations();  // also the loading of models that wait since the start
   if (*admin != nullptr) (*admin)->Shutdown();
   server->SetNotServing();
   server->StopAccepting();

@@ -17,7 +17,8 @@ class ServerAdmin {
   using OnCallFailure = decltype(AdminServer::Options::on_call_failure);
 
   // Returns null if the configuration wants no listener for operators. The arguments outlive the
-  // object. Errors are those of AdminServer::Start.
+  // object. Errors are those of AdminServer::Start. Of the parts of a server that may fail, this is
+  // started last, so that no operation begins on a server that does not start.
   static absl::StatusOr<std::unique_ptr<ServerAdmin>> Start(const ServerConfig& config,
                                                             const ServerSecurity& security,
                                                             ModelRegistry* models,

@@ -29,6 +29,14 @@ absl::Status FailedError(const ModelStatus& status) {
       status.error.message()));
 }
 
+// The beginning of an error. An empty name has none.
+std::string NoModel(std::string_view name) {
+  if (name.empty()) return "";
+  return absl::StrCat("no model '",
+                      absl::string_view(name.data(), name.size()).substr(0, kMaxEchoBytes),
+                      name.size() > kMaxEchoBytes ? "...'; " : "'; ");
+}
+
 }  // namespace
 
 ModelRegistry::ModelRegistry(const Options& options, std::vector<ModelSource> sources,
@@ -57,10 +65,10 @@ ModelRegistry::ModelRegistry(const Options& options, std::vector<ModelSource> so
 }
 
 ModelRegistry::~ModelRegistry() {
+  CancelOperations();
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
-    cancels_jobs_ = true;
     may_load_ = true;
   }
   loader_.join();
@@ -78,7 +86,7 @@ void ModelRegistry::LoadSources() {
   for (const ModelSource& source : sources_) {
     {
       absl::MutexLock lock(&mutex_);
-      if (stopping_) return;
+      if (cancels_jobs_) return;
     }
     ModelStatus status;
     try {
@@ -95,9 +103,9 @@ void ModelRegistry::LoadSources() {
     status.directory = source.directory;
     {
       absl::MutexLock lock(&mutex_);
-      models_[source.name] = status;
+      models_[source.name] = std::move(status);
     }
-    if (listener_) listener_(status);
+    Tell(source.name);
   }
 }
 
@@ -114,7 +122,7 @@ void ModelRegistry::LoadAll() {
       absl::MutexLock lock(&mutex_);
       mutex_.AwaitWithTimeout(absl::Condition(this, &ModelRegistry::HasNews),
                               settled ? absl::InfiniteDuration() : kSharingPeriod);
-      if (stopping_ && jobs_.empty()) return;
+      if (stopping_) return;
     }
     RunJob();
   }
@@ -258,7 +266,7 @@ ModelStatus ModelRegistry::Load(const ModelSource& source) {
 }
 
 void ModelRegistry::Lose(const std::string& plan_name, const absl::Status& why) {
-  ModelStatus told;
+  std::string name_of_model;
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return;  // the destructor is freeing the engine and the map
@@ -269,31 +277,44 @@ void ModelRegistry::Lose(const std::string& plan_name, const absl::Status& why) 
       return true;
     };
     for (auto& [name, version] : models_) {
-      if (lose(version)) told = version;
+      if (lose(version)) name_of_model = name;
     }
     for (ModelStatus& version : others_) lose(version);
     lost_.push_back(plan_name);
   }
-  told.engine = nullptr;
-  if (listener_ && !told.name.empty()) listener_(told);
+  if (!name_of_model.empty()) Tell(name_of_model);
+}
+
+bool ModelRegistry::IsPublished(const ModelStatus& status) const {
+  if (status.state != ModelState::kLoading && status.state != ModelState::kWarming) return true;
+  // Models of the start are there from the beginning, and a failed one while it is loaded again.
+  return !busy_.contains(status.name) || replaced_.contains(status.name);
 }
 
 absl::StatusOr<ModelStatus> ModelRegistry::Status(std::string_view name) const {
   absl::MutexLock lock(&mutex_);
-  if (name.empty() && models_.size() == 1) return models_.begin()->second;
-  const auto found = models_.find(name);
-  if (found != models_.end()) return found->second;
+  if (!name.empty()) {
+    const auto found = models_.find(name);
+    if (found != models_.end()) return found->second;
+  }
+  std::vector<const ModelStatus*> published;
   std::vector<std::string> names;
-  names.reserve(models_.size());
-  for (const auto& [other, status] : models_) names.push_back(other);
+  for (const auto& [other, status] : models_) {
+    if (!IsPublished(status)) continue;
+    published.push_back(&status);
+    names.push_back(other);
+  }
+  if (name.empty() && published.size() == 1) return *published.front();
+  if (published.empty()) {
+    return absl::NotFoundError(absl::StrCat("model: ", NoModel(name), "the server has no model"));
+  }
   if (name.empty()) {
     return absl::NotFoundError(absl::StrCat(
         "model: the server has several models, and the request names none; available: ",
         absl::StrJoin(names, ", ")));
   }
-  return absl::NotFoundError(absl::StrCat(
-      "model: no model '", absl::string_view(name.data(), name.size()).substr(0, kMaxEchoBytes),
-      name.size() > kMaxEchoBytes ? "...'" : "'", "; available: ", absl::StrJoin(names, ", ")));
+  return absl::NotFoundError(
+      absl::StrCat("model: ", NoModel(name), "available: ", absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<std::shared_ptr<Engine>> ModelRegistry::Find(std::string_view name) const {

@@ -82,7 +82,8 @@ class ModelRegistry {
 
   // Called on the loading thread when a model is ready, could not be loaded, or is gone, and on the
   // thread of BeginUnload when it is draining. If a model fails later, called on its engine's
-  // thread. `engine` is nullptr unless the model is ready.
+  // thread. One call at a time; a state that has passed meanwhile is left out. `engine` is nullptr
+  // unless the model is ready. Must not load or unload models.
   using StateListener = std::function<void(const ModelStatus& status)>;
 
   // Loads `sources`, one after the other, on a new thread. The models share the memory as
@@ -100,7 +101,8 @@ class ModelRegistry {
   void BeginToLoad() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Returns the engine of a model. If the server has only one model, an empty name means that
-  // model. NOT_FOUND: no model has this name. UNAVAILABLE: the model is loading or has failed.
+  // model; one that is being loaded under a new name does not count. NOT_FOUND: no model has this
+  // name. UNAVAILABLE: the model is loading or has failed.
   // FAILED_PRECONDITION: the model is being unloaded.
   absl::StatusOr<std::shared_ptr<Engine>> Find(std::string_view name) const
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -158,13 +160,16 @@ class ModelRegistry {
   // `done` on the loading thread. UNAVAILABLE: CancelOperations was called before.
   void Retire(std::shared_ptr<Engine> engine, std::function<void(absl::Status)> done)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Operations that have not begun end with UNAVAILABLE, and so do later ones.
+  // Operations that have not begun end with UNAVAILABLE, on this thread, and so do later ones. No
+  // further model of `sources` is loaded.
   void CancelOperations() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // An operation that waits for the loading thread. `stopping`: the registry is being destroyed, so
-  // the operation must only answer its call.
-  using Job = std::function<void(bool stopping)>;
+  // An operation that waits for the loading thread.
+  struct Job {
+    std::function<void()> run;     // on the loading thread
+    std::function<void()> cancel;  // instead, on any thread: answers UNAVAILABLE
+  };
 
   // The loading thread runs the following functions.
   void LoadAll() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -190,7 +195,7 @@ class ModelRegistry {
 
   // Models at run time (model_operations.cc).
   //
-  // Adds a job. RESOURCE_EXHAUSTED: too many wait. UNAVAILABLE: the registry is being destroyed.
+  // Adds a job. RESOURCE_EXHAUSTED: too many wait. UNAVAILABLE: CancelOperations was called.
   absl::Status AddJob(Job job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs the next job, if there is one.
   void RunJob() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -199,11 +204,14 @@ class ModelRegistry {
   std::string NextVersion(std::string_view name) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void AddLoad(ModelSource source, const LoadCallbacks& callbacks, bool swaps)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void RunLoad(const ModelSource& source, const LoadCallbacks& callbacks, bool swaps, bool stopping)
+  void RunLoad(const ModelSource& source, const LoadCallbacks& callbacks, bool swaps)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Answers a load that has failed, or that was cancelled before it began. Any thread may call it.
+  void EndLoad(const ModelSource& source, const LoadCallbacks& callbacks, bool swaps,
+               const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
   // The load has failed: the names are as before.
   void Revert(const ModelSource& source, bool swaps) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The load has succeeded. Returns the engine of the earlier version.
+  // The load has succeeded. The name stays busy. Returns the engine of the earlier version.
   std::shared_ptr<Engine> Publish(const ModelSource& source, std::shared_ptr<Engine> engine,
                                   bool swaps) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Loads and warms up. After an error everything is as before.
@@ -215,6 +223,11 @@ class ModelRegistry {
   void SetProgress(const ModelSource& source, ModelState state, uint64_t bytes,
                    const LoadCallbacks& callbacks) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunRetire(const std::shared_ptr<Engine>& engine) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Tells the listener the present state of a model, if it does not know it. It is called after
+  // each change, one call at a time, so the last state that the listener hears is the present one.
+  void Tell(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_, listener_mutex_);
+  // Whether the model is there for clients: it is not being loaded under a new name.
+  bool IsPublished(const ModelStatus& status) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // The statuses of all versions.
   std::vector<const ModelStatus*> Versions() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
@@ -225,6 +238,16 @@ class ModelRegistry {
   // Declared before the engines, because sessions and turns use it until they are destroyed.
   const std::shared_ptr<HostMemory> host_memory_;
   const Tenants tenants_;
+
+  // What the listener knows of a model.
+  struct Told {
+    ModelState state = ModelState::kLoading;
+    std::string version;
+    bool operator==(const Told&) const = default;
+  };
+  // Held while the listener is called. Taken before mutex_.
+  absl::Mutex listener_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  std::map<std::string, Told, std::less<>> told_ ABSL_GUARDED_BY(listener_mutex_);
 
   mutable absl::Mutex mutex_;
   bool may_load_ ABSL_GUARDED_BY(mutex_);  // also true when the registry is being destroyed

@@ -3,15 +3,12 @@
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "service/connections/http2_gate.h"
-#include "service/connections/listening_sockets.h"
-#include "service/connections/unix_socket.h"
 #include "service/interceptors/request_id.h"
 #include "service/security/access_table.h"
 #include "service/server/transport/authorize.h"
@@ -77,13 +74,11 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const Options& o
     return absl::InvalidArgumentError(
         "admin.listen: an address that is no Unix socket needs security.credentials");
   }
-  absl::StatusOr<ListeningSockets> listening =
-      path.has_value() ? ListenOnUnixSocket(*path) : Listen(options.listen, absl::ZeroDuration());
+  std::unique_ptr<AdminServer> server(new AdminServer());
+  absl::StatusOr<ListeningSockets> listening = server->Bind(options.listen);
   if (!listening.ok()) {
     return absl::UnavailableError(absl::StrCat("admin.listen: ", listening.status().message()));
   }
-  std::unique_ptr<AdminServer> server(new AdminServer());
-  if (path.has_value()) server->socket_file_ = *path;
   server->port_ = listening->port;
   server->memory_ = std::make_unique<RequestMemory>(kMaxTransitBytes);
   server->service_ =
@@ -116,11 +111,23 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const Options& o
   return server;
 }
 
+absl::StatusOr<ListeningSockets> AdminServer::Bind(const std::string& address) {
+  const std::optional<std::string> path = UnixSocketPath(address);
+  if (!path.has_value()) return Listen(address, absl::ZeroDuration());
+  ListeningSockets listening;
+  absl::StatusOr<UnixSocketFile> file = ListenOnUnixSocket(*path, &listening);
+  if (!file.ok()) return file.status();
+  socket_file_ = *std::move(file);
+  return listening;
+}
+
 AdminServer::~AdminServer() { Shutdown(); }
 
 void AdminServer::Shutdown() {
+  // The file goes before the socket: as long as this socket listens, no other server takes the
+  // name, so this removes no file of another server.
+  if (socket_file_.has_value()) RemoveSocketFile(*std::exchange(socket_file_, std::nullopt));
   if (gate_ != nullptr) gate_->StopAccepting();
-  if (!socket_file_.empty()) unlink(std::exchange(socket_file_, "").c_str());
   if (server_ == nullptr) return;
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();

@@ -4,11 +4,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "service/connections/listening_sockets.h"
+#include "service/connections/unix_socket.h"
 #include "service/security/certificates.h"
 #include "service/security/guard.h"
 #include "service/server/admin/admin_service.h"
@@ -61,12 +64,13 @@ class AdminServer {
 
  private:
   AdminServer() = default;
+  absl::StatusOr<ListeningSockets> Bind(const std::string& address);
 
   std::unique_ptr<RequestMemory> memory_;  // used by service_
   std::unique_ptr<AdminService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Http2Gate> gate_;
-  std::string socket_file_;  // empty: there is none
+  std::optional<UnixSocketFile> socket_file_;
   int port_ = 0;
 };
 

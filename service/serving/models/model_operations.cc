@@ -69,15 +69,23 @@ absl::Status ModelRegistry::AddJob(Job job) {
 
 void ModelRegistry::RunJob() {
   Job job;
-  bool stopping = false;
   {
     absl::MutexLock lock(&mutex_);
     if (jobs_.empty()) return;
-    stopping = cancels_jobs_;
     job = std::move(jobs_.front());
     jobs_.pop_front();
   }
-  job(stopping);
+  job.run();
+}
+
+void ModelRegistry::CancelOperations() {
+  std::deque<Job> jobs;
+  {
+    absl::MutexLock lock(&mutex_);
+    cancels_jobs_ = true;
+    jobs.swap(jobs_);
+  }
+  for (const Job& job : jobs) job.cancel();
 }
 
 // ---------------------------------------------------------------- loading
@@ -144,9 +152,10 @@ void ModelRegistry::AddLoad(ModelSource source, const LoadCallbacks& callbacks, 
     status = swaps ? BeginSwap(&source) : BeginLoad(source);
     if (status.ok()) {
       busy_.insert(source.name);
-      status = AddJob([this, source, callbacks, swaps](bool stopping) {
-        RunLoad(source, callbacks, swaps, stopping);
-      });
+      status = AddJob({[this, source, callbacks, swaps] { RunLoad(source, callbacks, swaps); },
+                       [this, source, callbacks, swaps] {
+                         EndLoad(source, callbacks, swaps, ShuttingDown());
+                       }});
       if (!status.ok()) Revert(source, swaps);
     }
   }
@@ -210,15 +219,12 @@ absl::StatusOr<std::shared_ptr<Engine>> ModelRegistry::LoadNow(const ModelSource
   return engine;
 }
 
-void ModelRegistry::RunLoad(const ModelSource& source, const LoadCallbacks& callbacks, bool swaps,
-                            bool stopping) {
-  absl::StatusOr<std::shared_ptr<Engine>> engine = ShuttingDown();
-  if (!stopping) {
-    try {
-      engine = LoadNow(source, callbacks);
-    } catch (const std::exception& error) {  // no memory, or no thread for the engine
-      engine = absl::ResourceExhaustedError(absl::StrCat("it could not be loaded: ", error.what()));
-    }
+void ModelRegistry::RunLoad(const ModelSource& source, const LoadCallbacks& callbacks, bool swaps) {
+  absl::StatusOr<std::shared_ptr<Engine>> engine;
+  try {
+    engine = LoadNow(source, callbacks);
+  } catch (const std::exception& error) {  // no memory, or no thread for the engine
+    engine = absl::ResourceExhaustedError(absl::StrCat("it could not be loaded: ", error.what()));
   }
   if (!engine.ok()) {
     const std::string plan_name = PlanName(source);
@@ -226,43 +232,81 @@ void ModelRegistry::RunLoad(const ModelSource& source, const LoadCallbacks& call
     sharing_.erase(plan_name);
     malloc_trim(0);
   }
-  if (!stopping) ShareMemory();
+  ShareMemory();
+  if (!engine.ok()) return EndLoad(source, callbacks, swaps, engine.status());
   ModelStatus loaded;
   std::shared_ptr<Engine> replaced;
   {
     absl::MutexLock lock(&mutex_);
-    if (engine.ok()) {
-      replaced = Publish(source, *engine, swaps);
-      loaded = models_[source.name];
-    } else {
-      Revert(source, swaps);
-    }
+    replaced = Publish(source, *std::move(engine), swaps);
+    loaded = models_[source.name];
   }
-  if (!engine.ok()) return callbacks.done(Named(source.name, engine.status()), nullptr);
-  if (listener_) listener_(loaded);
+  Tell(source.name);
+  {
+    absl::MutexLock lock(&mutex_);
+    busy_.erase(source.name);
+  }
   callbacks.done(std::move(loaded), std::move(replaced));
+}
+
+void ModelRegistry::EndLoad(const ModelSource& source, const LoadCallbacks& callbacks, bool swaps,
+                            const absl::Status& why) {
+  {
+    absl::MutexLock lock(&mutex_);
+    Revert(source, swaps);
+  }
+  Tell(source.name);
+  callbacks.done(Named(source.name, why), nullptr);
 }
 
 std::shared_ptr<Engine> ModelRegistry::Publish(const ModelSource& source,
                                                std::shared_ptr<Engine> engine, bool swaps) {
-  busy_.erase(source.name);
   replaced_.erase(source.name);
   ModelStatus& current = models_[source.name];
   std::shared_ptr<Engine> earlier;
   if (swaps) {
-    std::erase_if(others_, [plan_name = PlanName(source)](const ModelStatus& other) {
-      return other.plan_name == plan_name;
-    });
-    const uint64_t bytes = ExpectedMemory::Of(source).Sum();
-    ModelStatus before = std::exchange(current, StatusOf(source));
-    current.expected_bytes = bytes;
-    if (before.state == ModelState::kReady) before.state = ModelState::kDraining;
-    earlier = before.engine;
-    others_.push_back(std::move(before));
+    // BeginSwap has put it there.
+    const auto found = std::find_if(others_.begin(), others_.end(),
+                                    [plan_name = PlanName(source)](const ModelStatus& other) {
+                                      return other.plan_name == plan_name;
+                                    });
+    std::swap(current, *found);
+    if (found->state == ModelState::kReady) found->state = ModelState::kDraining;
+    earlier = found->engine;
   }
   current.state = ModelState::kReady;
   current.engine = std::move(engine);
   return earlier;
+}
+
+void ModelRegistry::Tell(const std::string& name) {
+  if (!listener_) return;
+  absl::MutexLock telling(&listener_mutex_);
+  ModelStatus status;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = models_.find(name);
+    if (found != models_.end()) {
+      status = found->second;
+      // The load tells its end.
+      if (status.state == ModelState::kLoading || status.state == ModelState::kWarming) return;
+    } else {
+      status.state = ModelState::kGone;
+    }
+  }
+  const auto told = told_.find(name);
+  if (status.state == ModelState::kGone) {
+    if (told == told_.end()) return;  // it was never there
+    status.name = name;
+    status.version = told->second.version;
+    told_.erase(told);
+  } else {
+    const Told news{status.state, status.version};
+    if (told != told_.end() && told->second == news) return;
+    told_[name] = news;
+    if (status.state != ModelState::kReady) status.engine = nullptr;
+  }
+  listener_(status);
 }
 
 // ---------------------------------------------------------------- unloading
@@ -270,7 +314,6 @@ std::shared_ptr<Engine> ModelRegistry::Publish(const ModelSource& source,
 absl::StatusOr<std::vector<std::shared_ptr<Engine>>> ModelRegistry::BeginUnload(
     std::string_view name) {
   std::vector<std::shared_ptr<Engine>> engines;
-  ModelStatus told;
   {
     absl::MutexLock lock(&mutex_);
     const auto found = models_.find(name);
@@ -280,7 +323,6 @@ absl::StatusOr<std::vector<std::shared_ptr<Engine>>> ModelRegistry::BeginUnload(
     if (current.state == ModelState::kLoading) {
       return absl::UnavailableError(absl::StrCat("model ", View(name), " is loading"));
     }
-    told = current;
     if (current.engine == nullptr) {
       models_.erase(found);
     } else {
@@ -292,41 +334,40 @@ absl::StatusOr<std::vector<std::shared_ptr<Engine>>> ModelRegistry::BeginUnload(
     }
   }
   for (const std::shared_ptr<Engine>& engine : engines) engine->BeginUnload();
-  told.state = engines.empty() ? ModelState::kGone : ModelState::kDraining;
-  told.engine = nullptr;
-  if (listener_) listener_(told);
+  Tell(std::string(name));
   return engines;
 }
 
 void ModelRegistry::Retire(std::shared_ptr<Engine> engine, std::function<void(absl::Status)> done) {
   engine->BeginUnload();
-  absl::MutexLock lock(&mutex_);
-  // It always has a place in the queue: a model that is not served must free its memory.
-  jobs_.emplace_back([this, engine = std::move(engine), done = std::move(done)](bool stopping) {
-    if (!stopping) RunRetire(engine);
-    done(stopping ? ShuttingDown() : absl::OkStatus());
-  });
-}
-
-void ModelRegistry::CancelOperations() {
-  absl::MutexLock lock(&mutex_);
-  cancels_jobs_ = true;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!cancels_jobs_) {
+      // It always has a place in the queue: a model that is not served must free its memory.
+      jobs_.push_back({[this, engine = std::move(engine), done] {
+                         RunRetire(engine);
+                         done(absl::OkStatus());
+                       },
+                       [done] { done(ShuttingDown()); }});
+      return;
+    }
+  }
+  done(ShuttingDown());
 }
 
 void ModelRegistry::RunRetire(const std::shared_ptr<Engine>& engine) {
-  engine->Stop(absl::FailedPreconditionError(
-      absl::StrCat("model ", engine->model().name(), " was unloaded")));
+  const std::string& name = engine->model().name();
+  engine->Stop(absl::FailedPreconditionError(absl::StrCat("model ", name, " was unloaded")));
   const auto metrics = metrics_.extract(engine.get());
   if (!metrics.empty()) metrics.mapped()->Retire();
-  ModelStatus told;
   std::string plan_name;
+  bool is_last = false;
   const auto is_it = [&](const ModelStatus& status) { return status.engine == engine; };
   {
     absl::MutexLock lock(&mutex_);
-    const std::string& name = engine->model().name();
     const auto current = models_.find(name);
     if (current != models_.end() && is_it(current->second)) {
-      told = std::move(current->second);
+      plan_name = current->second.plan_name;
       models_.erase(current);
     } else {
       const auto other = std::find_if(others_.begin(), others_.end(), is_it);
@@ -334,22 +375,20 @@ void ModelRegistry::RunRetire(const std::shared_ptr<Engine>& engine) {
       plan_name = other->plan_name;
       others_.erase(other);
     }
-    if (!told.name.empty()) plan_name = told.plan_name;
     const auto versions = Versions();
-    const bool is_last = std::none_of(versions.begin(), versions.end(),
-                                      [&](const auto* version) { return version->name == name; });
-    // The operation that unloads the name ends with its last version.
-    if (is_last) busy_.erase(name);
+    is_last = std::none_of(versions.begin(), versions.end(),
+                           [&](const auto* version) { return version->name == name; });
     std::erase(lost_, plan_name);
   }
   plan_.Remove(plan_name);
   sharing_.erase(plan_name);
   malloc_trim(0);
   ShareMemory();
-  if (told.name.empty()) return;
-  told.state = ModelState::kGone;
-  told.engine = nullptr;
-  if (listener_) listener_(told);
+  Tell(name);
+  if (!is_last) return;
+  // The operation that unloads the name ends with its last version.
+  absl::MutexLock lock(&mutex_);
+  busy_.erase(name);
 }
 
 }  // namespace longstream

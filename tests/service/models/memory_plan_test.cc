@@ -299,5 +299,36 @@ TEST_F(MemoryPlanTest, AModelThatDoesNotFitIsNotExpected) {
   EXPECT_TRUE(none.Expect("b", Model("b", 0, kLimit), {}).ok());
 }
 
+// The plan cannot know whether there is a GPU: only the host's memory is refused.
+TEST_F(MemoryPlanTest, AnExpectedModelThatMayRunOnAGpuIsRefusedForTheHostOnly) {
+  const auto gpu = Plugin::Load(LONGSTREAM_BINARY_DIR "/test_plugins/registry_for_gpus.so");
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  const std::vector<std::shared_ptr<const Plugin>> plugins = {*gpu};
+  MemoryPlan plan(kLimit, kUsed, std::vector<ModelSource>{Model("a")}, plugins);
+  ASSERT_TRUE(plan.Add("a", 30 * kMiB, kNeed, 0).ok());
+  ASSERT_TRUE(plan.Expect("large", Model("large", 0, 619 * kMiB + 1, "auto"), plugins).ok());
+  EXPECT_EQ(ShareOf(plan, "a"), 310 * kMiB) << "it takes no more than a share";
+  const absl::Status refused = plan.BudgetFor("large").refusal;
+  ASSERT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  for (const uint64_t bytes : {619 * kMiB + 1, 619 * kMiB, kLimit}) {
+    EXPECT_THAT(refused.message(), HasSubstr(std::to_string(bytes)));
+  }
+  plan.Remove("large");
+
+  ASSERT_TRUE(plan.Expect("b", Model("b", 0, 100 * kMiB, "auto"), plugins).ok());
+  const HostBudget budget = plan.BudgetFor("b");
+  EXPECT_TRUE(budget.refusal.ok()) << budget.refusal;
+  EXPECT_EQ(budget.most, 520 * kMiB) << "beside its own weights";
+  plan.SetHeld("a", 520 * kMiB);
+  EXPECT_TRUE(plan.BudgetFor("b").refusal.ok());
+  plan.SetHeld("a", 520 * kMiB + 1);
+  const absl::Status held = plan.BudgetFor("b").refusal;
+  EXPECT_TRUE(absl::IsResourceExhausted(held)) << held;
+  plan.Remove("b");
+  EXPECT_EQ(ShareOf(plan, "a"), 620 * kMiB);
+  EXPECT_FALSE(plan.Expect("c", Model("c", 0, 619 * kMiB + 1, "auto"), {}).ok())
+      << "without a plugin for GPUs it runs on the host";
+}
+
 }  // namespace
 }  // namespace longstream
