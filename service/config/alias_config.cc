@@ -22,6 +22,12 @@ std::string Shown(const std::string& name) {
 
 absl::Status CheckAlias(const AliasConfig& alias) {
   if (absl::Status status = CheckName("name", alias.name); !status.ok()) return status;
+  for (const char* const prefix : {"longstream.", "grpc."}) {
+    if (!alias.name.starts_with(prefix)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("name: names that begin with '", prefix,
+                     "' are those of services in the health service; found '", alias.name, "'"));
+  }
   if (alias.arms.empty() || alias.arms.size() > kMaxAliasArms) {
     return absl::InvalidArgumentError(absl::StrCat("arms: expected 1 to ", kMaxAliasArms,
                                                    " models, found ", alias.arms.size()));

@@ -330,17 +330,15 @@ class Planner {
 
   absl::Status PlanAnswer() {
     plan_.answer_of = request_.forced().answer_of();
-    const std::string& model = request_.arms(static_cast<int>(plan_.answer_of)).model();
-    absl::StatusOr<NewTurn> turn = sessions_.OwnTurn(tenant_, model);
-    if (!turn.ok()) return InArm(plan_.answer_of, ".model", turn.status());
-    if (absl::Status status = turn->Lease(); !status.ok()) return turn->Refuse(status);
+    NewTurn turn = plan_.arms[plan_.answer_of].turn.Another();
+    if (absl::Status status = turn.Lease(); !status.ok()) return turn.Refuse(status);
     absl::StatusOr<TurnRequest> checked =
-        CheckGenerating(request_, SamplingOf(plan_.answer_of), turn->model(), memory_, &seed_);
-    if (!checked.ok()) return turn->Refuse(InArm(plan_.answer_of, "", checked.status()));
+        CheckGenerating(request_, SamplingOf(plan_.answer_of), turn.model(), memory_, &seed_);
+    if (!checked.ok()) return turn.Refuse(InArm(plan_.answer_of, "", checked.status()));
     checked->log_probs = false;
     checked->top_log_probs = 0;
     checked->prompt = plan_.arms[plan_.answer_of].request.prompt;
-    plan_.answer.emplace(*std::move(turn));
+    plan_.answer.emplace(std::move(turn));
     plan_.answer->request = *std::move(checked);
     plan_.answer_seed = plan_.answer->request.sampling.seed;
     return absl::OkStatus();

@@ -17,6 +17,7 @@
 #include "service/server/transport/grpc_status.h"
 #include "service/server/turn_input.h"
 #include "service/serving/turn_pump.h"
+#include "service/tokenizer/text/utf8.h"
 
 namespace longstream {
 namespace {
@@ -178,6 +179,7 @@ class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
   }
   void TranslateEnd(const TurnEnd& end, v1::ScoreResponse* response) override {
     ToProto(end.usage.bytes, summary_.mutable_bytes());
+    summary_.set_model(RepairUtf8(model().name()));
     *response->mutable_summary() = summary_;
   }
 

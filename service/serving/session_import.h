@@ -16,6 +16,7 @@
 #include "service/models/backend_model.h"
 #include "service/sealing/unsealer.h"
 #include "service/security/tenants/tenant.h"
+#include "service/serving/aliases/alias_table.h"
 #include "service/serving/file/file_records.h"
 #include "service/serving/file/imported_log.h"
 #include "service/serving/log/restore.h"
@@ -38,12 +39,13 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   // The wishes of the request; absent ones are as in the file.
   struct Wanted {
     std::optional<SessionId> id;
-    std::string model;  // empty: as in the file
+    std::string model;  // or an alias; empty: the model of the file
     std::optional<absl::Duration> idle_timeout;
   };
   // The service that the session becomes part of. Outlives the import.
   struct Service {
     const ModelRegistry* models = nullptr;
+    std::shared_ptr<const AliasTable> aliases;
     std::shared_ptr<Tenant> tenant;        // whose session it will be
     std::shared_ptr<TransferPlace> place;  // counts the import and its caches
     RestoreOptions restoring;              // as for sessions from the store
@@ -111,6 +113,7 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   RecordReader reader_;
   ImportedLog log_;
   std::shared_ptr<Engine> engine_;  // set when the log is checked
+  std::string alias_;               // that `wanted_` names; empty: it names a model
   uint64_t num_read_ = 0;           // tokens that the caches of the log's history have read
   bool awaits_check_ = false;       // of the session's id
   SnapshotImport import_;

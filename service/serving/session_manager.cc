@@ -129,10 +129,11 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(making.tenant);
   if (!tenant.ok()) return tenant.status();
   TurnLease lease = TurnLease::OfNewSession(
-      making.id.value_or(SessionId::Random()), engine->model().name(),
+      making.new_id, engine->model().name(),
       engine->model().backend().info().context_limit, timeout, (*tenant)->host_memory(), *tenant);
   if (absl::Status status = lease.session()->TakePlace(); !status.ok()) return status;
   if (making.id.has_value()) lease.session()->set_origin(making.origin);
+  lease.session()->set_alias(making.alias);
   if (making.durable) lease.session()->SetDurable();
   if (absl::Status status = lease.ChargeNew(source); !status.ok()) return status;
   auto turns = std::make_shared<SessionTurns>(
@@ -159,8 +160,7 @@ void SessionManager::OpenSession(const std::string& tenant, std::string_view mod
                                  Recompute recompute, Durability durability) {
   // Only a repeat of a call with an id reads the store. A name that no model has may be long, and
   // is not copied.
-  if (options_.store == nullptr || !id.has_value() ||
-      absl::IsNotFound(models_->Find(model).status())) {
+  if (options_.store == nullptr || !id.has_value() || !CheckKnown(model).ok()) {
     return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
   }
   opened = InTime(std::move(opened));
@@ -175,22 +175,32 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
                              std::optional<SessionId> id,
                              std::optional<absl::Duration> idle_timeout, Opened opened,
                              Recompute recompute, Durability durability) {
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
-  if (!engine.ok()) return opened(engine.status());
+  Making making(tenant, id, "session_id", idle_timeout);
+  const auto chosen = options_.aliases->Choose(model, making.new_id);
+  absl::StatusOr<std::shared_ptr<Engine>> engine = FindModel(model, chosen);
+  // A repeat of a call that has named an alias gets its session, whatever the alias chooses now.
+  if (!chosen.has_value() && !engine.ok()) return opened(engine.status());
   if (durability == Durability::kTurn && options_.store == nullptr) {
     return opened(absl::FailedPreconditionError(
         "durability: the server has no store; expected DURABILITY_MEMORY or unspecified"));
   }
-  Making making{tenant, id, "session_id", idle_timeout, "", false, std::nullopt};
   making.durable = options_.store != nullptr && durability != Durability::kMemory;
+  if (chosen.has_value()) making.alias = chosen->alias;
   making.origin =
-      absl::StrCat("open ", (*engine)->model().name(), " ", TimeoutText(idle_timeout), " ",
-                   static_cast<int>(recompute), " ", making.durable ? "durable" : "in memory");
+      absl::StrCat(chosen.has_value() ? absl::StrCat("open-alias ", chosen->alias)
+                                      : absl::StrCat("open ", (*engine)->model().name()),
+                   " ", TimeoutText(idle_timeout), " ", static_cast<int>(recompute), " ",
+                   making.durable ? "durable" : "in memory");
   if (AnswerRepeat(making, opened)) return;
+  if (!engine.ok()) {
+    CountSession(chosen, engine.status());
+    return opened(engine.status());
+  }
   absl::StatusOr<Made> made = MakeSession(*engine, making, /*source=*/nullptr);
   if (!made.ok()) {
     // An equal call may have made the session meanwhile.
     if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;
+    CountSession(chosen, made.status());
     return opened(made.status());
   }
   made->lease.state().recompute = recompute;
@@ -215,6 +225,9 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
 Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, Opened opened) {
   return
       [this, session = std::move(session), opened = std::move(opened)](const absl::Status& status) {
+        if (const auto arm = ArmOf(*session); arm != nullptr) {
+          arm->CountSession(absl::StatusCodeToString(status.code()));
+        }
         if (!status.ok()) {
           const std::shared_ptr<SessionTurns> turns = TurnsOf(*session);
           Remove(*session);
@@ -330,9 +343,14 @@ absl::StatusOr<SessionView> SessionManager::View(const SessionKey& key) const {
 absl::StatusOr<NewTurn> SessionManager::MakeTurn(
     const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
     const std::optional<SessionTurns::Looked>& looked) const {
+  std::shared_ptr<ArmMetrics> arm = ArmOf(*session);
   absl::StatusOr<std::shared_ptr<Engine>> engine = OpenEngineOf(*session);
-  if (!engine.ok()) return engine.status();
-  return NewTurn(session, std::move(turns), *std::move(engine), session->tenant(), looked);
+  if (!engine.ok()) {
+    if (arm != nullptr) arm->CountRequest(absl::StatusCodeToString(engine.status().code()), "");
+    return engine.status();
+  }
+  return NewTurn(session, std::move(turns), *std::move(engine), session->tenant(), std::move(arm),
+                 looked);
 }
 
 absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionKey& key,
@@ -366,24 +384,6 @@ void SessionManager::LoadAnswer(
     const NewTurn& turn, std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded) {
   if (!turn.durable()) return loaded(turn.AnswerReader()());
   Read<SessionTurns::Committed>({turn.tenant().name()}, turn.AnswerReader(), std::move(loaded));
-}
-
-absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant,
-                                                std::string_view model) const {
-  heap_trim_.NoteWork();
-  absl::StatusOr<std::shared_ptr<Tenant>> found = models_->tenants().Find(tenant);
-  if (!found.ok()) return found.status();
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
-  if (!engine.ok()) return engine.status();
-  return NewTurn(nullptr, nullptr, *std::move(engine), *std::move(found));
-}
-
-absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,
-                                                  std::string_view model) const {
-  absl::StatusOr<NewTurn> turn = OwnTurn(tenant, model);
-  if (!turn.ok() || turn->model().backend().plugin().Can(LS_CAP_SCORE)) return turn;
-  return turn->Refuse(absl::UnimplementedError(
-      absl::StrCat("the backend of model ", turn->model().name(), " cannot score a text")));
 }
 
 std::vector<SessionView> SessionManager::List(const std::string& tenant,

@@ -25,6 +25,7 @@
 #include "service/metrics/session_metrics.h"
 #include "service/security/tenants/tenant.h"
 #include "service/security/tenants/tenants.h"
+#include "service/serving/aliases/alias_table.h"
 #include "service/serving/answer_in_time.h"
 #include "service/serving/caches/cache_keeper.h"
 #include "service/serving/heap_trim.h"
@@ -84,6 +85,8 @@ class SessionManager {
     absl::Duration max_idle_timeout = absl::Hours(24);
     // How long a turn with an id waits for a reader after its last one has gone.
     absl::Duration resume_window = absl::Seconds(30);
+    // Other names of models. Names that this table has are not looked up among the models.
+    std::shared_ptr<AliasTable> aliases = std::make_shared<AliasTable>();
     // Told once a second what sessions and turns hold in the host's memory, and what tenants use.
     // nullptr: not told.
     // Outlives the manager.
@@ -115,8 +118,9 @@ class SessionManager {
   using Opened = std::function<void(absl::StatusOr<SessionView>)>;
   using Closed = std::function<void(absl::StatusOr<uint64_t> position)>;
 
-  // Opens a session of the tenant. If `id` is absent, the server draws one. If `idle_timeout` is
-  // absent, the default applies. Forks of the session have the same `recompute`.
+  // Opens a session of the tenant. If `id` is absent, the server draws one. If `model` is an alias,
+  // the id chooses the model of the session. If `idle_timeout` is absent, the default applies.
+  // Forks of the session have the same `recompute`.
   //
   // With a store, sessions are durable unless `durability` is kMemory: the answers of OpenSession,
   // ForkSession and CloseSession, and the ends of turns, come when they are in the store. A session
@@ -168,6 +172,7 @@ class SessionManager {
   // store.
   absl::StatusOr<std::vector<TurnView>> ListTurns(const SessionKey& key, uint64_t begin,
                                                   size_t limit, uint64_t* next) const;
+  AliasTable& aliases() const { return *options_.aliases; }
   absl::Duration resume_window() const { return options_.resume_window; }
   absl::Duration client_timeout() const { return options_.client_timeout; }
 
@@ -197,8 +202,8 @@ class SessionManager {
   // Finds the answer of a turn that NewTurn::Name has found committed. Answers as LoadTurn.
   void LoadAnswer(const NewTurn& turn,
                   std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded);
-  // Makes a turn of the tenant on `model` that has its own session. NOT_FOUND, UNAVAILABLE: as for
-  // ModelRegistry::Find.
+  // Makes a turn of the tenant on `model` that has its own session. If `model` is an alias, the arm
+  // is drawn at random. NOT_FOUND, UNAVAILABLE: as for ModelRegistry::Find.
   absl::StatusOr<NewTurn> OwnTurn(const std::string& tenant, std::string_view model) const;
   // Makes a turn of the tenant that scores a text with `model`, without a session. NOT_FOUND,
   // UNAVAILABLE: as for ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
@@ -245,10 +250,15 @@ class SessionManager {
  private:
   // The request that makes a session.
   struct Making {
+    Making(std::string of_tenant, std::optional<SessionId> wanted_id, const char* field,
+           std::optional<absl::Duration> timeout);
+
     std::string tenant;
     std::optional<SessionId> id;
-    const char* id_field = "session_id";
+    SessionId new_id;  // `id`, or one that was drawn
+    const char* id_field;
     std::optional<absl::Duration> idle_timeout;
+    std::string alias;   // empty: the request names a model
     std::string origin;  // equal for equal requests
     bool durable = false;
     std::optional<ModelIdentity> forked_onto;  // the model, if its source has another
@@ -272,6 +282,17 @@ class SessionManager {
   bool AnswerRepeat(const Making& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
   // The view of a session in memory.
   SessionView Described(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Aliases (session_manager_aliases.cc). NOT_FOUND: neither a model nor an alias has this name.
+  absl::Status CheckKnown(std::string_view model) const;
+  // The engine of the arm, or, if no alias has the name, of the model. Errors as for
+  // ModelRegistry::Find and AliasTable::Chosen::Explain.
+  absl::StatusOr<std::shared_ptr<Engine>> FindModel(
+      std::string_view model, const std::optional<AliasTable::Chosen>& chosen) const;
+  // nullptr: the session came by no alias, or the alias does not have its model as an arm now.
+  std::shared_ptr<ArmMetrics> ArmOf(const Session& session) const;
+  static void CountSession(const std::optional<AliasTable::Chosen>& chosen,
+                           const absl::Status& status);
 
   // Places (session_manager_places.cc).
   //

@@ -105,6 +105,7 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
   heap_trim_.NoteWork();
   SessionImport::Service service;
   service.models = models_;
+  service.aliases = options_.aliases;
   service.tenant = *found;
   service.place = *std::move(place);
   service.restoring = RestoringOptions((*found)->host_memory());

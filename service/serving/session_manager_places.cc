@@ -54,6 +54,7 @@ LoggedProperties SessionManager::PropertiesOf(const TurnLease& lease) {
   properties.idle_timeout = lease.session()->View().idle_timeout;
   properties.recompute = lease.state().recompute;
   properties.origin = lease.session()->origin();
+  properties.alias = lease.session()->alias();
   return properties;
 }
 
@@ -150,9 +151,7 @@ void SessionManager::ForkSession(const SessionKey& source_key, std::optional<Ses
                                  const Place& place, std::string_view model) {
   // A name that no model has may be long, and is not copied.
   if (!model.empty()) {
-    if (absl::Status found = models_->Find(model).status(); absl::IsNotFound(found)) {
-      return opened(found);
-    }
+    if (absl::Status known = CheckKnown(model); !known.ok()) return opened(known);
   }
   if (options_.store != nullptr) {
     opened = id.has_value() ? InTime(std::move(opened))
@@ -167,7 +166,7 @@ void SessionManager::ForkSession(const SessionKey& source_key, std::optional<Ses
 void SessionManager::ForkNow(const SessionKey& source_key, std::optional<SessionId> id,
                              std::optional<absl::Duration> idle_timeout, Opened opened,
                              const Place& place, std::string_view model) {
-  Making making{source_key.tenant, id, "new_session_id", idle_timeout, "", false, std::nullopt};
+  Making making(source_key.tenant, id, "new_session_id", idle_timeout);
   making.origin =
       absl::StrCat("fork ", source_key.id.ToString(), " ",
                    idle_timeout.has_value() ? absl::FormatDuration(*idle_timeout) : "default",
@@ -180,8 +179,13 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   making.durable = source_turns->durable();
   absl::StatusOr<std::shared_ptr<Engine>> engine = OpenEngineOf(**source);
   if (!engine.ok()) return opened(engine.status());
-  absl::StatusOr<std::shared_ptr<Engine>> other = model.empty() ? engine : models_->Find(model);
-  if (!other.ok()) return opened(other.status());
+  const auto chosen = options_.aliases->Choose(model, making.new_id);
+  absl::StatusOr<std::shared_ptr<Engine>> other = model.empty() ? engine : FindModel(model, chosen);
+  if (!other.ok()) {
+    CountSession(chosen, other.status());
+    return opened(other.status());
+  }
+  making.alias = chosen.has_value() ? chosen->alias : model.empty() ? (*source)->alias() : "";
   auto forking = std::make_shared<Forking>();
   forking->engine = *other;
   forking->has_other_model = *other != *engine;
@@ -213,6 +217,7 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   if (!made.ok()) {
     lease->Drop();
     if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;
+    CountSession(chosen, made.status());
     return opened(made.status());
   }
   TurnLease& target = made->lease;

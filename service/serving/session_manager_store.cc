@@ -308,6 +308,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(
                               properties->idle_timeout, host_memory, *tenant);
   std::shared_ptr<Session> session = lease.session();
   session->set_origin(properties->origin);
+  session->set_alias(properties->alias);
   session->SetRestored(row.create_time, row.last_use_time, row.forked_from);
   lease.state() = std::move(restored->state);
   if (absl::Status status = lease.ChargeNew(/*source=*/nullptr); !status.ok()) return status;
@@ -381,6 +382,7 @@ absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row)
   SessionView view;
   view.id = row.key.id;
   view.model = row.model;
+  view.alias = properties->alias;
   view.position = properties->CutOf(row.head).value_or(row.position);
   view.recompute_tokens = view.position > 0 ? view.position - 1 : 0;
   view.version = static_cast<uint64_t>(row.version);
