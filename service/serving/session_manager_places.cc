@@ -26,6 +26,13 @@ absl::Status CheckVersion(std::optional<uint64_t> expected, uint64_t version) {
                                                     version, ", the request expects ", *expected));
 }
 
+// The caches of a fork at a turn in the store.
+void FollowCaches(const Session& source, store::TurnNumber turn, const Session& fork) {
+  if (turn == store::kNoTurn) return;
+  fork.stored_caches()->Follow(*source.stored_caches(), turn);
+  fork.stored_caches()->Reload(turn);
+}
+
 // Whether `other` can go on with the tokens of `model`.
 absl::Status CheckOtherModel(const ServedModel& model, const ServedModel& other, size_t tokens) {
   if (model.tokenizer().fingerprint() != other.tokenizer().fingerprint()) {
@@ -222,16 +229,11 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   }
   TurnLease& target = made->lease;
   target.session()->set_forked_from(source_key.id);
-  if (making.durable && at->head.number != store::kNoTurn) {
-    StoredCaches& stored = *target.session()->stored_caches();
-    stored.Follow(*lease->session()->stored_caches(), at->head.number);
-    stored.Reload(at->head.number);
-  }
+  if (making.durable) FollowCaches(*lease->session(), at->head.number, *target.session());
   target.state().recompute = at->state.recompute;
   LoggedProperties properties = PropertiesOf(target);
   properties.cuts = std::move(at->head.properties.cuts);
-  properties.model =
-      making.forked_onto.has_value() ? making.forked_onto : std::move(at->head.properties.model);
+  properties.model = making.forked_onto ? making.forked_onto : at->head.properties.model;
   at->head.properties = std::move(properties);
   made->turns->SetHead(at->head);
   forking->source = std::make_shared<TurnLease>(*std::move(lease));
