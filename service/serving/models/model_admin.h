@@ -91,6 +91,7 @@ class ModelAdmin {
   std::vector<Model> List() const;
 
   AliasAdmin& aliases() { return aliases_; }
+  const ModelRegistry& models() const { return *models_; }
 
  private:
   // A call of Unload.
