@@ -29,15 +29,16 @@ absl::Status CheckAlias(const AliasConfig& alias) {
                      "' are those of services in the health service; found '", alias.name, "'"));
   }
   if (alias.arms.empty() || alias.arms.size() > kMaxAliasArms) {
-    return absl::InvalidArgumentError(absl::StrCat("arms: expected 1 to ", kMaxAliasArms,
-                                                   " models, found ", alias.arms.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("arms: expected 1 to ", kMaxAliasArms, " models, found ", alias.arms.size()));
   }
   std::set<std::string> models;
   uint64_t sum = 0;
   for (const AliasArm& arm : alias.arms) {
     if (arm.model.empty()) return absl::InvalidArgumentError("arms: expected a model, found ''");
     if (!models.insert(arm.model).second) {
-      return absl::InvalidArgumentError(absl::StrCat("arms: two have the model ", Shown(arm.model)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("arms: two have the model ", Shown(arm.model)));
     }
     if (arm.weight > kMaxArmWeight) {
       return absl::InvalidArgumentError(absl::StrCat("arms: the weight of ", Shown(arm.model),

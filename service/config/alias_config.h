@@ -31,8 +31,8 @@ struct AliasConfig {
 };
 
 // Checks the alias alone. INVALID_ARGUMENT: the name has not the form that CheckName says, or is
-// that of a service; there are no arms or too many; two arms have the same model; a weight is too large; all are 0. The
-// message names the field ("name", "arms"), the value and the limit.
+// that of a service; there are no arms or too many; two arms have the same model; a weight is too
+// large; all are 0. The message names the field ("name", "arms"), the value and the limit.
 absl::Status CheckAlias(const AliasConfig& alias);
 
 }  // namespace longstream

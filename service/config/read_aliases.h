@@ -11,8 +11,8 @@
 
 namespace longstream {
 
-// Reads a list of aliases and adds them. INVALID_ARGUMENT: as YamlNode and CheckAlias; and a name is
-// there twice, or there are more than kMaxAliases.
+// Reads a list of aliases and adds them. INVALID_ARGUMENT: as YamlNode and CheckAlias; and a name
+// is there twice, or there are more than kMaxAliases.
 absl::Status ReadAliases(const YamlNode& node, std::vector<AliasConfig>* aliases);
 
 // INVALID_ARGUMENT: an alias has the name of a model, or an arm is no model of the configuration.

@@ -64,9 +64,8 @@ struct ArmMetrics::Families {
                "Sessions that an alias has given to a model, by the status of the call");
   prometheus::Counter& turns =
       Counter("longstream_alias_turns_started_total", "Turns of an arm that its model has taken");
-  prometheus::Family<prometheus::Counter>& requests =
-      Counters("longstream_alias_requests_total",
-               "Turns of an arm that ended, by status and finish reason");
+  prometheus::Family<prometheus::Counter>& requests = Counters(
+      "longstream_alias_requests_total", "Turns of an arm that ended, by status and finish reason");
   prometheus::Counter& prompt =
       Counter("longstream_alias_prompt_tokens_total", "Tokens in the prompts of an arm's turns");
   prometheus::Counter& generated =
@@ -76,9 +75,8 @@ struct ArmMetrics::Families {
                 "Time from the arrival of an arm's turn to its first token");
   prometheus::Histogram& inter_token = Histogram("longstream_alias_inter_token_latency_seconds",
                                                  "Time between two tokens of an arm's turn");
-  prometheus::Histogram& end_to_end =
-      Histogram("longstream_alias_request_e2e_seconds",
-                "Time from the arrival of an arm's turn to its end");
+  prometheus::Histogram& end_to_end = Histogram(
+      "longstream_alias_request_e2e_seconds", "Time from the arrival of an arm's turn to its end");
 
   // Calls `change`, unless the metrics were removed.
   template <typename Change>
@@ -90,8 +88,7 @@ struct ArmMetrics::Families {
 
 ArmMetrics::ArmMetrics(prometheus::Registry* registry, const std::string& alias,
                        const std::string& model)
-    : families_(
-          std::make_unique<Families>(registry, LabelMap{{"alias", alias}, {"arm", model}})) {}
+    : families_(std::make_unique<Families>(registry, LabelMap{{"alias", alias}, {"arm", model}})) {}
 
 ArmMetrics::~ArmMetrics() = default;
 

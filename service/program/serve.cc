@@ -364,9 +364,8 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics_server =
       StartMetrics(config, **security, registry);
   if (!metrics_server.ok()) return Fail(log, metrics_server.status());
-  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin =
-      ServerAdmin::Start(config, **security, &models, &sessions, store->get(),
-                         server_options.on_call_failure);
+  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin = ServerAdmin::Start(
+      config, **security, &models, &sessions, store->get(), server_options.on_call_failure);
   if (!admin.ok()) return Fail(log, admin.status());
   LogListening(log, *server, metrics_server->get(), admin->get());
   LogConnectionLimit(config, log);

@@ -5,12 +5,9 @@
 
 namespace longstream {
 
-absl::StatusOr<std::unique_ptr<ServerAdmin>> ServerAdmin::Start(const ServerConfig& config,
-                                                                const ServerSecurity& security,
-                                                                ModelRegistry* models,
-                                                                SessionManager* sessions,
-                                                                ServerStore* store,
-                                                                OnCallFailure on_call_failure) {
+absl::StatusOr<std::unique_ptr<ServerAdmin>> ServerAdmin::Start(
+    const ServerConfig& config, const ServerSecurity& security, ModelRegistry* models,
+    SessionManager* sessions, ServerStore* store, OnCallFailure on_call_failure) {
   if (config.admin_listen.empty()) return nullptr;
   ModelAdmin::Options options;
   options.model_directories = config.admin_model_directories;

@@ -18,14 +18,12 @@ class ServerAdmin {
   using OnCallFailure = decltype(AdminServer::Options::on_call_failure);
 
   // Returns null if the configuration wants no listener for operators. `store`: nullptr if it wants
-  // none. The arguments outlive the object. Errors are those of AdminServer::Start. Of the parts of a server that may fail, this is
-  // started last, so that no operation begins on a server that does not start.
-  static absl::StatusOr<std::unique_ptr<ServerAdmin>> Start(const ServerConfig& config,
-                                                            const ServerSecurity& security,
-                                                            ModelRegistry* models,
-                                                            SessionManager* sessions,
-                                                            ServerStore* store,
-                                                            OnCallFailure on_call_failure);
+  // none. The arguments outlive the object. Errors are those of AdminServer::Start. Of the parts of
+  // a server that may fail, this is started last, so that no operation begins on a server that does
+  // not start.
+  static absl::StatusOr<std::unique_ptr<ServerAdmin>> Start(
+      const ServerConfig& config, const ServerSecurity& security, ModelRegistry* models,
+      SessionManager* sessions, ServerStore* store, OnCallFailure on_call_failure);
 
   int port() const { return server_->port(); }
   // Ends the calls. An operation that has begun goes on.

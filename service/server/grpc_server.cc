@@ -185,9 +185,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   // NOT_SERVING.
   for (const ModelStatus& model : models->List()) server->SetModelServing(model.name, false);
   server->aliases_ = &sessions->aliases();
-  server->aliases_->SetListener([raw = server.get()](const std::vector<AliasConfig>& aliases) {
-    raw->SetAliases(aliases);
-  });
+  server->aliases_->SetListener(
+      [raw = server.get()](const std::vector<AliasConfig>& aliases) { raw->SetAliases(aliases); });
   server->port_ = listening->port;
   const Http2Gate::Options limits{
       .max_connections = MaxConnections(options.max_connections, DescriptorLimit()),
@@ -236,9 +235,9 @@ void GrpcServer::TellServing() {
 }
 
 void GrpcServer::TellAlias(const AliasConfig& alias) {
-  const bool serving = std::all_of(alias.arms.begin(), alias.arms.end(), [this](const AliasArm& arm) {
-    return arm.weight == 0 || serving_.contains(arm.model);
-  });
+  const bool serving = std::all_of(
+      alias.arms.begin(), alias.arms.end(),
+      [this](const AliasArm& arm) { return arm.weight == 0 || serving_.contains(arm.model); });
   health_->SetServing(alias.name, serving);
 }
 

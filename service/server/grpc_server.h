@@ -98,8 +98,8 @@ class GrpcServer {
 
   // Sets the status of one model in the health service (grpc.health.v1). Before the first call,
   // each model of the registry is NOT_SERVING. The server as a whole (the empty service name) is
-  // SERVING while at least one model is. An alias of SessionManager::aliases() is SERVING while each
-  // arm is that has a weight above 0.
+  // SERVING while at least one model is. An alias of SessionManager::aliases() is SERVING while
+  // each arm is that has a weight above 0.
   void SetModelServing(const std::string& model, bool serving) ABSL_LOCKS_EXCLUDED(mutex_);
   // The model was unloaded: the health service does not know it any more.
   void ForgetModel(const std::string& model) ABSL_LOCKS_EXCLUDED(mutex_);

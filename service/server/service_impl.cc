@@ -59,8 +59,9 @@ absl::Status CheckNoAlias(const char* field, const std::string& name, const Alia
   if (!alias.has_value()) return absl::OkStatus();
   std::vector<std::string> models;
   for (const AliasArm& arm : alias->arms) models.push_back(arm.model);
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, ": ", name, " is an alias; expected a model, such as ", absl::StrJoin(models, " or ")));
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", name,
+                                                 " is an alias; expected a model, such as ",
+                                                 absl::StrJoin(models, " or ")));
 }
 
 // The number with which a list of turns goes on.

@@ -128,9 +128,9 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
   if (absl::Status status = CheckIdleTimeout(timeout); !status.ok()) return status;
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(making.tenant);
   if (!tenant.ok()) return tenant.status();
-  TurnLease lease = TurnLease::OfNewSession(
-      making.new_id, engine->model().name(),
-      engine->model().backend().info().context_limit, timeout, (*tenant)->host_memory(), *tenant);
+  TurnLease lease = TurnLease::OfNewSession(making.new_id, engine->model().name(),
+                                            engine->model().backend().info().context_limit, timeout,
+                                            (*tenant)->host_memory(), *tenant);
   if (absl::Status status = lease.session()->TakePlace(); !status.ok()) return status;
   if (making.id.has_value()) lease.session()->set_origin(making.origin);
   lease.session()->set_alias(making.alias);

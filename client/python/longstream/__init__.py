@@ -43,6 +43,8 @@ from longstream.options import AppendOptions, TurnOptions, random_id
 from longstream.retries import RetryPolicy
 from longstream.sync import Client, Session, TurnStream
 from longstream.values import (
+    Alias,
+    AliasArm,
     Appended,
     Delta,
     Finish,
@@ -66,6 +68,8 @@ from longstream.values import (
 
 __all__ = [
     "AbortedError",
+    "Alias",
+    "AliasArm",
     "AlreadyExistsError",
     "AppendOptions",
     "Appended",

@@ -22,6 +22,7 @@ from longstream.transport import Limits
 from longstream.turn import OnPrefill, Turn
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
+    Alias,
     Appended,
     Delta,
     Generation,
@@ -137,6 +138,10 @@ class Client:
     def models(self) -> list[ModelInfo]:
         """List all models, including those that are loading or have failed."""
         return self._transport.run(calls.list_models())
+
+    def aliases(self) -> list[Alias]:
+        """List all aliases, the other names of models, with their arms."""
+        return self._transport.run(calls.list_aliases())
 
     def model(self, name: str = "") -> ModelInfo:
         """Describe a model; empty: the server's only model."""

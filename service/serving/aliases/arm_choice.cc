@@ -40,9 +40,7 @@ class Hash {
 };
 
 // The upper 52 bits as the middle of one of 2^52 equal parts of (0, 1): never 0 and never 1.
-double Uniform(uint64_t bits) {
-  return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
-}
+double Uniform(uint64_t bits) { return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52; }
 
 }  // namespace
 

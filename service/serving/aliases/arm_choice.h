@@ -13,8 +13,8 @@ namespace longstream {
 //
 // Weighted rendezvous hashing (Thaler and Ravishankar, "Using name-based mappings to increase hit
 // rates", 1998; weights: the logarithmic method of Schindelhauer and Schomaker, "Weighted
-// distributed hash tables", SPAA 2005). Each arm i draws u_i in (0, 1) from a hash of the alias, the
-// session and the model, and
+// distributed hash tables", SPAA 2005). Each arm i draws u_i in (0, 1) from a hash of the alias,
+// the session and the model, and
 //
 //   the arm with the least -ln(u_i) / w_i
 //

@@ -56,10 +56,10 @@ std::vector<AliasConfig> MergeAliases(const std::vector<AliasConfig>& configured
     } else if (alias.ok() && (merged.contains(row.name) || merged.size() < kMaxAliases)) {
       merged[row.name] = *std::move(alias);
     } else {
-      problems->push_back(absl::StrCat(
-          "alias ", Shown(row.name), " of the store is not used: ",
-          alias.ok() ? absl::StrCat("there are ", kMaxAliases, " already, the limit")
-                     : std::string(alias.status().message())));
+      problems->push_back(
+          absl::StrCat("alias ", Shown(row.name), " of the store is not used: ",
+                       alias.ok() ? absl::StrCat("there are ", kMaxAliases, " already, the limit")
+                                  : std::string(alias.status().message())));
     }
   }
   std::vector<AliasConfig> aliases;
@@ -81,9 +81,8 @@ AliasAdmin::~AliasAdmin() {
 // ---------------------------------------------------------------- checks
 
 const AliasConfig* AliasAdmin::ConfiguredOf(const std::string& name) const {
-  const auto found =
-      std::find_if(options_.configured.begin(), options_.configured.end(),
-                   [&](const AliasConfig& alias) { return alias.name == name; });
+  const auto found = std::find_if(options_.configured.begin(), options_.configured.end(),
+                                  [&](const AliasConfig& alias) { return alias.name == name; });
   return found == options_.configured.end() ? nullptr : &*found;
 }
 
@@ -119,19 +118,17 @@ absl::Status AliasAdmin::CheckArm(const std::string& model) const {
   if (status->state != ModelState::kDraining && status->state != ModelState::kGone) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("arms: model ", model, " is being unloaded"));
+  return absl::FailedPreconditionError(absl::StrCat("arms: model ", model, " is being unloaded"));
 }
 
 absl::Status AliasAdmin::Check(const AliasConfig& alias) const {
   if (absl::Status status = CheckAlias(alias); !status.ok()) return status;
   if (models_->Status(alias.name).ok()) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("name: ", alias.name, " is the name of a model"));
+    return absl::AlreadyExistsError(absl::StrCat("name: ", alias.name, " is the name of a model"));
   }
   if (const std::set<std::string> names = NamesOf(alias.name); !names.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("name: ", alias.name, " is an arm of alias ",
-                                                      absl::StrJoin(names, ", ")));
+    return absl::FailedPreconditionError(
+        absl::StrCat("name: ", alias.name, " is an arm of alias ", absl::StrJoin(names, ", ")));
   }
   for (const AliasArm& arm : alias.arms) {
     if (absl::Status status = CheckArm(arm.model); !status.ok()) return status;

@@ -54,12 +54,12 @@ class AliasAdmin {
   AliasAdmin& operator=(const AliasAdmin&) = delete;
 
   using Done = std::function<void(absl::Status)>;
-  // Makes an alias, or puts it in the place of the one with its name. With a store, `done` is called
-  // when the change is durable, and only then calls see the alias. INVALID_ARGUMENT: as for
+  // Makes an alias, or puts it in the place of the one with its name. With a store, `done` is
+  // called when the change is durable, and only then calls see the alias. INVALID_ARGUMENT: as for
   // CheckAlias; an arm is an alias. ALREADY_EXISTS: a model has the name. NOT_FOUND: the server has
   // no model with the name of an arm. FAILED_PRECONDITION: an arm's model is being unloaded; the
-  // name is that of an arm of another alias. RESOURCE_EXHAUSTED: there are kMaxAliases. ABORTED: the
-  // alias is being changed. Also returns the errors of the store, and UNAVAILABLE: it has not
+  // name is that of an arm of another alias. RESOURCE_EXHAUSTED: there are kMaxAliases. ABORTED:
+  // the alias is being changed. Also returns the errors of the store, and UNAVAILABLE: it has not
   // answered in time, and the change may still be made.
   void Set(const AliasConfig& alias, Done done) ABSL_LOCKS_EXCLUDED(mutex_);
   // NOT_FOUND: no alias has this name. Other errors as for Set.

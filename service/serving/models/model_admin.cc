@@ -89,14 +89,13 @@ void ModelAdmin::Load(const Wanted& wanted, Progress progress, const Loaded& loa
   absl::StatusOr<ModelSource> source = SourceOf(wanted);
   if (!source.ok()) return loaded(source.status());
   const ModelRegistry::LoadCallbacks callbacks{
-      std::move(progress),
-      [operation = Operation(), loaded](absl::StatusOr<ModelStatus> status,
-                                        const std::shared_ptr<Engine>&) {
+      std::move(progress), [operation = Operation(), loaded](absl::StatusOr<ModelStatus> status,
+                                                             const std::shared_ptr<Engine>&) {
         loaded(std::move(status));
       }};
   const std::string name = source->name;
-  absl::Status added = aliases_.AddModel(
-      name, [&] { models_->Load(*std::move(source), callbacks); });
+  absl::Status added =
+      aliases_.AddModel(name, [&] { models_->Load(*std::move(source), callbacks); });
   if (!added.ok()) loaded(std::move(added));
 }
 
@@ -124,8 +123,7 @@ void ModelAdmin::Swap(const Wanted& wanted, const Moving& moving, Progress progr
 void ModelAdmin::Unload(std::string_view name, std::optional<absl::Duration> grace,
                         std::function<void(absl::Status)> unloaded) {
   absl::StatusOr<std::vector<std::shared_ptr<Engine>>> engines;
-  absl::Status removed =
-      aliases_.RemoveModel(name, [&] { engines = models_->BeginUnload(name); });
+  absl::Status removed = aliases_.RemoveModel(name, [&] { engines = models_->BeginUnload(name); });
   if (!removed.ok()) return unloaded(std::move(removed));
   if (!engines.ok() || engines->empty()) return unloaded(engines.status());
   const auto unloading = std::make_shared<Unloading>(engines->size(), std::move(unloaded));

@@ -77,7 +77,8 @@ class ModelAdmin {
   using Loaded = std::function<void(absl::StatusOr<ModelStatus> loaded)>;
   // Errors as for ModelRegistry::Load, and INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION: as for
   // FindModelDirectory. ALREADY_EXISTS, too: an alias has the name.
-  void Load(const Wanted& wanted, Progress progress, const Loaded& loaded) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Load(const Wanted& wanted, Progress progress, const Loaded& loaded)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Errors as for ModelRegistry::Swap and for Load.
   void Swap(const Wanted& wanted, const Moving& moving, Progress progress, Loaded loaded)
       ABSL_LOCKS_EXCLUDED(mutex_);

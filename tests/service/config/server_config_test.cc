@@ -445,8 +445,7 @@ TEST(CheckConfigTest, ArmsOfAliasesAreModels) {
                              "aliases:\n- {name: chat, arms: {dense: 90, 1: 10}}",
                              "f", &good)
                   .ok());
-  EXPECT_EQ(good.aliases,
-            (std::vector<AliasConfig>{{"chat", {{"dense", 90}, {"1", 10}}}}));
+  EXPECT_EQ(good.aliases, (std::vector<AliasConfig>{{"chat", {{"dense", 90}, {"1", 10}}}}));
   EXPECT_TRUE(CheckConfig(good).ok());
   ServerConfig config = good;
   config.aliases[0].arms[1].model = "other";

@@ -169,9 +169,8 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
     names.erase("le");
     std::set<std::string> expected = found->second.labels;
     if (name != "longstream_build_info" && !name.starts_with("longstream_alias_") &&
-        !name.starts_with("longstream_connections") &&
-        !name.starts_with("longstream_calls_") && !name.starts_with("longstream_certificate_") &&
-        !name.starts_with("longstream_security_") &&
+        !name.starts_with("longstream_connections") && !name.starts_with("longstream_calls_") &&
+        !name.starts_with("longstream_certificate_") && !name.starts_with("longstream_security_") &&
         !name.starts_with("longstream_session_host_") &&
         !name.starts_with("longstream_session_restores") &&
         !name.starts_with("longstream_session_saves") &&

@@ -119,8 +119,8 @@ absl::Status RunChecks(Database& database, absl::Span<const RowCheck> checks, si
 std::vector<std::string> CheckLog(Database& database, size_t limit) {
   std::vector<std::string> faults;
   absl::Status status = RunChecks(database, kChecks, limit, &faults);
-  for (const TableChecks& later : {TableChecks{"segments", kSegmentChecks},
-                                   TableChecks{"aliases", kAliasChecks}}) {
+  for (const TableChecks& later :
+       {TableChecks{"segments", kSegmentChecks}, TableChecks{"aliases", kAliasChecks}}) {
     if (!status.ok()) break;
     const absl::StatusOr<bool> has_table = HasTable(database, later.table);
     status = has_table.status();

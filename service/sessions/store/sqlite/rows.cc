@@ -240,8 +240,8 @@ absl::StatusOr<AliasRow> ReadAlias(const Statement& statement) {
 }
 
 absl::Status WriteAlias(Database& database, const AliasRow& row) {
-  absl::StatusOr<StatementUse> insert = database.Use(
-      "INSERT OR REPLACE INTO aliases(name, arms, checksum) VALUES (?1, ?2, ?3)");
+  absl::StatusOr<StatementUse> insert =
+      database.Use("INSERT OR REPLACE INTO aliases(name, arms, checksum) VALUES (?1, ?2, ?3)");
   if (!insert.ok()) return insert.status();
   (*insert)->BindText(0, row.name);
   (*insert)->BindBlob(1, row.arms);

@@ -53,8 +53,7 @@ TEST(AliasTableTest, FindsWhatWasConfiguredAndSet) {
 TEST(AliasTableTest, ErrorsOfAModelNameTheAliasAndTheArm) {
   const AliasTable::Chosen chosen{"chat", "hypenet", nullptr};
   EXPECT_TRUE(chosen.Explain(absl::OkStatus()).ok());
-  const absl::Status loading =
-      chosen.Explain(absl::UnavailableError("model hypenet is loading"));
+  const absl::Status loading = chosen.Explain(absl::UnavailableError("model hypenet is loading"));
   EXPECT_TRUE(absl::IsUnavailable(loading));
   EXPECT_THAT(std::string(loading.message()), HasSubstr("alias chat has chosen its arm hypenet"));
   EXPECT_THAT(std::string(loading.message()), HasSubstr("is loading"));

@@ -145,7 +145,8 @@ TEST(ArmChoiceTest, ADriftOfTheWeightsMovesEachSessionOnce) {
 }
 
 TEST(ArmChoiceTest, AliasesOfTheSameArmsChooseIndependently) {
-  const AliasConfig one = Chat({{"a", 1}, {"b", 1}}, "one"), two = Chat({{"a", 1}, {"b", 1}}, "two");
+  const AliasConfig one = Chat({{"a", 1}, {"b", 1}}, "one"),
+                    two = Chat({{"a", 1}, {"b", 1}}, "two");
   int equal = 0;
   for (uint64_t i = 0; i < kSessions; ++i) {
     const SessionId id = IdOf(Ids::kCounted, i);
