@@ -1,0 +1,520 @@
+// Aliases through the gRPC servers of clients and of operators, with a store and restarts.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "longstream/admin/v1/admin.grpc.pb.h"
+#include "longstream/v1/longstream.grpc.pb.h"
+#include "service/server/admin/admin_server.h"
+#include "service/server/grpc_server.h"
+#include "service/serving/aliases/arm_choice.h"
+#include "service/serving/models/model_admin.h"
+#include "service/sessions/store/commit_queue.h"
+#include "service/sessions/store/sqlite/sqlite_store.h"
+#include "tests/service/engine/engine_fixture.h"
+#include "tests/service/metric_value.h"
+#include "tests/service/wait_until.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// The alias "chat" of the configuration has the arms a=90 and b=10. Operators can load "tiny".
+class ServerAliasesTest : public testing::Test {
+ protected:
+  ServerAliasesTest() {
+    std::filesystem::copy(minimal_.directory(), roots_.path() / "tiny",
+                          std::filesystem::copy_options::recursive);
+    Start();
+  }
+  ~ServerAliasesTest() override { Stop(); }
+
+  void Start() {
+    store_ = *store::SqliteStore::Open(store_directory_.string(), {});
+    commits_ = std::make_unique<store::CommitQueue>(store_.get(), store::CommitQueue::Options{});
+    ModelRegistry::Options options;
+    options.plugins = minimal_.plugins();
+    options.host = minimal_.host();
+    options.metrics = minimal_.registry();
+    std::vector<ModelSource> sources(2, minimal_.Source());
+    sources[0].name = "a";
+    sources[1].name = "b";
+    models_ = std::make_unique<ModelRegistry>(options, sources, [this](const ModelStatus& status) {
+      GrpcServer* const server = told_.load();
+      if (server == nullptr) return;
+      if (status.state == ModelState::kGone) return server->ForgetModel(status.name);
+      server_->SetModelServing(status.name, status.state == ModelState::kReady);
+    });
+    ASSERT_TRUE(models_->WaitUntilLoaded().ok());
+    std::vector<std::string> problems;
+    SessionManager::Options manager;
+    manager.store = store_.get();
+    manager.commits = commits_.get();
+    manager.aliases = std::make_shared<AliasTable>(
+        MergeAliases(configured_, *store_->Aliases(), {"a", "b"}, &problems), minimal_.registry());
+    EXPECT_THAT(problems, IsEmpty());
+    sessions_ = std::make_unique<SessionManager>(models_.get(), manager);
+    ModelAdmin::Options operations{{roots_.string()}};
+    operations.aliases = {configured_, commits_.get()};
+    operations_ = std::make_unique<ModelAdmin>(models_.get(), sessions_.get(), operations);
+    server_ = *GrpcServer::Start({.listen = "127.0.0.1:0"}, models_.get(), sessions_.get());
+    for (const char* name : {"a", "b"}) server_->SetModelServing(name, true);
+    told_ = server_.get();
+    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()),
+                                   grpc::InsecureChannelCredentials());
+    stub_ = v1::Longstream::NewStub(channel_);
+    AdminServer::Options listener;
+    listener.listen = "unix:" + sockets_.string() + "/admin.sock";
+    admin_server_ = *AdminServer::Start(listener, operations_.get());
+    admin_ = admin::v1::Admin::NewStub(
+        grpc::CreateChannel(listener.listen, grpc::InsecureChannelCredentials()));
+  }
+  void Stop() {
+    admin_server_->Shutdown();
+    sessions_->Drain(absl::ZeroDuration());
+    server_->Shutdown(MonotonicTime::Now() + absl::Seconds(5));
+    admin_server_.reset();
+    operations_.reset();
+    told_ = nullptr;
+    server_.reset();
+    sessions_.reset();
+    models_.reset();
+    commits_.reset();
+    store_.reset();
+  }
+
+  // ------------------------------------------------------------ calls of clients
+
+  static std::string IdOf(uint64_t number) { return absl::StrFormat("%032x", number); }
+  grpc::Status TryOpen(const std::string& model, const std::string& id, v1::Session* session,
+                       v1::Durability durability = v1::DURABILITY_UNSPECIFIED) {
+    grpc::ClientContext context;
+    v1::OpenSessionRequest request;
+    request.set_model(model);
+    request.set_session_id(id);
+    request.set_durability(durability);
+    return stub_->OpenSession(&context, request, session);
+  }
+  v1::Session Open(const std::string& model, const std::string& id = "") {
+    v1::Session session;
+    const grpc::Status status = TryOpen(model, id, &session);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return session;
+  }
+  v1::Session Get(const std::string& id) {
+    grpc::ClientContext context;
+    v1::GetSessionRequest request;
+    v1::Session session;
+    request.set_session_id(id);
+    const grpc::Status status = stub_->GetSession(&context, request, &session);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return session;
+  }
+  grpc::Status Generate(const std::string& id, uint64_t max_tokens) {
+    grpc::ClientContext context;
+    v1::GenerateRequest request;
+    request.set_session_id(id);
+    request.mutable_input()->set_text("hello");
+    request.set_max_tokens(max_tokens);
+    request.mutable_stop()->set_ignore_eos(true);
+    const auto reader = stub_->Generate(&context, request);
+    v1::GenerateResponse response;
+    while (reader->Read(&response)) {
+    }
+    return reader->Finish();
+  }
+  v1::Session Fork(const std::string& id, const std::string& model = "") {
+    grpc::ClientContext context;
+    v1::ForkSessionRequest request;
+    v1::Session session;
+    request.set_session_id(id);
+    request.set_model(model);
+    const grpc::Status status = stub_->ForkSession(&context, request, &session);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return session;
+  }
+  bool IsServing(const std::string& name) {
+    const auto health = grpc::health::v1::Health::NewStub(channel_);
+    grpc::ClientContext context;
+    grpc::health::v1::HealthCheckRequest request;
+    grpc::health::v1::HealthCheckResponse response;
+    request.set_service(name);
+    const grpc::Status status = health->Check(&context, request, &response);
+    return status.ok() && response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
+  }
+
+  // ------------------------------------------------------------ calls of operators
+
+  using Arms = std::vector<std::pair<std::string, uint32_t>>;
+  grpc::Status Set(const std::string& name, const Arms& arms,
+                   admin::v1::SetAliasResponse* response = nullptr) {
+    grpc::ClientContext context;
+    admin::v1::SetAliasRequest request;
+    admin::v1::SetAliasResponse unused;
+    request.mutable_alias()->set_name(name);
+    for (const auto& [model, weight] : arms) {
+      admin::v1::AliasArm* const arm = request.mutable_alias()->add_arms();
+      arm->set_model(model);
+      arm->set_weight(weight);
+    }
+    return admin_->SetAlias(&context, request, response == nullptr ? &unused : response);
+  }
+  grpc::Status Delete(const std::string& name) {
+    grpc::ClientContext context;
+    admin::v1::DeleteAliasRequest request;
+    admin::v1::DeleteAliasResponse response;
+    request.set_name(name);
+    return admin_->DeleteAlias(&context, request, &response);
+  }
+  // "NAME ARM=WEIGHT ... [changed]"
+  std::vector<std::string> Aliases() {
+    grpc::ClientContext context;
+    admin::v1::ListAliasesResponse response;
+    EXPECT_TRUE(admin_->ListAliases(&context, {}, &response).ok());
+    std::vector<std::string> aliases;
+    for (const admin::v1::Alias& alias : response.aliases()) {
+      std::string& text = aliases.emplace_back(alias.name());
+      for (const admin::v1::AliasArm& arm : alias.arms()) {
+        absl::StrAppend(&text, " ", arm.model(), "=", arm.weight());
+        if (arm.state() != admin::v1::MODEL_STATE_READY) text += "?";
+      }
+      if (alias.changed_at_run_time()) text += " changed";
+    }
+    return aliases;
+  }
+  grpc::Status Load(const std::string& name) {
+    grpc::ClientContext context;
+    admin::v1::LoadModelRequest request;
+    request.mutable_model()->set_name(name);
+    request.mutable_model()->set_directory("tiny");
+    const auto reader = admin_->LoadModel(&context, request);
+    admin::v1::LoadModelResponse response;
+    while (reader->Read(&response)) {
+    }
+    return reader->Finish();
+  }
+  grpc::Status Unload(const std::string& name) {
+    grpc::ClientContext context;
+    admin::v1::UnloadModelRequest request;
+    admin::v1::UnloadModelResponse response;
+    request.set_name(name);
+    return admin_->UnloadModel(&context, request, &response);
+  }
+
+  double Metric(const std::string& name, const std::map<std::string, std::string>& labels) {
+    return MetricValue(*minimal_.registry(), "longstream_alias_" + name, labels);
+  }
+  bool HasMetricsOf(const std::string& arm) {
+    for (const prometheus::MetricFamily& family : minimal_.registry()->Collect()) {
+      for (const prometheus::ClientMetric& metric : family.metric) {
+        for (const auto& label : metric.label) {
+          if (label.name == "arm" && label.value == arm) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  const std::vector<AliasConfig> configured_ = {{"chat", {{"a", 90}, {"b", 10}}}};
+  const TemporaryDirectory roots_;
+  const TemporaryDirectory sockets_;
+  const TemporaryDirectory store_directory_;
+  MinimalModel minimal_;
+  std::unique_ptr<store::SqliteStore> store_;
+  std::unique_ptr<store::CommitQueue> commits_;
+  std::atomic<GrpcServer*> told_{nullptr};  // of the states of models
+  std::unique_ptr<GrpcServer> server_;
+  std::unique_ptr<ModelRegistry> models_;
+  std::unique_ptr<SessionManager> sessions_;
+  std::unique_ptr<ModelAdmin> operations_;
+  std::unique_ptr<AdminServer> admin_server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Longstream::Stub> stub_;
+  std::unique_ptr<admin::v1::Admin::Stub> admin_;
+};
+
+// The ids are fixed, so the split is always the same. arm_choice_test shows that the interval is
+// that of the binomial distribution.
+TEST_F(ServerAliasesTest, TenThousandSessionsAreSplitNinetyToTen) {
+  int of_a = 0;
+  for (uint64_t i = 0; i < 10'000; ++i) {
+    v1::Session session;
+    const grpc::Status status = TryOpen("chat", IdOf(i), &session, v1::DURABILITY_MEMORY);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_EQ(session.alias(), "chat");
+    of_a += session.model() == "a" ? 1 : 0;
+  }
+  // 99.9 % of the binomial distribution.
+  EXPECT_GE(of_a, 8900);
+  EXPECT_LE(of_a, 9097);
+  EXPECT_EQ(Metric("sessions_total", {{"alias", "chat"}, {"arm", "a"}, {"code", "OK"}}), of_a);
+  EXPECT_EQ(Metric("sessions_total", {{"alias", "chat"}, {"arm", "b"}, {"code", "OK"}}),
+            10'000 - of_a);
+}
+
+TEST_F(ServerAliasesTest, ASessionKeepsItsModel) {
+  std::map<std::string, std::string> models;
+  for (uint64_t i = 0; i < 40; ++i) models[IdOf(i)] = Open("chat", IdOf(i)).model();
+  ASSERT_TRUE(Generate(IdOf(0), 3).ok());
+  admin::v1::SetAliasResponse set;
+  ASSERT_TRUE(Set("chat", {{"a", 0}, {"b", 1}}, &set).ok());
+  EXPECT_TRUE(set.alias().changed_at_run_time());
+  EXPECT_EQ(set.alias().arms(1).state(), admin::v1::MODEL_STATE_READY);
+  const auto check = [&](const char* when) {
+    SCOPED_TRACE(when);
+    for (const auto& [id, model] : models) {
+      EXPECT_EQ(Get(id).model(), model);
+      EXPECT_EQ(Get(id).alias(), "chat");
+      EXPECT_EQ(Open("chat", id).model(), model) << "a repeat of the call";
+    }
+    EXPECT_EQ(Open("chat").model(), "b") << "a new session";
+  };
+  check("after the weights changed");
+  Stop();
+  Start();
+  EXPECT_THAT(Aliases(), ElementsAre("chat a=0 b=1 changed"));
+  check("after a restart");
+  for (const auto& [id, model] : models) {
+    EXPECT_TRUE(Generate(id, 2).ok());
+    EXPECT_EQ(Get(id).model(), model);
+  }
+  check("when they have run");
+  v1::Session other;
+  EXPECT_EQ(TryOpen("a", IdOf(0), &other).error_code(), grpc::StatusCode::ALREADY_EXISTS)
+      << "another request has made this session";
+}
+
+TEST_F(ServerAliasesTest, ForksInheritTheAliasOrNameAnother) {
+  const v1::Session source = Open("chat");
+  ASSERT_TRUE(Generate(source.session_id(), 3).ok());
+  const v1::Session fork = Fork(source.session_id());
+  EXPECT_EQ(fork.alias(), "chat");
+  EXPECT_EQ(fork.model(), source.model());
+  const std::string other = source.model() == "a" ? "b" : "a";
+  EXPECT_EQ(Fork(source.session_id(), other).alias(), "") << "the model was named";
+  ASSERT_TRUE(Set("other", {{other, 1}}).ok());
+  const v1::Session moved = Fork(source.session_id(), "other");
+  EXPECT_EQ(moved.model(), other);
+  EXPECT_EQ(moved.alias(), "other");
+  ASSERT_TRUE(Generate(moved.session_id(), 3).ok());
+  Stop();
+  Start();
+  EXPECT_EQ(Get(fork.session_id()).alias(), "chat");
+  EXPECT_EQ(Get(moved.session_id()).alias(), "other");
+  EXPECT_EQ(Get(moved.session_id()).model(), other);
+}
+
+TEST_F(ServerAliasesTest, ScoreAndCompareNameTheDrawnModel) {
+  std::set<std::string> scored;
+  for (int i = 0; i < 500 && scored.size() < 2; ++i) {
+    grpc::ClientContext context;
+    v1::ScoreRequest request;
+    request.set_model("chat");
+    request.mutable_input()->set_text("hello");
+    const auto reader = stub_->Score(&context, request);
+    v1::ScoreResponse response, last;
+    while (reader->Read(&response)) last = response;
+    ASSERT_TRUE(reader->Finish().ok());
+    scored.insert(last.summary().model());
+  }
+  EXPECT_THAT(scored, ElementsAre("a", "b")) << "0.9^500 is 10^-23";
+  ASSERT_TRUE(Set("only-b", {{"b", 1}}).ok());
+  grpc::ClientContext context;
+  v1::CompareRequest request;
+  request.add_arms()->set_model("a");
+  request.add_arms()->set_model("only-b");
+  request.mutable_input()->set_text("hello");
+  request.mutable_forced()->set_answer_of(1);
+  request.set_max_tokens(3);
+  request.mutable_stop()->set_ignore_eos(true);
+  const auto reader = stub_->Compare(&context, request);
+  v1::CompareResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.started().arms(1).model(), "b");
+  while (reader->Read(&response)) {
+  }
+  const grpc::Status status = reader->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(WaitForMetric(*minimal_.registry(), 2, "longstream_alias_requests_total",
+                          {{"alias", "only-b"}, {"arm", "b"}, {"code", "OK"}}),
+            2)
+      << "the answer, and the arm that reads it";
+}
+
+TEST_F(ServerAliasesTest, ListsOfModelsHaveThemAndModelsAreNotAliases) {
+  grpc::ClientContext context;
+  v1::ListModelsResponse list;
+  ASSERT_TRUE(stub_->ListModels(&context, {}, &list).ok());
+  ASSERT_EQ(list.models_size(), 2);
+  ASSERT_EQ(list.aliases_size(), 1);
+  EXPECT_EQ(list.aliases(0).name(), "chat");
+  ASSERT_EQ(list.aliases(0).arms_size(), 2);
+  EXPECT_EQ(list.aliases(0).arms(0).model(), "a");
+  EXPECT_EQ(list.aliases(0).arms(0).weight(), 90u);
+  grpc::ClientContext of_model, of_sessions;
+  v1::GetModelRequest get;
+  v1::Model model;
+  get.set_name("chat");
+  const grpc::Status got = stub_->GetModel(&of_model, get, &model);
+  EXPECT_EQ(got.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(got.error_message(), "name: chat is an alias; expected a model, such as a or b");
+  v1::ListSessionsRequest sessions;
+  v1::ListSessionsResponse listed;
+  sessions.set_model("chat");
+  const grpc::Status refused = stub_->ListSessions(&of_sessions, sessions, &listed);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(refused.error_message(), "model: chat is an alias; expected a model, such as a or b");
+}
+
+TEST_F(ServerAliasesTest, TurnsCountForTheirArm) {
+  ASSERT_TRUE(Set("chat", {{"a", 1}, {"b", 0}}).ok());
+  const std::string session = Open("chat").session_id();
+  ASSERT_TRUE(Generate(session, 5).ok());
+  ASSERT_TRUE(Set("chat", {{"a", 0}, {"b", 1}}).ok());
+  ASSERT_TRUE(Generate(session, 4).ok()) << "its arm has no weight now";
+  const std::map<std::string, std::string> arm = {{"alias", "chat"}, {"arm", "a"}};
+  const std::map<std::string, std::string> ended = {
+      {"alias", "chat"}, {"arm", "a"}, {"code", "OK"}, {"finish_reason", "max_tokens"}};
+  const prometheus::Registry& registry = *minimal_.registry();
+  EXPECT_EQ(WaitForMetric(registry, 2, "longstream_alias_requests_total", ended), 2);
+  EXPECT_EQ(Metric("turns_started_total", arm), 2);
+  EXPECT_EQ(Metric("generated_tokens_total", arm), 9);
+  EXPECT_EQ(Metric("prompt_tokens_total", arm), 10);
+  EXPECT_EQ(Metric("weight", arm), 0);
+  EXPECT_EQ(Metric("turns_started_total", {{"arm", "b"}}), 0);
+  for (const prometheus::MetricFamily& family : registry.Collect()) {
+    if (family.name != "longstream_alias_inter_token_latency_seconds") continue;
+    uint64_t samples = 0;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      samples += metric.histogram.sample_count;
+    }
+    EXPECT_EQ(samples, 7u) << "all tokens but the first of each turn";
+  }
+  grpc::ClientContext context;
+  v1::GenerateRequest wrong;
+  wrong.set_session_id(session);
+  wrong.mutable_sampling()->set_top_p(7);
+  v1::GenerateResponse response;
+  const auto reader = stub_->Generate(&context, wrong);
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(WaitForMetric(registry, 1, "longstream_alias_requests_total",
+                          {{"arm", "a"}, {"code", "INVALID_ARGUMENT"}}),
+            1);
+  ASSERT_TRUE(Set("chat", {{"b", 1}}).ok());
+  EXPECT_FALSE(HasMetricsOf("a"));
+  EXPECT_EQ(Generate(session, 1).error_code(), grpc::StatusCode::OK) << "the session goes on";
+  EXPECT_FALSE(HasMetricsOf("a"));
+  ASSERT_TRUE(Delete("chat").ok());
+  EXPECT_FALSE(HasMetricsOf("b"));
+}
+
+TEST_F(ServerAliasesTest, ChangesOutliveTheServer) {
+  EXPECT_THAT(Aliases(), ElementsAre("chat a=90 b=10"));
+  ASSERT_TRUE(Set("best", {{"b", 5}}).ok());
+  ASSERT_TRUE(Set("chat", {{"a", 1}, {"b", 1}}).ok());
+  ASSERT_TRUE(Set("gone", {{"b", 5}}).ok());
+  ASSERT_TRUE(Delete("gone").ok());
+  EXPECT_THAT(Aliases(), ElementsAre("best b=5 changed", "chat a=1 b=1 changed"));
+  Stop();
+  Start();
+  EXPECT_THAT(Aliases(), ElementsAre("best b=5 changed", "chat a=1 b=1 changed"));
+  EXPECT_TRUE(IsServing("best"));
+  ASSERT_TRUE(Delete("chat").ok());
+  EXPECT_FALSE(IsServing("chat"));
+  v1::Session session;
+  EXPECT_EQ(TryOpen("chat", "", &session).error_code(), grpc::StatusCode::NOT_FOUND);
+  Stop();
+  Start();
+  EXPECT_THAT(Aliases(), ElementsAre("best b=5 changed"));
+  // As the configuration has it, in another order: the row goes.
+  ASSERT_TRUE(Set("chat", {{"b", 10}, {"a", 90}}).ok());
+  ASSERT_TRUE(Delete("best").ok());
+  EXPECT_THAT(*store_->Aliases(), IsEmpty());
+  Stop();
+  Start();
+  EXPECT_THAT(Aliases(), ElementsAre("chat a=90 b=10"));
+}
+
+TEST_F(ServerAliasesTest, AnArmThatIsNotServedIsAnErrorAndNeverAnotherArm) {
+  ASSERT_TRUE(Load("late").ok());
+  ASSERT_TRUE(Set("chat", {{"a", 1}, {"late", 1}}).ok());
+  EXPECT_TRUE(WaitUntil([&] { return IsServing("chat"); }));
+  const grpc::Status unloaded = Unload("late");
+  EXPECT_EQ(unloaded.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(unloaded.error_message(),
+            "name: model late is an arm of alias chat; set or delete the alias first");
+  Stop();
+  Start();  // without the model that was loaded at run time
+  EXPECT_THAT(Aliases(), ElementsAre("chat a=1 late=1? changed"));
+  EXPECT_FALSE(IsServing("chat"));
+  const AliasConfig alias{"chat", {{"a", 1}, {"late", 1}}};
+  int refused = 0;
+  for (uint64_t i = 0; i < 40; ++i) {
+    v1::Session session;
+    const grpc::Status status = TryOpen("chat", IdOf(i), &session);
+    if (ChooseArm(alias, {0, i}) == 0) {
+      EXPECT_EQ(session.model(), "a");
+      continue;
+    }
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_THAT(status.error_message(),
+                AllOf(HasSubstr("alias chat has chosen its arm late"), HasSubstr("not serve")));
+    ++refused;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_EQ(Metric("sessions_total", {{"arm", "late"}, {"code", "FAILED_PRECONDITION"}}), refused);
+  ASSERT_TRUE(Load("late").ok());
+  EXPECT_TRUE(WaitUntil([&] { return IsServing("chat"); }));
+}
+
+TEST_F(ServerAliasesTest, WrongChangesNameTheFieldTheValueAndTheLimit) {
+  const auto expect = [](const grpc::Status& status, grpc::StatusCode code,
+                         const std::string& message) {
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_EQ(status.error_message(), message);
+  };
+  constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
+  expect(Set("x", {}), kInvalid, "arms: expected 1 to 8 models, found 0");
+  expect(Set("x", {{"a", 0}}), kInvalid, "arms: expected a weight of 1 or more, found only 0");
+  expect(Set("x", {{"a", 1'000'001}}), kInvalid,
+         "arms: the weight of 'a' is expected to be 0 to 1000000, found 1000001");
+  expect(Set("x", {{"a", 1}, {"a", 1}}), kInvalid, "arms: two have the model 'a'");
+  expect(Set("x", {{"chat", 1}}), kInvalid, "arms: 'chat' is an alias; expected a model");
+  expect(Set("x", {{"none", 1}}), grpc::StatusCode::NOT_FOUND, "arms: no model 'none'");
+  expect(Set("a", {{"b", 1}}), grpc::StatusCode::ALREADY_EXISTS, "name: a is the name of a model");
+  EXPECT_THAT(Set("grpc.x", {{"b", 1}}).error_message(), HasSubstr("health service"));
+  EXPECT_THAT(Set("../x", {{"b", 1}}).error_message(), HasSubstr("name: expected 1 to 128"));
+  EXPECT_THAT(Set(std::string(100'000, 'x'), {{"b", 1}}).error_message(), HasSubstr("xx...'"));
+  EXPECT_THAT(Set("x", {{std::string(100'000, 'y'), 1}}).error_message(), HasSubstr("yy...'"));
+  expect(Delete("none"), grpc::StatusCode::NOT_FOUND, "name: no alias 'none'");
+  expect(Load("chat"), grpc::StatusCode::ALREADY_EXISTS, "name: chat is the name of an alias");
+  EXPECT_THAT(Aliases(), ElementsAre("chat a=90 b=10"));
+  for (size_t i = 1; i < kMaxAliases; ++i) {
+    ASSERT_TRUE(Set(absl::StrCat("x", i), {{"b", 1}}).ok());
+  }
+  expect(Set("one-more", {{"b", 1}}), grpc::StatusCode::RESOURCE_EXHAUSTED,
+         "name: the server has 256 aliases, the limit");
+  EXPECT_TRUE(Set("chat", {{"b", 1}}).ok()) << "one that is there";
+}
+
+}  // namespace
+}  // namespace longstream
