@@ -81,7 +81,7 @@ class Client:
         """Open a session.
 
         Args:
-            model: empty: the server's only model.
+            model: a model, or an alias of models; empty: the server's only model.
             session_id: 32 hexadecimal digits; None: drawn.
             idle_timeout: seconds without a turn, after which the server closes the session; None:
                 the server's default.
