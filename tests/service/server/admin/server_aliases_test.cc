@@ -322,6 +322,37 @@ TEST_F(ServerAliasesTest, ForksInheritTheAliasOrNameAnother) {
   EXPECT_EQ(Get(moved.session_id()).model(), other);
 }
 
+TEST_F(ServerAliasesTest, ImportsMayNameAnAliasAndForgetThatOfTheFile) {
+  const v1::Session source = Open("chat");
+  ASSERT_TRUE(Generate(source.session_id(), 3).ok());
+  grpc::ClientContext exporting;
+  v1::ExportSessionRequest wanted;
+  wanted.set_session_id(source.session_id());
+  const auto reader = stub_->ExportSession(&exporting, wanted);
+  std::string file;
+  for (v1::ExportSessionResponse piece; reader->Read(&piece);) file += piece.data();
+  ASSERT_TRUE(reader->Finish().ok());
+  ASSERT_TRUE(Set("only-b", {{"b", 1}}).ok());
+  const auto import = [&](const std::string& id, const std::string& model) {
+    grpc::ClientContext context;
+    v1::ImportSessionRequest request;
+    v1::Session session;
+    request.set_session_id(id);
+    request.set_model(model);
+    request.set_data(file);
+    const auto writer = stub_->ImportSession(&context, &session);
+    writer->Write(request);
+    writer->WritesDone();
+    const grpc::Status status = writer->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return session;
+  };
+  EXPECT_EQ(import(IdOf(1), "only-b").model(), "b");
+  EXPECT_EQ(Get(IdOf(1)).alias(), "only-b");
+  EXPECT_EQ(import(IdOf(2), "").model(), source.model());
+  EXPECT_EQ(Get(IdOf(2)).alias(), "");
+}
+
 TEST_F(ServerAliasesTest, ScoreAndCompareNameTheDrawnModel) {
   std::set<std::string> scored;
   for (int i = 0; i < 500 && scored.size() < 2; ++i) {
