@@ -11,6 +11,7 @@
 #include "service/clock/monotonic_time.h"
 #include "service/engine/logits/step_rows.h"
 #include "service/engine/turn/prompt_check.h"
+#include "service/engine/turn/turn_history.h"
 
 namespace longstream {
 namespace {
@@ -142,8 +143,14 @@ void Engine::EndCopy(TurnLease& source, TurnLease& target, const absl::Status& s
 void Engine::Release(TurnLease session, std::function<void(TurnLease)> released) {
   Post([this, lease = std::move(session), released = std::move(released)]() mutable {
     Session& given = *lease.session();
-    given.caches().Free();
+    SessionCaches& caches = given.caches();
+    if (caches.sequence.valid()) {
+      caches.lowest_rewind = std::max(caches.lowest_rewind, LowestRewind(caches.sequence));
+    }
+    caches.Free();
+    caches.evicted = true;
     given.ChargeCaches();
+    NoteStored(given);
     std::erase(open_sessions_, lease.session());
     released(std::move(lease));
   });

@@ -140,10 +140,11 @@ class Engine {
   void ForkAt(TurnLease source, TurnLease target, SessionState state, std::string reason,
               Done done);
   // Gives the session this state, which shares a beginning with its own, then drops the lease. Its
-  // caches go back as for ForkAt. NOT_FOUND: the session was closed.
+  // caches go back as for ForkAt. NOT_FOUND: the session was closed. FAILED_PRECONDITION: it was
+  // closed because the model was unloaded.
   void Rewind(TurnLease session, SessionState state, std::string reason, Done done);
-  // Gives up an idle session: frees its caches, and gives the lease back. Another engine can Adopt
-  // it.
+  // Gives up an idle session: frees its caches, as an eviction does, and gives the lease back. An
+  // engine, this one or another, can Adopt it.
   void Release(TurnLease session, std::function<void(TurnLease)> released);
   // Takes over a session that has no caches. Its next turn computes them, as after an eviction.
   void Adopt(std::shared_ptr<Session> session);

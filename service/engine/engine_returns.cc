@@ -75,7 +75,7 @@ void Engine::Rewind(TurnLease session, SessionState state, std::string reason, D
         done = std::move(done)]() mutable {
     absl::Status status;
     if (lease.session()->closed()) {
-      status = NoSession(lease.session()->id());
+      status = model_->backend().closed() ? CheckOpen() : NoSession(lease.session()->id());
     } else {
       ReturnTo(lease, std::move(state), std::move(reason), model_->backend());
       lease.session()->ChargeCaches();

@@ -214,8 +214,10 @@ HostBudget MemoryPlan::BudgetOnHost(const Entry& asking) const {
   entry.own = asking.on_host.own;
   entry.need.least = asking.on_host.least;
   HostBudget budget = plan.BudgetFor(asking.name);
-  budget.refusal.Update(plan.CheckHeld());
-  if (!asking.on_host.refusal.ok()) budget.refusal = asking.on_host.refusal;
+  absl::Status refusal = asking.on_host.refusal;
+  refusal.Update(plan.CheckHeld());
+  refusal.Update(budget.refusal);
+  budget.refusal = std::move(refusal);
   return budget;
 }
 

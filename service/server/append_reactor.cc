@@ -17,7 +17,7 @@
 #include "service/server/transport/grpc_status.h"
 #include "service/server/turn_input.h"
 #include "service/server/turn_reactor.h"
-#include "service/serving/turn_pump.h"
+#include "service/serving/turns/turn_pump.h"
 
 namespace longstream {
 namespace {

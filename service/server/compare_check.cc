@@ -330,6 +330,7 @@ class Planner {
 
   absl::Status PlanAnswer() {
     plan_.answer_of = request_.forced().answer_of();
+    // Not another version than the arm's.
     NewTurn turn = plan_.arms[plan_.answer_of].turn.Another();
     if (absl::Status status = turn.Lease(); !status.ok()) return turn.Refuse(status);
     absl::StatusOr<TurnRequest> checked =

@@ -6,7 +6,7 @@
 #include "service/config/alias_config.h"
 #include "service/engine/turn/turn_events.h"
 #include "service/serving/model_registry.h"
-#include "service/serving/session_turns.h"
+#include "service/serving/turns/session_turns.h"
 #include "service/sessions/session.h"
 #include "service/tokenizer/tokenizer.h"
 

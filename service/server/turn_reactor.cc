@@ -16,7 +16,7 @@
 #include "service/server/to_proto.h"
 #include "service/server/transport/grpc_status.h"
 #include "service/server/turn_input.h"
-#include "service/serving/turn_pump.h"
+#include "service/serving/turns/turn_pump.h"
 #include "service/tokenizer/text/utf8.h"
 
 namespace longstream {

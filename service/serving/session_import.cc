@@ -157,7 +157,7 @@ absl::Status SessionImport::CheckLog() {
     chosen = service_.aliases->Choose(name, wanted_.id.value_or(session.row.key.id));
   }
   absl::StatusOr<std::shared_ptr<Engine>> engine =
-      service_.models->Find(chosen.has_value() ? chosen->model : name);
+      service_.find_model(chosen.has_value() ? chosen->model : name, &hold_);
   if (!engine.ok()) return chosen.has_value() ? chosen->Explain(engine.status()) : engine.status();
   if (chosen.has_value()) alias_ = chosen->alias;
   const absl::StatusOr<uint64_t> read = log_.Check((*engine)->model(), service_.restoring);
@@ -207,6 +207,7 @@ void SessionImport::Commit(Finished finished) {
   properties.alias = alias_;  // that of the file means nothing here
   if (wanted_.idle_timeout.has_value()) properties.idle_timeout = *wanted_.idle_timeout;
   properties.idle_timeout = std::min(properties.idle_timeout, service_.max_idle_timeout);
+  properties.model_head = store::kNoTurn;  // the number is another server's
   change.properties_of = [properties](const std::vector<store::TurnNumber>& numbers) {
     LoggedProperties renumbered = properties;
     std::erase_if(renumbered.cuts, [&](LoggedProperties::Cut& cut) {

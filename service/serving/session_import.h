@@ -20,7 +20,6 @@
 #include "service/serving/file/file_records.h"
 #include "service/serving/file/imported_log.h"
 #include "service/serving/log/restore.h"
-#include "service/serving/model_registry.h"
 #include "service/serving/session_files.h"
 #include "service/serving/transfer_places.h"
 #include "service/sessions/session.h"
@@ -44,8 +43,12 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   };
   // The service that the session becomes part of. Outlives the import.
   struct Service {
-    const ModelRegistry* models = nullptr;
     std::shared_ptr<const AliasTable> aliases;
+    // Finds the engine of a model. A swap does not unload it while `hold` exists. Errors as for
+    // ModelRegistry::Find.
+    std::function<absl::StatusOr<std::shared_ptr<Engine>>(std::string_view model,
+                                                          std::shared_ptr<void>* hold)>
+        find_model;
     std::shared_ptr<Tenant> tenant;        // whose session it will be
     std::shared_ptr<TransferPlace> place;  // counts the import and its caches
     RestoreOptions restoring;              // as for sessions from the store
@@ -114,6 +117,7 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   ImportedLog log_;
   std::shared_ptr<Engine> engine_;  // set when the log is checked
   std::string alias_;               // that `wanted_` names; empty: it names a model
+  std::shared_ptr<void> hold_;      // of the engine
   uint64_t num_read_ = 0;           // tokens that the caches of the log's history have read
   bool awaits_check_ = false;       // of the session's id
   SnapshotImport import_;

@@ -64,43 +64,33 @@ SessionManager::~SessionManager() {
   FlushEngines();
 }
 
-std::shared_ptr<SessionTurns> SessionManager::TurnsOf(const Session& session) const {
-  absl::MutexLock lock(&mutex_);
-  const auto found = known_.find(&session);
-  return found == known_.end() ? nullptr : found->second.turns;
-}
-
-void SessionManager::Remove(Session& session) const {
-  sessions_.Remove(session);
+std::optional<ServedSession> SessionManager::Remove(Session& session) const {
+  std::optional<ServedSession> removed = sessions_.Remove(session);
   // The place of a session in the store is given back when the store has closed it.
   if (!session.View().durable) session.GivePlaceBack();
-  Known known;  // destroyed without the lock
-  absl::MutexLock lock(&mutex_);
-  const auto found = known_.find(&session);
-  if (found == known_.end()) return;
-  known = std::move(found->second);
-  known_.erase(found);
+  return removed;
 }
 
-bool SessionManager::AnswerRepeat(const Making& making, const Opened& opened) {
+bool SessionManager::AnswerRepeat(const SessionMaking& making, const Opened& opened) {
   if (!making.id.has_value()) return false;
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindServed({making.tenant, *making.id});
-  if (!session.ok()) return AnswerStoredRepeat(making, opened);
-  if ((*session)->closed()) return false;
-  if ((*session)->origin() != making.origin) {
+  const absl::StatusOr<ServedSession> served = FindServed({making.tenant, *making.id});
+  if (!served.ok()) return AnswerStoredRepeat(making, opened);
+  const Session& session = *served->session;
+  if (session.closed()) return false;
+  if (session.origin() != making.origin) {
     opened(absl::AlreadyExistsError(
         absl::StrCat(making.id_field, ": ", making.id->ToString(), " is in use")));
     return true;
   }
   {
     absl::MutexLock lock(&mutex_);
-    const auto waiting = making_.find(session->get());
+    const auto waiting = making_.find(&session);
     if (waiting != making_.end()) {
-      waiting->second.push_back((*session)->View().durable ? InTime(opened) : opened);
+      waiting->second.push_back(session.View().durable ? InTime(opened) : opened);
       return true;
     }
   }
-  opened(Described(**session));
+  opened(Described(session));
   return true;
 }
 
@@ -119,7 +109,8 @@ absl::Status SessionManager::CheckIdleTimeout(absl::Duration timeout) const {
 }
 
 absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
-    const std::shared_ptr<Engine>& engine, const Making& making, const SessionState* source) {
+    const std::shared_ptr<Engine>& engine, const SessionMaking& making,
+    const SessionState* source) {
   {
     absl::MutexLock lock(&mutex_);
     if (draining_) return absl::UnavailableError("the server is draining");
@@ -140,16 +131,14 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
       lease.session(),
       making.durable ? StoredOf(*lease.session(), *engine) : SessionTurns::Stored{});
   if (making.durable) KeepCaches(lease.session(), turns, engine);
+  lease.session()->MoveTo(engine.get(), lease.session()->context_limit());
   {
     absl::MutexLock lock(&mutex_);
-    known_[lease.session().get()] = {turns, engine};
-    lease.session()->MoveTo(engine.get(), lease.session()->context_limit());
     making_[lease.session().get()];
   }
-  absl::Status status = sessions_.Insert(lease.session(), making.id_field);
+  absl::Status status = sessions_.Insert({lease.session(), turns, engine}, making.id_field);
   if (status.ok()) return Made{std::move(lease), std::move(turns)};
   absl::MutexLock lock(&mutex_);
-  known_.erase(lease.session().get());
   making_.erase(lease.session().get());
   return status;
 }
@@ -175,11 +164,11 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
                              std::optional<SessionId> id,
                              std::optional<absl::Duration> idle_timeout, Opened opened,
                              Recompute recompute, Durability durability) {
-  Making making(tenant, id, "session_id", idle_timeout);
+  SessionMaking making(tenant, id, "session_id", idle_timeout);
   const auto chosen = options_.aliases->Choose(model, making.new_id);
-  absl::StatusOr<std::shared_ptr<Engine>> engine = FindModel(model, chosen);
+  const absl::StatusOr<FoundEngine> found = FindNamed(model, chosen);
   // A repeat of a call that has named an alias gets its session, whatever the alias chooses now.
-  if (!chosen.has_value() && !engine.ok()) return opened(engine.status());
+  if (!chosen.has_value() && !found.ok()) return opened(found.status());
   if (durability == Durability::kTurn && options_.store == nullptr) {
     return opened(absl::FailedPreconditionError(
         "durability: the server has no store; expected DURABILITY_MEMORY or unspecified"));
@@ -188,140 +177,145 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
   if (chosen.has_value()) making.alias = chosen->alias;
   making.origin =
       absl::StrCat(chosen.has_value() ? absl::StrCat("open-alias ", chosen->alias)
-                                      : absl::StrCat("open ", (*engine)->model().name()),
+                                      : absl::StrCat("open ", found->engine->model().name()),
                    " ", TimeoutText(idle_timeout), " ", static_cast<int>(recompute), " ",
                    making.durable ? "durable" : "in memory");
   if (AnswerRepeat(making, opened)) return;
-  if (!engine.ok()) {
-    CountSession(chosen, engine.status());
-    return opened(engine.status());
+  if (!found.ok()) {
+    CountSession(chosen, found.status());
+    return opened(found.status());
   }
-  absl::StatusOr<Made> made = MakeSession(*engine, making, /*source=*/nullptr);
+  const std::shared_ptr<Engine>& engine = found->engine;
+  absl::StatusOr<Made> made = MakeSession(engine, making, /*source=*/nullptr);
   if (!made.ok()) {
     // An equal call may have made the session meanwhile.
     if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;
+    // Another version may have the name now.
+    if (engine->unloading()) {
+      return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
+    }
     CountSession(chosen, made.status());
     return opened(made.status());
   }
   made->lease.state().recompute = recompute;
   if (making.durable && !id.has_value()) opened = InTimeOrClose(tenant, std::move(opened));
-  Engine::Done done = WhenMade(made->lease.session(), std::move(opened));
-  if (!making.durable) return (*engine)->Open(std::move(made->lease), std::move(done));
+  Engine::Done done = WhenMade(made->lease.session(), found->hold, std::move(opened));
+  if (!making.durable) return engine->Open(std::move(made->lease), std::move(done));
   // std::function can only hold what can be copied.
   auto lease = std::make_shared<TurnLease>(std::move(made->lease));
   const std::shared_ptr<SessionTurns>& turns = made->turns;
   SessionTurns::Head head;
   head.properties = PropertiesOf(*lease);
   turns->SetHead(std::move(head));
-  AddToStore(*lease, *turns,
-             [lease, engine = *engine, done = std::move(done)](const absl::Status& status) {
-               if (status.ok()) return engine->Open(std::move(*lease), done);
-               lease->session()->Close();
-               lease->Drop();
-               done(status);
-             });
+  AddToStore(*lease, *turns, [lease, engine, done = std::move(done)](const absl::Status& status) {
+    if (status.ok()) return engine->Open(std::move(*lease), done);
+    lease->session()->Close();
+    lease->Drop();
+    done(status);
+  });
 }
 
-Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, Opened opened) {
-  return
-      [this, session = std::move(session), opened = std::move(opened)](const absl::Status& status) {
-        if (const auto arm = ArmOf(*session); arm != nullptr) {
-          arm->CountSession(absl::StatusCodeToString(status.code()));
-        }
-        if (!status.ok()) {
-          const std::shared_ptr<SessionTurns> turns = TurnsOf(*session);
-          Remove(*session);
-          if (turns != nullptr && turns->durable()) RemoveMade(turns);
-        }
-        std::vector<Opened> callers;
-        {
-          absl::MutexLock lock(&mutex_);
-          const auto found = making_.find(session.get());
-          if (found != making_.end()) {
-            callers = std::move(found->second);
-            making_.erase(found);
-          }
-        }
-        callers.push_back(opened);
-        for (const Opened& caller : callers) {
-          status.ok() ? caller(Described(*session)) : caller(status);
-        }
-      };
+Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, std::shared_ptr<void> hold,
+                                      Opened opened) {
+  return [this, session = std::move(session), hold = std::move(hold),
+          opened = std::move(opened)](const absl::Status& status) {
+    if (!status.ok()) {
+      const std::optional<ServedSession> removed = Remove(*session);
+      if (removed.has_value() && removed->turns->durable()) RemoveMade(removed->turns);
+    }
+    std::vector<Opened> callers;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto found = making_.find(session.get());
+      if (found != making_.end()) {
+        callers = std::move(found->second);
+        making_.erase(found);
+      }
+    }
+    callers.push_back(opened);
+    for (const Opened& caller : callers) {
+      status.ok() ? caller(Described(*session)) : caller(status);
+    }
+  };
 }
 
 void SessionManager::CloseSession(const SessionKey& key, Closed closed) {
-  absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key);
-  if (!session.ok() && options_.store != nullptr) return CloseStored(key, std::move(closed));
-  if (!session.ok()) return closed(session.status());
-  CloseNow(*session, std::move(closed));
+  const absl::StatusOr<ServedSession> served = FindServed(key);
+  if (!served.ok() && options_.store != nullptr) return CloseStored(key, std::move(closed));
+  if (!served.ok()) return closed(served.status());
+  CloseNow(served->session, std::move(closed));
 }
 
 void SessionManager::CloseNow(const std::shared_ptr<Session>& session, Closed closed) {
-  if (!session->Close()) return closed(NoSession(session->id()));
-  Release(session, /*stays_stored=*/false, std::move(closed));
+  if (session->Close()) return Release(session, /*stays_stored=*/false, std::move(closed));
+  // Its model may have been unloaded meanwhile: then the session is only in the store.
+  const bool has_left = session->View().durable && !sessions_.Of(*session).has_value();
+  if (has_left && !IsClosing(session->key())) return CloseStored(session->key(), std::move(closed));
+  closed(NoSession(session->id()));
 }
 
 void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
                                 SessionTurns::Cancelled cancelled) {
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key);
-  const std::shared_ptr<SessionTurns> turns = session.ok() ? TurnsOf(**session) : nullptr;
-  const bool may_be_stored = turns != nullptr ? turns->durable() : options_.store != nullptr;
+  const absl::StatusOr<ServedSession> served = FindServed(key);
+  const bool may_be_stored = served.ok() ? served->turns->durable() : options_.store != nullptr;
   if (may_be_stored) {
     cancelled = [pending = Pending(),
                  in_time = AnswerInTime(&timers_, CommitTimeout(), std::move(cancelled))](
                     absl::StatusOr<TurnView> turn) { in_time(std::move(turn)); };
   }
-  if (turns != nullptr && CancelInMemory(**session, *turns, id, cancelled)) return;
+  if (served.ok() && CancelInMemory(*served, id, cancelled)) return;
   if (may_be_stored) {
     return RunRead({key.tenant, key.id}, cancelled,
                    [this, key, id, cancelled] { CancelNow(key, id, cancelled); });
   }
-  cancelled(turns != nullptr ? turns->NoTurn(id)
-            : session.ok()   ? NoSession(key.id)
-                             : session.status());
+  cancelled(served.ok() ? served->turns->NoTurn(id) : served.status());
 }
 
 void SessionManager::CancelNow(const SessionKey& key, const TurnId& id,
                                const SessionTurns::Cancelled& cancelled) {
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
-  if (!session.ok()) return cancelled(session.status());
-  const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
-  if (turns == nullptr) return cancelled(NoSession(key.id));
-  const absl::StatusOr<SessionTurns::Looked> looked = turns->Look(id);
+  const absl::StatusOr<ServedSession> served = FindOrRestore(key);
+  if (!served.ok()) return cancelled(served.status());
+  const absl::StatusOr<SessionTurns::Looked> looked = served->turns->Look(id);
   if (!looked.ok()) return cancelled(looked.status());
-  if (!CancelInMemory(**session, *turns, id, cancelled)) cancelled(turns->NoTurn(id));
+  if (!CancelInMemory(*served, id, cancelled)) cancelled(served->turns->NoTurn(id));
 }
 
-bool SessionManager::CancelInMemory(const Session& session, SessionTurns& turns, const TurnId& id,
-                                    const SessionTurns::Cancelled& cancelled) const {
-  if (!turns.Cancel(id, cancelled)) return false;
-  const absl::StatusOr<std::shared_ptr<Engine>> engine = EngineOf(session);
-  if (engine.ok()) (*engine)->Wake();
+bool SessionManager::CancelInMemory(const ServedSession& served, const TurnId& id,
+                                    const SessionTurns::Cancelled& cancelled) {
+  if (!served.turns->Cancel(id, cancelled)) return false;
+  served.engine->Wake();
   return true;
 }
 
 absl::StatusOr<std::vector<TurnView>> SessionManager::ListTurns(const SessionKey& key,
                                                                 uint64_t begin, size_t limit,
                                                                 uint64_t* next) const {
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
-  if (!session.ok()) return session.status();
-  const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
-  if (turns == nullptr) return NoSession(key.id);
-  return turns->List(begin, limit, next);
+  const absl::StatusOr<ServedSession> served = FindServed(key);
+  if (served.ok()) return served->turns->List(begin, limit, next);
+  if (options_.store == nullptr) return served.status();
+  if (IsClosing(key)) return NoSession(key.id);
+  // A list needs no model, so the session stays where it is.
+  const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
+  if (absl::IsNotFound(row.status())) return served.status();
+  if (!row.ok()) return row.status();
+  return SessionTurns::ListOf(options_.store, *row, begin, limit, next);
 }
 
 void SessionManager::Release(const std::shared_ptr<Session>& session, bool stays_stored,
                              Closed closed) {
-  std::shared_ptr<SessionTurns> turns = TurnsOf(*session);
-  const absl::StatusOr<std::shared_ptr<Engine>> engine = EngineOf(*session);
-  if (stays_stored || turns == nullptr || !turns->durable()) turns = nullptr;
+  const bool leaves_store = !stays_stored && session->View().durable;
   std::shared_ptr<void> closing;
-  if (turns != nullptr) closing = Closing(session->key());
-  Remove(*session);
-  if (turns != nullptr) closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
-  if (!engine.ok()) return closed(engine.status());
-  (*engine)->Close(session, [this, turns = std::move(turns), closing = std::move(closing),
-                             closed = std::move(closed)](uint64_t position) mutable {
+  if (leaves_store) closing = Closing(session->key());
+  const std::optional<ServedSession> removed = Remove(*session);
+  if (!removed.has_value()) {  // it has moved, and another version will read it from the store
+    closing.reset();
+    return leaves_store ? CloseStored(session->key(), std::move(closed))
+                        : closed(NoSession(session->id()));
+  }
+  std::shared_ptr<SessionTurns> turns = leaves_store ? removed->turns : nullptr;
+  if (leaves_store) closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
+  removed->engine->Close(session, [this, turns = std::move(turns), closing = std::move(closing),
+                                   closed = std::move(closed)](uint64_t position) mutable {
     heap_trim_.NoteWork();
     if (turns == nullptr) return closed(position);
     RemoveFromStore(turns, position, std::move(closing), closed);
@@ -330,51 +324,46 @@ void SessionManager::Release(const std::shared_ptr<Session>& session, bool stays
 
 SessionView SessionManager::Described(const Session& session) const {
   SessionView view = session.View();
-  const std::shared_ptr<SessionTurns> turns = TurnsOf(session);
-  if (turns != nullptr) turns->Describe(&view);
+  const std::optional<ServedSession> served = sessions_.Of(session);
+  if (served.has_value()) served->turns->Describe(&view);
   return view;
 }
 
 absl::StatusOr<SessionView> SessionManager::View(const SessionKey& key) const {
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key);
-  return session.ok() ? Described(**session) : StoredView(key);
+  const absl::StatusOr<ServedSession> served = FindServed(key);
+  return served.ok() ? Described(*served->session) : StoredView(key);
 }
 
 absl::StatusOr<NewTurn> SessionManager::MakeTurn(
-    const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
-    const std::optional<SessionTurns::Looked>& looked) const {
-  std::shared_ptr<ArmMetrics> arm = ArmOf(*session);
-  absl::StatusOr<std::shared_ptr<Engine>> engine = OpenEngineOf(*session);
-  if (!engine.ok()) {
-    if (arm != nullptr) arm->CountRequest(absl::StatusCodeToString(engine.status().code()), "");
-    return engine.status();
+    const ServedSession& served, const std::optional<SessionTurns::Looked>& looked) const {
+  std::shared_ptr<ArmMetrics> arm = ArmOf(*served.session);
+  if (absl::Status status = models_->Check(*served.engine); !status.ok()) {
+    if (arm != nullptr) arm->CountRequest(absl::StatusCodeToString(status.code()), "");
+    return status;
   }
-  return NewTurn(session, std::move(turns), *std::move(engine), session->tenant(), std::move(arm),
-                 looked);
+  return NewTurn(served.session, served.turns, served.engine, served.session->tenant(),
+                 std::move(arm), looked);
 }
 
 absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionKey& key,
                                                const std::optional<TurnId>& id) const {
   heap_trim_.NoteWork();
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
-  if (!session.ok()) return session.status();
-  std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
-  if (turns == nullptr) return NoSession(key.id);  // the session was closed meanwhile
-  if (!id.has_value()) return MakeTurn(*session, std::move(turns), std::nullopt);
-  const absl::StatusOr<SessionTurns::Looked> looked = turns->Look(*id);
+  const absl::StatusOr<ServedSession> served = FindOrRestore(key);
+  if (!served.ok()) return served.status();
+  if (!id.has_value()) return MakeTurn(*served, std::nullopt);
+  const absl::StatusOr<SessionTurns::Looked> looked = served->turns->Look(*id);
   if (!looked.ok()) return looked.status();
-  return MakeTurn(*session, std::move(turns), *looked);
+  return MakeTurn(*served, *looked);
 }
 
 void SessionManager::LoadTurn(const SessionKey& key, const std::optional<TurnId>& id,
                               std::function<void(absl::StatusOr<NewTurn>)> loaded) {
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key);
-  std::shared_ptr<SessionTurns> turns = session.ok() ? TurnsOf(**session) : nullptr;
+  const absl::StatusOr<ServedSession> served = FindServed(key);
   std::optional<SessionTurns::Looked> looked;
-  if (turns != nullptr && id.has_value()) looked = turns->LookInMemory(*id);
-  if (turns != nullptr && looked.has_value() == id.has_value()) {
+  if (served.ok() && id.has_value()) looked = served->turns->LookInMemory(*id);
+  if (served.ok() && looked.has_value() == id.has_value()) {
     heap_trim_.NoteWork();
-    return loaded(MakeTurn(*session, std::move(turns), looked));
+    return loaded(MakeTurn(*served, looked));
   }
   Read<NewTurn>(
       {key.tenant, key.id}, [this, key, id] { return TurnOf(key, id); }, std::move(loaded));

@@ -28,6 +28,8 @@
 #include "service/serving/aliases/alias_table.h"
 #include "service/serving/answer_in_time.h"
 #include "service/serving/caches/cache_keeper.h"
+#include "service/serving/engines/engine_uses.h"
+#include "service/serving/engines/served_sessions.h"
 #include "service/serving/heap_trim.h"
 #include "service/serving/log/restore.h"
 #include "service/serving/model_registry.h"
@@ -36,13 +38,13 @@
 #include "service/serving/session_export.h"
 #include "service/serving/session_files.h"
 #include "service/serving/session_import.h"
-#include "service/serving/session_turns.h"
+#include "service/serving/session_making.h"
 #include "service/serving/transfer_places.h"
-#include "service/serving/turn_handle.h"
+#include "service/serving/turns/session_turns.h"
+#include "service/serving/turns/turn_handle.h"
 #include "service/sessions/ended_sessions.h"
 #include "service/sessions/session.h"
 #include "service/sessions/session_key.h"
-#include "service/sessions/session_table.h"
 #include "service/sessions/store/commit_queue.h"
 #include "service/sessions/store/session_store.h"
 #include "service/sessions/turn_lease.h"
@@ -203,7 +205,8 @@ class SessionManager {
   void LoadAnswer(const NewTurn& turn,
                   std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded);
   // Makes a turn of the tenant on `model` that has its own session. If `model` is an alias, the arm
-  // is drawn at random. NOT_FOUND, UNAVAILABLE: as for ModelRegistry::Find.
+  // is drawn at random. While the turn is prepared, a swap does not unload the version that it has
+  // found. NOT_FOUND, UNAVAILABLE: as for ModelRegistry::Find.
   absl::StatusOr<NewTurn> OwnTurn(const std::string& tenant, std::string_view model) const;
   // Makes a turn of the tenant that scores a text with `model`, without a session. NOT_FOUND,
   // UNAVAILABLE: as for ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
@@ -219,18 +222,25 @@ class SessionManager {
 
   // ------------------------------------------------------------ models that are unloaded
   //
-  // The number of sessions in memory on an engine.
-  size_t NumSessionsOn(const Engine& engine) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The sessions in memory on an engine, and the calls that are about to begin one or a turn.
+  EngineUses::Count UsesOf(const Engine& engine) const { return sessions_.uses().of(engine); }
+  size_t NumSessionsOn(const Engine& engine) const { return UsesOf(engine).sessions; }
+  // As EngineUses::UnloadIfFree.
+  bool UnloadIfFree(Engine& engine) const { return sessions_.uses().UnloadIfFree(engine); }
   // Removes the sessions of an engine from memory. Those in the store stay there: they can be read
   // and closed, and go on when a model of this name is served again. For the others the next calls
   // are NOT_FOUND, and the message says that the model was unloaded (for the latest 4096 sessions).
-  // Their running turns are cancelled.
+  // Their running turns are cancelled. A session that is being opened or forked stays: the engine
+  // will refuse it.
   void EndSessionsOn(const Engine& engine) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Moves the idle sessions of an engine to another version of the model with the same tokenizer,
-  // which reads their histories anew in their next turns. Returns how many sessions cannot be
-  // moved, because the new version has another tokenizer or too short a context.
-  size_t MoveSessions(const Engine& from, const std::shared_ptr<Engine>& to)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  struct Moves {
+    size_t begun = 0;  // by this call
+    size_t left = 0;   // sessions that can move and are still here; those that move now included
+  };
+  // Moves the idle sessions of an engine to the present version of the model, which reads their
+  // histories anew in their next turns. Sessions stay if there is no such version, or if it has
+  // another tokenizer or too short a context.
+  Moves MoveSessions(const Engine& from) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The process has freed memory that the system should get back soon.
   void NoteFreedMemory() const { heap_trim_.NoteWork(); }
@@ -248,51 +258,31 @@ class SessionManager {
   void Drain(absl::Duration grace) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // The request that makes a session.
-  struct Making {
-    Making(std::string of_tenant, std::optional<SessionId> wanted_id, const char* field,
-           std::optional<absl::Duration> timeout);
-
-    std::string tenant;
-    std::optional<SessionId> id;
-    SessionId new_id;  // `id`, or one that was drawn
-    const char* id_field;
-    std::optional<absl::Duration> idle_timeout;
-    std::string alias;   // empty: the request names a model
-    std::string origin;  // equal for equal requests
-    bool durable = false;
-    std::optional<ModelIdentity> forked_onto;  // the model, if its source has another
-  };
-  // What the manager knows of a session in memory. The engine is that of the version of the model
-  // on which the session began; it may have been stopped (Engine::Stop).
-  struct Known {
-    std::shared_ptr<SessionTurns> turns;
-    std::shared_ptr<Engine> engine;
-  };
-  // A new session. Another caller may close it at any time; then known_ does not have it.
+  // A new session. Another caller may close it at any time; then sessions_ does not have it.
   struct Made {
     TurnLease lease;
     std::shared_ptr<SessionTurns> turns;
   };
   // `source`: the state that the session will be a copy of, or nullptr.
-  absl::StatusOr<Made> MakeSession(const std::shared_ptr<Engine>& engine, const Making& making,
-                                   const SessionState* source);
+  absl::StatusOr<Made> MakeSession(const std::shared_ptr<Engine>& engine,
+                                   const SessionMaking& making, const SessionState* source);
   // If the id is in use, answers the call and returns true: with the session if an equal call made
   // it, otherwise with ALREADY_EXISTS.
-  bool AnswerRepeat(const Making& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool AnswerRepeat(const SessionMaking& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
   // The view of a session in memory.
   SessionView Described(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Aliases (session_manager_aliases.cc). NOT_FOUND: neither a model nor an alias has this name.
   absl::Status CheckKnown(std::string_view model) const;
-  // The engine of the arm, or, if no alias has the name, of the model. Errors as for
-  // ModelRegistry::Find and AliasTable::Chosen::Explain.
-  absl::StatusOr<std::shared_ptr<Engine>> FindModel(
-      std::string_view model, const std::optional<AliasTable::Chosen>& chosen) const;
+  // The engine of the arm, or, if no alias has the name, of the model. Errors as for FindModel and
+  // AliasTable::Chosen::Explain.
+  absl::StatusOr<FoundEngine> FindNamed(std::string_view model,
+                                        const std::optional<AliasTable::Chosen>& chosen) const;
   // nullptr: the session came by no alias, or the alias does not have its model as an arm now.
   std::shared_ptr<ArmMetrics> ArmOf(const Session& session) const;
   static void CountSession(const std::optional<AliasTable::Chosen>& chosen,
                            const absl::Status& status);
+  void CountMade(const Session& session, const absl::Status& status) const;
 
   // Places (session_manager_places.cc).
   //
@@ -314,22 +304,35 @@ class SessionManager {
   // The properties of a session in the store.
   static LoggedProperties PropertiesOf(const TurnLease& lease);
 
-  // The end of a model (session_manager_models.cc).
-  //
+  // The engines of models that come and go (session_manager_models.cc). Errors as for
+  // ModelRegistry::Find.
+  absl::StatusOr<FoundEngine> FindModel(std::string_view model) const;
+  // The version on which a stored session goes on: the one that has computed it or to which it was
+  // moved, if that is served, otherwise the present one. Reads the store.
+  absl::StatusOr<FoundEngine> FindVersionOf(const store::SessionRow& row) const;
   // Finds a session in memory. A session whose model was unloaded is removed from memory: then it
   // is not found, and may be in the store.
-  absl::StatusOr<std::shared_ptr<Session>> FindServed(const SessionKey& key) const
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<ServedSession> FindServed(const SessionKey& key) const;
   // Removes a session from memory because its model goes; then Close and reads of the store work.
-  void EndInMemory(const std::shared_ptr<Session>& session) const;
-  std::vector<std::shared_ptr<Session>> SessionsOn(const Engine& engine) const
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  // Moves a session to another version, if no call uses it.
-  void MoveSession(const std::shared_ptr<Session>& session, const std::shared_ptr<Engine>& to);
-  void MoveStored(std::shared_ptr<TurnLease> lease, const std::shared_ptr<SessionTurns>& turns,
-                  std::shared_ptr<Engine> from, const std::shared_ptr<Engine>& to);
+  void EndInMemory(const ServedSession& served) const;
+  bool IsBeingMade(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
+  static bool CanMove(const ServedSession& served, const Engine& to);
+  // Begins to move a session to another version. False: a call uses it.
+  bool MoveSession(const ServedSession& served, const FoundEngine& to);
+  void MoveStored(std::shared_ptr<TurnLease> lease, const ServedSession& served,
+                  const FoundEngine& to);
+  // The engine `from` has given up the session.
+  void EndMove(TurnLease lease, const std::shared_ptr<Engine>& from, const FoundEngine& to);
   // The model reads the whole history as one prompt. Only for a session that no engine knows.
   static void ReadAnew(const std::string& reason, TurnLease* lease);
+  // A session with its lease.
+  struct Leased {
+    ServedSession served;
+    TurnLease lease;
+  };
+  // Finds or restores a session and takes its lease. Errors as for FindOrRestore and
+  // TurnLease::Take.
+  absl::StatusOr<Leased> FindAndLease(const SessionKey& key) const;
 
   // The parts of a manager with a store (session_manager_store.cc).
   //
@@ -358,22 +361,21 @@ class SessionManager {
   void ExportNow(const SessionKey& key, const Exported& exported, bool sealed,
                  const std::shared_ptr<TransferPlace>& place);
   // Cancels a turn that has a record in memory. False: it has none.
-  bool CancelInMemory(const Session& session, SessionTurns& turns, const TurnId& id,
-                      const SessionTurns::Cancelled& cancelled) const;
-  absl::StatusOr<NewTurn> MakeTurn(const std::shared_ptr<Session>& session,
-                                   std::shared_ptr<SessionTurns> turns,
+  static bool CancelInMemory(const ServedSession& served, const TurnId& id,
+                             const SessionTurns::Cancelled& cancelled);
+  absl::StatusOr<NewTurn> MakeTurn(const ServedSession& served,
                                    const std::optional<SessionTurns::Looked>& looked) const;
   // Finds a session, or restores it. NOT_FOUND: there is none. Also returns the errors of
   // RestoreSession, and UNAVAILABLE: its model is loading. Blocks while it reads the store.
-  absl::StatusOr<std::shared_ptr<Session>> FindOrRestore(const SessionKey& key) const
+  absl::StatusOr<ServedSession> FindOrRestore(const SessionKey& key) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // REQUIRES: the caller holds AloneWith(row.key).
-  absl::StatusOr<std::shared_ptr<Session>> Restore(const store::SessionRow& row) const;
-  absl::StatusOr<std::shared_ptr<Session>> RestoreOn(const std::shared_ptr<Engine>& engine,
-                                                     const store::SessionRow& row) const;
+  absl::StatusOr<ServedSession> Restore(const store::SessionRow& row) const;
+  absl::StatusOr<ServedSession> RestoreOn(const std::shared_ptr<Engine>& engine,
+                                          const store::SessionRow& row) const;
   // Makes a restored session that no call can find yet. `engine`: of its model.
-  absl::StatusOr<std::shared_ptr<Session>> Restored(const store::SessionRow& row,
-                                                    const std::shared_ptr<Engine>& engine) const;
+  absl::StatusOr<ServedSession> Restored(const store::SessionRow& row,
+                                         const std::shared_ptr<Engine>& engine) const;
   // While the object exists, no other call restores this session, or closes it while it is only in
   // the store. Waits for other objects of the session. (ReadQueue lets calls of one session wait
   // without a thread, so this is for those that come another way.)
@@ -436,18 +438,14 @@ class SessionManager {
   Opened InTimeOrClose(const std::string& tenant, Opened opened);
 
   // A part of AnswerRepeat, for a session that is only in the store.
-  bool AnswerStoredRepeat(const Making& making, const Opened& opened);
+  bool AnswerStoredRepeat(const SessionMaking& making, const Opened& opened);
 
-  std::shared_ptr<SessionTurns> TurnsOf(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The engine of a session in memory. NOT_FOUND: the session was closed.
-  absl::StatusOr<std::shared_ptr<Engine>> EngineOf(const Session& session) const
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  // As EngineOf, for work on the model. Also returns the errors of ModelRegistry::Check.
-  absl::StatusOr<std::shared_ptr<Engine>> OpenEngineOf(const Session& session) const;
-  void Remove(Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns a callback for the engine. It answers with the session, or removes the session from the
-  // table if the engine could not make it.
-  Engine::Done WhenMade(std::shared_ptr<Session> session, Opened opened);
+  // Absent: another call has removed it.
+  std::optional<ServedSession> Remove(Session& session) const;
+  // Returns a callback for the engine. It answers with the session, or removes the session from
+  // memory if the engine could not make it. Keeps `hold` until then.
+  Engine::Done WhenMade(std::shared_ptr<Session> session, std::shared_ptr<void> hold,
+                        Opened opened);
   size_t NumTurns() const;
   // Returns when the engines have done all work that they have been given.
   void FlushEngines() const;
@@ -465,7 +463,7 @@ class SessionManager {
   const ModelRegistry* const models_;
   const Options options_;
   const std::shared_ptr<CacheKeeper> keeper_;  // shared with the sessions; nullptr: no store
-  mutable SessionTable sessions_;
+  mutable ServedSessions sessions_;
   mutable EndedSessions ended_;
   mutable HeapTrim heap_trim_;
   TransferPlaces transfers_;
@@ -476,7 +474,6 @@ class SessionManager {
   MonotonicTime expired_at_ =
       MonotonicTime::InfinitePast();  // CloseExpired began then; the thread expiry_ uses it
   bool closing_expired_ ABSL_GUARDED_BY(mutex_) = false;  // CloseExpiredNow runs, or will
-  mutable std::map<const Session*, Known> known_ ABSL_GUARDED_BY(mutex_);
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);
   // Sessions that are being closed in the store.

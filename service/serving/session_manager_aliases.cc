@@ -9,24 +9,16 @@
 
 namespace longstream {
 
-SessionManager::Making::Making(std::string of_tenant, std::optional<SessionId> wanted_id,
-                               const char* field, std::optional<absl::Duration> timeout)
-    : tenant(std::move(of_tenant)),
-      id(wanted_id),
-      new_id(wanted_id.has_value() ? *wanted_id : SessionId::Random()),
-      id_field(field),
-      idle_timeout(timeout) {}
-
 absl::Status SessionManager::CheckKnown(std::string_view model) const {
   if (options_.aliases->Has(model)) return absl::OkStatus();
   absl::Status found = models_->Find(model).status();
   return absl::IsNotFound(found) ? found : absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<Engine>> SessionManager::FindModel(
+absl::StatusOr<FoundEngine> SessionManager::FindNamed(
     std::string_view model, const std::optional<AliasTable::Chosen>& chosen) const {
-  if (!chosen.has_value()) return models_->Find(model);
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(chosen->model);
+  if (!chosen.has_value()) return FindModel(model);
+  absl::StatusOr<FoundEngine> engine = FindModel(chosen->model);
   if (!engine.ok()) return chosen->Explain(engine.status());
   return engine;
 }
@@ -42,21 +34,26 @@ void SessionManager::CountSession(const std::optional<AliasTable::Chosen>& chose
   chosen->metrics->CountSession(absl::StatusCodeToString(status.code()));
 }
 
+void SessionManager::CountMade(const Session& session, const absl::Status& status) const {
+  const std::shared_ptr<ArmMetrics> arm = ArmOf(session);
+  if (arm != nullptr) arm->CountSession(absl::StatusCodeToString(status.code()));
+}
+
 absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant,
                                                 std::string_view model) const {
   heap_trim_.NoteWork();
-  absl::StatusOr<std::shared_ptr<Tenant>> found = models_->tenants().Find(tenant);
-  if (!found.ok()) return found.status();
+  absl::StatusOr<std::shared_ptr<Tenant>> of = models_->tenants().Find(tenant);
+  if (!of.ok()) return of.status();
   // There is no session whose id could choose the arm.
   const std::optional<AliasTable::Chosen> chosen =
       options_.aliases->Choose(model, SessionId::Random());
   std::shared_ptr<ArmMetrics> arm = chosen.has_value() ? chosen->metrics : nullptr;
-  absl::StatusOr<std::shared_ptr<Engine>> engine = FindModel(model, chosen);
-  if (!engine.ok()) {
-    if (arm != nullptr) arm->CountRequest(absl::StatusCodeToString(engine.status().code()), "");
-    return engine.status();
+  absl::StatusOr<FoundEngine> found = FindNamed(model, chosen);
+  if (!found.ok()) {
+    if (arm != nullptr) arm->CountRequest(absl::StatusCodeToString(found.status().code()), "");
+    return found.status();
   }
-  return NewTurn(nullptr, nullptr, *std::move(engine), *std::move(found), std::move(arm));
+  return NewTurn(std::move(found->engine), std::move(found->hold), *std::move(of), std::move(arm));
 }
 
 absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,

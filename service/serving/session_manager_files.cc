@@ -52,15 +52,20 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
                                const std::shared_ptr<TransferPlace>& place) {
   const SessionId& id = key.id;
   std::optional<TurnLease> lease;
-  if (absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key); session.ok()) {
-    if (!(*session)->View().durable) {
+  const absl::StatusOr<ServedSession> served = FindServed(key);
+  if (served.ok()) {
+    if (!served->turns->durable()) {
       return exported(
           NeedsStore(absl::StrCat("session_id: session ", id.ToString(), " lives in memory")));
     }
     // While the lease is held, the row has the head of the caches.
-    absl::StatusOr<TurnLease> taken = TurnLease::Take(*std::move(session));
-    if (!taken.ok()) return exported(taken.status());
-    lease = *std::move(taken);
+    absl::StatusOr<TurnLease> taken = TurnLease::Take(served->session);
+    // Its model may have been unloaded meanwhile: then the session is only in the store.
+    const bool has_left = !sessions_.Of(*served->session).has_value() && !IsClosing(key);
+    if (!taken.ok() && !(has_left && absl::IsNotFound(taken.status()))) {
+      return exported(taken.status());
+    }
+    if (taken.ok() && !has_left) lease = *std::move(taken);
   }
   absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
   if (!row.ok()) {
@@ -73,19 +78,16 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
     return std::make_shared<SessionExport>(store, row, std::move(engine), std::move(snapshot),
                                            sealing, place);
   };
-  absl::StatusOr<std::shared_ptr<Engine>> engine = absl::NotFoundError("");
-  if (lease.has_value()) engine = OpenEngineOf(*lease->session());
-  if (!engine.ok()) {
+  if (!lease.has_value() || !models_->Check(*served->engine).ok()) {
     lease.reset();
     return exported(export_with(nullptr, Snapshot()));
   }
-  Engine* const on = engine->get();
-  on->BeginSnapshot(*std::move(lease), &place->caches(),
-                    [pending = Pending(), export_with, engine = *std::move(engine),
-                     exported](absl::StatusOr<Snapshot> snapshot) {
-                      if (!snapshot.ok()) return exported(snapshot.status());
-                      exported(export_with(engine, *std::move(snapshot)));
-                    });
+  served->engine->BeginSnapshot(*std::move(lease), &place->caches(),
+                                [pending = Pending(), export_with, engine = served->engine,
+                                 exported](absl::StatusOr<Snapshot> snapshot) {
+                                  if (!snapshot.ok()) return exported(snapshot.status());
+                                  exported(export_with(engine, *std::move(snapshot)));
+                                });
 }
 
 absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
@@ -104,8 +106,15 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
   if (!place.ok()) return place.status();
   heap_trim_.NoteWork();
   SessionImport::Service service;
-  service.models = models_;
   service.aliases = options_.aliases;
+  service.find_model = [this](
+                           std::string_view model,
+                           std::shared_ptr<void>* hold) -> absl::StatusOr<std::shared_ptr<Engine>> {
+    absl::StatusOr<FoundEngine> engine = FindModel(model);
+    if (!engine.ok()) return engine.status();
+    *hold = std::move(engine->hold);
+    return std::move(engine->engine);
+  };
   service.tenant = *found;
   service.place = *std::move(place);
   service.restoring = RestoringOptions((*found)->host_memory());
@@ -172,17 +181,17 @@ void SessionManager::RestoreImported(const SessionKey& key, const std::shared_pt
 void SessionManager::RestoreImportedNow(const SessionKey& key,
                                         const std::shared_ptr<Engine>& engine,
                                         SnapshotImport import, const Opened& opened) {
-  const absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
+  const absl::StatusOr<ServedSession> served = FindOrRestore(key);
   // The caches are of the engine on which the import began.
-  if (!session.ok() || !(*session)->CheckHome(engine.get()).ok()) {
+  if (!served.ok() || served->engine != engine) {
     if (import.valid()) engine->Free(std::move(import));
     // A session in the store is restored when it is used.
-    return opened(session.ok() ? (*session)->View() : StoredView(key));
+    return opened(served.ok() ? served->session->View() : StoredView(key));
   }
-  if (!import.valid()) return opened((*session)->View());
+  if (!import.valid()) return opened(served->session->View());
   // Without its caches, the session computes them in its next turn. So every outcome is good.
-  engine->Attach(*session, std::move(import),
-                 [pending = Pending(), session = *session, opened](const absl::Status&) {
+  engine->Attach(served->session, std::move(import),
+                 [pending = Pending(), session = served->session, opened](const absl::Status&) {
                    opened(session->View());
                  });
 }

@@ -20,6 +20,14 @@ std::string Text(const Place& place) {
   return place.position.has_value() ? absl::StrCat(" position ", *place.position) : "";
 }
 
+// Equal for equal requests of a fork.
+std::string OriginOf(const SessionId& source, std::optional<absl::Duration> idle_timeout,
+                     const Place& place, std::string_view model) {
+  return absl::StrCat("fork ", source.ToString(), " ",
+                      idle_timeout.has_value() ? absl::FormatDuration(*idle_timeout) : "default",
+                      Text(place), model.empty() ? "" : " model ", std::string(model));
+}
+
 absl::Status CheckVersion(std::optional<uint64_t> expected, uint64_t version) {
   if (!expected.has_value() || *expected == version) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("expected_version: the session has version ",
@@ -54,6 +62,8 @@ void SessionManager::ReadAnew(const std::string& reason, TurnLease* lease) {
   const size_t size = lease->state().tokens.size();
   caches.computed_tokens = size > 0 ? size - 1 : 0;
   caches.recompute_reason = reason;
+  caches.evicted = caches.restored = false;
+  caches.lowest_rewind = caches.prefill_tokens = caches.decode_tokens = 0;
 }
 
 LoggedProperties SessionManager::PropertiesOf(const TurnLease& lease) {
@@ -100,36 +110,32 @@ void SessionManager::RewindSession(const SessionKey& key, const Place& place,
 
 void SessionManager::RewindNow(const SessionKey& key, const Place& place,
                                std::optional<uint64_t> expected_version, const Opened& rewound) {
-  absl::StatusOr<std::shared_ptr<Session>> session = FindOrRestore(key);
-  if (!session.ok()) return rewound(session.status());
-  const std::shared_ptr<SessionTurns> turns = TurnsOf(**session);
-  if (turns == nullptr) return rewound(NoSession(key.id));
-  absl::StatusOr<TurnLease> taken = TurnLease::Take(*session);
-  if (!taken.ok()) return rewound(taken.status());
-  auto lease = std::make_shared<TurnLease>(*std::move(taken));
+  absl::StatusOr<Leased> leased = FindAndLease(key);
+  if (!leased.ok()) return rewound(leased.status());
+  const auto& [session, turns, engine, moves_at] = leased->served;
+  auto lease = std::make_shared<TurnLease>(std::move(leased->lease));
   // The session is free before the caller learns of an error.
   const auto refuse = [&](const absl::Status& why) {
     lease->Drop();
     rewound(why);
   };
   // While the lease is held, the session stays on this engine.
-  absl::StatusOr<std::shared_ptr<Engine>> engine = OpenEngineOf(**session);
-  if (!engine.ok()) return refuse(engine.status());
+  if (absl::Status open = models_->Check(*engine); !open.ok()) return refuse(open);
   absl::Status status = CheckVersion(expected_version, turns->version());
   if (!status.ok()) return refuse(status);
   absl::StatusOr<SessionTurns::PlaceFound> found =
-      FindPlace(*lease, *turns, (*engine)->model(), place);
+      FindPlace(*lease, *turns, engine->model(), place);
   if (!found.ok()) return refuse(found.status());
   auto at = std::make_shared<SessionTurns::PlaceFound>(*std::move(found));
   const SessionTurns::Head now = turns->head();
   if (at->head.id == now.id && at->head.position == now.position) {
     lease->Drop();
-    return rewound(Described(**session));
+    return rewound(Described(*session));
   }
   if (turns->durable() && at->head.number != store::kNoTurn) {
-    (*session)->stored_caches()->Reload(at->head.number);
+    session->stored_caches()->Reload(at->head.number);
   }
-  const auto go = [this, session = *session, turns, lease, at, engine = *engine,
+  const auto go = [this, session = session, turns = turns, lease, at, engine = engine,
                    answer = rewound](const absl::Status& moved) {
     if (!moved.ok()) {
       lease->Drop();
@@ -173,73 +179,73 @@ void SessionManager::ForkSession(const SessionKey& source_key, std::optional<Ses
 void SessionManager::ForkNow(const SessionKey& source_key, std::optional<SessionId> id,
                              std::optional<absl::Duration> idle_timeout, Opened opened,
                              const Place& place, std::string_view model) {
-  Making making(source_key.tenant, id, "new_session_id", idle_timeout);
-  making.origin =
-      absl::StrCat("fork ", source_key.id.ToString(), " ",
-                   idle_timeout.has_value() ? absl::FormatDuration(*idle_timeout) : "default",
-                   Text(place), model.empty() ? "" : " model ", std::string(model));
+  SessionMaking making(source_key.tenant, id, "new_session_id", idle_timeout);
+  making.origin = OriginOf(source_key.id, idle_timeout, place, model);
   if (AnswerRepeat(making, opened)) return;
-  absl::StatusOr<std::shared_ptr<Session>> source = FindOrRestore(source_key);
-  if (!source.ok()) return opened(source.status());
-  const std::shared_ptr<SessionTurns> source_turns = TurnsOf(**source);
-  if (source_turns == nullptr) return opened(NoSession(source_key.id));
-  making.durable = source_turns->durable();
-  absl::StatusOr<std::shared_ptr<Engine>> engine = OpenEngineOf(**source);
-  if (!engine.ok()) return opened(engine.status());
-  const auto chosen = options_.aliases->Choose(model, making.new_id);
-  absl::StatusOr<std::shared_ptr<Engine>> other = model.empty() ? engine : FindModel(model, chosen);
-  if (!other.ok()) {
-    CountSession(chosen, other.status());
-    return opened(other.status());
-  }
-  making.alias = chosen.has_value() ? chosen->alias : model.empty() ? (*source)->alias() : "";
-  auto forking = std::make_shared<Forking>();
-  forking->engine = *other;
-  forking->has_other_model = *other != *engine;
-  forking->is_whole = !place.given() && !forking->has_other_model;
-  if (!forking->has_other_model && !(*engine)->model().backend().plugin().Can(LS_CAP_FORK)) {
-    return opened(absl::UnimplementedError(absl::StrCat(
-        "the backend of model ", (*engine)->model().name(), " cannot fork a session")));
-  }
-  absl::StatusOr<TurnLease> lease = TurnLease::Take(*std::move(source));
-  if (!lease.ok()) return opened(lease.status());
+  absl::StatusOr<Leased> leased = FindAndLease(source_key);
+  if (!leased.ok()) return opened(leased.status());
+  TurnLease& lease = leased->lease;
+  const SessionTurns& source_turns = *leased->served.turns;
+  // While the lease is held, the source stays on this engine.
+  const std::shared_ptr<Engine>& engine = leased->served.engine;
   // The source is free before the caller learns of an error.
   const auto refuse = [&](const absl::Status& why) {
-    lease->Drop();
+    lease.Drop();
     opened(why);
   };
-  if (absl::Status status = lease->session()->CheckHome(engine->get()); !status.ok()) {
-    return refuse(status);
+  making.durable = source_turns.durable();
+  if (absl::Status open = models_->Check(*engine); !open.ok()) return refuse(open);
+  const auto chosen = options_.aliases->Choose(model, making.new_id);
+  const absl::StatusOr<FoundEngine> other =
+      model.empty() ? FoundEngine{engine, nullptr} : FindNamed(model, chosen);
+  if (!other.ok()) {
+    CountSession(chosen, other.status());
+    return refuse(other.status());
+  }
+  making.alias = chosen ? chosen->alias : model.empty() ? lease.session()->alias() : "";
+  auto forking = std::make_shared<Forking>();
+  forking->engine = other->engine;
+  forking->has_other_model = other->engine != engine;
+  forking->is_whole = !place.given() && !forking->has_other_model;
+  if (!forking->has_other_model && !engine->model().backend().plugin().Can(LS_CAP_FORK)) {
+    return refuse(absl::UnimplementedError(
+        absl::StrCat("the backend of model ", engine->model().name(), " cannot fork a session")));
   }
   absl::StatusOr<SessionTurns::PlaceFound> at =
-      FindPlace(*lease, *source_turns, (*engine)->model(), place);
+      FindPlace(lease, source_turns, engine->model(), place);
   if (!at.ok()) return refuse(at.status());
   if (forking->has_other_model) {
     absl::Status fits =
-        CheckOtherModel((*engine)->model(), (*other)->model(), at->state.tokens.size());
+        CheckOtherModel(engine->model(), other->engine->model(), at->state.tokens.size());
     if (!fits.ok()) return refuse(fits);
-    making.forked_onto = ModelIdentity::Of((*other)->model());
+    making.forked_onto = ModelIdentity::Of(other->engine->model());
   }
-  absl::StatusOr<Made> made = MakeSession(*other, making, &at->state);
+  absl::StatusOr<Made> made = MakeSession(other->engine, making, &at->state);
   if (!made.ok()) {
-    lease->Drop();
+    lease.Drop();
     if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;
+    // Another version may have the name now.
+    if (other->engine->unloading()) {
+      return ForkNow(source_key, id, idle_timeout, std::move(opened), place, model);
+    }
     CountSession(chosen, made.status());
     return opened(made.status());
   }
   TurnLease& target = made->lease;
   target.session()->set_forked_from(source_key.id);
-  if (making.durable) FollowCaches(*lease->session(), at->head.number, *target.session());
+  if (making.durable) FollowCaches(*lease.session(), at->head.number, *target.session());
   target.state().recompute = at->state.recompute;
   LoggedProperties properties = PropertiesOf(target);
   properties.cuts = std::move(at->head.properties.cuts);
-  properties.model = making.forked_onto ? making.forked_onto : at->head.properties.model;
+  properties.model = std::move(at->head.properties.model);
+  properties.model_head = at->head.properties.model_head;
+  if (making.forked_onto.has_value()) properties.GoOnWith(*making.forked_onto, at->head.number);
   at->head.properties = std::move(properties);
   made->turns->SetHead(at->head);
-  forking->source = std::make_shared<TurnLease>(*std::move(lease));
+  forking->source = std::make_shared<TurnLease>(std::move(lease));
   forking->target = std::make_shared<TurnLease>(std::move(target));
   forking->at = *std::move(at);
-  Engine::Done done = WhenMade(forking->target->session(), std::move(opened));
+  Engine::Done done = WhenMade(forking->target->session(), other->hold, std::move(opened));
   if (!making.durable) return Fork(forking, done);
   AddToStore(*forking->target, *made->turns,
              [this, forking, done = std::move(done)](const absl::Status& status) {

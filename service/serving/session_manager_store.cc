@@ -172,7 +172,7 @@ void SessionManager::CloseStored(const SessionKey& key, Closed closed) {
 
 void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
                                     const Closed& closed) {
-  absl::StatusOr<std::shared_ptr<Session>> restored = absl::NotFoundError("");
+  absl::StatusOr<ServedSession> restored = absl::NotFoundError("");
   absl::StatusOr<store::SessionRow> row = absl::NotFoundError("");
   std::shared_ptr<void> closing;
   {
@@ -180,12 +180,13 @@ void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
     restored = FindServed(key);  // another call may have restored it
     if (!restored.ok() || only_expired) row = options_.store->Session(key);
     // A call may have used the session since it was found expired.
-    const bool is_used = only_expired && ((restored.ok() && (*restored)->View().turn_running) ||
-                                          (row.ok() && row->delete_time > absl::Now()));
+    const bool is_used =
+        only_expired && ((restored.ok() && restored->session->View().turn_running) ||
+                         (row.ok() && row->delete_time > absl::Now()));
     if (is_used) return closed(absl::AbortedError("the session is in use"));
     if (row.ok() && !restored.ok()) closing = Closing(key);  // none restores it from now on
   }
-  if (restored.ok()) return CloseNow(*restored, closed);
+  if (restored.ok()) return CloseNow(restored->session, closed);
   if (!row.ok()) {
     return closed(absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status());
   }
@@ -244,55 +245,43 @@ std::shared_ptr<void> SessionManager::AloneWith(const SessionKey& key) const {
   });
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::FindOrRestore(
-    const SessionKey& key) const {
-  absl::StatusOr<std::shared_ptr<Session>> session = FindServed(key);
-  if (session.ok() || options_.store == nullptr) return session;
+absl::StatusOr<ServedSession> SessionManager::FindOrRestore(const SessionKey& key) const {
+  absl::StatusOr<ServedSession> served = FindServed(key);
+  if (served.ok() || options_.store == nullptr) return served;
   const std::shared_ptr<void> alone = AloneWith(key);
-  session = FindServed(key);  // another call may have restored it
-  if (session.ok()) return session;
+  served = FindServed(key);  // another call may have restored it
+  if (served.ok()) return served;
   if (IsClosing(key)) return NoSession(key.id);
   const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
   if (row.ok()) return Restore(*row);
-  return absl::IsNotFound(row.status()) ? session.status() : row.status();
+  return absl::IsNotFound(row.status()) ? served.status() : row.status();
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restore(
-    const store::SessionRow& row) const {
-  const absl::StatusOr<std::shared_ptr<Engine>> found = models_->Find(row.model);
-  if (!found.ok()) return NotServed(row, found.status());
-  absl::StatusOr<std::shared_ptr<Session>> restored = RestoreOn(*found, row);
-  if (restored.ok() || !absl::IsFailedPrecondition(restored.status())) return restored;
-  // A session that began on an earlier version goes on there, as long as it is served.
-  for (const ModelStatus& version : models_->ListVersions()) {
-    if (version.name != row.model || version.engine == nullptr || version.engine == *found ||
-        version.engine->unloading()) {
-      continue;
-    }
-    absl::StatusOr<std::shared_ptr<Session>> earlier = RestoreOn(version.engine, row);
-    if (earlier.ok()) return earlier;
+absl::StatusOr<ServedSession> SessionManager::Restore(const store::SessionRow& row) const {
+  while (true) {
+    const absl::StatusOr<FoundEngine> found = FindVersionOf(row);
+    if (!found.ok()) return NotServed(row, found.status());
+    absl::StatusOr<ServedSession> restored = RestoreOn(found->engine, row);
+    if (restored.ok() || !found->engine->unloading()) return restored;
   }
-  return restored;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::RestoreOn(
-    const std::shared_ptr<Engine>& engine, const store::SessionRow& row) const {
-  absl::StatusOr<std::shared_ptr<Session>> session = Restored(row, engine);
-  if (!session.ok()) return session;
+absl::StatusOr<ServedSession> SessionManager::RestoreOn(const std::shared_ptr<Engine>& engine,
+                                                        const store::SessionRow& row) const {
+  absl::StatusOr<ServedSession> served = Restored(row, engine);
+  if (!served.ok()) return served;
   // A turn of the session reaches the engine after this.
-  engine->Adopt(*session);
-  if (absl::Status status = sessions_.Insert(*session); !status.ok()) {
-    (*session)->Close();
-    engine->Close(*session, [](uint64_t /*position*/) {});
-    absl::MutexLock lock(&mutex_);
-    known_.erase(session->get());
+  engine->Adopt(served->session);
+  if (absl::Status status = sessions_.Insert(*served); !status.ok()) {
+    served->session->Close();
+    engine->Close(served->session, [](uint64_t /*position*/) {});
     return status;
   }
-  if (options_.restored) options_.restored(*session);
-  return session;
+  if (options_.restored) options_.restored(served->session);
+  return served;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(
+absl::StatusOr<ServedSession> SessionManager::Restored(
     const store::SessionRow& row, const std::shared_ptr<Engine>& engine) const {
   const absl::StatusOr<LoggedProperties> properties = DecodeProperties(row.properties);
   if (!properties.ok()) return properties.status();
@@ -334,10 +323,9 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Restored(
   head.position = size;
   head.properties = std::move(restored->properties);
   turns->SetHead(std::move(head));
-  absl::MutexLock lock(&mutex_);
-  known_[session.get()] = {std::move(turns), engine};
   session->MoveTo(engine.get(), session->context_limit());
-  return session;  // the lease is free before a call can find the session
+  // The lease is free before a call can find the session.
+  return ServedSession{std::move(session), std::move(turns), engine};
 }
 
 absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) const {
@@ -369,8 +357,8 @@ void SessionManager::ShowSession(const SessionKey& key, Opened shown) {
       {key.tenant}, [this, key] { return FullView(key); },
       [this, key, shown = std::move(shown)](absl::StatusOr<SessionView> view) {
         if (!view.ok()) {
-          const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
-          if (session.ok()) return shown(Described(**session));
+          const absl::StatusOr<ServedSession> served = sessions_.Find(key);
+          if (served.ok()) return shown(Described(*served->session));
         }
         shown(std::move(view));
       });
@@ -413,7 +401,7 @@ void SessionManager::AddStoredViews(const std::string& tenant,
   if (views->size() > limit) views->resize(limit);
 }
 
-bool SessionManager::AnswerStoredRepeat(const Making& making, const Opened& opened) {
+bool SessionManager::AnswerStoredRepeat(const SessionMaking& making, const Opened& opened) {
   if (options_.store == nullptr) return false;
   const absl::StatusOr<store::SessionRow> row =
       options_.store->Session({making.tenant, *making.id});

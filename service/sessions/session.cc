@@ -89,9 +89,16 @@ absl::Status Session::CheckHome(const void* engine) const {
                                          "the request again"));
 }
 
-void Session::ReturnTurn() {
+bool Session::TakeUnused() {
   absl::MutexLock lock(&mutex_);
-  MarkUse();
+  if (closed_ || leased_ || awaited_by_ > 0) return false;
+  leased_ = true;
+  return true;
+}
+
+void Session::ReturnTurn(bool is_use) {
+  absl::MutexLock lock(&mutex_);
+  if (is_use) MarkUse();
   leased_ = false;
 }
 

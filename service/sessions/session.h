@@ -155,7 +155,9 @@ class Session {
 
   // Called by TurnLease, which explains these functions.
   absl::Status TakeTurn(std::optional<uint64_t> expected_position) ABSL_LOCKS_EXCLUDED(mutex_);
-  void ReturnTurn() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool TakeUnused() ABSL_LOCKS_EXCLUDED(mutex_);
+  // `is_use`: the idle time counts from now.
+  void ReturnTurn(bool is_use) ABSL_LOCKS_EXCLUDED(mutex_);
   void Publish() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status ChargeNew(const SessionState* source);
   void CountHost();

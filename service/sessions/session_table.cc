@@ -49,15 +49,6 @@ std::vector<std::shared_ptr<Session>> SessionTable::List(const std::string& tena
   return page;
 }
 
-std::vector<std::shared_ptr<Session>> SessionTable::OfModel(std::string_view model) const {
-  absl::MutexLock lock(&mutex_);
-  std::vector<std::shared_ptr<Session>> found;
-  for (const auto& [key, session] : sessions_) {
-    if (session->model() == model) found.push_back(session);
-  }
-  return found;
-}
-
 std::vector<std::shared_ptr<Session>> SessionTable::Expired(MonotonicTime now) const {
   absl::MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<Session>> expired;

@@ -44,10 +44,6 @@ class SessionTable {
                                              std::string_view model) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Returns the sessions of a model, of all tenants.
-  std::vector<std::shared_ptr<Session>> OfModel(std::string_view model) const
-      ABSL_LOCKS_EXCLUDED(mutex_);
-
   // Returns the sessions whose idle timeout has passed.
   std::vector<std::shared_ptr<Session>> Expired(MonotonicTime now) const
       ABSL_LOCKS_EXCLUDED(mutex_);

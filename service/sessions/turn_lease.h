@@ -32,6 +32,9 @@ class TurnLease {
   // and differs from the position of the session.
   static absl::StatusOr<TurnLease> Take(std::shared_ptr<Session> session,
                                         std::optional<uint64_t> expected_position = std::nullopt);
+  // Takes the lease of a session that no call uses or has found, for work of the server. This is
+  // no use of the session: its idle time goes on. Returns an empty lease if there is such a call.
+  static TurnLease TakeUnused(std::shared_ptr<Session> session);
 
   // Makes a session and takes its lease. No one else can use the session until the lease is
   // dropped. `host_memory` counts the memory of the session (ChargeNew); nullptr: nothing counts
@@ -66,9 +69,11 @@ class TurnLease {
   void Drop();
 
  private:
-  explicit TurnLease(std::shared_ptr<Session> session) : session_(std::move(session)) {}
+  explicit TurnLease(std::shared_ptr<Session> session, bool is_use = true)
+      : session_(std::move(session)), is_use_(is_use) {}
 
   std::shared_ptr<Session> session_;  // shared, because it may leave the table while the turn runs
+  bool is_use_ = true;
 };
 
 }  // namespace longstream

@@ -152,14 +152,18 @@ ROOMS = {
                             " service/wire",
     "service/serving/reads": "service/sessions",
     "service/serving/aliases": "service/config service/metrics service/sessions",
+    "service/serving/engines": "service/clock service/engine service/sessions",
+    "service/serving/turns": "service/clock service/engine service/engine/turn service/host_memory"
+                             " service/metrics service/models service/security/tenants"
+                             " service/serving/log service/sessions service/sessions/store",
     "service/serving": "kernels/core service/clock service/engine service/engine/turn"
                        " service/config service/host_memory service/metrics service/models service/sealing"
                        " service/security/tenants service/serving/aliases service/serving/caches service/serving/file"
-                       " service/serving/log service/serving/reads service/sessions service/sessions/store",
+                       " service/serving/log service/serving/reads service/serving/engines service/serving/turns service/sessions service/sessions/store",
     # Its classes are in service/serving, but for the operator's, which uses them.
     "service/serving/models": "service/clock service/config service/engine service/models"
-                              " service/serving service/serving/aliases service/serving/log"
-                              " service/sessions service/sessions/store",
+                              " service/serving service/serving/aliases service/serving/engines"
+                              " service/serving/log service/sessions service/sessions/store",
     "service/interceptors": "service/sessions",
     "service/server/transport": "service/interceptors service/security service/security/tenants"
                                 " service/tokenizer/text"
@@ -172,10 +176,10 @@ ROOMS = {
                                " service/wire",
     "service/server/compare": "service/clock service/compare service/engine/logits"
                               " service/engine/turn service/host_memory service/server/transport"
-                              " service/serving service/tokenizer service/tokenizer/text",
+                              " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
     "service/server": "service/chat service/clock service/config service/connections service/engine/turn"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
-                      " service/security service/security/tenants service/server/compare service/server/standard service/server/transfer service/server/transport service/serving"
+                      " service/security service/security/tenants service/server/compare service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
                       " service/serving/aliases service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",

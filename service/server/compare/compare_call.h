@@ -24,7 +24,7 @@
 #include "service/server/compare/compare_limits.h"
 #include "service/server/compare/compare_messages.h"
 #include "service/server/compare/compare_plan.h"
-#include "service/serving/turn_pump.h"
+#include "service/serving/turns/turn_pump.h"
 
 namespace longstream {
 

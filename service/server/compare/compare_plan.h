@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "service/engine/turn/turn.h"
-#include "service/serving/turn_handle.h"
+#include "service/serving/turns/turn_handle.h"
 
 namespace longstream {
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -93,9 +94,16 @@ struct LoggedProperties {
   std::string origin;
   std::string alias;      // by which the session was opened; empty: by its model
   std::vector<Cut> cuts;  // one for each turn at most
-  // The model that the session was forked onto. Turns of its history may be those of another one.
+  // The model that the session was forked onto or moved to. Turns of its history may be those of
+  // another one.
   std::optional<ModelIdentity> model;
+  store::TurnNumber model_head = store::kNoTurn;  // its last turn at that moment
 
+  // The session is forked onto this model or moves to it. `head`: its last turn.
+  void GoOnWith(ModelIdentity other, store::TurnNumber head) {
+    model = std::move(other);
+    model_head = head;
+  }
   // The position at which the turn is cut; absent: it is not cut.
   std::optional<uint64_t> CutOf(store::TurnNumber turn) const;
 };

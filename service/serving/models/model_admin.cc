@@ -9,8 +9,8 @@
 namespace longstream {
 namespace {
 
-// How often the versions that go are looked at.
-constexpr absl::Duration kPeriod = absl::Milliseconds(20);
+// After the sessions could have been moved, they wait for the store no longer than this.
+constexpr absl::Duration kMostMoving = absl::Seconds(30);
 
 absl::Status Unloaded(const Engine& engine) {
   return absl::FailedPreconditionError(
@@ -112,7 +112,7 @@ void ModelAdmin::Swap(const Wanted& wanted, const Moving& moving, Progress progr
                              ? MonotonicTime::Now() + *moving.drain_timeout
                              : MonotonicTime::InfiniteFuture();
       leaving.grace = options_.grace;
-      if (moving.recompute_sessions) leaving.moves_to = status->engine;
+      leaving.moves = moving.recompute_sessions;
       Leave(std::move(leaving));
     }
     loaded(std::move(status));
@@ -168,6 +168,7 @@ void ModelAdmin::Leave(Leaving leaving) {
 }
 
 void ModelAdmin::Run() {
+  GrowingPause pause(kLeastPause, kMostPause);
   while (true) {
     std::list<Leaving> arrived;
     {
@@ -176,27 +177,58 @@ void ModelAdmin::Run() {
         return stopping_ || !arriving_.empty();
       };
       mutex_.AwaitWithTimeout(absl::Condition(&has_news),
-                              leaving_.empty() ? absl::InfiniteDuration() : kPeriod);
+                              leaving_.empty() ? absl::InfiniteDuration() : pause.Next());
       if (stopping_) return;
       arrived.swap(arriving_);
     }
+    bool has_changed = !arrived.empty();
     // A version that was replaced may now be unloaded with its name.
     for (Leaving& leaving : arrived) {
       leaving_.remove_if([&](const Leaving& other) { return other.engine == leaving.engine; });
     }
     leaving_.splice(leaving_.end(), arrived);
-    leaving_.remove_if([this](Leaving& leaving) { return Advance(leaving); });
+    leaving_.remove_if([&](Leaving& leaving) {
+      has_changed |= NoteUses(leaving);
+      return Advance(leaving);
+    });
+    if (has_changed) pause.Reset();
   }
+}
+
+bool ModelAdmin::NoteUses(Leaving& leaving) const {
+  const EngineUses::Count uses = sessions_->UsesOf(*leaving.engine);
+  const size_t turns = leaving.engine->num_turns();
+  if (uses == leaving.uses && turns == leaving.turns) return false;
+  leaving.uses = uses;
+  leaving.turns = turns;
+  return true;
+}
+
+size_t ModelAdmin::Move(Leaving& leaving, MonotonicTime now) {
+  if (!leaving.moves) return 0;
+  if (now < leaving.move_at) return leaving.left;
+  const SessionManager::Moves moves = sessions_->MoveSessions(*leaving.engine);
+  if (moves.begun > 0) leaving.pause.Reset();
+  leaving.move_at = now + leaving.pause.Next();
+  leaving.left = moves.left;
+  return moves.left;
+}
+
+bool ModelAdmin::IsDue(const Leaving& leaving, MonotonicTime now) const {
+  if (now < leaving.deadline) return false;
+  // The calls that found this version before it was replaced are about to begin.
+  return sessions_->UsesOf(*leaving.engine).calls == 0 || now >= leaving.deadline + leaving.grace;
 }
 
 bool ModelAdmin::Advance(Leaving& leaving) {
   Engine& engine = *leaving.engine;
   const MonotonicTime now = MonotonicTime::Now();
   if (!leaving.ends_turns) {
-    if (leaving.moves_to != nullptr) sessions_->MoveSessions(engine, leaving.moves_to);
-    const bool is_free = engine.num_turns() == 0 && sessions_->NumSessionsOn(engine) == 0;
-    if (!is_free && now < leaving.deadline) return false;
-    engine.BeginUnload();
+    Move(leaving, now);
+    if (!sessions_->UnloadIfFree(engine)) {
+      if (!IsDue(leaving, now)) return false;
+      engine.BeginUnload();
+    }
     leaving.ends_turns = true;
     leaving.deadline = now + leaving.grace;
   }
@@ -204,6 +236,12 @@ bool ModelAdmin::Advance(Leaving& leaving) {
     if (now >= leaving.deadline) engine.AbortAll(Unloaded(engine));
     return false;
   }
+  if (!leaving.moves_until.has_value()) {
+    leaving.moves_until = now + kMostMoving;
+    leaving.move_at = now;
+  }
+  // No turn runs, so only the store delays the sessions that can move.
+  if (Move(leaving, now) > 0 && now < *leaving.moves_until) return false;
   sessions_->EndSessionsOn(engine);
   models_->Retire(leaving.engine, [this, operation = Operation(), unloading = leaving.unloading,
                                    engine = leaving.engine](const absl::Status& status) {

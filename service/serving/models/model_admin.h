@@ -19,7 +19,9 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/clock/growing_pause.h"
 #include "service/clock/monotonic_time.h"
+#include "service/serving/engines/engine_uses.h"
 #include "service/serving/model_registry.h"
 #include "service/serving/models/alias_admin.h"
 #include "service/serving/session_manager.h"
@@ -52,10 +54,11 @@ class ModelAdmin {
     std::string options_json;  // empty: none
   };
   struct Moving {
-    // Sessions of the earlier version that have the same tokenizer go on with the new one, which
-    // reads their histories anew, when their running turns have ended.
+    // Sessions of the earlier version that have the same tokenizer go on with the version that new
+    // sessions get then, which reads their histories anew, when their running turns have ended.
     bool recompute_sessions = false;
-    // Then the earlier version is unloaded as by Unload. Absent: when its last session has ended.
+    // Then the earlier version is unloaded as by Unload, but sessions that can move still do.
+    // Absent: when its last session has ended.
     std::optional<absl::Duration> drain_timeout;
   };
 
@@ -115,15 +118,35 @@ class ModelAdmin {
     bool ends_turns = false;  // no turn begins, and those that run at `deadline` are cancelled
     MonotonicTime deadline;   // of turns, or of the time for sessions to end
     absl::Duration grace;     // for turns after that
-    std::shared_ptr<Engine> moves_to;      // nullptr: its sessions stay
     std::shared_ptr<Unloading> unloading;  // shared by the versions of a name; may be nullptr
+
+    bool moves = false;  // its sessions go to the present version
+    // The sessions are looked at again then. While none can move, this is rare.
+    MonotonicTime move_at = MonotonicTime::InfinitePast();
+    GrowingPause pause{kLeastPause, kMostPause};
+    size_t left = 0;  // sessions that could move and have not when they were looked at last
+    std::optional<MonotonicTime> moves_until;  // set when no turn runs any more
+
+    // When the version was looked at last.
+    EngineUses::Count uses;
+    size_t turns = 0;
   };
+
+  // How often the versions that go are looked at: the longer nothing changes, the less.
+  static constexpr absl::Duration kLeastPause = absl::Milliseconds(20);
+  static constexpr absl::Duration kMostPause = absl::Seconds(1);
 
   absl::StatusOr<ModelSource> SourceOf(const Wanted& wanted) const;
   void Leave(Leaving leaving) ABSL_LOCKS_EXCLUDED(mutex_);
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   // Does the next thing for a version that goes. True: its engine is being stopped.
   bool Advance(Leaving& leaving) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Parts of Advance. Move begins to move sessions, and returns how many are left.
+  size_t Move(Leaving& leaving, MonotonicTime now);
+  // Whether the time for sessions to end has passed.
+  bool IsDue(const Leaving& leaving, MonotonicTime now) const;
+  // True: the uses of the version have changed since it was looked at last.
+  bool NoteUses(Leaving& leaving) const;
   // Counts an operation until the result is destroyed.
   std::shared_ptr<void> Operation() ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,5 +1,5 @@
 // The sessions of models that are unloaded or replaced.
-#include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,121 +14,192 @@ namespace {
 
 constexpr const char* kNewVersion = "the session was moved to another version of its model";
 
+// The models that have computed the caches of a session or will do it, the best first. `last`: of
+// the last turn.
+std::array<std::optional<ModelIdentity>, 2> ModelsOf(const LoggedProperties& properties,
+                                                     store::TurnNumber head, ModelIdentity last) {
+  const bool has_moved = properties.model.has_value() && properties.model_head == head;
+  if (has_moved) return {properties.model, std::move(last)};
+  return {std::move(last), properties.model};
+}
+
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Engine>> SessionManager::EngineOf(const Session& session) const {
-  absl::MutexLock lock(&mutex_);
-  const auto found = known_.find(&session);
-  if (found == known_.end()) return NoSession(session.id());
-  return found->second.engine;
+// ---------------------------------------------------------------- the engine for a call
+
+absl::StatusOr<FoundEngine> SessionManager::FindModel(
+    std::string_view model) const {
+  std::shared_ptr<Engine> before;
+  while (true) {
+    absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
+    if (!engine.ok()) return engine.status();
+    std::shared_ptr<void> hold = sessions_.uses().Hold(*engine);
+    if (hold != nullptr) return FoundEngine{*std::move(engine), std::move(hold)};
+    // A version that was replaced has been unloaded since it was found.
+    if (*engine == before) return (*engine)->CheckOpen();
+    before = *std::move(engine);
+  }
 }
 
-absl::StatusOr<std::shared_ptr<Engine>> SessionManager::OpenEngineOf(const Session& session) const {
-  absl::StatusOr<std::shared_ptr<Engine>> engine = EngineOf(session);
-  if (!engine.ok()) return engine;
-  if (absl::Status status = models_->Check(**engine); !status.ok()) return status;
-  return engine;
+absl::StatusOr<FoundEngine> SessionManager::FindVersionOf(
+    const store::SessionRow& row) const {
+  absl::StatusOr<FoundEngine> present = FindModel(row.model);
+  std::vector<std::shared_ptr<Engine>> versions;
+  for (ModelStatus& version : models_->ListVersions()) {
+    const bool is_served =
+        version.state == ModelState::kReady || version.state == ModelState::kDraining;
+    if (version.name == row.model && is_served) versions.push_back(std::move(version.engine));
+  }
+  const bool is_one = present.ok() && versions.size() == 1 && versions[0] == present->engine;
+  if (is_one || row.head == store::kNoTurn) return present;
+  const absl::StatusOr<LoggedProperties> properties = DecodeProperties(row.properties);
+  if (!properties.ok()) return properties.status();
+  const absl::StatusOr<store::TurnRow> turn = options_.store->Turn(row.head);
+  if (absl::IsNotFound(turn.status())) return present;  // the session was closed meanwhile
+  if (!turn.ok()) return turn.status();
+  absl::StatusOr<LoggedStart> start = DecodeStart(turn->request);
+  if (!start.ok()) return start.status();
+  for (const std::optional<ModelIdentity>& model :
+       ModelsOf(*properties, row.head, std::move(start->model))) {
+    for (const std::shared_ptr<Engine>& engine : versions) {
+      if (!model.has_value() || !model->HasCachesOf(ModelIdentity::Of(engine->model()))) continue;
+      std::shared_ptr<void> hold = sessions_.uses().Hold(engine);
+      if (hold != nullptr) return FoundEngine{engine, std::move(hold)};
+    }
+  }
+  return present;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::FindServed(const SessionKey& key) const {
-  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(key);
-  if (!session.ok()) return ended_.Explain(key, session.status());
-  const absl::StatusOr<std::shared_ptr<Engine>> engine = EngineOf(**session);
-  if (!engine.ok() || !(*engine)->model().backend().closed()) return session;
-  EndInMemory(*session);
+absl::StatusOr<ServedSession> SessionManager::FindServed(const SessionKey& key) const {
+  absl::StatusOr<ServedSession> served = sessions_.Find(key);
+  if (!served.ok()) return ended_.Explain(key, served.status());
+  if (!served->engine->model().backend().closed()) return served;
+  EndInMemory(*served);
   return ended_.Explain(key, NoSession(key.id));
 }
 
-void SessionManager::EndInMemory(const std::shared_ptr<Session>& session) const {
-  const absl::StatusOr<std::shared_ptr<Engine>> engine = EngineOf(*session);
-  if (!engine.ok()) return;  // the session was closed, or another thread ends it
-  const SessionView view = session->View();
-  session->Close();
-  if (!view.durable) ended_.Add(session->key(), view.model);
-  Remove(*session);
-  (*engine)->Close(session, [](uint64_t) {});
-}
-
-std::vector<std::shared_ptr<Session>> SessionManager::SessionsOn(const Engine& engine) const {
-  std::vector<std::shared_ptr<Session>> on_engine;
-  for (std::shared_ptr<Session>& session : sessions_.OfModel(engine.model().name())) {
-    const absl::StatusOr<std::shared_ptr<Engine>> own = EngineOf(*session);
-    if (own.ok() && own->get() == &engine) on_engine.push_back(std::move(session));
+absl::StatusOr<SessionManager::Leased> SessionManager::FindAndLease(const SessionKey& key) const {
+  // Between the two steps the session may leave memory or move, because its model goes. Then the
+  // second try finds it in the store or on the other engine.
+  for (const bool is_last : {false, true}) {
+    absl::StatusOr<ServedSession> served = FindOrRestore(key);
+    if (!served.ok()) return served.status();
+    absl::StatusOr<TurnLease> lease = TurnLease::Take(served->session);
+    if (!lease.ok() && (is_last || !absl::IsNotFound(lease.status()))) return lease.status();
+    if (!lease.ok()) continue;
+    absl::Status home = served->session->CheckHome(served->engine.get());
+    if (home.ok()) return Leased{*std::move(served), *std::move(lease)};
+    if (is_last) return home;
   }
-  return on_engine;
+  return NoSession(key.id);
 }
 
-size_t SessionManager::NumSessionsOn(const Engine& engine) const {
+// ---------------------------------------------------------------- the end of a model
+
+void SessionManager::EndInMemory(const ServedSession& served) const {
+  Session& session = *served.session;
+  const SessionView view = session.View();
+  if (!view.durable) ended_.Add(session.key(), view.model);
+  if (!sessions_.CloseAndRemove(session)) return;
+  if (!view.durable) session.GivePlaceBack();
+  served.engine->Close(served.session, [](uint64_t) {});
+}
+
+bool SessionManager::IsBeingMade(const Session& session) const {
   absl::MutexLock lock(&mutex_);
-  return static_cast<size_t>(std::count_if(known_.begin(), known_.end(), [&](const auto& known) {
-    return known.second.engine.get() == &engine;
-  }));
+  return making_.contains(&session);
 }
 
 void SessionManager::EndSessionsOn(const Engine& engine) {
-  for (const std::shared_ptr<Session>& session : SessionsOn(engine)) EndInMemory(session);
+  for (const ServedSession& served : sessions_.On(engine)) {
+    if (!IsBeingMade(*served.session)) EndInMemory(served);
+  }
   heap_trim_.NoteWork();
 }
 
-size_t SessionManager::MoveSessions(const Engine& from, const std::shared_ptr<Engine>& to) {
-  const ServedModel& model = to->model();
-  const bool same_tokenizer =
-      from.model().tokenizer().fingerprint() == model.tokenizer().fingerprint();
-  size_t stay = 0;
-  for (const std::shared_ptr<Session>& session : SessionsOn(from)) {
-    if (!same_tokenizer || session->View().position > model.backend().info().context_limit) {
-      ++stay;
-    } else {
-      MoveSession(session, to);
+// ---------------------------------------------------------------- sessions that move
+
+bool SessionManager::CanMove(const ServedSession& served, const Engine& to) {
+  const ServedModel& from = served.engine->model();
+  const ServedModel& model = to.model();
+  return from.tokenizer().fingerprint() == model.tokenizer().fingerprint() &&
+         served.session->View().position <= model.backend().info().context_limit;
+}
+
+SessionManager::Moves SessionManager::MoveSessions(const Engine& from) {
+  Moves moves;
+  const absl::StatusOr<FoundEngine> to = FindModel(from.model().name());
+  if (!to.ok() || to->engine.get() == &from) return moves;
+  const MonotonicTime now = MonotonicTime::Now();
+  for (const ServedSession& served : sessions_.On(from)) {
+    if (!CanMove(served, *to->engine)) continue;
+    ++moves.left;
+    if (now >= served.moves_at && MoveSession(served, *to)) ++moves.begun;
+  }
+  return moves;
+}
+
+bool SessionManager::MoveSession(const ServedSession& served, const FoundEngine& to) {
+  TurnLease taken = TurnLease::TakeUnused(served.session);
+  if (!taken) return false;
+  if (served.turns->durable()) {
+    // std::function can only hold what can be copied.
+    MoveStored(std::make_shared<TurnLease>(std::move(taken)), served, to);
+    return true;
+  }
+  served.engine->Release(std::move(taken), [this, pending = Pending(), from = served.engine,
+                                            to](TurnLease released) mutable {
+    EndMove(std::move(released), from, to);
+  });
+  return true;
+}
+
+void SessionManager::EndMove(TurnLease lease, const std::shared_ptr<Engine>& from,
+                             const FoundEngine& to) {
+  const std::shared_ptr<Session> session = lease.session();
+  if (session->closed()) return;
+  // The version may have been unloaded since it was found. No engine has the session now, so
+  // whichever it stays on reads it anew or computes its caches again.
+  absl::StatusOr<FoundEngine> present = to;
+  if (to.engine->unloading()) present = FindModel(session->model());
+  const bool can_move = present.ok() && present->engine != from &&
+                        CanMove({session, nullptr, from}, *present->engine);
+  if (can_move) ReadAnew(kNewVersion, &lease);
+  lease.Publish();
+  std::shared_ptr<Engine> home = from;
+  if (can_move) {
+    Engine& engine = *present->engine;
+    session->MoveTo(&engine, engine.model().backend().info().context_limit);
+    if (sessions_.Move(*session, present->engine)) {
+      home = present->engine;
+    } else {  // it was closed, or its models are all being unloaded
+      session->MoveTo(from.get(), from->model().backend().info().context_limit);
     }
   }
-  return stay;
+  home->Adopt(session);
 }
 
-void SessionManager::MoveSession(const std::shared_ptr<Session>& session,
-                                 const std::shared_ptr<Engine>& to) {
-  absl::StatusOr<TurnLease> taken = TurnLease::Take(session);
-  const absl::StatusOr<std::shared_ptr<Engine>> from = EngineOf(*session);
-  const std::shared_ptr<SessionTurns> turns = TurnsOf(*session);
-  if (!taken.ok() || !from.ok() || turns == nullptr) return;  // it is used, or was closed
-  // std::function can only hold what can be copied.
-  auto lease = std::make_shared<TurnLease>(*std::move(taken));
-  if (turns->durable()) return MoveStored(std::move(lease), turns, *from, to);
-  Engine& engine = **from;
-  engine.Release(std::move(*lease), [this, to, pending = Pending()](TurnLease released) {
-    const std::shared_ptr<Session> moved = released.session();
-    {
-      absl::MutexLock lock(&mutex_);
-      const auto known = known_.find(moved.get());
-      if (known == known_.end()) return;  // the session was closed meanwhile
-      known->second.engine = to;
-    }
-    ReadAnew(kNewVersion, &released);
-    moved->MoveTo(to.get(), to->model().backend().info().context_limit);
-    released.Publish();
-    to->Adopt(moved);
-  });
-}
-
-void SessionManager::MoveStored(std::shared_ptr<TurnLease> lease,
-                                const std::shared_ptr<SessionTurns>& turns,
-                                std::shared_ptr<Engine> from, const std::shared_ptr<Engine>& to) {
-  SessionTurns::Head head = turns->head();
-  head.properties.model = ModelIdentity::Of(to->model());
-  turns->stored().log->Submit(
+void SessionManager::MoveStored(std::shared_ptr<TurnLease> lease, const ServedSession& served,
+                                const FoundEngine& to) {
+  SessionTurns::Head head = served.turns->head();
+  head.properties.GoOnWith(ModelIdentity::Of(to.engine->model()), head.number);
+  served.turns->stored().log->Submit(
       [number = head.number, properties = EncodeProperties(head.properties)](
           const store::Fence& fence) -> absl::StatusOr<store::Change> {
         return store::MoveHead{fence, number, absl::Now(), properties};
       },
-      [this, lease = std::move(lease), from = std::move(from), to,
-       pending = Pending()](const absl::StatusOr<store::Applied>& applied) {
-        if (!applied.ok()) return lease->Drop();
+      [this, pending = Pending(), lease = std::move(lease), from = served.engine,
+       to](const absl::StatusOr<store::Applied>& applied) {
         const std::shared_ptr<Session> session = lease->session();
+        if (!applied.ok()) sessions_.DelayMove(*session);
+        // If the version has been unloaded meanwhile, the session stays where it is, and moves to
+        // another one later.
+        if (!applied.ok() || to.engine->unloading()) return lease->Drop();
         // The next call reads it from the store. A call that has found it before is ABORTED.
-        session->MoveTo(to.get(), session->context_limit());
-        Remove(*session);
+        session->MoveTo(to.engine.get(), session->context_limit());
+        const bool is_first = Remove(*session).has_value();  // otherwise it was closed
         lease->Drop();
-        from->Close(session, [](uint64_t) {});
+        if (is_first) from->Close(session, [](uint64_t) {});
       });
 }
 

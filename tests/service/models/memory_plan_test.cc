@@ -319,11 +319,12 @@ TEST_F(MemoryPlanTest, AnExpectedModelThatMayRunOnAGpuIsRefusedForTheHostOnly) {
   const HostBudget budget = plan.BudgetFor("b");
   EXPECT_TRUE(budget.refusal.ok()) << budget.refusal;
   EXPECT_EQ(budget.most, 520 * kMiB) << "beside its own weights";
-  plan.SetHeld("a", 520 * kMiB);
+  plan.SetHeld("a", 519 * kMiB);
   EXPECT_TRUE(plan.BudgetFor("b").refusal.ok());
   plan.SetHeld("a", 520 * kMiB + 1);
   const absl::Status held = plan.BudgetFor("b").refusal;
   EXPECT_TRUE(absl::IsResourceExhausted(held)) << held;
+  EXPECT_THAT(held.message(), HasSubstr("running turns hold"));
   plan.Remove("b");
   EXPECT_EQ(ShareOf(plan, "a"), 620 * kMiB);
   EXPECT_FALSE(plan.Expect("c", Model("c", 0, 619 * kMiB + 1, "auto"), {}).ok())

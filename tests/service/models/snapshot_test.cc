@@ -63,6 +63,8 @@ TEST_F(BackendSnapshotTest, AClosedModelHoldsNothing) {
   SnapshotImport import = *model_->BeginImport(150);
   sequence = Sequence();
   const std::string kernels = model_->info().kernels;
+  const uint32_t layers = model_->info().num_layers;
+  EXPECT_GT(layers, 0u);
   model_->Close();
   EXPECT_TRUE(model_->closed());
   EXPECT_EQ(model_->memory().weights, 0u);
@@ -74,7 +76,7 @@ TEST_F(BackendSnapshotTest, AClosedModelHoldsNothing) {
   EXPECT_TRUE(absl::IsFailedPrecondition(model_->CreateSequence().status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(model_->SetBudget(1)));
   EXPECT_EQ(model_->info().kernels, kernels) << "the description stays";
-  EXPECT_EQ(model_->info().num_layers, 10u);
+  EXPECT_EQ(model_->info().num_layers, layers);
   model_->Close();
 }
 

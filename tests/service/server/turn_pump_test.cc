@@ -1,5 +1,5 @@
 // A call passes on the events of turns, one at a time.
-#include "service/serving/turn_pump.h"
+#include "service/serving/turns/turn_pump.h"
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,8 +31,8 @@
 
 namespace longstream {
 
-// The operator's directory has the models "tiny" and "other", which are equal, and "seeded", which
-// has other weights. At the start the server has no model.
+// The operator's directory has the models "tiny" and "other", which are equal, and "seeded" and
+// "third", which have other weights. At the start the server has no model.
 class ModelAdminTest : public testing::Test {
  protected:
   struct Options {
@@ -39,6 +40,8 @@ class ModelAdminTest : public testing::Test {
     uint64_t memory_bytes = 0;
     bool has_store = false;
     store::SqliteStore::Options store = {};
+    store::CommitQueue::Options commits = {};
+    OnModelChange on_model_change = OnModelChange::kRefuse;
     std::vector<std::string> at_start = {};  // names of models
     std::string options_json = "{}";         // of these
     Engine::Options engine = {};
@@ -46,22 +49,23 @@ class ModelAdminTest : public testing::Test {
 
   ModelAdminTest() : ModelAdminTest(Options{}) {}
   explicit ModelAdminTest(const Options& options) : options_(options), minimal_(options.plugin) {
-    for (const char* name : {"tiny", "other", "seeded"}) AddDirectory(name);
-    std::ofstream(roots_.path() / "seeded" / "config.json")
-        << R"({"model_type": "minimal", "seed": 99})";
+    for (const char* name : {"tiny", "other"}) AddDirectory(name);
+    AddDirectory("seeded", R"({"model_type": "minimal", "seed": 99})");
+    AddDirectory("third", R"({"model_type": "minimal", "seed": 7})");
     Start();
   }
   ~ModelAdminTest() override { Stop(); }
 
-  void AddDirectory(const std::string& name) {
+  void AddDirectory(const std::string& name, const std::string& config = "") {
     std::filesystem::copy(minimal_.directory(), roots_.path() / name,
                           std::filesystem::copy_options::recursive);
+    if (!config.empty()) std::ofstream(roots_.path() / name / "config.json") << config;
   }
 
   void Start() {
     if (options_.has_store) {
       store_ = *store::SqliteStore::Open(store_directory_.string(), options_.store);
-      commits_ = std::make_unique<store::CommitQueue>(store_.get(), store::CommitQueue::Options{});
+      commits_ = std::make_unique<store::CommitQueue>(store_.get(), options_.commits);
     }
     ModelRegistry::Options options;
     options.plugins = minimal_.plugins();
@@ -78,6 +82,10 @@ class ModelAdminTest : public testing::Test {
     SessionManager::Options manager;
     manager.store = store_.get();
     manager.commits = commits_.get();
+    manager.on_model_change = options_.on_model_change;
+    manager.restored = [this](const std::shared_ptr<Session>&) {
+      if (const std::function<void()> restored = std::exchange(restored_, nullptr)) restored();
+    };
     sessions_ = std::make_unique<SessionManager>(models_.get(), manager);
     admin_ = std::make_unique<ModelAdmin>(models_.get(), sessions_.get(),
                                           ModelAdmin::Options{{roots_.string()}});
@@ -187,6 +195,19 @@ class ModelAdminTest : public testing::Test {
     EXPECT_TRUE(session.ok()) << session.status();
     return session.ok() ? session->id : SessionId();
   }
+  absl::StatusOr<SessionView> TryFork(const SessionId& source, const std::string& model = "") {
+    return WaitForSession([&](SessionManager::Opened opened) {
+      sessions_->ForkSession({"", source}, std::nullopt, std::nullopt, std::move(opened), {},
+                             model);
+    });
+  }
+  absl::StatusOr<SessionView> RewindTo(const SessionId& id, uint64_t position) {
+    return WaitForSession([&](SessionManager::Opened rewound) {
+      Place place;
+      place.position = position;
+      sessions_->RewindSession({"", id}, place, std::nullopt, rewound);
+    });
+  }
   absl::Status Close(const SessionId& id) {
     absl::Status status;
     absl::Notification done;
@@ -241,7 +262,25 @@ class ModelAdminTest : public testing::Test {
     return answer;
   }
 
+  // What a turn of the session would answer on `model`, which reads the whole history anew.
+  std::vector<int32_t> TurnOn(const std::string& model, const SessionId& id,
+                              const std::string& text, uint64_t max_tokens) {
+    const absl::StatusOr<SessionView> fork = TryFork(id, model);
+    EXPECT_TRUE(fork.ok()) << fork.status();
+    if (!fork.ok()) return {};
+    const Answer answer = Turn(fork->id, text, max_tokens);
+    EXPECT_TRUE(answer.end.status.ok()) << answer.end.status;
+    EXPECT_TRUE(Close(fork->id).ok());
+    return answer.tokens;
+  }
+  // Waits until these are the versions.
+  void AwaitVersions(const std::vector<std::string>& versions) {
+    EXPECT_TRUE(WaitUntil([&] { return Versions() == versions; }))
+        << testing::PrintToString(Versions());
+  }
+
   const Options options_;
+  std::function<void()> restored_;  // called once, when the next session has been restored
   const TemporaryDirectory roots_;
   const TemporaryDirectory store_directory_;
   MinimalModel minimal_;

@@ -123,6 +123,11 @@ TEST_F(ModelAdminTest, CallsThatStillHoldTheModelFail) {
   absl::Status opened;
   engine->Open(std::move(late), [&](const absl::Status& status) { opened = status; });
   EXPECT_TRUE(absl::IsFailedPrecondition(opened)) << "the callback runs at once: " << opened;
+  TurnLease closed = TurnLease::OfNewSession(SessionId{7, 8}, "a", 100, absl::Hours(1));
+  closed.session()->Close();
+  absl::Status rewound;
+  engine->Rewind(std::move(closed), {}, "", [&](const absl::Status& status) { rewound = status; });
+  EXPECT_TRUE(absl::IsFailedPrecondition(rewound)) << rewound;
   engine->Flush();
   EXPECT_EQ(engine->model().tokenizer().kind(), "byte") << "readers still use the tokenizer";
 }

@@ -1,5 +1,5 @@
 // Passes the events of a turn on, one at a time.
-#include "service/serving/turn_pump.h"
+#include "service/serving/turns/turn_pump.h"
 
 #include <functional>
 #include <utility>

@@ -1,5 +1,5 @@
 // Keeps a record for each turn, and decides what a repeated request means.
-#include "service/serving/session_turns.h"
+#include "service/serving/turns/session_turns.h"
 
 #include <utility>
 
@@ -185,12 +185,13 @@ absl::Status SessionTurns::NoTurn(const TurnId& id) const {
 }
 
 TurnView SessionTurns::ViewOf(const Record& record) const {
-  return AsItIsNow(record.view, record.parent);
+  return AsItIsNow(record.view, record.parent, head_.number, head_.position);
 }
 
-TurnView SessionTurns::AsItIsNow(TurnView view, store::TurnNumber parent) const {
+TurnView SessionTurns::AsItIsNow(TurnView view, store::TurnNumber parent, store::TurnNumber head,
+                                 uint64_t position) {
   const bool lost = view.state == TurnState::kStarted && !view.running;
-  const bool has_moved = parent != head_.number || view.start_position > head_.position;
+  const bool has_moved = parent != head || view.start_position > position;
   if (lost && has_moved) view.state = TurnState::kAbandoned;
   return view;
 }

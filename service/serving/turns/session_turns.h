@@ -1,6 +1,6 @@
 // The turns of a session that have an id: their states and, for later calls, their answers.
-#ifndef LONGSTREAM_SERVICE_SERVING_SESSION_TURNS_H_
-#define LONGSTREAM_SERVICE_SERVING_SESSION_TURNS_H_
+#ifndef LONGSTREAM_SERVICE_SERVING_TURNS_SESSION_TURNS_H_
+#define LONGSTREAM_SERVICE_SERVING_TURNS_SESSION_TURNS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -179,6 +179,10 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
   // store.
   absl::StatusOr<std::vector<TurnView>> List(uint64_t begin, size_t limit, uint64_t* next) const
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // As List, for the session of a row that is not in memory.
+  static absl::StatusOr<std::vector<TurnView>> ListOf(store::SessionStore* store,
+                                                      const store::SessionRow& session,
+                                                      uint64_t begin, size_t limit, uint64_t* next);
 
  private:
   friend class TurnEntry;
@@ -218,14 +222,23 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
     LoggedStart start;  // unless it was collected
   };
   static absl::StatusOr<StoredTurn> ReadTurn(const store::TurnRow& row);
+  // A page of a list, as the store has it.
+  struct StoredPage {
+    std::vector<TurnView> views;
+    std::vector<store::TurnNumber> parents;  // one for each view
+    bool is_last = false;
+  };
+  static absl::StatusOr<StoredPage> ReadPage(store::SessionStore* store, const SessionKey& key,
+                                             uint64_t begin, size_t limit, uint64_t* next);
   // Adds the record of a turn that only the store knows. NOT_FOUND: it does not know it either.
   absl::Status ReadRecord(const TurnId& id) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Found> Resume(Record& record, TurnKind kind, const std::string& digest)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The state as it is now: a lost turn is abandoned if the head has moved.
   TurnView ViewOf(const Record& record) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  TurnView AsItIsNow(TurnView view, store::TurnNumber parent) const
-      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // `head`, `position`: of the session's history.
+  static TurnView AsItIsNow(TurnView view, store::TurnNumber parent, store::TurnNumber head,
+                            uint64_t position);
   // Adds a committed turn to the history of a session that is not in the store.
   void AddToHistory(uint64_t number, const Record& record, const EndedTurn& ended)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -328,4 +341,4 @@ class TurnEntry final : public TurnJournal {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVING_SESSION_TURNS_H_
+#endif  // LONGSTREAM_SERVICE_SERVING_TURNS_SESSION_TURNS_H_

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/serving/log/restore.h"
-#include "service/serving/session_turns.h"
+#include "service/serving/turns/session_turns.h"
 
 namespace longstream {
 namespace {
@@ -81,37 +81,62 @@ absl::Status SessionTurns::ReadRecord(const TurnId& id) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<TurnView>> SessionTurns::ListStored(uint64_t begin, size_t limit,
-                                                               uint64_t* next) const {
+absl::StatusOr<SessionTurns::StoredPage> SessionTurns::ReadPage(store::SessionStore* store,
+                                                                const SessionKey& key,
+                                                                uint64_t begin, size_t limit,
+                                                                uint64_t* next) {
   const auto after = static_cast<store::TurnNumber>(begin) - (begin > 0 ? 1 : 0);
   absl::StatusOr<std::vector<store::TurnNumber>> numbers =
-      stored_.store->TurnNumbers(stored_.log->key(), after, limit + 1);
+      store->TurnNumbers(key, after, limit + 1);
   if (!numbers.ok()) return numbers.status();
-  const bool is_last = numbers->size() <= limit;
-  *next = is_last ? 0 : static_cast<uint64_t>(numbers->back());
-  if (!is_last) numbers->pop_back();
-  std::vector<store::TurnNumber> parents;
-  std::vector<TurnView> views;
-  std::set<TurnId> listed;
+  StoredPage page;
+  page.is_last = numbers->size() <= limit;
+  *next = page.is_last ? 0 : static_cast<uint64_t>(numbers->back());
+  if (!page.is_last) numbers->pop_back();
   for (const store::TurnNumber number : *numbers) {
-    const absl::StatusOr<store::TurnRow> row = stored_.store->Turn(number);
+    const absl::StatusOr<store::TurnRow> row = store->Turn(number);
     if (absl::IsNotFound(row.status())) continue;  // it was removed meanwhile
     if (!row.ok()) return row.status();
     absl::StatusOr<StoredTurn> turn = ReadTurn(*row);
     if (!turn.ok()) return turn.status();
-    views.push_back(turn->view);
-    parents.push_back(row->parent);
-    listed.insert(row->id);
+    page.views.push_back(turn->view);
+    page.parents.push_back(row->parent);
   }
+  return page;
+}
+
+absl::StatusOr<std::vector<TurnView>> SessionTurns::ListOf(store::SessionStore* store,
+                                                           const store::SessionRow& session,
+                                                           uint64_t begin, size_t limit,
+                                                           uint64_t* next) {
+  const absl::StatusOr<LoggedProperties> properties = DecodeProperties(session.properties);
+  if (!properties.ok()) return properties.status();
+  const uint64_t position = properties->CutOf(session.head).value_or(session.position);
+  absl::StatusOr<StoredPage> page = ReadPage(store, session.key, begin, limit, next);
+  if (!page.ok()) return page.status();
+  for (size_t i = 0; i < page->views.size(); ++i) {
+    page->views[i] = AsItIsNow(page->views[i], page->parents[i], session.head, position);
+  }
+  return std::move(page->views);
+}
+
+absl::StatusOr<std::vector<TurnView>> SessionTurns::ListStored(uint64_t begin, size_t limit,
+                                                               uint64_t* next) const {
+  absl::StatusOr<StoredPage> page = ReadPage(stored_.store, stored_.log->key(), begin, limit, next);
+  if (!page.ok()) return page.status();
+  std::vector<TurnView> views = std::move(page->views);
+  std::set<TurnId> listed;
   absl::MutexLock lock(&mutex_);
   for (size_t i = 0; i < views.size(); ++i) {
+    listed.insert(views[i].id);
     const auto known = numbers_.find(views[i].id);
-    views[i] = known != numbers_.end() ? ViewOf(records_.at(known->second))
-                                       : AsItIsNow(views[i], parents[i]);
+    views[i] = known != numbers_.end()
+                   ? ViewOf(records_.at(known->second))
+                   : AsItIsNow(views[i], page->parents[i], head_.number, head_.position);
   }
   for (const auto& [number, record] : records_) {
     const bool is_coming = record.stored == store::kNoTurn && !listed.contains(record.view.id);
-    if (is_last && is_coming) views.push_back(ViewOf(record));
+    if (page->is_last && is_coming) views.push_back(ViewOf(record));
   }
   return views;
 }

@@ -1,6 +1,6 @@
 // The objects with which a caller prepares, starts, reads and cancels a turn.
-#ifndef LONGSTREAM_SERVICE_SERVING_TURN_HANDLE_H_
-#define LONGSTREAM_SERVICE_SERVING_TURN_HANDLE_H_
+#ifndef LONGSTREAM_SERVICE_SERVING_TURNS_TURN_HANDLE_H_
+#define LONGSTREAM_SERVICE_SERVING_TURNS_TURN_HANDLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@
 #include "service/metrics/alias_metrics.h"
 #include "service/models/served_model.h"
 #include "service/security/tenants/tenant.h"
-#include "service/serving/session_turns.h"
+#include "service/serving/turns/session_turns.h"
 #include "service/sessions/session.h"
 #include "service/sessions/turn_lease.h"
 
@@ -99,10 +99,9 @@ class TurnHandle {
 // thread at a time.
 class NewTurn {
  public:
-  // If `session` is nullptr, the turn gets a new session that no one else can find. Otherwise the
-  // session does not expire before the lease is taken, or the object is destroyed. The quotas of
-  // `tenant` count the use of the turn and of its session. `arm`: of the alias that it came by, or
-  // nullptr. `looked`: the id that the client chose.
+  // The session does not expire before the lease is taken, or the object is destroyed. The quotas
+  // of `tenant` count the use of the turn and of its session. `arm`: of the alias that it came by,
+  // or nullptr. `looked`: the id that the client chose.
   NewTurn(const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
           std::shared_ptr<Engine> engine, std::shared_ptr<Tenant> tenant,
           std::shared_ptr<ArmMetrics> arm = nullptr,
@@ -114,9 +113,17 @@ class NewTurn {
         tenant_(std::move(tenant)),
         arm_(std::move(arm)),
         looked_(looked) {}
-
-  // A second turn with a session of its own, on the same model. REQUIRES: so is this one.
-  NewTurn Another() const { return NewTurn(nullptr, nullptr, engine_, tenant_, arm_); }
+  // The turn gets a new session that no one else can find. `hold`: exists until the turn is with
+  // the engine, or until the object is destroyed. `arm`: as above.
+  NewTurn(std::shared_ptr<Engine> engine, std::shared_ptr<void> hold,
+          std::shared_ptr<Tenant> tenant, std::shared_ptr<ArmMetrics> arm)
+      : engine_(std::move(engine)),
+        hold_(std::move(hold)),
+        tenant_(std::move(tenant)),
+        arm_(std::move(arm)) {}
+  // Another turn with a new session, on the same version of the model. REQUIRES: this one has a new
+  // session.
+  NewTurn Another() const { return {engine_, hold_, tenant_, arm_}; }
 
   const ServedModel& model() const { return engine_->model(); }
   const Tenant& tenant() const { return *tenant_; }
@@ -171,6 +178,7 @@ class NewTurn {
   AwaitedSession awaited_;  // until the lease is taken
   std::shared_ptr<SessionTurns> turns_;
   std::shared_ptr<Engine> engine_;
+  std::shared_ptr<void> hold_;  // of the engine
   std::shared_ptr<Tenant> tenant_;
   std::shared_ptr<ArmMetrics> arm_;
   std::optional<SessionTurns::Looked> looked_;
@@ -182,4 +190,4 @@ class NewTurn {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVING_TURN_HANDLE_H_
+#endif  // LONGSTREAM_SERVICE_SERVING_TURNS_TURN_HANDLE_H_

@@ -1,6 +1,6 @@
 // Passes the events of a turn's stream to its call.
-#ifndef LONGSTREAM_SERVICE_SERVING_TURN_PUMP_H_
-#define LONGSTREAM_SERVICE_SERVING_TURN_PUMP_H_
+#ifndef LONGSTREAM_SERVICE_SERVING_TURNS_TURN_PUMP_H_
+#define LONGSTREAM_SERVICE_SERVING_TURNS_TURN_PUMP_H_
 
 #include <atomic>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "service/engine/turn/turn_events.h"
-#include "service/serving/turn_handle.h"
+#include "service/serving/turns/turn_handle.h"
 
 namespace longstream {
 
@@ -76,4 +76,4 @@ class TurnPump {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVING_TURN_PUMP_H_
+#endif  // LONGSTREAM_SERVICE_SERVING_TURNS_TURN_PUMP_H_

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "service/serving/session_turns.h"
+#include "service/serving/turns/session_turns.h"
 
 namespace longstream {
 namespace {

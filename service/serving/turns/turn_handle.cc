@@ -1,5 +1,5 @@
 // Prepares and starts turns.
-#include "service/serving/turn_handle.h"
+#include "service/serving/turns/turn_handle.h"
 
 #include <algorithm>
 
@@ -46,17 +46,21 @@ std::string NewTurn::Id(TurnKind kind) {
 }
 
 absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
-  if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
   if (session_ == nullptr) {
+    if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
     lease_ =
         TurnLease::OfNewSession(SessionId{}, model().name(), model().backend().info().context_limit,
                                 absl::InfiniteDuration(), host_memory(), tenant_);
     return lease_.ChargeNew(/*source=*/nullptr);
   }
   absl::StatusOr<TurnLease> lease = TurnLease::Take(session_, expected_position);
+  if (lease.ok()) {
+    // While the lease is held, the session stays on its engine.
+    absl::Status status = session_->CheckHome(engine_.get());
+    if (!status.ok()) return status;
+  }
+  if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
   if (!lease.ok()) return lease.status();
-  // While the lease is held, the session stays on its engine.
-  if (absl::Status status = session_->CheckHome(engine_.get()); !status.ok()) return status;
   lease_ = *std::move(lease);
   awaited_ = AwaitedSession();
   return absl::OkStatus();
@@ -101,11 +105,12 @@ absl::Status NewTurn::Start(const TurnHandle& handle) {
   absl::Status status = allowed;
   if (allowed.ok()) {
     status = engine_->Start(handle.turn_, std::move(lease_));
-    if (status.ok()) return status;
-    CountInArm(status);
+    if (!status.ok()) CountInArm(status);
   } else {
     Refuse(allowed).IgnoreError();
   }
+  hold_ = nullptr;  // the engine counts the turn
+  if (status.ok()) return status;
   handle.turn_->allowance.GiveBack();
   lease_.Drop();
   handle.turn_->journal = nullptr;  // the turn's id is free again
