@@ -219,6 +219,7 @@ Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, std::sha
                                       Opened opened) {
   return [this, session = std::move(session), hold = std::move(hold),
           opened = std::move(opened)](const absl::Status& status) {
+    CountMade(*session, status);
     if (!status.ok()) {
       const std::optional<ServedSession> removed = Remove(*session);
       if (removed.has_value() && removed->turns->durable()) RemoveMade(removed->turns);
