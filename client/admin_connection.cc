@@ -69,4 +69,28 @@ v1::ListModelsResponse AdminConnection::Models() {
   return response;
 }
 
+v1::Alias AdminConnection::Set(const v1::Alias& alias) {
+  Call call;
+  v1::SetAliasRequest request;
+  v1::SetAliasResponse response;
+  *request.mutable_alias() = alias;
+  Check(stub_->admin.SetAlias(&call.context, request, &response));
+  return response.alias();
+}
+
+void AdminConnection::Delete(const std::string& alias) {
+  Call call;
+  v1::DeleteAliasRequest request;
+  v1::DeleteAliasResponse response;
+  request.set_name(alias);
+  Check(stub_->admin.DeleteAlias(&call.context, request, &response));
+}
+
+v1::ListAliasesResponse AdminConnection::Aliases() {
+  Call call;
+  v1::ListAliasesResponse response;
+  Check(stub_->admin.ListAliases(&call.context, {}, &response));
+  return response;
+}
+
 }  // namespace longstream::client

@@ -26,6 +26,10 @@ class AdminConnection {
   void Swap(const admin::v1::SwapModelRequest& request, const OnState& on_state);
   void Unload(const admin::v1::UnloadModelRequest& request);
   admin::v1::ListModelsResponse Models();
+  // Returns the alias as it is now.
+  admin::v1::Alias Set(const admin::v1::Alias& alias);
+  void Delete(const std::string& alias);
+  admin::v1::ListAliasesResponse Aliases();
 
  private:
   struct Stub;  // defined in admin_connection.cc, because gRPC's headers take seconds to compile

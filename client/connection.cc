@@ -223,10 +223,15 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
                                    (status.ok() ? "" : ": " + status.error_message())));
 }
 
-std::vector<v1::Model> Connection::Models() {
+v1::ListModelsResponse Connection::ModelsAndAliases() {
   Call call;
   v1::ListModelsResponse response;
   Check(call.context, stubs_->longstream.ListModels(&call.context, {}, &response));
+  return response;
+}
+
+std::vector<v1::Model> Connection::Models() {
+  const v1::ListModelsResponse response = ModelsAndAliases();
   return {response.models().begin(), response.models().end()};
 }
 

@@ -66,6 +66,7 @@ class Connection {
   // CallError after `timeout`, and Interruption on an interrupt.
   void WaitUntilServing(const std::string& model, std::chrono::milliseconds timeout);
 
+  v1::ListModelsResponse ModelsAndAliases();
   std::vector<v1::Model> Models();
   v1::Model Model(const std::string& name);
   v1::Session Open(const std::string& model, const std::string& id = "");

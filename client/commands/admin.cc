@@ -1,4 +1,5 @@
-// The command `longstream admin`: loads, swaps, unloads and lists models of a running server.
+// The command `longstream admin`: loads, swaps, unloads and lists models of a running server, and
+// changes its aliases.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
@@ -6,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "client/admin_connection.h"
 #include "client/commands/commands.h"
@@ -23,6 +25,8 @@ struct AdminOptions {
   bool recompute_sessions = false;
   std::optional<double> drain_seconds;
   std::optional<double> grace_seconds;
+  v1::Alias alias;                // of `alias set`
+  std::vector<std::string> arms;  // of `alias set`: MODEL=WEIGHT
 };
 
 AdminConnection ConnectTo(const Global& global, const AdminOptions& options) {
@@ -112,6 +116,72 @@ void Models(const Global& global, const AdminOptions& options) {
   }
 }
 
+// Reads MODEL=WEIGHT. A model's name may have "=", a weight has not.
+v1::AliasArm ReadArm(const std::string& text) {
+  constexpr uint64_t kMostWeight = 1'000'000;
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw CLI::ValidationError("arms",
+                               "expected MODEL=WEIGHT, such as dense=90, found '" + text + "'");
+  }
+  const std::string weight = text.substr(equals + 1);
+  const std::string error = WholeNumber(0, kMostWeight)(weight);
+  if (!error.empty()) throw CLI::ValidationError("arms", text + ": " + error);
+  v1::AliasArm arm;
+  arm.set_model(text.substr(0, equals));
+  arm.set_weight(static_cast<uint32_t>(std::stoul(weight)));
+  return arm;
+}
+
+void PrintAlias(const v1::Alias& alias) {
+  std::string text = alias.name() + ":";
+  for (const v1::AliasArm& arm : alias.arms()) {
+    text += " " + arm.model() + "=" + std::to_string(arm.weight());
+    const bool is_there = arm.state() != v1::MODEL_STATE_UNSPECIFIED;
+    if (arm.state() != v1::MODEL_STATE_READY) {
+      text += " (" + (is_there ? NameOf(arm.state()) : std::string("not served")) + ")";
+    }
+  }
+  Print(text + (alias.changed_at_run_time() ? "  [changed at run time]\n" : "\n"));
+}
+
+void SetAlias(const Global& global, const AdminOptions& options) {
+  v1::Alias alias = options.alias;
+  for (const std::string& arm : options.arms) *alias.add_arms() = ReadArm(arm);
+  const v1::Alias set = ConnectTo(global, options).Set(alias);
+  global.json ? PrintJson(set) : PrintAlias(set);
+}
+
+void DeleteAlias(const Global& global, const AdminOptions& options) {
+  ConnectTo(global, options).Delete(options.alias.name());
+  Print(global.json ? "{}\n" : options.alias.name() + ": deleted\n");
+}
+
+void Aliases(const Global& global, const AdminOptions& options) {
+  const v1::ListAliasesResponse list = ConnectTo(global, options).Aliases();
+  if (global.json) return PrintJson(list);
+  for (const v1::Alias& alias : list.aliases()) PrintAlias(alias);
+}
+
+void AddAliasCommands(CLI::App* admin, const Global* global,
+                      const std::shared_ptr<AdminOptions>& options) {
+  CLI::App* alias = admin->add_subcommand(
+      "alias", "Set, delete and list aliases: names behind which several models serve");
+  alias->require_subcommand(1);
+  alias->fallthrough();
+  CLI::App* set = alias->add_subcommand("set", "Make an alias, or give it other arms");
+  set->add_option("name", *options->alias.mutable_name(), "the alias")->required();
+  set->add_option("arms", options->arms,
+                  "MODEL=WEIGHT; a model gets the part WEIGHT / (sum of the weights) of the "
+                  "sessions")
+      ->required();
+  set->callback([=] { SetAlias(*global, *options); });
+  CLI::App* remove = alias->add_subcommand("delete", "Remove an alias; its sessions go on");
+  remove->add_option("name", *options->alias.mutable_name(), "the alias")->required();
+  remove->callback([=] { DeleteAlias(*global, *options); });
+  alias->add_subcommand("list", "List all aliases")->callback([=] { Aliases(*global, *options); });
+}
+
 // Adds a subcommand with the options that describe a model.
 CLI::App* AddModelCommand(CLI::App* admin, const std::string& name, const std::string& description,
                           AdminOptions* options) {
@@ -137,8 +207,8 @@ CLI::App* AddModelCommand(CLI::App* admin, const std::string& name, const std::s
 
 void AddAdmin(CLI::App* app, const Global* global) {
   auto options = std::make_shared<AdminOptions>();
-  CLI::App* admin =
-      app->add_subcommand("admin", "Load, swap and unload models of a running server");
+  CLI::App* admin = app->add_subcommand(
+      "admin", "Load, swap and unload models of a running server, and change aliases");
   admin
       ->add_option("--admin", options->address, "the server's admin.listen: unix:PATH or host:port")
       ->envname("LONGSTREAM_ADMIN")
@@ -171,11 +241,13 @@ void AddAdmin(CLI::App* app, const Global* global) {
   admin->add_subcommand("models", "List all versions of all models")->callback([=] {
     Models(*global, *options);
   });
+  AddAliasCommands(admin, global, options);
   admin->footer(
       "Examples:\n"
       "  longstream admin --admin unix:/run/longstream/admin.sock load tiny\n"
       "  longstream admin --admin unix:/run/longstream/admin.sock swap tiny --directory tiny-v2\n"
-      "  longstream admin --admin unix:/run/longstream/admin.sock unload tiny --grace 10");
+      "  longstream admin --admin unix:/run/longstream/admin.sock unload tiny --grace 10\n"
+      "  longstream admin --admin unix:/run/longstream/admin.sock alias set chat tiny=90 new=10");
 }
 
 }  // namespace longstream::client

@@ -27,7 +27,7 @@ void Models(const Global& global, const std::string& name) {
   Connection connection = Connect(global);
   v1::ListModelsResponse list;
   if (name.empty()) {
-    for (const v1::Model& model : connection.Models()) *list.add_models() = model;
+    list = connection.ModelsAndAliases();
   } else {
     *list.add_models() = connection.Model(name);
   }
@@ -41,6 +41,15 @@ void Models(const Global& global, const std::string& name) {
                 static_cast<unsigned long long>(model.parameters()),
                 static_cast<unsigned long long>(model.context_limit()),
                 model.error().empty() ? PlanOf(model).c_str() : model.error().c_str());
+  }
+  if (list.aliases().empty()) return;
+  std::printf("\n%-12s %s\n", "ALIAS", "ARMS");
+  for (const v1::Alias& alias : list.aliases()) {
+    std::string arms;
+    for (const v1::AliasArm& arm : alias.arms()) {
+      arms += (arms.empty() ? "" : " ") + arm.model() + "=" + std::to_string(arm.weight());
+    }
+    std::printf("%-12s %s\n", alias.name().c_str(), arms.c_str());
   }
 }
 
@@ -106,6 +115,7 @@ void Show(const Global& global, const std::string& id) {
   };
   print("session", session.session_id());
   print("model", session.model());
+  if (!session.alias().empty()) print("alias", session.alias());
   print("position", std::to_string(session.position()));
   print("context limit", std::to_string(session.context_limit()));
   print("turn", session.turn_running() ? "running" : "idle");

@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "service/config/address.h"
 #include "service/config/read_admin.h"
+#include "service/config/read_aliases.h"
 #include "service/config/read_store.h"
 #include "service/config/read_tenants.h"
 #include "service/config/yaml_reader.h"
@@ -297,6 +298,7 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
       {"admin", [&](const YamlNode& value) { return ReadAdmin(value, config); }},
       {"tenants", [&](const YamlNode& value) { return ReadTenants(value, &config->tenants); }},
       {"models", [&](const YamlNode& value) { return ReadModels(value, config); }},
+      {"aliases", [&](const YamlNode& value) { return ReadAliases(value, &config->aliases); }},
   });
   return status.ok() ? CheckTransit(transit_key, *config) : status;
 }
@@ -451,6 +453,7 @@ absl::Status CheckConfig(const ServerConfig& config) {
     return absl::InvalidArgumentError(
         "tenants: needs security.credentials, because a caller's credential names its tenant");
   }
+  if (absl::Status status = CheckAliases(config); !status.ok()) return status;
   // An operator can load models later.
   if (config.models.empty() && config.admin_listen.empty()) {
     return absl::InvalidArgumentError(

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "service/config/alias_config.h"
 #include "service/config/batch_limits.h"
 #include "service/config/security_config.h"
 #include "service/config/tenant_config.h"
@@ -90,6 +91,7 @@ struct ServerConfig {
 
   std::vector<TenantConfig> tenants;  // empty: the server has no tenants
   std::vector<ModelConfig> models;
+  std::vector<AliasConfig> aliases;
 };
 
 // Reads the file `path` into `config`; keys that the file leaves out keep their values.
@@ -110,9 +112,10 @@ absl::Status AddModelFlags(const std::vector<std::string>& flags, ServerConfig* 
 // Reads the value of --threads. INVALID_ARGUMENT: the file would refuse the value too.
 absl::Status ReadThreadsFlag(std::string_view flag, ServerConfig* config);
 
-// Checks the final configuration: that it has a model or a listener for operators, that flags set
-// no value that the file would refuse, and that no token goes over a network in plain text unless
-// the configuration says so. INVALID_ARGUMENT: the message names the key.
+// Checks the final configuration: that it has a model or a listener for operators, that the arms of
+// aliases are models, that flags set no value that the file would refuse, and that no token goes
+// over a network in plain text unless the configuration says so. INVALID_ARGUMENT: the message
+// names the key.
 absl::Status CheckConfig(const ServerConfig& config);
 
 // Reads a number of bytes, such as "64MiB", "2GB" or "4096".

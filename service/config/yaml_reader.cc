@@ -130,6 +130,20 @@ absl::Status YamlNode::ReadMap(std::initializer_list<std::pair<const char*, Read
   return absl::OkStatus();
 }
 
+absl::Status YamlNode::ReadEntries(const EntryReader& entry) const {
+  if (!node_->IsMap()) return Expected("a map");
+  std::set<std::string> seen;
+  for (const auto& pair : *node_) {
+    const YamlNode at_key = Child(pair.first, path_);
+    if (!pair.first.IsScalar()) return at_key.Error("expected a text as the key");
+    const std::string key = pair.first.Scalar();
+    if (!seen.insert(key).second) return at_key.Error(absl::StrCat("key '", key, "' is repeated"));
+    absl::Status status = entry(key, Value(pair.first, pair.second, absl::StrCat(path_, ".", key)));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status YamlNode::ReadList(const Reader& entry) const {
   if (!node_->IsSequence()) return Expected("a list");
   size_t index = 0;

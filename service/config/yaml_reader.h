@@ -33,6 +33,9 @@ class YamlNode {
   // Calls the reader of each key that is present. An unknown or repeated key is an error. An empty
   // document counts as an empty map.
   absl::Status ReadMap(std::initializer_list<std::pair<const char*, Reader>> keys) const;
+  // Calls the reader for each key of a map that may have any keys. A repeated key is an error.
+  using EntryReader = std::function<absl::Status(const std::string& key, const YamlNode& value)>;
+  absl::Status ReadEntries(const EntryReader& entry) const;
   absl::Status ReadList(const Reader& entry) const;
 
   absl::Status Read(std::string* value) const;

@@ -11,8 +11,7 @@
 
 namespace longstream {
 
-// INVALID_ARGUMENT: `name` is not 1 ... 128 letters, digits and "._-" of ASCII with a letter or a
-// digit at its beginning. `field`: of the request. So a name is never a path.
+// As CheckName: the name of a model that an operator loads.
 absl::Status CheckModelName(std::string_view field, std::string_view name);
 
 // Returns the path of the directory `name` in the first of `roots` that has it. The directory

@@ -162,6 +162,11 @@ int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
     for (const ModelSource& source : sources) {
       errors += PrintModel(source, directory->plugins, out);
     }
+    for (const AliasConfig& alias : config.aliases) {
+      out << "alias " << alias.name << ":";
+      for (const AliasArm& arm : alias.arms) out << " " << arm.model << "=" << arm.weight;
+      out << "\n";
+    }
     errors += PrintMemory(config, sources, directory->plugins, out);
   } else {
     out << "error: " << directory.status().message() << "\n";

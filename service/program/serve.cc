@@ -33,6 +33,7 @@
 #include "service/program/model_sources.h"
 #include "service/program/process_limits.h"
 #include "service/program/server_admin.h"
+#include "service/program/server_aliases.h"
 #include "service/program/server_security.h"
 #include "service/program/server_store.h"
 #include "service/scrapes/metrics_server.h"
@@ -92,8 +93,11 @@ GrpcServer::Options ServerOptions(const ServerConfig& config, const ServerSecuri
 }
 
 // The options of the registry that the configuration gives.
-ModelRegistry::Options RegistryOptions(const ServerConfig& config, const JsonLog& log) {
+ModelRegistry::Options RegistryOptions(const ServerConfig& config, const Host& host,
+                                       prometheus::Registry* registry, const JsonLog& log) {
   ModelRegistry::Options options;
+  options.host = &host;
+  options.metrics = registry;
   options.load_at_once = false;
   options.session_host_bytes = config.session_host_bytes;
   options.conversation_bytes = config.conversation_bytes;
@@ -202,8 +206,10 @@ absl::Status CountStored(ServerStore* store, const ModelRegistry& models) {
   return CountStoredSessions(*store->store(), models.tenants());
 }
 
-SessionManager::Options SessionOptions(const ServerConfig& config, SessionMetrics* metrics,
-                                       ServerStore* store) {
+absl::StatusOr<SessionManager::Options> SessionOptions(const ServerConfig& config,
+                                                       SessionMetrics* metrics, ServerStore* store,
+                                                       prometheus::Registry* registry,
+                                                       const JsonLog& log) {
   SessionManager::Options options;
   options.max_sessions = config.max_sessions;
   options.default_idle_timeout = config.idle_timeout;
@@ -222,6 +228,10 @@ SessionManager::Options SessionOptions(const ServerConfig& config, SessionMetric
     options.on_model_change =
         config.on_model_change == "recompute" ? OnModelChange::kRecompute : OnModelChange::kRefuse;
   }
+  absl::StatusOr<std::shared_ptr<AliasTable>> aliases =
+      OpenAliases(config, options.store, registry, log);
+  if (!aliases.ok()) return aliases.status();
+  options.aliases = *std::move(aliases);
   return options;
 }
 
@@ -316,24 +326,24 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   });
   auto registry = std::make_shared<prometheus::Registry>();
   AddBuildInfo(registry.get(), LONGSTREAM_VERSION);
-
   const absl::StatusOr<std::unique_ptr<ServerSecurity>> security =
       ServerSecurity::Open(config, &log, registry.get());
   if (!security.ok()) return Fail(log, security.status());
   const absl::StatusOr<std::unique_ptr<ServerStore>> store = OpenStore(config, log, registry.get());
   if (!store.ok()) return Fail(log, store.status());
   ModelAnnouncer announcer(&log);
-  ModelRegistry::Options options = RegistryOptions(config, log);
+  ModelRegistry::Options options = RegistryOptions(config, host, registry.get(), log);
   options.plugins = *plugins;
-  options.host = &host;
-  options.metrics = registry.get();
   options.memory_bytes = memory_bytes;
   options.engine.executor = pool.AsExecutor();
   ModelRegistry models(options, sources,
                        [&announcer](const ModelStatus& status) { announcer.Announce(status); });
   if (absl::Status s = CountStored(store->get(), models); !s.ok()) return Fail(log, s);
   SessionMetrics session_metrics(registry.get(), models.host_memory()->limit());
-  SessionManager sessions(&models, SessionOptions(config, &session_metrics, store->get()));
+  const auto session_options =
+      SessionOptions(config, &session_metrics, store->get(), registry.get(), log);
+  if (!session_options.ok()) return Fail(log, session_options.status());
+  SessionManager sessions(&models, *session_options);
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
   // A model may become ready while the server is being destroyed.
@@ -354,14 +364,13 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics_server =
       StartMetrics(config, **security, registry);
   if (!metrics_server.ok()) return Fail(log, metrics_server.status());
-  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin =
-      ServerAdmin::Start(config, **security, &models, &sessions, server_options.on_call_failure);
+  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin = ServerAdmin::Start(
+      config, **security, &models, &sessions, store->get(), server_options.on_call_failure);
   if (!admin.ok()) return Fail(log, admin.status());
   LogListening(log, *server, metrics_server->get(), admin->get());
   LogConnectionLimit(config, log);
   // Not earlier, because the caches may take address space that the threads above need.
   models.BeginToLoad();
-
   int signal = 0;
   sigwait(&signals, &signal);
   log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});

@@ -5,17 +5,18 @@
 
 namespace longstream {
 
-absl::StatusOr<std::unique_ptr<ServerAdmin>> ServerAdmin::Start(const ServerConfig& config,
-                                                                const ServerSecurity& security,
-                                                                ModelRegistry* models,
-                                                                SessionManager* sessions,
-                                                                OnCallFailure on_call_failure) {
+absl::StatusOr<std::unique_ptr<ServerAdmin>> ServerAdmin::Start(
+    const ServerConfig& config, const ServerSecurity& security, ModelRegistry* models,
+    SessionManager* sessions, ServerStore* store, OnCallFailure on_call_failure) {
   if (config.admin_listen.empty()) return nullptr;
   ModelAdmin::Options options;
   options.model_directories = config.admin_model_directories;
   options.max_batch_tokens = config.max_batch_tokens;
   options.max_batch_sequences = config.max_batch_sequences;
   options.grace = config.grace;
+  options.aliases.configured = config.aliases;
+  options.aliases.commit_timeout = config.store_commit_timeout;
+  if (store != nullptr) options.aliases.commits = store->commits();
   std::unique_ptr<ServerAdmin> admin(new ServerAdmin(models, sessions, std::move(options)));
   AdminServer::Options listener;
   listener.listen = config.admin_listen;

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "service/config/server_config.h"
 #include "service/program/server_security.h"
+#include "service/program/server_store.h"
 #include "service/server/admin/admin_server.h"
 #include "service/serving/models/model_admin.h"
 
@@ -16,14 +17,13 @@ class ServerAdmin {
  public:
   using OnCallFailure = decltype(AdminServer::Options::on_call_failure);
 
-  // Returns null if the configuration wants no listener for operators. The arguments outlive the
-  // object. Errors are those of AdminServer::Start. Of the parts of a server that may fail, this is
-  // started last, so that no operation begins on a server that does not start.
-  static absl::StatusOr<std::unique_ptr<ServerAdmin>> Start(const ServerConfig& config,
-                                                            const ServerSecurity& security,
-                                                            ModelRegistry* models,
-                                                            SessionManager* sessions,
-                                                            OnCallFailure on_call_failure);
+  // Returns null if the configuration wants no listener for operators. `store`: nullptr if it wants
+  // none. The arguments outlive the object. Errors are those of AdminServer::Start. Of the parts of
+  // a server that may fail, this is started last, so that no operation begins on a server that does
+  // not start.
+  static absl::StatusOr<std::unique_ptr<ServerAdmin>> Start(
+      const ServerConfig& config, const ServerSecurity& security, ModelRegistry* models,
+      SessionManager* sessions, ServerStore* store, OnCallFailure on_call_failure);
 
   int port() const { return server_->port(); }
   // Ends the calls. An operation that has begun goes on.

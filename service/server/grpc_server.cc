@@ -7,6 +7,7 @@
 #include <grpcpp/impl/server_builder_plugin.h>
 #include <grpcpp/resource_quota.h>
 
+#include <algorithm>
 #include <chrono>
 #include <initializer_list>
 #include <mutex>
@@ -123,7 +124,10 @@ Http2Gate::HandOver GiveTo(
 
 GrpcServer::GrpcServer() = default;
 
-GrpcServer::~GrpcServer() { Shutdown(MonotonicTime::Now()); }
+GrpcServer::~GrpcServer() {
+  if (aliases_ != nullptr) aliases_->SetListener(nullptr);
+  Shutdown(MonotonicTime::Now());
+}
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
                                                               const ModelRegistry* models,
@@ -180,6 +184,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   // The health service knows every model from the beginning. A model that is loading is
   // NOT_SERVING.
   for (const ModelStatus& model : models->List()) server->SetModelServing(model.name, false);
+  server->aliases_ = &sessions->aliases();
+  server->aliases_->SetListener(
+      [raw = server.get()](const std::vector<AliasConfig>& aliases) { raw->SetAliases(aliases); });
   server->port_ = listening->port;
   const Http2Gate::Options limits{
       .max_connections = MaxConnections(options.max_connections, DescriptorLimit()),
@@ -212,14 +219,38 @@ void GrpcServer::SetModelServing(const std::string& model, bool serving) {
     serving_.erase(model);
   }
   health_->SetServing(model, serving);
-  for (const char* const name : kServerNames) health_->SetServing(name, !serving_.empty());
+  TellServing();
 }
 
 void GrpcServer::ForgetModel(const std::string& model) {
   absl::MutexLock lock(&mutex_);
   serving_.erase(model);
   health_->Forget(model);
+  TellServing();
+}
+
+void GrpcServer::TellServing() {
   for (const char* const name : kServerNames) health_->SetServing(name, !serving_.empty());
+  for (const AliasConfig& alias : told_aliases_) TellAlias(alias);
+}
+
+void GrpcServer::TellAlias(const AliasConfig& alias) {
+  const bool serving = std::all_of(
+      alias.arms.begin(), alias.arms.end(),
+      [this](const AliasArm& arm) { return arm.weight == 0 || serving_.contains(arm.model); });
+  health_->SetServing(alias.name, serving);
+}
+
+void GrpcServer::SetAliases(const std::vector<AliasConfig>& aliases) {
+  absl::MutexLock lock(&mutex_);
+  for (const AliasConfig& before : told_aliases_) {
+    const bool stays = std::any_of(aliases.begin(), aliases.end(), [&](const AliasConfig& alias) {
+      return alias.name == before.name;
+    });
+    if (!stays) health_->Forget(before.name);
+  }
+  told_aliases_ = aliases;
+  for (const AliasConfig& alias : told_aliases_) TellAlias(alias);
 }
 
 void GrpcServer::SetStoreServing(bool serving) {

@@ -17,6 +17,7 @@
 #include "service/clock/monotonic_time.h"
 #include "service/security/certificates.h"
 #include "service/server/compare/compare_limits.h"
+#include "service/serving/aliases/alias_table.h"
 #include "service/serving/session_manager.h"
 
 namespace grpc {
@@ -97,7 +98,8 @@ class GrpcServer {
 
   // Sets the status of one model in the health service (grpc.health.v1). Before the first call,
   // each model of the registry is NOT_SERVING. The server as a whole (the empty service name) is
-  // SERVING while at least one model is.
+  // SERVING while at least one model is. An alias of SessionManager::aliases() is SERVING while
+  // each arm is that has a weight above 0.
   void SetModelServing(const std::string& model, bool serving) ABSL_LOCKS_EXCLUDED(mutex_);
   // The model was unloaded: the health service does not know it any more.
   void ForgetModel(const std::string& model) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -128,8 +130,15 @@ class GrpcServer {
   std::unique_ptr<Http2Gate> gate_;
   int port_ = 0;
 
+  // The table of aliases has changed.
+  void SetAliases(const std::vector<AliasConfig>& aliases) ABSL_LOCKS_EXCLUDED(mutex_);
+  void TellServing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellAlias(const AliasConfig& alias) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  AliasTable* aliases_ = nullptr;  // tells this object its changes; nullptr: not yet
   absl::Mutex mutex_;
   std::set<std::string> serving_ ABSL_GUARDED_BY(mutex_);  // names of models
+  std::vector<AliasConfig> told_aliases_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace longstream

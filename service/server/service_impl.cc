@@ -11,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "service/interceptors/request_id.h"
 #include "service/server/append_reactor.h"
 #include "service/server/compare/compare_call.h"
@@ -50,6 +51,17 @@ absl::StatusOr<size_t> CheckPageSize(int page_size) {
         absl::StrCat("page_size: expected 0 ... ", kMaxPageSize, ", found ", page_size));
   }
   return page_size == 0 ? kDefaultPageSize : static_cast<size_t>(page_size);
+}
+
+// INVALID_ARGUMENT: the name, which must be that of a model, is an alias.
+absl::Status CheckNoAlias(const char* field, const std::string& name, const AliasTable& aliases) {
+  const std::optional<AliasConfig> alias = aliases.Find(name);
+  if (!alias.has_value()) return absl::OkStatus();
+  std::vector<std::string> models;
+  for (const AliasArm& arm : alias->arms) models.push_back(arm.model);
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", name,
+                                                 " is an alias; expected a model, such as ",
+                                                 absl::StrJoin(models, " or ")));
 }
 
 // The number with which a list of turns goes on.
@@ -285,6 +297,10 @@ grpc::ServerUnaryReactor* ServiceImpl::ListSessions(grpc::CallbackServerContext*
   const auto after = CheckSessionId(request.page_token(), "page_token");
   if (!after.ok()) return Finish(&calls_, after.status());
   if (!request.model().empty()) {
+    if (absl::Status status = CheckNoAlias("model", request.model(), sessions_->aliases());
+        !status.ok()) {
+      return Finish(&calls_, status);
+    }
     const auto model = models_->Status(request.model());
     if (!model.ok()) return Finish(&calls_, model.status());
   }
@@ -315,6 +331,9 @@ grpc::ServerUnaryReactor* ServiceImpl::ListModels(grpc::CallbackServerContext* /
                                                   const v1::ListModelsRequest& /*request*/,
                                                   v1::ListModelsResponse* response) {
   for (const ModelStatus& status : models_->List()) ToProto(status, response->add_models());
+  for (const AliasConfig& alias : sessions_->aliases().List()) {
+    ToProto(alias, response->add_aliases());
+  }
   return Finish(&calls_, absl::OkStatus());
 }
 
@@ -322,6 +341,10 @@ grpc::ServerUnaryReactor* ServiceImpl::GetModel(grpc::CallbackServerContext* /*c
                                                 const Caller& /*caller*/,
                                                 const v1::GetModelRequest& request,
                                                 v1::Model* response) {
+  if (absl::Status status = CheckNoAlias("name", request.name(), sessions_->aliases());
+      !status.ok()) {
+    return Finish(&calls_, status);
+  }
   const auto status = models_->Status(request.name());
   if (status.ok()) ToProto(*status, response);
   return Finish(&calls_, status.status());

@@ -170,6 +170,7 @@ void ToProto(const SessionBytes& bytes, v1::SessionBytes* message) {
 void ToProto(const SessionView& view, v1::Session* message) {
   message->set_session_id(view.id.ToString());
   message->set_model(Text(view.model));
+  message->set_alias(view.alias);
   message->set_position(view.position);
   message->set_context_limit(view.context_limit);
   message->set_turn_running(view.turn_running);
@@ -219,6 +220,15 @@ void ToProto(const ModelStatus& status, v1::Model* message) {
       message->set_state(v1::MODEL_STATE_FAILED);
       message->set_error(Text(status.error.message()));
       break;
+  }
+}
+
+void ToProto(const AliasConfig& alias, v1::Alias* message) {
+  message->set_name(alias.name);
+  for (const AliasArm& arm : alias.arms) {
+    v1::AliasArm* const added = message->add_arms();
+    added->set_model(Text(arm.model));
+    added->set_weight(static_cast<uint32_t>(arm.weight));
   }
 }
 

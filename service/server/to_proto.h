@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_SERVER_TO_PROTO_H_
 
 #include "longstream/v1/longstream.pb.h"
+#include "service/config/alias_config.h"
 #include "service/engine/turn/turn_events.h"
 #include "service/serving/model_registry.h"
 #include "service/serving/turns/session_turns.h"
@@ -14,6 +15,7 @@ namespace longstream {
 void ToProto(const SessionView& view, v1::Session* message);
 void ToProto(const SessionBytes& bytes, v1::SessionBytes* message);
 void ToProto(const ModelStatus& status, v1::Model* message);
+void ToProto(const AliasConfig& alias, v1::Alias* message);
 void ToProto(const TurnView& view, v1::Turn* message);
 void ToProto(const TurnUsage& usage, v1::TurnUsage* message);
 

@@ -22,6 +22,7 @@
 #include "service/server/transport/grpc_status.h"
 #include "service/server/turn_input.h"
 #include "service/serving/turns/turn_pump.h"
+#include "service/tokenizer/text/utf8.h"
 
 namespace longstream {
 namespace {
@@ -88,7 +89,6 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   // The turn has been checked and is started now; then it has been started.
   virtual void PrepareTurn(CheckedTurn* /*checked*/) {}
   virtual void TurnStarted() {}
-  // Writes the message of an event.
   virtual void WriteEvent() { this->StartWrite(&response_); }
   // That message was written.
   void EventWritten(bool ok) { pump_.Written(ok); }
@@ -271,6 +271,7 @@ class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
   }
   void TranslateEnd(const TurnEnd& end, v1::ScoreResponse* response) override {
     ToProto(end.usage.bytes, summary_.mutable_bytes());
+    summary_.set_model(RepairUtf8(model().name()));
     *response->mutable_summary() = summary_;
   }
 

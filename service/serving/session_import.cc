@@ -151,8 +151,15 @@ absl::Status SessionImport::TakeRecord(const RecordReader::Record& record) {
 absl::Status SessionImport::CheckLog() {
   const FileSession& session = log_.session();
   const std::string& name = wanted_.model.empty() ? session.row.model : wanted_.model;
-  absl::StatusOr<std::shared_ptr<Engine>> engine = service_.find_model(name, &hold_);
-  if (!engine.ok()) return engine.status();
+  // The file names a model, whatever is an alias here.
+  std::optional<AliasTable::Chosen> chosen;
+  if (!wanted_.model.empty()) {
+    chosen = service_.aliases->Choose(name, wanted_.id.value_or(session.row.key.id));
+  }
+  absl::StatusOr<std::shared_ptr<Engine>> engine =
+      service_.find_model(chosen.has_value() ? chosen->model : name, &hold_);
+  if (!engine.ok()) return chosen.has_value() ? chosen->Explain(engine.status()) : engine.status();
+  if (chosen.has_value()) alias_ = chosen->alias;
   const absl::StatusOr<uint64_t> read = log_.Check((*engine)->model(), service_.restoring);
   if (!read.ok()) return read.status();
   engine_ = *std::move(engine);
@@ -197,6 +204,7 @@ void SessionImport::Commit(Finished finished) {
   row.model = engine_->model().name();
   row.last_use_time = absl::Now();
   LoggedProperties properties = log_.properties();
+  properties.alias = alias_;  // that of the file means nothing here
   if (wanted_.idle_timeout.has_value()) properties.idle_timeout = *wanted_.idle_timeout;
   properties.idle_timeout = std::min(properties.idle_timeout, service_.max_idle_timeout);
   properties.model_head = store::kNoTurn;  // the number is another server's

@@ -16,6 +16,7 @@
 #include "service/models/backend_model.h"
 #include "service/sealing/unsealer.h"
 #include "service/security/tenants/tenant.h"
+#include "service/serving/aliases/alias_table.h"
 #include "service/serving/file/file_records.h"
 #include "service/serving/file/imported_log.h"
 #include "service/serving/log/restore.h"
@@ -37,11 +38,12 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   // The wishes of the request; absent ones are as in the file.
   struct Wanted {
     std::optional<SessionId> id;
-    std::string model;  // empty: as in the file
+    std::string model;  // or an alias; empty: the model of the file
     std::optional<absl::Duration> idle_timeout;
   };
   // The service that the session becomes part of. Outlives the import.
   struct Service {
+    std::shared_ptr<const AliasTable> aliases;
     // Finds the engine of a model. A swap does not unload it while `hold` exists. Errors as for
     // ModelRegistry::Find.
     std::function<absl::StatusOr<std::shared_ptr<Engine>>(std::string_view model,
@@ -114,6 +116,7 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   RecordReader reader_;
   ImportedLog log_;
   std::shared_ptr<Engine> engine_;  // set when the log is checked
+  std::string alias_;               // that `wanted_` names; empty: it names a model
   std::shared_ptr<void> hold_;      // of the engine
   uint64_t num_read_ = 0;           // tokens that the caches of the log's history have read
   bool awaits_check_ = false;       // of the session's id

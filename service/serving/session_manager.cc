@@ -71,7 +71,7 @@ std::optional<ServedSession> SessionManager::Remove(Session& session) const {
   return removed;
 }
 
-bool SessionManager::AnswerRepeat(const Making& making, const Opened& opened) {
+bool SessionManager::AnswerRepeat(const SessionMaking& making, const Opened& opened) {
   if (!making.id.has_value()) return false;
   const absl::StatusOr<ServedSession> served = FindServed({making.tenant, *making.id});
   // A closed session is about to leave the table. It may stay in the store.
@@ -109,7 +109,8 @@ absl::Status SessionManager::CheckIdleTimeout(absl::Duration timeout) const {
 }
 
 absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
-    const std::shared_ptr<Engine>& engine, const Making& making, const SessionState* source) {
+    const std::shared_ptr<Engine>& engine, const SessionMaking& making,
+    const SessionState* source) {
   {
     absl::MutexLock lock(&mutex_);
     if (draining_) return absl::UnavailableError("the server is draining");
@@ -118,11 +119,12 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
   if (absl::Status status = CheckIdleTimeout(timeout); !status.ok()) return status;
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(making.tenant);
   if (!tenant.ok()) return tenant.status();
-  TurnLease lease = TurnLease::OfNewSession(
-      making.id.value_or(SessionId::Random()), engine->model().name(),
-      engine->model().backend().info().context_limit, timeout, (*tenant)->host_memory(), *tenant);
+  TurnLease lease = TurnLease::OfNewSession(making.new_id, engine->model().name(),
+                                            engine->model().backend().info().context_limit, timeout,
+                                            (*tenant)->host_memory(), *tenant);
   if (absl::Status status = lease.session()->TakePlace(); !status.ok()) return status;
   if (making.id.has_value()) lease.session()->set_origin(making.origin);
+  lease.session()->set_alias(making.alias);
   if (making.durable) lease.session()->SetDurable();
   if (absl::Status status = lease.ChargeNew(source); !status.ok()) return status;
   auto turns = std::make_shared<SessionTurns>(
@@ -147,8 +149,7 @@ void SessionManager::OpenSession(const std::string& tenant, std::string_view mod
                                  Recompute recompute, Durability durability) {
   // Only a repeat of a call with an id reads the store. A name that no model has may be long, and
   // is not copied.
-  if (options_.store == nullptr || !id.has_value() ||
-      absl::IsNotFound(models_->Find(model).status())) {
+  if (options_.store == nullptr || !id.has_value() || !CheckKnown(model).ok()) {
     return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
   }
   opened = InTime(std::move(opened));
@@ -163,22 +164,31 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
                              std::optional<SessionId> id,
                              std::optional<absl::Duration> idle_timeout, Opened opened,
                              Recompute recompute, Durability durability) {
-  const absl::StatusOr<FoundEngine> found = FindModel(model);
-  if (!found.ok()) return opened(found.status());
-  const std::shared_ptr<Engine>& engine = found->engine;
+  SessionMaking making(tenant, id, "session_id", idle_timeout);
+  const auto chosen = options_.aliases->Choose(model, making.new_id);
+  const absl::StatusOr<FoundEngine> found = FindNamed(model, chosen);
+  // A repeat of a call that has named an alias gets its session, whatever the alias chooses now.
+  if (!chosen.has_value() && !found.ok()) return opened(found.status());
   if (durability == Durability::kTurn && options_.store == nullptr) {
     return opened(absl::FailedPreconditionError(
         "durability: the server has no store; expected DURABILITY_MEMORY or unspecified"));
   }
-  Making making{tenant, id, "session_id", idle_timeout};
   making.durable = options_.store != nullptr && durability != Durability::kMemory;
+  if (chosen.has_value()) making.alias = chosen->alias;
   making.origin =
-      absl::StrCat("open ", engine->model().name(), " ", TimeoutText(idle_timeout), " ",
-                   static_cast<int>(recompute), " ", making.durable ? "durable" : "in memory");
+      absl::StrCat(chosen.has_value() ? absl::StrCat("open-alias ", chosen->alias)
+                                      : absl::StrCat("open ", found->engine->model().name()),
+                   " ", TimeoutText(idle_timeout), " ", static_cast<int>(recompute), " ",
+                   making.durable ? "durable" : "in memory");
   making.again = [=, this, model = std::string(model)] {
     OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability);
   };
   if (AnswerRepeat(making, opened)) return;
+  if (!found.ok()) {
+    CountSession(chosen, found.status());
+    return opened(found.status());
+  }
+  const std::shared_ptr<Engine>& engine = found->engine;
   absl::StatusOr<Made> made = MakeSession(engine, making, /*source=*/nullptr);
   if (!made.ok()) {
     // An equal call may have made the session meanwhile.
@@ -187,6 +197,7 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
     if (engine->unloading()) {
       return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
     }
+    CountSession(chosen, made.status());
     return opened(made.status());
   }
   made->lease.state().recompute = recompute;
@@ -211,6 +222,7 @@ Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, std::sha
                                       Opened opened) {
   return [this, session = std::move(session), hold = std::move(hold),
           opened = std::move(opened)](const absl::Status& status) {
+    CountMade(*session, status);
     if (!status.ok()) {
       const std::optional<ServedSession> removed = Remove(*session);
       if (removed.has_value() && removed->turns->durable()) RemoveMade(removed->turns);

@@ -25,6 +25,7 @@
 #include "service/metrics/session_metrics.h"
 #include "service/security/tenants/tenant.h"
 #include "service/security/tenants/tenants.h"
+#include "service/serving/aliases/alias_table.h"
 #include "service/serving/answer_in_time.h"
 #include "service/serving/caches/cache_keeper.h"
 #include "service/serving/engines/engine_uses.h"
@@ -37,6 +38,8 @@
 #include "service/serving/session_export.h"
 #include "service/serving/session_files.h"
 #include "service/serving/session_import.h"
+#include "service/serving/session_making.h"
+#include "service/serving/session_manager_options.h"
 #include "service/serving/transfer_places.h"
 #include "service/serving/turns/session_turns.h"
 #include "service/serving/turns/turn_handle.h"
@@ -68,8 +71,7 @@ enum class Durability { kDefault, kTurn, kMemory };
 //     still opening or forking this session.
 //   - A call for a session that another call restores from the store waits for it, and then goes on
 //     as if the session had been in memory. So does a call for a session that leaves the memory.
-//   - An OpenSession or ForkSession with the id of a session that is being closed in the store
-//   waits
+//   - An OpenSession or ForkSession with the id of a session that is being closed in the store waits
 //     for the end of the close, and then makes a new session.
 //   - An OpenSession or ForkSession with an id that is in use gets the session with this id, if an
 //     equal call made it.
@@ -82,34 +84,7 @@ enum class Durability { kDefault, kTurn, kMemory };
 // needs is beyond a quota of the tenant (Tenant).
 class SessionManager {
  public:
-  struct Options {
-    size_t max_sessions = 0;  // 0: only memory is the limit
-    absl::Duration default_idle_timeout = absl::Hours(1);
-    absl::Duration max_idle_timeout = absl::Hours(24);
-    // How long a turn with an id waits for a reader after its last one has gone.
-    absl::Duration resume_window = absl::Seconds(30);
-    // Told once a second what sessions and turns hold in the host's memory, and what tenants use.
-    // nullptr: not told.
-    // Outlives the manager.
-    SessionMetrics* metrics = nullptr;
-    // Where sessions are kept. nullptr: they live in memory. Both outlive the manager.
-    store::SessionStore* store = nullptr;
-    store::CommitQueue* commits = nullptr;
-    absl::Duration ttl = absl::Hours(30 * 24);  // a stored session that is not used ends
-    // A call waits for the store no longer than this, and a turn as SessionTurns::Stored says.
-    absl::Duration commit_timeout = absl::Seconds(10);
-    RenderMessages render_messages = nullptr;  // for restored conversations
-    OnModelChange on_model_change = OnModelChange::kRefuse;
-    SessionFiles files = {};      // of exports and imports
-    uint64_t max_transfers = 64;  // exports and imports that run
-    // A transfer ends if it has waited this long for its client to read or to send.
-    absl::Duration client_timeout = absl::Minutes(5);
-    // For tests: called on the thread that has restored a session, when other calls can find it.
-    std::function<void(const std::shared_ptr<Session>& session)> restored = nullptr;
-    // For tests: called on the thread that has found a session in memory, before the session awaits
-    // the call (AwaitedSession).
-    std::function<void(const std::shared_ptr<Session>& session)> found = nullptr;
-  };
+  using Options = SessionManagerOptions;
 
   // `models` must outlive the manager. The host's memory of sessions and turns is counted in
   // models->host_memory(), and calls for which it has no room get RESOURCE_EXHAUSTED.
@@ -122,8 +97,9 @@ class SessionManager {
   using Opened = std::function<void(absl::StatusOr<SessionView>)>;
   using Closed = std::function<void(absl::StatusOr<uint64_t> position)>;
 
-  // Opens a session of the tenant. If `id` is absent, the server draws one. If `idle_timeout` is
-  // absent, the default applies. Forks of the session have the same `recompute`.
+  // Opens a session of the tenant. If `id` is absent, the server draws one. If `model` is an alias,
+  // the id chooses the model of the session. If `idle_timeout` is absent, the default applies.
+  // Forks of the session have the same `recompute`.
   //
   // With a store, sessions are durable unless `durability` is kMemory: the answers of OpenSession,
   // ForkSession and CloseSession, and the ends of turns, come when they are in the store. A session
@@ -175,6 +151,7 @@ class SessionManager {
   // store.
   absl::StatusOr<std::vector<TurnView>> ListTurns(const SessionKey& key, uint64_t begin,
                                                   size_t limit, uint64_t* next) const;
+  AliasTable& aliases() const { return *options_.aliases; }
   absl::Duration resume_window() const { return options_.resume_window; }
   absl::Duration client_timeout() const { return options_.client_timeout; }
 
@@ -204,9 +181,9 @@ class SessionManager {
   // Finds the answer of a turn that NewTurn::Name has found committed. Answers as LoadTurn.
   void LoadAnswer(const NewTurn& turn,
                   std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded);
-  // Makes a turn of the tenant on `model` that has its own session. While the turn is prepared, a
-  // swap does not unload the version that it has found. NOT_FOUND, UNAVAILABLE: as for
-  // ModelRegistry::Find.
+  // Makes a turn of the tenant on `model` that has its own session. If `model` is an alias, the arm
+  // is drawn at random. While the turn is prepared, a swap does not unload the version that it has
+  // found. NOT_FOUND, UNAVAILABLE: as for ModelRegistry::Find.
   absl::StatusOr<NewTurn> OwnTurn(const std::string& tenant, std::string_view model) const;
   // Makes a turn of the tenant that scores a text with `model`, without a session. NOT_FOUND,
   // UNAVAILABLE: as for ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
@@ -258,30 +235,31 @@ class SessionManager {
   void Drain(absl::Duration grace) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // The request that makes a session.
-  struct Making {
-    std::string tenant;
-    std::optional<SessionId> id;
-    const char* id_field = "session_id";
-    std::optional<absl::Duration> idle_timeout;
-    std::string origin{};  // equal for equal requests
-    bool durable = false;
-    std::optional<ModelIdentity> forked_onto{};  // the model, if its source has another
-    std::function<void()> again{};               // makes the call once more
-  };
   // A new session. Another caller may close it at any time; then sessions_ does not have it.
   struct Made {
     TurnLease lease;
     std::shared_ptr<SessionTurns> turns;
   };
   // `source`: the state that the session will be a copy of, or nullptr.
-  absl::StatusOr<Made> MakeSession(const std::shared_ptr<Engine>& engine, const Making& making,
-                                   const SessionState* source);
+  absl::StatusOr<Made> MakeSession(const std::shared_ptr<Engine>& engine,
+                                   const SessionMaking& making, const SessionState* source);
   // If the id is in use, answers the call and returns true: with the session if an equal call made
   // it, otherwise with ALREADY_EXISTS. Also returns true if the call goes on later (RunAfterClose).
-  bool AnswerRepeat(const Making& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool AnswerRepeat(const SessionMaking& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
   // The view of a session in memory.
   SessionView Described(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Aliases (session_manager_aliases.cc). NOT_FOUND: neither a model nor an alias has this name.
+  absl::Status CheckKnown(std::string_view model) const;
+  // The engine of the arm, or, if no alias has the name, of the model. Errors as for FindModel and
+  // AliasTable::Chosen::Explain.
+  absl::StatusOr<FoundEngine> FindNamed(std::string_view model,
+                                        const std::optional<AliasTable::Chosen>& chosen) const;
+  // nullptr: the session came by no alias, or the alias does not have its model as an arm now.
+  std::shared_ptr<ArmMetrics> ArmOf(const Session& session) const;
+  static void CountSession(const std::optional<AliasTable::Chosen>& chosen,
+                           const absl::Status& status);
+  void CountMade(const Session& session, const absl::Status& status) const;
 
   // Places (session_manager_places.cc).
   //
@@ -303,14 +281,8 @@ class SessionManager {
   // The properties of a session in the store.
   static LoggedProperties PropertiesOf(const TurnLease& lease);
 
-  // The engines of models that come and go (session_manager_models.cc).
-  //
-  // An engine that a call has found and holds (EngineUses::Hold).
-  struct FoundEngine {
-    std::shared_ptr<Engine> engine;
-    std::shared_ptr<void> hold;
-  };
-  // Errors as for ModelRegistry::Find.
+  // The engines of models that come and go (session_manager_models.cc). Errors as for
+  // ModelRegistry::Find.
   absl::StatusOr<FoundEngine> FindModel(std::string_view model) const;
   // The version on which a stored session goes on: the one that has computed it or to which it was
   // moved, if that is served, otherwise the present one. Reads the store.
@@ -423,7 +395,7 @@ class SessionManager {
   // If the session is being closed in the store, makes the call again when that has ended, and
   // returns true. `opened` gets UNAVAILABLE if too many calls wait for it, or if the call cannot be
   // made.
-  bool RunAfterClose(const Making& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool RunAfterClose(const SessionMaking& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
   // Removes the session from the store, then answers. Keeps `closing` (Closing) until then.
   void RemoveFromStore(const std::shared_ptr<SessionTurns>& turns, uint64_t position,
                        std::shared_ptr<void> closing, Closed closed);
@@ -457,7 +429,7 @@ class SessionManager {
   Opened InTimeOrClose(const std::string& tenant, Opened opened);
 
   // A part of AnswerRepeat, for a session that is only in the store.
-  bool AnswerStoredRepeat(const Making& making, const Opened& opened);
+  bool AnswerStoredRepeat(const SessionMaking& making, const Opened& opened);
 
   // Absent: another call has removed it.
   std::optional<ServedSession> Remove(Session& session) const;

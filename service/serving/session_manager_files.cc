@@ -108,6 +108,7 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
   if (!place.ok()) return place.status();
   heap_trim_.NoteWork();
   SessionImport::Service service;
+  service.aliases = options_.aliases;
   service.find_model = [this](
                            std::string_view model,
                            std::shared_ptr<void>* hold) -> absl::StatusOr<std::shared_ptr<Engine>> {

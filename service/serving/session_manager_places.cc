@@ -34,6 +34,23 @@ absl::Status CheckVersion(std::optional<uint64_t> expected, uint64_t version) {
                                                     version, ", the request expects ", *expected));
 }
 
+// The caches of a fork at a turn in the store.
+void FollowCaches(const Session& source, store::TurnNumber turn, const Session& fork) {
+  if (turn == store::kNoTurn) return;
+  fork.stored_caches()->Follow(*source.stored_caches(), turn);
+  fork.stored_caches()->Reload(turn);
+}
+
+// The head of a fork has the properties of the fork, and what its source says of the history.
+void SetProperties(LoggedProperties properties, const SessionMaking& making,
+                   SessionTurns::Head* head) {
+  properties.cuts = std::move(head->properties.cuts);
+  properties.model = std::move(head->properties.model);
+  properties.model_head = head->properties.model_head;
+  if (making.forked_onto.has_value()) properties.GoOnWith(*making.forked_onto, head->number);
+  head->properties = std::move(properties);
+}
+
 // Whether `other` can go on with the tokens of `model`.
 absl::Status CheckOtherModel(const ServedModel& model, const ServedModel& other, size_t tokens) {
   if (model.tokenizer().fingerprint() != other.tokenizer().fingerprint()) {
@@ -45,13 +62,6 @@ absl::Status CheckOtherModel(const ServedModel& model, const ServedModel& other,
   if (tokens <= limit) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("model: the context of ", other.name(), " has ",
                                                     limit, " tokens, the session has ", tokens));
-}
-
-// The fork's caches in the store are those of its source at the turn `head`.
-void FollowCaches(Session& source, uint64_t head, Session& fork) {
-  StoredCaches& stored = *fork.stored_caches();
-  stored.Follow(*source.stored_caches(), head);
-  stored.Reload(head);
 }
 
 }  // namespace
@@ -71,6 +81,7 @@ LoggedProperties SessionManager::PropertiesOf(const TurnLease& lease) {
   properties.idle_timeout = lease.session()->View().idle_timeout;
   properties.recompute = lease.state().recompute;
   properties.origin = lease.session()->origin();
+  properties.alias = lease.session()->alias();
   return properties;
 }
 
@@ -163,9 +174,7 @@ void SessionManager::ForkSession(const SessionKey& source_key, std::optional<Ses
                                  const Place& place, std::string_view model) {
   // A name that no model has may be long, and is not copied.
   if (!model.empty()) {
-    if (absl::Status found = models_->Find(model).status(); absl::IsNotFound(found)) {
-      return opened(found);
-    }
+    if (absl::Status known = CheckKnown(model); !known.ok()) return opened(known);
   }
   if (options_.store != nullptr) {
     opened = id.has_value() ? InTime(std::move(opened))
@@ -180,7 +189,7 @@ void SessionManager::ForkSession(const SessionKey& source_key, std::optional<Ses
 void SessionManager::ForkNow(const SessionKey& source_key, std::optional<SessionId> id,
                              std::optional<absl::Duration> idle_timeout, Opened opened,
                              const Place& place, std::string_view model) {
-  Making making{source_key.tenant, id, "new_session_id", idle_timeout};
+  SessionMaking making(source_key.tenant, id, "new_session_id", idle_timeout);
   making.origin = OriginOf(source_key.id, idle_timeout, place, model);
   making.again = [=, this, model = std::string(model)] {
     ForkNow(source_key, id, idle_timeout, opened, place, model);
@@ -199,9 +208,14 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   };
   making.durable = source_turns.durable();
   if (absl::Status open = models_->Check(*engine); !open.ok()) return refuse(open);
+  const auto chosen = options_.aliases->Choose(model, making.new_id);
   const absl::StatusOr<FoundEngine> other =
-      model.empty() ? FoundEngine{engine, nullptr} : FindModel(model);
-  if (!other.ok()) return refuse(other.status());
+      model.empty() ? FoundEngine{engine, nullptr} : FindNamed(model, chosen);
+  if (!other.ok()) {
+    CountSession(chosen, other.status());
+    return refuse(other.status());
+  }
+  making.alias = chosen ? chosen->alias : model.empty() ? lease.session()->alias() : "";
   auto forking = std::make_shared<Forking>();
   forking->engine = other->engine;
   forking->has_other_model = other->engine != engine;
@@ -227,20 +241,14 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
     if (other->engine->unloading()) {
       return ForkNow(source_key, id, idle_timeout, std::move(opened), place, model);
     }
+    CountSession(chosen, made.status());
     return opened(made.status());
   }
   TurnLease& target = made->lease;
   target.session()->set_forked_from(source_key.id);
-  if (making.durable && at->head.number != store::kNoTurn) {
-    FollowCaches(*lease.session(), at->head.number, *target.session());
-  }
+  if (making.durable) FollowCaches(*lease.session(), at->head.number, *target.session());
   target.state().recompute = at->state.recompute;
-  LoggedProperties properties = PropertiesOf(target);
-  properties.cuts = std::move(at->head.properties.cuts);
-  properties.model = std::move(at->head.properties.model);
-  properties.model_head = at->head.properties.model_head;
-  if (making.forked_onto.has_value()) properties.GoOnWith(*making.forked_onto, at->head.number);
-  at->head.properties = std::move(properties);
+  SetProperties(PropertiesOf(target), making, &at->head);
   made->turns->SetHead(at->head);
   forking->source = std::make_shared<TurnLease>(std::move(lease));
   forking->target = std::make_shared<TurnLease>(std::move(target));

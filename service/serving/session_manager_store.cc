@@ -139,7 +139,7 @@ std::shared_ptr<void> SessionManager::Closing(const SessionKey& key) {
   });
 }
 
-bool SessionManager::RunAfterClose(const Making& making, const Opened& opened) {
+bool SessionManager::RunAfterClose(const SessionMaking& making, const Opened& opened) {
   constexpr size_t kMostWaiting = 64;  // on a disk that hangs, callers may come again and again
   const SessionKey key{making.tenant, *making.id};
   {
@@ -349,6 +349,7 @@ absl::StatusOr<ServedSession> SessionManager::Restored(
                               properties->idle_timeout, host_memory, *tenant);
   std::shared_ptr<Session> session = lease.session();
   session->set_origin(properties->origin);
+  session->set_alias(properties->alias);
   session->SetRestored(row.create_time, row.last_use_time, row.forked_from);
   lease.state() = std::move(restored->state);
   if (absl::Status status = lease.ChargeNew(/*source=*/nullptr); !status.ok()) return status;
@@ -424,6 +425,7 @@ absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row)
   SessionView view;
   view.id = row.key.id;
   view.model = row.model;
+  view.alias = properties->alias;
   view.position = properties->CutOf(row.head).value_or(row.position);
   view.recompute_tokens = view.position > 0 ? view.position - 1 : 0;
   view.version = static_cast<uint64_t>(row.version);
@@ -454,7 +456,7 @@ void SessionManager::AddStoredViews(const std::string& tenant,
   if (views->size() > limit) views->resize(limit);
 }
 
-bool SessionManager::AnswerStoredRepeat(const Making& making, const Opened& opened) {
+bool SessionManager::AnswerStoredRepeat(const SessionMaking& making, const Opened& opened) {
   if (options_.store == nullptr) return false;
   const SessionKey key{making.tenant, *making.id};
   absl::StatusOr<store::SessionRow> row = absl::NotFoundError("");

@@ -1,19 +1,23 @@
-// Makes turns: for sessions that are in memory or in the store, and without a session.
+// Makes turns for sessions that are in memory or in the store.
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
 
 absl::StatusOr<NewTurn> SessionManager::MakeTurn(
     const ServedSession& served, const std::optional<SessionTurns::Looked>& looked) const {
-  if (absl::Status status = models_->Check(*served.engine); !status.ok()) return status;
-  return NewTurn(served.session, served.turns, served.engine, served.session->tenant(), looked);
+  std::shared_ptr<ArmMetrics> arm = ArmOf(*served.session);
+  if (absl::Status status = models_->Check(*served.engine); !status.ok()) {
+    if (arm != nullptr) arm->CountRequest(absl::StatusCodeToString(status.code()), "");
+    return status;
+  }
+  return NewTurn(served.session, served.turns, served.engine, served.session->tenant(),
+                 std::move(arm), looked);
 }
 
 absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionKey& key,
@@ -44,24 +48,6 @@ void SessionManager::LoadAnswer(
     const NewTurn& turn, std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded) {
   if (!turn.durable()) return loaded(turn.AnswerReader()());
   Read<SessionTurns::Committed>({turn.tenant().name()}, turn.AnswerReader(), std::move(loaded));
-}
-
-absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant,
-                                                std::string_view model) const {
-  heap_trim_.NoteWork();
-  absl::StatusOr<std::shared_ptr<Tenant>> of = models_->tenants().Find(tenant);
-  if (!of.ok()) return of.status();
-  absl::StatusOr<FoundEngine> found = FindModel(model);
-  if (!found.ok()) return found.status();
-  return NewTurn(std::move(found->engine), std::move(found->hold), *std::move(of));
-}
-
-absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,
-                                                  std::string_view model) const {
-  absl::StatusOr<NewTurn> turn = OwnTurn(tenant, model);
-  if (!turn.ok() || turn->model().backend().plugin().Can(LS_CAP_SCORE)) return turn;
-  return turn->Refuse(absl::UnimplementedError(
-      absl::StrCat("the backend of model ", turn->model().name(), " cannot score a text")));
 }
 
 }  // namespace longstream

@@ -81,6 +81,12 @@ absl::StatusOr<std::vector<int32_t>> Session::CopyTokens() {
   return state_.tokens;
 }
 
+void Session::set_alias(std::string alias) {
+  alias_ = std::move(alias);
+  absl::MutexLock lock(&mutex_);
+  view_.alias = alias_;
+}
+
 void Session::MoveTo(const void* engine, uint64_t context_limit) {
   home_.store(engine);
   context_limit_.store(context_limit);

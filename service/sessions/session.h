@@ -39,6 +39,7 @@ struct SessionBytes {
 struct SessionView {
   SessionId id;
   std::string model;
+  std::string alias;      // by which the client has opened the session; empty: by its model
   uint64_t position = 0;  // tokens in the history
   uint64_t context_limit = 0;
   bool turn_running = false;
@@ -136,6 +137,10 @@ class Session {
   void SetRestored(absl::Time create_time, absl::Time last_use_time,
                    std::optional<SessionId> forked_from) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // The alias that the client has named. Set it before another thread can find the session.
+  void set_alias(std::string alias) ABSL_LOCKS_EXCLUDED(mutex_);
+  const std::string& alias() const { return alias_; }
+
   // The session belongs to this engine from now on, whose model has this context. Call it before
   // another thread can find the session, or with its lease.
   void MoveTo(const void* engine, uint64_t context_limit) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -180,6 +185,7 @@ class Session {
   std::atomic<uint64_t> context_limit_;
   std::atomic<const void*> home_{nullptr};
   std::string origin_;
+  std::string alias_;
 
   SessionState state_;        // only the holder of the lease uses it; see state()
   SessionCaches caches_;      // only the engine thread uses it

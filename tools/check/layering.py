@@ -142,7 +142,7 @@ ROOMS = {
                       " service/engine/costs service/engine/logits service/engine/policy service/engine/turn"
                       " service/metrics service/models service/security/tenants service/sessions",
     "service/compare": "backends/api service/clock service/engine/logits",
-    "service/serving/log": "service/chat service/engine/turn service/models service/sessions"
+    "service/serving/log": "service/chat service/config service/engine/turn service/models service/sessions"
                            " service/sessions/store service/tokenizer",
     "service/serving/caches": "backends/api service/clock service/engine service/engine/costs service/engine/policy"
                               " service/host_memory service/metrics service/models"
@@ -151,40 +151,42 @@ ROOMS = {
                             " service/sessions service/sessions/store service/tokenizer/text"
                             " service/wire",
     "service/serving/reads": "service/sessions",
+    "service/serving/aliases": "service/config service/metrics service/sessions",
     "service/serving/engines": "service/clock service/engine service/sessions",
     "service/serving/turns": "service/clock service/engine service/engine/turn service/host_memory"
-                             " service/models service/security/tenants service/serving/log"
-                             " service/sessions service/sessions/store",
+                             " service/metrics service/models service/security/tenants"
+                             " service/serving/log service/sessions service/sessions/store",
     "service/serving": "kernels/core service/clock service/engine service/engine/turn"
                        " service/config service/host_memory service/metrics service/models service/sealing"
-                       " service/security/tenants service/serving/caches service/serving/file"
+                       " service/security/tenants service/serving/aliases service/serving/caches service/serving/file"
                        " service/serving/log service/serving/reads service/serving/engines service/serving/turns service/sessions service/sessions/store",
     # Its classes are in service/serving, but for the operator's, which uses them.
-    "service/serving/models": "service/clock service/engine service/models service/serving"
-                              " service/serving/engines service/serving/log service/sessions",
+    "service/serving/models": "service/clock service/config service/engine service/models"
+                              " service/serving service/serving/aliases service/serving/engines"
+                              " service/serving/log service/sessions service/sessions/store",
     "service/interceptors": "service/sessions",
     "service/server/transport": "service/interceptors service/security service/security/tenants"
                                 " service/tokenizer/text"
                                 " service/wire",
     "service/server/admin": "backends/api service/connections service/interceptors service/models"
                             " service/security service/server/transport service/serving"
-                            " service/serving/models service/wire",
+                            " service/serving/models service/wire service/config",
     "service/server/standard": "service/security service/server/transport service/wire",
     "service/server/transfer": "service/clock service/server/transport service/serving service/sessions"
                                " service/wire",
     "service/server/compare": "service/clock service/compare service/engine/logits"
                               " service/engine/turn service/host_memory service/server/transport"
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
-    "service/server": "service/chat service/clock service/connections service/engine/turn"
+    "service/server": "service/chat service/clock service/config service/connections service/engine/turn"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
                       " service/security service/security/tenants service/server/compare service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
-                      " service/sessions"
+                      " service/serving/aliases service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",
     "service/program": "kernels/core service/clock service/config service/connections"
                        " service/metrics service/models service/scrapes service/sealing service/security service/server"
                        " service/server/admin service/server/transfer service/serving"
-                       " service/serving/models service/sessions/store service/sessions/store/sqlite",
+                       " service/serving/aliases service/serving/models service/sessions/store service/sessions/store/sqlite",
 
     "client": "service/security",
     "client/compare": "client",

@@ -50,6 +50,8 @@ from longstream.options import (
 from longstream.retries import RetryPolicy
 from longstream.sync import Client, Session, TurnStream
 from longstream.values import (
+    Alias,
+    AliasArm,
     Appended,
     CompareAnswer,
     CompareArmEnd,
@@ -85,6 +87,8 @@ from longstream.values import (
 
 __all__ = [
     "AbortedError",
+    "Alias",
+    "AliasArm",
     "AlreadyExistsError",
     "AnswerOptions",
     "AppendOptions",

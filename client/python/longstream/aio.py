@@ -22,6 +22,7 @@ from longstream.transport import Limits
 from longstream.turn import OnPrefill, OnTwin, Turn
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
+    Alias,
     Appended,
     Comparison,
     Delta,
@@ -106,6 +107,10 @@ class AsyncClient:
     async def models(self) -> list[ModelInfo]:
         """List all models, including those that are loading or have failed."""
         return await self._transport.run(calls.list_models())
+
+    async def aliases(self) -> list[Alias]:
+        """List all aliases, the other names of models, with their arms."""
+        return await self._transport.run(calls.list_aliases())
 
     async def model(self, name: str = "") -> ModelInfo:
         """Describe a model; empty: the server's only model."""

@@ -13,6 +13,7 @@ from longstream.options import AppendOptions, append_request
 from longstream.reading import read
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
+    Alias,
     Appended,
     CompareArmEnd,
     ComparePairSummary,
@@ -224,6 +225,12 @@ def list_models() -> Call[list[ModelInfo]]:
     """List the models."""
     request = pb.ListModelsRequest()
     return Call("ListModels", lambda: request, lambda answer: _all(ModelInfo, answer.models))
+
+
+def list_aliases() -> Call[list[Alias]]:
+    """List the aliases of models."""
+    request = pb.ListModelsRequest()
+    return Call("ListModels", lambda: request, lambda answer: _all(Alias, answer.aliases))
 
 
 def get_model(name: str) -> Call[ModelInfo]:

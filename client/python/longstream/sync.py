@@ -22,6 +22,7 @@ from longstream.transport import Limits
 from longstream.turn import OnPrefill, OnTwin, Turn
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
+    Alias,
     Appended,
     Comparison,
     Delta,
@@ -81,7 +82,7 @@ class Client:
         """Open a session.
 
         Args:
-            model: empty: the server's only model.
+            model: a model, or an alias of models; empty: the server's only model.
             session_id: 32 hexadecimal digits; None: drawn.
             idle_timeout: seconds without a turn, after which the server closes the session; None:
                 the server's default.
@@ -138,6 +139,10 @@ class Client:
     def models(self) -> list[ModelInfo]:
         """List all models, including those that are loading or have failed."""
         return self._transport.run(calls.list_models())
+
+    def aliases(self) -> list[Alias]:
+        """List all aliases, the other names of models, with their arms."""
+        return self._transport.run(calls.list_aliases())
 
     def model(self, name: str = "") -> ModelInfo:
         """Describe a model; empty: the server's only model."""

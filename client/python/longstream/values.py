@@ -49,6 +49,7 @@ class SessionInfo:
     head_turn_id: str
     stored_bytes: int  # known only from Session.info()
     recompute_tokens: int
+    alias: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +241,7 @@ class ScoreSummary:
     sum_log_prob: float
     top1_tokens: int
     bytes: SessionBytes
+    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,3 +443,19 @@ class ModelInfo:
     chat: bool
     chat_error: str
     sampling_defaults: SamplingDefaults
+
+
+@dataclass(frozen=True, slots=True)
+class AliasArm:
+    """A model of an alias. Its part of the sessions is its weight by the sum of the weights."""
+
+    model: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A name behind which one of several models serves each session."""
+
+    name: str
+    arms: tuple[AliasArm, ...]

@@ -24,6 +24,7 @@
 #include "service/engine/turn/turn_journal.h"
 #include "service/engine/turn/turn_stream.h"
 #include "service/host_memory/host_memory.h"
+#include "service/metrics/alias_metrics.h"
 #include "service/security/tenants/tenant.h"
 
 namespace longstream {
@@ -218,6 +219,9 @@ class Turn {
   // The turn's part of the quotas of its tenant. Set it before the turn is started; then
   // only the engine thread uses it.
   TurnAllowance allowance;
+  // Counts the turn once more, for the arm of the alias that its session came by. May be nullptr.
+  // Set it before the turn is started.
+  std::shared_ptr<ArmMetrics> arm;
 
  private:
   std::atomic<bool> cancelled_{false};

@@ -31,6 +31,7 @@ std::string_view NameOf(FinishReason reason) {
 void TurnMeter::AddPrompt(uint64_t tokens) {
   usage_.prompt_tokens += tokens;
   metrics_->AddPromptTokens(tokens);
+  if (arm_ != nullptr) arm_->AddPromptTokens(tokens);
 }
 
 void TurnMeter::TakeCaches(uint64_t reused, uint64_t restored, uint64_t recomputed,
@@ -59,14 +60,19 @@ void TurnMeter::FinishPrefill() {
 void TurnMeter::AddToken(MonotonicTime now) {
   if (usage_.generated_tokens == 0) {
     usage_.time_to_first_token = now - arrival_;
-    metrics_->ObserveTimeToFirstToken(absl::ToDoubleSeconds(usage_.time_to_first_token));
+    const double seconds = absl::ToDoubleSeconds(usage_.time_to_first_token);
+    metrics_->ObserveTimeToFirstToken(seconds);
+    if (arm_ != nullptr) arm_->ObserveTimeToFirstToken(seconds);
   } else {
-    metrics_->ObserveInterTokenLatency(absl::ToDoubleSeconds(now - last_token_));
+    const double seconds = absl::ToDoubleSeconds(now - last_token_);
+    metrics_->ObserveInterTokenLatency(seconds);
+    if (arm_ != nullptr) arm_->ObserveInterTokenLatency(seconds);
   }
   last_token_ = now;
   usage_.decode_time = now - prefilled_;
   ++usage_.generated_tokens;
   metrics_->AddGeneratedTokens(1);
+  if (arm_ != nullptr) arm_->AddGeneratedTokens(1);
 }
 
 void TurnMeter::ForceToken(bool drawn_differs) {
@@ -87,8 +93,13 @@ void TurnMeter::Finish(const std::optional<SessionBytes>& bytes) {
 }
 
 void TurnMeter::End(const TurnEnd& end) {
-  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(MonotonicTime::Now() - arrival_));
-  metrics_->CountRequest(absl::StatusCodeToString(end.status.code()), NameOf(end.reason));
+  const double seconds = absl::ToDoubleSeconds(MonotonicTime::Now() - arrival_);
+  const std::string code = absl::StatusCodeToString(end.status.code());
+  metrics_->ObserveEndToEnd(seconds);
+  metrics_->CountRequest(code, NameOf(end.reason));
+  if (arm_ == nullptr) return;
+  arm_->ObserveEndToEnd(seconds);
+  arm_->CountRequest(code, NameOf(end.reason));
 }
 
 }  // namespace longstream

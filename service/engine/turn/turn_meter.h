@@ -8,6 +8,7 @@
 
 #include "service/clock/monotonic_time.h"
 #include "service/engine/turn/turn_events.h"
+#include "service/metrics/alias_metrics.h"
 #include "service/metrics/model_metrics.h"
 
 namespace longstream {
@@ -16,8 +17,11 @@ namespace longstream {
 // thread.
 class TurnMeter {
  public:
-  // `metrics` outlives the meter.
-  TurnMeter(ModelMetrics* metrics, MonotonicTime arrival) : metrics_(metrics), arrival_(arrival) {}
+  // `arm`: of the alias that the turn came by; nullptr: it came by none. Both outlive the meter.
+  TurnMeter(ModelMetrics* metrics, ArmMetrics* arm, MonotonicTime arrival)
+      : metrics_(metrics), arm_(arm), arrival_(arrival) {
+    if (arm_ != nullptr) arm_->CountTurn();
+  }
 
   const TurnUsage& usage() const { return usage_; }
 
@@ -49,6 +53,7 @@ class TurnMeter {
 
  private:
   ModelMetrics* const metrics_;
+  ArmMetrics* const arm_;
   const MonotonicTime arrival_;
   TurnUsage usage_;
   bool admitted_ = false;

@@ -2,6 +2,7 @@
 #include "service/server/admin/admin_service.h"
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -64,6 +65,25 @@ void ToProto(const ModelStatus& status, v1::Model* model) {
 ModelAdmin::Wanted WantedOf(const v1::ModelSpec& spec) {
   return {spec.name(),    spec.directory(),   spec.backend(), spec.device(),
           spec.version(), spec.cache_bytes(), spec.options()};
+}
+
+AliasConfig AliasOf(const v1::Alias& from) {
+  AliasConfig alias{from.name(), {}};
+  for (const v1::AliasArm& arm : from.arms()) alias.arms.push_back({arm.model(), arm.weight()});
+  return alias;
+}
+
+void ToProto(const AliasConfig& from, const AliasAdmin& admin, const ModelRegistry& models,
+             v1::Alias* alias) {
+  alias->set_name(from.name);
+  alias->set_changed_at_run_time(admin.IsChanged(from));
+  for (const AliasArm& arm : from.arms) {
+    v1::AliasArm* const added = alias->add_arms();
+    added->set_model(arm.model);
+    added->set_weight(static_cast<uint32_t>(arm.weight));
+    const absl::StatusOr<ModelStatus> status = models.Status(arm.model);
+    if (status.ok()) added->set_state(ToProto(status->state));
+  }
 }
 
 // A time that is absent stays absent.
@@ -141,30 +161,37 @@ class LoadCall final : public grpc::ServerWriteReactor<Response>,
   std::shared_ptr<LoadCall> self_;  // keeps this object alive until OnDone
 };
 
-// The reactor of a call whose answer comes later. Any thread may call End.
-class UnloadCall final : public grpc::ServerUnaryReactor {
+// The reactor of a call whose answer comes later. Any thread may call End and Answer.
+class LateCall final : public grpc::ServerUnaryReactor {
  public:
-  static std::shared_ptr<UnloadCall> New() {
-    auto call = std::make_shared<UnloadCall>();
+  static std::shared_ptr<LateCall> New() {
+    auto call = std::make_shared<LateCall>();
     call->self_ = call;
     return call;
   }
 
   void End(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    Answer(status, [] {});
+  }
+  // Calls `write` if the status is OK and the call has not ended: the response is still there.
+  void Answer(const absl::Status& status, const std::function<void()>& write)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    if (!std::exchange(finished_, true)) Finish(ToGrpc(status));
+    if (std::exchange(finished_, true)) return;
+    if (status.ok()) write();
+    Finish(ToGrpc(status));
   }
   void OnCancel() override {
     End(absl::CancelledError("the caller has gone; the operation goes on"));
   }
   void OnDone() override {
-    const std::shared_ptr<UnloadCall> self = std::move(self_);  // destroyed last
+    const std::shared_ptr<LateCall> self = std::move(self_);  // destroyed last
   }
 
  private:
   absl::Mutex mutex_;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  std::shared_ptr<UnloadCall> self_;  // keeps this object alive until OnDone
+  std::shared_ptr<LateCall> self_;  // keeps this object alive until OnDone
 };
 
 }  // namespace
@@ -175,6 +202,9 @@ AdminService::AdminService(ModelAdmin* admin, RequestMemory* memory, Authorize a
   AddServerStream("/longstream.admin.v1.Admin/SwapModel", &AdminService::SwapModel);
   AddUnary("/longstream.admin.v1.Admin/UnloadModel", &AdminService::UnloadModel);
   AddUnary("/longstream.admin.v1.Admin/ListModels", &AdminService::ListModels);
+  AddUnary("/longstream.admin.v1.Admin/SetAlias", &AdminService::SetAlias);
+  AddUnary("/longstream.admin.v1.Admin/DeleteAlias", &AdminService::DeleteAlias);
+  AddUnary("/longstream.admin.v1.Admin/ListAliases", &AdminService::ListAliases);
 }
 
 grpc::ServerWriteReactor<v1::LoadModelResponse>* AdminService::LoadModel(
@@ -211,8 +241,8 @@ grpc::ServerUnaryReactor* AdminService::UnloadModel(grpc::CallbackServerContext*
                                                     const Caller& /*caller*/,
                                                     const v1::UnloadModelRequest& request,
                                                     v1::UnloadModelResponse* /*response*/) {
-  const std::shared_ptr<UnloadCall> call = UnloadCall::New();
-  UnloadCall* const reactor = call.get();
+  const std::shared_ptr<LateCall> call = LateCall::New();
+  LateCall* const reactor = call.get();
   const auto grace = ReadTime("grace", request.has_grace(), request.grace());
   if (!grace.ok()) {
     call->End(grace.status());
@@ -230,6 +260,44 @@ grpc::ServerUnaryReactor* AdminService::ListModels(grpc::CallbackServerContext* 
     v1::Model* const model = response->add_models();
     ToProto(listed.status, model);
     model->set_sessions(listed.sessions);
+  }
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AdminService::SetAlias(grpc::CallbackServerContext* /*context*/,
+                                                 const Caller& /*caller*/,
+                                                 const v1::SetAliasRequest& request,
+                                                 v1::SetAliasResponse* response) {
+  const std::shared_ptr<LateCall> call = LateCall::New();
+  LateCall* const reactor = call.get();
+  const AliasConfig alias = AliasOf(request.alias());
+  admin_->aliases().Set(alias, [this, call, alias, response](const absl::Status& status) {
+    call->Answer(status, [&] {
+      ToProto(alias, admin_->aliases(), admin_->models(), response->mutable_alias());
+    });
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AdminService::DeleteAlias(grpc::CallbackServerContext* /*context*/,
+                                                    const Caller& /*caller*/,
+                                                    const v1::DeleteAliasRequest& request,
+                                                    v1::DeleteAliasResponse* /*response*/) {
+  const std::shared_ptr<LateCall> call = LateCall::New();
+  LateCall* const reactor = call.get();
+  admin_->aliases().Delete(request.name(),
+                           [call](const absl::Status& status) { call->End(status); });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AdminService::ListAliases(grpc::CallbackServerContext* context,
+                                                    const Caller& /*caller*/,
+                                                    const v1::ListAliasesRequest& /*request*/,
+                                                    v1::ListAliasesResponse* response) {
+  for (const AliasConfig& alias : admin_->aliases().List()) {
+    ToProto(alias, admin_->aliases(), admin_->models(), response->add_aliases());
   }
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);

@@ -1,4 +1,4 @@
-// The gRPC service of operators. It translates its calls to ModelAdmin.
+// The gRPC service of operators. It translates its calls to ModelAdmin and AliasAdmin.
 #ifndef LONGSTREAM_SERVICE_SERVER_ADMIN_ADMIN_SERVICE_H_
 #define LONGSTREAM_SERVICE_SERVER_ADMIN_ADMIN_SERVICE_H_
 
@@ -29,6 +29,15 @@ class AdminService final : public DecodingService {
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const Caller& caller,
                                        const admin::v1::ListModelsRequest& request,
                                        admin::v1::ListModelsResponse* response);
+  grpc::ServerUnaryReactor* SetAlias(grpc::CallbackServerContext* context, const Caller& caller,
+                                     const admin::v1::SetAliasRequest& request,
+                                     admin::v1::SetAliasResponse* response);
+  grpc::ServerUnaryReactor* DeleteAlias(grpc::CallbackServerContext* context, const Caller& caller,
+                                        const admin::v1::DeleteAliasRequest& request,
+                                        admin::v1::DeleteAliasResponse* response);
+  grpc::ServerUnaryReactor* ListAliases(grpc::CallbackServerContext* context, const Caller& caller,
+                                        const admin::v1::ListAliasesRequest& request,
+                                        admin::v1::ListAliasesResponse* response);
 
   ModelAdmin* const admin_;
 };

@@ -50,6 +50,12 @@ class EngineUses : public std::enable_shared_from_this<EngineUses> {
   std::map<const Engine*, Count> counts_ ABSL_GUARDED_BY(mutex_);
 };
 
+// An engine that a call has found and holds.
+struct FoundEngine {
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<void> hold;
+};
+
 }  // namespace longstream
 
 #endif  // LONGSTREAM_SERVICE_SERVING_ENGINES_ENGINE_USES_H_

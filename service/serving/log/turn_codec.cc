@@ -321,6 +321,7 @@ std::string EncodeProperties(const LoggedProperties& properties) {
   to.set_idle_timeout_us(absl::ToInt64Microseconds(properties.idle_timeout));
   to.set_recompute(static_cast<uint32_t>(properties.recompute));
   to.set_origin(properties.origin);
+  to.set_alias(properties.alias);
   for (const LoggedProperties::Cut& cut : properties.cuts) {
     log::Cut* logged = to.add_cuts();
     logged->set_turn(cut.turn);
@@ -338,6 +339,7 @@ absl::StatusOr<LoggedProperties> DecodeProperties(const std::string& bytes) {
   to.idle_timeout = absl::Microseconds(from.idle_timeout_us());
   to.recompute = static_cast<Recompute>(from.recompute());
   to.origin = from.origin();
+  to.alias = from.alias();
   for (const log::Cut& cut : from.cuts()) to.cuts.push_back({cut.turn(), cut.position()});
   if (from.has_model()) to.model = From(from.model());
   to.model_head = from.model_head();

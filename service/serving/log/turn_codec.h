@@ -92,6 +92,7 @@ struct LoggedProperties {
   absl::Duration idle_timeout;
   Recompute recompute = Recompute::kExact;
   std::string origin;
+  std::string alias;      // by which the session was opened; empty: by its model
   std::vector<Cut> cuts;  // one for each turn at most
   // The model that the session was forked onto or moved to. Turns of its history may be those of
   // another one.

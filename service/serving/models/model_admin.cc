@@ -23,6 +23,7 @@ ModelAdmin::ModelAdmin(ModelRegistry* models, SessionManager* sessions, Options 
     : models_(models),
       sessions_(sessions),
       options_(std::move(options)),
+      aliases_(models, &sessions->aliases(), sessions->timers(), options_.aliases),
       thread_([this] { Run(); }) {}
 
 ModelAdmin::~ModelAdmin() {
@@ -84,14 +85,18 @@ absl::StatusOr<ModelSource> ModelAdmin::SourceOf(const Wanted& wanted) const {
   return source;
 }
 
-void ModelAdmin::Load(const Wanted& wanted, Progress progress, Loaded loaded) {
+void ModelAdmin::Load(const Wanted& wanted, Progress progress, const Loaded& loaded) {
   absl::StatusOr<ModelSource> source = SourceOf(wanted);
   if (!source.ok()) return loaded(source.status());
-  models_->Load(
-      *std::move(source),
-      {std::move(progress), [operation = Operation(), loaded = std::move(loaded)](
-                                absl::StatusOr<ModelStatus> status,
-                                const std::shared_ptr<Engine>&) { loaded(std::move(status)); }});
+  const ModelRegistry::LoadCallbacks callbacks{
+      std::move(progress), [operation = Operation(), loaded](absl::StatusOr<ModelStatus> status,
+                                                             const std::shared_ptr<Engine>&) {
+        loaded(std::move(status));
+      }};
+  const std::string name = source->name;
+  absl::Status added =
+      aliases_.AddModel(name, [&] { models_->Load(*std::move(source), callbacks); });
+  if (!added.ok()) loaded(std::move(added));
 }
 
 void ModelAdmin::Swap(const Wanted& wanted, const Moving& moving, Progress progress,
@@ -117,7 +122,9 @@ void ModelAdmin::Swap(const Wanted& wanted, const Moving& moving, Progress progr
 
 void ModelAdmin::Unload(std::string_view name, std::optional<absl::Duration> grace,
                         std::function<void(absl::Status)> unloaded) {
-  const absl::StatusOr<std::vector<std::shared_ptr<Engine>>> engines = models_->BeginUnload(name);
+  absl::StatusOr<std::vector<std::shared_ptr<Engine>>> engines;
+  absl::Status removed = aliases_.RemoveModel(name, [&] { engines = models_->BeginUnload(name); });
+  if (!removed.ok()) return unloaded(std::move(removed));
   if (!engines.ok() || engines->empty()) return unloaded(engines.status());
   const auto unloading = std::make_shared<Unloading>(engines->size(), std::move(unloaded));
   for (const std::shared_ptr<Engine>& engine : *engines) {

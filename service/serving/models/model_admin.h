@@ -23,6 +23,7 @@
 #include "service/clock/monotonic_time.h"
 #include "service/serving/engines/engine_uses.h"
 #include "service/serving/model_registry.h"
+#include "service/serving/models/alias_admin.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
@@ -39,6 +40,7 @@ class ModelAdmin {
     uint32_t max_batch_tokens = kDefaultBatchTokens;
     uint32_t max_batch_sequences = kDefaultBatchSequences;
     absl::Duration grace = absl::Seconds(30);  // for running turns, if a call names no time
+    AliasAdmin::Options aliases = {};
   };
 
   // A model to load.
@@ -77,19 +79,23 @@ class ModelAdmin {
   using Progress = std::function<void(const ModelStatus& status)>;
   using Loaded = std::function<void(absl::StatusOr<ModelStatus> loaded)>;
   // Errors as for ModelRegistry::Load, and INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION: as for
-  // FindModelDirectory.
-  void Load(const Wanted& wanted, Progress progress, Loaded loaded) ABSL_LOCKS_EXCLUDED(mutex_);
+  // FindModelDirectory. ALREADY_EXISTS, too: an alias has the name.
+  void Load(const Wanted& wanted, Progress progress, const Loaded& loaded)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Errors as for ModelRegistry::Swap and for Load.
   void Swap(const Wanted& wanted, const Moving& moving, Progress progress, Loaded loaded)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // New sessions and turns are refused at once. `unloaded` is called when the memory of all
   // versions is free. Turns that run `grace` later (absent: Options::grace) end with
-  // FAILED_PRECONDITION. Errors as for ModelRegistry::BeginUnload.
+  // FAILED_PRECONDITION. Errors as for ModelRegistry::BeginUnload and AliasAdmin::RemoveModel.
   void Unload(std::string_view name, std::optional<absl::Duration> grace,
               std::function<void(absl::Status)> unloaded) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // All versions of all models, in the order of their names.
   std::vector<Model> List() const;
+
+  AliasAdmin& aliases() { return aliases_; }
+  const ModelRegistry& models() const { return *models_; }
 
  private:
   // A call of Unload.
@@ -147,6 +153,7 @@ class ModelAdmin {
   ModelRegistry* const models_;
   SessionManager* const sessions_;
   const Options options_;
+  AliasAdmin aliases_;
 
   mutable absl::Mutex mutex_;
   std::list<Leaving> arriving_ ABSL_GUARDED_BY(mutex_);  // for leaving_

@@ -27,8 +27,7 @@ std::array<std::optional<ModelIdentity>, 2> ModelsOf(const LoggedProperties& pro
 
 // ---------------------------------------------------------------- the engine for a call
 
-absl::StatusOr<SessionManager::FoundEngine> SessionManager::FindModel(
-    std::string_view model) const {
+absl::StatusOr<FoundEngine> SessionManager::FindModel(std::string_view model) const {
   std::shared_ptr<Engine> before;
   while (true) {
     absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
@@ -41,8 +40,7 @@ absl::StatusOr<SessionManager::FoundEngine> SessionManager::FindModel(
   }
 }
 
-absl::StatusOr<SessionManager::FoundEngine> SessionManager::FindVersionOf(
-    const store::SessionRow& row) const {
+absl::StatusOr<FoundEngine> SessionManager::FindVersionOf(const store::SessionRow& row) const {
   absl::StatusOr<FoundEngine> present = FindModel(row.model);
   std::vector<std::shared_ptr<Engine>> versions;
   for (ModelStatus& version : models_->ListVersions()) {

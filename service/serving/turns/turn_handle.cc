@@ -73,11 +73,17 @@ absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
 
 absl::Status NewTurn::Refuse(absl::Status status) const {
   engine_->CountRefusal(status);
+  CountInArm(status);
   return status;
+}
+
+void NewTurn::CountInArm(const absl::Status& refusal) const {
+  if (arm_ != nullptr) arm_->CountRequest(absl::StatusCodeToString(refusal.code()), "");
 }
 
 TurnHandle NewTurn::Make(TurnRequest request, std::function<void()> wake) {
   auto turn = std::make_shared<Turn>(std::move(request));
+  turn->arm = arm_;
   turn->stream.SetReader(std::move(wake));
   if (turn->request.outlives_reader || durable()) turn->stream.KeepAnswer();
   if (turns_ != nullptr && entry_ == nullptr) entry_ = turns_->BeginDrawn(turn->request.kind);
@@ -101,8 +107,13 @@ absl::Status NewTurn::TakeQuota(const TurnHandle& handle) {
 
 absl::Status NewTurn::Start(const TurnHandle& handle) {
   const absl::Status allowed = TakeQuota(handle);
-  absl::Status status =
-      allowed.ok() ? engine_->Start(handle.turn_, std::move(lease_)) : Refuse(allowed);
+  absl::Status status = allowed;
+  if (allowed.ok()) {
+    status = engine_->Start(handle.turn_, std::move(lease_));
+    if (!status.ok()) CountInArm(status);
+  } else {
+    Refuse(allowed).IgnoreError();
+  }
   hold_ = nullptr;  // the engine counts the turn
   if (status.ok()) return status;
   handle.turn_->allowance.GiveBack();

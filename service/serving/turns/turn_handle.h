@@ -18,6 +18,7 @@
 #include "service/engine/engine.h"
 #include "service/engine/turn/turn.h"
 #include "service/host_memory/host_memory.h"
+#include "service/metrics/alias_metrics.h"
 #include "service/models/served_model.h"
 #include "service/security/tenants/tenant.h"
 #include "service/serving/turns/session_turns.h"
@@ -100,25 +101,30 @@ class TurnHandle {
 class NewTurn {
  public:
   // The session does not expire before the lease is taken, or the object is destroyed. The quotas
-  // of `tenant` count the use of the turn and of its session. `looked`: the id that the client
-  // chose.
+  // of `tenant` count the use of the turn and of its session. `arm`: of the alias that it came by,
+  // or nullptr. `looked`: the id that the client chose.
   NewTurn(const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
           std::shared_ptr<Engine> engine, std::shared_ptr<Tenant> tenant,
+          std::shared_ptr<ArmMetrics> arm = nullptr,
           std::optional<SessionTurns::Looked> looked = std::nullopt)
       : session_(session),
         awaited_(session),
         turns_(std::move(turns)),
         engine_(std::move(engine)),
         tenant_(std::move(tenant)),
+        arm_(std::move(arm)),
         looked_(looked) {}
   // The turn gets a new session that no one else can find. `hold`: exists until the turn is with
-  // the engine, or until the object is destroyed.
+  // the engine, or until the object is destroyed. `arm`: as above.
   NewTurn(std::shared_ptr<Engine> engine, std::shared_ptr<void> hold,
-          std::shared_ptr<Tenant> tenant)
-      : engine_(std::move(engine)), hold_(std::move(hold)), tenant_(std::move(tenant)) {}
+          std::shared_ptr<Tenant> tenant, std::shared_ptr<ArmMetrics> arm)
+      : engine_(std::move(engine)),
+        hold_(std::move(hold)),
+        tenant_(std::move(tenant)),
+        arm_(std::move(arm)) {}
   // Another turn with a new session, on the same version of the model. REQUIRES: this one has a new
   // session.
-  NewTurn Another() const { return {engine_, hold_, tenant_}; }
+  NewTurn Another() const { return {engine_, hold_, tenant_, arm_}; }
 
   const ServedModel& model() const { return engine_->model(); }
   const Tenant& tenant() const { return *tenant_; }
@@ -169,6 +175,7 @@ class NewTurn {
   absl::Status Start(const TurnHandle& handle);
 
  private:
+  void CountInArm(const absl::Status& refusal) const;
   absl::Status TakeQuota(const TurnHandle& handle);
 
   std::shared_ptr<Session> session_;
@@ -177,6 +184,7 @@ class NewTurn {
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<void> hold_;  // of the engine
   std::shared_ptr<Tenant> tenant_;
+  std::shared_ptr<ArmMetrics> arm_;
   std::optional<SessionTurns::Looked> looked_;
   std::shared_ptr<TurnEntry> entry_;  // nullptr: the turn has no id yet, or exists already
   TurnHandle running_;

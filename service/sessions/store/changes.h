@@ -113,11 +113,18 @@ struct AddSnapshot {
   std::vector<TurnNumber> drop;
 };
 
+// Writes the row of an alias, or, if `arms` is absent, removes it; no row with this name is no
+// error.
+struct PutAlias {
+  std::string name;
+  std::optional<std::string> arms;
+};
+
 using Change = std::variant<OpenSession, ImportSession, StartTurn, CommitTurn, AbandonTurn,
-                            MoveHead, ChangeOwner, CloseSession, AddSnapshot>;
+                            MoveHead, ChangeOwner, CloseSession, AddSnapshot, PutAlias>;
 
 // The result of a change that was made: the epoch and the version of the session after it (0 for
-// AddSnapshot, which changes no session).
+// AddSnapshot and PutAlias, which change no session).
 struct Applied {
   int64_t epoch = 0;
   int64_t version = 0;

@@ -1,4 +1,4 @@
-// The rows of the log: a session, and a turn of its tree.
+// The rows of the log: a session, a turn of its tree, and an alias.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_LOG_RECORDS_H_
 #define LONGSTREAM_SERVICE_SESSIONS_STORE_LOG_RECORDS_H_
 
@@ -63,6 +63,14 @@ struct TurnRow {
   std::string result;          // likewise; written when the turn ends
 
   friend bool operator==(const TurnRow&, const TurnRow&) = default;
+};
+
+// An alias of models that an operator has set or deleted while the server ran.
+struct AliasRow {
+  std::string name;
+  std::string arms;  // what the store does not read
+
+  friend bool operator==(const AliasRow&, const AliasRow&) = default;
 };
 
 }  // namespace longstream::store

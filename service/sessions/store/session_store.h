@@ -84,6 +84,10 @@ class SessionStore {
   // How many open sessions each tenant has, by its name. Damaged rows count.
   virtual absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() = 0;
 
+  // All rows of aliases, in the order of their names. Damaged rows are left out; Check reports
+  // them.
+  virtual absl::StatusOr<std::vector<AliasRow>> Aliases() = 0;
+
   // Open sessions whose delete_time has passed, of all tenants, the longest expired first, at most
   // `limit`. A damaged row is left out and does not count.
   virtual absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time now, size_t limit) = 0;

@@ -214,6 +214,7 @@ class SessionTest(unittest.TestCase):
     def test_models(self):
         names = sorted(model.name for model in self.client.models())
         self.assertEqual(names, ["dense", "hwfa2", "hypenet"])
+        self.assertEqual(self.client.aliases(), [])
         model = self.client.model("dense")
         self.assertEqual((model.state, model.chat), (longstream.ModelState.READY, True))
         self.assertIn("score", model.capabilities)

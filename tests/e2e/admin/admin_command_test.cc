@@ -70,6 +70,34 @@ TEST_F(AdminCommandTest, ThePortOfClientsServesNoOperators) {
   EXPECT_THAT(client.err(), AllOf(HasSubstr("UNIMPLEMENTED"), HasSubstr("admin.listen")));
 }
 
+TEST_F(AdminCommandTest, SetsListsAndDeletesAliases) {
+  EXPECT_EQ(Admin({"alias", "list"}), "");
+  Admin({"load", "tiny"});
+  Admin({"load", "new", "--directory", "tiny-v2"});
+  EXPECT_EQ(Admin({"alias", "set", "chat", "tiny=90", "new=10"}),
+            "chat: tiny=90 new=10  [changed at run time]\n");
+  EXPECT_EQ(Admin({"alias", "list"}), "chat: tiny=90 new=10  [changed at run time]\n");
+  EXPECT_THAT(Admin({"--json", "alias", "list"}), HasSubstr("\"weight\": 90"));
+  client::Connection connection(server_.address());
+  const v1::Session session = connection.Open("chat");
+  EXPECT_EQ(session.alias(), "chat");
+  ClientProcess models({"models", "--server", server_.address()});
+  EXPECT_EQ(models.Wait(), 0) << models.err();
+  EXPECT_THAT(models.out(), AllOf(HasSubstr("ALIAS"), HasSubstr("chat         tiny=90 new=10")));
+  EXPECT_THAT(Admin({"unload", "new"}, 1), HasSubstr("an arm of alias chat"));
+  EXPECT_THAT(Admin({"alias", "set", "chat", "none=1"}, 1), HasSubstr("no model 'none'"));
+  EXPECT_THAT(Admin({"alias", "set", "chat", "tiny"}, 2), HasSubstr("MODEL=WEIGHT"));
+  EXPECT_THAT(Admin({"alias", "set", "chat", "tiny=1.5"}, 2),
+              HasSubstr("expected a whole number from 0 to 1000000, found '1.5'"));
+  EXPECT_EQ(Admin({"alias", "delete", "chat"}), "chat: deleted\n");
+  EXPECT_THAT(Admin({"alias", "delete", "chat"}, 1), HasSubstr("NOT_FOUND"));
+  EXPECT_EQ(Admin({"unload", "new"}), "new: unloaded\n");
+  EXPECT_EQ(connection.Get(session.session_id()).alias(), "chat");
+  EXPECT_THAT(server_.Log(), AllOf(HasSubstr("/longstream.admin.v1.Admin/SetAlias"),
+                                   HasSubstr("/longstream.admin.v1.Admin/DeleteAlias")));
+  EXPECT_EQ(server_.Stop(), 0);
+}
+
 TEST_F(AdminCommandTest, NeedsAnAddress) {
   ClientProcess client({"admin", "models"});
   EXPECT_EQ(client.Wait(), 2);

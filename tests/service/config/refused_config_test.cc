@@ -42,6 +42,26 @@ const std::pair<const char*, const char*> kRefusals[] = {
     {"admin: {model_directories: models}",
      "1: admin.model_directories: expected a list, found 'models'"},
     {"admin: {model_directories: ['']}", "1: admin.model_directories[0]: expected a directory"},
+    {"aliases: {name: a}", "1: aliases: expected a list, found a map"},
+    {"aliases: [{arms: {m: 1}}]", "1: aliases[0]: an alias needs the key name"},
+    {"aliases: [{name: a, weight: 1}]",
+     "1: aliases[0]: unknown key 'weight'; expected one of: name, arms"},
+    {"aliases: [{name: a b, arms: {m: 1}}]",
+     "1: aliases[0]: name: expected 1 to 128 letters, digits, '.', '_' and '-', the first one a "
+     "letter or a digit, found 'a b'"},
+    {"aliases: [{name: a}]", "1: aliases[0]: arms: expected 1 to 8 models, found 0"},
+    {"aliases: [{name: a, arms: [m]}]", "1: aliases[0].arms: expected a map, found a list"},
+    {"aliases: [{name: a, arms: {m: 1, m: 2}}]", "1: aliases[0].arms: key 'm' is repeated"},
+    {"aliases:\n- name: a\n  arms:\n    m: 1000001",
+     "4: aliases[0].arms.m: expected a whole number from 0 to 1000000, found '1000001'"},
+    {"aliases: [{name: a, arms: {m: 0.5}}]",
+     "1: aliases[0].arms.m: expected a whole number from 0 to 1000000, found '0.5'"},
+    {"aliases: [{name: a, arms: {m: 0, n: 0}}]",
+     "1: aliases[0]: arms: expected a weight of 1 or more, found only 0"},
+    {"aliases: [{name: a, arms: {a1: 1, a2: 1, a3: 1, a4: 1, a5: 1, a6: 1, a7: 1, a8: 1, a9: 1}}]",
+     "1: aliases[0]: arms: expected 1 to 8 models, found 9"},
+    {"aliases:\n- {name: a, arms: {m: 1}}\n- {name: a, arms: {n: 1}}",
+     "3: aliases[1]: two aliases are named a"},
     {"tenants: {name: a}", "1: tenants: expected a list, found a map"},
     {"tenants: [{weight: 2}]", "1: tenants[0]: a tenant needs the key name"},
     {"tenants:\n  - name: a\n  - name: b\n  - name: a", "4: tenants[2]: two tenants are named a"},
@@ -153,7 +173,8 @@ const std::pair<const char*, const char*> kRefusals[] = {
     {"threads: 1\nthread: 2",
      "2: unknown key 'thread'; expected one of: listen, metrics_listen, max_message_bytes, "
      "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, log_level, scheduler, "
-     "connections, sessions, store, tls, metrics_tls, security, admin, tenants, models"},
+     "connections, sessions, store, tls, metrics_tls, security, admin, tenants, models, "
+     "aliases"},
     {"scheduler:\n  batch: 2",
      "2: scheduler: unknown key 'batch'; expected one of: max_batch_tokens, max_batch_sequences, "
      "max_open_turns, max_waiting_turns, stream_buffer_bytes, client_timeout, time_slice, "
@@ -209,7 +230,8 @@ const std::pair<const char*, const char*> kRefusals[] = {
     {"[a]: 1",
      "1: unknown key ''; expected one of: listen, metrics_listen, max_message_bytes, "
      "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, log_level, scheduler, "
-     "connections, sessions, store, tls, metrics_tls, security, admin, tenants, models"},
+     "connections, sessions, store, tls, metrics_tls, security, admin, tenants, models, "
+     "aliases"},
     {"threads: 1\nlisten: a:1\nthreads: 2", "3: key 'threads' is repeated"},
     {"sessions:\n  max: 1\n  max: 1", "3: sessions: key 'max' is repeated"},
     // A model needs a name of its own and a directory.

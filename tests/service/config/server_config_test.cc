@@ -439,6 +439,27 @@ TEST(CheckConfigTest, ThereIsAModel) {
             "models: no model is configured; name one in the file or with --model NAME=DIR");
 }
 
+TEST(CheckConfigTest, ArmsOfAliasesAreModels) {
+  ServerConfig good;
+  ASSERT_TRUE(ReadConfigText("models:\n- {name: dense, directory: d}\n- {name: 1, directory: e}\n"
+                             "aliases:\n- {name: chat, arms: {dense: 90, 1: 10}}",
+                             "f", &good)
+                  .ok());
+  EXPECT_EQ(good.aliases, (std::vector<AliasConfig>{{"chat", {{"dense", 90}, {"1", 10}}}}));
+  EXPECT_TRUE(CheckConfig(good).ok());
+  ServerConfig config = good;
+  config.aliases[0].arms[1].model = "other";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "aliases: an arm of chat is no model of this configuration: 'other'");
+  config = good;
+  config.aliases.push_back({"best", {{"chat", 1}}});
+  EXPECT_EQ(CheckConfig(config).message(),
+            "aliases: an arm of best is no model of this configuration: 'chat'");
+  config = good;
+  config.aliases[0].name = "dense";
+  EXPECT_EQ(CheckConfig(config).message(), "aliases: dense is also the name of a model");
+}
+
 TEST(CheckConfigTest, OnlyOperatorsReachTheirListener) {
   ServerConfig config;
   ASSERT_TRUE(ReadConfigText("admin:\n  listen: unix:/run/admin.sock\n"

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "service/metrics/alias_metrics.h"
 #include "service/metrics/build_info.h"
 #include "service/metrics/connection_metrics.h"
 #include "service/metrics/security_metrics.h"
@@ -132,6 +133,7 @@ class ModelMetricsTest : public testing::Test {
   SecurityMetrics security_{&registry_};
   SessionMetrics sessions_{&registry_, 4096};
   StoreMetrics store_{&registry_};
+  ArmMetrics arm_{&registry_, "chat", "m"};
   ModelMetrics metrics_{&registry_, {"m", "v2", "dense", "cpu"}};
 };
 
@@ -141,6 +143,8 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
   metrics_.CountResumedTurn("attached");
   metrics_.CountResumeMismatch();
   metrics_.ObserveLoad("backend", 1.5);
+  arm_.CountSession("OK");
+  arm_.CountRequest("OK", "max_tokens");
   store_.SetBytes("log", 1);
   store_.CountError("UNKNOWN");
   security_.CountReload("tls", true);
@@ -164,9 +168,9 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
     for (const auto& [label, value] : sample.labels) names.insert(label);
     names.erase("le");
     std::set<std::string> expected = found->second.labels;
-    if (name != "longstream_build_info" && !name.starts_with("longstream_connections") &&
-        !name.starts_with("longstream_calls_") && !name.starts_with("longstream_certificate_") &&
-        !name.starts_with("longstream_security_") &&
+    if (name != "longstream_build_info" && !name.starts_with("longstream_alias_") &&
+        !name.starts_with("longstream_connections") && !name.starts_with("longstream_calls_") &&
+        !name.starts_with("longstream_certificate_") && !name.starts_with("longstream_security_") &&
         !name.starts_with("longstream_session_host_") &&
         !name.starts_with("longstream_session_restores") &&
         !name.starts_with("longstream_session_saves") &&

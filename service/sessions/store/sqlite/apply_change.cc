@@ -269,6 +269,20 @@ absl::StatusOr<Applied> Make(Database& database, const AddSnapshot& add) {
   return Applied{.turn = add.snapshot.turn};
 }
 
+absl::StatusOr<Applied> Make(Database& database, const PutAlias& put) {
+  if (put.arms.has_value()) {
+    if (absl::Status status = WriteAlias(database, {put.name, *put.arms}); !status.ok()) {
+      return status;
+    }
+    return Applied{};
+  }
+  absl::StatusOr<StatementUse> remove = database.Use("DELETE FROM aliases WHERE name = ?1");
+  if (!remove.ok()) return remove.status();
+  (*remove)->BindText(0, put.name);
+  if (absl::Status status = database.Run(**remove, "remove an alias"); !status.ok()) return status;
+  return Applied{};
+}
+
 }  // namespace
 
 namespace {

@@ -94,6 +94,18 @@ constexpr RowCheck kSumChecks[] = {
      OfTurnSum},
 };
 
+// A store of version 3 does not have this table.
+constexpr RowCheck kAliasChecks[] = {
+    {"SELECT " LONGSTREAM_ALIAS_COLUMNS " FROM aliases",
+     [](const Statement& row) { return ReadAlias(row).status(); }},
+};
+
+// Checks of a table that older stores do not have.
+struct TableChecks {
+  const char* table;
+  absl::Span<const RowCheck> checks;
+};
+
 absl::Status CheckRows(Database& database, const RowCheck& check, size_t limit,
                        std::vector<std::string>* faults) {
   absl::StatusOr<StatementUse> select = database.Use(check.sql);
@@ -123,14 +135,14 @@ absl::Status RunChecks(Database& database, absl::Span<const RowCheck> checks, si
 std::vector<std::string> CheckLog(Database& database, size_t limit) {
   std::vector<std::string> faults;
   absl::Status status = RunChecks(database, kChecks, limit, &faults);
-  const auto check_of = [&](const char* table, absl::Span<const RowCheck> checks) {
-    if (!status.ok()) return;
-    const absl::StatusOr<bool> has_table = HasTable(database, table);
+  for (const TableChecks& later :
+       {TableChecks{"segments", kSegmentChecks}, TableChecks{"turn_sums", kSumChecks},
+        TableChecks{"aliases", kAliasChecks}}) {
+    if (!status.ok()) break;
+    const absl::StatusOr<bool> has_table = HasTable(database, later.table);
     status = has_table.status();
-    if (has_table.value_or(false)) status = RunChecks(database, checks, limit, &faults);
-  };
-  check_of("segments", kSegmentChecks);
-  check_of("turn_sums", kSumChecks);
+    if (has_table.value_or(false)) status = RunChecks(database, later.checks, limit, &faults);
+  }
   if (!status.ok() && faults.size() < limit) faults.emplace_back(status.message());
   return faults;
 }

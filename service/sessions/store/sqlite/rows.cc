@@ -232,4 +232,21 @@ BoundTurn::BoundTurn(Statement& statement, const NumberedTurn& turn) : id_(turn.
   statement.Bind(16, row.number);
 }
 
+absl::StatusOr<AliasRow> ReadAlias(const Statement& statement) {
+  AliasRow row{statement.Bytes(0), statement.Bytes(1)};
+  if (RowChecksum().Add(row.name).Add(row.arms).value() == statement.Int(2)) return row;
+  return absl::DataLossError(absl::StrCat("store: the row of alias '", absl::CHexEscape(row.name),
+                                          "' is damaged: its checksum differs"));
+}
+
+absl::Status WriteAlias(Database& database, const AliasRow& row) {
+  absl::StatusOr<StatementUse> insert =
+      database.Use("INSERT OR REPLACE INTO aliases(name, arms, checksum) VALUES (?1, ?2, ?3)");
+  if (!insert.ok()) return insert.status();
+  (*insert)->BindText(0, row.name);
+  (*insert)->BindBlob(1, row.arms);
+  (*insert)->Bind(2, RowChecksum().Add(row.name).Add(row.arms).value());
+  return database.Run(**insert, "write an alias");
+}
+
 }  // namespace longstream::store

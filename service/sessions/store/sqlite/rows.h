@@ -83,6 +83,13 @@ class BoundTurn {
   std::string id_;  // the statement points to it
 };
 
+// Columns for `SELECT ... FROM aliases`.
+#define LONGSTREAM_ALIAS_COLUMNS "name, arms, checksum"
+// DATA_LOSS: the checksum differs. The message names the alias.
+absl::StatusOr<AliasRow> ReadAlias(const Statement& statement);
+// Writes the row of an alias in the place of the one with its name.
+absl::Status WriteAlias(Database& database, const AliasRow& row);
+
 }  // namespace longstream::store
 
 #endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_ROWS_H_

@@ -111,6 +111,11 @@ constexpr const char* kSteps[] = {
       segment INTEGER PRIMARY KEY REFERENCES segments(number) ON DELETE CASCADE,
       bytes INTEGER NOT NULL);
     )sql",
+    // Programs of version 3 do not know aliases: they serve those of their configuration.
+    R"sql(
+    CREATE TABLE aliases(name TEXT PRIMARY KEY, arms BLOB NOT NULL, checksum INTEGER NOT NULL)
+      WITHOUT ROWID;
+    )sql",
 };
 
 absl::Status MakeSteps(Database& database, absl::Span<const char* const> steps) {

@@ -1,4 +1,4 @@
-// Snapshots and their segments.
+// Snapshots and their segments; and the rows of aliases.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -7,6 +7,7 @@
 
 #include "service/sessions/store/segments/sealed_segments.h"
 #include "service/sessions/store/sqlite/check_segments.h"
+#include "service/sessions/store/sqlite/rows.h"
 #include "service/sessions/store/sqlite/snapshots.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
 
@@ -23,6 +24,21 @@ constexpr int64_t kPathTurns = 256;
 constexpr int kPathSpans = 256;
 
 }  // namespace
+
+absl::StatusOr<std::vector<AliasRow>> SqliteStore::Aliases() {
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<StatementUse> select =
+      reader->Use("SELECT " LONGSTREAM_ALIAS_COLUMNS " FROM aliases ORDER BY name");
+  if (!select.ok()) return select.status();
+  std::vector<AliasRow> rows;
+  int code = SQLITE_ROW;
+  while ((code = (*select)->Step()) == SQLITE_ROW) {
+    absl::StatusOr<AliasRow> row = ReadAlias(**select);
+    if (row.ok()) rows.push_back(*std::move(row));
+  }
+  if (code != SQLITE_DONE) return reader->Error(code, "read the aliases");
+  return rows;
+}
 
 absl::StatusOr<std::unique_ptr<SegmentWriter>> SqliteStore::WriteSegments() {
   if (absl::Status room = files_.CheckRoom(); !room.ok()) return room;

@@ -241,7 +241,7 @@ TEST_F(AdminServerTest, OnlyOperatorsHaveItsMethods) {
     if (row.starts_with("/longstream.admin.")) rows.emplace_back(row);
   }
   EXPECT_THAT(admin_server_->methods(), testing::UnorderedElementsAreArray(rows));
-  EXPECT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows.size(), 7u);
   for (const std::string& method : admin_server_->methods()) {
     EXPECT_EQ(table.Find(method), AccessTable::Answer::kRoles) << method;
     EXPECT_TRUE(table.Allows(method, Role::kOperator)) << method;

@@ -70,6 +70,10 @@ class HeldStore final : public SessionStore {
     Wait();
     return store_->CountSessions();
   }
+  absl::StatusOr<std::vector<AliasRow>> Aliases() override {
+    Wait();
+    return store_->Aliases();
+  }
   absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time now, size_t limit) override {
     Wait(/*is_expiry=*/true);
     return store_->Expired(now, limit);

@@ -1,0 +1,54 @@
+// Checks the fields of an alias.
+#include "service/config/alias_config.h"
+
+#include <set>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "service/config/names.h"
+
+namespace longstream {
+namespace {
+
+// An error repeats at most this many bytes of a name.
+constexpr size_t kMaxEchoBytes = 64;
+
+std::string Shown(const std::string& name) {
+  return absl::StrCat("'", absl::CHexEscape(name.substr(0, kMaxEchoBytes)),
+                      name.size() > kMaxEchoBytes ? "...'" : "'");
+}
+
+}  // namespace
+
+absl::Status CheckAlias(const AliasConfig& alias) {
+  if (absl::Status status = CheckName("name", alias.name); !status.ok()) return status;
+  for (const char* const prefix : {"longstream.", "grpc."}) {
+    if (!alias.name.starts_with(prefix)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("name: names that begin with '", prefix,
+                     "' are those of services in the health service; found '", alias.name, "'"));
+  }
+  if (alias.arms.empty() || alias.arms.size() > kMaxAliasArms) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("arms: expected 1 to ", kMaxAliasArms, " models, found ", alias.arms.size()));
+  }
+  std::set<std::string> models;
+  uint64_t sum = 0;
+  for (const AliasArm& arm : alias.arms) {
+    if (arm.model.empty()) return absl::InvalidArgumentError("arms: expected a model, found ''");
+    if (!models.insert(arm.model).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("arms: two have the model ", Shown(arm.model)));
+    }
+    if (arm.weight > kMaxArmWeight) {
+      return absl::InvalidArgumentError(absl::StrCat("arms: the weight of ", Shown(arm.model),
+                                                     " is expected to be 0 to ", kMaxArmWeight,
+                                                     ", found ", arm.weight));
+    }
+    sum += arm.weight;
+  }
+  if (sum > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("arms: expected a weight of 1 or more, found only 0");
+}
+
+}  // namespace longstream

@@ -1,0 +1,40 @@
+// The configuration of an alias: a name behind which one of several models serves each session.
+#ifndef LONGSTREAM_SERVICE_CONFIG_ALIAS_CONFIG_H_
+#define LONGSTREAM_SERVICE_CONFIG_ALIAS_CONFIG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace longstream {
+
+inline constexpr size_t kMaxAliases = 256;
+inline constexpr size_t kMaxAliasArms = 8;
+inline constexpr uint64_t kMaxArmWeight = 1'000'000;
+
+// A model of an alias. Its part of the sessions is its weight divided by the sum of the weights.
+struct AliasArm {
+  std::string model;
+  uint64_t weight = 0;  // 0: no session begins on it
+
+  friend bool operator==(const AliasArm&, const AliasArm&) = default;
+};
+
+struct AliasConfig {
+  std::string name;
+  std::vector<AliasArm> arms;
+
+  friend bool operator==(const AliasConfig&, const AliasConfig&) = default;
+};
+
+// Checks the alias alone. INVALID_ARGUMENT: the name has not the form that CheckName says, or is
+// that of a service; there are no arms or too many; two arms have the same model; a weight is too
+// large; all are 0. The message names the field ("name", "arms"), the value and the limit.
+absl::Status CheckAlias(const AliasConfig& alias);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_CONFIG_ALIAS_CONFIG_H_

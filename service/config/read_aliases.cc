@@ -1,0 +1,72 @@
+// The keys of an alias, their types and their limits.
+#include "service/config/read_aliases.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace longstream {
+namespace {
+
+absl::Status ReadArms(const YamlNode& node, std::vector<AliasArm>* arms) {
+  return node.ReadEntries([&](const std::string& model, const YamlNode& value) {
+    AliasArm arm{model, 0};
+    if (absl::Status status = value.Read(0, kMaxArmWeight, &arm.weight); !status.ok()) {
+      return status;
+    }
+    arms->push_back(std::move(arm));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status ReadAlias(const YamlNode& node, AliasConfig* alias) {
+  return node.ReadMap({
+      {"name", [&](const YamlNode& value) { return value.Read(&alias->name); }},
+      {"arms", [&](const YamlNode& value) { return ReadArms(value, &alias->arms); }},
+  });
+}
+
+}  // namespace
+
+absl::Status ReadAliases(const YamlNode& node, std::vector<AliasConfig>* aliases) {
+  return node.ReadList([&](const YamlNode& entry) {
+    AliasConfig alias;
+    if (absl::Status status = ReadAlias(entry, &alias); !status.ok()) return status;
+    if (alias.name.empty()) return entry.Error("an alias needs the key name");
+    if (absl::Status status = CheckAlias(alias); !status.ok()) {
+      return entry.Error({status.message().data(), status.message().size()});
+    }
+    for (const AliasConfig& other : *aliases) {
+      if (other.name == alias.name) {
+        return entry.Error(absl::StrCat("two aliases are named ", alias.name));
+      }
+    }
+    if (aliases->size() == kMaxAliases) {
+      return entry.Error(absl::StrCat("expected at most ", kMaxAliases, " aliases"));
+    }
+    aliases->push_back(std::move(alias));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status CheckAliases(const ServerConfig& config) {
+  std::set<std::string> models;
+  for (const ModelConfig& model : config.models) models.insert(model.name);
+  for (const AliasConfig& alias : config.aliases) {
+    if (models.contains(alias.name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("aliases: ", alias.name, " is also the name of a model"));
+    }
+    for (const AliasArm& arm : alias.arms) {
+      if (models.contains(arm.model)) continue;
+      return absl::InvalidArgumentError(absl::StrCat("aliases: an arm of ", alias.name,
+                                                     " is no model of this configuration: '",
+                                                     arm.model, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace longstream

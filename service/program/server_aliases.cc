@@ -1,0 +1,66 @@
+// Reads the store's aliases, and logs what is served.
+#include "service/program/server_aliases.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "service/serving/models/alias_admin.h"
+
+namespace longstream {
+namespace {
+
+std::string ArmsOf(const AliasConfig& alias) {
+  return absl::StrJoin(alias.arms, " ", [](std::string* text, const AliasArm& arm) {
+    absl::StrAppend(text, arm.model, "=", arm.weight);
+  });
+}
+
+// Tells which aliases are not those of the configuration.
+void LogAliases(const std::vector<AliasConfig>& configured, const std::vector<AliasConfig>& served,
+                const JsonLog& log) {
+  const auto has = [](const std::vector<AliasConfig>& list, const std::string& name) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](const AliasConfig& alias) { return alias.name == name; });
+  };
+  for (const AliasConfig& alias : served) {
+    const bool is_configured =
+        std::find(configured.begin(), configured.end(), alias) != configured.end();
+    log.Write(LogLevel::kInfo, "alias",
+              {{"alias", alias.name},
+               {"arms", ArmsOf(alias)},
+               {"from", is_configured ? "configuration" : "store"}});
+  }
+  for (const AliasConfig& alias : configured) {
+    if (has(served, alias.name)) continue;
+    log.Write(LogLevel::kInfo, "alias_deleted", {{"alias", alias.name}, {"from", "store"}});
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<AliasTable>> OpenAliases(const ServerConfig& config,
+                                                        store::SessionStore* store,
+                                                        prometheus::Registry* registry,
+                                                        const JsonLog& log) {
+  std::vector<AliasConfig> served = config.aliases;
+  if (store != nullptr) {
+    const absl::StatusOr<std::vector<store::AliasRow>> rows = store->Aliases();
+    if (!rows.ok()) return rows.status();
+    std::set<std::string> models;
+    for (const ModelConfig& model : config.models) models.insert(model.name);
+    std::vector<std::string> problems;
+    served = MergeAliases(config.aliases, *rows, models, &problems);
+    for (const std::string& problem : problems) {
+      log.Write(LogLevel::kWarning, "alias_refused", {{"error", problem}});
+    }
+  }
+  LogAliases(config.aliases, served, log);
+  return std::make_shared<AliasTable>(served, registry);
+}
+
+}  // namespace longstream

@@ -1,0 +1,30 @@
+// The aliases with which a server starts.
+#ifndef LONGSTREAM_SERVICE_PROGRAM_SERVER_ALIASES_H_
+#define LONGSTREAM_SERVICE_PROGRAM_SERVER_ALIASES_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "service/config/server_config.h"
+#include "service/metrics/json_log.h"
+#include "service/serving/aliases/alias_table.h"
+#include "service/sessions/store/session_store.h"
+
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
+
+namespace longstream {
+
+// The aliases of the configuration, and in their place those that operators have changed at run
+// time (MergeAliases). The log tells each of them, and the rows of the store that cannot be used.
+// `store`: nullptr: the configuration wants none. `registry`: outlives the table. Errors are those
+// of the store.
+absl::StatusOr<std::shared_ptr<AliasTable>> OpenAliases(const ServerConfig& config,
+                                                        store::SessionStore* store,
+                                                        prometheus::Registry* registry,
+                                                        const JsonLog& log);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_PROGRAM_SERVER_ALIASES_H_

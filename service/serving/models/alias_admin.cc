@@ -1,0 +1,227 @@
+// Checks changes of aliases, makes them durable, and then puts them into the table.
+#include "service/serving/models/alias_admin.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "service/serving/answer_in_time.h"
+#include "service/serving/log/alias_codec.h"
+
+namespace longstream {
+namespace {
+
+// An error repeats at most this many bytes of an unknown name.
+constexpr size_t kMaxEchoBytes = 64;
+
+std::string Shown(std::string_view name) {
+  return absl::StrCat("'", absl::CHexEscape(std::string(name.substr(0, kMaxEchoBytes))),
+                      name.size() > kMaxEchoBytes ? "...'" : "'");
+}
+
+std::vector<AliasArm> InOrder(std::vector<AliasArm> arms) {
+  std::sort(arms.begin(), arms.end(),
+            [](const AliasArm& a, const AliasArm& b) { return a.model < b.model; });
+  return arms;
+}
+
+// The alias of a row; without arms, the alias was deleted.
+absl::StatusOr<AliasConfig> AliasOf(const store::AliasRow& row,
+                                    const std::set<std::string>& models) {
+  absl::StatusOr<std::vector<AliasArm>> arms = DecodeArms(row.arms);
+  if (!arms.ok()) return arms.status();
+  AliasConfig alias{row.name, *std::move(arms)};
+  if (alias.arms.empty()) return alias;
+  if (absl::Status status = CheckAlias(alias); !status.ok()) return status;
+  if (models.contains(row.name)) {
+    return absl::AlreadyExistsError("the configuration has a model of this name");
+  }
+  return alias;
+}
+
+}  // namespace
+
+std::vector<AliasConfig> MergeAliases(const std::vector<AliasConfig>& configured,
+                                      const std::vector<store::AliasRow>& rows,
+                                      const std::set<std::string>& models,
+                                      std::vector<std::string>* problems) {
+  std::map<std::string, AliasConfig> merged;
+  for (const AliasConfig& alias : configured) merged[alias.name] = alias;
+  for (const store::AliasRow& row : rows) {
+    absl::StatusOr<AliasConfig> alias = AliasOf(row, models);
+    if (alias.ok() && alias->arms.empty()) {
+      merged.erase(row.name);
+    } else if (alias.ok() && (merged.contains(row.name) || merged.size() < kMaxAliases)) {
+      merged[row.name] = *std::move(alias);
+    } else {
+      problems->push_back(
+          absl::StrCat("alias ", Shown(row.name), " of the store is not used: ",
+                       alias.ok() ? absl::StrCat("there are ", kMaxAliases, " already, the limit")
+                                  : std::string(alias.status().message())));
+    }
+  }
+  std::vector<AliasConfig> aliases;
+  aliases.reserve(merged.size());
+  for (auto& [name, alias] : merged) aliases.push_back(std::move(alias));
+  return aliases;
+}
+
+AliasAdmin::AliasAdmin(const ModelRegistry* models, AliasTable* table, Timers* timers,
+                       Options options)
+    : models_(models), table_(table), timers_(timers), options_(std::move(options)) {}
+
+AliasAdmin::~AliasAdmin() {
+  absl::MutexLock lock(&mutex_);
+  const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return pending_ == 0; };
+  mutex_.Await(absl::Condition(&none));
+}
+
+// ---------------------------------------------------------------- checks
+
+const AliasConfig* AliasAdmin::ConfiguredOf(const std::string& name) const {
+  const auto found = std::find_if(options_.configured.begin(), options_.configured.end(),
+                                  [&](const AliasConfig& alias) { return alias.name == name; });
+  return found == options_.configured.end() ? nullptr : &*found;
+}
+
+bool AliasAdmin::IsChanged(const AliasConfig& alias) const {
+  const AliasConfig* const configured = ConfiguredOf(alias.name);
+  return configured == nullptr || InOrder(configured->arms) != InOrder(alias.arms);
+}
+
+bool AliasAdmin::HasAlias(std::string_view name) const {
+  return table_->Has(name) || changing_.contains(name);
+}
+
+std::set<std::string> AliasAdmin::NamesOf(std::string_view model) const {
+  std::set<std::string> names;
+  for (std::string& name : table_->NamesOf(model)) names.insert(std::move(name));
+  for (const auto& [name, alias] : changing_) {
+    for (const AliasArm& arm : alias.arms) {
+      if (arm.model == model) names.insert(name);
+    }
+  }
+  return names;
+}
+
+absl::Status AliasAdmin::CheckArm(const std::string& model) const {
+  if (HasAlias(model)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("arms: ", Shown(model), " is an alias; expected a model"));
+  }
+  const absl::StatusOr<ModelStatus> status = models_->Status(model);
+  if (!status.ok()) {
+    return absl::NotFoundError(absl::StrCat("arms: no model ", Shown(model)));
+  }
+  if (status->state != ModelState::kDraining && status->state != ModelState::kGone) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat("arms: model ", model, " is being unloaded"));
+}
+
+absl::Status AliasAdmin::Check(const AliasConfig& alias) const {
+  if (absl::Status status = CheckAlias(alias); !status.ok()) return status;
+  if (models_->Status(alias.name).ok()) {
+    return absl::AlreadyExistsError(absl::StrCat("name: ", alias.name, " is the name of a model"));
+  }
+  if (const std::set<std::string> names = NamesOf(alias.name); !names.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("name: ", alias.name, " is an arm of alias ", absl::StrJoin(names, ", ")));
+  }
+  for (const AliasArm& arm : alias.arms) {
+    if (absl::Status status = CheckArm(arm.model); !status.ok()) return status;
+  }
+  if (table_->Has(alias.name)) return absl::OkStatus();
+  size_t aliases = table_->List().size();
+  for (const auto& [name, other] : changing_) aliases += table_->Has(name) ? 0 : 1;
+  if (aliases < kMaxAliases) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("name: the server has ", kMaxAliases, " aliases, the limit"));
+}
+
+// ---------------------------------------------------------------- changes
+
+void AliasAdmin::Set(const AliasConfig& alias, Done done) {
+  absl::Status status;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (changing_.contains(alias.name)) {
+      status = absl::AbortedError(absl::StrCat("name: alias ", alias.name, " is being changed"));
+    } else {
+      status = Check(alias);
+    }
+    if (status.ok()) changing_[alias.name] = alias;
+  }
+  status.ok() ? Make(alias, std::move(done)) : done(std::move(status));
+}
+
+void AliasAdmin::Delete(const std::string& name, Done done) {
+  absl::Status status;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (changing_.contains(name)) {
+      status = absl::AbortedError(absl::StrCat("name: alias ", name, " is being changed"));
+    } else if (!table_->Has(name)) {
+      status = absl::NotFoundError(absl::StrCat("name: no alias ", Shown(name)));
+    } else {
+      changing_[name] = {name, {}};
+    }
+  }
+  status.ok() ? Make({name, {}}, std::move(done)) : done(std::move(status));
+}
+
+void AliasAdmin::Make(const AliasConfig& alias, Done done) {
+  if (options_.commits == nullptr) {
+    Finish(alias, absl::OkStatus());
+    return done(absl::OkStatus());
+  }
+  // The store has rows only for what differs from the configuration.
+  const bool is_deleted = alias.arms.empty();
+  const bool differs = is_deleted ? ConfiguredOf(alias.name) != nullptr : IsChanged(alias);
+  store::PutAlias change{alias.name, std::nullopt};
+  if (differs) change.arms = EncodeArms(alias.arms);
+  done = AnswerInTime(timers_, options_.commit_timeout, std::move(done));
+  {
+    absl::MutexLock lock(&mutex_);
+    ++pending_;
+  }
+  options_.commits->Submit(std::move(change),
+                           [this, alias, done](const absl::StatusOr<store::Applied>& applied) {
+                             Finish(alias, applied.status());
+                             done(applied.status());
+                             absl::MutexLock lock(&mutex_);
+                             --pending_;
+                           });
+}
+
+void AliasAdmin::Finish(const AliasConfig& alias, const absl::Status& durable) {
+  absl::MutexLock lock(&mutex_);
+  if (durable.ok() && alias.arms.empty()) table_->Remove(alias.name);
+  if (durable.ok() && !alias.arms.empty()) table_->Set(alias);
+  changing_.erase(alias.name);
+}
+
+absl::Status AliasAdmin::AddModel(std::string_view name, const std::function<void()>& add) {
+  absl::MutexLock lock(&mutex_);
+  if (HasAlias(name)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("name: ", std::string(name), " is the name of an alias"));
+  }
+  add();
+  return absl::OkStatus();
+}
+
+absl::Status AliasAdmin::RemoveModel(std::string_view name, const std::function<void()>& remove) {
+  absl::MutexLock lock(&mutex_);
+  if (const std::set<std::string> names = NamesOf(name); !names.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("name: model ", std::string(name), " is an arm of alias ",
+                     absl::StrJoin(names, ", "), "; set or delete the alias first"));
+  }
+  remove();
+  return absl::OkStatus();
+}
+
+}  // namespace longstream

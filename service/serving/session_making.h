@@ -1,0 +1,39 @@
+// The request that makes a session.
+#ifndef LONGSTREAM_SERVICE_SERVING_SESSION_MAKING_H_
+#define LONGSTREAM_SERVICE_SERVING_SESSION_MAKING_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "service/serving/log/turn_codec.h"
+#include "service/sessions/session_id.h"
+
+namespace longstream {
+
+struct SessionMaking {
+  SessionMaking(std::string of_tenant, std::optional<SessionId> wanted_id, const char* field,
+                std::optional<absl::Duration> timeout)
+      : tenant(std::move(of_tenant)),
+        id(wanted_id),
+        new_id(wanted_id.has_value() ? *wanted_id : SessionId::Random()),
+        id_field(field),
+        idle_timeout(timeout) {}
+
+  std::string tenant;
+  std::optional<SessionId> id;
+  SessionId new_id;  // `id`, or one that was drawn
+  const char* id_field;
+  std::optional<absl::Duration> idle_timeout;
+  std::string alias;   // empty: the request names a model
+  std::string origin;  // equal for equal requests
+  bool durable = false;
+  std::optional<ModelIdentity> forked_onto;  // the model, if its source has another
+  std::function<void()> again;               // makes the call once more
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVING_SESSION_MAKING_H_

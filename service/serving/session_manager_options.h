@@ -1,0 +1,54 @@
+// What a SessionManager is made with.
+#ifndef LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_OPTIONS_H_
+#define LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "service/metrics/session_metrics.h"
+#include "service/serving/aliases/alias_table.h"
+#include "service/serving/log/restore.h"
+#include "service/serving/session_files.h"
+#include "service/sessions/session.h"
+#include "service/sessions/store/commit_queue.h"
+#include "service/sessions/store/session_store.h"
+
+namespace longstream {
+
+struct SessionManagerOptions {
+  size_t max_sessions = 0;  // 0: only memory is the limit
+  absl::Duration default_idle_timeout = absl::Hours(1);
+  absl::Duration max_idle_timeout = absl::Hours(24);
+  // How long a turn with an id waits for a reader after its last one has gone.
+  absl::Duration resume_window = absl::Seconds(30);
+  // Other names of models. Names that this table has are not looked up among the models.
+  std::shared_ptr<AliasTable> aliases = std::make_shared<AliasTable>();
+  // Told once a second what sessions and turns hold in the host's memory, and what tenants use.
+  // nullptr: not told.
+  // Outlives the manager.
+  SessionMetrics* metrics = nullptr;
+  // Where sessions are kept. nullptr: they live in memory. Both outlive the manager.
+  store::SessionStore* store = nullptr;
+  store::CommitQueue* commits = nullptr;
+  absl::Duration ttl = absl::Hours(30 * 24);  // a stored session that is not used ends
+  // A call waits for the store no longer than this, and a turn as SessionTurns::Stored says.
+  absl::Duration commit_timeout = absl::Seconds(10);
+  RenderMessages render_messages = nullptr;  // for restored conversations
+  OnModelChange on_model_change = OnModelChange::kRefuse;
+  SessionFiles files = {};      // of exports and imports
+  uint64_t max_transfers = 64;  // exports and imports that run
+  // A transfer ends if it has waited this long for its client to read or to send.
+  absl::Duration client_timeout = absl::Minutes(5);
+  // For tests: called on the thread that has restored a session, when other calls can find it.
+  std::function<void(const std::shared_ptr<Session>& session)> restored = nullptr;
+  // For tests: called on the thread that has found a session in memory, before the session awaits
+  // the call (AwaitedSession).
+  std::function<void(const std::shared_ptr<Session>& session)> found = nullptr;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_OPTIONS_H_

@@ -1,0 +1,117 @@
+// Changes of aliases without gRPC: what a server starts with, and what excludes each other.
+#include "service/serving/models/alias_admin.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "service/serving/log/alias_codec.h"
+#include "tests/service/serving/models/admin_fixture.h"
+
+namespace longstream {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+store::AliasRow RowOf(const AliasConfig& alias) { return {alias.name, EncodeArms(alias.arms)}; }
+
+std::vector<AliasConfig> Merge(const std::vector<AliasConfig>& configured,
+                               const std::vector<store::AliasRow>& rows,
+                               std::vector<std::string>* problems) {
+  return MergeAliases(configured, rows, {"m", "n"}, problems);
+}
+
+TEST(MergeAliasesTest, RowsTakeThePlaceOfTheConfiguration) {
+  const AliasConfig a{"a", {{"m", 1}}}, b{"b", {{"m", 1}, {"n", 2}}}, changed{"a", {{"n", 3}}},
+      added{"c", {{"loaded-later", 1}}};
+  std::vector<std::string> problems;
+  EXPECT_THAT(Merge({b, a}, {}, &problems), ElementsAre(a, b));
+  EXPECT_THAT(
+      Merge({a, b}, {RowOf(changed), RowOf({"b", {}}), RowOf(added), RowOf({"d", {}})}, &problems),
+      ElementsAre(changed, added));
+  EXPECT_THAT(problems, IsEmpty());
+}
+
+TEST(MergeAliasesTest, RowsThatCannotBeUsedAreToldAndLeftOut) {
+  const AliasConfig a{"a", {{"m", 1}}};
+  std::vector<std::string> problems;
+  EXPECT_THAT(Merge({a}, {RowOf({"a", {{"n", 0}}})}, &problems), ElementsAre(a));
+  EXPECT_THAT(Merge({a}, {RowOf({"m", {{"n", 1}}})}, &problems), ElementsAre(a));
+  EXPECT_THAT(Merge({a}, {{"b", "no message"}}, &problems), ElementsAre(a));
+  EXPECT_THAT(Merge({a}, {RowOf({"../b", {{"n", 1}}})}, &problems), ElementsAre(a));
+  EXPECT_THAT(problems,
+              ElementsAre(HasSubstr("alias 'a' of the store is not used: arms: expected a weight"),
+                          HasSubstr("the configuration has a model of this name"),
+                          HasSubstr("alias 'b' of the store is not used: store: the row"),
+                          HasSubstr("alias '../b' of the store is not used: name: expected")));
+  problems.clear();
+  std::vector<AliasConfig> most;
+  for (size_t i = 0; i < kMaxAliases; ++i) most.push_back({"x" + std::to_string(i), {{"m", 1}}});
+  EXPECT_EQ(Merge(most, {RowOf({"x3", {{"n", 1}}}), RowOf({"y", {{"n", 1}}})}, &problems).size(),
+            kMaxAliases);
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("'y' of the store is not used: there are 256")));
+}
+
+class AliasAdminTest : public ModelAdminTest {
+ protected:
+  AliasAdminTest() : ModelAdminTest(Options{.at_start = {"m", "n"}}) {}
+
+  absl::Status Set(const AliasConfig& alias) {
+    absl::Status set = absl::UnknownError("not called");
+    admin_->aliases().Set(alias, [&](const absl::Status& status) { set = status; });
+    return set;
+  }
+  absl::Status Delete(const std::string& name) {
+    absl::Status deleted = absl::UnknownError("not called");
+    admin_->aliases().Delete(name, [&](const absl::Status& status) { deleted = status; });
+    return deleted;
+  }
+};
+
+TEST_F(AliasAdminTest, WithoutAStoreChangesLastUntilTheEnd) {
+  ASSERT_TRUE(Set({"chat", {{"m", 1}, {"n", 1}}}).ok());
+  EXPECT_THAT(admin_->aliases().List(), ElementsAre(AliasConfig{"chat", {{"m", 1}, {"n", 1}}}));
+  const SessionId id = Open("chat");
+  EXPECT_EQ(sessions_->View({"", id})->alias, "chat");
+  ASSERT_TRUE(Delete("chat").ok());
+  EXPECT_TRUE(absl::IsNotFound(TryOpen("chat").status()));
+  EXPECT_TRUE(Turn(id, "text", 3).end.status.ok()) << "its session goes on";
+  Stop();
+  Start();
+  EXPECT_THAT(admin_->aliases().List(), IsEmpty());
+}
+
+TEST_F(AliasAdminTest, ModelsAndAliasesHaveDifferentNames) {
+  ASSERT_TRUE(Load(Model("tiny")).ok());
+  ASSERT_TRUE(Set({"chat", {{"tiny", 1}, {"m", 1}}}).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(Load(Model("chat"))));
+  EXPECT_TRUE(absl::IsAlreadyExists(Set({"tiny", {{"m", 1}}})));
+  const absl::Status unloaded = Unload("tiny");
+  EXPECT_TRUE(absl::IsFailedPrecondition(unloaded));
+  EXPECT_THAT(std::string(unloaded.message()), HasSubstr("an arm of alias chat"));
+  EXPECT_TRUE(Swap(Model("tiny", "other")).ok()) << "the name stays";
+  ASSERT_TRUE(Set({"chat", {{"m", 1}}}).ok());
+  EXPECT_TRUE(Unload("tiny").ok());
+  EXPECT_TRUE(absl::IsNotFound(Set({"chat", {{"tiny", 1}}})));
+  ASSERT_TRUE(Delete("chat").ok());
+  EXPECT_TRUE(Load(Model("chat")).ok()) << "the name is free";
+}
+
+TEST_F(AliasAdminTest, NoAliasBeginsOnAModelThatIsBeingUnloaded) {
+  const SessionId id = Open("n");
+  const absl::StatusOr<TurnHandle> running = Begin(id, "text", 1 << 20);
+  ASSERT_TRUE(running.ok());
+  const auto unloaded = BeginUnload("n");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Set({"chat", {{"n", 1}}})));
+  TurnHandle(*running).Cancel();
+  Read(*running);
+  unloaded->done.WaitForNotification();
+  EXPECT_TRUE(unloaded->status.ok()) << unloaded->status;
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,98 @@
+// Rows of aliases: written, replaced, removed, checked; and stores of earlier versions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "service/sessions/store/sqlite/database.h"
+#include "service/sessions/store/sqlite/schema.h"
+#include "service/sessions/store/sqlite/sqlite_store.h"
+#include "service/sessions/store/sqlite/store_files.h"
+#include "tests/service/sessions/store/store_fixture.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream::store {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class AliasRowsTest : public testing::Test {
+ protected:
+  std::unique_ptr<SqliteStore> Open() {
+    absl::StatusOr<std::unique_ptr<SqliteStore>> store = SqliteStore::Open(path_, {});
+    EXPECT_TRUE(store.ok()) << store.status();
+    return *std::move(store);
+  }
+  // REQUIRES: no store is open.
+  void Sql(const char* sql) {
+    const auto database = Database::Open(path_ + "/log.db", "");
+    ASSERT_TRUE(database.ok()) << database.status();
+    const absl::Status status = (*database)->Execute(sql);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  std::vector<std::string> Check() {
+    const auto faults = CheckStore(path_, 10);
+    EXPECT_TRUE(faults.ok()) << faults.status();
+    return *faults;
+  }
+
+  const TemporaryDirectory directory_;
+  const std::string path_ = directory_.string() + "/store";
+};
+
+TEST_F(AliasRowsTest, AreReplacedAndRemoved) {
+  const std::string arms("a\0b", 3);
+  {
+    const auto store = Open();
+    EXPECT_THAT(*store->Aliases(), IsEmpty());
+    ASSERT_TRUE(ApplyOne(*store, PutAlias{"b", arms}).ok());
+    ASSERT_TRUE(ApplyOne(*store, PutAlias{"c", ""}).ok());
+    ASSERT_TRUE(ApplyOne(*store, PutAlias{"a", "1"}).ok());
+    ASSERT_TRUE(ApplyOne(*store, PutAlias{"a", "2"}).ok());
+    EXPECT_TRUE(ApplyOne(*store, PutAlias{"d", std::nullopt}).ok()) << "there is none";
+  }
+  {
+    const auto store = Open();
+    EXPECT_THAT(*store->Aliases(),
+                ElementsAre(AliasRow{"a", "2"}, AliasRow{"b", arms}, AliasRow{"c", ""}));
+    ASSERT_TRUE(ApplyOne(*store, PutAlias{"b", std::nullopt}).ok());
+    EXPECT_THAT(*store->Aliases(), ElementsAre(AliasRow{"a", "2"}, AliasRow{"c", ""}));
+  }
+  EXPECT_THAT(Check(), IsEmpty());
+  ASSERT_TRUE(BackUpStore(path_, directory_.string() + "/backup").ok());
+  const auto backup = SqliteStore::Open(directory_.string() + "/backup", {});
+  ASSERT_TRUE(backup.ok()) << backup.status();
+  EXPECT_EQ((*backup)->Aliases()->size(), 2u) << "the backup has them";
+}
+
+TEST_F(AliasRowsTest, ADamagedRowIsLeftOutAndReported) {
+  const auto put = [](SqliteStore& store) {
+    ASSERT_TRUE(ApplyOne(store, PutAlias{"a", "arms"}).ok());
+    ASSERT_TRUE(ApplyOne(store, PutAlias{"b", "arms"}).ok());
+  };
+  put(*Open());
+  Sql("UPDATE aliases SET arms = 'other' WHERE name = 'a'");
+  EXPECT_THAT(Check(), ElementsAre(HasSubstr("alias 'a' is damaged")));
+  EXPECT_THAT(*Open()->Aliases(), ElementsAre(AliasRow{"b", "arms"}));
+  put(*Open());
+  EXPECT_THAT(Check(), IsEmpty()) << "it was written again";
+}
+
+// Programs of version 3 have no aliases, and go on using a store that has some.
+TEST_F(AliasRowsTest, AStoreOfVersion3GetsTheTable) {
+  ASSERT_TRUE(ApplyOne(*Open(), OpenSession{NewSession(7)}).ok());
+  Sql("DROP TABLE aliases; UPDATE store SET version = 3");
+  EXPECT_THAT(Check(), IsEmpty()) << "also before it is migrated";
+  ASSERT_TRUE(ApplyOne(*Open(), PutAlias{"a", "arms"}).ok());
+  EXPECT_TRUE(Open()->Session(NewSession(7).key).ok());
+  EXPECT_THAT(Check(), IsEmpty());
+  const auto log = Database::OpenToRead(path_ + "/log.db");
+  EXPECT_EQ(*StoredVersion(**log, SchemaSteps().size()), 4);
+  EXPECT_EQ(*StoredVersion(**log, 3), 4) << "a program of version 3 may open it";
+}
+
+}  // namespace
+}  // namespace longstream::store
