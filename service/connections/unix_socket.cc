@@ -111,7 +111,7 @@ absl::StatusOr<UnixSocketFile> ListenOnUnixSocket(const std::string& path,
   struct stat file {};
   if (listen(opened.number(), SOMAXCONN) != 0 || lstat(temporary.c_str(), &file) != 0 ||
       std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const absl::Status failed = CannotBind(path, std::strerror(errno));
+    absl::Status failed = CannotBind(path, std::strerror(errno));
     unlink(temporary.c_str());
     return failed;
   }

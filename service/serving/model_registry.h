@@ -158,7 +158,7 @@ class ModelRegistry {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Stops the engine of a version that is kDraining, and frees its memory and its metrics. Calls
   // `done` on the loading thread. UNAVAILABLE: CancelOperations was called before.
-  void Retire(std::shared_ptr<Engine> engine, std::function<void(absl::Status)> done)
+  void Retire(std::shared_ptr<Engine> engine, const std::function<void(absl::Status)>& done)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Operations that have not begun end with UNAVAILABLE, on this thread, and so do later ones. No
   // further model of `sources` is loaded.

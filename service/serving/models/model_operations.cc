@@ -338,7 +338,8 @@ absl::StatusOr<std::vector<std::shared_ptr<Engine>>> ModelRegistry::BeginUnload(
   return engines;
 }
 
-void ModelRegistry::Retire(std::shared_ptr<Engine> engine, std::function<void(absl::Status)> done) {
+void ModelRegistry::Retire(std::shared_ptr<Engine> engine,
+                           const std::function<void(absl::Status)>& done) {
   engine->BeginUnload();
   {
     absl::MutexLock lock(&mutex_);
