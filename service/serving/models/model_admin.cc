@@ -89,30 +89,33 @@ void ModelAdmin::Load(const Wanted& wanted, Progress progress, Loaded loaded) {
   if (!source.ok()) return loaded(source.status());
   models_->Load(
       *std::move(source),
-      {std::move(progress), [operation = Operation(), loaded = std::move(loaded)](
-                                absl::StatusOr<ModelStatus> status,
-                                const std::shared_ptr<Engine>&) { loaded(std::move(status)); }});
+      {std::move(progress),
+       [operation = Operation(), loaded = std::move(loaded)](absl::StatusOr<ModelStatus> status) {
+         loaded(std::move(status));
+       }});
 }
 
 void ModelAdmin::Swap(const Wanted& wanted, const Moving& moving, Progress progress,
                       Loaded loaded) {
   absl::StatusOr<ModelSource> source = SourceOf(wanted);
   if (!source.ok()) return loaded(source.status());
-  const auto done = [this, moving, operation = Operation(), loaded = std::move(loaded)](
-                        absl::StatusOr<ModelStatus> status, std::shared_ptr<Engine> replaced) {
-    if (status.ok() && replaced != nullptr) {
-      Leaving leaving;
-      leaving.engine = std::move(replaced);
-      leaving.deadline = moving.drain_timeout.has_value()
-                             ? MonotonicTime::Now() + *moving.drain_timeout
-                             : MonotonicTime::InfiniteFuture();
-      leaving.grace = options_.grace;
-      leaving.moves = moving.recompute_sessions;
-      Leave(std::move(leaving));
-    }
-    loaded(std::move(status));
+  const auto on_replaced = [this, moving](std::shared_ptr<Engine> engine) {
+    Leaving leaving;
+    leaving.engine = std::move(engine);
+    leaving.deadline = moving.drain_timeout.has_value()
+                           ? MonotonicTime::Now() + *moving.drain_timeout
+                           : MonotonicTime::InfiniteFuture();
+    leaving.grace = options_.grace;
+    leaving.moves = moving.recompute_sessions;
+    Leave(std::move(leaving));
   };
-  models_->Swap(*std::move(source), {std::move(progress), done});
+  models_->Swap(
+      *std::move(source),
+      {std::move(progress),
+       [operation = Operation(), loaded = std::move(loaded)](absl::StatusOr<ModelStatus> status) {
+         loaded(std::move(status));
+       },
+       on_replaced});
 }
 
 void ModelAdmin::Unload(std::string_view name, std::optional<absl::Duration> grace,
@@ -176,10 +179,11 @@ void ModelAdmin::Run() {
     }
     bool has_changed = !arrived.empty();
     // A version that was replaced may now be unloaded with its name.
-    for (Leaving& leaving : arrived) {
-      leaving_.remove_if([&](const Leaving& other) { return other.engine == leaving.engine; });
+    while (!arrived.empty()) {
+      const Engine* const engine = arrived.front().engine.get();
+      leaving_.remove_if([engine](const Leaving& other) { return other.engine.get() == engine; });
+      leaving_.splice(leaving_.end(), arrived, arrived.begin());
     }
-    leaving_.splice(leaving_.end(), arrived);
     leaving_.remove_if([&](Leaving& leaving) {
       has_changed |= NoteUses(leaving);
       return Advance(leaving);
