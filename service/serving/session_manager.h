@@ -28,6 +28,7 @@
 #include "service/serving/answer_in_time.h"
 #include "service/serving/caches/cache_keeper.h"
 #include "service/serving/engines/engine_uses.h"
+#include "service/serving/engines/replaced_versions.h"
 #include "service/serving/engines/served_sessions.h"
 #include "service/serving/heap_trim.h"
 #include "service/serving/log/restore.h"
@@ -216,11 +217,9 @@ class SessionManager {
 
   // ------------------------------------------------------------ models that are unloaded
   //
-  // The sessions in memory on an engine, and the calls that are about to begin one or a turn.
-  EngineUses::Count UsesOf(const Engine& engine) const { return sessions_.uses().of(engine); }
-  size_t NumSessionsOn(const Engine& engine) const { return UsesOf(engine).sessions; }
-  // As EngineUses::UnloadIfFree.
-  bool UnloadIfFree(Engine& engine) const { return sessions_.uses().UnloadIfFree(engine); }
+  // The sessions in memory on each engine, and the calls that are about to begin one or a turn.
+  EngineUses& uses() const { return sessions_.uses(); }
+  size_t NumSessionsOn(const Engine& engine) const { return uses().of(engine).sessions; }
   // Removes the sessions of an engine from memory. Those in the store stay there: they can be read
   // and closed, and go on when a model of this name is served again. For the others the next calls
   // are NOT_FOUND, and the message says that the model was unloaded (for the latest 4096 sessions).
@@ -234,7 +233,11 @@ class SessionManager {
   // Moves the idle sessions of an engine to the present version of the model, which reads their
   // histories anew in their next turns. Sessions stay if there is no such version, or if it has
   // another tokenizer or too short a context.
+  // 64 sessions of an engine move at a time, and none while the server drains.
   Moves MoveSessions(const Engine& from) ABSL_LOCKS_EXCLUDED(mutex_);
+  // An operator has replaced this version and moves its sessions: those in the store move when they
+  // are read, whatever Options::on_model_change says.
+  void MoveStoredSessionsOf(const ServedModel& version);
 
   // The process has freed memory that the system should get back soon.
   void NoteFreedMemory() const { heap_trim_.NoteWork(); }
@@ -316,9 +319,10 @@ class SessionManager {
   bool IsBeingMade(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
   static bool CanMove(const ServedSession& served, const Engine& to);
   // Begins to move a session to another version. False: a call uses it.
-  bool MoveSession(const ServedSession& served, const FoundEngine& to);
+  // `place`: of EngineUses::BeginMove.
+  bool MoveSession(const ServedSession& served, const FoundEngine& to, std::shared_ptr<void> place);
   void MoveStored(std::shared_ptr<TurnLease> lease, const ServedSession& served,
-                  const FoundEngine& to);
+                  const FoundEngine& to, std::shared_ptr<void> place);
   // The engine `from` has given up the session.
   void EndMove(TurnLease lease, const std::shared_ptr<Engine>& from, const FoundEngine& to);
   // The model reads the whole history as one prompt. Only for a session that no engine knows.
@@ -463,6 +467,7 @@ class SessionManager {
   const std::shared_ptr<CacheKeeper> keeper_;  // shared with the sessions; nullptr: no store
   mutable ServedSessions sessions_;
   mutable EndedSessions ended_;
+  ReplacedVersions replaced_;
   mutable HeapTrim heap_trim_;
   TransferPlaces transfers_;
 

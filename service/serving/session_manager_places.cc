@@ -231,7 +231,10 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   properties.cuts = std::move(at->head.properties.cuts);
   properties.model = std::move(at->head.properties.model);
   properties.model_head = at->head.properties.model_head;
-  if (making.forked_onto.has_value()) properties.GoOnWith(*making.forked_onto, at->head.number);
+  properties.has_moved = at->head.properties.has_moved;
+  if (making.forked_onto.has_value()) {
+    properties.GoOnWith(*making.forked_onto, at->head.number, /*moves=*/false);
+  }
   at->head.properties = std::move(properties);
   made->turns->SetHead(at->head);
   forking->source = std::make_shared<TurnLease>(std::move(lease));

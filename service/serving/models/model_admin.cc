@@ -9,7 +9,8 @@
 namespace longstream {
 namespace {
 
-// After the sessions could have been moved, they wait for the store no longer than this.
+// When no turn runs any more, the sessions wait for the store no longer than this. The time begins
+// anew when sessions have moved.
 constexpr absl::Duration kMostMoving = absl::Seconds(30);
 
 absl::Status Unloaded(const Engine& engine) {
@@ -107,6 +108,7 @@ void ModelAdmin::Swap(const Wanted& wanted, const Moving& moving, Progress progr
                            : MonotonicTime::InfiniteFuture();
     leaving.grace = options_.grace;
     leaving.moves = moving.recompute_sessions;
+    if (leaving.moves) sessions_->MoveStoredSessionsOf(leaving.engine->model());
     Leave(std::move(leaving));
   };
   models_->Swap(
@@ -193,7 +195,7 @@ void ModelAdmin::Run() {
 }
 
 bool ModelAdmin::NoteUses(Leaving& leaving) const {
-  const EngineUses::Count uses = sessions_->UsesOf(*leaving.engine);
+  const EngineUses::Count uses = sessions_->uses().of(*leaving.engine);
   const size_t turns = leaving.engine->num_turns();
   if (uses == leaving.uses && turns == leaving.turns) return false;
   leaving.uses = uses;
@@ -211,10 +213,15 @@ size_t ModelAdmin::Move(Leaving& leaving, MonotonicTime now) {
   return moves.left;
 }
 
-bool ModelAdmin::IsDue(const Leaving& leaving, MonotonicTime now) const {
+bool ModelAdmin::BeginUnload(const Leaving& leaving, MonotonicTime now) const {
+  Engine& engine = *leaving.engine;
+  if (sessions_->uses().UnloadIfFree(engine)) return true;
   if (now < leaving.deadline) return false;
   // The calls that found this version before it was replaced are about to begin.
-  return sessions_->UsesOf(*leaving.engine).calls == 0 || now >= leaving.deadline + leaving.grace;
+  if (sessions_->uses().UnloadIfNoCall(engine)) return true;
+  if (now < leaving.deadline + leaving.grace) return false;
+  engine.BeginUnload();
+  return true;
 }
 
 bool ModelAdmin::Advance(Leaving& leaving) {
@@ -222,10 +229,7 @@ bool ModelAdmin::Advance(Leaving& leaving) {
   const MonotonicTime now = MonotonicTime::Now();
   if (!leaving.ends_turns) {
     Move(leaving, now);
-    if (!sessions_->UnloadIfFree(engine)) {
-      if (!IsDue(leaving, now)) return false;
-      engine.BeginUnload();
-    }
+    if (!BeginUnload(leaving, now)) return false;
     leaving.ends_turns = true;
     leaving.deadline = now + leaving.grace;
   }
@@ -238,7 +242,10 @@ bool ModelAdmin::Advance(Leaving& leaving) {
     leaving.move_at = now;
   }
   // No turn runs, so only the store delays the sessions that can move.
-  if (Move(leaving, now) > 0 && now < *leaving.moves_until) return false;
+  const size_t before = leaving.left;
+  const size_t left = Move(leaving, now);
+  if (left < before) leaving.moves_until = now + kMostMoving;
+  if (left > 0 && now < *leaving.moves_until) return false;
   sessions_->EndSessionsOn(engine);
   models_->Retire(leaving.engine, [this, operation = Operation(), unloading = leaving.unloading,
                                    engine = leaving.engine](const absl::Status& status) {

@@ -137,8 +137,9 @@ class ModelAdmin {
   bool Advance(Leaving& leaving) ABSL_LOCKS_EXCLUDED(mutex_);
   // Parts of Advance. Move begins to move sessions, and returns how many are left.
   size_t Move(Leaving& leaving, MonotonicTime now);
-  // Whether the time for sessions to end has passed.
-  bool IsDue(const Leaving& leaving, MonotonicTime now) const;
+  // Begins to unload a version that nobody uses, or whose time for sessions to end has passed.
+  // Returns whether it did.
+  bool BeginUnload(const Leaving& leaving, MonotonicTime now) const;
   // True: the uses of the version have changed since it was looked at last.
   bool NoteUses(Leaving& leaving) const;
   // Counts an operation until the result is destroyed.
