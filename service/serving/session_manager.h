@@ -233,7 +233,7 @@ class SessionManager {
   // Moves the idle sessions of an engine to the present version of the model, which reads their
   // histories anew in their next turns. Sessions stay if there is no such version, or if it has
   // another tokenizer or too short a context.
-  // 64 sessions of an engine move at a time, and none while the server drains.
+  // At most 64 sessions of an engine move at a time.
   Moves MoveSessions(const Engine& from) ABSL_LOCKS_EXCLUDED(mutex_);
   // An operator has replaced this version and moves its sessions: those in the store move when they
   // are read, whatever Options::on_model_change says.

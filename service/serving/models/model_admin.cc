@@ -27,29 +27,28 @@ ModelAdmin::ModelAdmin(ModelRegistry* models, SessionManager* sessions, Options 
       thread_([this] { Run(); }) {}
 
 ModelAdmin::~ModelAdmin() {
-  models_->CancelOperations();
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-  thread_.join();
-  const auto drop = [](std::list<Leaving>& versions) {
-    for (const Leaving& leaving : versions) {
-      if (leaving.unloading == nullptr) continue;
-      leaving.unloading->Finish(absl::UnavailableError("the server is shutting down"));
-    }
-    versions.clear();
-  };
-  std::list<Leaving> arrived;
-  {
-    absl::MutexLock lock(&mutex_);
-    arrived.swap(arriving_);
-  }
-  drop(leaving_);
-  drop(arrived);
+  Stop();
   absl::MutexLock lock(&mutex_);
   const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_operations_ == 0; };
   mutex_.Await(absl::Condition(&none));
+}
+
+void ModelAdmin::Stop() {
+  models_->CancelOperations();
+  std::list<Leaving> stay;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(stopping_, true)) return;
+    stay.swap(arriving_);
+  }
+  thread_.join();
+  stay.splice(stay.end(), leaving_);
+  for (const Leaving& leaving : stay) Refuse(leaving);
+}
+
+void ModelAdmin::Refuse(const Leaving& leaving) {
+  if (leaving.unloading == nullptr) return;
+  leaving.unloading->Finish(absl::UnavailableError("the server is shutting down"));
 }
 
 std::shared_ptr<void> ModelAdmin::Operation() {
@@ -161,8 +160,11 @@ void ModelAdmin::Unloading::Finish(const absl::Status& status) {
 }
 
 void ModelAdmin::Leave(Leaving leaving) {
-  absl::MutexLock lock(&mutex_);
-  arriving_.push_back(std::move(leaving));
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!stopping_) return arriving_.push_back(std::move(leaving));
+  }
+  Refuse(leaving);
 }
 
 void ModelAdmin::Run() {

@@ -69,7 +69,7 @@ class ModelAdmin {
 
   // `models` and `sessions` outlive the object.
   ModelAdmin(ModelRegistry* models, SessionManager* sessions, Options options);
-  // Cancels the operations that have not begun, and waits for the others.
+  // Stops, and waits for the operations that have begun.
   ~ModelAdmin();
   ModelAdmin(const ModelAdmin&) = delete;
   ModelAdmin& operator=(const ModelAdmin&) = delete;
@@ -87,6 +87,10 @@ class ModelAdmin {
   // FAILED_PRECONDITION. Errors as for ModelRegistry::BeginUnload.
   void Unload(std::string_view name, std::optional<absl::Duration> grace,
               std::function<void(absl::Status)> unloaded) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The server stops: no session moves and no version goes from now on. Operations that have not
+  // begun, and unloads, end with UNAVAILABLE.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // All versions of all models, in the order of their names.
   std::vector<Model> List() const;
@@ -132,6 +136,8 @@ class ModelAdmin {
 
   absl::StatusOr<ModelSource> SourceOf(const Wanted& wanted) const;
   void Leave(Leaving leaving) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The version will not go, because the server stops.
+  static void Refuse(const Leaving& leaving);
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   // Does the next thing for a version that goes. True: its engine is being stopped.
   bool Advance(Leaving& leaving) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -101,8 +101,8 @@ absl::StatusOr<SessionManager::Leased> SessionManager::FindAndLease(const Sessio
 void SessionManager::EndInMemory(const ServedSession& served) const {
   Session& session = *served.session;
   const SessionView view = session.View();
-  if (!view.durable) ended_.Add(session.key(), view.model);
   if (!sessions_.CloseAndRemove(session)) return;
+  if (!view.durable) ended_.Add(session.key(), view.model);
   if (!view.durable) session.GivePlaceBack();
   served.engine->Close(served.session, [](uint64_t) {});
 }
@@ -130,10 +130,6 @@ bool SessionManager::CanMove(const ServedSession& served, const Engine& to) {
 
 SessionManager::Moves SessionManager::MoveSessions(const Engine& from) {
   Moves moves;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (draining_) return moves;
-  }
   const absl::StatusOr<FoundEngine> to = FindModel(from.model().name());
   if (!to.ok() || to->engine.get() == &from) return moves;
   const MonotonicTime now = MonotonicTime::Now();
