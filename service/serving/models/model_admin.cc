@@ -138,10 +138,7 @@ std::vector<ModelAdmin::Model> ModelAdmin::List() const {
   std::vector<Model> models;
   for (ModelStatus& status : models_->ListVersions()) {
     Model& model = models.emplace_back();
-    if (status.engine != nullptr) {
-      model.turns = status.engine->num_turns();
-      model.sessions = sessions_->NumSessionsOn(*status.engine);
-    }
+    if (status.engine != nullptr) model.sessions = sessions_->NumSessionsOn(*status.engine);
     model.status = std::move(status);
   }
   return models;

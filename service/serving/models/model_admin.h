@@ -27,8 +27,10 @@
 
 namespace longstream {
 
-// Thread-safe. No function blocks but the destructor; callbacks run on the thread of the call, on
-// the loading thread of the registry, or on the thread of this object, and must not block.
+// Thread-safe. Load and Swap look for the model's directory, and Swap and Unload wait for the
+// listener of the registry; Stop waits for the thread of this object, and the destructor for
+// operations. Nothing else blocks. Callbacks run on the thread of the call, on the loading thread
+// of the registry, or on the thread of this object, and must not block.
 //
 // An operation that has begun goes on when its call has gone: List says how it stands.
 class ModelAdmin {
@@ -63,7 +65,6 @@ class ModelAdmin {
   // A version of a model, and what it holds.
   struct Model {
     ModelStatus status;
-    size_t turns = 0;     // that have not ended
     size_t sessions = 0;  // in memory
   };
 
