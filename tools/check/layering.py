@@ -151,7 +151,7 @@ ROOMS = {
                             " service/sessions service/sessions/store service/tokenizer/text"
                             " service/wire",
     "service/serving/reads": "service/sessions",
-    "service/serving/engines": "service/clock service/engine service/sessions",
+    "service/serving/engines": "service/clock service/engine service/serving/log service/sessions",
     "service/serving/turns": "service/clock service/engine service/engine/turn service/host_memory"
                              " service/models service/security/tenants service/serving/log"
                              " service/sessions service/sessions/store",

@@ -1,4 +1,4 @@
-// Waits for the turns and sessions of models that go.
+// Waits for the turns and sessions of models that are unloaded.
 #include "service/serving/models/model_admin.h"
 
 #include <utility>
@@ -144,7 +144,7 @@ std::vector<ModelAdmin::Model> ModelAdmin::List() const {
   return models;
 }
 
-// ---------------------------------------------------------------- versions that go
+// ---------------------------------------------------------------- versions that are unloaded
 
 void ModelAdmin::Unloading::Finish(const absl::Status& status) {
   std::function<void(absl::Status)> unloaded;

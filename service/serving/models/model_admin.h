@@ -111,7 +111,7 @@ class ModelAdmin {
     std::function<void(absl::Status)> unloaded_ ABSL_GUARDED_BY(mutex_);  // until it was called
   };
 
-  // A version that goes.
+  // A version that was replaced or is being unloaded.
   struct Leaving {
     std::shared_ptr<Engine> engine;
     bool ends_turns = false;  // no turn begins, and those that run at `deadline` are cancelled
@@ -131,7 +131,7 @@ class ModelAdmin {
     size_t turns = 0;
   };
 
-  // How often the versions that go are looked at: the longer nothing changes, the less.
+  // How often the versions in leaving_ are looked at: the longer nothing changes, the less.
   static constexpr absl::Duration kLeastPause = absl::Milliseconds(20);
   static constexpr absl::Duration kMostPause = absl::Seconds(1);
 
@@ -140,7 +140,7 @@ class ModelAdmin {
   // The version will not go, because the server stops.
   static void Refuse(const Leaving& leaving);
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Does the next thing for a version that goes. True: its engine is being stopped.
+  // Does the next thing for a version in leaving_. True: its engine is being stopped.
   bool Advance(Leaving& leaving) ABSL_LOCKS_EXCLUDED(mutex_);
   // Parts of Advance. Move begins to move sessions, and returns how many are left.
   size_t Move(Leaving& leaving, MonotonicTime now);
