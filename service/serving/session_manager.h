@@ -296,8 +296,8 @@ class SessionManager {
     bool has_other_model = false;
   };
   void Fork(const std::shared_ptr<Forking>& forking, const Engine::Done& done);
-  // The properties of a session in the store.
-  static LoggedProperties PropertiesOf(const TurnLease& lease);
+  // The properties of a session in the store. `source`: of the session of which it is a fork.
+  static LoggedProperties PropertiesOf(const TurnLease& lease, LoggedProperties source = {});
 
   // The engines of models that come and go (session_manager_models.cc).
   //

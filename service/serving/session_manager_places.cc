@@ -59,8 +59,8 @@ void SessionManager::ReadAnew(const std::string& reason, TurnLease* lease) {
   caches.lowest_rewind = caches.prefill_tokens = caches.decode_tokens = 0;
 }
 
-LoggedProperties SessionManager::PropertiesOf(const TurnLease& lease) {
-  LoggedProperties properties;
+LoggedProperties SessionManager::PropertiesOf(const TurnLease& lease, LoggedProperties source) {
+  LoggedProperties properties = std::move(source);
   properties.idle_timeout = lease.session()->View().idle_timeout;
   properties.recompute = lease.state().recompute;
   properties.origin = lease.session()->origin();
@@ -227,11 +227,7 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
     stored.Reload(at->head.number);
   }
   target.state().recompute = at->state.recompute;
-  LoggedProperties properties = PropertiesOf(target);
-  properties.cuts = std::move(at->head.properties.cuts);
-  properties.model = std::move(at->head.properties.model);
-  properties.model_head = at->head.properties.model_head;
-  properties.has_moved = at->head.properties.has_moved;
+  LoggedProperties properties = PropertiesOf(target, std::move(at->head.properties));
   if (making.forked_onto.has_value()) {
     properties.GoOnWith(*making.forked_onto, at->head.number, /*moves=*/false);
   }
