@@ -34,7 +34,7 @@ std::shared_ptr<void> EngineUses::BeginMove(const std::shared_ptr<Engine>& from,
           [self = shared_from_this(), from](void*) { self->End(*from, &Count::moves); }};
 }
 
-void EngineUses::End(const Engine& engine, size_t Count::* use) {
+void EngineUses::End(const Engine& engine, size_t Count::*use) {
   absl::MutexLock lock(&mutex_);
   --(counts_[&engine].*use);
   Tidy(engine);

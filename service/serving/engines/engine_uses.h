@@ -51,7 +51,7 @@ class EngineUses : public std::enable_shared_from_this<EngineUses> {
 
  private:
   // `use`: a member of Count.
-  void End(const Engine& engine, size_t Count::* use) ABSL_LOCKS_EXCLUDED(mutex_);
+  void End(const Engine& engine, size_t Count::*use) ABSL_LOCKS_EXCLUDED(mutex_);
   // Forgets an engine without uses.
   void Tidy(const Engine& engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -87,12 +87,10 @@ absl::StatusOr<ModelSource> ModelAdmin::SourceOf(const Wanted& wanted) const {
 void ModelAdmin::Load(const Wanted& wanted, Progress progress, Loaded loaded) {
   absl::StatusOr<ModelSource> source = SourceOf(wanted);
   if (!source.ok()) return loaded(source.status());
-  models_->Load(
-      *std::move(source),
-      {std::move(progress),
-       [operation = Operation(), loaded = std::move(loaded)](absl::StatusOr<ModelStatus> status) {
-         loaded(std::move(status));
-       }});
+  models_->Load(*std::move(source),
+                {std::move(progress),
+                 [operation = Operation(), loaded = std::move(loaded)](
+                     absl::StatusOr<ModelStatus> status) { loaded(std::move(status)); }});
 }
 
 void ModelAdmin::Swap(const Wanted& wanted, const Moving& moving, Progress progress,
@@ -110,13 +108,11 @@ void ModelAdmin::Swap(const Wanted& wanted, const Moving& moving, Progress progr
     if (leaving.moves) sessions_->MoveStoredSessionsOf(leaving.engine->model());
     Leave(std::move(leaving));
   };
-  models_->Swap(
-      *std::move(source),
-      {std::move(progress),
-       [operation = Operation(), loaded = std::move(loaded)](absl::StatusOr<ModelStatus> status) {
-         loaded(std::move(status));
-       },
-       on_replaced});
+  models_->Swap(*std::move(source),
+                {std::move(progress),
+                 [operation = Operation(), loaded = std::move(loaded)](
+                     absl::StatusOr<ModelStatus> status) { loaded(std::move(status)); },
+                 on_replaced});
 }
 
 void ModelAdmin::Unload(std::string_view name, std::optional<absl::Duration> grace,

@@ -160,11 +160,10 @@ bool SessionManager::MoveSession(const ServedSession& served, const FoundEngine&
     MoveStored(std::make_shared<TurnLease>(std::move(taken)), served, to, std::move(place));
     return true;
   }
-  served.engine->Release(std::move(taken),
-                         [this, pending = Pending(), place = std::move(place), from = served.engine,
-                          to](TurnLease released) mutable {
-                           EndMove(std::move(released), from, to);
-                         });
+  served.engine->Release(std::move(taken), [this, pending = Pending(), place = std::move(place),
+                                            from = served.engine, to](TurnLease released) mutable {
+    EndMove(std::move(released), from, to);
+  });
   return true;
 }
 

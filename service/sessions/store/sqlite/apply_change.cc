@@ -230,8 +230,7 @@ absl::StatusOr<Applied> Make(Database& database, const MoveHead& move) {
   const absl::StatusOr<uint64_t> position = PositionOfHead(database, move.head);
   if (!position.ok()) return position.status();
   if (move.head != session->row.head) {
-    absl::Status status =
-        LeaveHead(database, session->row.head, move.now.value_or(absl::Now()));
+    absl::Status status = LeaveHead(database, session->row.head, move.now.value_or(absl::Now()));
     if (!status.ok()) return status;
   }
   session->row.head = move.head;

@@ -368,8 +368,7 @@ TEST_F(MovingWithATurnTest, ASessionStaysUntilItsTurnsAreAbandoned) {
     ASSERT_TRUE(turn->Lease().ok());
     TurnHandle lost = turn->Make(Generate(nullptr, "hello", 100'000, /*seed=*/5), nullptr);
     ASSERT_TRUE(turn->Start(lost).ok());
-    EXPECT_TRUE(WaitUntil(
-        [&] { return !std::holds_alternative<std::monostate>(lost.Next()); }));
+    EXPECT_TRUE(WaitUntil([&] { return !std::holds_alternative<std::monostate>(lost.Next()); }));
     lost.Cancel(absl::UnavailableError("lost"));
     EXPECT_TRUE(absl::IsUnavailable(Read(lost).end.status));
   }
