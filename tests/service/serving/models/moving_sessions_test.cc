@@ -213,6 +213,24 @@ TEST_F(MovingInMemoryTest, AFewSessionsMoveAtATime) {
   AwaitVersions({"a 2 2"});
 }
 
+TEST_F(MovingInMemoryTest, ASessionMovesOnIfItsVersionIsUnloadedMeanwhile) {
+  ASSERT_TRUE(Load(Model("a")).ok());
+  const SessionId session = Open("a");
+  const std::shared_ptr<Engine> first = *models_->Find("a");
+  ASSERT_TRUE(Swap(Model("a", "seeded")).ok());
+  const std::shared_ptr<Engine> second = *models_->Find("a");
+  absl::Notification holds, go_on;
+  Hold(*first, &holds, &go_on);
+  holds.WaitForNotification();
+  EXPECT_EQ(sessions_->MoveSessions(*first).begun, 1u);
+  ASSERT_TRUE(Swap(Model("a", "third")).ok());
+  second->BeginUnload();
+  go_on.Notify();
+  AwaitVersions({"a 3 2"});
+  EXPECT_EQ(sessions_->NumSessionsOn(**models_->Find("a")), 1u);
+  EXPECT_TRUE(Turn(session, "more", 5).end.status.ok());
+}
+
 // ---------------------------------------------------------------- in the store
 
 class MovingStoredTest : public ModelAdminTest {
@@ -334,10 +352,10 @@ struct ToldCommits {
   std::function<void()> on_commit ABSL_GUARDED_BY(mutex);
 };
 
-class MovingWithATurnTest : public ToldCommits, public ModelAdminTest {
+class MovingBesideCommitsTest : public ToldCommits, public ModelAdminTest {
  protected:
-  MovingWithATurnTest() : ModelAdminTest(With(this)) {}
-  ~MovingWithATurnTest() override { Stop(); }
+  MovingBesideCommitsTest() : ModelAdminTest(With(this)) {}
+  ~MovingBesideCommitsTest() override { Stop(); }
 
   static Options With(ToldCommits* told) {
     Options options;
@@ -357,7 +375,7 @@ class MovingWithATurnTest : public ToldCommits, public ModelAdminTest {
 
 // The turn has started and was lost. It is cancelled while the store has the move and the engine
 // does not know it yet.
-TEST_F(MovingWithATurnTest, ASessionStaysUntilItsTurnsAreAbandoned) {
+TEST_F(MovingBesideCommitsTest, ASessionStaysUntilItsTurnsAreAbandoned) {
   ASSERT_TRUE(Load(Model("a")).ok());
   const SessionId session = Open("a");
   const SessionId id{5, 5};
@@ -399,6 +417,34 @@ TEST_F(MovingWithATurnTest, ASessionStaysUntilItsTurnsAreAbandoned) {
   ASSERT_EQ(turns->size(), 3u);
   EXPECT_EQ((*turns)[0].state, TurnState::kAbandoned);
   EXPECT_EQ(store_->Turn({"", session}, id)->state, store::TurnState::kAbandoned);
+}
+
+TEST_F(MovingBesideCommitsTest, ASessionMovesAgainIfItsVersionWasReplacedMeanwhile) {
+  ASSERT_TRUE(Load(Model("a")).ok());
+  ASSERT_TRUE(Load(Model("z", "third")).ok());
+  const SessionId session = Open("a");
+  EXPECT_TRUE(Turn(session, "hello", 20).end.status.ok());
+  const absl::StatusOr<store::SessionRow> before = store_->Session({"", session});
+  absl::Notification moved, go_on;
+  {
+    absl::MutexLock lock(&mutex);
+    on_commit = [&] {
+      moved.Notify();
+      go_on.WaitForNotification();
+    };
+  }
+  ASSERT_TRUE(Swap(Model("a", "seeded"), Recompute()).ok());
+  moved.WaitForNotification();
+  ASSERT_TRUE(Swap(Model("a", "third"), Recompute()).ok());
+  go_on.Notify();
+  AwaitVersions({"a 3 2", "z 1 2"});
+  const absl::StatusOr<store::SessionRow> after = store_->Session({"", session});
+  ASSERT_TRUE(before.ok() && after.ok());
+  EXPECT_EQ(after->version, before->version + 2) << "it has moved twice";
+  const std::vector<int32_t> expected = TurnOn("z", session, "more", 20);
+  const Answer more = Turn(session, "more", 20);
+  EXPECT_TRUE(more.end.status.ok()) << more.end.status;
+  EXPECT_EQ(more.tokens, expected);
 }
 
 }  // namespace
