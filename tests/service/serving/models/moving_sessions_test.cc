@@ -184,7 +184,9 @@ TEST_F(MovingInMemoryTest, AnEngineKeepsNoReturnPointOfASessionThatHasMoved) {
   const auto states = [&] {
     return first->model().backend().memory().states + second->model().backend().memory().states;
   };
-  EXPECT_TRUE(WaitUntil([&] { return sessions_->View({"", session})->bytes.state > 0; }));
+  EXPECT_TRUE(WaitUntil([&] {
+    return !std::holds_alternative<std::monostate>(TurnHandle(*running).Next());
+  })) << "the session has caches there";
   const uint64_t before = states();
   go_on.Notify();
   first->Flush();
