@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +25,7 @@ constexpr std::string_view kScheme = "unix:";
 // A socket gets its own name when it has its mode and listens.
 constexpr std::string_view kTemporary = ".new";
 
-// A server that starts holds the lock of the directory for some microseconds.
+// A server that starts holds the lock for some microseconds.
 constexpr int kLockTries = 400;
 constexpr absl::Duration kLockPeriod = absl::Milliseconds(5);
 
@@ -68,21 +67,44 @@ bool IsLeftOver(const std::string& path) {
 // Whether the name is free, or has a socket file on which no process listens. errno says why not.
 bool MayTake(const std::string& path) { return IsLeftOver(path) || errno == ENOENT; }
 
-// Locks the directory of the file until the result is closed, so that of two servers that start at
-// the same time only one takes the name. The result is not open if the directory or its file system
-// has no locks. UNAVAILABLE: another process keeps the lock.
-absl::StatusOr<Descriptor> LockDirectoryOf(const std::string& path) {
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  Descriptor directory(
-      open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.open()) return directory;
-  for (int tries = 0; tries < kLockTries; ++tries) {
-    if (flock(directory.number(), LOCK_EX | LOCK_NB) == 0) return directory;
-    if (errno != EINTR && errno != EWOULDBLOCK) return Descriptor();
-    absl::SleepFor(kLockPeriod);
+// A lock file beside the socket that only this user can open, locked while the object exists. So of
+// two servers that start at the same time only one takes the name.
+class StartLock {
+ public:
+  explicit StartLock(const std::string& path) : path_(path + ".lock") {}
+  ~StartLock() {
+    if (file_.open()) unlink(path_.c_str());  // before the lock is free
   }
-  return CannotBind(path, "another process keeps the directory locked");
-}
+  StartLock(const StartLock&) = delete;
+  StartLock& operator=(const StartLock&) = delete;
+
+  // False: another process keeps the lock. True: it is taken, or there can be no such file.
+  bool Take() {
+    for (int tries = 0; tries < kLockTries; ++tries) {
+      Descriptor file(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+      struct stat opened {};
+      if (!file.open() || fstat(file.number(), &opened) != 0) return true;
+      const bool is_mine = S_ISREG(opened.st_mode) && opened.st_uid == geteuid() &&
+                           (opened.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+      if (!is_mine) return true;
+      if (flock(file.number(), LOCK_EX | LOCK_NB) == 0) {
+        struct stat present {};
+        const bool is_there = lstat(path_.c_str(), &present) == 0 &&
+                              present.st_dev == opened.st_dev && present.st_ino == opened.st_ino;
+        if (is_there) file_ = std::move(file);
+        if (is_there) return true;
+        continue;  // the process that had the lock has removed the file
+      }
+      if (errno != EINTR && errno != EWOULDBLOCK) return true;
+      absl::SleepFor(kLockPeriod);
+    }
+    return false;
+  }
+
+ private:
+  const std::string path_;
+  Descriptor file_;
+};
 
 }  // namespace
 
@@ -97,8 +119,8 @@ absl::StatusOr<UnixSocketFile> ListenOnUnixSocket(const std::string& path,
   if (path.empty() || path.size() > kMostBytes) {
     return CannotBind(path, absl::StrCat("a path has 1 to ", kMostBytes, " bytes"));
   }
-  const absl::StatusOr<Descriptor> lock = LockDirectoryOf(path);
-  if (!lock.ok()) return lock.status();
+  StartLock lock(path);
+  if (!lock.Take()) return CannotBind(path, "another process keeps its lock file locked");
   if (!MayTake(path)) return CannotBind(path, std::strerror(errno));
   const std::string temporary =
       absl::StrCat(path, absl::string_view(kTemporary.data(), kTemporary.size()));

@@ -25,9 +25,10 @@ struct UnixSocketFile {
 
 // Adds a socket that listens on a new file with the mode 0600, whatever the umask is. Replaces a
 // socket file on which no process listens any more. The file appears under its name when it can be
-// used. Of several processes that do this at the same time, only one succeeds. UNAVAILABLE: a
-// process listens there, another file has the name, the path is longer than the system allows, or
-// the file cannot be made.
+// used. Of several processes of one user that do this at the same time, only one succeeds, if the
+// file system has locks (a file PATH.lock is there meanwhile). UNAVAILABLE: a process listens
+// there, another file has the name, the path is longer than the system allows, or the file cannot
+// be made.
 absl::StatusOr<UnixSocketFile> ListenOnUnixSocket(const std::string& path,
                                                   ListeningSockets* listening);
 

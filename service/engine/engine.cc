@@ -142,6 +142,9 @@ void Engine::EndCopy(TurnLease& source, TurnLease& target, const absl::Status& s
 
 void Engine::Release(TurnLease session, std::function<void(TurnLease)> released) {
   Post([this, lease = std::move(session), released = std::move(released)]() mutable {
+    // The turn that gave the lease back keeps a return point now: later the session may be another
+    // engine's.
+    EndAborted();
     Session& given = *lease.session();
     SessionCaches& caches = given.caches();
     if (caches.sequence.valid()) {

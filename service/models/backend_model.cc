@@ -109,8 +109,11 @@ BackendModel::BackendModel(std::shared_ptr<const Plugin> plugin, ls_model* model
 BackendModel::~BackendModel() { Close(); }
 
 void BackendModel::Close() {
-  absl::MutexLock lock(&close_mutex_);
-  if (closed_.exchange(true)) return;
+  {
+    absl::MutexLock lock(&close_mutex_);
+    if (closed_.exchange(true)) return;
+  }
+  // No other thread uses the model from now on, and none waits while it is closed.
   for (ls_snapshot* const snapshot : snapshots_) table().snapshot_free(model_, snapshot);
   for (ls_import* const import : imports_) table().import_free(model_, import);
   snapshots_.clear();

@@ -250,7 +250,9 @@ size_t NeededThreads(const ServerConfig& config) {
   // Loading, expiry of sessions, timers, long texts, the store and reads of it, snapshots,
   // certificates, operations of operators and their port.
   constexpr size_t kOwn = 20;
-  return of_grpc + kOfPorts + kOwn + config.models.size();
+  // Engines of models that operators load. If there are more, a load may be RESOURCE_EXHAUSTED.
+  const size_t of_operators = config.admin_listen.empty() ? 0 : 16;
+  return of_grpc + kOfPorts + kOwn + config.models.size() + of_operators;
 }
 
 int Fail(const JsonLog& log, const absl::Status& status) {

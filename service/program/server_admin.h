@@ -26,8 +26,11 @@ class ServerAdmin {
       SessionManager* sessions, ServerStore* store, OnCallFailure on_call_failure);
 
   int port() const { return server_->port(); }
-  // Ends the calls. An operation that has begun goes on.
-  void Shutdown() { server_->Shutdown(); }
+  // Ends the calls. A load that has begun goes on; no session moves and no version goes any more.
+  void Shutdown() {
+    server_->Shutdown();
+    admin_.Stop();
+  }
 
  private:
   ServerAdmin(ModelRegistry* models, SessionManager* sessions, ModelAdmin::Options options)

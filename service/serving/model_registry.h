@@ -138,9 +138,12 @@ class ModelRegistry {
     // The state has changed to kLoading or kWarming. Called on the loading thread.
     std::function<void(const ModelStatus& status)> on_progress;
     // The model is ready, or was not loaded: then its memory is free, and the models and their
-    // names are as before. `replaced`: the engine of the version that had the name; nullptr: there
-    // was none. Called on the loading thread, or on that of the call.
-    std::function<void(absl::StatusOr<ModelStatus> loaded, std::shared_ptr<Engine> replaced)> done;
+    // names are as before. Called on the loading thread, or on that of the call.
+    std::function<void(absl::StatusOr<ModelStatus> loaded)> done;
+    // The model is ready and has the name of an earlier version, whose engine this is. Called on
+    // the loading thread, before the name is free for another operation and before `done`. May be
+    // empty.
+    std::function<void(std::shared_ptr<Engine> engine)> on_replaced = nullptr;
   };
   // Loads a model under a new name. ALREADY_EXISTS: a model has this name, and has not failed.
   // RESOURCE_EXHAUSTED: there is not enough memory; the message names the bytes. Also returns the

@@ -137,7 +137,10 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
     making_[lease.session().get()];
   }
   absl::Status status = sessions_.Insert({lease.session(), turns, engine}, making.id_field);
-  if (status.ok()) return Made{std::move(lease), std::move(turns)};
+  if (status.ok()) {
+    ended_.Forget(lease.session()->key());
+    return Made{std::move(lease), std::move(turns)};
+  }
   absl::MutexLock lock(&mutex_);
   making_.erase(lease.session().get());
   return status;
@@ -280,12 +283,17 @@ void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
 
 void SessionManager::CancelNow(const SessionKey& key, const TurnId& id,
                                const SessionTurns::Cancelled& cancelled) {
-  const absl::StatusOr<FoundSession> found = FindOrRestore(key);
-  if (!found.ok()) return cancelled(found.status());
-  const ServedSession& served = found->served;
-  const absl::StatusOr<SessionTurns::Looked> looked = served.turns->Look(id);
-  if (!looked.ok()) return cancelled(looked.status());
-  if (!CancelInMemory(served, id, cancelled)) cancelled(served.turns->NoTurn(id));
+  // Before the turn is cancelled, the session may move; then it is read from the store again.
+  for (const bool is_last : {false, true}) {
+    const absl::StatusOr<FoundSession> found = FindOrRestore(key);
+    if (!found.ok()) return cancelled(found.status());
+    const ServedSession& served = found->served;
+    const absl::StatusOr<SessionTurns::Looked> looked = served.turns->Look(id);
+    if (!looked.ok()) return cancelled(looked.status());
+    if (CancelInMemory(served, id, cancelled)) return;
+    if (!looked->known) return cancelled(served.turns->NoTurn(id));
+    if (is_last) cancelled(served.session->HasMoved());
+  }
 }
 
 bool SessionManager::CancelInMemory(const ServedSession& served, const TurnId& id,

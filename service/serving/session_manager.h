@@ -29,6 +29,7 @@
 #include "service/serving/answer_in_time.h"
 #include "service/serving/caches/cache_keeper.h"
 #include "service/serving/engines/engine_uses.h"
+#include "service/serving/engines/replaced_versions.h"
 #include "service/serving/engines/served_sessions.h"
 #include "service/serving/heap_trim.h"
 #include "service/serving/log/restore.h"
@@ -199,11 +200,9 @@ class SessionManager {
 
   // ------------------------------------------------------------ models that are unloaded
   //
-  // The sessions in memory on an engine, and the calls that are about to begin one or a turn.
-  EngineUses::Count UsesOf(const Engine& engine) const { return sessions_.uses().of(engine); }
-  size_t NumSessionsOn(const Engine& engine) const { return UsesOf(engine).sessions; }
-  // As EngineUses::UnloadIfFree.
-  bool UnloadIfFree(Engine& engine) const { return sessions_.uses().UnloadIfFree(engine); }
+  // The sessions in memory on each engine, and the calls that are about to begin one or a turn.
+  EngineUses& uses() const { return sessions_.uses(); }
+  size_t NumSessionsOn(const Engine& engine) const { return uses().of(engine).sessions; }
   // Removes the sessions of an engine from memory. Those in the store stay there: they can be read
   // and closed, and go on when a model of this name is served again. For the others the next calls
   // are NOT_FOUND, and the message says that the model was unloaded (for the latest 4096 sessions).
@@ -217,7 +216,11 @@ class SessionManager {
   // Moves the idle sessions of an engine to the present version of the model, which reads their
   // histories anew in their next turns. Sessions stay if there is no such version, or if it has
   // another tokenizer or too short a context.
+  // At most 64 sessions of an engine move at a time.
   Moves MoveSessions(const Engine& from) ABSL_LOCKS_EXCLUDED(mutex_);
+  // An operator has replaced this version and moves its sessions: those in the store move when they
+  // are read, whatever Options::on_model_change says.
+  void MoveStoredSessionsOf(const ServedModel& version);
 
   // The process has freed memory that the system should get back soon.
   void NoteFreedMemory() const { heap_trim_.NoteWork(); }
@@ -278,8 +281,8 @@ class SessionManager {
     bool has_other_model = false;
   };
   void Fork(const std::shared_ptr<Forking>& forking, const Engine::Done& done);
-  // The properties of a session in the store.
-  static LoggedProperties PropertiesOf(const TurnLease& lease);
+  // The properties of a session in the store. `source`: of the session of which it is a fork.
+  static LoggedProperties PropertiesOf(const TurnLease& lease, LoggedProperties source = {});
 
   // The engines of models that come and go (session_manager_models.cc). Errors as for
   // ModelRegistry::Find.
@@ -295,9 +298,10 @@ class SessionManager {
   bool IsBeingMade(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
   static bool CanMove(const ServedSession& served, const Engine& to);
   // Begins to move a session to another version. False: a call uses it.
-  bool MoveSession(const ServedSession& served, const FoundEngine& to);
+  // `place`: of EngineUses::BeginMove.
+  bool MoveSession(const ServedSession& served, const FoundEngine& to, std::shared_ptr<void> place);
   void MoveStored(std::shared_ptr<TurnLease> lease, const ServedSession& served,
-                  const FoundEngine& to);
+                  const FoundEngine& to, std::shared_ptr<void> place);
   // The engine `from` has given up the session.
   void EndMove(TurnLease lease, const std::shared_ptr<Engine>& from, const FoundEngine& to);
   // The model reads the whole history as one prompt. Only for a session that no engine knows.
@@ -457,6 +461,7 @@ class SessionManager {
   const std::shared_ptr<CacheKeeper> keeper_;  // shared with the sessions; nullptr: no store
   mutable ServedSessions sessions_;
   mutable EndedSessions ended_;
+  ReplacedVersions replaced_;
   mutable HeapTrim heap_trim_;
   TransferPlaces transfers_;
 

@@ -41,16 +41,6 @@ void FollowCaches(const Session& source, store::TurnNumber turn, const Session& 
   fork.stored_caches()->Reload(turn);
 }
 
-// The head of a fork has the properties of the fork, and what its source says of the history.
-void SetProperties(LoggedProperties properties, const SessionMaking& making,
-                   SessionTurns::Head* head) {
-  properties.cuts = std::move(head->properties.cuts);
-  properties.model = std::move(head->properties.model);
-  properties.model_head = head->properties.model_head;
-  if (making.forked_onto.has_value()) properties.GoOnWith(*making.forked_onto, head->number);
-  head->properties = std::move(properties);
-}
-
 // Whether `other` can go on with the tokens of `model`.
 absl::Status CheckOtherModel(const ServedModel& model, const ServedModel& other, size_t tokens) {
   if (model.tokenizer().fingerprint() != other.tokenizer().fingerprint()) {
@@ -76,8 +66,8 @@ void SessionManager::ReadAnew(const std::string& reason, TurnLease* lease) {
   caches.lowest_rewind = caches.prefill_tokens = caches.decode_tokens = 0;
 }
 
-LoggedProperties SessionManager::PropertiesOf(const TurnLease& lease) {
-  LoggedProperties properties;
+LoggedProperties SessionManager::PropertiesOf(const TurnLease& lease, LoggedProperties source) {
+  LoggedProperties properties = std::move(source);
   properties.idle_timeout = lease.session()->View().idle_timeout;
   properties.recompute = lease.state().recompute;
   properties.origin = lease.session()->origin();
@@ -248,8 +238,10 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   target.session()->set_forked_from(source_key.id);
   if (making.durable) FollowCaches(*lease.session(), at->head.number, *target.session());
   target.state().recompute = at->state.recompute;
-  SetProperties(PropertiesOf(target), making, &at->head);
-  made->turns->SetHead(at->head);
+  SessionTurns::Head& head = at->head;
+  head.properties = PropertiesOf(target, std::move(head.properties));
+  if (const auto& onto = making.forked_onto) head.properties.GoOnWith(*onto, head.number, false);
+  made->turns->SetHead(head);
   forking->source = std::make_shared<TurnLease>(std::move(lease));
   forking->target = std::make_shared<TurnLease>(std::move(target));
   forking->at = *std::move(at);

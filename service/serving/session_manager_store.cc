@@ -79,7 +79,10 @@ void SessionManager::KeepCaches(const std::shared_ptr<Session>& session,
 }
 
 RestoreOptions SessionManager::RestoringOptions(HostMemory* host_memory) const {
-  return {options_.store, options_.render_messages, options_.on_model_change, host_memory};
+  return {options_.store, options_.render_messages, options_.on_model_change, host_memory,
+          [this](const std::string& model, const ModelIdentity& version) {
+            return replaced_.Moves(model, version);
+          }};
 }
 
 absl::Status CountStoredSessions(store::SessionStore& store, const Tenants& tenants) {

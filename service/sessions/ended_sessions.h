@@ -30,6 +30,12 @@ class EndedSessions {
     order_.pop_front();
   }
 
+  // Another session has the key from now on.
+  void Forget(const SessionKey& key) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (models_.erase(key) > 0) std::erase(order_, key);
+  }
+
   // NOT_FOUND with the reason if the session ended with its model, otherwise `other`.
   absl::Status Explain(const SessionKey& key, const absl::Status& other) const
       ABSL_LOCKS_EXCLUDED(mutex_) {

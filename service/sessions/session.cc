@@ -96,7 +96,10 @@ void Session::MoveTo(const void* engine, uint64_t context_limit) {
 
 absl::Status Session::CheckHome(const void* engine) const {
   const void* const home = home_.load();
-  if (home == nullptr || home == engine) return absl::OkStatus();
+  return home == nullptr || home == engine ? absl::OkStatus() : HasMoved();
+}
+
+absl::Status Session::HasMoved() const {
   return absl::AbortedError(absl::StrCat("session ", key_.id.ToString(),
                                          " has just moved to another version of its model; send "
                                          "the request again"));

@@ -146,6 +146,8 @@ class Session {
   void MoveTo(const void* engine, uint64_t context_limit) ABSL_LOCKS_EXCLUDED(mutex_);
   // ABORTED: the session has moved to another engine than this one. Call it with the lease.
   absl::Status CheckHome(const void* engine) const;
+  // ABORTED: the session has moved to another engine.
+  absl::Status HasMoved() const;
 
   // The request that made the session, for a repeat of the request. Set it before another thread
   // can find the session.

@@ -152,7 +152,7 @@ ROOMS = {
                             " service/wire",
     "service/serving/reads": "service/sessions",
     "service/serving/aliases": "service/config service/metrics service/sessions",
-    "service/serving/engines": "service/clock service/engine service/sessions",
+    "service/serving/engines": "service/clock service/engine service/serving/log service/sessions",
     "service/serving/turns": "service/clock service/engine service/engine/turn service/host_memory"
                              " service/metrics service/models service/security/tenants"
                              " service/serving/log service/sessions service/sessions/store",

@@ -21,12 +21,22 @@ std::shared_ptr<void> EngineUses::Hold(const std::shared_ptr<Engine>& engine) {
   if (engine->unloading()) return nullptr;
   ++counts_[engine.get()].calls;
   // The call may outlive the owner of this object.
-  return {engine.get(), [self = shared_from_this(), engine](void*) { self->EndCall(*engine); }};
+  return {engine.get(),
+          [self = shared_from_this(), engine](void*) { self->End(*engine, &Count::calls); }};
 }
 
-void EngineUses::EndCall(const Engine& engine) {
+std::shared_ptr<void> EngineUses::BeginMove(const std::shared_ptr<Engine>& from, size_t most) {
   absl::MutexLock lock(&mutex_);
-  --counts_[&engine].calls;
+  const auto found = counts_.find(from.get());
+  if (found != counts_.end() && found->second.moves >= most) return nullptr;
+  ++counts_[from.get()].moves;
+  return {from.get(),
+          [self = shared_from_this(), from](void*) { self->End(*from, &Count::moves); }};
+}
+
+void EngineUses::End(const Engine& engine, size_t Count::*use) {
+  absl::MutexLock lock(&mutex_);
+  --(counts_[&engine].*use);
   Tidy(engine);
 }
 
@@ -45,6 +55,14 @@ bool EngineUses::UnloadIfFree(Engine& engine) {
   absl::MutexLock lock(&mutex_);
   // A turn without a session has a call that holds the engine until the turn is counted there.
   if (counts_.contains(&engine) || engine.num_turns() > 0) return false;
+  engine.BeginUnload();
+  return true;
+}
+
+bool EngineUses::UnloadIfNoCall(Engine& engine) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = counts_.find(&engine);
+  if (found != counts_.end() && found->second.calls > 0) return false;
   engine.BeginUnload();
   return true;
 }

@@ -21,6 +21,7 @@ class EngineUses : public std::enable_shared_from_this<EngineUses> {
   struct Count {
     size_t sessions = 0;  // in memory
     size_t calls = 0;     // that hold the engine
+    size_t moves = 0;     // of sessions to another engine, which have begun
 
     friend bool operator==(const Count& a, const Count& b) = default;
   };
@@ -35,14 +36,22 @@ class EngineUses : public std::enable_shared_from_this<EngineUses> {
   // being unloaded.
   std::shared_ptr<void> Hold(const std::shared_ptr<Engine>& engine) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // A session moves from the engine to another one until the result and its copies are destroyed.
+  // nullptr: `most` sessions move already.
+  std::shared_ptr<void> BeginMove(const std::shared_ptr<Engine>& from, size_t most)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
   Count of(const Engine& engine) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // In one step: if the engine has no sessions and no turns, and no call holds it, begins to unload
   // it (Engine::BeginUnload). Returns whether it did.
   bool UnloadIfFree(Engine& engine) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same although the engine has sessions and turns.
+  bool UnloadIfNoCall(Engine& engine) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  void EndCall(const Engine& engine) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `use`: a member of Count.
+  void End(const Engine& engine, size_t Count::*use) ABSL_LOCKS_EXCLUDED(mutex_);
   // Forgets an engine without uses.
   void Tidy(const Engine& engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -100,16 +100,22 @@ absl::StatusOr<PathToPlace> ReadPathToPlace(store::SessionStore* store,
   return found;
 }
 
-// Why the model must read the history anew; empty if its caches are those of the last turn.
+// Why the model must read the history anew; empty if its caches are those of `last`, the last turn.
 absl::StatusOr<std::string> CheckModel(const RestoreOptions& options, const store::SessionRow& row,
-                                       const LoggedProperties& properties,
-                                       const ModelIdentity& turn, const ModelIdentity& model) {
+                                       const LoggedProperties& properties, const LoggedTurn& last,
+                                       const ModelIdentity& model) {
+  const ModelIdentity& turn = last.start.model;
   if (turn.HasCachesOf(model)) return "";
   const bool same_tokenizer = turn.tokenizer == model.tokenizer;
   if (same_tokenizer) {
     if (properties.model.has_value() && properties.model->HasCachesOf(model)) {
-      return "the session was forked onto another model";
+      return properties.has_moved ? kMovedToVersion : "the session was forked onto another model";
     }
+    // The version on which the session would have gone on.
+    const bool is_at_change =
+        properties.model.has_value() && properties.model_head == last.row.number;
+    const ModelIdentity& version = is_at_change ? *properties.model : turn;
+    if (options.moves && options.moves(row.model, version)) return kMovedToVersion;
     if (options.on_model_change == OnModelChange::kRecompute) {
       return "the weights or the caches of the model have changed";
     }
@@ -190,7 +196,7 @@ absl::StatusOr<RestoredSession> ApplyAll(const RestoreOptions& options,
   if (path.empty()) return session;
   if (absl::Status status = CheckStarts(path); !status.ok()) return status;
   absl::StatusOr<std::string> read_anew =
-      CheckModel(options, row, properties, path.back().start.model, ModelIdentity::Of(model));
+      CheckModel(options, row, properties, path.back(), ModelIdentity::Of(model));
   if (!read_anew.ok()) return read_anew.status();
   session.read_anew = *std::move(read_anew);
   for (size_t i = 0; i < path.size(); ++i) {

@@ -37,7 +37,14 @@ struct RestoreOptions {
   RenderMessages render;
   OnModelChange on_model_change = OnModelChange::kRefuse;
   HostMemory* host_memory = nullptr;
+  // Whether sessions of this version of the model may go on with a later one, which reads their
+  // histories anew, whatever on_model_change says. Empty: they may not.
+  std::function<bool(const std::string& model, const ModelIdentity& version)> moves = nullptr;
 };
+
+// Why the new version of a session's model reads its history anew.
+inline constexpr const char* kMovedToVersion =
+    "the session was moved to another version of its model";
 
 // A committed turn as the log has it.
 struct LoggedTurn {

@@ -329,6 +329,7 @@ std::string EncodeProperties(const LoggedProperties& properties) {
   }
   if (properties.model.has_value()) Set(*properties.model, to.mutable_model());
   to.set_model_head(properties.model_head);
+  to.set_has_moved(properties.has_moved);
   return to.SerializeAsString();
 }
 
@@ -343,6 +344,7 @@ absl::StatusOr<LoggedProperties> DecodeProperties(const std::string& bytes) {
   for (const log::Cut& cut : from.cuts()) to.cuts.push_back({cut.turn(), cut.position()});
   if (from.has_model()) to.model = From(from.model());
   to.model_head = from.model_head();
+  to.has_moved = from.has_moved();
   return to;
 }
 

@@ -98,11 +98,14 @@ struct LoggedProperties {
   // another one.
   std::optional<ModelIdentity> model;
   store::TurnNumber model_head = store::kNoTurn;  // its last turn at that moment
+  bool has_moved = false;                         // to a version of its model; otherwise forked
 
-  // The session is forked onto this model or moves to it. `head`: its last turn.
-  void GoOnWith(ModelIdentity other, store::TurnNumber head) {
+  // The session is forked onto this model, or moves to this version of its model. `head`: its last
+  // turn.
+  void GoOnWith(ModelIdentity other, store::TurnNumber head, bool moves) {
     model = std::move(other);
     model_head = head;
+    has_moved = moves;
   }
   // The position at which the turn is cut; absent: it is not cut.
   std::optional<uint64_t> CutOf(store::TurnNumber turn) const;

@@ -1,4 +1,4 @@
-// Waits for the turns and sessions of models that go.
+// Waits for the turns and sessions of models that are unloaded.
 #include "service/serving/models/model_admin.h"
 
 #include <utility>
@@ -9,7 +9,8 @@
 namespace longstream {
 namespace {
 
-// After the sessions could have been moved, they wait for the store no longer than this.
+// When no turn runs any more, the sessions wait for the store no longer than this. The time begins
+// anew when sessions have moved.
 constexpr absl::Duration kMostMoving = absl::Seconds(30);
 
 absl::Status Unloaded(const Engine& engine) {
@@ -27,29 +28,28 @@ ModelAdmin::ModelAdmin(ModelRegistry* models, SessionManager* sessions, Options 
       thread_([this] { Run(); }) {}
 
 ModelAdmin::~ModelAdmin() {
-  models_->CancelOperations();
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-  thread_.join();
-  const auto drop = [](std::list<Leaving>& versions) {
-    for (const Leaving& leaving : versions) {
-      if (leaving.unloading == nullptr) continue;
-      leaving.unloading->Finish(absl::UnavailableError("the server is shutting down"));
-    }
-    versions.clear();
-  };
-  std::list<Leaving> arrived;
-  {
-    absl::MutexLock lock(&mutex_);
-    arrived.swap(arriving_);
-  }
-  drop(leaving_);
-  drop(arrived);
+  Stop();
   absl::MutexLock lock(&mutex_);
   const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_operations_ == 0; };
   mutex_.Await(absl::Condition(&none));
+}
+
+void ModelAdmin::Stop() {
+  models_->CancelOperations();
+  std::list<Leaving> stay;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(stopping_, true)) return;
+    stay.swap(arriving_);
+  }
+  thread_.join();
+  stay.splice(stay.end(), leaving_);
+  for (const Leaving& leaving : stay) Refuse(leaving);
+}
+
+void ModelAdmin::Refuse(const Leaving& leaving) {
+  if (leaving.unloading == nullptr) return;
+  leaving.unloading->Finish(absl::UnavailableError("the server is shutting down"));
 }
 
 std::shared_ptr<void> ModelAdmin::Operation() {
@@ -89,8 +89,7 @@ void ModelAdmin::Load(const Wanted& wanted, Progress progress, const Loaded& loa
   absl::StatusOr<ModelSource> source = SourceOf(wanted);
   if (!source.ok()) return loaded(source.status());
   const ModelRegistry::LoadCallbacks callbacks{
-      std::move(progress), [operation = Operation(), loaded](absl::StatusOr<ModelStatus> status,
-                                                             const std::shared_ptr<Engine>&) {
+      std::move(progress), [operation = Operation(), loaded](absl::StatusOr<ModelStatus> status) {
         loaded(std::move(status));
       }};
   const std::string name = source->name;
@@ -103,21 +102,22 @@ void ModelAdmin::Swap(const Wanted& wanted, const Moving& moving, Progress progr
                       Loaded loaded) {
   absl::StatusOr<ModelSource> source = SourceOf(wanted);
   if (!source.ok()) return loaded(source.status());
-  const auto done = [this, moving, operation = Operation(), loaded = std::move(loaded)](
-                        absl::StatusOr<ModelStatus> status, std::shared_ptr<Engine> replaced) {
-    if (status.ok() && replaced != nullptr) {
-      Leaving leaving;
-      leaving.engine = std::move(replaced);
-      leaving.deadline = moving.drain_timeout.has_value()
-                             ? MonotonicTime::Now() + *moving.drain_timeout
-                             : MonotonicTime::InfiniteFuture();
-      leaving.grace = options_.grace;
-      leaving.moves = moving.recompute_sessions;
-      Leave(std::move(leaving));
-    }
-    loaded(std::move(status));
+  const auto on_replaced = [this, moving](std::shared_ptr<Engine> engine) {
+    Leaving leaving;
+    leaving.engine = std::move(engine);
+    leaving.deadline = moving.drain_timeout.has_value()
+                           ? MonotonicTime::Now() + *moving.drain_timeout
+                           : MonotonicTime::InfiniteFuture();
+    leaving.grace = options_.grace;
+    leaving.moves = moving.recompute_sessions;
+    if (leaving.moves) sessions_->MoveStoredSessionsOf(leaving.engine->model());
+    Leave(std::move(leaving));
   };
-  models_->Swap(*std::move(source), {std::move(progress), done});
+  models_->Swap(*std::move(source),
+                {std::move(progress),
+                 [operation = Operation(), loaded = std::move(loaded)](
+                     absl::StatusOr<ModelStatus> status) { loaded(std::move(status)); },
+                 on_replaced});
 }
 
 void ModelAdmin::Unload(std::string_view name, std::optional<absl::Duration> grace,
@@ -141,16 +141,13 @@ std::vector<ModelAdmin::Model> ModelAdmin::List() const {
   std::vector<Model> models;
   for (ModelStatus& status : models_->ListVersions()) {
     Model& model = models.emplace_back();
-    if (status.engine != nullptr) {
-      model.turns = status.engine->num_turns();
-      model.sessions = sessions_->NumSessionsOn(*status.engine);
-    }
+    if (status.engine != nullptr) model.sessions = sessions_->NumSessionsOn(*status.engine);
     model.status = std::move(status);
   }
   return models;
 }
 
-// ---------------------------------------------------------------- versions that go
+// ---------------------------------------------------------------- versions that are unloaded
 
 void ModelAdmin::Unloading::Finish(const absl::Status& status) {
   std::function<void(absl::Status)> unloaded;
@@ -163,8 +160,11 @@ void ModelAdmin::Unloading::Finish(const absl::Status& status) {
 }
 
 void ModelAdmin::Leave(Leaving leaving) {
-  absl::MutexLock lock(&mutex_);
-  arriving_.push_back(std::move(leaving));
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!stopping_) return arriving_.push_back(std::move(leaving));
+  }
+  Refuse(leaving);
 }
 
 void ModelAdmin::Run() {
@@ -183,10 +183,11 @@ void ModelAdmin::Run() {
     }
     bool has_changed = !arrived.empty();
     // A version that was replaced may now be unloaded with its name.
-    for (Leaving& leaving : arrived) {
-      leaving_.remove_if([&](const Leaving& other) { return other.engine == leaving.engine; });
+    while (!arrived.empty()) {
+      const Engine* const engine = arrived.front().engine.get();
+      leaving_.remove_if([engine](const Leaving& other) { return other.engine.get() == engine; });
+      leaving_.splice(leaving_.end(), arrived, arrived.begin());
     }
-    leaving_.splice(leaving_.end(), arrived);
     leaving_.remove_if([&](Leaving& leaving) {
       has_changed |= NoteUses(leaving);
       return Advance(leaving);
@@ -196,7 +197,7 @@ void ModelAdmin::Run() {
 }
 
 bool ModelAdmin::NoteUses(Leaving& leaving) const {
-  const EngineUses::Count uses = sessions_->UsesOf(*leaving.engine);
+  const EngineUses::Count uses = sessions_->uses().of(*leaving.engine);
   const size_t turns = leaving.engine->num_turns();
   if (uses == leaving.uses && turns == leaving.turns) return false;
   leaving.uses = uses;
@@ -214,10 +215,15 @@ size_t ModelAdmin::Move(Leaving& leaving, MonotonicTime now) {
   return moves.left;
 }
 
-bool ModelAdmin::IsDue(const Leaving& leaving, MonotonicTime now) const {
+bool ModelAdmin::BeginUnload(const Leaving& leaving, MonotonicTime now) const {
+  Engine& engine = *leaving.engine;
+  if (sessions_->uses().UnloadIfFree(engine)) return true;
   if (now < leaving.deadline) return false;
   // The calls that found this version before it was replaced are about to begin.
-  return sessions_->UsesOf(*leaving.engine).calls == 0 || now >= leaving.deadline + leaving.grace;
+  if (sessions_->uses().UnloadIfNoCall(engine)) return true;
+  if (now < leaving.deadline + leaving.grace) return false;
+  engine.BeginUnload();
+  return true;
 }
 
 bool ModelAdmin::Advance(Leaving& leaving) {
@@ -225,10 +231,7 @@ bool ModelAdmin::Advance(Leaving& leaving) {
   const MonotonicTime now = MonotonicTime::Now();
   if (!leaving.ends_turns) {
     Move(leaving, now);
-    if (!sessions_->UnloadIfFree(engine)) {
-      if (!IsDue(leaving, now)) return false;
-      engine.BeginUnload();
-    }
+    if (!BeginUnload(leaving, now)) return false;
     leaving.ends_turns = true;
     leaving.deadline = now + leaving.grace;
   }
@@ -241,7 +244,10 @@ bool ModelAdmin::Advance(Leaving& leaving) {
     leaving.move_at = now;
   }
   // No turn runs, so only the store delays the sessions that can move.
-  if (Move(leaving, now) > 0 && now < *leaving.moves_until) return false;
+  const size_t before = leaving.left;
+  const size_t left = Move(leaving, now);
+  if (left < before) leaving.moves_until = now + kMostMoving;
+  if (left > 0 && now < *leaving.moves_until) return false;
   sessions_->EndSessionsOn(engine);
   models_->Retire(leaving.engine, [this, operation = Operation(), unloading = leaving.unloading,
                                    engine = leaving.engine](const absl::Status& status) {

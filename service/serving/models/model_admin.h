@@ -28,8 +28,10 @@
 
 namespace longstream {
 
-// Thread-safe. No function blocks but the destructor; callbacks run on the thread of the call, on
-// the loading thread of the registry, or on the thread of this object, and must not block.
+// Thread-safe. Load and Swap look for the model's directory, and Swap and Unload wait for the
+// listener of the registry; Stop waits for the thread of this object, and the destructor for
+// operations. Nothing else blocks. Callbacks run on the thread of the call, on the loading thread
+// of the registry, or on the thread of this object, and must not block.
 //
 // An operation that has begun goes on when its call has gone: List says how it stands.
 class ModelAdmin {
@@ -65,13 +67,12 @@ class ModelAdmin {
   // A version of a model, and what it holds.
   struct Model {
     ModelStatus status;
-    size_t turns = 0;     // that have not ended
     size_t sessions = 0;  // in memory
   };
 
   // `models` and `sessions` outlive the object.
   ModelAdmin(ModelRegistry* models, SessionManager* sessions, Options options);
-  // Cancels the operations that have not begun, and waits for the others.
+  // Stops, and waits for the operations that have begun.
   ~ModelAdmin();
   ModelAdmin(const ModelAdmin&) = delete;
   ModelAdmin& operator=(const ModelAdmin&) = delete;
@@ -90,6 +91,10 @@ class ModelAdmin {
   // FAILED_PRECONDITION. Errors as for ModelRegistry::BeginUnload and AliasAdmin::RemoveModel.
   void Unload(std::string_view name, std::optional<absl::Duration> grace,
               std::function<void(absl::Status)> unloaded) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The server stops: no session moves and no version goes from now on. Operations that have not
+  // begun, and unloads, end with UNAVAILABLE.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // All versions of all models, in the order of their names.
   std::vector<Model> List() const;
@@ -112,7 +117,7 @@ class ModelAdmin {
     std::function<void(absl::Status)> unloaded_ ABSL_GUARDED_BY(mutex_);  // until it was called
   };
 
-  // A version that goes.
+  // A version that was replaced or is being unloaded.
   struct Leaving {
     std::shared_ptr<Engine> engine;
     bool ends_turns = false;  // no turn begins, and those that run at `deadline` are cancelled
@@ -132,19 +137,22 @@ class ModelAdmin {
     size_t turns = 0;
   };
 
-  // How often the versions that go are looked at: the longer nothing changes, the less.
+  // How often the versions in leaving_ are looked at: the longer nothing changes, the less.
   static constexpr absl::Duration kLeastPause = absl::Milliseconds(20);
   static constexpr absl::Duration kMostPause = absl::Seconds(1);
 
   absl::StatusOr<ModelSource> SourceOf(const Wanted& wanted) const;
   void Leave(Leaving leaving) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The version will not go, because the server stops.
+  static void Refuse(const Leaving& leaving);
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Does the next thing for a version that goes. True: its engine is being stopped.
+  // Does the next thing for a version in leaving_. True: its engine is being stopped.
   bool Advance(Leaving& leaving) ABSL_LOCKS_EXCLUDED(mutex_);
   // Parts of Advance. Move begins to move sessions, and returns how many are left.
   size_t Move(Leaving& leaving, MonotonicTime now);
-  // Whether the time for sessions to end has passed.
-  bool IsDue(const Leaving& leaving, MonotonicTime now) const;
+  // Begins to unload a version that nobody uses, or whose time for sessions to end has passed.
+  // Returns whether it did.
+  bool BeginUnload(const Leaving& leaving, MonotonicTime now) const;
   // True: the uses of the version have changed since it was looked at last.
   bool NoteUses(Leaving& leaving) const;
   // Counts an operation until the result is destroyed.

@@ -159,7 +159,7 @@ void ModelRegistry::AddLoad(ModelSource source, const LoadCallbacks& callbacks, 
       if (!status.ok()) Revert(source, swaps);
     }
   }
-  if (!status.ok()) callbacks.done(status, nullptr);
+  if (!status.ok()) callbacks.done(status);
 }
 
 void ModelRegistry::Revert(const ModelSource& source, bool swaps) {
@@ -242,11 +242,13 @@ void ModelRegistry::RunLoad(const ModelSource& source, const LoadCallbacks& call
     loaded = models_[source.name];
   }
   Tell(source.name);
+  // An operation that unloads the name comes after this.
+  if (replaced != nullptr && callbacks.on_replaced) callbacks.on_replaced(std::move(replaced));
   {
     absl::MutexLock lock(&mutex_);
     busy_.erase(source.name);
   }
-  callbacks.done(std::move(loaded), std::move(replaced));
+  callbacks.done(std::move(loaded));
 }
 
 void ModelRegistry::EndLoad(const ModelSource& source, const LoadCallbacks& callbacks, bool swaps,
@@ -256,7 +258,7 @@ void ModelRegistry::EndLoad(const ModelSource& source, const LoadCallbacks& call
     Revert(source, swaps);
   }
   Tell(source.name);
-  callbacks.done(Named(source.name, why), nullptr);
+  callbacks.done(Named(source.name, why));
 }
 
 std::shared_ptr<Engine> ModelRegistry::Publish(const ModelSource& source,

@@ -12,7 +12,9 @@
 namespace longstream {
 namespace {
 
-constexpr const char* kNewVersion = "the session was moved to another version of its model";
+// Sessions of one version that move at the same time. The store can take them in one transaction,
+// and the engine in one round, without a delay for others.
+constexpr size_t kMostMoves = 64;
 
 // The models that have computed the caches of a session or will do it, the best first. `last`: of
 // the last turn.
@@ -98,8 +100,8 @@ absl::StatusOr<SessionManager::Leased> SessionManager::FindAndLease(const Sessio
 void SessionManager::EndInMemory(const ServedSession& served) const {
   Session& session = *served.session;
   const SessionView view = session.View();
-  if (!view.durable) ended_.Add(session.key(), view.model);
   if (!sessions_.CloseAndRemove(session)) return;
+  if (!view.durable) ended_.Add(session.key(), view.model);
   if (!view.durable) session.GivePlaceBack();
   served.engine->Close(served.session, [](uint64_t) {});
 }
@@ -130,24 +132,35 @@ SessionManager::Moves SessionManager::MoveSessions(const Engine& from) {
   const absl::StatusOr<FoundEngine> to = FindModel(from.model().name());
   if (!to.ok() || to->engine.get() == &from) return moves;
   const MonotonicTime now = MonotonicTime::Now();
+  std::shared_ptr<void> place;
   for (const ServedSession& served : sessions_.On(from)) {
     if (!CanMove(served, *to->engine)) continue;
     ++moves.left;
-    if (now >= served.moves_at && MoveSession(served, *to)) ++moves.begun;
+    if (now < served.moves_at) continue;
+    if (place == nullptr) place = uses().BeginMove(served.engine, kMostMoves);
+    if (place == nullptr || !MoveSession(served, *to, place)) continue;
+    ++moves.begun;
+    place = nullptr;
   }
   return moves;
 }
 
-bool SessionManager::MoveSession(const ServedSession& served, const FoundEngine& to) {
+void SessionManager::MoveStoredSessionsOf(const ServedModel& version) {
+  replaced_.Add(version.name(), ModelIdentity::Of(version));
+}
+
+bool SessionManager::MoveSession(const ServedSession& served, const FoundEngine& to,
+                                 std::shared_ptr<void> place) {
   TurnLease taken = TurnLease::TakeUnused(served.session);
   if (!taken) return false;
   if (served.turns->durable()) {
+    if (!served.turns->IsSettled()) return false;
     // std::function can only hold what can be copied.
-    MoveStored(std::make_shared<TurnLease>(std::move(taken)), served, to);
+    MoveStored(std::make_shared<TurnLease>(std::move(taken)), served, to, std::move(place));
     return true;
   }
-  served.engine->Release(std::move(taken), [this, pending = Pending(), from = served.engine,
-                                            to](TurnLease released) mutable {
+  served.engine->Release(std::move(taken), [this, pending = Pending(), place = std::move(place),
+                                            from = served.engine, to](TurnLease released) mutable {
     EndMove(std::move(released), from, to);
   });
   return true;
@@ -163,7 +176,7 @@ void SessionManager::EndMove(TurnLease lease, const std::shared_ptr<Engine>& fro
   if (to.engine->unloading()) present = FindModel(session->model());
   const bool can_move = present.ok() && present->engine != from &&
                         CanMove({session, nullptr, from}, *present->engine);
-  if (can_move) ReadAnew(kNewVersion, &lease);
+  if (can_move) ReadAnew(kMovedToVersion, &lease);
   lease.Publish();
   std::shared_ptr<Engine> home = from;
   if (can_move) {
@@ -179,21 +192,24 @@ void SessionManager::EndMove(TurnLease lease, const std::shared_ptr<Engine>& fro
 }
 
 void SessionManager::MoveStored(std::shared_ptr<TurnLease> lease, const ServedSession& served,
-                                const FoundEngine& to) {
+                                const FoundEngine& to, std::shared_ptr<void> place) {
   SessionTurns::Head head = served.turns->head();
-  head.properties.GoOnWith(ModelIdentity::Of(to.engine->model()), head.number);
+  head.properties.GoOnWith(ModelIdentity::Of(to.engine->model()), head.number, /*moves=*/true);
   served.turns->stored().log->Submit(
       [number = head.number, properties = EncodeProperties(head.properties)](
           const store::Fence& fence) -> absl::StatusOr<store::Change> {
-        return store::MoveHead{fence, number, absl::Now(), properties};
+        return store::MoveHead{fence, number, std::nullopt, properties};
       },
-      [this, pending = Pending(), lease = std::move(lease), from = served.engine,
+      [this, pending = Pending(), place = std::move(place), lease = std::move(lease),
+       turns = served.turns, from = served.engine,
        to](const absl::StatusOr<store::Applied>& applied) {
         const std::shared_ptr<Session> session = lease->session();
         if (!applied.ok()) sessions_.DelayMove(*session);
-        // If the version has been unloaded meanwhile, the session stays where it is, and moves to
-        // another one later.
-        if (!applied.ok() || to.engine->unloading()) return lease->Drop();
+        // If the version has been replaced or unloaded meanwhile, or if a turn will still change
+        // the session in the store, the session stays where it is, and moves again later.
+        const absl::StatusOr<FoundEngine> present = FindModel(session->model());
+        const bool is_present = present.ok() && present->engine == to.engine;
+        if (!applied.ok() || !is_present || !turns->Leave()) return lease->Drop();
         // The next call reads it from the store. A call that has found it before is ABORTED.
         session->MoveTo(to.engine.get(), session->context_limit());
         const bool is_first = Remove(*session).has_value();  // otherwise it was closed

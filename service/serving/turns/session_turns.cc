@@ -1,6 +1,7 @@
 // Keeps a record for each turn, and decides what a repeated request means.
 #include "service/serving/turns/session_turns.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -159,7 +160,7 @@ bool SessionTurns::Cancel(const TurnId& id, const Cancelled& cancelled) {
   {
     absl::MutexLock lock(&mutex_);
     const auto found = numbers_.find(id);
-    if (found == numbers_.end()) return false;
+    if (found == numbers_.end() || has_left_) return false;
     Record& record = records_.at(found->second);
     if (record.view.running) {
       record.cancelled = true;
@@ -171,12 +172,31 @@ bool SessionTurns::Cancel(const TurnId& id, const Cancelled& cancelled) {
     if (ViewOf(record).state == TurnState::kStarted) {
       record.cancelled = true;
       record.view.state = TurnState::kAbandoned;
+      record.abandoning = durable();
       abandoned = found->second;
     }
     view = ViewOf(record);
   }
   if (abandoned != 0 && durable()) SubmitAbandon(abandoned);
   cancelled(view);
+  return true;
+}
+
+bool SessionTurns::IsSettledLocked() const {
+  return std::none_of(records_.begin(), records_.end(), [](const auto& numbered) {
+    return numbered.second.view.running || numbered.second.abandoning;
+  });
+}
+
+bool SessionTurns::IsSettled() const {
+  absl::MutexLock lock(&mutex_);
+  return IsSettledLocked();
+}
+
+bool SessionTurns::Leave() {
+  absl::MutexLock lock(&mutex_);
+  if (!IsSettledLocked()) return false;
+  has_left_ = true;
   return true;
 }
 

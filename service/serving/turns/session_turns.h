@@ -170,6 +170,12 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
   // is not called.
   using Cancelled = std::function<void(absl::StatusOr<TurnView>)>;
   bool Cancel(const TurnId& id, const Cancelled& cancelled) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether no turn is running, and no cancelled one will still change the session in the store.
+  bool IsSettled() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The session leaves memory while it is settled: from now on Cancel returns false, and the turn
+  // is cancelled where the session is then. False: it is not settled, and nothing has changed.
+  // REQUIRES: the caller holds the session's lease.
+  bool Leave() ABSL_LOCKS_EXCLUDED(mutex_);
   // NOT_FOUND: the session has no turn with this id.
   absl::Status NoTurn(const TurnId& id) const;
 
@@ -246,6 +252,7 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
                                                    uint64_t* next) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Count() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsSettledLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
   // For TurnEntry.
   absl::Status SetDigest(uint64_t number, const std::string& digest) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -296,6 +303,7 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
   uint64_t num_drawn_ ABSL_GUARDED_BY(mutex_) = 0;     // records whose id the server drew
   uint64_t answer_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all answers
   HostCharge charge_ ABSL_GUARDED_BY(mutex_);
+  bool has_left_ ABSL_GUARDED_BY(mutex_) = false;  // Leave has returned true
 };
 
 // A turn that a call has begun. If it is destroyed before the engine has ended the turn, the turn

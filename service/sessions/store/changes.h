@@ -78,7 +78,7 @@ struct AbandonTurn {
 struct MoveHead {
   Fence fence;
   TurnNumber head = kNoTurn;
-  absl::Time now;
+  std::optional<absl::Time> now;                         // absent: this is no use of the session
   std::optional<std::string> properties = std::nullopt;  // absent: they stay
 };
 

@@ -1,7 +1,9 @@
 // Unix sockets that only this user can open.
 #include "service/connections/unix_socket.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -103,6 +105,22 @@ TEST(UnixSocketTest, OneOfManyTakesTheName) {
     EXPECT_TRUE(Connects(path)) << "the file is that of the one that succeeded";
   }
   EXPECT_EQ(FilesIn(directory), 1);
+}
+
+TEST(UnixSocketTest, OtherUsersCannotHoldTheStartUp) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.string() + "/socket";
+  // Whoever may read a directory may lock it.
+  const Descriptor locked(open(directory.string().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(flock(locked.number(), LOCK_EX), 0);
+  // A file of other users is no lock.
+  const std::string file = directory.Write("socket.lock", "");
+  ASSERT_EQ(chmod(file.c_str(), 0666), 0);
+  const Descriptor theirs(open(file.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(flock(theirs.number(), LOCK_EX), 0);
+  ListeningSockets listening;
+  const auto listens = ListenOnUnixSocket(path, &listening);
+  EXPECT_TRUE(listens.ok()) << listens.status();
 }
 
 TEST(UnixSocketTest, RemovesOnlyItsOwnFile) {

@@ -232,12 +232,12 @@ absl::StatusOr<Applied> Make(Database& database, const MoveHead& move) {
   const absl::StatusOr<uint64_t> position = PositionOfHead(database, move.head);
   if (!position.ok()) return position.status();
   if (move.head != session->row.head) {
-    absl::Status status = LeaveHead(database, session->row.head, move.now);
+    absl::Status status = LeaveHead(database, session->row.head, move.now.value_or(absl::Now()));
     if (!status.ok()) return status;
   }
   session->row.head = move.head;
   session->row.position = *position;
-  session->row.last_use_time = move.now;
+  if (move.now.has_value()) session->row.last_use_time = *move.now;
   if (move.properties.has_value()) session->row.properties = *move.properties;
   return WriteSession(database, *std::move(session));
 }

@@ -59,6 +59,33 @@ TEST_F(EngineUsesTest, CallsAndSessionsKeepAnEngine) {
   EXPECT_TRUE(uses.UnloadIfFree(*b_));
 }
 
+TEST_F(EngineUsesTest, ACallKeepsAnEngineWhoseTimeHasPassed) {
+  EngineUses& uses = served_.uses();
+  const ServedSession session = Make(a_);
+  ASSERT_TRUE(served_.Insert(session).ok());
+  std::shared_ptr<void> call = uses.Hold(a_);
+  EXPECT_FALSE(uses.UnloadIfNoCall(*a_));
+  EXPECT_FALSE(a_->unloading());
+  call.reset();
+  EXPECT_TRUE(uses.UnloadIfNoCall(*a_)) << "the session ends with it";
+  EXPECT_TRUE(a_->unloading());
+  EXPECT_EQ(uses.Hold(a_), nullptr) << "the call finds another version";
+  EXPECT_TRUE(served_.Remove(*session.session).has_value());
+  EXPECT_TRUE(uses.UnloadIfNoCall(*b_)) << "nothing uses it";
+}
+
+TEST_F(EngineUsesTest, MovesAreUses) {
+  EngineUses& uses = served_.uses();
+  std::shared_ptr<void> first = uses.BeginMove(a_, 2);
+  const std::shared_ptr<void> second = uses.BeginMove(a_, 2);
+  EXPECT_EQ(uses.BeginMove(a_, 2), nullptr);
+  EXPECT_NE(uses.BeginMove(b_, 2), nullptr) << "each engine has its own";
+  EXPECT_FALSE(uses.UnloadIfFree(*a_));
+  first.reset();
+  EXPECT_NE(uses.BeginMove(a_, 2), nullptr);
+  EXPECT_EQ(uses.of(*a_).moves, 1u);
+}
+
 TEST_F(EngineUsesTest, ASessionThatFindsNoRoomIsNoUse) {
   const ServedSession first = Make(a_, 1), second = Make(a_, 2);
   ASSERT_TRUE(served_.Insert(first).ok());

@@ -108,6 +108,12 @@ TEST_F(ModelAdminTest, UnloadingFreesEverything) {
   EXPECT_LT(Unload(std::string(100'000, 'a')).message().size(), 200u);
 
   ASSERT_TRUE(Load(Model("a")).ok()) << "it can be loaded again";
+  const absl::StatusOr<SessionView> anew = WaitForSession([&](SessionManager::Opened opened) {
+    sessions_->OpenSession("", "a", session, std::nullopt, std::move(opened));
+  });
+  ASSERT_TRUE(anew.ok()) << anew.status();
+  ASSERT_TRUE(Close(session).ok());
+  EXPECT_EQ(sessions_->View({"", session}).status(), NoSession(session)) << "the model is there";
   EXPECT_EQ(Turn(Open("a"), "hello", 10).tokens.size(), 10u);
 }
 
@@ -299,6 +305,24 @@ TEST_F(ModelAdminTest, VersionsHaveDifferentLabels) {
 }
 
 // ---------------------------------------------------------------- the end of the server
+
+TEST_F(ModelAdminTest, NothingMovesOrGoesAfterTheEnd) {
+  ASSERT_TRUE(Load(Model("a")).ok());
+  const std::shared_ptr<Engine> first = *models_->Find("a");
+  const SessionId session = Open("a");
+  const absl::StatusOr<TurnHandle> handle = Begin(session, "hello", 100'000);
+  ASSERT_TRUE(handle.ok());
+  ModelAdmin::Moving moving;
+  moving.recompute_sessions = true;
+  ASSERT_TRUE(Swap(Model("a", "other"), moving).ok());
+  const std::shared_ptr<Unloaded> unloaded = BeginUnload("a");
+  admin_->Stop();
+  ASSERT_TRUE(unloaded->done.HasBeenNotified());
+  EXPECT_TRUE(absl::IsUnavailable(unloaded->status)) << unloaded->status;
+  EXPECT_EQ(sessions_->NumSessionsOn(*first), 1u);
+  EXPECT_TRUE(absl::IsUnavailable(Load(Model("b")))) << "later operations";
+  TurnHandle(*handle).Cancel();
+}
 
 class SlowModelAdminTest : public ModelAdminTest {
  protected:

@@ -87,7 +87,7 @@ class ModelRegistryTest : public testing::Test {
     return {[loaded](const ModelStatus& status) {
               if (status.state == ModelState::kLoading) loaded->begun.Notify();
             },
-            [loaded](const absl::StatusOr<ModelStatus>& status, const std::shared_ptr<Engine>&) {
+            [loaded](const absl::StatusOr<ModelStatus>& status) {
               loaded->status = status.status();
               loaded->done.Notify();
             }};
@@ -166,6 +166,30 @@ TEST_F(ModelRegistryTest, ANameIsBusyUntilTheListenerWasTold) {
   ASSERT_TRUE(second->done.HasBeenNotified());
   EXPECT_TRUE(absl::IsAborted(second->status)) << second->status;
   EXPECT_TRUE(models_->BeginUnload("a").ok()) << "then it is free";
+}
+
+// So the owner of the earlier version knows that it goes before the name can be unloaded.
+TEST_F(ModelRegistryTest, ANameIsBusyUntilItsEarlierVersionWasGivenAway) {
+  Start({});
+  Load("a")->done.WaitForNotification();
+  const std::shared_ptr<Engine> first = *models_->Find("a");
+  const auto swapped = std::make_shared<Loaded>();
+  ModelRegistry::LoadCallbacks callbacks = Note(swapped);
+  std::shared_ptr<Engine> replaced;
+  absl::Status busy;
+  callbacks.on_replaced = [&](std::shared_ptr<Engine> engine) {
+    EXPECT_FALSE(swapped->done.HasBeenNotified());
+    replaced = std::move(engine);
+    busy = models_->BeginUnload("a").status();
+  };
+  ModelSource source = Source("a");
+  source.version.clear();
+  models_->Swap(source, callbacks);
+  swapped->done.WaitForNotification();
+  ASSERT_TRUE(swapped->status.ok()) << swapped->status;
+  EXPECT_EQ(replaced, first);
+  EXPECT_TRUE(absl::IsAborted(busy)) << busy;
+  EXPECT_TRUE(models_->BeginUnload("a").ok());
 }
 
 TEST_F(ModelRegistryTest, TheListenerHearsThePresentStateLast) {

@@ -123,6 +123,116 @@ TEST_P(MovingTest, ASessionThatACallHasFoundDoesNotMove) {
 
 INSTANTIATE_TEST_SUITE_P(Sessions, MovingTest, testing::Bool());
 
+// ---------------------------------------------------------------- in memory
+
+class MovingInMemoryTest : public ModelAdminTest {
+ protected:
+  MovingInMemoryTest() : ModelAdminTest(KeepingReturnPoints()) {}
+
+  // The engine thread waits in the next round of its messages.
+  void Hold(Engine& engine, absl::Notification* holds, absl::Notification* go_on) {
+    TurnLease lease = TurnLease::OfNewSession(SessionId{9, 9}, "a", 100, absl::Hours(1));
+    lease.session()->Close();
+    engine.Open(std::move(lease), [=](const absl::Status&) {
+      holds->Notify();
+      go_on->WaitForNotification();
+    });
+  }
+
+ private:
+  static Options KeepingReturnPoints() {
+    Options options;
+    options.engine.stream_buffer_bytes = 64;  // a turn pauses soon if nobody reads it
+    options.engine.rollback_bytes = 1 << 20;
+    return options;
+  }
+};
+
+// The turn ends in a step, and the session moves before the engine has seen the end.
+TEST_F(MovingInMemoryTest, AnEngineKeepsNoReturnPointOfASessionThatHasMoved) {
+  ASSERT_TRUE(Load(Model("a")).ok());
+  const SessionId session = Open("a");
+  const std::shared_ptr<Engine> first = *models_->Find("a");
+  const absl::StatusOr<NewTurn> keeps_version = sessions_->OwnTurn("", "a");
+  ASSERT_TRUE(Swap(Model("a", "seeded")).ok());
+  const std::shared_ptr<Engine> second = *models_->Find("a");
+
+  absl::Notification holds, go_on;
+  TurnHandle handle;
+  size_t begun = 0;
+  // The engine thread wakes the reader, because the engine has no other threads.
+  const auto wake = [&] {
+    while (true) {
+      const TurnStream::Item item = handle.Next();
+      if (std::holds_alternative<std::monostate>(item)) return;
+      if (!std::holds_alternative<TurnEnd>(item)) continue;
+      begun = sessions_->MoveSessions(*first).begun;
+      return Hold(*first, &holds, &go_on);
+    }
+  };
+  {
+    absl::StatusOr<NewTurn> turn = sessions_->TurnOf({"", session});
+    ASSERT_TRUE(turn.ok() && turn->Lease().ok());
+    handle = turn->Make(Generate(nullptr, "hello", 3, /*seed=*/5), wake);
+    ASSERT_TRUE(turn->Start(handle).ok());
+  }
+  holds.WaitForNotification();
+  ASSERT_EQ(begun, 1u);
+  EXPECT_EQ(sessions_->NumSessionsOn(*second), 1u);
+  const absl::StatusOr<TurnHandle> running = Begin(session, "more", 300);
+  ASSERT_TRUE(running.ok()) << running.status();
+  const auto states = [&] {
+    return first->model().backend().memory().states + second->model().backend().memory().states;
+  };
+  EXPECT_TRUE(WaitUntil([&] {
+    return !std::holds_alternative<std::monostate>(TurnHandle(*running).Next());
+  })) << "the session has caches there";
+  const uint64_t before = states();
+  go_on.Notify();
+  first->Flush();
+  EXPECT_EQ(states(), before) << "the first engine has copied the caches of the second one";
+  EXPECT_TRUE(Read(*running).end.status.ok());
+}
+
+TEST_F(MovingInMemoryTest, AFewSessionsMoveAtATime) {
+  ASSERT_TRUE(Load(Model("a")).ok());
+  const std::shared_ptr<Engine> first = *models_->Find("a");
+  for (int i = 0; i < 100; ++i) Open("a");
+  ASSERT_TRUE(Swap(Model("a", "seeded")).ok());
+  absl::Notification holds, go_on;
+  Hold(*first, &holds, &go_on);
+  holds.WaitForNotification();
+  SessionManager::Moves moves = sessions_->MoveSessions(*first);
+  EXPECT_EQ(moves.begun, 64u);
+  EXPECT_EQ(moves.left, 100u);
+  EXPECT_EQ(sessions_->uses().of(*first).moves, 64u);
+  EXPECT_EQ(sessions_->MoveSessions(*first).begun, 0u);
+  go_on.Notify();
+  EXPECT_TRUE(WaitUntil([&] { return sessions_->uses().of(*first).moves == 0; }));
+  moves = sessions_->MoveSessions(*first);
+  EXPECT_EQ(moves.begun, 36u);
+  EXPECT_EQ(moves.left, 36u);
+  AwaitVersions({"a 2 2"});
+}
+
+TEST_F(MovingInMemoryTest, ASessionMovesOnIfItsVersionIsUnloadedMeanwhile) {
+  ASSERT_TRUE(Load(Model("a")).ok());
+  const SessionId session = Open("a");
+  const std::shared_ptr<Engine> first = *models_->Find("a");
+  ASSERT_TRUE(Swap(Model("a", "seeded")).ok());
+  const std::shared_ptr<Engine> second = *models_->Find("a");
+  absl::Notification holds, go_on;
+  Hold(*first, &holds, &go_on);
+  holds.WaitForNotification();
+  EXPECT_EQ(sessions_->MoveSessions(*first).begun, 1u);
+  ASSERT_TRUE(Swap(Model("a", "third")).ok());
+  second->BeginUnload();
+  go_on.Notify();
+  AwaitVersions({"a 3 2"});
+  EXPECT_EQ(sessions_->NumSessionsOn(**models_->Find("a")), 1u);
+  EXPECT_TRUE(Turn(session, "more", 5).end.status.ok());
+}
+
 // ---------------------------------------------------------------- in the store
 
 class MovingStoredTest : public ModelAdminTest {
@@ -137,14 +247,52 @@ TEST_F(MovingStoredTest, AMovedSessionStaysOnTheNewVersion) {
   EXPECT_TRUE(Turn(session, "hello", 20).end.status.ok());
   const std::shared_ptr<Engine> first_version = *models_->Find("a");
   const absl::StatusOr<NewTurn> keeps_version = sessions_->OwnTurn("", "a");
+  const absl::StatusOr<store::SessionRow> before = store_->Session({"", session});
   ASSERT_TRUE(Swap(Model("a", "seeded"), Recompute()).ok());
   EXPECT_TRUE(WaitUntil([&] { return sessions_->NumSessionsOn(*first_version) == 0; }));
+  const absl::StatusOr<store::SessionRow> moved = store_->Session({"", session});
+  ASSERT_TRUE(before.ok() && moved.ok());
+  EXPECT_EQ(moved->version, before->version + 1);
+  EXPECT_EQ(moved->last_use_time, before->last_use_time) << "a move is no use";
+  EXPECT_EQ(sessions_->View({"", session})->last_use_time, before->last_use_time);
   const std::vector<int32_t> expected = TurnOn("z", session, "more", 20);
   const Answer more = Turn(session, "more", 20);
   EXPECT_TRUE(more.end.status.ok()) << more.end.status;
   EXPECT_EQ(more.tokens, expected);
+  EXPECT_EQ(more.end.usage.recompute_reason,
+            "the session was moved to another version of its model");
   EXPECT_EQ(sessions_->NumSessionsOn(*first_version), 0u);
   EXPECT_EQ(Versions(), (std::vector<std::string>{"a 2 2", "a 1 3", "z 1 2"}));
+}
+
+TEST_F(MovingStoredTest, AnIdleSessionGoesOnAfterSeveralSwaps) {
+  ASSERT_TRUE(Load(Model("a")).ok());
+  ASSERT_TRUE(Load(Model("z", "third")).ok());
+  const SessionId idle = Open("a"), only_stored = Open("a"), forked = Open("a");
+  for (const SessionId& session : {idle, only_stored, forked}) {
+    EXPECT_TRUE(Turn(session, "hello", 20).end.status.ok());
+  }
+  sessions_->EndSessionsOn(**models_->Find("a"));
+  EXPECT_TRUE(sessions_->TurnOf({"", idle}).ok()) << "it is in memory again";
+  ASSERT_TRUE(Swap(Model("a", "seeded"), Recompute()).ok());
+  AwaitVersions({"a 2 2", "z 1 2"});
+  ASSERT_TRUE(Swap(Model("a", "third"), Recompute()).ok());
+  AwaitVersions({"a 3 2", "z 1 2"});
+  for (const SessionId& session : {idle, only_stored}) {
+    const Answer more = Turn(session, "more", 20);
+    EXPECT_TRUE(more.end.status.ok()) << more.end.status;
+    EXPECT_EQ(more.tokens, TurnOn("z", forked, "more", 20));
+    EXPECT_EQ(more.end.usage.recompute_reason,
+              "the session was moved to another version of its model");
+  }
+  // The operator moves no sessions this time, and the policy is to refuse.
+  const SessionId left = Open("a");
+  EXPECT_TRUE(Turn(left, "hello", 20).end.status.ok());
+  const std::shared_ptr<Engine> third = *models_->Find("a");
+  ASSERT_TRUE(Swap(Model("a", "tiny")).ok());
+  sessions_->EndSessionsOn(*third);
+  AwaitVersions({"a 4 2", "z 1 2"});
+  EXPECT_TRUE(absl::IsFailedPrecondition(Turn(left, "more", 20).end.status));
 }
 
 // A disk that becomes full.
@@ -197,6 +345,108 @@ TEST_F(MovingOnAFullDiskTest, MovesAreTriedAgainAfterAPause) {
   disk.SetFull(false);
   AwaitVersions({"a 2 2"});
   EXPECT_TRUE(Turn(session, "hello", 20).end.status.ok());
+}
+
+// A store that calls `on_commit` after the next transaction, before it answers.
+struct ToldCommits {
+  store::FaultyDisk disk;
+  absl::Mutex mutex;
+  std::function<void()> on_commit ABSL_GUARDED_BY(mutex);
+};
+
+class MovingBesideCommitsTest : public ToldCommits, public ModelAdminTest {
+ protected:
+  MovingBesideCommitsTest() : ModelAdminTest(With(this)) {}
+  ~MovingBesideCommitsTest() override { Stop(); }
+
+  static Options With(ToldCommits* told) {
+    Options options;
+    options.has_store = true;
+    options.store.vfs = told->disk.name();
+    options.commits.on_commit = [told](const auto&, absl::Duration) {
+      std::function<void()> call;
+      {
+        absl::MutexLock lock(&told->mutex);
+        call.swap(told->on_commit);
+      }
+      if (call) call();
+    };
+    return options;
+  }
+};
+
+// The turn has started and was lost. It is cancelled while the store has the move and the engine
+// does not know it yet.
+TEST_F(MovingBesideCommitsTest, ASessionStaysUntilItsTurnsAreAbandoned) {
+  ASSERT_TRUE(Load(Model("a")).ok());
+  const SessionId session = Open("a");
+  const SessionId id{5, 5};
+  {
+    absl::StatusOr<NewTurn> turn = sessions_->TurnOf({"", session}, id);
+    ASSERT_TRUE(turn.ok()) << turn.status();
+    ASSERT_TRUE(turn->Name(id, TurnKind::kGenerate, "digest").ok());
+    ASSERT_TRUE(turn->Lease().ok());
+    TurnHandle lost = turn->Make(Generate(nullptr, "hello", 100'000, /*seed=*/5), nullptr);
+    ASSERT_TRUE(turn->Start(lost).ok());
+    EXPECT_TRUE(WaitUntil([&] { return !std::holds_alternative<std::monostate>(lost.Next()); }));
+    lost.Cancel(absl::UnavailableError("lost"));
+    EXPECT_TRUE(absl::IsUnavailable(Read(lost).end.status));
+  }
+  absl::Notification cancelled, go_on;
+  {
+    absl::MutexLock lock(&mutex);
+    on_commit = [&] {
+      disk.SetBeforeFsync([&] { go_on.WaitForNotification(); });
+      sessions_->CancelTurn({"", session}, id, [&](const absl::StatusOr<TurnView>& turn) {
+        EXPECT_TRUE(turn.ok() && turn->state == TurnState::kAbandoned) << turn.status();
+        cancelled.Notify();
+      });
+    };
+  }
+  ASSERT_TRUE(Swap(Model("a", "seeded"), Recompute()).ok());
+  cancelled.WaitForNotification();
+  const absl::StatusOr<TurnHandle> more = Begin(session, "more", 5);
+  go_on.Notify();
+  ASSERT_TRUE(more.ok()) << more.status();
+  EXPECT_TRUE(Read(*more).end.status.ok());
+  AwaitVersions({"a 2 2"});
+  const absl::Status last = Turn(session, "last", 5).end.status;
+  EXPECT_TRUE(last.ok()) << last;
+  uint64_t next = 0;
+  const absl::StatusOr<std::vector<TurnView>> turns =
+      sessions_->ListTurns({"", session}, 0, 10, &next);
+  ASSERT_TRUE(turns.ok()) << turns.status();
+  ASSERT_EQ(turns->size(), 3u);
+  EXPECT_EQ((*turns)[0].state, TurnState::kAbandoned);
+  EXPECT_EQ(store_->Turn({"", session}, id)->state, store::TurnState::kAbandoned);
+}
+
+TEST_F(MovingBesideCommitsTest, ASessionMovesAgainIfItsVersionWasReplacedMeanwhile) {
+  ASSERT_TRUE(Load(Model("a")).ok());
+  ASSERT_TRUE(Load(Model("z", "third")).ok());
+  const SessionId session = Open("a");
+  EXPECT_TRUE(Turn(session, "hello", 20).end.status.ok());
+  const absl::StatusOr<store::SessionRow> before = store_->Session({"", session});
+  absl::Notification moved, go_on;
+  {
+    absl::MutexLock lock(&mutex);
+    on_commit = [&] {
+      moved.Notify();
+      go_on.WaitForNotification();
+    };
+  }
+  ASSERT_TRUE(Swap(Model("a", "seeded"), Recompute()).ok());
+  moved.WaitForNotification();
+  ASSERT_TRUE(Swap(Model("a", "third"), Recompute()).ok());
+  go_on.Notify();
+  AwaitVersions({"a 3 2", "z 1 2"});
+  const absl::StatusOr<store::SessionRow> after = store_->Session({"", session});
+  ASSERT_TRUE(before.ok() && after.ok());
+  EXPECT_EQ(after->version, before->version + 2) << "it has moved twice";
+  const std::vector<int32_t> expected = TurnOn("z", session, "more", 20);
+  const Answer more = Turn(session, "more", 20);
+  EXPECT_TRUE(more.end.status.ok()) << more.end.status;
+  EXPECT_EQ(more.tokens, expected);
 }
 
 }  // namespace
