@@ -185,7 +185,9 @@ TEST_F(MovingInMemoryTest, AnEngineKeepsNoReturnPointOfASessionThatHasMoved) {
     return first->model().backend().memory().states + second->model().backend().memory().states;
   };
   EXPECT_TRUE(WaitUntil([&] {
-    return !std::holds_alternative<std::monostate>(TurnHandle(*running).Next());
+    const TurnStream::Item item = TurnHandle(*running).Next();
+    const auto* event = std::get_if<TurnEvent>(&item);
+    return event != nullptr && std::holds_alternative<DeltaEvent>(*event);
   })) << "the session has caches there";
   const uint64_t before = states();
   go_on.Notify();
