@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,8 +18,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "longstream/admin/v1/admin.grpc.pb.h"
 #include "longstream/v1/longstream.grpc.pb.h"
+#include "service/connections/descriptor.h"
 #include "service/security/access_table.h"
 #include "service/server/grpc_server.h"
 #include "service/serving/models/model_admin.h"
@@ -207,6 +213,27 @@ TEST_F(AdminServerTest, OnlyTheUserReachesTheSocket) {
   ASSERT_TRUE(successor.ok()) << successor.status();
   admin_server_->Shutdown();
   EXPECT_TRUE(std::filesystem::exists(socket_));
+}
+
+// Otherwise another server would take the name while this one ends, and lose its file.
+TEST_F(AdminServerTest, TheFileOfASocketGoesBeforeTheSocketIsDeaf) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socket_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  std::atomic<bool> is_deaf{false};
+  std::thread client([&] {
+    while (std::filesystem::exists(socket_)) {
+      const Descriptor end(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      const int connected =
+          connect(end.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+      if (connected != 0 && errno == ECONNREFUSED) is_deaf = std::filesystem::exists(socket_);
+      if (is_deaf) return;
+      absl::SleepFor(absl::Microseconds(100));
+    }
+  });
+  admin_server_->Shutdown();
+  client.join();
+  EXPECT_FALSE(is_deaf);
 }
 
 TEST_F(AdminServerTest, AnotherAddressNeedsAnOperatorsToken) {

@@ -113,7 +113,7 @@ TEST_F(ModelAdminTest, UnloadingFreesEverything) {
   });
   ASSERT_TRUE(anew.ok()) << anew.status();
   ASSERT_TRUE(Close(session).ok());
-  EXPECT_EQ(sessions_->View({"", session}).status(), NoSession(session)) << "the model is there";
+  EXPECT_EQ(sessions_->TurnOf({"", session}).status(), NoSession(session)) << "its model is there";
   EXPECT_EQ(Turn(Open("a"), "hello", 10).tokens.size(), 10u);
 }
 

@@ -185,7 +185,9 @@ TEST_F(MovingInMemoryTest, AnEngineKeepsNoReturnPointOfASessionThatHasMoved) {
     return first->model().backend().memory().states + second->model().backend().memory().states;
   };
   EXPECT_TRUE(WaitUntil([&] {
-    return !std::holds_alternative<std::monostate>(TurnHandle(*running).Next());
+    const TurnStream::Item item = TurnHandle(*running).Next();
+    const auto* event = std::get_if<TurnEvent>(&item);
+    return event != nullptr && std::holds_alternative<DeltaEvent>(*event);
   })) << "the session has caches there";
   const uint64_t before = states();
   go_on.Notify();
@@ -406,6 +408,7 @@ TEST_F(MovingBesideCommitsTest, ASessionStaysUntilItsTurnsAreAbandoned) {
   ASSERT_TRUE(Swap(Model("a", "seeded"), Recompute()).ok());
   cancelled.WaitForNotification();
   const absl::StatusOr<TurnHandle> more = Begin(session, "more", 5);
+  disk.SetBeforeFsync(nullptr);
   go_on.Notify();
   ASSERT_TRUE(more.ok()) << more.status();
   EXPECT_TRUE(Read(*more).end.status.ok());
