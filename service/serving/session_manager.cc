@@ -317,8 +317,8 @@ absl::StatusOr<std::vector<TurnView>> SessionManager::ListTurns(const SessionKey
   return SessionTurns::ListOf(options_.store, *row, begin, limit, next);
 }
 
-void SessionManager::Release(const std::shared_ptr<Session>& session,
-                             std::shared_ptr<void> closing, Closed closed) {
+void SessionManager::Release(const std::shared_ptr<Session>& session, std::shared_ptr<void> closing,
+                             Closed closed) {
   const std::optional<ServedSession> removed = Remove(*session);
   const bool leaves_store = closing != nullptr;
   if (!removed.has_value()) {  // it has moved, and another version will read it from the store

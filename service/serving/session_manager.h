@@ -72,7 +72,8 @@ enum class Durability { kDefault, kTurn, kMemory };
 //     still opening or forking this session.
 //   - A call for a session that another call restores from the store waits for it, and then goes on
 //     as if the session had been in memory. So does a call for a session that leaves the memory.
-//   - An OpenSession or ForkSession with the id of a session that is being closed in the store waits
+//   - An OpenSession or ForkSession with the id of a session that is being closed in the store
+//   waits
 //     for the end of the close, and then makes a new session.
 //   - An OpenSession or ForkSession with an id that is in use gets the session with this id, if an
 //     equal call made it.
@@ -446,8 +447,8 @@ class SessionManager {
   void FlushEngines() const;
   // Whether the store has been busy with one transaction for kLastCommits.
   bool StoreHangs() const;
-  // Removes a closed session from the table and frees its caches. Then removes it from the store, if
-  // there is `closing` (Closing).
+  // Removes a closed session from the table and frees its caches. Then removes it from the store,
+  // if there is `closing` (Closing).
   void Release(const std::shared_ptr<Session>& session, std::shared_ptr<void> closing,
                Closed closed);
   // Runs on the thread expiry_ until the manager is destroyed: sets the metrics, closes sessions

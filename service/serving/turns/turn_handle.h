@@ -156,8 +156,8 @@ class NewTurn {
   // Takes the lease of the session. Errors as for TurnLease::Take and Engine::CheckOpen.
   // RESOURCE_EXHAUSTED: there is no memory for a new session.
   absl::Status Lease(std::optional<uint64_t> expected_position = std::nullopt);
-  // Copies the tokens of the session instead, for a caller that makes no turn of this. Errors as for
-  // Session::CopyTokens and Engine::CheckOpen. REQUIRES: the turn has a session.
+  // Copies the tokens of the session instead, for a caller that makes no turn of this. Errors as
+  // for Session::CopyTokens and Engine::CheckOpen. REQUIRES: the turn has a session.
   absl::StatusOr<std::vector<int32_t>> CopyTokens() const;
   // The history that the turn adds to. REQUIRES: Lease has succeeded.
   const SessionState& history() const { return lease_.state(); }

@@ -103,7 +103,8 @@ TEST_F(SqliteSegmentsTest, TheBytesOfAHeadDoNotNeedTheSumsOfVersion3) {
                   .ok());
   const uint64_t bytes = *store_->HeadBytes("", second);
   EXPECT_GT(bytes, 2 * kLarge);
-  Sql("DROP TABLE span_sums; DROP TABLE turn_sums; DROP TABLE aliases; UPDATE store SET version = 2");
+  Sql("DROP TABLE span_sums; DROP TABLE turn_sums; DROP TABLE aliases; UPDATE store SET version = "
+      "2");
   EXPECT_THAT(Check(), IsEmpty()) << "also before it is migrated";
   ASSERT_TRUE(BackUpStore(path_, directory_.string() + "/backup").ok());
   OpenStore();
