@@ -49,6 +49,11 @@ class LogitSink {
   // The backend could not give the row of a drawn token. True: the turn goes on, and WantsRows() is
   // false. False: the turn ends with `why`.
   virtual bool GoesOnWithout(const absl::Status& /*why*/) { return false; }
+
+  // The turn has ended, or goes on without the reader that has started it, which gets this error.
+  // The reader may hear of it much later, when it has read everything before. May be called more
+  // than once.
+  virtual void Ended(const absl::Status& /*status*/) {}
 };
 
 }  // namespace longstream

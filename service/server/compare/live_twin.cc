@@ -30,11 +30,14 @@ constexpr int kRowsAtOnce = 64;
 // the twin or its buffers.
 class LiveTwin::TurnSink final : public LogitSink {
  public:
-  // `most_bytes`: the twin is lost when the buffer of the turn holds so many.
+  // `most_bytes`: the twin is lost when the buffer of the turn holds so many. `drop`: the turn has
+  // failed.
   TurnSink(std::shared_ptr<RowJoin> join, std::shared_ptr<FollowedTokens> followed,
-           uint64_t most_bytes, std::function<void(const absl::Status&)> lose)
+           uint64_t most_bytes, std::function<void(const absl::Status&)> lose,
+           std::function<void(const absl::Status&)> drop)
       : most_bytes_(most_bytes),
         lose_(std::move(lose)),
+        drop_(std::move(drop)),
         join_(std::move(join)),
         followed_(std::move(followed)) {}
 
@@ -63,6 +66,17 @@ class LiveTwin::TurnSink final : public LogitSink {
     followed->Push(row.token);
   }
 
+  // The call may hear of the end much later, or never, because its client reads nothing.
+  void Ended(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (!status.ok()) return drop_(status);
+    std::shared_ptr<FollowedTokens> followed;
+    {
+      absl::MutexLock lock(&mutex_);
+      followed = followed_;
+    }
+    if (followed != nullptr) followed->Close();
+  }
+
   // The turn gives no further rows.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_) {
     open_.store(false, std::memory_order_release);
@@ -76,6 +90,7 @@ class LiveTwin::TurnSink final : public LogitSink {
  private:
   const uint64_t most_bytes_;
   const std::function<void(const absl::Status&)> lose_;
+  const std::function<void(const absl::Status&)> drop_;
   std::atomic<bool> open_{true};
   absl::Mutex mutex_;
   std::shared_ptr<RowJoin> join_ ABSL_GUARDED_BY(mutex_);
@@ -137,10 +152,14 @@ std::shared_ptr<LogitSink> LiveTwin::MakeSink() {
   }
   join_ = MakeJoin();
   followed_ = std::make_shared<FollowedTokens>(Waker());
-  sink_ = std::make_shared<TurnSink>(join_, followed_, 2 * tools_.limits.buffer_bytes,
-                                     [weak = weak_from_this()](const absl::Status& why) {
-                                       if (const auto twin = weak.lock()) twin->Lose(why);
-                                     });
+  sink_ = std::make_shared<TurnSink>(
+      join_, followed_, 2 * tools_.limits.buffer_bytes,
+      [weak = weak_from_this()](const absl::Status& why) {
+        if (const auto twin = weak.lock()) twin->Lose(why);
+      },
+      [weak = weak_from_this()](const absl::Status& why) {
+        if (const auto twin = weak.lock()) twin->Drop(why);
+      });
   plan_.request.followed = followed_;
   plan_.request.logits = join_->SinkOf(kTwinArm);
   plan_.request.deadline = plan_.deadline;

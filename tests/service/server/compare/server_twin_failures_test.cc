@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/service/server/compare/twin_fixture.h"
 
 namespace longstream {
@@ -219,6 +221,38 @@ TEST_F(TwinTest, ADeadlineFreesEverything) {
   while (reader->Read(&response)) {
   }
   EXPECT_EQ(reader->Finish().error_code(), StatusCode::DEADLINE_EXCEEDED);
+  ExpectNothingIsLeft();
+}
+
+class SilentClientTest : public TwinTest {
+ protected:
+  SilentClientTest() : TwinTest({}, 0, /*client_timeout=*/absl::Milliseconds(300)) {}
+
+  size_t NumTurns() const {
+    size_t turns = 0;
+    for (const ModelStatus& status : models().List()) turns += status.engine->num_turns();
+    return turns;
+  }
+};
+
+// The message with the end of the turn waits behind others that the client does not read.
+TEST_F(SilentClientTest, ATwinEndsWithATurnWhoseClientReadsNothing) {
+  v1::GenerateRequest request = TurnOf("a", "b");
+  request.set_max_tokens(kEndless);
+  grpc::ClientContext context;
+  const auto reader = stub().Generate(&context, request);
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_TRUE(response.started().twin().comparable());
+  const absl::Time give_up = absl::Now() + absl::Minutes(1);
+  while (NumTurns() > 0 && absl::Now() < give_up) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_EQ(NumTurns(), 0u);
+  CloseAll();
+  AwaitNoCaches();
+  context.TryCancel();
+  while (reader->Read(&response)) {
+  }
+  reader->Finish();
   ExpectNothingIsLeft();
 }
 
