@@ -271,9 +271,10 @@ void ActiveTurn::Look() {
   const bool reads =
       phase_ != Phase::kWaiting && phase_ != Phase::kRestore && phase_ != Phase::kRoom;
   if (ending() || !reads || HasToPause()) return;
-  if (generator_.has_value() && !parts_.drawing() && generator_->HasFollowedAll()) return End({});
   if (parts_.drawing() && !GoesOn()) return;
   lacks_followed_ = LacksFollowed();
+  // Asked last: if the followed turn ends in between, the engine is woken.
+  if (generator_.has_value() && !parts_.drawing() && generator_->HasFollowedAll()) return End({});
   if (lacks_followed_ && parts_.drawing()) return;
   // At the end of a replay, the rollback point can be marked only if no step is in flight.
   awaits_result_ = replays() ? !history_.NeedsReplay() : parts_.drawing() && !CanLookAhead();
