@@ -37,7 +37,7 @@ ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease,
       history_(std::move(lease), &model->backend(), turn_->request.kept_tokens),
       tenant_(history_.session().tenant_index()),
       demand_(DemandOf(turn_->request, history_)),
-      meter_(metrics, turn_->arm.get(), turn_->arrival),
+      meter_(metrics, turn_->arm.get(), turn_->arrival, turn_->request.followed != nullptr),
       input_open_(turn_->request.kind == TurnKind::kAppend) {}
 
 // ---------------------------------------------------------------- admission
