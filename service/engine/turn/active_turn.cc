@@ -165,6 +165,7 @@ void ActiveTurn::PushStarted() {
   const StartedEvent started{history_.start(), meter_.usage().prompt_tokens,
                              request().sampling.seed};
   if (turn_->journal != nullptr) turn_->journal->Start(started);
+  if (request().logits != nullptr) request().logits->Began();
   turn_->stream.Push(started);
   const std::string& incomplete = history_.tail().bytes;
   if (!generates() || incomplete.empty() || (generator_.has_value() && ContinuesText())) return;
@@ -238,7 +239,10 @@ void ActiveTurn::FinishRestore(SnapshotImport import, const StoredCaches::Filled
   if (gave_up_stored_) {
     history_.GiveUpStored(absl::StrCat("the snapshot in the store could not be used: ", why));
   }
-  if (absl::IsResourceExhausted(status)) return;  // the turn awaits_room()
+  if (absl::IsResourceExhausted(status)) {  // the turn awaits_room()
+    if (request().logits != nullptr) request().logits->WaitsAgain();
+    return;
+  }
   if (!status.ok()) return Abort(std::move(status));
   Go();
 }

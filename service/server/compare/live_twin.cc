@@ -30,22 +30,22 @@ constexpr int kRowsAtOnce = 64;
 // the twin or its buffers.
 class LiveTwin::TurnSink final : public LogitSink {
  public:
-  // `most_bytes`: the twin is lost when the buffer of the turn holds so many. `drop`: the turn has
-  // failed.
-  TurnSink(std::shared_ptr<RowJoin> join, std::shared_ptr<FollowedTokens> followed,
-           uint64_t most_bytes, std::function<void(const absl::Status&)> lose,
-           std::function<void(const absl::Status&)> drop)
-      : most_bytes_(most_bytes),
-        lose_(std::move(lose)),
-        drop_(std::move(drop)),
-        join_(std::move(join)),
-        followed_(std::move(followed)) {}
+  // `most_bytes`: the twin is lost when the buffer of the turn holds so many.
+  TurnSink(std::weak_ptr<LiveTwin> twin, std::shared_ptr<FollowedTokens> followed,
+           uint64_t most_bytes)
+      : most_bytes_(most_bytes), twin_(std::move(twin)), followed_(std::move(followed)) {}
 
+  void Began() override {
+    if (const auto twin = twin_.lock()) twin->Start();
+  }
+  void WaitsAgain() override {
+    Lose(absl::ResourceExhaustedError("the turn waits for memory, so the twin gives up its own"));
+  }
   Room GetRoom() override { return Room::kFree; }
   uint64_t rows_taken() const override { return 0; }
   bool WantsRows() const override { return open_.load(std::memory_order_acquire); }
   bool GoesOnWithout(const absl::Status& why) override {
-    lose_(why);
+    Lose(why);
     return true;
   }
   void Push(const LogitRow& row) override ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -58,7 +58,7 @@ class LiveTwin::TurnSink final : public LogitSink {
     }
     if (join == nullptr) return;
     if (join->buffered_bytes(kTurnArm) >= most_bytes_) {
-      return lose_(absl::ResourceExhaustedError(
+      return Lose(absl::ResourceExhaustedError(
           "the twin is too slow: the buffer for the tokens of the turn is full"));
     }
     // The row first: every row of the twin finds that of the turn.
@@ -68,7 +68,10 @@ class LiveTwin::TurnSink final : public LogitSink {
 
   // The call may hear of the end much later, or never, because its client reads nothing.
   void Ended(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_) {
-    if (!status.ok()) return drop_(status);
+    if (!status.ok()) {
+      if (const auto twin = twin_.lock()) twin->Drop(status);
+      return;
+    }
     std::shared_ptr<FollowedTokens> followed;
     {
       absl::MutexLock lock(&mutex_);
@@ -77,6 +80,11 @@ class LiveTwin::TurnSink final : public LogitSink {
     if (followed != nullptr) followed->Close();
   }
 
+  // Rows go there from now on.
+  void Open(std::shared_ptr<RowJoin> join) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (WantsRows()) join_ = std::move(join);
+  }
   // The turn gives no further rows.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_) {
     open_.store(false, std::memory_order_release);
@@ -88,9 +96,12 @@ class LiveTwin::TurnSink final : public LogitSink {
   }
 
  private:
+  void Lose(const absl::Status& why) {
+    if (const auto twin = twin_.lock()) twin->Lose(why);
+  }
+
   const uint64_t most_bytes_;
-  const std::function<void(const absl::Status&)> lose_;
-  const std::function<void(const absl::Status&)> drop_;
+  const std::weak_ptr<LiveTwin> twin_;
   std::atomic<bool> open_{true};
   absl::Mutex mutex_;
   std::shared_ptr<RowJoin> join_ ABSL_GUARDED_BY(mutex_);
@@ -143,41 +154,36 @@ std::shared_ptr<RowJoin> LiveTwin::MakeJoin() {
 std::shared_ptr<LogitSink> LiveTwin::MakeSink() {
   absl::MutexLock lock(&mutex_);
   lost_ = plan_.lost;
-  if (lost_.ok()) lost_ = TakeMemory();
   if (!lost_.ok()) {
-    if (plan_.turn.has_value()) plan_.turn->Refuse(lost_).IgnoreError();
-    plan_.turn.reset();
     over_ = true;
     return nullptr;
   }
-  join_ = MakeJoin();
   followed_ = std::make_shared<FollowedTokens>(Waker());
-  sink_ = std::make_shared<TurnSink>(
-      join_, followed_, 2 * tools_.limits.buffer_bytes,
-      [weak = weak_from_this()](const absl::Status& why) {
-        if (const auto twin = weak.lock()) twin->Lose(why);
-      },
-      [weak = weak_from_this()](const absl::Status& why) {
-        if (const auto twin = weak.lock()) twin->Drop(why);
-      });
-  plan_.request.followed = followed_;
-  plan_.request.logits = join_->SinkOf(kTwinArm);
-  plan_.request.deadline = plan_.deadline;
+  sink_ =
+      std::make_shared<TurnSink>(weak_from_this(), followed_, 2 * tools_.limits.buffer_bytes);
   return sink_;
 }
 
 void LiveTwin::Start() {
+  std::shared_ptr<RowJoin> join;
+  absl::Status status;
   {
     absl::MutexLock lock(&mutex_);
-    if (over_) return;  // it is lost, or the call has ended
+    if (over_) return;  // the call has ended
+    status = TakeMemory();
+    if (status.ok()) join = join_ = MakeJoin();
   }
   NewTurn turn = *std::exchange(plan_.turn, std::nullopt);
-  const absl::Status status =
-      pump_.Start(std::move(turn), std::move(plan_.request), shared_from_this());
-  if (status.ok()) return;
-  TurnEnd end;
-  end.status = status;
-  OnEnd(end);
+  if (status.ok()) {
+    sink_->Open(join);
+    plan_.request.followed = followed_;
+    plan_.request.logits = join->SinkOf(kTwinArm);
+    plan_.request.deadline = plan_.deadline;
+    status = pump_.Start(std::move(turn), std::move(plan_.request), shared_from_this());
+  } else {
+    turn.Refuse(status).IgnoreError();
+  }
+  if (!status.ok()) Drop(status);
 }
 
 // ---------------------------------------------------------------- the ends
