@@ -247,8 +247,13 @@ void LiveTwin::Drop(const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   given_up_ = over_ = true;
   rows_.clear();
+  FreeJoin();
+}
+
+void LiveTwin::FreeJoin() {
+  if (join_ != nullptr) join_->Clear();
   join_ = nullptr;
-  charge_.Set(0);
+  charge_.Set(rows_.size() * sizeof(Row));
 }
 
 // ---------------------------------------------------------------- the rows
@@ -306,8 +311,7 @@ void LiveTwin::EndIfOver() {
   const bool is_read = end_.has_value() && (join_ == nullptr || join_->IsDone(kTwinArm));
   if (over_ || (!is_read && !given_up_)) return;
   over_ = true;
-  join_ = nullptr;
-  charge_.Set(rows_.size() * sizeof(Row));
+  FreeJoin();
 }
 
 void LiveTwin::Add(const ComparedRow& compared) {

@@ -108,6 +108,8 @@ class LiveTwin final : public TurnPump::Sink, public std::enable_shared_from_thi
   bool CompareOne() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the comparison if no row can come. Frees its memory.
   void EndIfOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The rows go at once, although the turn of the twin may hold its sink for longer.
+  void FreeJoin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Add(const ComparedRow& compared) ABSL_LOCKS_EXCLUDED(mutex_);
 
   TwinPlan plan_;  // its turn and its request are used up by Start
