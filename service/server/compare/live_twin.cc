@@ -159,8 +159,7 @@ std::shared_ptr<LogitSink> LiveTwin::MakeSink() {
     return nullptr;
   }
   followed_ = std::make_shared<FollowedTokens>(Waker());
-  sink_ =
-      std::make_shared<TurnSink>(weak_from_this(), followed_, 2 * tools_.limits.buffer_bytes);
+  sink_ = std::make_shared<TurnSink>(weak_from_this(), followed_, 2 * tools_.limits.buffer_bytes);
   return sink_;
 }
 

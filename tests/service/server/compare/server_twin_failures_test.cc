@@ -194,6 +194,20 @@ TEST_F(FewTwinBytesTest, BuffersCountAsMemoryOfSessions) {
   ExpectNothingIsLeft();
 }
 
+// The turn takes its memory first. With what its prompt leaves, the twin has not enough.
+TEST_F(FewTwinBytesTest, ATwinTakesNothingFromItsTurn) {
+  v1::GenerateRequest request = TurnOf("a", "b");
+  request.mutable_input()->set_text(std::string(6000, 'x'));
+  request.set_max_tokens(14);
+  const TwinnedTurn turn = Run(request);
+  ASSERT_TRUE(turn.status.ok()) << turn.status.error_message();
+  EXPECT_EQ(turn.tokens.size(), 14u);
+  EXPECT_FALSE(turn.started.twin().comparable());
+  EXPECT_EQ(turn.summary().code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(turn.rows.empty());
+  ExpectNothingIsLeft();
+}
+
 // ---------------------------------------------------------------- calls that end early
 
 TEST_F(TwinTest, ACancelFreesEverything) {
