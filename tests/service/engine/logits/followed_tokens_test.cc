@@ -3,6 +3,7 @@
 #include "service/engine/logits/followed_tokens.h"
 
 #include <gtest/gtest.h>
+#include <prometheus/client_metric.h>
 
 #include <atomic>
 #include <memory>
