@@ -238,9 +238,9 @@ TEST_F(TwinTest, ADeadlineFreesEverything) {
   ExpectNothingIsLeft();
 }
 
-class SilentClientTest : public TwinTest {
+class SilentTwinClientTest : public TwinTest {
  protected:
-  SilentClientTest() : TwinTest({}, 0, /*client_timeout=*/absl::Milliseconds(300)) {}
+  SilentTwinClientTest() : TwinTest({}, 0, /*client_timeout=*/absl::Milliseconds(300)) {}
 
   size_t NumTurns() const {
     size_t turns = 0;
@@ -250,7 +250,7 @@ class SilentClientTest : public TwinTest {
 };
 
 // The message with the end of the turn waits behind others that the client does not read.
-TEST_F(SilentClientTest, ATwinEndsWithATurnWhoseClientReadsNothing) {
+TEST_F(SilentTwinClientTest, ATwinEndsWithATurnWhoseClientReadsNothing) {
   v1::GenerateRequest request = TurnOf("a", "b");
   request.set_max_tokens(kEndless);
   grpc::ClientContext context;
