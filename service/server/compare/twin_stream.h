@@ -14,8 +14,8 @@
 namespace longstream {
 
 // One message is in flight at a time. The turn and the twin write in turn if both have a message. A
-// row never comes before the first message or the delta with its token. Thread-safe; the functions for the turn are
-// called one at a time.
+// row never comes before the first message of the turn, or before the delta with its token.
+// Thread-safe; the functions for the turn are called one at a time.
 class TwinStream {
  public:
   // The call. Outlives the stream.
