@@ -66,12 +66,12 @@ Json RowJson(const v1::TwinRow& row) {
 void PrintTwinTable(const Generation& generation) {
   const std::vector<v1::TwinRow>& rows = generation.twin_rows;
   if (rows.empty()) return;
-  Print(Format("%8s  %9s  %9s  %6s  %9s  %s\n", "token", "log-prob", "twin", "rank", "KL",
+  Print(Format("%8s  %9s  %9s  %9s  %9s  %s\n", "token", "log-prob", "twin", "twin rank", "KL",
                "text, and the twin's best if it is another"));
   for (const size_t index : MostDifferent(rows)) {
     const v1::TwinRow& row = rows[index];
     const std::string kl = row.has_kl() ? Format("%9.5f", row.kl()) : Format("%9s", "-");
-    Print(Format("%8zu  %9.4f  %9.4f  %6u  ", index, static_cast<double>(row.log_prob()),
+    Print(Format("%8zu  %9.4f  %9.4f  %9u  ", index, static_cast<double>(row.log_prob()),
                  static_cast<double>(row.twin_log_prob()), row.twin_rank()) +
           kl + "  " + Dump(row.token(), -1) +
           (row.twin_best_token() == row.token_id() ? "" : "  " + Dump(row.twin_best(), -1)) + "\n");

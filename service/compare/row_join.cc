@@ -119,6 +119,7 @@ void RowJoin::Push(size_t arm, const LogitRow& pushed) {
   bool wakes = false;
   {
     absl::MutexLock lock(&mutex_);
+    if (is_cleared_) return;
     Arm& own = arms_[arm];
     if (options_.measures_intervals && own.last_row != MonotonicTime::InfinitePast() &&
         !own.paused) {
@@ -145,6 +146,25 @@ void RowJoin::End(size_t arm, bool lost) {
   if (wakes && options_.wake) options_.wake();
 }
 
+std::vector<std::deque<RowJoin::Row>> RowJoin::TakeCleared() {
+  std::vector<std::deque<Row>> rows;
+  for (Arm& arm : arms_) {
+    rows.push_back(std::exchange(arm.rows, {}));
+    arm.reduced = 0;
+    arm.bytes = 0;
+    arm.full = false;
+    arm.ended = true;
+  }
+  return rows;
+}
+
+void RowJoin::Clear() {
+  std::vector<std::deque<Row>> freed;
+  absl::MutexLock lock(&mutex_);
+  is_cleared_ = true;
+  if (!reduces_) freed = TakeCleared();
+}
+
 bool RowJoin::Free(Arm& arm, uint64_t bytes) const {
   arm.bytes -= bytes;
   if (!arm.full || arm.bytes > options_.buffer_bytes / 2) return false;
@@ -160,13 +180,20 @@ bool RowJoin::ReduceOne() {
     while (arm < arms_.size() && !CanReduce(arm)) ++arm;
     if (arm == arms_.size()) return false;
     row = &arms_[arm].rows[arms_[arm].reduced];
+    reduces_ = true;
   }
   // Only the reader removes rows, and pushing rows does not move this one.
   if (!row->logits.empty()) Describe(row->logits, &row->told);
+  std::vector<std::deque<Row>> freed;
   std::vector<float> dropped;
   bool drained = false;
   {
     absl::MutexLock lock(&mutex_);
+    reduces_ = false;
+    if (is_cleared_) {
+      freed = TakeCleared();
+      return false;
+    }
     dropped.swap(row->logits);
     row->bytes -= LogitBytes(dropped);
     ++arms_[arm].reduced;

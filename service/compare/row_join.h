@@ -107,6 +107,10 @@ class RowJoin : public std::enable_shared_from_this<RowJoin> {
   // The turn of an arm has ended, and writes no more. `lost`: before its text was complete.
   void End(size_t arm, bool lost) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Ends all arms. Frees their rows, or lets the reader do so that looks at one now. Rows that come
+  // later are ignored.
+  void Clear() ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Returns the next row, or nothing if it is not there yet or if all arms have ended. For one
   // reader at a time. Computes for some milliseconds if the vocabulary is large.
   std::optional<ComparedRow> Next() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -171,6 +175,8 @@ class RowJoin : public std::enable_shared_from_this<RowJoin> {
   bool ReduceOne() ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes the next row of each arm. Empty: they are not all there.
   std::vector<std::optional<Row>> TakeRows(uint64_t* index) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes the rows out of a join that was cleared. The caller frees them without the lock.
+  std::vector<std::deque<Row>> TakeCleared() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `bytes` of the arm's buffer are free. True: call options_.drained without locks.
   bool Free(Arm& arm, uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Which arms are compared in these rows with the baseline. Also notes the differences.
@@ -190,6 +196,8 @@ class RowJoin : public std::enable_shared_from_this<RowJoin> {
   std::vector<Arm> arms_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_ ABSL_GUARDED_BY(mutex_) = 0;  // the index of the next row
   bool reader_waits_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_cleared_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reduces_ ABSL_GUARDED_BY(mutex_) = false;  // ReduceOne looks at a row without the lock
 };
 
 }  // namespace longstream

@@ -86,9 +86,8 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   // The message of the latest event.
   const Response& response() const { return response_; }
 
-  // The turn has been checked and is started now; then it has been started.
+  // The turn has been checked and is started now.
   virtual void PrepareTurn(CheckedTurn* /*checked*/) {}
-  virtual void TurnStarted() {}
   virtual void WriteEvent() { this->StartWrite(&response_); }
   // That message was written.
   void EventWritten(bool ok) { pump_.Written(ok); }
@@ -128,8 +127,7 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
         checked->running
             ? pump_.Attach(std::move(checked->running), checked->place, self_)
             : pump_.Start(std::move(checked->turn), std::move(checked->request), self_);
-    if (!status.ok()) return this->Finish(ToGrpc(status));
-    TurnStarted();
+    if (!status.ok()) this->Finish(ToGrpc(status));
   }
 
   // Reads the answer of a committed turn, which may be in the store.
@@ -203,9 +201,6 @@ class GenerateReactor final : public TurnReactor<v1::GenerateResponse>, public T
     checked->request.logits = twin_->MakeSink();
     absl::MutexLock lock(&mutex_);
     shared_twin_ = twin_;
-  }
-  void TurnStarted() override {
-    if (twin_ != nullptr) twin_->Start();
   }
   void WriteEvent() override {
     if (stream_ == nullptr) return TurnReactor::WriteEvent();

@@ -50,7 +50,7 @@ TEST_F(GenerateTest, ATwinReadsAlong) {
     EXPECT_EQ(twin["rows"][i]["same_best"], true);
   }
   const ClientRun run = RunOk(command);
-  EXPECT_THAT(run.out, HasSubstr("log-prob       twin    rank         KL  text"));
+  EXPECT_THAT(run.out, HasSubstr("log-prob       twin  twin rank         KL  text"));
   EXPECT_THAT(run.err, HasSubstr("[twin slow: 6 of 6 tokens compared, KL 0.00000 on average"));
   EXPECT_THAT(run.err, HasSubstr("same best token at 100.0 %"));
   const ClientRun unknown = Run({"generate", "-m", "quick", "--twin", "nowhere", "abc"});

@@ -32,6 +32,12 @@ class LogitSink {
 
   virtual ~LogitSink() = default;
 
+  // The turn was admitted: it has its memory, and its stream gets the StartedEvent next.
+  virtual void Began() {}
+  // The turn has given back its memory, and waits for it again. Whatever waits for the turn should
+  // not hold memory that it waits for.
+  virtual void WaitsAgain() {}
+
   // Whether the turn may take part in further steps. Rows of the steps in flight, at most two,
   // still come when there is no room. When there is room again, the sink wakes the engine.
   virtual Room GetRoom() = 0;
@@ -49,6 +55,11 @@ class LogitSink {
   // The backend could not give the row of a drawn token. True: the turn goes on, and WantsRows() is
   // false. False: the turn ends with `why`.
   virtual bool GoesOnWithout(const absl::Status& /*why*/) { return false; }
+
+  // The turn has ended, or goes on without the reader that has started it, which gets this error.
+  // The reader may hear of it much later, when it has read everything before. May be called more
+  // than once.
+  virtual void Ended(const absl::Status& /*status*/) {}
 };
 
 }  // namespace longstream

@@ -37,7 +37,7 @@ ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease,
       history_(std::move(lease), &model->backend(), turn_->request.kept_tokens),
       tenant_(history_.session().tenant_index()),
       demand_(DemandOf(turn_->request, history_)),
-      meter_(metrics, turn_->arm.get(), turn_->arrival),
+      meter_(metrics, turn_->arm.get(), turn_->arrival, turn_->request.followed != nullptr),
       input_open_(turn_->request.kind == TurnKind::kAppend) {}
 
 // ---------------------------------------------------------------- admission
@@ -165,6 +165,7 @@ void ActiveTurn::PushStarted() {
   const StartedEvent started{history_.start(), meter_.usage().prompt_tokens,
                              request().sampling.seed};
   if (turn_->journal != nullptr) turn_->journal->Start(started);
+  if (request().logits != nullptr) request().logits->Began();
   turn_->stream.Push(started);
   const std::string& incomplete = history_.tail().bytes;
   if (!generates() || incomplete.empty() || (generator_.has_value() && ContinuesText())) return;
@@ -238,7 +239,10 @@ void ActiveTurn::FinishRestore(SnapshotImport import, const StoredCaches::Filled
   if (gave_up_stored_) {
     history_.GiveUpStored(absl::StrCat("the snapshot in the store could not be used: ", why));
   }
-  if (absl::IsResourceExhausted(status)) return;  // the turn awaits_room()
+  if (absl::IsResourceExhausted(status)) {  // the turn awaits_room()
+    if (request().logits != nullptr) request().logits->WaitsAgain();
+    return;
+  }
   if (!status.ok()) return Abort(std::move(status));
   Go();
 }
@@ -271,9 +275,10 @@ void ActiveTurn::Look() {
   const bool reads =
       phase_ != Phase::kWaiting && phase_ != Phase::kRestore && phase_ != Phase::kRoom;
   if (ending() || !reads || HasToPause()) return;
-  if (generator_.has_value() && !parts_.drawing() && generator_->HasFollowedAll()) return End({});
   if (parts_.drawing() && !GoesOn()) return;
   lacks_followed_ = LacksFollowed();
+  // Asked last: if the followed turn ends in between, the engine is woken.
+  if (generator_.has_value() && !parts_.drawing() && generator_->HasFollowedAll()) return End({});
   if (lacks_followed_ && parts_.drawing()) return;
   // At the end of a replay, the rollback point can be marked only if no step is in flight.
   awaits_result_ = replays() ? !history_.NeedsReplay() : parts_.drawing() && !CanLookAhead();

@@ -58,7 +58,10 @@ class ActiveTurn {
   // The place of the turn's tenant among all tenants.
   size_t tenant() const { return tenant_; }
   // The turn goes on without its reader, which gets `status`.
-  void DismissReader(const absl::Status& status) { turn_->stream.Dismiss(status); }
+  void DismissReader(const absl::Status& status) {
+    if (request().logits != nullptr) request().logits->Ended(status);
+    turn_->stream.Dismiss(status);
+  }
   // REQUIRES: !ended(), because the end gives the session's turn back.
   const Session& session() const {
     assert(!ended_);

@@ -194,6 +194,7 @@ void ActiveTurn::TryToFinish() {
   if (turn_->journal != nullptr) turn_->journal->Release();
   turn_->allowance.GiveBack();
   slot_->Leave();
+  if (request().logits != nullptr) request().logits->Ended(end.status);
   turn_->stream.Finish(std::move(end));
 }
 

@@ -57,9 +57,9 @@ void TurnMeter::FinishPrefill() {
   metrics_->ObservePrefill(absl::ToDoubleSeconds(usage_.prefill_time));
 }
 
-void TurnMeter::AddToken(MonotonicTime now) {
+void TurnMeter::ObserveToken(MonotonicTime now) {
+  if (follows_) return;
   if (usage_.generated_tokens == 0) {
-    usage_.time_to_first_token = now - arrival_;
     const double seconds = absl::ToDoubleSeconds(usage_.time_to_first_token);
     metrics_->ObserveTimeToFirstToken(seconds);
     if (arm_ != nullptr) arm_->ObserveTimeToFirstToken(seconds);
@@ -68,6 +68,11 @@ void TurnMeter::AddToken(MonotonicTime now) {
     metrics_->ObserveInterTokenLatency(seconds);
     if (arm_ != nullptr) arm_->ObserveInterTokenLatency(seconds);
   }
+}
+
+void TurnMeter::AddToken(MonotonicTime now) {
+  if (usage_.generated_tokens == 0) usage_.time_to_first_token = now - arrival_;
+  ObserveToken(now);
   last_token_ = now;
   usage_.decode_time = now - prefilled_;
   ++usage_.generated_tokens;
@@ -95,10 +100,10 @@ void TurnMeter::Finish(const std::optional<SessionBytes>& bytes) {
 void TurnMeter::End(const TurnEnd& end) {
   const double seconds = absl::ToDoubleSeconds(MonotonicTime::Now() - arrival_);
   const std::string code = absl::StatusCodeToString(end.status.code());
-  metrics_->ObserveEndToEnd(seconds);
+  if (!follows_) metrics_->ObserveEndToEnd(seconds);
   metrics_->CountRequest(code, NameOf(end.reason));
   if (arm_ == nullptr) return;
-  arm_->ObserveEndToEnd(seconds);
+  if (!follows_) arm_->ObserveEndToEnd(seconds);
   arm_->CountRequest(code, NameOf(end.reason));
 }
 

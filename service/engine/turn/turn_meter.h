@@ -18,8 +18,10 @@ namespace longstream {
 class TurnMeter {
  public:
   // `arm`: of the alias that the turn came by; nullptr: it came by none. Both outlive the meter.
-  TurnMeter(ModelMetrics* metrics, ArmMetrics* arm, MonotonicTime arrival)
-      : metrics_(metrics), arm_(arm), arrival_(arrival) {
+  // `follows`: the turn takes the tokens of another one, and goes as fast as that one. So its
+  // latencies say nothing about its model, and are not added to the histograms.
+  TurnMeter(ModelMetrics* metrics, ArmMetrics* arm, MonotonicTime arrival, bool follows)
+      : metrics_(metrics), arm_(arm), arrival_(arrival), follows_(follows) {
     if (arm_ != nullptr) arm_->CountTurn();
   }
 
@@ -52,9 +54,12 @@ class TurnMeter {
   void End(const TurnEnd& end);
 
  private:
+  void ObserveToken(MonotonicTime now);
+
   ModelMetrics* const metrics_;
   ArmMetrics* const arm_;
   const MonotonicTime arrival_;
+  const bool follows_;
   TurnUsage usage_;
   bool admitted_ = false;
   std::optional<MonotonicTime> begun_;

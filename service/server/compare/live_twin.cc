@@ -31,18 +31,21 @@ constexpr int kRowsAtOnce = 64;
 class LiveTwin::TurnSink final : public LogitSink {
  public:
   // `most_bytes`: the twin is lost when the buffer of the turn holds so many.
-  TurnSink(std::shared_ptr<RowJoin> join, std::shared_ptr<FollowedTokens> followed,
-           uint64_t most_bytes, std::function<void(const absl::Status&)> lose)
-      : most_bytes_(most_bytes),
-        lose_(std::move(lose)),
-        join_(std::move(join)),
-        followed_(std::move(followed)) {}
+  TurnSink(std::weak_ptr<LiveTwin> twin, std::shared_ptr<FollowedTokens> followed,
+           uint64_t most_bytes)
+      : most_bytes_(most_bytes), twin_(std::move(twin)), followed_(std::move(followed)) {}
 
+  void Began() override {
+    if (const auto twin = twin_.lock()) twin->Start();
+  }
+  void WaitsAgain() override {
+    Lose(absl::ResourceExhaustedError("the turn waits for memory, so the twin gives up its own"));
+  }
   Room GetRoom() override { return Room::kFree; }
   uint64_t rows_taken() const override { return 0; }
   bool WantsRows() const override { return open_.load(std::memory_order_acquire); }
   bool GoesOnWithout(const absl::Status& why) override {
-    lose_(why);
+    Lose(why);
     return true;
   }
   void Push(const LogitRow& row) override ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -55,7 +58,7 @@ class LiveTwin::TurnSink final : public LogitSink {
     }
     if (join == nullptr) return;
     if (join->buffered_bytes(kTurnArm) >= most_bytes_) {
-      return lose_(absl::ResourceExhaustedError(
+      return Lose(absl::ResourceExhaustedError(
           "the twin is too slow: the buffer for the tokens of the turn is full"));
     }
     // The row first: every row of the twin finds that of the turn.
@@ -63,6 +66,25 @@ class LiveTwin::TurnSink final : public LogitSink {
     followed->Push(row.token);
   }
 
+  // The call may hear of the end much later, or never, because its client reads nothing.
+  void Ended(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (!status.ok()) {
+      if (const auto twin = twin_.lock()) twin->Drop(status);
+      return;
+    }
+    std::shared_ptr<FollowedTokens> followed;
+    {
+      absl::MutexLock lock(&mutex_);
+      followed = followed_;
+    }
+    if (followed != nullptr) followed->Close();
+  }
+
+  // Rows go there from now on.
+  void Open(std::shared_ptr<RowJoin> join) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (WantsRows()) join_ = std::move(join);
+  }
   // The turn gives no further rows.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_) {
     open_.store(false, std::memory_order_release);
@@ -74,8 +96,12 @@ class LiveTwin::TurnSink final : public LogitSink {
   }
 
  private:
+  void Lose(const absl::Status& why) {
+    if (const auto twin = twin_.lock()) twin->Lose(why);
+  }
+
   const uint64_t most_bytes_;
-  const std::function<void(const absl::Status&)> lose_;
+  const std::weak_ptr<LiveTwin> twin_;
   std::atomic<bool> open_{true};
   absl::Mutex mutex_;
   std::shared_ptr<RowJoin> join_ ABSL_GUARDED_BY(mutex_);
@@ -128,37 +154,35 @@ std::shared_ptr<RowJoin> LiveTwin::MakeJoin() {
 std::shared_ptr<LogitSink> LiveTwin::MakeSink() {
   absl::MutexLock lock(&mutex_);
   lost_ = plan_.lost;
-  if (lost_.ok()) lost_ = TakeMemory();
   if (!lost_.ok()) {
-    if (plan_.turn.has_value()) plan_.turn->Refuse(lost_).IgnoreError();
-    plan_.turn.reset();
     over_ = true;
     return nullptr;
   }
-  join_ = MakeJoin();
   followed_ = std::make_shared<FollowedTokens>(Waker());
-  sink_ = std::make_shared<TurnSink>(join_, followed_, 2 * tools_.limits.buffer_bytes,
-                                     [weak = weak_from_this()](const absl::Status& why) {
-                                       if (const auto twin = weak.lock()) twin->Lose(why);
-                                     });
-  plan_.request.followed = followed_;
-  plan_.request.logits = join_->SinkOf(kTwinArm);
-  plan_.request.deadline = plan_.deadline;
+  sink_ = std::make_shared<TurnSink>(weak_from_this(), followed_, 2 * tools_.limits.buffer_bytes);
   return sink_;
 }
 
 void LiveTwin::Start() {
+  std::shared_ptr<RowJoin> join;
+  absl::Status status;
   {
     absl::MutexLock lock(&mutex_);
-    if (over_) return;  // it is lost, or the call has ended
+    if (over_) return;  // the call has ended
+    status = TakeMemory();
+    if (status.ok()) join = join_ = MakeJoin();
   }
   NewTurn turn = *std::exchange(plan_.turn, std::nullopt);
-  const absl::Status status =
-      pump_.Start(std::move(turn), std::move(plan_.request), shared_from_this());
-  if (status.ok()) return;
-  TurnEnd end;
-  end.status = status;
-  OnEnd(end);
+  if (status.ok()) {
+    sink_->Open(join);
+    plan_.request.followed = followed_;
+    plan_.request.logits = join->SinkOf(kTwinArm);
+    plan_.request.deadline = plan_.deadline;
+    status = pump_.Start(std::move(turn), std::move(plan_.request), shared_from_this());
+  } else {
+    turn.Refuse(status).IgnoreError();
+  }
+  if (!status.ok()) Drop(status);
 }
 
 // ---------------------------------------------------------------- the ends
@@ -222,8 +246,13 @@ void LiveTwin::Drop(const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   given_up_ = over_ = true;
   rows_.clear();
+  FreeJoin();
+}
+
+void LiveTwin::FreeJoin() {
+  if (join_ != nullptr) join_->Clear();
   join_ = nullptr;
-  charge_.Set(0);
+  charge_.Set(rows_.size() * sizeof(Row));
 }
 
 // ---------------------------------------------------------------- the rows
@@ -281,8 +310,7 @@ void LiveTwin::EndIfOver() {
   const bool is_read = end_.has_value() && (join_ == nullptr || join_->IsDone(kTwinArm));
   if (over_ || (!is_read && !given_up_)) return;
   over_ = true;
-  join_ = nullptr;
-  charge_.Set(rows_.size() * sizeof(Row));
+  FreeJoin();
 }
 
 void LiveTwin::Add(const ComparedRow& compared) {

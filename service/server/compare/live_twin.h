@@ -38,10 +38,10 @@ class LiveTwin final : public TurnPump::Sink, public std::enable_shared_from_thi
   // block.
   LiveTwin(TwinPlan plan, CompareTools tools, std::function<void()> ready);
 
-  // Returns the sink for the turn, which must be made with it. nullptr: the twin is lost. Call it
-  // once, then Start when the turn has been started.
+  // Returns the sink for the turn, which must be made with it. nullptr: the twin is lost. The twin
+  // takes its memory and starts when the turn has got its own, just before the StartedEvent of the
+  // turn. Call it once.
   std::shared_ptr<LogitSink> MakeSink();
-  void Start();
 
   // The turn has drawn all its tokens, so many. Waits for the twin no longer than
   // CompareLimits::twin_limit says.
@@ -88,6 +88,8 @@ class LiveTwin final : public TurnPump::Sink, public std::enable_shared_from_thi
     double sum_twin_log_prob = 0;
   };
 
+  // The turn was admitted: starts the twin, or loses it.
+  void Start() ABSL_LOCKS_EXCLUDED(mutex_);
   // RESOURCE_EXHAUSTED: the memory of the tenant has no room for the most that the buffers hold.
   absl::Status TakeMemory() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<RowJoin> MakeJoin();
@@ -106,6 +108,8 @@ class LiveTwin final : public TurnPump::Sink, public std::enable_shared_from_thi
   bool CompareOne() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the comparison if no row can come. Frees its memory.
   void EndIfOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The rows go at once, although the turn of the twin may hold its sink for longer.
+  void FreeJoin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Add(const ComparedRow& compared) ABSL_LOCKS_EXCLUDED(mutex_);
 
   TwinPlan plan_;  // its turn and its request are used up by Start

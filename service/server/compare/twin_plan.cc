@@ -22,6 +22,7 @@ absl::StatusOr<TwinPlan> PlanTwin(const std::string& tenant, const std::string& 
     plan.lost = twin.status();
     return plan;
   }
+  plan.model = twin->model().name();  // `model` may be an alias
   const std::string why = WhyNotComparable(twin->model(), turn.model());
   if (!why.empty()) return absl::FailedPreconditionError(absl::StrCat("twin_model: ", why));
   if (absl::Status status = twin->Lease(); !status.ok()) {

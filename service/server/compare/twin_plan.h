@@ -16,7 +16,7 @@
 namespace longstream {
 
 struct TwinPlan {
-  std::string model;
+  std::string model;            // the name in the request until the model was found
   absl::Status lost;            // why the twin is lost before it starts; OK: it can start
   std::optional<NewTurn> turn;  // holds the lease of its own session; absent: the twin is lost
   TurnRequest request;          // without LiveTwin's members

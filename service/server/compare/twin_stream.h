@@ -14,8 +14,8 @@
 namespace longstream {
 
 // One message is in flight at a time. The turn and the twin write in turn if both have a message. A
-// row never comes before the delta with its token. Thread-safe; the functions for the turn are
-// called one at a time.
+// row never comes before the first message of the turn, or before the delta with its token.
+// Thread-safe; the functions for the turn are called one at a time.
 class TwinStream {
  public:
   // The call. Outlives the stream.
@@ -30,9 +30,7 @@ class TwinStream {
 
   // `known_tokens`: of the answer, which the client has before the call.
   TwinStream(std::shared_ptr<LiveTwin> twin, uint64_t known_tokens, Writer* writer)
-      : twin_(std::move(twin)), writer_(writer), told_tokens_(known_tokens) {
-    written_tokens_ = known_tokens;
-  }
+      : twin_(std::move(twin)), writer_(writer), told_tokens_(known_tokens) {}
 
   // The turn has this message, with so many tokens.
   void Write(const v1::GenerateResponse* message, uint64_t tokens) ABSL_LOCKS_EXCLUDED(mutex_);

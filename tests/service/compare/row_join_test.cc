@@ -307,6 +307,37 @@ TEST(RowJoin, AnArmAloneRunsAhead) {
   EXPECT_EQ(differs.join->buffered_bytes(1), 2 * (kRow - kLogitBytes));
 }
 
+TEST(RowJoin, AClearedJoinHoldsNothing) {
+  Join join(2, 2 * kRow, {}, /*baseline_runs_free=*/true);
+  join.Push(0, {4, 5, 6});
+  EXPECT_TRUE(join.TakeAll().empty());
+  join.Push(1, {4, 5});
+  EXPECT_NE(join.GetRoom(1), Room::kFree);
+  join.join->Clear();
+  join.Push(0, {4});
+  join.Push(1, {4});
+  for (const size_t arm : {0u, 1u}) {
+    EXPECT_EQ(join.join->buffered_bytes(arm), 0u);
+    EXPECT_TRUE(join.join->IsDone(arm));
+    EXPECT_EQ(join.GetRoom(arm), Room::kFree);
+  }
+  EXPECT_TRUE(join.TakeAll().empty());
+}
+
+// The reader may look at a row meanwhile.
+TEST(RowJoin, ARowJoinIsClearedWhileItIsRead) {
+  for (int i = 0; i < 50; ++i) {
+    Join join(2);
+    join.Push(0, std::vector<int32_t>(40, 4));
+    join.Push(1, {5});  // so all others are reduced, not compared
+    std::thread reader([&] { join.TakeAll(); });
+    join.join->Clear();
+    reader.join();
+    EXPECT_EQ(join.join->buffered_bytes(0), 0u);
+    EXPECT_TRUE(join.TakeAll().empty());
+  }
+}
+
 TEST(RowJoin, IntervalsLeaveOutPauses) {
   RowJoin::Options options;
   options.comparable = {true, true};

@@ -3,6 +3,7 @@
 #include "service/engine/logits/followed_tokens.h"
 
 #include <gtest/gtest.h>
+#include <prometheus/client_metric.h>
 
 #include <atomic>
 #include <memory>
@@ -11,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "tests/service/engine/engine_fixture.h"
 #include "tests/service/engine/logits/recording_sink.h"
 
@@ -216,6 +219,62 @@ TEST(Followers, ACancelOrADeadlineEndsThem) {
   const auto late = std::make_shared<SessionTurn>(request);
   ASSERT_TRUE(engine.Start(late).ok());
   EXPECT_TRUE(absl::IsDeadlineExceeded(ReadToEnd(*late).end.status));
+}
+
+// What a turn tells its sink.
+class ToldSink final : public LogitSink {
+ public:
+  Room GetRoom() override { return Room::kFree; }
+  uint64_t rows_taken() const override { return 0; }
+  void Push(const LogitRow& /*row*/) override { told_ += 'r'; }
+  void Began() override { told_ += 'b'; }
+  void Ended(const absl::Status& status) override {
+    told_ += status.ok() ? "e" : absl::StatusCodeToString(status.code());
+  }
+  // REQUIRES: the turn has ended.
+  const std::string& told() const { return told_; }
+
+ private:
+  std::string told_;
+};
+
+TEST(Followers, TheSinkHearsOfTheBeginningAndTheEnd) {
+  TestEngine engine;
+  const auto run = [&](MonotonicTime deadline) {
+    const auto sink = std::make_shared<ToldSink>();
+    SessionTurnRequest request = Request("a prompt", 2, nullptr);
+    request.logits = sink;
+    request.deadline = deadline;
+    if (deadline != MonotonicTime::InfiniteFuture()) {  // it waits for ever
+      request.followed = std::make_shared<FollowedTokens>([&engine] { engine->Wake(); });
+    }
+    RunTurn(*engine, std::make_shared<SessionTurn>(request));
+    engine->Flush();
+    return sink->told();
+  };
+  EXPECT_EQ(run(MonotonicTime::InfiniteFuture()), "brre");
+  EXPECT_EQ(run(MonotonicTime::Now() + absl::Seconds(2)), "bDEADLINE_EXCEEDED");
+}
+
+// They go as fast as the turn that they follow.
+TEST(Followers, AddNothingToTheLatenciesOfTheirModel) {
+  TestEngine engine;
+  const auto counts = [&] {
+    std::vector<uint64_t> all;
+    for (const char* name : {"time_to_first_token", "inter_token_latency", "request_e2e"}) {
+      const auto samples =
+          engine.model().Samples(absl::StrCat("longstream_", name, "_seconds"), "model", "m");
+      all.push_back(samples.size() == 1 ? samples[0].histogram.sample_count : 1000);
+    }
+    return all;
+  };
+  Drawn(engine, "a prompt", 3);
+  EXPECT_EQ(counts(), (std::vector<uint64_t>{1, 2, 1}));
+  Follower follower(engine);
+  for (int i = 0; i < 3; ++i) follower.tokens->Push(65);
+  follower.tokens->Close();
+  EXPECT_EQ(RunTurn(*engine, follower.turn).tokens.size(), 3u);
+  EXPECT_EQ(counts(), (std::vector<uint64_t>{1, 2, 1}));
 }
 
 // A turn that waits for another one is not one whose client is silent.

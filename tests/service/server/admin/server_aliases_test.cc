@@ -40,6 +40,28 @@ TEST_F(ServerAliasesTest, TenThousandSessionsAreSplitNinetyToTen) {
             10'000 - of_a);
 }
 
+TEST_F(ServerAliasesTest, ATwinIsNamedByItsModel) {
+  admin::v1::SetAliasResponse set;
+  ASSERT_TRUE(Set("chat", {{"a", 0}, {"b", 1}}, &set).ok());
+  v1::GenerateRequest request;
+  request.set_session_id(Open("a").session_id());
+  request.mutable_input()->set_text("hello");
+  request.set_max_tokens(3);
+  request.set_twin_model("chat");
+  grpc::ClientContext context;
+  const auto reader = stub_->Generate(&context, request);
+  v1::GenerateResponse response;
+  std::string started;
+  std::string finished;
+  while (reader->Read(&response)) {
+    if (response.has_started()) started = response.started().twin().model();
+    if (response.has_finish()) finished = response.finish().twin().model();
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(started, "b");
+  EXPECT_EQ(finished, "b");
+}
+
 TEST_F(ServerAliasesTest, ASessionKeepsItsModel) {
   std::map<std::string, std::string> models;
   for (uint64_t i = 0; i < 40; ++i) models[IdOf(i)] = Open("chat", IdOf(i)).model();

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/service/server/compare/twin_fixture.h"
 
 namespace longstream {
@@ -192,6 +194,20 @@ TEST_F(FewTwinBytesTest, BuffersCountAsMemoryOfSessions) {
   ExpectNothingIsLeft();
 }
 
+// The turn takes its memory first. With what its prompt leaves, the twin has not enough.
+TEST_F(FewTwinBytesTest, ATwinTakesNothingFromItsTurn) {
+  v1::GenerateRequest request = TurnOf("a", "b");
+  request.mutable_input()->set_text(std::string(6000, 'x'));
+  request.set_max_tokens(14);
+  const TwinnedTurn turn = Run(request);
+  ASSERT_TRUE(turn.status.ok()) << turn.status.error_message();
+  EXPECT_EQ(turn.tokens.size(), 14u);
+  EXPECT_FALSE(turn.started.twin().comparable());
+  EXPECT_EQ(turn.summary().code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(turn.rows.empty());
+  ExpectNothingIsLeft();
+}
+
 // ---------------------------------------------------------------- calls that end early
 
 TEST_F(TwinTest, ACancelFreesEverything) {
@@ -219,6 +235,38 @@ TEST_F(TwinTest, ADeadlineFreesEverything) {
   while (reader->Read(&response)) {
   }
   EXPECT_EQ(reader->Finish().error_code(), StatusCode::DEADLINE_EXCEEDED);
+  ExpectNothingIsLeft();
+}
+
+class SilentTwinClientTest : public TwinTest {
+ protected:
+  SilentTwinClientTest() : TwinTest({}, 0, /*client_timeout=*/absl::Milliseconds(300)) {}
+
+  size_t NumTurns() const {
+    size_t turns = 0;
+    for (const ModelStatus& status : models().List()) turns += status.engine->num_turns();
+    return turns;
+  }
+};
+
+// The message with the end of the turn waits behind others that the client does not read.
+TEST_F(SilentTwinClientTest, ATwinEndsWithATurnWhoseClientReadsNothing) {
+  v1::GenerateRequest request = TurnOf("a", "b");
+  request.set_max_tokens(kEndless);
+  grpc::ClientContext context;
+  const auto reader = stub().Generate(&context, request);
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_TRUE(response.started().twin().comparable());
+  const absl::Time give_up = absl::Now() + absl::Minutes(1);
+  while (NumTurns() > 0 && absl::Now() < give_up) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_EQ(NumTurns(), 0u);
+  CloseAll();
+  AwaitNoCaches();
+  context.TryCancel();
+  while (reader->Read(&response)) {
+  }
+  reader->Finish();
   ExpectNothingIsLeft();
 }
 
