@@ -346,7 +346,8 @@ class SessionManager {
                              const SessionTurns::Cancelled& cancelled);
   absl::StatusOr<NewTurn> MakeTurn(const ServedSession& served,
                                    const std::optional<SessionTurns::Looked>& looked) const;
-  // A session that does not expire and is not moved to another engine while the object exists.
+  // A session that does not expire while the object exists. No move to another engine begins
+  // meanwhile; one may have begun (Session::CheckHome).
   struct FoundSession {
     ServedSession served;
     AwaitedSession awaited;
