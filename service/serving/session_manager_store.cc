@@ -298,18 +298,23 @@ absl::StatusOr<SessionManager::FoundSession> SessionManager::FindOrRestore(
   absl::StatusOr<FoundSession> found = FindInMemory(key);
   if (found.ok() || options_.store == nullptr) return found;
   const std::shared_ptr<void> alone = AloneWith(key);
-  // Another call may have restored it. If it has expired, it has left the table.
-  absl::StatusOr<ServedSession> served = FindServed(key);
-  if (!served.ok()) {
-    if (IsClosing(key)) return NoSession(key.id);
-    const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
-    if (!row.ok()) return absl::IsNotFound(row.status()) ? served.status() : row.status();
-    served = Restore(*row);
-    if (!served.ok()) return served.status();
+  // When its version is unloaded, a session may leave the memory after the first try has found it.
+  // Then the second try finds it in the store.
+  for (const bool is_last : {false, true}) {
+    // Another call may have restored it. If it has expired, it has left the table.
+    absl::StatusOr<ServedSession> served = FindServed(key);
+    if (!served.ok()) {
+      if (IsClosing(key)) break;
+      const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
+      if (!row.ok()) return absl::IsNotFound(row.status()) ? served.status() : row.status();
+      served = Restore(*row);
+      if (!served.ok()) return served.status();
+    }
+    AwaitedSession awaited(served->session);
+    if (!served->session->closed()) return FoundSession{*std::move(served), std::move(awaited)};
+    if (is_last || IsClosing(key)) break;
   }
-  AwaitedSession awaited(served->session);
-  if (served->session->closed()) return NoSession(key.id);
-  return FoundSession{*std::move(served), std::move(awaited)};
+  return NoSession(key.id);
 }
 
 absl::StatusOr<ServedSession> SessionManager::Restore(const store::SessionRow& row) const {
