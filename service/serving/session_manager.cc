@@ -258,9 +258,10 @@ void SessionManager::CloseNow(const std::shared_ptr<Session>& session, Closed cl
   std::shared_ptr<void> closing = session->View().durable ? Closing(session->key()) : nullptr;
   if (session->Close()) return Release(session, std::move(closing), std::move(closed));
   closing.reset();
-  // Its model may have been unloaded meanwhile: then the session is only in the store.
-  const bool has_left = session->View().durable && !sessions_.Of(*session).has_value();
-  if (has_left && !IsClosing(session->key())) return CloseStored(session->key(), std::move(closed));
+  // It may have expired meanwhile, or its model was unloaded: then the session is only in the store,
+  // or soon.
+  const bool stays = session->View().durable && !IsClosing(session->key());
+  if (stays) return CloseStored(session->key(), std::move(closed));
   closed(NoSession(session->id()));
 }
 
