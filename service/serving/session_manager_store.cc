@@ -389,7 +389,7 @@ absl::StatusOr<ServedSession> SessionManager::Restored(
 }
 
 absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) const {
-  if (options_.store == nullptr) return NoSession(key.id);
+  if (options_.store == nullptr || IsClosing(key)) return NoSession(key.id);
   const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
   if (!row.ok()) return absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status();
   absl::StatusOr<SessionView> view = ViewOf(*row);
