@@ -100,9 +100,9 @@ class TurnHandle {
 // thread at a time.
 class NewTurn {
  public:
-  // The session does not expire before the lease is taken, or the object is destroyed. The quotas
-  // of `tenant` count the use of the turn and of its session. `arm`: of the alias that it came by,
-  // or nullptr. `looked`: the id that the client chose.
+  // The session does not expire before the lease is taken, Name returns kReplayed, or the object is
+  // destroyed. The quotas of `tenant` count the use of the turn and of its session. `arm`: of the
+  // alias that it came by, or nullptr. `looked`: the id that the client chose.
   NewTurn(const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
           std::shared_ptr<Engine> engine, std::shared_ptr<Tenant> tenant,
           std::shared_ptr<ArmMetrics> arm = nullptr,
@@ -156,8 +156,8 @@ class NewTurn {
   // Takes the lease of the session. Errors as for TurnLease::Take and Engine::CheckOpen.
   // RESOURCE_EXHAUSTED: there is no memory for a new session.
   absl::Status Lease(std::optional<uint64_t> expected_position = std::nullopt);
-  // Copies the tokens of the session instead, for a caller that makes no turn of this. Errors as for
-  // Session::CopyTokens and Engine::CheckOpen. REQUIRES: the turn has a session.
+  // Copies the tokens of the session instead, for a caller that makes no turn of this. Errors as
+  // for Session::CopyTokens and Engine::CheckOpen. REQUIRES: the turn has a session.
   absl::StatusOr<std::vector<int32_t>> CopyTokens() const;
   // The history that the turn adds to. REQUIRES: Lease has succeeded.
   const SessionState& history() const { return lease_.state(); }
@@ -179,7 +179,7 @@ class NewTurn {
   absl::Status TakeQuota(const TurnHandle& handle);
 
   std::shared_ptr<Session> session_;
-  AwaitedSession awaited_;  // until the lease is taken
+  AwaitedSession awaited_;  // until the lease is taken, or the turn is a replay
   std::shared_ptr<SessionTurns> turns_;
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<void> hold_;  // of the engine
