@@ -194,10 +194,9 @@ void SessionManager::RestoreImportedNow(const SessionKey& key,
   const std::shared_ptr<Session>& session = found->served.session;
   if (!import.valid()) return opened(session->View());
   // Without its caches, the session computes them in its next turn. So every outcome is good.
-  engine->Attach(session, std::move(import),
-                 [pending = Pending(), session, opened](const absl::Status&) {
-                   opened(session->View());
-                 });
+  engine->Attach(
+      session, std::move(import),
+      [pending = Pending(), session, opened](const absl::Status&) { opened(session->View()); });
 }
 
 }  // namespace longstream
