@@ -136,7 +136,7 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
   void ReadNext() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (finished_) return;
-    // A repeat keeps its session in memory. Otherwise the engine ends the turn of a silent client.
+    // No turn of a repeat is with the engine, which ends the turn of a silent client.
     if (repeats_.has_value()) watch_.Begin(self_);
     StartRead(&raw_);
   }

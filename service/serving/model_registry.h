@@ -149,6 +149,10 @@ class ModelRegistry {
   // RESOURCE_EXHAUSTED: there is not enough memory; the message names the bytes. Also returns the
   // errors of ServedModel::Load and WarmUp, and UNAVAILABLE: the server is shutting down.
   void Load(ModelSource source, const LoadCallbacks& callbacks) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same, but errors with which no load begins are returned and not passed to `done`. Calls no
+  // callback on this thread.
+  absl::Status TryLoad(ModelSource source, const LoadCallbacks& callbacks)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Loads another version of a model beside it. When it is ready, new sessions begin on it, and the
   // earlier version is kDraining until Retire. source.version empty: the next free number.
   // NOT_FOUND: no model has this name. FAILED_PRECONDITION: the model is not ready. ALREADY_EXISTS:
@@ -159,6 +163,12 @@ class ModelRegistry {
   // and the result is empty. NOT_FOUND: no model has this name. UNAVAILABLE: it is loading.
   absl::StatusOr<std::vector<std::shared_ptr<Engine>>> BeginUnload(std::string_view name)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same, but the listener is not told: call Tell after it.
+  absl::StatusOr<std::vector<std::shared_ptr<Engine>>> BeginUnloadUntold(std::string_view name)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Tells the listener the present state of a model, if it does not know it. It is called after
+  // each change, one call at a time, so the last state that the listener hears is the present one.
+  void Tell(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_, listener_mutex_);
   // Stops the engine of a version that is kDraining, and frees its memory and its metrics. Calls
   // `done` on the loading thread. UNAVAILABLE: CancelOperations was called before.
   void Retire(std::shared_ptr<Engine> engine, const std::function<void(absl::Status)>& done)
@@ -205,7 +215,8 @@ class ModelRegistry {
   absl::Status BeginLoad(const ModelSource& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status BeginSwap(ModelSource* source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string NextVersion(std::string_view name) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  void AddLoad(ModelSource source, const LoadCallbacks& callbacks, bool swaps)
+  // Errors with which no load begins.
+  absl::Status AddLoad(ModelSource source, const LoadCallbacks& callbacks, bool swaps)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void RunLoad(const ModelSource& source, const LoadCallbacks& callbacks, bool swaps)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -226,9 +237,6 @@ class ModelRegistry {
   void SetProgress(const ModelSource& source, ModelState state, uint64_t bytes,
                    const LoadCallbacks& callbacks) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunRetire(const std::shared_ptr<Engine>& engine) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Tells the listener the present state of a model, if it does not know it. It is called after
-  // each change, one call at a time, so the last state that the listener hears is the present one.
-  void Tell(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_, listener_mutex_);
   // Whether the model is there for clients: it is not being loaded under a new name.
   bool IsPublished(const ModelStatus& status) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // The statuses of all versions.

@@ -12,6 +12,7 @@
 #include "kernels/core/physical_memory.h"
 #include "service/clock/monotonic_time.h"
 #include "service/metrics/tenant_metrics.h"
+#include "service/models/model_directories.h"
 #include "service/serving/answer_in_time.h"
 
 namespace longstream {
@@ -30,6 +31,14 @@ constexpr absl::Duration kDrainPeriod = absl::Milliseconds(20);
 
 std::string TimeoutText(std::optional<absl::Duration> timeout) {
   return timeout.has_value() ? absl::FormatDuration(*timeout) : "default";
+}
+
+// Answers with `why` if the id of the call is in use by another one.
+std::function<void(absl::StatusOr<SessionView>)> UnlessInUse(
+    const absl::Status& why, std::function<void(absl::StatusOr<SessionView>)> opened) {
+  return [why, opened = std::move(opened)](absl::StatusOr<SessionView> session) {
+    absl::IsAlreadyExists(session.status()) ? opened(why) : opened(std::move(session));
+  };
 }
 
 }  // namespace
@@ -69,29 +78,6 @@ std::optional<ServedSession> SessionManager::Remove(Session& session) const {
   // The place of a session in the store is given back when the store has closed it.
   if (!session.View().durable) session.GivePlaceBack();
   return removed;
-}
-
-bool SessionManager::AnswerRepeat(const SessionMaking& making, const Opened& opened) {
-  if (!making.id.has_value()) return false;
-  const absl::StatusOr<ServedSession> served = FindServed({making.tenant, *making.id});
-  // A closed session is about to leave the table. It may stay in the store.
-  if (!served.ok() || served->session->closed()) return AnswerStoredRepeat(making, opened);
-  const Session& session = *served->session;
-  if (session.origin() != making.origin) {
-    opened(absl::AlreadyExistsError(
-        absl::StrCat(making.id_field, ": ", making.id->ToString(), " is in use")));
-    return true;
-  }
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto waiting = making_.find(&session);
-    if (waiting != making_.end()) {
-      waiting->second.push_back(session.View().durable ? InTime(opened) : opened);
-      return true;
-    }
-  }
-  opened(Described(session));
-  return true;
 }
 
 uint32_t SessionManager::WeightOf(const std::string& tenant) const {
@@ -150,9 +136,10 @@ void SessionManager::OpenSession(const std::string& tenant, std::string_view mod
                                  std::optional<SessionId> id,
                                  std::optional<absl::Duration> idle_timeout, Opened opened,
                                  Recompute recompute, Durability durability) {
-  // Only a repeat of a call with an id reads the store. A name that no model has may be long, and
-  // is not copied.
-  if (options_.store == nullptr || !id.has_value() || !CheckKnown(model).ok()) {
+  // Only a repeat of a call with an id reads the store. A name that no model and no alias can have
+  // may be long, and is not copied.
+  const bool is_name = CheckModelName("model", model).ok() || CheckKnown(model).ok();
+  if (options_.store == nullptr || !id.has_value() || !is_name) {
     return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
   }
   opened = InTime(std::move(opened));
@@ -170,19 +157,23 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
   SessionMaking making(tenant, id, "session_id", idle_timeout);
   const auto chosen = options_.aliases->Choose(model, making.new_id);
   const absl::StatusOr<FoundEngine> found = FindNamed(model, chosen);
-  // A repeat of a call that has named an alias gets its session, whatever the alias chooses now.
-  if (!chosen.has_value() && !found.ok()) return opened(found.status());
+  // A repeat of a call that has named an alias gets its session, whatever the alias chooses now,
+  // and if the alias was deleted.
+  const bool may_be_deleted = !chosen.has_value() && absl::IsNotFound(found.status()) &&
+                              id.has_value() && CheckModelName("model", model).ok();
+  if (!chosen.has_value() && !found.ok() && !may_be_deleted) return opened(found.status());
+  if (may_be_deleted) opened = UnlessInUse(found.status(), std::move(opened));
   if (durability == Durability::kTurn && options_.store == nullptr) {
     return opened(absl::FailedPreconditionError(
         "durability: the server has no store; expected DURABILITY_MEMORY or unspecified"));
   }
   making.durable = options_.store != nullptr && durability != Durability::kMemory;
   if (chosen.has_value()) making.alias = chosen->alias;
-  making.origin =
-      absl::StrCat(chosen.has_value() ? absl::StrCat("open-alias ", chosen->alias)
-                                      : absl::StrCat("open ", found->engine->model().name()),
-                   " ", TimeoutText(idle_timeout), " ", static_cast<int>(recompute), " ",
-                   making.durable ? "durable" : "in memory");
+  making.origin = absl::StrCat(chosen.has_value() || may_be_deleted
+                                   ? absl::StrCat("open-alias ", std::string(model))
+                                   : absl::StrCat("open ", found->engine->model().name()),
+                               " ", TimeoutText(idle_timeout), " ", static_cast<int>(recompute),
+                               " ", making.durable ? "durable" : "in memory");
   making.again = [=, this, model = std::string(model)] {
     OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability);
   };
@@ -227,8 +218,13 @@ Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, std::sha
           opened = std::move(opened)](const absl::Status& status) {
     CountMade(*session, status);
     if (!status.ok()) {
-      const std::optional<ServedSession> removed = Remove(*session);
-      if (removed.has_value() && removed->turns->durable()) RemoveMade(removed->turns);
+      // First, so that a repeat of the call that finds no session in memory waits for the store.
+      const std::optional<ServedSession> made = sessions_.Of(*session);
+      const bool is_stored =
+          made.has_value() && made->turns->durable() && made->turns->version() > 0;
+      std::shared_ptr<void> closing = is_stored ? Closing(session->key()) : nullptr;
+      const bool is_first = Remove(*session).has_value();
+      if (is_first && is_stored) RemoveMade(made->turns, std::move(closing));
     }
     std::vector<Opened> callers;
     {
@@ -258,9 +254,10 @@ void SessionManager::CloseNow(const std::shared_ptr<Session>& session, Closed cl
   std::shared_ptr<void> closing = session->View().durable ? Closing(session->key()) : nullptr;
   if (session->Close()) return Release(session, std::move(closing), std::move(closed));
   closing.reset();
-  // Its model may have been unloaded meanwhile: then the session is only in the store.
-  const bool has_left = session->View().durable && !sessions_.Of(*session).has_value();
-  if (has_left && !IsClosing(session->key())) return CloseStored(session->key(), std::move(closed));
+  // It may have expired meanwhile, or its model was unloaded: then the session is only in the
+  // store, or soon.
+  const bool stays = session->View().durable && !IsClosing(session->key());
+  if (stays) return CloseStored(session->key(), std::move(closed));
   closed(NoSession(session->id()));
 }
 

@@ -73,8 +73,7 @@ enum class Durability { kDefault, kTurn, kMemory };
 //   - A call for a session that another call restores from the store waits for it, and then goes on
 //     as if the session had been in memory. So does a call for a session that leaves the memory.
 //   - An OpenSession or ForkSession with the id of a session that is being closed in the store
-//   waits
-//     for the end of the close, and then makes a new session.
+//     waits for the end of the close, and then makes a new session.
 //   - An OpenSession or ForkSession with an id that is in use gets the session with this id, if an
 //     equal call made it.
 //   - Exactly one CloseSession succeeds. It answers when the caches are freed.
@@ -250,7 +249,8 @@ class SessionManager {
   // If the id is in use, answers the call and returns true: with the session if an equal call made
   // it, otherwise with ALREADY_EXISTS. Also returns true if the call goes on later (RunAfterClose).
   bool AnswerRepeat(const SessionMaking& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The view of a session in memory.
+  // If the closed session is still being made, makes the call again after that, and returns true.
+  bool RunAfterMaking(const Session& session, const SessionMaking& making, const Opened& opened);
   SessionView Described(const Session& session) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Aliases (session_manager_aliases.cc). NOT_FOUND: neither a model nor an alias has this name.
@@ -347,7 +347,8 @@ class SessionManager {
                              const SessionTurns::Cancelled& cancelled);
   absl::StatusOr<NewTurn> MakeTurn(const ServedSession& served,
                                    const std::optional<SessionTurns::Looked>& looked) const;
-  // A session that does not expire and is not moved to another engine while the object exists.
+  // A session that does not expire while the object exists. No move to another engine begins
+  // meanwhile; one may have begun (Session::CheckHome).
   struct FoundSession {
     ServedSession served;
     AwaitedSession awaited;
@@ -398,15 +399,16 @@ class SessionManager {
   std::shared_ptr<void> Closing(const SessionKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
   bool IsClosing(const SessionKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
   // If the session is being closed in the store, makes the call again when that has ended, and
-  // returns true. `opened` gets UNAVAILABLE if too many calls wait for it, or if the call cannot be
-  // made.
+  // returns true. `opened` gets UNAVAILABLE if too many calls wait for it.
   bool RunAfterClose(const SessionMaking& making, const Opened& opened) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Makes a call again that has waited, unless the server stops: then `opened` gets UNAVAILABLE.
+  void RunAgain(const SessionKey& key, const Opened& opened, const std::function<void()>& again);
   // Removes the session from the store, then answers. Keeps `closing` (Closing) until then.
   void RemoveFromStore(const std::shared_ptr<SessionTurns>& turns, uint64_t position,
                        std::shared_ptr<void> closing, Closed closed);
-  // Removes a session that could not be made from the store, if it was added there. Another session
-  // with the same key stays.
-  void RemoveMade(const std::shared_ptr<SessionTurns>& turns);
+  // Removes a session that could not be made from the store. Another one with its key stays. Keeps
+  // `closing` until then.
+  void RemoveMade(const std::shared_ptr<SessionTurns>& turns, std::shared_ptr<void> closing);
   // Closes a session in memory, and in the store if it is there too.
   void CloseNow(const std::shared_ptr<Session>& session, Closed closed);
   void CloseStored(const SessionKey& key, Closed closed);
@@ -421,14 +423,13 @@ class SessionManager {
   absl::StatusOr<SessionView> ViewOf(const store::SessionRow& row) const;
   void AddStoredViews(const std::string& tenant, const std::optional<SessionId>& after,
                       size_t limit, std::string_view model, std::vector<SessionView>* views) const;
-  // A change of the store is pending while the object exists. The destructor of the manager waits.
-  // Capture it first: then the other captures, which may hold sessions, are destroyed before it.
+  // A change of the store is pending while the object exists; ~SessionManager waits. Capture it
+  // first: then the other captures, which may hold sessions, are destroyed before it.
   std::shared_ptr<void> Pending();
 
   // How long a call that begins now may wait for the store.
   absl::Duration CommitTimeout() const;
-  // AnswerInTime with this timeout.
-  Opened InTime(Opened opened);
+  Opened InTime(Opened opened);  // AnswerInTime with this timeout
   // As InTime, for a new session whose id the server has drawn. If the session is late, nobody
   // knows its id, and it is closed.
   Opened InTimeOrClose(const std::string& tenant, Opened opened);

@@ -69,6 +69,7 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
     }
     if (taken.ok() && !has_left) lease = *std::move(taken);
   }
+  if (!lease.has_value() && IsClosing(key)) return exported(NoSession(id));
   absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
   if (!row.ok()) {
     lease.reset();  // the session is free before the caller learns of the error

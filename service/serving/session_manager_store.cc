@@ -142,39 +142,22 @@ std::shared_ptr<void> SessionManager::Closing(const SessionKey& key) {
   });
 }
 
-bool SessionManager::RunAfterClose(const SessionMaking& making, const Opened& opened) {
-  constexpr size_t kMostWaiting = 64;  // on a disk that hangs, callers may come again and again
-  const SessionKey key{making.tenant, *making.id};
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto found = closing_.find(key);
-    if (found == closing_.end()) return false;
-    if (found->second.waiting.size() < kMostWaiting) {
-      found->second.waiting.emplace_back([this, key, opened, again = making.again] {
-        RunRead({key.tenant, key.id}, opened, again);
-      });
-      return true;
-    }
-  }
-  opened(absl::UnavailableError(absl::StrCat(making.id_field, ": session ", key.id.ToString(),
-                                             " is being closed; send the request again")));
-  return true;
-}
-
 bool SessionManager::IsClosing(const SessionKey& key) const {
   absl::MutexLock lock(&mutex_);
   return closing_.contains(key);
 }
 
-void SessionManager::RemoveMade(const std::shared_ptr<SessionTurns>& turns) {
+void SessionManager::RemoveMade(const std::shared_ptr<SessionTurns>& turns,
+                                std::shared_ptr<void> closing) {
   turns->stored().log->Submit(
       [](const store::Fence& fence) -> absl::StatusOr<store::Change> {
         if (fence.version == 0) return absl::NotFoundError("the session is not in the store");
         return store::CloseSession{fence.key, fence, absl::Now()};
       },
-      [this, pending = Pending(),
-       key = turns->stored().log->key()](const absl::StatusOr<store::Applied>& applied) {
+      [this, pending = Pending(), key = turns->stored().log->key(),
+       closing = std::move(closing)](const absl::StatusOr<store::Applied>& applied) mutable {
         if (applied.ok()) ReturnStored(key);
+        closing.reset();
       });
 }
 
@@ -298,18 +281,23 @@ absl::StatusOr<SessionManager::FoundSession> SessionManager::FindOrRestore(
   absl::StatusOr<FoundSession> found = FindInMemory(key);
   if (found.ok() || options_.store == nullptr) return found;
   const std::shared_ptr<void> alone = AloneWith(key);
-  // Another call may have restored it. If it has expired, it has left the table.
-  absl::StatusOr<ServedSession> served = FindServed(key);
-  if (!served.ok()) {
-    if (IsClosing(key)) return NoSession(key.id);
-    const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
-    if (!row.ok()) return absl::IsNotFound(row.status()) ? served.status() : row.status();
-    served = Restore(*row);
-    if (!served.ok()) return served.status();
+  // When its version is unloaded, a session may leave the memory after the first try has found it.
+  // Then the second try finds it in the store.
+  for (const bool is_last : {false, true}) {
+    // Another call may have restored it. If it has expired, it has left the table.
+    absl::StatusOr<ServedSession> served = FindServed(key);
+    if (!served.ok()) {
+      if (IsClosing(key)) break;
+      const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
+      if (!row.ok()) return absl::IsNotFound(row.status()) ? served.status() : row.status();
+      served = Restore(*row);
+      if (!served.ok()) return served.status();
+    }
+    AwaitedSession awaited(served->session);
+    if (!served->session->closed()) return FoundSession{*std::move(served), std::move(awaited)};
+    if (is_last || IsClosing(key)) break;
   }
-  AwaitedSession awaited(served->session);
-  if (served->session->closed()) return NoSession(key.id);
-  return FoundSession{*std::move(served), std::move(awaited)};
+  return NoSession(key.id);
 }
 
 absl::StatusOr<ServedSession> SessionManager::Restore(const store::SessionRow& row) const {
@@ -384,7 +372,7 @@ absl::StatusOr<ServedSession> SessionManager::Restored(
 }
 
 absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) const {
-  if (options_.store == nullptr) return NoSession(key.id);
+  if (options_.store == nullptr || IsClosing(key)) return NoSession(key.id);
   const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
   if (!row.ok()) return absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status();
   absl::StatusOr<SessionView> view = ViewOf(*row);
@@ -457,32 +445,6 @@ void SessionManager::AddStoredViews(const std::string& tenant,
   std::sort(views->begin(), views->end(),
             [](const SessionView& a, const SessionView& b) { return a.id < b.id; });
   if (views->size() > limit) views->resize(limit);
-}
-
-bool SessionManager::AnswerStoredRepeat(const SessionMaking& making, const Opened& opened) {
-  if (options_.store == nullptr) return false;
-  const SessionKey key{making.tenant, *making.id};
-  absl::StatusOr<store::SessionRow> row = absl::NotFoundError("");
-  {
-    const std::shared_ptr<void> alone = AloneWith(key);  // the session is not closed meanwhile
-    if (RunAfterClose(making, opened)) return true;
-    row = options_.store->Session(key);
-  }
-  if (absl::IsNotFound(row.status())) return false;
-  if (!row.ok()) {
-    opened(row.status());
-    return true;
-  }
-  const absl::StatusOr<LoggedProperties> properties = DecodeProperties(row->properties);
-  if (!properties.ok()) {
-    opened(properties.status());
-  } else if (properties->origin != making.origin) {
-    opened(absl::AlreadyExistsError(
-        absl::StrCat(making.id_field, ": ", making.id->ToString(), " is in use")));
-  } else {
-    opened(ViewOf(*row));
-  }
-  return true;
 }
 
 }  // namespace longstream

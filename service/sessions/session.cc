@@ -119,7 +119,8 @@ void Session::ReturnTurn(bool is_use) {
 }
 
 absl::Status Session::ChargeNew(const SessionState* source) {
-  uint64_t bytes = kFixedBytes + StateBytes(state_) + BlockBytes(origin_);
+  // view_ has the alias too.
+  uint64_t bytes = kFixedBytes + StateBytes(state_) + BlockBytes(origin_) + 2 * BlockBytes(alias_);
   if (source != nullptr) {
     bytes += BlockBytes(source->tokens.size() * sizeof(int32_t)) +
              BlockBytes(source->generated.size() / CHAR_BIT) +
@@ -133,7 +134,7 @@ void Session::CountHost() {
   const auto& [sequence, computed_tokens, recompute_reason, evicted, restored, lowest_rewind,
                restored_at, return_points, prefill_tokens, decode_tokens, span_ends,
                stored_position, unchanged, other_kernels] = caches_;
-  host_charge_.Set(kFixedBytes + StateBytes(state_) + BlockBytes(origin_) +
+  host_charge_.Set(kFixedBytes + StateBytes(state_) + BlockBytes(origin_) + 2 * BlockBytes(alias_) +
                    BlockBytes(recompute_reason) + BlockBytes(return_points) +
                    BlockBytes(span_ends) + BlockBytes(other_kernels));
 }

@@ -41,6 +41,29 @@ absl::StatusOr<AliasConfig> AliasOf(const store::AliasRow& row,
   return alias;
 }
 
+// The names of the aliases that there are if every row can be used.
+std::set<std::string> AliasNames(const std::vector<AliasConfig>& configured,
+                                 const std::vector<store::AliasRow>& rows,
+                                 const std::set<std::string>& models) {
+  std::set<std::string> names;
+  for (const AliasConfig& alias : configured) names.insert(alias.name);
+  for (const store::AliasRow& row : rows) {
+    const absl::StatusOr<AliasConfig> alias = AliasOf(row, models);
+    if (alias.ok() && alias->arms.empty()) names.erase(row.name);
+    if (alias.ok() && !alias->arms.empty()) names.insert(row.name);
+  }
+  return names;
+}
+
+absl::Status CheckArmsAreModels(const AliasConfig& alias, const std::set<std::string>& aliases) {
+  for (const AliasArm& arm : alias.arms) {
+    if (!aliases.contains(arm.model)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("arms: ", Shown(arm.model), " is an alias; expected a model"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<AliasConfig> MergeAliases(const std::vector<AliasConfig>& configured,
@@ -49,8 +72,12 @@ std::vector<AliasConfig> MergeAliases(const std::vector<AliasConfig>& configured
                                       std::vector<std::string>* problems) {
   std::map<std::string, AliasConfig> merged;
   for (const AliasConfig& alias : configured) merged[alias.name] = alias;
+  const std::set<std::string> names = AliasNames(configured, rows, models);
   for (const store::AliasRow& row : rows) {
     absl::StatusOr<AliasConfig> alias = AliasOf(row, models);
+    if (alias.ok()) {
+      if (absl::Status status = CheckArmsAreModels(*alias, names); !status.ok()) alias = status;
+    }
     if (alias.ok() && alias->arms.empty()) {
       merged.erase(row.name);
     } else if (alias.ok() && (merged.contains(row.name) || merged.size() < kMaxAliases)) {

@@ -71,11 +71,11 @@ class AliasAdmin {
   bool IsChanged(const AliasConfig& alias) const;
 
   // Calls `add`, which adds a model with this name to the registry. ALREADY_EXISTS: an alias has
-  // the name; then `add` is not called. `add` must not call this object.
+  // the name; then `add` is not called. `add` must not call this object, or call back.
   absl::Status AddModel(std::string_view name, const std::function<void()>& add)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Calls `remove`, after which no session begins on the model. FAILED_PRECONDITION: an alias names
-  // it. `remove` must not call this object.
+  // it. `remove` must not call this object, or call back.
   absl::Status RemoveModel(std::string_view name, const std::function<void()>& remove)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

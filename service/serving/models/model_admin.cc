@@ -93,8 +93,11 @@ void ModelAdmin::Load(const Wanted& wanted, Progress progress, const Loaded& loa
         loaded(std::move(status));
       }};
   const std::string name = source->name;
+  // No callback runs while the aliases are locked.
+  absl::Status begun;
   absl::Status added =
-      aliases_.AddModel(name, [&] { models_->Load(*std::move(source), callbacks); });
+      aliases_.AddModel(name, [&] { begun = models_->TryLoad(*std::move(source), callbacks); });
+  if (added.ok()) added = std::move(begun);
   if (!added.ok()) loaded(std::move(added));
 }
 
@@ -123,8 +126,10 @@ void ModelAdmin::Swap(const Wanted& wanted, const Moving& moving, Progress progr
 void ModelAdmin::Unload(std::string_view name, std::optional<absl::Duration> grace,
                         std::function<void(absl::Status)> unloaded) {
   absl::StatusOr<std::vector<std::shared_ptr<Engine>>> engines;
-  absl::Status removed = aliases_.RemoveModel(name, [&] { engines = models_->BeginUnload(name); });
+  absl::Status removed =
+      aliases_.RemoveModel(name, [&] { engines = models_->BeginUnloadUntold(name); });
   if (!removed.ok()) return unloaded(std::move(removed));
+  if (engines.ok()) models_->Tell(std::string(name));
   if (!engines.ok() || engines->empty()) return unloaded(engines.status());
   const auto unloading = std::make_shared<Unloading>(engines->size(), std::move(unloaded));
   for (const std::shared_ptr<Engine>& engine : *engines) {

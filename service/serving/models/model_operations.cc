@@ -137,29 +137,31 @@ absl::Status ModelRegistry::BeginSwap(ModelSource* source) {
 }
 
 void ModelRegistry::Load(ModelSource source, const LoadCallbacks& callbacks) {
+  absl::Status status = TryLoad(std::move(source), callbacks);
+  if (!status.ok()) callbacks.done(std::move(status));
+}
+
+absl::Status ModelRegistry::TryLoad(ModelSource source, const LoadCallbacks& callbacks) {
   if (source.version.empty()) source.version = "1";
-  AddLoad(std::move(source), callbacks, /*swaps=*/false);
+  return AddLoad(std::move(source), callbacks, /*swaps=*/false);
 }
 
 void ModelRegistry::Swap(ModelSource source, const LoadCallbacks& callbacks) {
-  AddLoad(std::move(source), callbacks, /*swaps=*/true);
+  absl::Status status = AddLoad(std::move(source), callbacks, /*swaps=*/true);
+  if (!status.ok()) callbacks.done(std::move(status));
 }
 
-void ModelRegistry::AddLoad(ModelSource source, const LoadCallbacks& callbacks, bool swaps) {
-  absl::Status status;
-  {
-    absl::MutexLock lock(&mutex_);
-    status = swaps ? BeginSwap(&source) : BeginLoad(source);
-    if (status.ok()) {
-      busy_.insert(source.name);
-      status = AddJob({[this, source, callbacks, swaps] { RunLoad(source, callbacks, swaps); },
-                       [this, source, callbacks, swaps] {
-                         EndLoad(source, callbacks, swaps, ShuttingDown());
-                       }});
-      if (!status.ok()) Revert(source, swaps);
-    }
-  }
-  if (!status.ok()) callbacks.done(status);
+absl::Status ModelRegistry::AddLoad(ModelSource source, const LoadCallbacks& callbacks,
+                                    bool swaps) {
+  absl::MutexLock lock(&mutex_);
+  absl::Status status = swaps ? BeginSwap(&source) : BeginLoad(source);
+  if (!status.ok()) return status;
+  busy_.insert(source.name);
+  status = AddJob(
+      {[this, source, callbacks, swaps] { RunLoad(source, callbacks, swaps); },
+       [this, source, callbacks, swaps] { EndLoad(source, callbacks, swaps, ShuttingDown()); }});
+  if (!status.ok()) Revert(source, swaps);
+  return status;
 }
 
 void ModelRegistry::Revert(const ModelSource& source, bool swaps) {
@@ -315,6 +317,13 @@ void ModelRegistry::Tell(const std::string& name) {
 
 absl::StatusOr<std::vector<std::shared_ptr<Engine>>> ModelRegistry::BeginUnload(
     std::string_view name) {
+  absl::StatusOr<std::vector<std::shared_ptr<Engine>>> engines = BeginUnloadUntold(name);
+  if (engines.ok()) Tell(std::string(name));
+  return engines;
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<Engine>>> ModelRegistry::BeginUnloadUntold(
+    std::string_view name) {
   std::vector<std::shared_ptr<Engine>> engines;
   {
     absl::MutexLock lock(&mutex_);
@@ -336,7 +345,6 @@ absl::StatusOr<std::vector<std::shared_ptr<Engine>>> ModelRegistry::BeginUnload(
     }
   }
   for (const std::shared_ptr<Engine>& engine : engines) engine->BeginUnload();
-  Tell(std::string(name));
   return engines;
 }
 

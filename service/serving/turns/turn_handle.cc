@@ -23,7 +23,10 @@ absl::StatusOr<NewTurn::How> NewTurn::Name(const TurnId& id, TurnKind kind,
     running_ = TurnHandle(engine_, std::move(found->running));
     return How::kAttached;
   }
-  if (found->committed) return How::kReplayed;
+  if (found->committed) {
+    awaited_ = {};  // its answer needs turns_ only, so the session may expire or move
+    return How::kReplayed;
+  }
   return lost_.has_value() ? How::kLost : How::kNew;
 }
 

@@ -100,9 +100,9 @@ class TurnHandle {
 // thread at a time.
 class NewTurn {
  public:
-  // The session does not expire before the lease is taken, or the object is destroyed. The quotas
-  // of `tenant` count the use of the turn and of its session. `arm`: of the alias that it came by,
-  // or nullptr. `looked`: the id that the client chose.
+  // The session does not expire before the lease is taken, Name returns kReplayed, or the object is
+  // destroyed. The quotas of `tenant` count the use of the turn and of its session. `arm`: of the
+  // alias that it came by, or nullptr. `looked`: the id that the client chose.
   NewTurn(const std::shared_ptr<Session>& session, std::shared_ptr<SessionTurns> turns,
           std::shared_ptr<Engine> engine, std::shared_ptr<Tenant> tenant,
           std::shared_ptr<ArmMetrics> arm = nullptr,
@@ -179,7 +179,7 @@ class NewTurn {
   absl::Status TakeQuota(const TurnHandle& handle);
 
   std::shared_ptr<Session> session_;
-  AwaitedSession awaited_;  // until the lease is taken
+  AwaitedSession awaited_;  // until the lease is taken, or the turn is a replay
   std::shared_ptr<SessionTurns> turns_;
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<void> hold_;  // of the engine

@@ -169,6 +169,8 @@ class HangingStoreTest : public testing::Test {
   }
 
   SessionManager& sessions() { return *sessions_; }
+  // The sessions in memory leave it, as when their model is unloaded.
+  void EndSessions() { sessions_->EndSessionsOn(**models_.Find("m")); }
   // Ends the manager as a server does.
   void End() { sessions_.reset(); }
   // Then the sessions are only in the store.

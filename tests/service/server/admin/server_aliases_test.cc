@@ -145,6 +145,23 @@ TEST_F(ServerAliasesTest, ImportsMayNameAnAliasAndForgetThatOfTheFile) {
   EXPECT_EQ(Get(IdOf(2)).alias(), "");
 }
 
+TEST_F(ServerAliasesTest, ARepeatFindsItsSessionWhenTheAliasIsDeleted) {
+  const std::string id = IdOf(1), of_model = IdOf(2);
+  const std::string model = Open("chat", id).model();
+  Open("a", of_model);
+  ASSERT_TRUE(Delete("chat").ok());
+  EXPECT_EQ(Open("chat", id).model(), model);
+  v1::Session session;
+  // Not what it opened: the id does not tell whether another call used it.
+  for (const std::string& other : {of_model, IdOf(3)}) {
+    EXPECT_EQ(TryOpen("chat", other, &session).error_code(), grpc::StatusCode::NOT_FOUND);
+  }
+  EXPECT_EQ(TryOpen("none", id, &session).error_code(), grpc::StatusCode::NOT_FOUND);
+  Stop();
+  Start();
+  EXPECT_EQ(Open("chat", id).model(), model) << "from the store";
+}
+
 TEST_F(ServerAliasesTest, ScoreAndCompareNameTheDrawnModel) {
   std::set<std::string> scored;
   for (int i = 0; i < 500 && scored.size() < 2; ++i) {

@@ -56,6 +56,20 @@ TEST(MergeAliasesTest, RowsThatCannotBeUsedAreToldAndLeftOut) {
   EXPECT_THAT(problems, ElementsAre(HasSubstr("'y' of the store is not used: there are 256")));
 }
 
+TEST(MergeAliasesTest, RowsWithAnAliasAsAnArmAreToldAndLeftOut) {
+  const AliasConfig a{"a", {{"m", 1}}}, c{"c", {{"n", 1}}};
+  std::vector<std::string> problems;
+  EXPECT_THAT(Merge({a}, {RowOf({"b", {{"m", 1}, {"a", 1}}})}, &problems), ElementsAre(a));
+  EXPECT_THAT(Merge({a}, {RowOf({"a", {{"c", 1}}}), RowOf(c)}, &problems), ElementsAre(a, c));
+  EXPECT_THAT(problems,
+              ElementsAre(HasSubstr("alias 'b' of the store is not used: arms: 'a' is an alias"),
+                          HasSubstr("alias 'a' of the store is not used: arms: 'c' is an alias")));
+  problems.clear();
+  const AliasConfig b{"b", {{"a", 1}}};
+  EXPECT_THAT(Merge({a}, {RowOf({"a", {}}), RowOf(b)}, &problems), ElementsAre(b));
+  EXPECT_THAT(problems, IsEmpty());
+}
+
 class AliasAdminTest : public ModelAdminTest {
  protected:
   AliasAdminTest() : ModelAdminTest(Options{.at_start = {"m", "n"}}) {}
