@@ -235,9 +235,10 @@ void GrpcServer::TellServing() {
 }
 
 void GrpcServer::TellAlias(const AliasConfig& alias) {
-  const bool serving = std::all_of(
-      alias.arms.begin(), alias.arms.end(),
-      [this](const AliasArm& arm) { return arm.weight == 0 || serving_.contains(arm.model); });
+  bool serving = true;
+  for (const AliasArm& arm : alias.arms) {
+    serving = serving && (arm.weight == 0 || serving_.contains(arm.model));
+  }
   health_->SetServing(alias.name, serving);
 }
 

@@ -99,7 +99,9 @@ TEST_P(MovingTest, ACallKeepsTheVersionThatItHasFound) {
   AwaitVersions({"a 3 2", "a 1 3"});  // the second version is gone
   for (NewTurn& turn : turns) {
     ASSERT_TRUE(turn.Lease().ok());
-    const TurnHandle handle = turn.Make(Generate(nullptr, "hello", 20, /*seed=*/5), nullptr);
+    TurnRequest request = Generate(nullptr, "hello", 20, /*seed=*/5);
+    request.own_session = true;
+    const TurnHandle handle = turn.Make(std::move(request), nullptr);
     const absl::Status started = turn.Start(handle);
     ASSERT_TRUE(started.ok()) << started;
     EXPECT_EQ(Read(handle).tokens, expected);
