@@ -3,23 +3,10 @@
 
 #include <set>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "service/config/names.h"
 
 namespace longstream {
-namespace {
-
-// An error repeats at most this many bytes of a name.
-constexpr size_t kMaxEchoBytes = 64;
-
-std::string Shown(const std::string& name) {
-  return absl::StrCat("'", absl::CHexEscape(name.substr(0, kMaxEchoBytes)),
-                      name.size() > kMaxEchoBytes ? "...'" : "'");
-}
-
-}  // namespace
-
 absl::Status CheckAlias(const AliasConfig& alias) {
   if (absl::Status status = CheckName("name", alias.name); !status.ok()) return status;
   for (const char* const prefix : {"longstream.", "grpc."}) {
@@ -38,10 +25,10 @@ absl::Status CheckAlias(const AliasConfig& alias) {
     if (arm.model.empty()) return absl::InvalidArgumentError("arms: expected a model, found ''");
     if (!models.insert(arm.model).second) {
       return absl::InvalidArgumentError(
-          absl::StrCat("arms: two have the model ", Shown(arm.model)));
+          absl::StrCat("arms: two have the model ", EscapedName(arm.model)));
     }
     if (arm.weight > kMaxArmWeight) {
-      return absl::InvalidArgumentError(absl::StrCat("arms: the weight of ", Shown(arm.model),
+      return absl::InvalidArgumentError(absl::StrCat("arms: the weight of ", EscapedName(arm.model),
                                                      " is expected to be 0 to ", kMaxArmWeight,
                                                      ", found ", arm.weight));
     }

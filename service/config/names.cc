@@ -1,8 +1,5 @@
-// Checks names.
+// Checks names, and quotes them.
 #include "service/config/names.h"
-
-#include <cstddef>
-#include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -17,18 +14,30 @@ bool IsNameCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
 }
 
+std::string Quoted(const std::string& beginning, bool is_cut) {
+  return absl::StrCat("'", beginning, is_cut ? "...'" : "'");
+}
+
 }  // namespace
+
+std::string QuotedName(std::string_view name) {
+  return Quoted(std::string(name.substr(0, kMaxEchoBytes)), name.size() > kMaxEchoBytes);
+}
+
+std::string EscapedName(std::string_view name, size_t most_bytes) {
+  return Quoted(absl::CHexEscape(std::string(name.substr(0, most_bytes))),
+                name.size() > most_bytes);
+}
 
 absl::Status CheckName(std::string_view field, std::string_view name) {
   bool ok = !name.empty() && name.size() <= kMaxNameBytes &&
             absl::ascii_isalnum(static_cast<unsigned char>(name.front()));
   for (const char c : name) ok &= IsNameCharacter(c);
   if (ok) return absl::OkStatus();
-  const std::string shown(name.substr(0, kMaxNameBytes));
   return absl::InvalidArgumentError(
       absl::StrCat(absl::string_view(field.data(), field.size()), ": expected 1 to ", kMaxNameBytes,
-                   " letters, digits, '.', '_' and '-', the first one a letter or a digit, found '",
-                   absl::CHexEscape(shown), name.size() > kMaxNameBytes ? "...'" : "'"));
+                   " letters, digits, '.', '_' and '-', the first one a letter or a digit, found ",
+                   EscapedName(name, kMaxNameBytes)));
 }
 
 }  // namespace longstream

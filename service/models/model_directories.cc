@@ -9,14 +9,10 @@
 
 namespace longstream {
 
-absl::Status CheckModelName(std::string_view field, std::string_view name) {
-  return CheckName(field, name);
-}
-
 absl::StatusOr<std::string> FindModelDirectory(std::span<const std::string> roots,
                                                std::string_view name) {
   namespace fs = std::filesystem;
-  if (absl::Status status = CheckModelName("directory", name); !status.ok()) return status;
+  if (absl::Status status = CheckName("directory", name); !status.ok()) return status;
   const absl::string_view shown(name.data(), name.size());
   for (const std::string& root : roots) {
     const fs::path path = fs::path(root) / name;

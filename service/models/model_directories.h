@@ -11,11 +11,8 @@
 
 namespace longstream {
 
-// As CheckName: the name of a model that an operator loads.
-absl::Status CheckModelName(std::string_view field, std::string_view name);
-
 // Returns the path of the directory `name` in the first of `roots` that has it. The directory
-// itself must be no symbolic link; its files may be. INVALID_ARGUMENT: as for CheckModelName.
+// itself must be no symbolic link; its files may be. INVALID_ARGUMENT: as for CheckName.
 // NOT_FOUND: no root has the name. FAILED_PRECONDITION: it is a symbolic link, or no directory.
 absl::StatusOr<std::string> FindModelDirectory(std::span<const std::string> roots,
                                                std::string_view name);

@@ -5,7 +5,6 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/impl/server_builder_plugin.h>
-#include <grpcpp/resource_quota.h>
 
 #include <algorithm>
 #include <chrono>
@@ -31,6 +30,7 @@
 #include "service/server/standard/health_service.h"
 #include "service/server/standard/reflection_service.h"
 #include "service/server/transport/authorize.h"
+#include "service/server/transport/listener.h"
 #include "service/server/transport/tls_credentials.h"
 
 namespace longstream {
@@ -100,24 +100,7 @@ void SetLimits(const GrpcServer::Options& options, grpc::ServerBuilder* builder)
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
                                 Milliseconds(options.max_connection_age));
   }
-  grpc::ResourceQuota quota("requests");
-  quota.Resize(options.max_transit_bytes);
-  builder->SetResourceQuota(quota);
-  builder->SetMaxReceiveMessageSize(options.max_message_bytes);
-  // gRPC would inflate a compressed request without any limit.
-  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
-    builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
-  }
-}
-
-// Returns a function that gives connections to gRPC.
-Http2Gate::HandOver GiveTo(
-    std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor) {
-  return [shared = std::shared_ptr(std::move(acceptor))](int descriptor) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-    connection.fd = descriptor;
-    shared->HandleNewConnection(&connection);
-  };
+  LimitMessages("requests", options.max_transit_bytes, options.max_message_bytes, builder);
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ struct CheckedTurn {
   std::optional<TwinPlan> twin{};
 };
 
-// What the checks of a call need beside its request.
+// The checks of a call read its request and these values.
 struct CheckContext {
   std::string tenant;
   MonotonicTime deadline;  // of the call

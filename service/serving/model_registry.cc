@@ -13,12 +13,10 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "kernels/core/physical_memory.h"
+#include "service/config/names.h"
 
 namespace longstream {
 namespace {
-
-// An error repeats at most this many bytes of an unknown model name.
-constexpr size_t kMaxEchoBytes = 64;
 
 // How often memory is divided again while a model holds more than its share.
 constexpr absl::Duration kSharingPeriod = absl::Seconds(1);
@@ -32,9 +30,7 @@ absl::Status FailedError(const ModelStatus& status) {
 // The beginning of an error. An empty name has none.
 std::string NoModel(std::string_view name) {
   if (name.empty()) return "";
-  return absl::StrCat("no model '",
-                      absl::string_view(name.data(), name.size()).substr(0, kMaxEchoBytes),
-                      name.size() > kMaxEchoBytes ? "...'; " : "'; ");
+  return absl::StrCat("no model ", QuotedName(name), "; ");
 }
 
 }  // namespace

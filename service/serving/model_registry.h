@@ -250,7 +250,7 @@ class ModelRegistry {
   const std::shared_ptr<HostMemory> host_memory_;
   const Tenants tenants_;
 
-  // What the listener knows of a model.
+  // The state of a model that the listener was told last.
   struct Told {
     ModelState state = ModelState::kLoading;
     std::string version;

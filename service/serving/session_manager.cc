@@ -11,8 +11,8 @@
 #include "absl/time/clock.h"
 #include "kernels/core/physical_memory.h"
 #include "service/clock/monotonic_time.h"
+#include "service/config/names.h"
 #include "service/metrics/tenant_metrics.h"
-#include "service/models/model_directories.h"
 #include "service/serving/answer_in_time.h"
 
 namespace longstream {
@@ -138,7 +138,7 @@ void SessionManager::OpenSession(const std::string& tenant, std::string_view mod
                                  Recompute recompute, Durability durability) {
   // Only a repeat of a call with an id reads the store. A name that no model and no alias can have
   // may be long, and is not copied.
-  const bool is_name = CheckModelName("model", model).ok() || CheckKnown(model).ok();
+  const bool is_name = CheckName("model", model).ok() || CheckKnown(model).ok();
   if (options_.store == nullptr || !id.has_value() || !is_name) {
     return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
   }
@@ -160,7 +160,7 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
   // A repeat of a call that has named an alias gets its session, whatever the alias chooses now,
   // and if the alias was deleted.
   const bool may_be_deleted = !chosen.has_value() && absl::IsNotFound(found.status()) &&
-                              id.has_value() && CheckModelName("model", model).ok();
+                              id.has_value() && CheckName("model", model).ok();
   if (!chosen.has_value() && !found.ok() && !may_be_deleted) return opened(found.status());
   if (may_be_deleted) opened = UnlessInUse(found.status(), std::move(opened));
   if (durability == Durability::kTurn && options_.store == nullptr) {

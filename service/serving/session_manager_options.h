@@ -1,4 +1,4 @@
-// What a SessionManager is made with.
+// The options of a SessionManager.
 #ifndef LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_OPTIONS_H_
 #define LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_OPTIONS_H_
 

@@ -165,7 +165,7 @@ ROOMS = {
                               " service/serving service/serving/aliases service/serving/engines"
                               " service/serving/log service/sessions service/sessions/store",
     "service/interceptors": "service/sessions",
-    "service/server/transport": "service/interceptors service/security service/security/tenants"
+    "service/server/transport": "service/connections service/interceptors service/security service/security/tenants"
                                 " service/tokenizer/text"
                                 " service/wire",
     "service/server/admin": "backends/api service/connections service/interceptors service/models"

@@ -2,7 +2,6 @@
 #include "service/server/admin/admin_server.h"
 
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/resource_quota.h>
 
 #include <chrono>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "service/interceptors/request_id.h"
 #include "service/security/access_table.h"
 #include "service/server/transport/authorize.h"
+#include "service/server/transport/listener.h"
 #include "service/server/transport/tls_credentials.h"
 #include "service/wire/request_memory.h"
 
@@ -45,24 +45,7 @@ std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const AdminServer::Option
 void SetLimits(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                               static_cast<int>(absl::ToInt64Milliseconds(kHandshakeTimeout)));
-  grpc::ResourceQuota quota("admin");
-  quota.Resize(kMaxTransitBytes);
-  builder->SetResourceQuota(quota);
-  builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
-  // gRPC would inflate a compressed request without any limit.
-  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
-    builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
-  }
-}
-
-// Returns a function that gives connections to gRPC.
-Http2Gate::HandOver GiveTo(
-    std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor) {
-  return [shared = std::shared_ptr(std::move(acceptor))](int descriptor) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-    connection.fd = descriptor;
-    shared->HandleNewConnection(&connection);
-  };
+  LimitMessages("admin", kMaxTransitBytes, kMaxMessageBytes, builder);
 }
 
 }  // namespace

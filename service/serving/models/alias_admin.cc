@@ -4,21 +4,18 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "service/config/names.h"
 #include "service/serving/answer_in_time.h"
 #include "service/serving/log/alias_codec.h"
 
 namespace longstream {
 namespace {
 
-// An error repeats at most this many bytes of an unknown name.
-constexpr size_t kMaxEchoBytes = 64;
-
-std::string Shown(std::string_view name) {
-  return absl::StrCat("'", absl::CHexEscape(std::string(name.substr(0, kMaxEchoBytes))),
-                      name.size() > kMaxEchoBytes ? "...'" : "'");
+absl::Status ArmIsAlias(const std::string& model) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("arms: ", EscapedName(model), " is an alias; expected a model"));
 }
 
 std::vector<AliasArm> InOrder(std::vector<AliasArm> arms) {
@@ -57,9 +54,7 @@ std::set<std::string> AliasNames(const std::vector<AliasConfig>& configured,
 
 absl::Status CheckArmsAreModels(const AliasConfig& alias, const std::set<std::string>& aliases) {
   for (const AliasArm& arm : alias.arms) {
-    if (!aliases.contains(arm.model)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("arms: ", Shown(arm.model), " is an alias; expected a model"));
+    if (aliases.contains(arm.model)) return ArmIsAlias(arm.model);
   }
   return absl::OkStatus();
 }
@@ -84,7 +79,7 @@ std::vector<AliasConfig> MergeAliases(const std::vector<AliasConfig>& configured
       merged[row.name] = *std::move(alias);
     } else {
       problems->push_back(
-          absl::StrCat("alias ", Shown(row.name), " of the store is not used: ",
+          absl::StrCat("alias ", EscapedName(row.name), " of the store is not used: ",
                        alias.ok() ? absl::StrCat("there are ", kMaxAliases, " already, the limit")
                                   : std::string(alias.status().message())));
     }
@@ -134,13 +129,10 @@ std::set<std::string> AliasAdmin::NamesOf(std::string_view model) const {
 }
 
 absl::Status AliasAdmin::CheckArm(const std::string& model) const {
-  if (HasAlias(model)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("arms: ", Shown(model), " is an alias; expected a model"));
-  }
+  if (HasAlias(model)) return ArmIsAlias(model);
   const absl::StatusOr<ModelStatus> status = models_->Status(model);
   if (!status.ok()) {
-    return absl::NotFoundError(absl::StrCat("arms: no model ", Shown(model)));
+    return absl::NotFoundError(absl::StrCat("arms: no model ", EscapedName(model)));
   }
   if (status->state != ModelState::kDraining && status->state != ModelState::kGone) {
     return absl::OkStatus();
@@ -191,7 +183,7 @@ void AliasAdmin::Delete(const std::string& name, Done done) {
     if (changing_.contains(name)) {
       status = absl::AbortedError(absl::StrCat("name: alias ", name, " is being changed"));
     } else if (!table_->Has(name)) {
-      status = absl::NotFoundError(absl::StrCat("name: no alias ", Shown(name)));
+      status = absl::NotFoundError(absl::StrCat("name: no alias ", EscapedName(name)));
     } else {
       changing_[name] = {name, {}};
     }

@@ -1,4 +1,4 @@
-// What an operator does with aliases while the server runs: set and delete them.
+// Sets and deletes aliases for an operator while the server runs.
 #ifndef LONGSTREAM_SERVICE_SERVING_MODELS_ALIAS_ADMIN_H_
 #define LONGSTREAM_SERVICE_SERVING_MODELS_ALIAS_ADMIN_H_
 
@@ -96,7 +96,7 @@ class AliasAdmin {
   const Options options_;
 
   absl::Mutex mutex_;
-  // What is being made durable, by name. No arms: the alias is being deleted.
+  // Changes that the store is making durable, by name. No arms: the alias is being deleted.
   std::map<std::string, AliasConfig, std::less<>> changing_ ABSL_GUARDED_BY(mutex_);
   int pending_ ABSL_GUARDED_BY(mutex_) = 0;  // callbacks of the store that have not returned
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/config/names.h"
 #include "service/models/model_directories.h"
 
 namespace longstream {
@@ -64,9 +65,9 @@ std::shared_ptr<void> ModelAdmin::Operation() {
 }
 
 absl::StatusOr<ModelSource> ModelAdmin::SourceOf(const Wanted& wanted) const {
-  if (absl::Status status = CheckModelName("name", wanted.name); !status.ok()) return status;
+  if (absl::Status status = CheckName("name", wanted.name); !status.ok()) return status;
   if (!wanted.version.empty()) {
-    absl::Status status = CheckModelName("version", wanted.version);
+    absl::Status status = CheckName("version", wanted.version);
     if (!status.ok()) return status;
   }
   absl::StatusOr<std::string> directory = FindModelDirectory(

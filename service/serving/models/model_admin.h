@@ -1,4 +1,4 @@
-// What an operator does with models while the server runs: load, swap and unload them.
+// Loads, swaps and unloads models for an operator while the server runs.
 #ifndef LONGSTREAM_SERVICE_SERVING_MODELS_MODEL_ADMIN_H_
 #define LONGSTREAM_SERVICE_SERVING_MODELS_MODEL_ADMIN_H_
 

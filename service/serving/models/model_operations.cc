@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "service/config/names.h"
 #include "service/models/expected_memory.h"
 #include "service/models/warm_up.h"
 #include "service/serving/model_registry.h"
@@ -16,9 +17,6 @@ namespace longstream {
 namespace {
 
 constexpr size_t kMostJobs = 64;
-
-// An error repeats at most this many bytes of an unknown model name.
-constexpr size_t kMaxEchoBytes = 64;
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -41,9 +39,7 @@ absl::Status IsBusy(std::string_view name) {
 absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
 
 absl::Status NoModel(std::string_view name) {
-  const bool is_long = name.size() > kMaxEchoBytes;
-  return absl::NotFoundError(absl::StrCat("model: no model '", View(name.substr(0, kMaxEchoBytes)),
-                                          is_long ? "...'" : "'"));
+  return absl::NotFoundError(absl::StrCat("model: no model ", QuotedName(name)));
 }
 
 ModelStatus StatusOf(const ModelSource& source) {

@@ -110,7 +110,7 @@ TEST(UnixSocketTest, OneOfManyTakesTheName) {
 TEST(UnixSocketTest, OtherUsersCannotHoldTheStartUp) {
   const TemporaryDirectory directory;
   const std::string path = directory.string() + "/socket";
-  // Whoever may read a directory may lock it.
+  // A user who may read a directory may lock it.
   const Descriptor locked(open(directory.string().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   ASSERT_EQ(flock(locked.number(), LOCK_EX), 0);
   // A file of other users is no lock.

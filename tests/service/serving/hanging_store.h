@@ -125,16 +125,7 @@ class HangingStoreTest : public testing::Test {
       sessions_->RewindSession({"", kId}, place, std::nullopt, rewound);
     });
   }
-  absl::Status Close(const SessionId& id) {
-    absl::Status status;
-    absl::Notification done;
-    sessions_->CloseSession({"", id}, [&](const absl::StatusOr<uint64_t>& position) {
-      status = position.status();
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return status;
-  }
+  absl::Status Close(const SessionId& id) { return CloseAndWait(*sessions_, {"", id}); }
   absl::StatusOr<TurnView> Cancel(const TurnId& turn) {
     absl::StatusOr<TurnView> result;
     absl::Notification done;

@@ -101,16 +101,7 @@ class TenantSessions {
       sessions_->RewindSession(key, place, std::nullopt, opened);
     });
   }
-  absl::Status Close(const SessionKey& key) {
-    absl::Status status;
-    absl::Notification done;
-    sessions_->CloseSession(key, [&](const absl::StatusOr<uint64_t>& position) {
-      status = position.status();
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return status;
-  }
+  absl::Status Close(const SessionKey& key) { return CloseAndWait(*sessions_, key); }
   absl::Status Cancel(const SessionKey& key, const TurnId& turn) {
     absl::Status status;
     absl::Notification done;

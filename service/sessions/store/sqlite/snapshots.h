@@ -39,7 +39,7 @@ absl::Status AddPathSum(Database& database, TurnNumber number);
 absl::StatusOr<uint64_t> SpanBytes(Database& database, const std::string& tenant,
                                    const SegmentKey& key);
 // The segments that the snapshots of at most `limit` turns name, from `number` on: fixed blocks,
-// and last spans. Those of later turns come first.
+// and last spans. The segments of later turns come first.
 absl::StatusOr<std::vector<SegmentKey>> SegmentsOfPath(Database& database, TurnNumber number,
                                                        int64_t limit);
 

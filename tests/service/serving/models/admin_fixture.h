@@ -208,16 +208,7 @@ class ModelAdminTest : public testing::Test {
       sessions_->RewindSession({"", id}, place, std::nullopt, rewound);
     });
   }
-  absl::Status Close(const SessionId& id) {
-    absl::Status status;
-    absl::Notification done;
-    sessions_->CloseSession({"", id}, [&](const absl::StatusOr<uint64_t>& position) {
-      status = position.status();
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return status;
-  }
+  absl::Status Close(const SessionId& id) { return CloseAndWait(*sessions_, {"", id}); }
   // Starts a turn, without reading it.
   absl::StatusOr<TurnHandle> Begin(const SessionId& id, const std::string& text,
                                    uint64_t max_tokens) {
