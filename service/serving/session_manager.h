@@ -209,15 +209,12 @@ class SessionManager {
   // Their running turns are cancelled. A session that is being opened or forked stays: the engine
   // will refuse it.
   void EndSessionsOn(const Engine& engine) ABSL_LOCKS_EXCLUDED(mutex_);
-  struct Moves {
-    size_t begun = 0;  // by this call
-    size_t left = 0;   // sessions that can move and are still here; those that move now included
-  };
   // Moves the idle sessions of an engine to the present version of the model, which reads their
   // histories anew in their next turns. Sessions stay if there is no such version, or if it has
   // another tokenizer or too short a context.
-  // At most 64 sessions of an engine move at a time.
-  Moves MoveSessions(const Engine& from) ABSL_LOCKS_EXCLUDED(mutex_);
+  // At most 64 sessions of an engine move at a time. A round ends when these have begun, or with
+  // the pass.
+  void MoveSessions(const Engine& from, MovePass* pass) ABSL_LOCKS_EXCLUDED(mutex_);
   // An operator has replaced this version and moves its sessions: those in the store move when they
   // are read, whatever Options::on_model_change says.
   void MoveStoredSessionsOf(const ServedModel& version);
