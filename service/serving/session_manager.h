@@ -190,9 +190,9 @@ class SessionManager {
   // UNAVAILABLE: as for ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
   absl::StatusOr<NewTurn> ScoreWith(const std::string& tenant, std::string_view model) const;
 
-  // Reads the store.
-  std::vector<SessionView> List(const std::string& tenant, const std::optional<SessionId>& after,
-                                size_t limit, std::string_view model) const;
+  // Reads at most most_listed_rows of the store, so a page may have fewer sessions than `limit`.
+  SessionPage List(const std::string& tenant, const std::optional<SessionId>& after, size_t limit,
+                   const SessionFilter& filter = {}) const;
 
   // Waits for the calls that read the store, and ends the writing of caches to it
   // (CacheKeeper::Stop). REQUIRES: Drain has returned.
@@ -279,6 +279,9 @@ class SessionManager {
     bool has_other_model = false;
   };
   void Fork(const std::shared_ptr<Forking>& forking, const Engine::Done& done);
+  // Adds the fork to the store first.
+  void ForkStored(const std::shared_ptr<Forking>& forking, const SessionTurns& turns,
+                  Engine::Done done);
   // The properties of a session in the store. `source`: of the session of which it is a fork.
   static LoggedProperties PropertiesOf(const TurnLease& lease, LoggedProperties source = {});
 
@@ -419,7 +422,7 @@ class SessionManager {
   absl::StatusOr<SessionView> FullView(const SessionKey& key) const;
   absl::StatusOr<SessionView> ViewOf(const store::SessionRow& row) const;
   void AddStoredViews(const std::string& tenant, const std::optional<SessionId>& after,
-                      size_t limit, std::string_view model, std::vector<SessionView>* views) const;
+                      size_t limit, const SessionFilter& filter, SessionPage* page) const;
   // A change of the store is pending while the object exists; ~SessionManager waits. Capture it
   // first: then the other captures, which may hold sessions, are destroyed before it.
   std::shared_ptr<void> Pending();

@@ -79,8 +79,8 @@ class ServedSessions {
   // As the functions of SessionTable.
   std::vector<std::shared_ptr<Session>> List(const std::string& tenant,
                                              const std::optional<SessionId>& after, size_t limit,
-                                             std::string_view model) const {
-    return table_.List(tenant, after, limit, model);
+                                             const SessionFilter& filter) const {
+    return table_.List(tenant, after, limit, filter);
   }
   std::vector<std::shared_ptr<Session>> Expired(MonotonicTime now) const {
     return table_.Expired(now);
