@@ -316,10 +316,11 @@ v1::AppendResponse Connection::Append(const std::string& id, const std::string& 
   return response;
 }
 
-std::vector<v1::Session> Connection::Sessions(const std::string& model) {
+std::vector<v1::Session> Connection::Sessions(const std::string& model, const std::string& alias) {
   std::vector<v1::Session> sessions;
   v1::ListSessionsRequest request;
   request.set_model(model);
+  request.set_alias(alias);
   do {
     Call call;
     v1::ListSessionsResponse response;

@@ -55,6 +55,7 @@ void Models(const Global& global, const std::string& name) {
 
 struct SessionOptions {
   std::string model;
+  std::string alias;
   std::string close;
   std::string fork;
 };
@@ -204,7 +205,7 @@ void Sessions(const Global& global, const SessionOptions& options) {
     return global.json ? PrintJson(fork) : Print(fork.session_id() + "\n");
   }
   v1::ListSessionsResponse list;
-  for (const v1::Session& session : connection.Sessions(options.model)) {
+  for (const v1::Session& session : connection.Sessions(options.model, options.alias)) {
     *list.add_sessions() = session;
   }
   if (global.json) return PrintJson(list);
@@ -235,6 +236,7 @@ void AddSessions(CLI::App* app, const Global* global) {
   CLI::App* command =
       app->add_subcommand("sessions", "List, show, close, fork, rewind, export or import sessions");
   command->add_option("-m,--model", options->model, "only sessions of this model");
+  command->add_option("--alias", options->alias, "only sessions that were opened by this alias");
   CLI::Option* close = command->add_option("--close", options->close, "close this session");
   command->add_option("--fork", options->fork, "fork this session and print the new id")
       ->excludes(close);

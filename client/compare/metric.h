@@ -38,6 +38,7 @@ struct MetricInfo {
   // *over δ*. Other metrics are differences, other - baseline, and may have both signs.
   bool distance;
   bool quality;           // about the tokens; false: about time and memory
+  int better;             // the sign of a difference that is better; 0: neither sign is
   double minimum_effect;  // the default δ, in the unit of the values
   double low;             // no mean is below
   double high;            // no mean is above

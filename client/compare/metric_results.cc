@@ -45,6 +45,12 @@ bool Interim(const Comparison& comparison) {
   return comparison.plan.extended || comparison.prompts.size() != comparison.plan.prompts;
 }
 
+Outcome OutcomeOf(const MetricResult& result) {
+  const int better = Info(result.metric).better;
+  if (result.decision.verdict != Verdict::kDifferent || better == 0) return Outcome::kNeutral;
+  return (result.mean > 0) == (better > 0) ? Outcome::kBetter : Outcome::kWorse;
+}
+
 std::vector<MetricResult> CompareMetrics(const Comparison& comparison, size_t other) {
   std::vector<MetricResult> results;
   std::vector<StudentisedBootstrap> bootstraps;

@@ -27,6 +27,9 @@ struct MetricResult {
   Decision decision;
 };
 
+// By the sign of the mean, if the metric is *different*.
+Outcome OutcomeOf(const MetricResult& result);
+
 // Whether the prompts that ran are not those that were planned.
 bool Interim(const Comparison& comparison);
 

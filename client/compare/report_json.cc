@@ -65,6 +65,7 @@ Json MetricJson(const MetricResult& result) {
   const MetricInfo& info = Info(result.metric);
   return {{"metric", info.key},
           {"verdict", VerdictKey(result.decision.verdict)},
+          {"outcome", OutcomeKey(OutcomeOf(result))},
           {"more_prompts", result.decision.more_prompts},
           {"prompts", result.prompts},
           {"baseline", Number(result.baseline)},
@@ -134,6 +135,7 @@ Json PairJson(const Comparison& comparison, const PairAnalysis& pair) {
           {"other", comparison.arms[pair.other].name},
           {"sentence", PairSentence(comparison, pair)},
           {"verdict", PairVerdictKey(pair.verdict)},
+          {"outcome", OutcomeKey(OutcomeOf(comparison, pair))},
           {"more_prompts", pair.more_prompts},
           {"same_tokenizer", pair.same_tokenizer},
           {"lost", pair.lost},

@@ -41,7 +41,7 @@ std::string VerdictTable(const Comparison& comparison, const PairAnalysis& pair)
   for (const MetricResult& result : pair.metrics) {
     const MetricInfo& info = Info(result.metric);
     lines.push_back(
-        {std::string(info.title), DecisionText(result.decision),
+        {std::string(info.title), DecisionText(result),
          info.distance ? ValueText(info.unit, result.mean) : DifferenceText(info.unit, result.mean),
          IntervalText(info.unit, result.interval),
          Trimmed(ValueText(info.unit, result.minimum_effect)), std::to_string(result.prompts)});

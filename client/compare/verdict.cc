@@ -46,6 +46,18 @@ std::string_view VerdictText(Verdict verdict) {
   return "";
 }
 
+std::string_view OutcomeKey(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kBetter:
+      return "better";
+    case Outcome::kWorse:
+      return "worse";
+    case Outcome::kNeutral:
+      break;
+  }
+  return "neutral";
+}
+
 std::string_view VerdictKey(Verdict verdict) {
   switch (verdict) {
     case Verdict::kInterim:

@@ -37,6 +37,12 @@ std::string_view VerdictText(Verdict verdict);
 // Returns how it is written in JSON: "equal".
 std::string_view VerdictKey(Verdict verdict);
 
+// What a *different* metric says about the other arm. kNeutral: neither, as for all other verdicts.
+enum class Outcome { kNeutral, kBetter, kWorse };
+
+// Returns its name in the JSON, which is also its class in the page: "better".
+std::string_view OutcomeKey(Outcome outcome);
+
 // The values that decide a verdict.
 struct Evidence {
   bool interim = false;

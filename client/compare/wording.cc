@@ -250,8 +250,27 @@ std::string RangeText(uint64_t first, uint64_t last) {
   return first == last ? std::to_string(first) : std::to_string(first) + "–" + std::to_string(last);
 }
 
-std::string DecisionText(const Decision& decision) {
+Outcome OutcomeOf(const Comparison& comparison, const PairAnalysis& pair) {
+  if (pair.verdict != PairVerdict::kDifferent) return Outcome::kNeutral;
+  bool better = false;
+  bool worse = false;
+  const auto add = [&](int direction) {
+    better |= direction < 0;
+    worse |= direction > 0;
+  };
+  if (pair.lengths.size() > 1) {
+    for (const LengthRow& row : pair.lengths) add(Direction(row.bits_per_byte, row.prompts));
+  }
+  if (!better && !worse) add(Direction(pair.bits_per_byte, comparison.prompts.size() - pair.lost));
+  if (better == worse) return Outcome::kNeutral;
+  return better ? Outcome::kBetter : Outcome::kWorse;
+}
+
+std::string DecisionText(const MetricResult& result) {
+  const Decision& decision = result.decision;
   std::string text(VerdictText(decision.verdict));
+  const Outcome outcome = OutcomeOf(result);
+  if (outcome != Outcome::kNeutral) return text + ": " + std::string(OutcomeKey(outcome));
   if (decision.more_prompts == 0) return text;
   return text + ": " + std::to_string(decision.more_prompts) + " more " +
          (decision.more_prompts == 1 ? "prompt" : "prompts") + " would decide";

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "service/config/names.h"
 #include "service/interceptors/request_id.h"
 #include "service/server/append_reactor.h"
 #include "service/server/compare/compare_call.h"
@@ -304,25 +305,28 @@ grpc::ServerUnaryReactor* ServiceImpl::ListSessions(grpc::CallbackServerContext*
     const auto model = models_->Status(request.model());
     if (!model.ok()) return Finish(&calls_, model.status());
   }
-  // Ask for one session more than the page holds, to know whether there is another page.
-  using Views = std::vector<SessionView>;
+  SessionFilter filter{request.model(), request.alias()};
+  if (!filter.alias.empty()) {
+    if (absl::Status status = CheckName("alias", filter.alias); !status.ok()) {
+      return Finish(&calls_, status);
+    }
+  }
   const auto read = [this, tenant = caller.tenant, after = *after, limit = *limit,
-                     model = request.model()]() -> absl::StatusOr<Views> {
-    return sessions_->List(tenant, after, limit + 1, model);
+                     filter = std::move(filter)]() -> absl::StatusOr<SessionPage> {
+    return sessions_->List(tenant, after, limit, filter);
   };
   auto* reactor = new UnaryReactor(&calls_);
-  sessions_->Read<Views>({caller.tenant}, read,
-                         [reactor, response, limit = *limit](const absl::StatusOr<Views>& views) {
-                           if (views.ok()) {
-                             for (size_t i = 0; i < views->size() && i < limit; ++i) {
-                               ToProto((*views)[i], response->add_sessions());
-                             }
-                             if (views->size() > limit) {
-                               response->set_next_page_token((*views)[limit - 1].id.ToString());
-                             }
-                           }
-                           reactor->Finish(ToGrpc(views.status()));
-                         });
+  sessions_->Read<SessionPage>({caller.tenant}, read,
+                               [reactor, response](const absl::StatusOr<SessionPage>& page) {
+                                 if (page.ok()) {
+                                   for (const SessionView& session : page->sessions) {
+                                     ToProto(session, response->add_sessions());
+                                   }
+                                   if (page->next.has_value())
+                                     response->set_next_page_token(page->next->ToString());
+                                 }
+                                 reactor->Finish(ToGrpc(page.status()));
+                               });
   return reactor;
 }
 

@@ -7,8 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/serving/log/turn_codec.h"
+#include "service/sessions/session.h"
 #include "service/sessions/session_id.h"
 
 namespace longstream {
@@ -33,6 +36,14 @@ struct SessionMaking {
   std::optional<ModelIdentity> forked_onto;  // the model, if its source has another
   std::function<void()> again;               // makes the call once more
 };
+
+// Answers with `why` if the id of the call is in use by another one.
+inline std::function<void(absl::StatusOr<SessionView>)> UnlessInUse(
+    absl::Status why, std::function<void(absl::StatusOr<SessionView>)> opened) {
+  return [why = std::move(why), opened = std::move(opened)](absl::StatusOr<SessionView> session) {
+    absl::IsAlreadyExists(session.status()) ? opened(why) : opened(std::move(session));
+  };
+}
 
 }  // namespace longstream
 

@@ -33,14 +33,6 @@ std::string TimeoutText(std::optional<absl::Duration> timeout) {
   return timeout.has_value() ? absl::FormatDuration(*timeout) : "default";
 }
 
-// Answers with `why` if the id of the call is in use by another one.
-std::function<void(absl::StatusOr<SessionView>)> UnlessInUse(
-    const absl::Status& why, std::function<void(absl::StatusOr<SessionView>)> opened) {
-  return [why, opened = std::move(opened)](absl::StatusOr<SessionView> session) {
-    absl::IsAlreadyExists(session.status()) ? opened(why) : opened(std::move(session));
-  };
-}
-
 }  // namespace
 
 SessionManager::SessionManager(const ModelRegistry* models, const Options& options)
@@ -345,15 +337,19 @@ absl::StatusOr<SessionView> SessionManager::View(const SessionKey& key) const {
   return served.ok() ? Described(*served->session) : StoredView(key);
 }
 
-std::vector<SessionView> SessionManager::List(const std::string& tenant,
-                                              const std::optional<SessionId>& after, size_t limit,
-                                              std::string_view model) const {
-  std::vector<SessionView> views;
-  for (const std::shared_ptr<Session>& session : sessions_.List(tenant, after, limit, model)) {
-    views.push_back(Described(*session));
+SessionPage SessionManager::List(const std::string& tenant, const std::optional<SessionId>& after,
+                                 size_t limit, const SessionFilter& filter) const {
+  // With one session more than the page holds, there is another page.
+  SessionPage page;
+  for (const std::shared_ptr<Session>& session : sessions_.List(tenant, after, limit + 1, filter)) {
+    page.sessions.push_back(Described(*session));
   }
-  AddStoredViews(tenant, after, limit, model, &views);
-  return views;
+  AddStoredViews(tenant, after, limit + 1, filter, &page);
+  if (page.sessions.size() > limit) {
+    page.sessions.resize(limit);
+    page.next = page.sessions.back().id;
+  }
+  return page;
 }
 
 size_t SessionManager::NumTurns() const {

@@ -190,9 +190,9 @@ class SessionManager {
   // UNAVAILABLE: as for ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
   absl::StatusOr<NewTurn> ScoreWith(const std::string& tenant, std::string_view model) const;
 
-  // Reads the store.
-  std::vector<SessionView> List(const std::string& tenant, const std::optional<SessionId>& after,
-                                size_t limit, std::string_view model) const;
+  // Reads at most most_listed_rows of the store, so a page may have fewer sessions than `limit`.
+  SessionPage List(const std::string& tenant, const std::optional<SessionId>& after, size_t limit,
+                   const SessionFilter& filter = {}) const;
 
   // Waits for the calls that read the store, and ends the writing of caches to it
   // (CacheKeeper::Stop). REQUIRES: Drain has returned.
@@ -209,15 +209,12 @@ class SessionManager {
   // Their running turns are cancelled. A session that is being opened or forked stays: the engine
   // will refuse it.
   void EndSessionsOn(const Engine& engine) ABSL_LOCKS_EXCLUDED(mutex_);
-  struct Moves {
-    size_t begun = 0;  // by this call
-    size_t left = 0;   // sessions that can move and are still here; those that move now included
-  };
   // Moves the idle sessions of an engine to the present version of the model, which reads their
   // histories anew in their next turns. Sessions stay if there is no such version, or if it has
   // another tokenizer or too short a context.
-  // At most 64 sessions of an engine move at a time.
-  Moves MoveSessions(const Engine& from) ABSL_LOCKS_EXCLUDED(mutex_);
+  // At most 64 sessions of an engine move at a time. A round ends when these have begun, or with
+  // the pass.
+  void MoveSessions(const Engine& from, MovePass* pass) ABSL_LOCKS_EXCLUDED(mutex_);
   // An operator has replaced this version and moves its sessions: those in the store move when they
   // are read, whatever Options::on_model_change says.
   void MoveStoredSessionsOf(const ServedModel& version);
@@ -282,6 +279,9 @@ class SessionManager {
     bool has_other_model = false;
   };
   void Fork(const std::shared_ptr<Forking>& forking, const Engine::Done& done);
+  // Adds the fork to the store first.
+  void ForkStored(const std::shared_ptr<Forking>& forking, const SessionTurns& turns,
+                  Engine::Done done);
   // The properties of a session in the store. `source`: of the session of which it is a fork.
   static LoggedProperties PropertiesOf(const TurnLease& lease, LoggedProperties source = {});
 
@@ -422,7 +422,7 @@ class SessionManager {
   absl::StatusOr<SessionView> FullView(const SessionKey& key) const;
   absl::StatusOr<SessionView> ViewOf(const store::SessionRow& row) const;
   void AddStoredViews(const std::string& tenant, const std::optional<SessionId>& after,
-                      size_t limit, std::string_view model, std::vector<SessionView>* views) const;
+                      size_t limit, const SessionFilter& filter, SessionPage* page) const;
   // A change of the store is pending while the object exists; ~SessionManager waits. Capture it
   // first: then the other captures, which may hold sessions, are destroyed before it.
   std::shared_ptr<void> Pending();

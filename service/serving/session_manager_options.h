@@ -38,8 +38,9 @@ struct SessionManagerOptions {
   absl::Duration commit_timeout = absl::Seconds(10);
   RenderMessages render_messages = nullptr;  // for restored conversations
   OnModelChange on_model_change = OnModelChange::kRefuse;
-  SessionFiles files = {};      // of exports and imports
-  uint64_t max_transfers = 64;  // exports and imports that run
+  SessionFiles files = {};           // of exports and imports
+  uint64_t max_transfers = 64;       // exports and imports that run
+  size_t most_listed_rows = 10'000;  // List reads no more rows of the store for one page
   // A transfer ends if it has waited this long for its client to read or to send.
   absl::Duration client_timeout = absl::Minutes(5);
   // For tests: called on the thread that has restored a session, when other calls can find it.

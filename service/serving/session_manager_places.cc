@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/config/names.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
@@ -162,9 +163,11 @@ void SessionManager::RewindNow(const SessionKey& key, const Place& place,
 void SessionManager::ForkSession(const SessionKey& source_key, std::optional<SessionId> id,
                                  std::optional<absl::Duration> idle_timeout, Opened opened,
                                  const Place& place, std::string_view model) {
-  // A name that no model has may be long, and is not copied.
+  // A name that no model and no alias can have may be long, and is not copied.
   if (!model.empty()) {
-    if (absl::Status known = CheckKnown(model); !known.ok()) return opened(known);
+    const absl::Status known = CheckKnown(model);
+    const bool may_be_repeat = id.has_value() && CheckName("model", model).ok();
+    if (!known.ok() && !may_be_repeat) return opened(known);
   }
   if (options_.store != nullptr) {
     opened = id.has_value() ? InTime(std::move(opened))
@@ -184,7 +187,11 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   making.again = [=, this, model = std::string(model)] {
     ForkNow(source_key, id, idle_timeout, opened, place, model);
   };
+  // A repeat of a call that has named an alias gets its session, also if the alias was deleted.
+  const absl::Status known = model.empty() ? absl::OkStatus() : CheckKnown(model);
+  if (!known.ok()) opened = UnlessInUse(known, std::move(opened));
   if (AnswerRepeat(making, opened)) return;
+  if (!known.ok()) return opened(known);
   absl::StatusOr<Leased> leased = FindAndLease(source_key);
   if (!leased.ok()) return opened(leased.status());
   TurnLease& lease = leased->lease;
@@ -246,8 +253,12 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   forking->target = std::make_shared<TurnLease>(std::move(target));
   forking->at = *std::move(at);
   Engine::Done done = WhenMade(forking->target->session(), other->hold, std::move(opened));
-  if (!making.durable) return Fork(forking, done);
-  AddToStore(*forking->target, *made->turns,
+  making.durable ? ForkStored(forking, *made->turns, std::move(done)) : Fork(forking, done);
+}
+
+void SessionManager::ForkStored(const std::shared_ptr<Forking>& forking, const SessionTurns& turns,
+                                Engine::Done done) {
+  AddToStore(*forking->target, turns,
              [this, forking, done = std::move(done)](const absl::Status& status) {
                if (status.ok()) return Fork(forking, done);
                forking->target->session()->Close();

@@ -23,6 +23,9 @@ absl::Status NotServed(const store::SessionRow& row, const absl::Status& why) {
                                                     ", which the server does not serve now"));
 }
 
+// Rows that are read at once to find those of an alias.
+constexpr size_t kRowsOfAllAliases = 1000;
+
 }  // namespace
 
 std::shared_ptr<void> SessionManager::Pending() {
@@ -432,19 +435,37 @@ absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row)
 
 void SessionManager::AddStoredViews(const std::string& tenant,
                                     const std::optional<SessionId>& after, size_t limit,
-                                    std::string_view model, std::vector<SessionView>* views) const {
+                                    const SessionFilter& filter, SessionPage* page) const {
   if (options_.store == nullptr) return;
-  const absl::StatusOr<std::vector<store::SessionRow>> rows =
-      options_.store->Sessions(tenant, after, limit, std::string(model));
-  if (!rows.ok()) return;
-  for (const store::SessionRow& row : *rows) {
-    const bool in_memory = sessions_.Find(row.key).ok();
-    const absl::StatusOr<SessionView> view = ViewOf(row);
-    if (!in_memory && view.ok()) views->push_back(*view);
+  // The store finds the rows of a model, but not those of an alias.
+  const size_t most_rows =
+      filter.alias.empty() ? limit : std::min(kRowsOfAllAliases, options_.most_listed_rows);
+  std::vector<SessionView>& views = page->sessions;
+  std::optional<SessionId> read_to = after;
+  size_t found = 0;
+  for (size_t read = 0; found < limit;) {
+    if (read >= options_.most_listed_rows) {
+      page->next = read_to;
+      break;
+    }
+    const absl::StatusOr<std::vector<store::SessionRow>> rows =
+        options_.store->Sessions(tenant, read_to, most_rows, filter.model);
+    if (!rows.ok()) break;
+    for (const store::SessionRow& row : *rows) {
+      read_to = row.key.id;
+      const absl::StatusOr<SessionView> view = ViewOf(row);
+      if (!view.ok() || !filter.Takes(view->model, view->alias)) continue;
+      ++found;
+      if (!sessions_.Find(row.key).ok()) views.push_back(*view);
+    }
+    if (rows->size() < most_rows) break;
+    read += rows->size();
   }
-  std::sort(views->begin(), views->end(),
+  if (page->next.has_value()) {
+    std::erase_if(views, [&](const SessionView& view) { return *page->next < view.id; });
+  }
+  std::sort(views.begin(), views.end(),
             [](const SessionView& a, const SessionView& b) { return a.id < b.id; });
-  if (views->size() > limit) views->resize(limit);
 }
 
 }  // namespace longstream

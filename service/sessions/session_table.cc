@@ -38,13 +38,14 @@ void SessionTable::Remove(const Session& session) {
 std::vector<std::shared_ptr<Session>> SessionTable::List(const std::string& tenant,
                                                          const std::optional<SessionId>& after,
                                                          size_t limit,
-                                                         std::string_view model) const {
+                                                         const SessionFilter& filter) const {
   absl::MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<Session>> page;
   auto it = after ? sessions_.upper_bound({tenant, *after})
                   : sessions_.lower_bound({tenant, SessionId{}});
   for (; it != sessions_.end() && it->first.tenant == tenant && page.size() < limit; ++it) {
-    if (model.empty() || it->second->model() == model) page.push_back(it->second);
+    const Session& session = *it->second;
+    if (filter.Takes(session.model(), session.alias())) page.push_back(it->second);
   }
   return page;
 }

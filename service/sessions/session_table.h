@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,6 +17,23 @@
 #include "service/sessions/session.h"
 
 namespace longstream {
+
+// The sessions that a list has: those with this model and this alias. Empty: with any.
+struct SessionFilter {
+  std::string model;
+  std::string alias;
+
+  bool Takes(const std::string& of_model, const std::string& of_alias) const {
+    return (model.empty() || model == of_model) && (alias.empty() || alias == of_alias);
+  }
+};
+
+// A part of a list of sessions, in the order of their ids.
+struct SessionPage {
+  std::vector<SessionView> sessions;
+  std::optional<SessionId>
+      next;  // the next page begins after this id; absent: this is the last one
+};
 
 // Thread-safe. Sessions are shared: the table, a running turn and the mailbox of the engine may
 // hold the same session. The engine frees the caches of a session. Destroying the last pointer to a
@@ -38,10 +54,10 @@ class SessionTable {
   void Remove(const Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Returns up to `limit` sessions of a tenant with ids greater than `after`, in the order of their
-  // ids. If `model` is not empty, returns only sessions of that model.
+  // ids.
   std::vector<std::shared_ptr<Session>> List(const std::string& tenant,
                                              const std::optional<SessionId>& after, size_t limit,
-                                             std::string_view model) const
+                                             const SessionFilter& filter) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Returns the sessions whose idle timeout has passed.

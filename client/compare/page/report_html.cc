@@ -42,6 +42,13 @@ std::string ArmMeanText(const MetricInfo& info, double mean) {
   return Significant(mean, 3);
 }
 
+// Green and red are for better and worse; the text of the verdict says these words too.
+std::string VerdictClass(const MetricResult& result) {
+  const Verdict verdict = result.decision.verdict;
+  const bool is_open = verdict == Verdict::kTooFew || verdict == Verdict::kInterim;
+  return "verdict " + std::string(is_open ? VerdictKey(verdict) : OutcomeKey(OutcomeOf(result)));
+}
+
 std::string VerdictTable(const Comparison& comparison, const PairAnalysis& pair) {
   const std::string& baseline = comparison.arms[0].name;
   const std::string& other = comparison.arms[pair.other].name;
@@ -58,10 +65,7 @@ std::string VerdictTable(const Comparison& comparison, const PairAnalysis& pair)
       return ArmMeanText(info, value);
     };
     table.Add({{std::string(info.title)},
-               {DecisionText(result.decision), "",
-                // Colours say good or bad, which a cheaper arm is not.
-                info.quality ? "verdict " + std::string(VerdictKey(result.decision.verdict))
-                             : std::string("verdict")},
+               {DecisionText(result), "", VerdictClass(result)},
                {info.distance ? ValueText(info.unit, result.mean)
                               : DifferenceText(info.unit, result.mean),
                 IntervalText(info.unit, result.interval)},
@@ -84,10 +88,11 @@ std::string VerdictSection(const Comparison& comparison, const Analysis& analysi
   return html +
          "<p class=\"note\">Differences are other − baseline; times and bytes are ratios. The "
          "interval below a difference holds for all metrics of the pair at once (Holm). "
-         "<b>different</b>: it excludes 0 (a ratio: 1). <b>equal within δ</b>: the 90 % interval "
-         "lies within δ. KL and disagreement are never negative, so they are only <b>within δ</b> "
-         "or "
-         "<b>over δ</b>. The effect size is the mean divided by the standard deviation over "
+         "<b>different</b>: it excludes 0 (a ratio: 1). The other arm is <b>better</b> with more "
+         "probability or accuracy, and with fewer bits, less time or fewer bytes. <b>equal within "
+         "δ</b>: the 90 % interval lies within δ. KL and disagreement are never negative, so they "
+         "are only <b>within δ</b> or <b>over δ</b>, neither of which is better. The effect size "
+         "is the mean divided by the standard deviation over "
          "prompts.</p>\n";
 }
 
@@ -207,8 +212,12 @@ std::string ComparisonPage(const Comparison& comparison, const Analysis& analysi
       title + "</title>\n<style>" + std::string(kPageStyle) +
       "</style>\n</head>\n<body>\n<main>\n" + "<h1>" + title + "</h1>\n";
   for (const PairAnalysis& pair : analysis.pairs) {
-    html += "<p class=\"lead " + std::string(PairVerdictKey(pair.verdict)) + "\">" +
-            Escaped(PairSentence(comparison, pair)) + "</p>\n";
+    const bool is_open =
+        pair.verdict == PairVerdict::kTooFew || pair.verdict == PairVerdict::kInterim;
+    html += "<p class=\"lead " +
+            std::string(is_open ? PairVerdictKey(pair.verdict)
+                                : OutcomeKey(OutcomeOf(comparison, pair))) +
+            "\">" + Escaped(PairSentence(comparison, pair)) + "</p>\n";
   }
   html += VerdictSection(comparison, analysis);
   html += PositionSection(comparison, analysis);

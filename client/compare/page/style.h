@@ -29,13 +29,13 @@ h3 { font-size: 1rem; margin: 1.25rem 0 .5rem; }
 p { margin: .5rem 0; max-width: 46rem; }
 .lead { background: var(--box); border-left: .3rem solid var(--rule); padding: .6rem .8rem;
   margin: .6rem 0; max-width: none; }
-.lead.different { border-color: var(--bad); } .lead.equal { border-color: var(--good); }
+.lead.better { border-color: var(--good); } .lead.worse { border-color: var(--bad); }
 .lead.too_few, .lead.interim { border-color: var(--open); }
+.lead.neutral { border-color: var(--soft); }
 .note { color: var(--soft); font-size: .9rem; }
 .verdict { font-weight: 600; white-space: normal; }
-.different, .over { color: var(--bad); } .equal, .within { color: var(--good); }
-.too_few, .interim { color: var(--open); }
-.lead.different, .lead.equal, .lead.too_few, .lead.interim { color: var(--text); }
+.verdict.better { color: var(--good); } .verdict.worse { color: var(--bad); }
+.verdict.too_few, .verdict.interim { color: var(--open); }
 .scroll { overflow-x: auto; margin: .5rem 0 1.25rem; }
 .scroll:focus-visible, summary:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }

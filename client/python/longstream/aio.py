@@ -100,9 +100,9 @@ class AsyncClient:
 
         return Opening(imported())
 
-    def sessions(self, model: str = "") -> AsyncIterator[SessionInfo]:
-        """List the sessions of a model; empty: of all models."""
-        return _pages(self._transport, lambda page: calls.sessions_page(model, page))
+    def sessions(self, model: str = "", alias: str = "") -> AsyncIterator[SessionInfo]:
+        """List the sessions with this model and this alias; empty: with any."""
+        return _pages(self._transport, lambda page: calls.sessions_page(model, alias, page))
 
     async def models(self) -> list[ModelInfo]:
         """List all models, including those that are loading or have failed."""

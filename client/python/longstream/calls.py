@@ -241,9 +241,11 @@ def get_model(name: str) -> Call[ModelInfo]:
 Page = tuple[list[T], str]
 
 
-def sessions_page(model: str, page_token: str) -> Call[Page[SessionInfo]]:
+def sessions_page(model: str, alias: str, page_token: str) -> Call[Page[SessionInfo]]:
     """List a page of sessions. Its second part is the token of the next page; empty: none."""
-    request = pb.ListSessionsRequest(model=model, page_size=1000, page_token=page_token)
+    request = pb.ListSessionsRequest(
+        model=model, alias=alias, page_size=1000, page_token=page_token
+    )
     return Call(
         "ListSessions",
         lambda: request,

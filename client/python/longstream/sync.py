@@ -132,9 +132,9 @@ class Client:
             call = calls.import_session(file, session_id, model, idle_timeout)
             return Session(self._transport, self._transport.run(call), keep)
 
-    def sessions(self, model: str = "") -> Iterator[SessionInfo]:
-        """List the sessions of a model; empty: of all models."""
-        return _pages(self._transport, lambda page: calls.sessions_page(model, page))
+    def sessions(self, model: str = "", alias: str = "") -> Iterator[SessionInfo]:
+        """List the sessions with this model and this alias; empty: with any."""
+        return _pages(self._transport, lambda page: calls.sessions_page(model, alias, page))
 
     def models(self) -> list[ModelInfo]:
         """List all models, including those that are loading or have failed."""

@@ -69,13 +69,17 @@ void ServedSessions::DelayMove(const Session& session) {
   found->second.served.moves_at = MonotonicTime::Now() + found->second.pause.Next();
 }
 
-std::vector<ServedSession> ServedSessions::On(const Engine& engine) const {
-  std::vector<ServedSession> on_engine;
+ServedSessions::Part ServedSessions::On(const Engine& engine, const Session* from,
+                                        size_t most) const {
+  Part part;
   absl::MutexLock lock(&mutex_);
-  for (const auto& [session, entry] : entries_) {
-    if (entry.served.engine.get() == &engine) on_engine.push_back(entry.served);
+  auto it = entries_.lower_bound(from);
+  for (size_t i = 0; i < most && it != entries_.end(); ++i, ++it) {
+    const ServedSession& served = it->second.served;
+    if (served.engine.get() == &engine) part.sessions.push_back(served);
   }
-  return on_engine;
+  if (it != entries_.end()) part.next = it->first;
+  return part;
 }
 
 }  // namespace longstream

@@ -36,6 +36,15 @@ struct ServedSession {
   MonotonicTime moves_at = MonotonicTime::InfinitePast();
 };
 
+// A pass over the sessions of an engine that move to another one, in rounds.
+struct MovePass {
+  // The next round begins here. nullptr: the pass has ended, and the next round begins another one.
+  // Only compared: the session may have gone.
+  const Session* next = nullptr;
+  size_t begun = 0;  // moves that the latest round has begun
+  size_t left = 0;   // sessions that the pass has found and that can move; those that move included
+};
+
 // Thread-safe. A session comes, leaves, is closed or gets another engine in one step. So a call
 // finds either a whole ServedSession or none.
 class ServedSessions {
@@ -59,13 +68,19 @@ class ServedSessions {
   // The session could not move. The pauses between failures grow from a second to a minute.
   void DelayMove(const Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The sessions on an engine.
-  std::vector<ServedSession> On(const Engine& engine) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sessions on an engine.
+  struct Part {
+    std::vector<ServedSession> sessions;
+    const Session* next = nullptr;  // where the next part begins; nullptr: this is the last one
+  };
+  // Of the sessions in memory, looks at `most` from `from` on, in an order that stays, and returns
+  // those on the engine. nullptr: from the first one on. The session `from` may have gone.
+  Part On(const Engine& engine, const Session* from, size_t most) const ABSL_LOCKS_EXCLUDED(mutex_);
   // As the functions of SessionTable.
   std::vector<std::shared_ptr<Session>> List(const std::string& tenant,
                                              const std::optional<SessionId>& after, size_t limit,
-                                             std::string_view model) const {
-    return table_.List(tenant, after, limit, model);
+                                             const SessionFilter& filter) const {
+    return table_.List(tenant, after, limit, filter);
   }
   std::vector<std::shared_ptr<Session>> Expired(MonotonicTime now) const {
     return table_.Expired(now);

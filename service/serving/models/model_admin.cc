@@ -211,14 +211,15 @@ bool ModelAdmin::NoteUses(Leaving& leaving) const {
   return true;
 }
 
-size_t ModelAdmin::Move(Leaving& leaving, MonotonicTime now) {
-  if (!leaving.moves) return 0;
-  if (now < leaving.move_at) return leaving.left;
-  const SessionManager::Moves moves = sessions_->MoveSessions(*leaving.engine);
-  if (moves.begun > 0) leaving.pause.Reset();
-  leaving.move_at = now + leaving.pause.Next();
-  leaving.left = moves.left;
-  return moves.left;
+bool ModelAdmin::Move(Leaving& leaving, MonotonicTime now) {
+  if (!leaving.moves) return false;
+  MovePass& pass = leaving.pass;
+  if (now >= leaving.move_at) {
+    sessions_->MoveSessions(*leaving.engine, &pass);
+    if (pass.begun > 0) leaving.pause.Reset();
+    leaving.move_at = now + leaving.pause.Next();
+  }
+  return pass.next != nullptr || pass.left > 0;
 }
 
 bool ModelAdmin::BeginUnload(const Leaving& leaving, MonotonicTime now) const {
@@ -248,12 +249,13 @@ bool ModelAdmin::Advance(Leaving& leaving) {
   if (!leaving.moves_until.has_value()) {
     leaving.moves_until = now + kMostMoving;
     leaving.move_at = now;
+    leaving.pass = {};
+    leaving.sessions = leaving.uses.sessions;
   }
   // No turn runs, so only the store delays the sessions that can move.
-  const size_t before = leaving.left;
-  const size_t left = Move(leaving, now);
-  if (left < before) leaving.moves_until = now + kMostMoving;
-  if (left > 0 && now < *leaving.moves_until) return false;
+  const size_t before = std::exchange(leaving.sessions, leaving.uses.sessions);
+  if (leaving.sessions < before) leaving.moves_until = now + kMostMoving;
+  if (Move(leaving, now) && now < *leaving.moves_until) return false;
   sessions_->EndSessionsOn(engine);
   models_->Retire(leaving.engine, [this, operation = Operation(), unloading = leaving.unloading,
                                    engine = leaving.engine](const absl::Status& status) {

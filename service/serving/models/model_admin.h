@@ -129,8 +129,9 @@ class ModelAdmin {
     // The sessions are looked at again then. While none can move, this is rare.
     MonotonicTime move_at = MonotonicTime::InfinitePast();
     GrowingPause pause{kLeastPause, kMostPause};
-    size_t left = 0;  // sessions that could move and have not when they were looked at last
+    MovePass pass;
     std::optional<MonotonicTime> moves_until;  // set when no turn runs any more
+    size_t sessions = 0;                       // then, or since the latest ones have left
 
     // When the version was looked at last.
     EngineUses::Count uses;
@@ -148,8 +149,8 @@ class ModelAdmin {
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   // Does the next thing for a version in leaving_. True: its engine is being stopped.
   bool Advance(Leaving& leaving) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Parts of Advance. Move begins to move sessions, and returns how many are left.
-  size_t Move(Leaving& leaving, MonotonicTime now);
+  // Parts of Advance. Move begins to move sessions, and returns whether some may be left.
+  bool Move(Leaving& leaving, MonotonicTime now);
   // Begins to unload a version that nobody uses, or whose time for sessions to end has passed.
   // Returns whether it did.
   bool BeginUnload(const Leaving& leaving, MonotonicTime now) const;

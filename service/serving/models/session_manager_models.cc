@@ -15,6 +15,9 @@ namespace {
 // Sessions of one version that move at the same time. The store can take them in one transaction,
 // and the engine in one round, without a delay for others.
 constexpr size_t kMostMoves = 64;
+// Sessions that are looked at together. The lock of the sessions is held that long, and as many are
+// held at once.
+constexpr size_t kSessionsOfPart = 1024;
 
 // The models that have computed the caches of a session or will do it, the best first. `last`: of
 // the last turn.
@@ -112,9 +115,14 @@ bool SessionManager::IsBeingMade(const Session& session) const {
 }
 
 void SessionManager::EndSessionsOn(const Engine& engine) {
-  for (const ServedSession& served : sessions_.On(engine)) {
-    if (!IsBeingMade(*served.session)) EndInMemory(served);
-  }
+  const Session* next = nullptr;
+  do {
+    const ServedSessions::Part part = sessions_.On(engine, next, kSessionsOfPart);
+    for (const ServedSession& served : part.sessions) {
+      if (!IsBeingMade(*served.session)) EndInMemory(served);
+    }
+    next = part.next;
+  } while (next != nullptr);
   heap_trim_.NoteWork();
 }
 
@@ -127,22 +135,33 @@ bool SessionManager::CanMove(const ServedSession& served, const Engine& to) {
          served.session->View().position <= model.backend().info().context_limit;
 }
 
-SessionManager::Moves SessionManager::MoveSessions(const Engine& from) {
-  Moves moves;
+void SessionManager::MoveSessions(const Engine& from, MovePass* pass) {
+  pass->begun = 0;
+  if (pass->next == nullptr) pass->left = 0;
   const absl::StatusOr<FoundEngine> to = FindModel(from.model().name());
-  if (!to.ok() || to->engine.get() == &from) return moves;
+  if (!to.ok() || to->engine.get() == &from) {
+    *pass = {};
+    return;
+  }
   const MonotonicTime now = MonotonicTime::Now();
   std::shared_ptr<void> place;
-  for (const ServedSession& served : sessions_.On(from)) {
-    if (!CanMove(served, *to->engine)) continue;
-    ++moves.left;
-    if (now < served.moves_at) continue;
-    if (place == nullptr) place = uses().BeginMove(served.engine, kMostMoves);
-    if (place == nullptr || !MoveSession(served, *to, place)) continue;
-    ++moves.begun;
-    place = nullptr;
-  }
-  return moves;
+  do {
+    const ServedSessions::Part part = sessions_.On(from, pass->next, kSessionsOfPart);
+    for (const ServedSession& served : part.sessions) {
+      if (!CanMove(served, *to->engine)) continue;
+      const bool may_move = now >= served.moves_at;
+      if (may_move && place == nullptr) place = uses().BeginMove(served.engine, kMostMoves);
+      if (may_move && place == nullptr) {
+        pass->next = served.session.get();
+        return;
+      }
+      ++pass->left;
+      if (!may_move || !MoveSession(served, *to, place)) continue;
+      ++pass->begun;
+      place = nullptr;
+    }
+    pass->next = part.next;
+  } while (pass->next != nullptr);
 }
 
 void SessionManager::MoveStoredSessionsOf(const ServedModel& version) {

@@ -2,14 +2,18 @@
 #ifndef LONGSTREAM_SERVICE_SERVING_READS_STORE_READS_H_
 #define LONGSTREAM_SERVICE_SERVING_READS_STORE_READS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "service/serving/reads/read_queue.h"
 
@@ -18,12 +22,23 @@ namespace longstream {
 // Thread-safe.
 class StoreReads {
  public:
-  // Throws std::system_error if the system gives fewer threads.
-  StoreReads(int num_threads, const ReadQueue::Limits& limits) : queue_(limits) {
+  // Makes a thread that calls a function. Throws std::system_error if the system gives none.
+  using MakeThread = std::function<std::thread(std::function<void()>)>;
+
+  // If the system gives fewer threads: ends those that run, and throws std::system_error, which
+  // names the thread that is missing. Tests give a `make_thread` that fails.
+  StoreReads(int num_threads, const ReadQueue::Limits& limits,
+             const MakeThread& make_thread = &MakeSystemThread)
+      : queue_(limits) {
+    threads_.reserve(static_cast<size_t>(num_threads));
     try {
-      for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Serve(); });
-    } catch (...) {
+      for (int i = 0; i < num_threads; ++i) threads_.push_back(make_thread([this] { Serve(); }));
+    } catch (const std::system_error& error) {
       Stop();  // destroying a thread that runs would end the process
+      throw std::system_error(error.code(), absl::StrCat("thread ", threads_.size() + 1, " of the ",
+                                                         num_threads, " that read the store"));
+    } catch (...) {
+      Stop();
       throw;
     }
   }
@@ -55,6 +70,10 @@ class StoreReads {
   }
 
  private:
+  static std::thread MakeSystemThread(std::function<void()> run) {
+    return std::thread(std::move(run));
+  }
+
   void Serve() ABSL_LOCKS_EXCLUDED(mutex_) {
     const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
       return queue_.can_take() || (stopping_ && queue_.empty());

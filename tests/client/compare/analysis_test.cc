@@ -303,8 +303,25 @@ TEST(WordingTest, Numbers) {
   EXPECT_EQ(Trimmed("1.00e-07"), "1e-07");
   EXPECT_EQ(RangeText(4, 7), "4–7");
   EXPECT_EQ(RangeText(4, 4), "4");
-  EXPECT_EQ(DecisionText({Verdict::kTooFew, 1}), "too few: 1 more prompt would decide");
-  EXPECT_EQ(DecisionText({Verdict::kEqual, 0}), "equal within δ");
+  MetricResult result;
+  result.metric = Metric::kBitsPerByte;
+  result.mean = -0.1;
+  const auto text = [&](Verdict verdict, uint64_t more_prompts = 0) {
+    result.decision = {verdict, more_prompts};
+    return DecisionText(result);
+  };
+  EXPECT_EQ(text(Verdict::kTooFew, 1), "too few: 1 more prompt would decide");
+  EXPECT_EQ(text(Verdict::kEqual), "equal within δ");
+  EXPECT_EQ(text(Verdict::kDifferent), "different: better") << "fewer bits";
+  result.metric = Metric::kTop1;
+  EXPECT_EQ(text(Verdict::kDifferent), "different: worse") << "less accuracy";
+  result.mean = 0.1;
+  EXPECT_EQ(text(Verdict::kDifferent), "different: better");
+  result.metric = Metric::kTtft;
+  EXPECT_EQ(text(Verdict::kDifferent), "different: worse") << "more time";
+  EXPECT_EQ(text(Verdict::kEqual), "equal within δ");
+  result.metric = Metric::kKl;
+  EXPECT_EQ(text(Verdict::kOver), "over δ") << "a distance has no direction";
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/compare/page/chart.h"
@@ -118,6 +119,39 @@ TEST(PageTest, BeginsWithTheSentences) {
   ASSERT_NE(sentence, std::string::npos);
   EXPECT_LT(sentence, page.find("<h2>"));
   EXPECT_LT(page.find("hwfa2 equals dense within"), sentence);
+}
+
+// hypenet predicts the text worse and is faster; the comparison the other way round says the
+// reverse.
+TEST(PageTest, ColoursAndWordsSayBetterOrWorse) {
+  Comparison comparison = ExampleComparison(60);
+  const auto expect = [&](const char* title, const char* of_text, const char* of_latency) {
+    const std::string page = Page(comparison);
+    const size_t table = page.find(title);
+    ASSERT_NE(table, std::string::npos);
+    const auto cell = [&](const char* metric) {
+      const size_t row = page.find("<th scope=\"row\">" + std::string(metric), table);
+      const size_t begin = page.find("<td", row);
+      return page.substr(begin, page.find("</td>", begin) - begin);
+    };
+    const auto different = [](const std::string& outcome) {
+      return "<td class=\"verdict " + outcome + "\">different: " + outcome;
+    };
+    EXPECT_EQ(cell("Log-probability"), different(of_text));
+    EXPECT_EQ(cell("Inter-token latency"), different(of_latency));
+    EXPECT_EQ(cell("Bytes of a session"), different(of_latency));
+    EXPECT_EQ(cell("KL divergence"), "<td class=\"verdict neutral\">over δ");
+    EXPECT_THAT(page, HasSubstr("<p class=\"lead " + std::string(of_text) + "\">"));
+  };
+  comparison.arms.erase(comparison.arms.begin() + 1);
+  for (PromptRun& prompt : comparison.prompts) {
+    prompt.arms.erase(prompt.arms.begin() + 1);
+    prompt.pairs.erase(prompt.pairs.begin());
+  }
+  expect("hypenet against dense", "worse", "better");
+  std::swap(comparison.arms[0], comparison.arms[1]);
+  for (PromptRun& prompt : comparison.prompts) std::swap(prompt.arms[0], prompt.arms[1]);
+  expect("dense against hypenet", "better", "worse");
 }
 
 TEST(PageTest, HasEverySection) {

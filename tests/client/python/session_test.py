@@ -172,6 +172,7 @@ class SessionTest(unittest.TestCase):
         self.assertEqual([turn.turn_id for turn in session.turns()],
                          [first.started.turn_id, second.started.turn_id])
         self.assertIn(session.id, [each.session_id for each in self.client.sessions("hypenet")])
+        self.assertEqual(list(self.client.sessions(alias="none")), [])
 
     def test_export_and_import(self):
         session = self.session()

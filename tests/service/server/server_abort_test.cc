@@ -79,7 +79,7 @@ TEST_F(AbortTest, ARunningSessionIsNotForked) {
   });
   EXPECT_EQ(forked.error_code(), StatusCode::ABORTED) << forked.error_message();
   WaitUntilIdle(id);
-  EXPECT_EQ(sessions().List("", std::nullopt, 10, "").size(), 1u)
+  EXPECT_EQ(sessions().List("", std::nullopt, 10).sessions.size(), 1u)
       << "the refused fork left a session";
 }
 
@@ -139,7 +139,8 @@ TEST_F(ServerTest, SessionsThatNobodyLearnsOfAreClosed) {
     std::thread caller([&] { status = call(&context); });
     ++expected;
     const absl::Time too_late = absl::Now() + absl::Seconds(20);
-    while (sessions().List("", std::nullopt, 10, "").size() < expected && absl::Now() < too_late) {
+    while (sessions().List("", std::nullopt, 10).sessions.size() < expected &&
+           absl::Now() < too_late) {
       absl::SleepFor(absl::Milliseconds(1));
     }
     context.TryCancel();
@@ -155,14 +156,14 @@ TEST_F(ServerTest, SessionsThatNobodyLearnsOfAreClosed) {
   v1::ForkSessionRequest request;
   request.set_session_id(source);
   give_up([&](auto* context) { return stub().ForkSession(context, request, &opened); });
-  EXPECT_EQ(sessions().List("", std::nullopt, 10, "").size(), 4u);
+  EXPECT_EQ(sessions().List("", std::nullopt, 10).sessions.size(), 4u);
   // The server learns of the cancels a little later than the client, but before the engine goes on.
   Get(source);
   absl::SleepFor(absl::Milliseconds(200));
   release.Notify();
   (*engine)->Flush();
   std::set<std::string> left;
-  for (const SessionView& view : sessions().List("", std::nullopt, 10, "")) {
+  for (const SessionView& view : sessions().List("", std::nullopt, 10).sessions) {
     left.insert(view.id.ToString());
   }
   EXPECT_EQ(left, (std::set<std::string>{source, chosen}));

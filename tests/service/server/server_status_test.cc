@@ -335,7 +335,8 @@ TEST_F(SmallServerTest, NoMemoryIsResourceExhaustedWithRetryInfo) {
   v1::Session session;
   grpc::ClientContext fork_context;
   const grpc::Status status = stub().ForkSession(&fork_context, fork, &session);
-  EXPECT_EQ(sessions().List("", std::nullopt, 10, "").size(), 2u) << "a refused session is left";
+  EXPECT_EQ(sessions().List("", std::nullopt, 10).sessions.size(), 2u)
+      << "a refused session is left";
   EXPECT_FALSE(Get(fork.session_id()).turn_running());
   running_context.TryCancel();
   ASSERT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);

@@ -36,7 +36,7 @@ TEST_F(HangingStoreTest, AnOpenIsUnavailableAndItsRepeatFindsTheSession) {
   }));
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_EQ(session->id, kId);
-  EXPECT_EQ(sessions().List("", std::nullopt, 10, "").size(), 1u);
+  EXPECT_EQ(sessions().List("", std::nullopt, 10).sessions.size(), 1u);
 }
 
 TEST_F(HangingStoreTest, AForkIsUnavailableAndItsRepeatFindsTheSession) {
@@ -91,9 +91,9 @@ TEST_F(HangingStoreTest, ACloseIsUnavailableAndStillMade) {
 TEST_F(HangingStoreTest, ALateSessionWithADrawnIdIsClosed) {
   Hang();
   ExpectLate([&] { return Open(std::nullopt).status(); });
-  EXPECT_EQ(sessions().List("", std::nullopt, 10, "").size(), 1u);
+  EXPECT_EQ(sessions().List("", std::nullopt, 10).sessions.size(), 1u);
   GoOn();
-  EXPECT_TRUE(WaitUntil([&] { return sessions().List("", std::nullopt, 10, "").empty(); }));
+  EXPECT_TRUE(WaitUntil([&] { return sessions().List("", std::nullopt, 10).sessions.empty(); }));
 }
 
 // The commit timeout passes. Nothing here must be faster.
@@ -149,7 +149,8 @@ TEST_F(HangingDrainTest, EndsWithoutTheDiskAndSoDoAllThatWaitForIt) {
                            opened = view.status();
                            answered.Notify();
                          });
-  EXPECT_TRUE(WaitUntil([&] { return sessions().List("", std::nullopt, 10, "").size() >= 2; }));
+  EXPECT_TRUE(
+      WaitUntil([&] { return sessions().List("", std::nullopt, 10).sessions.size() >= 2; }));
   sessions().Drain(absl::Milliseconds(50));
   const absl::Status ended = ReadToEnd(turn).status;
   EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
@@ -173,7 +174,7 @@ TEST_F(HangingDrainTest, ALateSessionWithADrawnIdIsClosedBeforeTheServerEnds) {
   sessions().Drain(absl::ZeroDuration());
   answered.WaitForNotification();
   EXPECT_TRUE(absl::IsUnavailable(opened)) << opened;
-  EXPECT_EQ(sessions().List("", std::nullopt, 10, "").size(), 1u);
+  EXPECT_EQ(sessions().List("", std::nullopt, 10).sessions.size(), 1u);
   GoOn();
   End();
   const auto left = store().Sessions("", std::nullopt, 10, "");

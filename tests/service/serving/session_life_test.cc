@@ -230,7 +230,7 @@ TEST_F(SessionHammer, NothingIsLeftBehind) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(turns_.load(), 0) << "no turn was started, so nothing was tested";
   for (uint64_t low = 0; low < kIds; ++low) Close(SessionId{0, low});
-  EXPECT_TRUE(sessions_.List("", std::nullopt, 10, "").empty());
+  EXPECT_TRUE(sessions_.List("", std::nullopt, 10).sessions.empty());
   const auto engine = models_.Find("m");
   ASSERT_TRUE(engine.ok());
   EXPECT_EQ((*engine)->num_turns(), 0u);

@@ -83,7 +83,7 @@ TEST_F(SessionManagerTest, OpensUnderTheChosenIdOnce) {
   ASSERT_TRUE(repeated.ok()) << repeated.status();
   EXPECT_EQ(repeated->position, 14u) << "the session should be as it stands";
   EXPECT_EQ(Open("m", id, absl::Minutes(1)).status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(sessions_.List("", std::nullopt, 10, "").size(), 1u);
+  EXPECT_EQ(sessions_.List("", std::nullopt, 10).sessions.size(), 1u);
 }
 
 TEST_F(SessionManagerTest, AnIdThatTheServerDrewCannotBeOpenedAgain) {
@@ -128,7 +128,7 @@ TEST_F(SessionManagerTest, EqualOpensAtOnce) {
   const absl::Time give_up = absl::Now() + absl::Seconds(20);
   while (opened < kCalls && absl::Now() < give_up) absl::SleepFor(absl::Milliseconds(1));
   EXPECT_EQ(opened, kCalls);
-  EXPECT_EQ(sessions_.List("", std::nullopt, 10, "").size(), 1u);
+  EXPECT_EQ(sessions_.List("", std::nullopt, 10).sessions.size(), 1u);
 }
 
 TEST_F(SessionManagerTest, UnknownAndBrokenModels) {
@@ -200,7 +200,7 @@ TEST_F(SessionManagerTest, ARefusedTurnIsCountedAndLeavesTheSessionFree) {
       sessions_.ForkSession({"", session->id}, std::nullopt, std::nullopt, std::move(opened));
     });
     EXPECT_EQ(fork.status().code(), absl::StatusCode::kAborted);
-    EXPECT_EQ(sessions_.List("", std::nullopt, 10, "").size(), 1u)
+    EXPECT_EQ(sessions_.List("", std::nullopt, 10).sessions.size(), 1u)
         << "the refused fork left a session";
   }
   const auto turn = Start(session->id, 1);
@@ -213,7 +213,7 @@ TEST_F(SessionManagerTest, AScoreHasASessionThatNobodyFinds) {
   ASSERT_TRUE(turn.ok()) << turn.status();
   ASSERT_TRUE(turn->Lease().ok());
   EXPECT_TRUE(turn->history().tokens.empty());
-  EXPECT_TRUE(sessions_.List("", std::nullopt, 10, "").empty());
+  EXPECT_TRUE(sessions_.List("", std::nullopt, 10).sessions.empty());
   TurnRequest request;
   request.kind = TurnKind::kScore;
   request.prompt = Bytes("a text");
@@ -291,7 +291,7 @@ TEST_F(FullManagerTest, AForkWithoutMemoryLeavesNothing) {
       sessions_.ForkSession({"", session->id}, SessionId{1, 2}, std::nullopt, std::move(opened));
     });
     EXPECT_EQ(fork.status().code(), absl::StatusCode::kResourceExhausted) << i;
-    EXPECT_EQ(sessions_.List("", std::nullopt, 10, "").size(), 2u);
+    EXPECT_EQ(sessions_.List("", std::nullopt, 10).sessions.size(), 2u);
   }
   EXPECT_FALSE(sessions_.View({"", session->id})->turn_running) << "the fork gave its source back";
 }
@@ -300,7 +300,7 @@ TEST_F(FullManagerTest, ASessionWithoutMemoryLeavesNothing) {
   models_.Find("m").value()->SetBudget(2 * StateBytes(), [](const absl::Status&) {});
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(Open(SessionId{1, 2}).status().code(), absl::StatusCode::kResourceExhausted) << i;
-    EXPECT_EQ(sessions_.List("", std::nullopt, 10, "").size(), 1u);
+    EXPECT_EQ(sessions_.List("", std::nullopt, 10).sessions.size(), 1u);
   }
 }
 

@@ -89,10 +89,10 @@ TEST_P(QuotasTest, SessionsAreExactUnderManyCallers) {
     return status;
   };
   EXPECT_EQ(CountOfCallers(open_or_fork, "quota sessions: the tenant has 10 open sessions"), 9);
-  EXPECT_EQ(sessions->List("a", std::nullopt, 100, "").size(), 10u);
+  EXPECT_EQ(sessions->List("a", std::nullopt, 100).sessions.size(), 10u);
   EXPECT_EQ(sessions.UseOf("a").sessions, 10u);
   EXPECT_TRUE(sessions.Open("b").ok()) << "the other tenant has no quota";
-  for (const SessionView& view : sessions->List("a", std::nullopt, 100, "")) {
+  for (const SessionView& view : sessions->List("a", std::nullopt, 100).sessions) {
     ASSERT_TRUE(sessions.Close({"a", view.id}).ok());
   }
   EXPECT_EQ(sessions.UseOf("a").sessions, 0u) << "known when the last close answers";

@@ -54,10 +54,11 @@ TEST_P(TenantSessionsTest, ListsHaveTheSessionsOfOne) {
   ASSERT_TRUE(sessions_.Open("b", SessionId{0, 2}).ok());
   ASSERT_TRUE(sessions_.Open("a", SessionId{0, 3}).ok());
   using List = std::vector<SessionId>;
-  EXPECT_EQ(Ids(sessions_->List("a", std::nullopt, 10, "")), (List{{0, 1}, {0, 3}}));
-  EXPECT_EQ(Ids(sessions_->List("a", SessionId{0, 1}, 10, "")), (List{{0, 3}}));
-  EXPECT_EQ(Ids(sessions_->List("a", SessionId{0, 3}, 10, "")), List{});
-  EXPECT_EQ(Ids(sessions_->List("b", std::nullopt, 1, "m")), (List{{0, 2}}));
+  EXPECT_EQ(Ids(sessions_->List("a", std::nullopt, 10).sessions), (List{{0, 1}, {0, 3}}));
+  EXPECT_EQ(Ids(sessions_->List("a", SessionId{0, 1}, 10).sessions), (List{{0, 3}}));
+  EXPECT_EQ(Ids(sessions_->List("a", SessionId{0, 3}, 10).sessions), List{});
+  EXPECT_EQ(Ids(sessions_->List("b", std::nullopt, 1, {.model = "m", .alias = ""}).sessions),
+            (List{{0, 2}}));
 }
 
 // Every call gives the same status and text for another tenant's session as for an unknown one.

@@ -199,13 +199,13 @@ TEST(SessionTable, PagesFollowEachOther) {
   std::vector<uint64_t> seen;
   std::optional<SessionId> after;
   while (true) {
-    const auto page = table.List("", after, 2, "even");
+    const auto page = table.List("", after, 2, {.model = "even", .alias = ""});
     if (page.empty()) break;
     for (const auto& session : page) seen.push_back(session->id().low);
     after = page.back()->id();
   }
   EXPECT_EQ(seen, (std::vector<uint64_t>{0, 2, 4, 6, 8}));
-  EXPECT_EQ(table.List("", std::nullopt, 100, "").size(), 10u);
+  EXPECT_EQ(table.List("", std::nullopt, 100, {}).size(), 10u);
 }
 
 class TenantsOfTable : public testing::Test {
@@ -222,7 +222,7 @@ class TenantsOfTable : public testing::Test {
   std::vector<uint64_t> Listed(const std::string& tenant, std::optional<SessionId> after,
                                size_t limit, const char* model = "") {
     std::vector<uint64_t> ids;
-    for (const auto& session : table_.List(tenant, after, limit, model)) {
+    for (const auto& session : table_.List(tenant, after, limit, {model, ""})) {
       ids.push_back(session->id().low);
     }
     return ids;

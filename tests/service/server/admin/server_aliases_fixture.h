@@ -61,6 +61,7 @@ class ServerAliasesTest : public testing::Test {
     SessionManager::Options manager;
     manager.store = store_.get();
     manager.commits = commits_.get();
+    manager.most_listed_rows = 3;
     manager.aliases = std::make_shared<AliasTable>(
         MergeAliases(configured_, *store_->Aliases(), {"a", "b"}, &problems), minimal_.registry());
     EXPECT_THAT(problems, testing::IsEmpty());
@@ -134,15 +135,46 @@ class ServerAliasesTest : public testing::Test {
     }
     return reader->Finish();
   }
-  v1::Session Fork(const std::string& id, const std::string& model = "") {
+  grpc::Status TryFork(const std::string& id, const std::string& model, const std::string& new_id,
+                       v1::Session* fork) {
     grpc::ClientContext context;
     v1::ForkSessionRequest request;
-    v1::Session session;
     request.set_session_id(id);
     request.set_model(model);
-    const grpc::Status status = stub_->ForkSession(&context, request, &session);
+    request.set_new_session_id(new_id);
+    return stub_->ForkSession(&context, request, fork);
+  }
+  v1::Session Fork(const std::string& id, const std::string& model = "",
+                   const std::string& new_id = "") {
+    v1::Session session;
+    const grpc::Status status = TryFork(id, model, new_id, &session);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return session;
+  }
+  grpc::Status Close(const std::string& id) {
+    grpc::ClientContext context;
+    v1::CloseSessionRequest request;
+    v1::CloseSessionResponse response;
+    request.set_session_id(id);
+    return stub_->CloseSession(&context, request, &response);
+  }
+  // All pages of the list, of at most two sessions each.
+  std::vector<std::string> List(const std::string& model, const std::string& alias) {
+    std::vector<std::string> ids;
+    v1::ListSessionsRequest request;
+    v1::ListSessionsResponse page;
+    request.set_model(model);
+    request.set_alias(alias);
+    request.set_page_size(2);
+    do {
+      grpc::ClientContext context;
+      const grpc::Status status = stub_->ListSessions(&context, request, &page);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      EXPECT_LE(page.sessions_size(), 2);
+      for (const v1::Session& session : page.sessions()) ids.push_back(session.session_id());
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty());
+    return ids;
   }
   bool IsServing(const std::string& name) {
     const auto health = grpc::health::v1::Health::NewStub(channel_);

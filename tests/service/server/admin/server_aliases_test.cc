@@ -18,6 +18,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -160,6 +161,63 @@ TEST_F(ServerAliasesTest, ARepeatFindsItsSessionWhenTheAliasIsDeleted) {
   Stop();
   Start();
   EXPECT_EQ(Open("chat", id).model(), model) << "from the store";
+}
+
+TEST_F(ServerAliasesTest, ARepeatedForkFindsItsSessionWhenTheAliasIsDeleted) {
+  const std::string source = IdOf(1), fork = IdOf(2), of_model = IdOf(3);
+  Open("a", source);
+  const std::string model = Fork(source, "chat", fork).model();
+  Fork(source, "b", of_model);
+  ASSERT_TRUE(Delete("chat").ok());
+  EXPECT_EQ(Fork(source, "chat", fork).model(), model);
+  v1::Session session;
+  for (const std::string& other : {of_model, IdOf(4), std::string()}) {
+    EXPECT_EQ(TryFork(source, "chat", other, &session).error_code(), grpc::StatusCode::NOT_FOUND);
+  }
+  EXPECT_EQ(TryFork(source, "none", fork, &session).error_code(), grpc::StatusCode::NOT_FOUND);
+  ASSERT_TRUE(Close(source).ok());
+  EXPECT_EQ(Fork(source, "chat", fork).model(), model) << "its source is closed";
+  Stop();
+  Start();
+  EXPECT_EQ(Fork(source, "chat", fork).alias(), "chat") << "from the store";
+}
+
+TEST_F(ServerAliasesTest, ListsTheSessionsOfAnAlias) {
+  ASSERT_TRUE(Set("new", {{"a", 1}}).ok());
+  // Pages of the store have 3 rows (most_listed_rows): some have no session of "new".
+  std::vector<std::string> of_chat, of_new;
+  for (uint64_t i = 0; i < 20; ++i) {
+    const bool is_new = i == 3 || i > 15;
+    (is_new ? of_new : of_chat).push_back(Open(is_new ? "new" : "chat", IdOf(i)).session_id());
+  }
+  v1::Session in_memory;
+  ASSERT_TRUE(TryOpen("a", IdOf(100), &in_memory, v1::DURABILITY_MEMORY).ok());
+  const auto check = [&](const char* when) {
+    SCOPED_TRACE(when);
+    EXPECT_THAT(List("", "new"), ElementsAreArray(of_new));
+    EXPECT_THAT(List("", "chat"), ElementsAreArray(of_chat));
+    EXPECT_THAT(List("b", "new"), IsEmpty());
+    EXPECT_THAT(List("a", "new"), ElementsAreArray(of_new));
+    EXPECT_THAT(List("", "none"), IsEmpty());
+  };
+  check("in memory");
+  EXPECT_EQ(List("", "").size(), 21u);
+  Stop();
+  Start();
+  check("in the store");
+  ASSERT_TRUE(Generate(of_new[1], 2).ok());
+  ASSERT_TRUE(Generate(of_chat.back(), 2).ok());
+  ASSERT_TRUE(TryOpen("new", IdOf(101), &in_memory, v1::DURABILITY_MEMORY).ok());
+  of_new.push_back(IdOf(101));
+  ASSERT_TRUE(Delete("new").ok());
+  check("some in memory, and an alias was deleted");
+  grpc::ClientContext context;
+  v1::ListSessionsRequest request;
+  v1::ListSessionsResponse response;
+  request.set_alias("no name");
+  const grpc::Status refused = stub_->ListSessions(&context, request, &response);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), HasSubstr("alias: expected "));
 }
 
 TEST_F(ServerAliasesTest, ScoreAndCompareNameTheDrawnModel) {

@@ -1,6 +1,9 @@
 // An engine is unloaded when no session and no call uses it.
 #include "service/serving/engines/engine_uses.h"
 
+#include <set>
+#include <vector>
+
 #include "service/clock/growing_pause.h"
 #include "service/serving/engines/served_sessions.h"
 #include "tests/service/serving/models/admin_fixture.h"
@@ -29,6 +32,9 @@ class EngineUsesTest : public ModelAdminTest {
     return {TurnLease::OfNewSession(SessionId{id, id}, "a", 100, absl::Hours(1)).session(), nullptr,
             engine};
   }
+  std::vector<ServedSession> On(const Engine& engine) const {
+    return served_.On(engine, nullptr, 100).sessions;
+  }
 
   std::shared_ptr<Engine> a_, b_;
   ServedSessions served_{2};
@@ -51,7 +57,7 @@ TEST_F(EngineUsesTest, CallsAndSessionsKeepAnEngine) {
   EXPECT_EQ(uses.Hold(a_), nullptr);
   EXPECT_TRUE(absl::IsFailedPrecondition(served_.Insert(Make(a_, 8))));
   EXPECT_FALSE(served_.Move(*session.session, a_));
-  EXPECT_EQ(served_.On(*b_).size(), 1u);
+  EXPECT_EQ(On(*b_).size(), 1u);
   EXPECT_TRUE(served_.CloseAndRemove(*session.session));
   EXPECT_TRUE(session.session->closed());
   EXPECT_FALSE(served_.CloseAndRemove(*session.session));
@@ -98,16 +104,41 @@ TEST_F(EngineUsesTest, ASessionThatFindsNoRoomIsNoUse) {
   EXPECT_TRUE(served_.uses().UnloadIfFree(*a_));
 }
 
+TEST_F(EngineUsesTest, PartsHaveEachSessionOfAnEngineOnce) {
+  ServedSessions served(0);
+  std::vector<ServedSession> all;
+  for (uint64_t i = 0; i < 20; ++i) {
+    all.push_back(Make(i % 3 == 0 ? b_ : a_, i));
+    ASSERT_TRUE(served.Insert(all.back()).ok());
+  }
+  std::set<SessionId> seen;
+  const Session* next = nullptr;
+  int parts = 0;
+  do {
+    const ServedSessions::Part part = served.On(*a_, next, 4);
+    EXPECT_LE(part.sessions.size(), 4u);
+    for (const ServedSession& each : part.sessions) {
+      EXPECT_TRUE(seen.insert(each.session->key().id).second);
+      EXPECT_TRUE(served.Remove(*each.session).has_value()) << "the order stays";
+    }
+    next = part.next;
+    ++parts;
+  } while (next != nullptr);
+  EXPECT_EQ(parts, 5);
+  EXPECT_EQ(seen.size(), 13u);
+  EXPECT_EQ(served.On(*b_, nullptr, 100).sessions.size(), 7u);
+}
+
 TEST_F(EngineUsesTest, MovesThatFailArePostponed) {
   const ServedSession session = Make(a_);
   ASSERT_TRUE(served_.Insert(session).ok());
   const MonotonicTime now = MonotonicTime::Now();
-  EXPECT_LT(served_.On(*a_)[0].moves_at, now);
+  EXPECT_LT(On(*a_)[0].moves_at, now);
   served_.DelayMove(*session.session);
-  const MonotonicTime first = served_.On(*a_)[0].moves_at;
+  const MonotonicTime first = On(*a_)[0].moves_at;
   EXPECT_GE(first, now + absl::Seconds(1));
   served_.DelayMove(*session.session);
-  EXPECT_GE(served_.On(*a_)[0].moves_at, now + absl::Seconds(2));
+  EXPECT_GE(On(*a_)[0].moves_at, now + absl::Seconds(2));
   EXPECT_TRUE(served_.Remove(*session.session).has_value());
   served_.DelayMove(*session.session);
 }

@@ -168,7 +168,9 @@ TEST_F(MovingInMemoryTest, AnEngineKeepsNoReturnPointOfASessionThatHasMoved) {
       const TurnStream::Item item = handle.Next();
       if (std::holds_alternative<std::monostate>(item)) return;
       if (!std::holds_alternative<TurnEnd>(item)) continue;
-      begun = sessions_->MoveSessions(*first).begun;
+      MovePass pass;
+      sessions_->MoveSessions(*first, &pass);
+      begun = pass.begun;
       return Hold(*first, &holds, &go_on);
     }
   };
@@ -206,16 +208,24 @@ TEST_F(MovingInMemoryTest, AFewSessionsMoveAtATime) {
   absl::Notification holds, go_on;
   Hold(*first, &holds, &go_on);
   holds.WaitForNotification();
-  SessionManager::Moves moves = sessions_->MoveSessions(*first);
-  EXPECT_EQ(moves.begun, 64u);
-  EXPECT_EQ(moves.left, 100u);
+  MovePass pass;
+  sessions_->MoveSessions(*first, &pass);
+  EXPECT_EQ(pass.begun, 64u);
+  EXPECT_NE(pass.next, nullptr);
   EXPECT_EQ(sessions_->uses().of(*first).moves, 64u);
-  EXPECT_EQ(sessions_->MoveSessions(*first).begun, 0u);
+  sessions_->MoveSessions(*first, &pass);
+  EXPECT_EQ(pass.begun, 0u);
+  EXPECT_NE(pass.next, nullptr);
   go_on.Notify();
   EXPECT_TRUE(WaitUntil([&] { return sessions_->uses().of(*first).moves == 0; }));
-  moves = sessions_->MoveSessions(*first);
-  EXPECT_EQ(moves.begun, 36u);
-  EXPECT_EQ(moves.left, 36u);
+  sessions_->MoveSessions(*first, &pass);
+  EXPECT_EQ(pass.begun, 36u);
+  EXPECT_EQ(pass.next, nullptr);
+  EXPECT_EQ(pass.left, 100u) << "of the whole pass";
+  EXPECT_TRUE(WaitUntil([&] {
+    sessions_->MoveSessions(*first, &pass);
+    return pass.left == 0;
+  }));
   AwaitVersions({"a 2 2"});
 }
 
@@ -228,7 +238,9 @@ TEST_F(MovingInMemoryTest, ASessionMovesOnIfItsVersionIsUnloadedMeanwhile) {
   absl::Notification holds, go_on;
   Hold(*first, &holds, &go_on);
   holds.WaitForNotification();
-  EXPECT_EQ(sessions_->MoveSessions(*first).begun, 1u);
+  MovePass pass;
+  sessions_->MoveSessions(*first, &pass);
+  EXPECT_EQ(pass.begun, 1u);
   ASSERT_TRUE(Swap(Model("a", "third")).ok());
   second->BeginUnload();
   go_on.Notify();

@@ -25,7 +25,7 @@ TEST_F(StoredModelTest, SessionsGoOnWhenTheModelIsThereAgain) {
   const absl::StatusOr<SessionView> view = sessions_->View({"", session});
   ASSERT_TRUE(view.ok()) << view.status();
   EXPECT_EQ(view->position, 25u);
-  EXPECT_EQ(sessions_->List("", std::nullopt, 10, "").size(), 3u);
+  EXPECT_EQ(sessions_->List("", std::nullopt, 10).sessions.size(), 3u);
   EXPECT_TRUE(Close(closed).ok());
   EXPECT_TRUE(absl::IsNotFound(sessions_->View({"", closed}).status()));
   const absl::Status refused = Turn(session, "more", 20).end.status;
