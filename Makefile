@@ -40,7 +40,7 @@ compare: packages  ## Compare the demo models on held-out text (2 minutes): buil
 	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
 	@tools/compare.sh
 
-test: release  ## Build the release preset and run every test that needs no other server.
+test: release  ## Build the release preset and run every test but those that need Envoy or Chromium.
 	@ctest --preset release
 
 # These tests have the ctest label `services`.

@@ -62,7 +62,7 @@ endfunction()
 #            tsan      the target `tsan_tests` builds the test, which runs under ThreadSanitizer
 #            fuzz      the target `fuzz_tests` builds it, and `make fuzz` runs it for longer
 #                      (tests/fuzz_trials.h); its name ends in _fuzz_test
-#            services  it starts another project's server (PostgreSQL, Envoy, Chromium): only the
+#            services  it starts another project's server (Envoy, Chromium): only the
 #                      target `services_tests` builds it and only `make test-services` runs it. It
 #                      fails, and does not skip, where that server is not installed
 # Sources find their data with the macros LONGSTREAM_SOURCE_DIR and LONGSTREAM_BINARY_DIR.

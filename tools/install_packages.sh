@@ -16,9 +16,11 @@ packages=(
   # Tokenizer, configuration, command line.
   libpcre2-dev libicu-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
   # Store of sessions, its encryption, credentials.
-  libsqlite3-dev libssl-dev libsodium-dev libzstd-dev zlib1g-dev
+  libsqlite3-dev libpq-dev libssl-dev libsodium-dev libzstd-dev zlib1g-dev
   # Tests and benchmarks; Boost's fibers run CUDA kernels on the CPU.
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev openssl
+  # The tests of stores start PostgreSQL's server.
+  postgresql
   # Demo, golden values, checks, and the tests of the Python package.
   python3 python3-venv python3-grpcio python3-protobuf curl ca-certificates
 )

@@ -14,6 +14,7 @@
 #include "client/connection.h"
 #include "client/output.h"
 #include "service/sealing/sealing_keys.h"
+#include "service/sessions/store/postgres/postgres_store.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
 #include "service/sessions/store/sqlite/store_files.h"
 
@@ -26,6 +27,7 @@ constexpr size_t kMaxFaults = 1000;
 struct StoreOptions {
   std::string directory;
   std::string destination;
+  std::string segments;
   std::string keep_rewound = "24h";
   std::string keys;
   std::string compress = "none";
@@ -48,9 +50,30 @@ std::shared_ptr<const SealingKeys> KeysOf(const StoreOptions& options) {
   return *std::move(keys);
 }
 
+bool IsPostgres(const StoreOptions& options) {
+  return options.directory.starts_with("postgresql://") ||
+         options.directory.starts_with("postgres://");
+}
+
+// What PostgreSQL's own tools do.
+void RefusePostgres(const StoreOptions& options, const char* what) {
+  if (IsPostgres(options)) Refuse(absl::FailedPreconditionError(what));
+}
+
+std::unique_ptr<store::PostgresStore> OpenPostgres(const StoreOptions& options) {
+  absl::StatusOr<std::unique_ptr<store::PostgresStore>> store =
+      store::PostgresStore::OpenExisting({.url = options.directory,
+                                          .password = "",
+                                          .segments = options.segments,
+                                          .sealing = {.keys = KeysOf(options)}});
+  if (!store.ok()) Refuse(store.status());
+  return *std::move(store);
+}
+
 void Check(const Global& global, const StoreOptions& options) {
   const absl::StatusOr<std::vector<std::string>> faults =
-      store::CheckStore(options.directory, kMaxFaults, KeysOf(options));
+      IsPostgres(options) ? OpenPostgres(options)->Check(kMaxFaults)
+                          : store::CheckStore(options.directory, kMaxFaults, KeysOf(options));
   if (!faults.ok()) Refuse(faults.status());
   if (global.json) {
     PrintJson({{"faults", *faults}});
@@ -63,6 +86,9 @@ void Check(const Global& global, const StoreOptions& options) {
 }
 
 void BackUp(const Global& global, const StoreOptions& options) {
+  RefusePostgres(options,
+                 "a store in PostgreSQL is backed up by PostgreSQL's own tools, such as "
+                 "`pg_dump --schema=longstream`, pg_basebackup or WAL archiving");
   const absl::Status status = store::BackUpStore(options.directory, options.destination);
   if (!status.ok()) Refuse(status);
   if (global.json) {
@@ -78,6 +104,32 @@ uint64_t BytesOf(const store::SqliteStore& store) {
   return bytes;
 }
 
+void PrintCollected(const Global& global, size_t turns, uint64_t before, uint64_t after) {
+  if (global.json) {
+    PrintJson({{"turns", turns}, {"bytes_before", before}, {"bytes_after", after}});
+  } else {
+    Print("collected " + std::to_string(turns) + " turns; the store has " + HumanBytes(after) +
+          ", before " + HumanBytes(before) + "\n");
+  }
+}
+
+// Servers may be running, so the files of collected segments stay for a while. PostgreSQL gives
+// space back by VACUUM.
+void CollectInPostgres(const Global& global, const StoreOptions& options, absl::Duration keep) {
+  const std::unique_ptr<store::PostgresStore> store = OpenPostgres(options);
+  const auto bytes = [&] {
+    uint64_t sum = 0;
+    for (const store::StoreBytes& part : store->Bytes()) sum += part.bytes;
+    return sum;
+  };
+  const uint64_t before = bytes();
+  const absl::StatusOr<size_t> turns = store->Collect(absl::Now() - keep);
+  if (!turns.ok()) Refuse(turns.status());
+  const auto removed = store->CollectSegments({.now = absl::Now(), .max_bytes = UINT64_MAX});
+  if (!removed.ok()) Refuse(removed.status());
+  PrintCollected(global, *turns, before, bytes());
+}
+
 // Removes what was collected from the disk.
 void Shrink(store::SqliteStore& store) {
   // No server runs, so no reader needs a collected file. The limit of bytes stays the server's.
@@ -88,6 +140,9 @@ void Shrink(store::SqliteStore& store) {
 }
 
 void Reseal(const Global& global, const StoreOptions& options) {
+  RefusePostgres(options,
+                 "segments of a store in PostgreSQL cannot be sealed again; those that no key of "
+                 "store.keys opens are not used, and are computed again");
   const Sealing sealing = {
       .keys = KeysOf(options),
       .compression = options.compress == "zstd" ? Compression::kZstd : Compression::kNone};
@@ -112,6 +167,7 @@ void Reseal(const Global& global, const StoreOptions& options) {
 void Collect(const Global& global, const StoreOptions& options) {
   absl::Duration keep;
   absl::ParseDuration(options.keep_rewound, &keep);  // CheckKeep has accepted it
+  if (IsPostgres(options)) return CollectInPostgres(global, options, keep);
   const absl::StatusOr<std::unique_ptr<store::SqliteStore>> store =
       store::SqliteStore::OpenExisting(options.directory, {});
   if (!store.ok()) Refuse(store.status());
@@ -119,13 +175,7 @@ void Collect(const Global& global, const StoreOptions& options) {
   const absl::StatusOr<size_t> turns = (*store)->Collect(absl::Now() - keep);
   if (!turns.ok()) Refuse(turns.status());
   Shrink(**store);
-  const uint64_t after = BytesOf(**store);
-  if (global.json) {
-    PrintJson({{"turns", *turns}, {"bytes_before", before}, {"bytes_after", after}});
-  } else {
-    Print("collected " + std::to_string(*turns) + " turns; the store has " + HumanBytes(after) +
-          ", before " + HumanBytes(before) + "\n");
-  }
+  PrintCollected(global, *turns, before, BytesOf(**store));
 }
 
 std::string CheckKeep(const std::string& text) {
@@ -143,7 +193,8 @@ void AddStore(CLI::App* app, const Global* global) {
   auto options = std::make_shared<StoreOptions>();
   const auto add = [&](const char* name, const char* description, auto run) {
     CLI::App* command = store->add_subcommand(name, description);
-    command->add_option("directory", options->directory, "the directory that --store names")
+    command
+        ->add_option("directory", options->directory, "the directory or the URL that --store names")
         ->required();
     command->callback([global, options, run] { run(*global, *options); });
     return command;
@@ -151,11 +202,18 @@ void AddStore(CLI::App* app, const Global* global) {
   const auto add_keys = [&](CLI::App* command) {
     return command->add_option("--keys", options->keys, "the key file that store.keys names");
   };
-  add_keys(add("check", "look for damage; the server may be running", Check));
+  const auto add_segments = [&](CLI::App* command) {
+    command->add_option("--segments", options->segments,
+                        "with PostgreSQL: the directory that store.segments names");
+    return command;
+  };
+  add_keys(add_segments(add("check", "look for damage; the server may be running", Check)));
   add("backup", "copy the store as it is now; the server may be running", BackUp)
       ->add_option("destination", options->destination, "a directory without a store")
       ->required();
-  add("gc", "remove turns that no session can return to, while no server runs", Collect)
+  add_segments(
+      add("gc", "remove turns that no session can return to; of a directory, while no server runs",
+          Collect))
       ->add_option("--keep-rewound", options->keep_rewound,
                    "keep turns that a session could return to until then")
       ->check(CLI::Validator(CheckKeep, ""))

@@ -2,11 +2,16 @@
 #ifndef LONGSTREAM_SERVICE_CONFIG_READ_STORE_H_
 #define LONGSTREAM_SERVICE_CONFIG_READ_STORE_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "service/config/server_config.h"
 #include "service/config/yaml_reader.h"
 
 namespace longstream {
+
+// Whether a store is in PostgreSQL, and not in a directory.
+bool IsPostgresUrl(const std::string& url);
 
 // Reads the map `store`. INVALID_ARGUMENT: as ReadConfigFile says.
 absl::Status ReadStore(const YamlNode& node, ServerConfig* config);

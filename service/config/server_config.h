@@ -73,9 +73,15 @@ struct ServerConfig {
   // The bytes of each model's cache budget that return points at the ends of turns may take.
   uint64_t rollback_bytes = uint64_t{64} << 20;
 
-  std::string store_url;  // the directory of the store; empty: sessions live in memory only
+  // The directory of the store, or postgresql://...; empty: sessions live in memory only.
+  std::string store_url;
   // How long a call waits until its changes are durable.
   absl::Duration store_commit_timeout = absl::Seconds(10);
+  // With PostgreSQL: a directory that all servers share, for long segments of snapshots; empty:
+  // none.
+  std::string store_segments;
+  std::string store_password_file;      // with PostgreSQL: holds the password
+  bool store_require_standby = false;   // with PostgreSQL: refuse one without synchronous standby
   uint64_t store_snapshot_bytes = 0;    // for files of snapshots; 0: half of the file system
   std::string store_keys;               // the key file; empty: the store is not sealed
   std::string store_compress = "none";  // or "zstd", before snapshots and exports are sealed

@@ -14,7 +14,8 @@ struct StoreMetrics::Families {
             prometheus::BuildGauge()
                 .Name("longstream_store_state")
                 .Help("0: the store takes changes; 1: it is full; 2: read-only until the server is "
-                      "started again; 3: a transaction takes longer than store.commit_timeout")
+                      "started again; 3: a transaction takes longer than store.commit_timeout; "
+                      "4: the database cannot be reached")
                 .Register(*registry)
                 .Add({})),
         bytes(prometheus::BuildGauge()

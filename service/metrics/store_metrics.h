@@ -15,7 +15,7 @@ class Registry;
 namespace longstream {
 
 // The values of longstream_store_state.
-enum class StoreStateMetric { kOk = 0, kFull = 1, kReadOnly = 2, kSlow = 3 };
+enum class StoreStateMetric { kOk = 0, kFull = 1, kReadOnly = 2, kSlow = 3, kUnreachable = 4 };
 
 // Thread-safe. The registry must outlive it.
 class StoreMetrics {

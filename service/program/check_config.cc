@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "service/config/read_store.h"
 #include "service/connections/listening_sockets.h"
 #include "service/models/memory_plan.h"
 #include "service/models/model_check.h"
@@ -16,6 +17,7 @@
 #include "service/program/model_sources.h"
 #include "service/program/server_security.h"
 #include "service/program/server_store.h"
+#include "service/sessions/store/postgres/postgres_store.h"
 #include "service/sessions/store/sqlite/store_files.h"
 
 namespace longstream {
@@ -113,8 +115,14 @@ int PrintStore(const ServerConfig& config, std::ostream& out) {
       out << "  error: " << found.status().message() << "\n";
     }
   };
-  out << "store: " << config.store_url << "\n";
-  print(store::InspectStore(config.store_url));
+  if (IsPostgresUrl(config.store_url)) {
+    out << "store: " << store::PublicName(config.store_url).value_or("postgresql://") << "\n";
+    const absl::StatusOr<store::PostgresStore::Options> options = PostgresOptionsOf(config);
+    print(options.ok() ? store::PostgresStore::Inspect(*options) : options.status());
+  } else {
+    out << "store: " << config.store_url << "\n";
+    print(store::InspectStore(config.store_url));
+  }
   const absl::StatusOr<Sealing> sealing = SealingOf(config);
   if (!sealing.ok()) {
     print(sealing.status());

@@ -30,7 +30,8 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
   CLI::Option* threads = app.add_option("--threads", threads_text,
                                         "compute threads; 0: one per processor that may be used");
   CLI::Option* store =
-      app.add_option("--store", flags.store_url, "directory for sessions that outlive the server");
+      app.add_option("--store", flags.store_url,
+                     "directory, or postgresql://..., for sessions that outlive the server");
   CLI::Option* admin = app.add_option("--admin-listen", flags.admin_listen,
                                       "unix:PATH or host:port for operators; empty: none");
   CLI::Option* level = app.add_option("--log-level", flags.log_level, "lowest level that is logged")

@@ -1,11 +1,14 @@
 // Connects the store with the log and the metrics.
 #include "service/program/server_store.h"
 
+#include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "service/config/read_store.h"
+#include "service/sessions/store/sqlite/sqlite_store.h"
 
 namespace longstream {
 namespace {
@@ -44,6 +47,8 @@ StoreStateMetric MetricOf(store::StoreState state) {
       return StoreStateMetric::kFull;
     case store::StoreState::kReadOnly:
       return StoreStateMetric::kReadOnly;
+    case store::StoreState::kUnreachable:
+      return StoreStateMetric::kUnreachable;
   }
   return StoreStateMetric::kReadOnly;
 }
@@ -58,6 +63,8 @@ const char* NameOf(StoreStateMetric state) {
       return "read_only";
     case StoreStateMetric::kSlow:
       return "slow";
+    case StoreStateMetric::kUnreachable:
+      return "unreachable";
   }
   return "";
 }
@@ -75,27 +82,79 @@ absl::StatusOr<Sealing> SealingOf(const ServerConfig& config) {
   return sealing;
 }
 
+absl::StatusOr<store::PostgresStore::Options> PostgresOptionsOf(const ServerConfig& config) {
+  store::PostgresStore::Options options;
+  options.url = config.store_url;
+  options.commit_timeout = config.store_commit_timeout;
+  options.require_standby = config.store_require_standby;
+  options.segments = config.store_segments;
+  if (config.store_password_file.empty()) return options;
+  std::ifstream file(config.store_password_file);
+  std::getline(file, options.password);
+  if (options.password.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("store.password_file: no password in the first ",
+                                                   "line of ", config.store_password_file));
+  }
+  return options;
+}
+
+namespace {
+
+// A store, and how logs name it.
+struct OpenedStore {
+  std::unique_ptr<store::SqlStore> store;
+  std::string name;
+};
+
+absl::StatusOr<OpenedStore> OpenPostgres(const ServerConfig& config, const Sealing& sealing,
+                                         const JsonLog* log) {
+  absl::StatusOr<store::PostgresStore::Options> options = PostgresOptionsOf(config);
+  if (!options.ok()) return options.status();
+  options->sealing = sealing;
+  options->on_other_server = [log](const store::ServerIdentity& before,
+                                   const store::ServerIdentity& now) {
+    log->Write(LogLevel::kWarning, "store_server_changed",
+               {{"timeline_before", before.timeline},
+                {"timeline", now.timeline},
+                {"start_time", now.start_time}});
+  };
+  absl::StatusOr<std::unique_ptr<store::PostgresStore>> store =
+      store::PostgresStore::Open(*options);
+  if (!store.ok()) return store.status();
+  return OpenedStore{*std::move(store), store::PublicName(config.store_url).value_or("")};
+}
+
+absl::StatusOr<OpenedStore> OpenSqlite(const ServerConfig& config, const Sealing& sealing) {
+  absl::StatusOr<std::unique_ptr<store::SqliteStore>> store =
+      store::SqliteStore::Open(config.store_url, {.sealing = sealing});
+  if (!store.ok()) return store.status();
+  return OpenedStore{*std::move(store), config.store_url};
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<ServerStore>> ServerStore::Open(const ServerConfig& config,
                                                                const JsonLog* log,
                                                                prometheus::Registry* registry) {
   absl::StatusOr<Sealing> sealing = SealingOf(config);
   if (!sealing.ok()) return sealing.status();
-  absl::StatusOr<std::unique_ptr<store::SqliteStore>> store =
-      store::SqliteStore::Open(config.store_url, {.sealing = *sealing});
-  if (!store.ok()) return store.status();
-  const absl::StatusOr<std::string> id = (*store)->Id();
+  absl::StatusOr<OpenedStore> opened = IsPostgresUrl(config.store_url)
+                                           ? OpenPostgres(config, *sealing, log)
+                                           : OpenSqlite(config, *sealing);
+  if (!opened.ok()) return opened.status();
+  const absl::StatusOr<std::string> id = opened->store->Id();
   if (!id.ok()) return id.status();
   log->Write(LogLevel::kInfo, "store_opened",
-             {{"directory", config.store_url},
+             {{IsPostgresUrl(config.store_url) ? "server" : "directory", opened->name},
               {"id", *id},
               {"key", sealing->keys == nullptr ? "" : sealing->keys->first().id}});
   return std::unique_ptr<ServerStore>(
-      new ServerStore(config, log, registry, *std::move(sealing), *std::move(store)));
+      new ServerStore(config, log, registry, *std::move(sealing), std::move(opened->store)));
 }
 
 ServerStore::ServerStore(const ServerConfig& config, const JsonLog* log,
                          prometheus::Registry* registry, Sealing sealing,
-                         std::unique_ptr<store::SqliteStore> store)
+                         std::unique_ptr<store::SqlStore> store)
     : commit_timeout_(config.store_commit_timeout),
       keep_rewound_(config.keep_rewound),
       snapshot_bytes_(config.store_snapshot_bytes == 0
@@ -113,6 +172,7 @@ ServerStore::~ServerStore() {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
+  store_->StopWaiting();
   watch_.join();
 }
 
@@ -120,7 +180,7 @@ bool ServerStore::Settle(std::function<void()> before, MonotonicTime deadline) {
   const auto settled = std::make_shared<absl::Notification>();
   std::thread([this, settled, before = std::move(before)] {
     before();
-    store_->CopyLog();
+    store_->PrepareToClose();
     settled->Notify();
   }).detach();
   return settled->WaitForNotificationWithTimeout(deadline - MonotonicTime::Now());

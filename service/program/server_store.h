@@ -21,7 +21,8 @@
 #include "service/metrics/store_metrics.h"
 #include "service/sealing/sealing_keys.h"
 #include "service/sessions/store/commit_queue.h"
-#include "service/sessions/store/sqlite/sqlite_store.h"
+#include "service/sessions/store/postgres/postgres_store.h"
+#include "service/sessions/store/sql/sql_store.h"
 
 namespace longstream {
 
@@ -29,13 +30,16 @@ namespace longstream {
 // those of SealingKeys::Read.
 absl::StatusOr<Sealing> SealingOf(const ServerConfig& config);
 
+// What the configuration says about a store in PostgreSQL. INVALID_ARGUMENT: the file
+// store.password_file cannot be read, or is empty.
+absl::StatusOr<store::PostgresStore::Options> PostgresOptionsOf(const ServerConfig& config);
+
 // A thread brings the metrics up to date once a second, logs each change of the store's state, and
 // collects old turns once an hour and old segments once a minute.
 class ServerStore {
  public:
   // Opens the store that config.store_url names. Errors are those of SealingOf and of
-  // SqliteStore::Open. `log` and
-  // `registry` must outlive the store.
+  // SqliteStore::Open or PostgresStore::Open. `log` and `registry` must outlive the store.
   static absl::StatusOr<std::unique_ptr<ServerStore>> Open(const ServerConfig& config,
                                                            const JsonLog* log,
                                                            prometheus::Registry* registry);
@@ -60,7 +64,7 @@ class ServerStore {
 
  private:
   ServerStore(const ServerConfig& config, const JsonLog* log, prometheus::Registry* registry,
-              Sealing sealing, std::unique_ptr<store::SqliteStore> store);
+              Sealing sealing, std::unique_ptr<store::SqlStore> store);
 
   void Watch() ABSL_LOCKS_EXCLUDED(mutex_);
   void UpdateMetrics() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -73,7 +77,7 @@ class ServerStore {
   const JsonLog* const log_;
   StoreMetrics metrics_;
   const Sealing sealing_;
-  const std::unique_ptr<store::SqliteStore> store_;
+  const std::unique_ptr<store::SqlStore> store_;
   store::CommitQueue commits_;  // after the members that its callback uses
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -60,7 +60,7 @@ class ServerStoreTest : public testing::Test {
     ASSERT_TRUE(store::ApplyOne(**made, rewind).ok());
   }
   void Sql(const char* sql) const {
-    const auto database = store::Database::Open(store_ + "/log.db", "");
+    const auto database = store::SqliteDatabase::Open(store_ + "/log.db", "");
     ASSERT_TRUE(database.ok() && (*database)->Execute(sql).ok());
   }
 
@@ -123,9 +123,9 @@ TEST_F(ServerStoreTest, ADirectoryThatCannotBeMadeIsAnError) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.log, HasSubstr("make the directory /proc/store"));
   const ServerRun url = RunServer(
-      kServerBinary, {"--model", minimal_.Flag(), "--store", "postgresql://me:secret@host/db"});
+      kServerBinary, {"--model", minimal_.Flag(), "--store", "mysql://me:secret@host/db"});
   EXPECT_EQ(url.exit_code, 2);
-  EXPECT_THAT(url.log, HasSubstr("store.url: expected a directory, found a URL of the kind "));
+  EXPECT_THAT(url.log, HasSubstr("store.url: expected a directory or postgresql://..., found"));
   EXPECT_THAT(url.log, testing::Not(HasSubstr("secret")));
 }
 

@@ -20,9 +20,10 @@ int NumberFromEnvironment(const char* name, int otherwise) {
   return value == nullptr ? otherwise : std::atoi(value);
 }
 
-KeptServer::KeptServer(std::vector<std::string> arguments)
+KeptServer::KeptServer(std::vector<std::string> arguments, const std::string& store_url)
     : arguments_({std::string("LD_PRELOAD=") + kLibrary, "LONGSTREAM_FAULT_DIRECTORY=" + store_,
-                  "LONGSTREAM_FAULT_FILE=" + fault_file_, kServer, "--store", store_}),
+                  "LONGSTREAM_FAULT_FILE=" + fault_file_, kServer, "--store",
+                  store_url.empty() ? store_ : store_url}),
       proxy_(0) {
   arguments_.insert(arguments_.end(), arguments.begin(), arguments.end());
   keeper_ = std::thread([this] { Keep(); });

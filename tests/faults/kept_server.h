@@ -26,8 +26,9 @@ int NumberFromEnvironment(const char* name, int otherwise);
 // Clients connect to address(), which stays the same. Thread-safe.
 class KeptServer {
  public:
-  // `arguments`: of the server, without --store and addresses.
-  explicit KeptServer(std::vector<std::string> arguments);
+  // `arguments`: of the server, without --store and addresses. `store_url`: in place of a directory
+  // of the test's own.
+  explicit KeptServer(std::vector<std::string> arguments, const std::string& store_url = "");
   // Kills the server.
   ~KeptServer();
   KeptServer(const KeptServer&) = delete;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,15 @@
 #include "tests/e2e/minimal_server.h"
 #include "tests/faults/kept_server.h"
 #include "tests/processes/client_process.h"
+#include "tests/processes/postgres_server.h"
 
 namespace longstream {
 namespace {
 
 constexpr uint32_t kTokens = 24;
 
-class KilledServerTest : public testing::Test {
+// Where the sessions are: in a directory, or in PostgreSQL.
+class KilledServerTest : public testing::TestWithParam<const char*> {
  protected:
   KilledServerTest() { WaitUntilServing(); }
 
@@ -53,11 +56,14 @@ class KilledServerTest : public testing::Test {
   }
 
   const MinimalModelDirectory minimal_;
-  KeptServer server_{{"--model", minimal_.Flag(",options.utf8=true,options.step_delay_us=5000")}};
+  const std::unique_ptr<PostgresServer> postgres_ =
+      std::string(GetParam()) == "Postgres" ? std::make_unique<PostgresServer>() : nullptr;
+  KeptServer server_{{"--model", minimal_.Flag(",options.utf8=true,options.step_delay_us=5000")},
+                     postgres_ == nullptr ? "" : postgres_->Url(postgres_->NewDatabase())};
   client::Connection connection_{server_.address()};
 };
 
-TEST_F(KilledServerTest, TurnsGoOnWithTheSameTokens) {
+TEST_P(KilledServerTest, TurnsGoOnWithTheSameTokens) {
   // Undisturbed turns.
   const std::string control = connection_.Open("m").session_id();
   const client::Generation first = connection_.Generate(Request(control, "hello"));
@@ -85,7 +91,7 @@ TEST_F(KilledServerTest, TurnsGoOnWithTheSameTokens) {
   }
 }
 
-TEST_F(KilledServerTest, SessionsAreThereAfterwards) {
+TEST_P(KilledServerTest, SessionsAreThereAfterwards) {
   const std::string id = connection_.Open("m", client::RandomId()).session_id();
   const v1::GenerateRequest request = Request(id, "hello");
   const client::Generation first = connection_.Generate(request);
@@ -119,7 +125,7 @@ TEST_F(KilledServerTest, SessionsAreThereAfterwards) {
   EXPECT_TRUE(connection_.Sessions("").empty());
 }
 
-TEST_F(KilledServerTest, TheCommandGoesOnByItself) {
+TEST_P(KilledServerTest, TheCommandGoesOnByItself) {
   const std::vector<std::string> command = {
       "--server", server_.address(), "generate", "--temperature", "1", "--seed", "5", "-n", "80",
       "hello"};
@@ -132,6 +138,32 @@ TEST_F(KilledServerTest, TheCommandGoesOnByItself) {
   EXPECT_EQ(disturbed.out(), undisturbed.out());
   EXPECT_THAT(disturbed.err(), testing::HasSubstr("resuming"));
 }
+
+// The database crashes in the middle of a turn, and while a turn begins and ends.
+TEST_P(KilledServerTest, TurnsGoOnWhenTheDatabaseIsStartedAgain) {
+  if (postgres_ == nullptr) return;  // a directory has no server
+  const std::string control = connection_.Open("m").session_id();
+  const client::Generation undisturbed = connection_.Generate(Request(control, "hello"));
+  for (const size_t cut : {1u, kTokens - 1u}) {
+    const std::string id = connection_.Open("m").session_id();
+    size_t size = 0;
+    const client::Generation generation =
+        connection_.Generate(Request(id, "hello"), [&](const v1::GenerateResponse& response) {
+          const bool was_before = size < cut;
+          size += static_cast<size_t>(response.delta().token_ids_size());
+          if (was_before && size >= cut) {
+            postgres_->Crash();
+            postgres_->Start();
+          }
+          return true;
+        });
+    EXPECT_EQ(generation.token_ids, undisturbed.token_ids);
+    EXPECT_EQ(connection_.Turns(id).size(), 1u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, KilledServerTest, testing::Values("Sqlite", "Postgres"),
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace longstream

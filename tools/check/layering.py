@@ -129,8 +129,13 @@ ROOMS = {
                         " service/security/tenants",
     "service/sessions/store": "service/clock service/sessions",
     "service/sessions/store/segments": "service/sealing service/sessions service/sessions/store",
+    "service/sessions/store/sql": "service/sealing service/sessions service/sessions/store"
+                                  " service/sessions/store/segments",
+    "service/sessions/store/postgres": "service/clock service/sealing service/sessions"
+                                       " service/sessions/store service/sessions/store/segments"
+                                       " service/sessions/store/sql",
     "service/sessions/store/sqlite": "service/sealing service/sessions service/sessions/store"
-                                     " service/sessions/store/segments",
+                                     " service/sessions/store/segments service/sessions/store/sql",
     "service/engine/costs": "service/clock",
     "service/engine/policy": "backends/api service/clock service/config service/engine/costs",
     "service/engine/logits": "backends/api",
@@ -186,7 +191,8 @@ ROOMS = {
     "service/program": "kernels/core service/clock service/config service/connections"
                        " service/metrics service/models service/scrapes service/sealing service/security service/server"
                        " service/server/admin service/server/transfer service/serving"
-                       " service/serving/aliases service/serving/models service/sessions/store service/sessions/store/sqlite",
+                       " service/serving/aliases service/serving/models service/sessions/store service/sessions/store/postgres"
+                       " service/sessions/store/sql service/sessions/store/sqlite",
 
     "client": "service/security",
     "client/compare": "client",
@@ -195,7 +201,8 @@ ROOMS = {
     "client/commands": "client",
     "client/eval": "client client/commands",
     "client/token": "client client/commands service/security",
-    "client/store": "client client/commands service/sealing service/sessions/store service/sessions/store/sqlite",
+    "client/store": "client client/commands service/sealing service/sessions/store service/sessions/store/postgres"
+                       " service/sessions/store/sql service/sessions/store/sqlite",
 
     "tests": "",
     # These tests build without gRPC.

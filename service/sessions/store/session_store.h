@@ -23,8 +23,9 @@ namespace longstream::store {
 
 enum class StoreState {
   kOk = 0,
-  kFull = 1,      // the last changes were refused because there was no room
-  kReadOnly = 2,  // changes are refused until the store is opened again
+  kFull = 1,         // the last changes were refused because there was no room
+  kReadOnly = 2,     // changes are refused until the store is opened again
+  kUnreachable = 3,  // the database does not answer or refuses; the store tries again
 };
 
 struct StoreHealth {

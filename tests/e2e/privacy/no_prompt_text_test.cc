@@ -398,7 +398,7 @@ TEST_F(NoPromptTextTest, ItIsOnlyWhereItBelongs) {
   EXPECT_EQ(server_->Stop(), 0);
   EXPECT_EQ(server_->Log().find(kCanary), std::string::npos);
   {
-    const auto log = store::Database::Open(store_ + "/log.db", "");
+    const auto log = store::SqliteDatabase::Open(store_ + "/log.db", "");
     ASSERT_TRUE(log.ok()) << log.status();
     const absl::Status damaged = (*log)->Execute(
         "UPDATE turns SET request = CAST('CANARY-7f3a91' AS BLOB) WHERE number = 2");

@@ -211,11 +211,13 @@ const std::pair<const char*, const char*> kRefusals[] = {
     {"store: {commit_timeout: 2h}",
      "1: store.commit_timeout: expected a time from 100ms to 1h, such as 500ms, 30s or 1h30m, "
      "found '2h'"},
-    {"store: {url: 'postgresql://me:secret@host/db'}",
-     "1: store.url: expected a directory, found a URL of the kind 'postgresql'"},
+    {"store: {url: 'mysql://me:secret@host/db'}",
+     "1: store.url: expected a directory or postgresql://..., found a URL of the kind 'mysql'"},
+    {"store: {require_standby: on}",
+     "1: store.require_standby: expected one of true, false, found 'on'"},
     {"store: {directory: a}",
-     "1: store: unknown key 'directory'; expected one of: url, commit_timeout, snapshot_bytes, "
-     "keys, compress"},
+     "1: store: unknown key 'directory'; expected one of: url, commit_timeout, segments, "
+     "password_file, require_standby, snapshot_bytes, keys, compress"},
     {"store: {compress: gzip}", "1: store.compress: expected one of none, zstd, found 'gzip'"},
     {"sessions: {host_bytes: 1}",
      "1: sessions.host_bytes: expected 0, or 1MiB or more, found 1 bytes"},

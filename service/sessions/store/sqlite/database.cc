@@ -7,46 +7,58 @@
 
 namespace longstream::store {
 
-void Statement::Bind(int parameter, int64_t value) {
+void SqliteStatement::Bind(int parameter, int64_t value) {
   sqlite3_bind_int64(statement_.get(), parameter + 1, value);
 }
 
-void Statement::BindText(int parameter, std::string_view text) {
+void SqliteStatement::BindText(int parameter, std::string_view text) {
   sqlite3_bind_text64(statement_.get(), parameter + 1, text.empty() ? "" : text.data(), text.size(),
                       SQLITE_STATIC, SQLITE_UTF8);
 }
 
-void Statement::BindBlob(int parameter, std::string_view bytes) {
+void SqliteStatement::BindBlob(int parameter, std::string_view bytes) {
   sqlite3_bind_blob64(statement_.get(), parameter + 1, bytes.empty() ? "" : bytes.data(),
                       bytes.size(), SQLITE_STATIC);
 }
 
-void Statement::BindNull(int parameter) { sqlite3_bind_null(statement_.get(), parameter + 1); }
+void SqliteStatement::BindNull(int parameter) {
+  sqlite3_bind_null(statement_.get(), parameter + 1);
+}
 
-void Statement::Reset() {
+Stepped SqliteStatement::Step() {
+  const int code = sqlite3_step(statement_.get());
+  if (code == SQLITE_ROW) return Stepped::kRow;
+  return code == SQLITE_DONE ? Stepped::kDone : Stepped::kError;
+}
+
+void SqliteStatement::Reset() {
   sqlite3_reset(statement_.get());
   sqlite3_clear_bindings(statement_.get());
 }
 
-bool Statement::IsNull(int column) const {
+bool SqliteStatement::IsNull(int column) const {
   return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
 }
 
-int64_t Statement::Int(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+int64_t SqliteStatement::Int(int column) const {
+  return sqlite3_column_int64(statement_.get(), column);
+}
 
-std::string Statement::Bytes(int column) const {
+std::string SqliteStatement::Bytes(int column) const {
   const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_.get(), column));
   const auto size = static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column));
   return bytes == nullptr ? std::string() : std::string(bytes, size);
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path,
-                                                         const std::string& vfs) {
+absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::string& path,
+                                                                     const std::string& vfs) {
   return OpenWith(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, vfs);
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::OpenToRead(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<Database>> database = OpenWith(path, SQLITE_OPEN_READONLY, "");
+absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::OpenToRead(
+    const std::string& path) {
+  absl::StatusOr<std::unique_ptr<SqliteDatabase>> database =
+      OpenWith(path, SQLITE_OPEN_READONLY, "");
   if (!database.ok()) return database.status();
   // The statement reads the file, so that an error of the file is an error of this function.
   const absl::Status status = (*database)->Execute(
@@ -56,38 +68,86 @@ absl::StatusOr<std::unique_ptr<Database>> Database::OpenToRead(const std::string
   return database;
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::OpenWith(const std::string& path, int flags,
-                                                             const std::string& vfs) {
+absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::OpenWith(const std::string& path,
+                                                                         int flags,
+                                                                         const std::string& vfs) {
   sqlite3* handle = nullptr;
   const int code =
       sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
                       vfs.empty() ? nullptr : vfs.c_str());
-  std::unique_ptr<Database> database(new Database(handle));
-  if (code != SQLITE_OK) return database->Error(code, absl::StrCat("open ", path));
+  std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(handle));
+  if (code != SQLITE_OK) return database->ErrorOf(code, absl::StrCat("open ", path));
   return database;
 }
 
-absl::Status Database::Execute(const char* sql) {
+absl::Status SqliteDatabase::Execute(const char* sql) {
   const int code = sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr);
-  return code == SQLITE_OK ? absl::OkStatus() : Error(code, sql);
+  return code == SQLITE_OK ? absl::OkStatus() : ErrorOf(code, sql);
 }
 
-absl::StatusOr<StatementUse> Database::Use(const char* sql) {
+absl::StatusOr<StatementUse> SqliteDatabase::Use(const char* sql) {
   const auto found = statements_.find(sql);
   if (found != statements_.end()) return StatementUse(&found->second);
   sqlite3_stmt* statement = nullptr;
   const int code =
       sqlite3_prepare_v3(handle_.get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
-  if (code != SQLITE_OK) return Error(code, sql);
-  return StatementUse(&statements_.emplace(sql, Statement(statement)).first->second);
+  if (code != SQLITE_OK) return ErrorOf(code, sql);
+  return StatementUse(&statements_.try_emplace(sql, statement).first->second);
 }
 
-absl::Status Database::Run(Statement& statement, absl::string_view what) const {
-  const int code = statement.Step();
-  return code == SQLITE_DONE ? absl::OkStatus() : Error(code, what);
+absl::Status SqliteDatabase::Run(Statement& statement, absl::string_view what) {
+  return statement.Step() == Stepped::kDone ? absl::OkStatus() : Error(what);
 }
 
-absl::Status Database::Error(int code, absl::string_view what) const {
+absl::StatusOr<bool> SqliteDatabase::HasTable(std::string_view name) {
+  absl::StatusOr<StatementUse> tables = Use("SELECT count(*) FROM sqlite_schema WHERE name = ?1");
+  if (!tables.ok()) return tables.status();
+  (*tables)->BindText(0, name);
+  if ((*tables)->Step() != Stepped::kRow) return Error("read the list of tables");
+  return (*tables)->Int(0) != 0;
+}
+
+const char* SqliteDatabase::NextNumberQuery(std::string_view table) {
+  return table == "turns"
+             ? "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'turns'), 0) + 1"
+             : "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'sessions'), 0) + 1";
+}
+
+absl::Status SqliteDatabase::MakeWhole(bool /*fails_late*/,
+                                       absl::FunctionRef<absl::Status()> change) {
+  if (absl::Status status = Execute("SAVEPOINT change"); !status.ok()) return status;
+  absl::Status status = change();
+  // SQLite may have ended the whole transaction because of an error. Then there is no savepoint,
+  // and the caller notices.
+  if (!status.ok()) Execute("ROLLBACK TO change").IgnoreError();
+  Execute("RELEASE change").IgnoreError();
+  return status;
+}
+
+absl::Status SqliteDatabase::CheckItself(size_t limit, std::vector<std::string>* faults) {
+  absl::StatusOr<StatementUse> pages = Use("PRAGMA integrity_check");
+  if (!pages.ok()) return pages.status();
+  Stepped code = Stepped::kDone;
+  while (faults->size() < limit && (code = (*pages)->Step()) == Stepped::kRow) {
+    if (const std::string text = (*pages)->Bytes(0); text != "ok") {
+      faults->push_back("store: " + text);
+    }
+  }
+  if (code == Stepped::kError) return Error("PRAGMA integrity_check");
+  absl::StatusOr<StatementUse> links = Use("PRAGMA foreign_key_check");
+  if (!links.ok()) return links.status();
+  while (faults->size() < limit && (code = (*links)->Step()) == Stepped::kRow) {
+    faults->push_back(absl::StrCat("store: row ", (*links)->Int(1), " of ", (*links)->Bytes(0),
+                                   " names a row of ", (*links)->Bytes(2), " that does not exist"));
+  }
+  return code == Stepped::kError ? Error("PRAGMA foreign_key_check") : absl::OkStatus();
+}
+
+absl::Status SqliteDatabase::Error(absl::string_view what) const {
+  return ErrorOf(sqlite3_extended_errcode(handle_.get()), what);
+}
+
+absl::Status SqliteDatabase::ErrorOf(int code, absl::string_view what) const {
   const std::string message = absl::StrCat(
       "store: ", what, ": ", handle_ == nullptr ? "out of memory" : sqlite3_errmsg(handle_.get()),
       " (SQLite's code ", code, ")");

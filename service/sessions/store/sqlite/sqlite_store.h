@@ -16,13 +16,11 @@
 #include "absl/types/span.h"
 #include "service/sealing/sealing_keys.h"
 #include "service/sessions/store/segments.h"
-#include "service/sessions/store/segments/sealed_segments.h"
 #include "service/sessions/store/segments/segment_directory.h"
 #include "service/sessions/store/segments/segment_files.h"
 #include "service/sessions/store/session_store.h"
-#include "service/sessions/store/sqlite/check_segments.h"
+#include "service/sessions/store/sql/sql_store.h"
 #include "service/sessions/store/sqlite/database.h"
-#include "service/sessions/store/sqlite/rows.h"
 
 namespace longstream::store {
 
@@ -38,12 +36,8 @@ namespace longstream::store {
 // The writer has a connection, and readers share kNumReaders others. So reads see only durable
 // changes, do not wait for a transaction, and seldom wait for each other: a read that the disk
 // holds up keeps its connection, and the others are there for other reads.
-class SqliteStore final : public SessionStore {
+class SqliteStore final : public SqlStore {
  public:
-  // A server has so many threads that read: four for calls, four that read caches, one that saves
-  // caches and one that collects.
-  static constexpr int kNumReaders = 10;
-
   struct Options {
     std::string vfs = {};  // the name of an SQLite VFS; empty: the system's. For tests.
     // Makes the directory of the segments. Empty: DIRECTORY/segments. For tests.
@@ -63,65 +57,27 @@ class SqliteStore final : public SessionStore {
 
   std::vector<absl::StatusOr<Applied>> Apply(absl::Span<const Change> changes) override
       ABSL_LOCKS_EXCLUDED(write_mutex_);
-  absl::StatusOr<SessionRow> Session(const SessionKey& key) override;
-  absl::StatusOr<std::vector<SessionRow>> Sessions(const std::string& tenant,
-                                                   const std::optional<SessionId>& after,
-                                                   size_t limit, const std::string& model) override;
-  absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() override;
-  absl::StatusOr<std::vector<AliasRow>> Aliases() override;
-  absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time now, size_t limit) override;
-  absl::StatusOr<TurnRow> Turn(const SessionKey& session, const TurnId& id) override;
-  absl::StatusOr<TurnRow> Turn(TurnNumber number) override;
-  absl::StatusOr<std::vector<TurnNumber>> TurnNumbers(const SessionKey& session, TurnNumber after,
-                                                      size_t limit) override;
-  absl::Status VisitPath(TurnNumber number,
-                         const std::function<bool(const TurnRow&)>& visit) override;
-  absl::Status VisitLinks(TurnNumber number,
-                          const std::function<bool(const TurnRow&)>& visit) override;
-  absl::StatusOr<size_t> Collect(absl::Time before) override ABSL_LOCKS_EXCLUDED(write_mutex_);
-  absl::StatusOr<std::unique_ptr<SegmentWriter>> WriteSegments() override;
-  absl::StatusOr<std::vector<SnapshotRow>> Snapshots(TurnNumber number, size_t max_turns) override;
-  absl::StatusOr<std::vector<SegmentRow>> Segments(const std::string& tenant,
-                                                   const SnapshotRow& snapshot) override;
-  absl::StatusOr<uint64_t> HeadBytes(const std::string& tenant, TurnNumber head) override;
-  absl::StatusOr<SegmentRow> FindSegment(const std::string& tenant, const SegmentKey& key) override;
-  absl::StatusOr<std::unique_ptr<SegmentReader>> ReadSegment(const std::string& tenant,
-                                                             const SegmentKey& key) override;
-  absl::StatusOr<uint64_t> CollectSegments(const SegmentCollection& collection) override
-      ABSL_LOCKS_EXCLUDED(write_mutex_);
-  absl::StatusOr<std::vector<std::string>> Check(size_t limit) override;
   // Gives the space of collected rows back to the file system. Changes wait meanwhile.
   absl::Status Compact() ABSL_LOCKS_EXCLUDED(write_mutex_);
-  // Copies the log into the file, so that the destructor has nothing to write. Waits for the
-  // transaction that is being made.
-  void CopyLog() ABSL_LOCKS_EXCLUDED(write_mutex_);
-  struct Resealed {
-    uint64_t segments = 0;
-    std::vector<std::string> faults;  // one sentence for each segment that SealAgain refuses
-  };
-  // Opens all segments, and seals again each that another key than the first one has sealed, and
-  // with kSeal each that is not sealed. The former files stay until CollectSegments removes them.
-  // REQUIRES: Options::sealing has keys.
-  absl::StatusOr<Resealed> Reseal(Unsealed unsealed = Unsealed::kRefuse)
-      ABSL_LOCKS_EXCLUDED(write_mutex_);
-  // 32 hexadecimal digits that name this store. A restored backup has another id.
-  absl::StatusOr<std::string> Id();
+  // Copies the log into the file.
+  void PrepareToClose() override ABSL_LOCKS_EXCLUDED(write_mutex_);
   StoreHealth Health() const override ABSL_LOCKS_EXCLUDED(health_mutex_);
   // Kinds: "log" is log.db, "wal" is log.db-wal, "segments" is the files of segments, also of those
   // that are being written or will be removed.
   std::vector<StoreBytes> Bytes() const override;
 
  private:
+  // So that other changes wait for about 10 ms.
+  static constexpr TurnNumber kCollectSlice = 1000;
+
   SqliteStore(std::string directory, int lock, std::unique_ptr<SegmentDirectory> segments,
               const Sealing& sealing)
-      : directory_(std::move(directory)), lock_(lock), files_(std::move(segments), sealing) {}
+      : SqlStore(std::move(segments), sealing, kCollectSlice),
+        directory_(std::move(directory)),
+        lock_(lock) {}
 
   // Makes the tables, and makes them and the directory durable.
   absl::Status Prepare(const std::string& vfs) ABSL_LOCKS_EXCLUDED(write_mutex_);
-  // VisitPath, with turns that `find` returns.
-  using FindOne = absl::StatusOr<NumberedTurn>(Database& database, TurnNumber number);
-  absl::Status Visit(TurnNumber number, FindOne* find,
-                     const std::function<bool(const TurnRow&)>& visit);
   // Makes the changes in one transaction. If it fails as a whole, *failed says why, and every
   // result is that status.
   std::vector<absl::StatusOr<Applied>> ApplyTogether(absl::Span<const Change> changes,
@@ -138,32 +94,15 @@ class SqliteStore final : public SessionStore {
   void Break(const absl::Status& error) ABSL_LOCKS_EXCLUDED(health_mutex_);
   // Why changes are refused; OK: they are not.
   absl::Status Broken() const ABSL_LOCKS_EXCLUDED(health_mutex_);
-  // Makes changes in one transaction, which is undone if `change` fails.
-  absl::Status Transact(const std::function<absl::Status(Database&)>& change)
+  absl::Status Transact(const std::function<absl::Status(Database&)>& change) override
       ABSL_LOCKS_EXCLUDED(write_mutex_);
-  // Collects turns with numbers from `first` to `last` in one transaction.
-  absl::StatusOr<size_t> CollectSlice(absl::Time before, TurnNumber first, TurnNumber last)
-      ABSL_LOCKS_EXCLUDED(write_mutex_);
-  // Releases segments that were forgotten (snapshots.h).
-  absl::Status ReleaseAllForgotten() ABSL_LOCKS_EXCLUDED(write_mutex_);
   // Removes files of segments that no row names.
   void RemoveOrphans();
-  // Seals one segment with the first key. False: it is so already.
-  absl::StatusOr<bool> ResealSegment(const TenantSegment& old, Unsealed unsealed)
-      ABSL_LOCKS_EXCLUDED(write_mutex_);
-  // Removes snapshots until the segments take no more than `max_bytes`.
-  absl::Status KeepWithin(uint64_t max_bytes) ABSL_LOCKS_EXCLUDED(write_mutex_);
-  // Removes some of the files that have been dead for `age`. Returns how many bytes they had.
-  absl::StatusOr<uint64_t> RemoveDeadFiles(absl::Time now, absl::Duration age)
-      ABSL_LOCKS_EXCLUDED(write_mutex_);
-
   const std::string directory_;
   const int lock_;  // the open file LOCK; it has content once the tables have been made
   absl::Mutex write_mutex_;
-  std::unique_ptr<Database> writer_ ABSL_GUARDED_BY(write_mutex_);
+  std::unique_ptr<SqliteDatabase> writer_ ABSL_GUARDED_BY(write_mutex_);
   int wal_frames_ ABSL_GUARDED_BY(write_mutex_) = 0;  // after the last transaction
-  ReaderPool readers_;
-  SegmentFiles files_;
   mutable absl::Mutex health_mutex_;
   StoreHealth health_ ABSL_GUARDED_BY(health_mutex_);
 };

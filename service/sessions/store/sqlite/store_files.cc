@@ -17,10 +17,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/sessions/store/segments/segment_files.h"
-#include "service/sessions/store/sqlite/check_log.h"
-#include "service/sessions/store/sqlite/check_segments.h"
+#include "service/sessions/store/sql/check_log.h"
+#include "service/sessions/store/sql/check_segments.h"
+#include "service/sessions/store/sql/schema.h"
 #include "service/sessions/store/sqlite/database.h"
-#include "service/sessions/store/sqlite/schema.h"
 
 namespace longstream::store {
 namespace {
@@ -31,10 +31,10 @@ bool Exists(const std::string& path) {
 }
 
 // Opens the log of a store that this program may use.
-absl::StatusOr<std::unique_ptr<Database>> OpenLog(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<SqliteDatabase>> OpenLog(const std::string& directory) {
   const std::string path = directory + "/log.db";
   if (!Exists(path)) return FileError("open " + path);
-  absl::StatusOr<std::unique_ptr<Database>> database = Database::OpenToRead(path);
+  absl::StatusOr<std::unique_ptr<SqliteDatabase>> database = SqliteDatabase::OpenToRead(path);
   if (!database.ok()) return database.status();
   const absl::StatusOr<int64_t> version = StoredVersion(**database, SchemaSteps().size());
   if (!version.ok()) {
@@ -46,20 +46,20 @@ absl::StatusOr<std::unique_ptr<Database>> OpenLog(const std::string& directory) 
 }
 
 // Copies all pages in one read transaction, which waits for nobody and delays nobody.
-absl::Status CopyPages(const Database& from, const Database& to) {
+absl::Status CopyPages(const SqliteDatabase& from, const SqliteDatabase& to) {
   sqlite3_backup* backup = sqlite3_backup_init(to.handle(), "main", from.handle(), "main");
-  if (backup == nullptr) return to.Error(sqlite3_extended_errcode(to.handle()), "begin the copy");
+  if (backup == nullptr) return to.Error("begin the copy");
   const int code = sqlite3_backup_step(backup, -1);
   sqlite3_backup_finish(backup);
-  return code == SQLITE_DONE ? absl::OkStatus() : to.Error(code, "copy the pages");
+  return code == SQLITE_DONE ? absl::OkStatus() : to.ErrorOf(code, "copy the pages");
 }
 
 // A copy has no files of segments, so it has no snapshots. They can be computed again.
 absl::Status LeaveOutSnapshots(Database& copy) {
-  const absl::StatusOr<bool> has_segments = HasTable(copy, "segments");
+  const absl::StatusOr<bool> has_segments = copy.HasTable("segments");
   if (!has_segments.ok()) return has_segments.status();
   if (!*has_segments) return absl::OkStatus();
-  const absl::StatusOr<bool> has_sums = HasTable(copy, "span_sums");
+  const absl::StatusOr<bool> has_sums = copy.HasTable("span_sums");
   if (!has_sums.ok()) return has_sums.status();
   if (*has_sums) {
     if (absl::Status status = copy.Execute("DELETE FROM span_sums"); !status.ok()) return status;
@@ -68,8 +68,8 @@ absl::Status LeaveOutSnapshots(Database& copy) {
 }
 
 // Writes the copy to `path`, as one file without a write-ahead log.
-absl::Status WriteCopy(const Database& log, const std::string& path) {
-  const absl::StatusOr<std::unique_ptr<Database>> copy = Database::Open(path, "");
+absl::Status WriteCopy(const SqliteDatabase& log, const std::string& path) {
+  const absl::StatusOr<std::unique_ptr<SqliteDatabase>> copy = SqliteDatabase::Open(path, "");
   if (!copy.ok()) return copy.status();
   if (absl::Status status = CopyPages(log, **copy); !status.ok()) return status;
   if (absl::Status status = LeaveOutSnapshots(**copy); !status.ok()) return status;
@@ -152,23 +152,23 @@ absl::StatusOr<std::string> InspectStore(const std::string& directory) {
   if (access(directory.c_str(), W_OK | X_OK) != 0) return FileError("write to " + directory);
   const bool was_made = stat((directory + "/LOCK").c_str(), &found) == 0 && found.st_size > 0;
   if (!was_made && !Exists(directory + "/log.db")) return std::string("it is empty");
-  const absl::StatusOr<std::unique_ptr<Database>> log = OpenLog(directory);
+  const absl::StatusOr<std::unique_ptr<SqliteDatabase>> log = OpenLog(directory);
   if (!log.ok()) return log.status();
   absl::StatusOr<StatementUse> count =
       (*log)->Use("SELECT count(*) FROM sessions WHERE close_time IS NULL");
   if (!count.ok()) return count.status();
-  if (const int code = (*count)->Step(); code != SQLITE_ROW) {
-    return (*log)->Error(code, "count the sessions of " + directory);
+  if ((*count)->Step() != Stepped::kRow) {
+    return (*log)->Error("count the sessions of " + directory);
   }
   return absl::StrCat("it has ", (*count)->Int(0), " sessions");
 }
 
 absl::StatusOr<std::vector<std::string>> CheckStore(const std::string& directory, size_t limit,
                                                     std::shared_ptr<const SealingKeys> keys) {
-  const absl::StatusOr<std::unique_ptr<Database>> log = OpenLog(directory);
+  const absl::StatusOr<std::unique_ptr<SqliteDatabase>> log = OpenLog(directory);
   if (!log.ok()) return log.status();
   std::vector<std::string> faults = CheckLog(**log, limit);
-  const absl::StatusOr<bool> has_segments = HasTable(**log, "segments");
+  const absl::StatusOr<bool> has_segments = (*log)->HasTable("segments");
   if (!has_segments.value_or(false)) return faults;
   SegmentFiles files(NewPosixDirectory(directory + "/segments"), {.keys = std::move(keys)});
   const auto with_log = [&](const std::function<void(Database&)>& read) { read(**log); };
@@ -177,7 +177,7 @@ absl::StatusOr<std::vector<std::string>> CheckStore(const std::string& directory
 }
 
 absl::Status BackUpStore(const std::string& directory, const std::string& destination) {
-  const absl::StatusOr<std::unique_ptr<Database>> log = OpenLog(directory);
+  const absl::StatusOr<std::unique_ptr<SqliteDatabase>> log = OpenLog(directory);
   if (!log.ok()) return log.status();
   if (mkdir(destination.c_str(), 0700) != 0 && errno != EEXIST) {
     return FileError("make the directory " + destination);

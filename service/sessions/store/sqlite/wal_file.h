@@ -12,7 +12,7 @@ namespace longstream::store {
 // bytes over it, and calls fsync. After a failed fsync a system may hold bytes that are not on the
 // disk and that later calls of fsync do not write either. SQLite would accept these bytes as
 // committed, and a loss of power would then take them, and all that follows them. OK if there is no
-// such file. `vfs`: as for Database::Open.
+// such file. `vfs`: as for SqliteDatabase::Open.
 //
 // DATA_LOSS: a frame is damaged, and a whole transaction follows it. SQLite would read up to the
 // damaged frame and silently drop the rest, as if power had failed in that transaction. But SQLite

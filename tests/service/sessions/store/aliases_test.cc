@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "service/sessions/store/sql/schema.h"
 #include "service/sessions/store/sqlite/database.h"
-#include "service/sessions/store/sqlite/schema.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
 #include "service/sessions/store/sqlite/store_files.h"
 #include "tests/service/sessions/store/store_fixture.h"
@@ -28,7 +28,7 @@ class AliasRowsTest : public testing::Test {
   }
   // REQUIRES: no store is open.
   void Sql(const char* sql) {
-    const auto database = Database::Open(path_ + "/log.db", "");
+    const auto database = SqliteDatabase::Open(path_ + "/log.db", "");
     ASSERT_TRUE(database.ok()) << database.status();
     const absl::Status status = (*database)->Execute(sql);
     ASSERT_TRUE(status.ok()) << status;
@@ -89,7 +89,7 @@ TEST_F(AliasRowsTest, AStoreOfVersion3GetsTheTable) {
   ASSERT_TRUE(ApplyOne(*Open(), PutAlias{"a", "arms"}).ok());
   EXPECT_TRUE(Open()->Session(NewSession(7).key).ok());
   EXPECT_THAT(Check(), IsEmpty());
-  const auto log = Database::OpenToRead(path_ + "/log.db");
+  const auto log = SqliteDatabase::OpenToRead(path_ + "/log.db");
   EXPECT_EQ(*StoredVersion(**log, SchemaSteps().size()), 4);
   EXPECT_EQ(*StoredVersion(**log, 3), 4) << "a program of version 3 may open it";
 }

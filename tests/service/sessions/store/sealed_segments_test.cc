@@ -324,7 +324,7 @@ TEST_F(SealedStoreTest, ResealNamesDamagedRows) {
   Open(SealedWith("a"));
   AddTurn(1);
   {
-    const auto log = Database::Open(path_ + "/log.db", "");
+    const auto log = SqliteDatabase::Open(path_ + "/log.db", "");
     ASSERT_TRUE(log.ok()) << log.status();
     ASSERT_TRUE((*log)->Execute("UPDATE segments SET bytes = bytes + 1 WHERE file IS NULL").ok());
   }

@@ -5,17 +5,35 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "service/sessions/store/postgres/postgres_store.h"
 #include "service/sessions/store/session_store.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
+#include "tests/processes/postgres_server.h"
 #include "tests/service/sessions/store/store_fixture.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream::store {
+
+// The server for the tests of this program.
+inline PostgresServer& SharedPostgres() {
+  static PostgresServer server;
+  return server;
+}
+
+// A store in a database that belongs to the directory.
+inline absl::StatusOr<std::unique_ptr<SessionStore>> OpenPostgres(const std::string& directory) {
+  static std::map<std::string, std::string> databases;
+  std::string& name = databases[directory];
+  if (name.empty()) name = SharedPostgres().NewDatabase();
+  return PostgresStore::Open(
+      {.url = SharedPostgres().Url(name), .password = "", .segments = directory + "-segments"});
+}
 
 struct Driver {
   const char* name;
@@ -24,10 +42,12 @@ struct Driver {
 
 // A new driver adds itself here.
 inline auto AllDrivers() {
-  return testing::Values(Driver{
-      "Sqlite", [](const std::string& directory) -> absl::StatusOr<std::unique_ptr<SessionStore>> {
-        return SqliteStore::Open(directory, {});
-      }});
+  return testing::Values(
+      Driver{"Sqlite",
+             [](const std::string& directory) -> absl::StatusOr<std::unique_ptr<SessionStore>> {
+               return SqliteStore::Open(directory, {});
+             }},
+      Driver{"Postgres", OpenPostgres});
 }
 
 inline std::string NameOfDriver(const testing::TestParamInfo<Driver>& test) {

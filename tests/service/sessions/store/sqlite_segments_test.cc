@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "service/sessions/store/sql/schema.h"
 #include "service/sessions/store/sqlite/database.h"
-#include "service/sessions/store/sqlite/schema.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
 #include "service/sessions/store/sqlite/store_files.h"
 #include "tests/service/sessions/store/faulty_directory.h"
@@ -48,7 +48,7 @@ class SqliteSegmentsTest : public testing::Test {
   }
   void Sql(const char* sql) {
     store_.reset();
-    const auto database = Database::Open(path_ + "/log.db", "");
+    const auto database = SqliteDatabase::Open(path_ + "/log.db", "");
     ASSERT_TRUE(database.ok()) << database.status();
     const absl::Status status = (*database)->Execute(sql);
     ASSERT_TRUE(status.ok()) << status;
@@ -89,7 +89,7 @@ TEST_F(SqliteSegmentsTest, AStoreOfVersion1IsMigratedAndKeepsItsRows) {
   EXPECT_TRUE(AddOne(*store_, turn_, 2, {}, {{NewFixed(2, 64), kLarge}}).ok());
   EXPECT_THAT(Check(), IsEmpty());
   store_.reset();
-  const auto log = Database::OpenToRead(path_ + "/log.db");
+  const auto log = SqliteDatabase::OpenToRead(path_ + "/log.db");
   EXPECT_EQ(*StoredVersion(**log, SchemaSteps().size()), 4);
   EXPECT_EQ(*StoredVersion(**log, 1), 4) << "a program of version 1 may open it";
 }

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "service/sessions/store/sql/schema.h"
 #include "service/sessions/store/sqlite/database.h"
-#include "service/sessions/store/sqlite/schema.h"
 #include "tests/service/sessions/store/faulty_vfs.h"
 #include "tests/service/sessions/store/store_fixture.h"
 #include "tests/service/wait_until.h"
@@ -36,7 +36,7 @@ class SqliteStoreTest : public testing::Test {
   }
   // Runs a statement on the file while no store is open.
   void Sql(const char* sql) {
-    const auto database = Database::Open(directory_.string() + "/store/log.db", "");
+    const auto database = SqliteDatabase::Open(directory_.string() + "/store/log.db", "");
     ASSERT_TRUE(database.ok()) << database.status();
     const absl::Status status = (*database)->Execute(sql);
     ASSERT_TRUE(status.ok()) << status;
@@ -79,7 +79,7 @@ TEST_F(SqliteStoreTest, AnOlderStoreGetsTheNewTables) {
   ASSERT_TRUE(ApplyOne(**Open(), OpenSession{NewSession(7)}).ok());
   std::vector<const char*> steps(SchemaSteps().begin(), SchemaSteps().end());
   const auto migrate = [&] {
-    const auto database = Database::Open(directory_.string() + "/store/log.db", "");
+    const auto database = SqliteDatabase::Open(directory_.string() + "/store/log.db", "");
     return Migrate(**database, steps);
   };
   steps.push_back("ALTER TABLE sessions ADD COLUMN later TEXT; CREATE TABLE wrong(;");

@@ -1,6 +1,6 @@
 // The files of segments, compared with their rows.
-#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_CHECK_SEGMENTS_H_
-#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_CHECK_SEGMENTS_H_
+#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_CHECK_SEGMENTS_H_
+#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_CHECK_SEGMENTS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/sessions/store/segments/segment_files.h"
-#include "service/sessions/store/sqlite/database.h"
+#include "service/sessions/store/sql/database.h"
 
 namespace longstream::store {
 
@@ -22,6 +22,10 @@ struct NamedFiles {
   uint64_t bytes = 0;
 };
 absl::StatusOr<NamedFiles> FilesWithRows(Database& database);
+
+// Whether the file, which has no row, was last written before then, so that its row will not come
+// any more.
+bool IsOrphan(SegmentDirectory& directory, const std::string& name, absl::Time before);
 
 // Runs a function with a connection that nobody else uses meanwhile.
 using WithDatabase = std::function<void(const std::function<void(Database&)>&)>;
@@ -48,4 +52,4 @@ void CheckSegmentFiles(const WithDatabase& with_database, SegmentFiles& files, a
 
 }  // namespace longstream::store
 
-#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_CHECK_SEGMENTS_H_
+#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_CHECK_SEGMENTS_H_

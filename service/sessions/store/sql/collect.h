@@ -1,13 +1,13 @@
 // Collects turns that no session can return to.
-#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_COLLECT_H_
-#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_COLLECT_H_
+#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_COLLECT_H_
+#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_COLLECT_H_
 
 #include <cstddef>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/sessions/store/log_records.h"
-#include "service/sessions/store/sqlite/database.h"
+#include "service/sessions/store/sql/database.h"
 
 namespace longstream::store {
 
@@ -25,4 +25,4 @@ absl::Status RemoveClosedSessions(Database& database, absl::Time before);
 
 }  // namespace longstream::store
 
-#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_COLLECT_H_
+#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_COLLECT_H_

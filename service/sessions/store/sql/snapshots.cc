@@ -1,12 +1,12 @@
 // A segment is released when its last user goes. A span's users are snapshots and the next spans.
-#include "service/sessions/store/sqlite/snapshots.h"
+#include "service/sessions/store/sql/snapshots.h"
 
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/sessions/store/sqlite/rows.h"
-#include "service/sessions/store/sqlite/segment_rows.h"
+#include "service/sessions/store/sql/rows.h"
+#include "service/sessions/store/sql/segment_rows.h"
 
 namespace longstream::store {
 namespace {
@@ -18,14 +18,14 @@ namespace {
 
 // The turns from ?1 to the root. The first one whose sum is known ends the path, and its sum stands
 // for it and for those before it. A parent is older than its children, so a damaged link cannot
-// make a circle. SQLite knows the length of a blob without its contents.
+// make a circle. A database knows the length of a blob without its contents.
 #define LONGSTREAM_PATH                                                             \
   "WITH RECURSIVE path(number, parent, bytes) AS ("                                 \
-  "  SELECT t.number, iif(s.bytes IS NULL, t.parent, NULL),"                        \
+  "  SELECT t.number, CASE WHEN s.bytes IS NULL THEN t.parent END,"                 \
   "      coalesce(s.bytes, length(t.request) + length(t.result))"                   \
   "    FROM turns t LEFT JOIN turn_sums s ON s.turn = t.number WHERE t.number = ?1" \
   "  UNION ALL"                                                                     \
-  "  SELECT t.number, iif(s.bytes IS NULL, t.parent, NULL),"                        \
+  "  SELECT t.number, CASE WHEN s.bytes IS NULL THEN t.parent END,"                 \
   "      coalesce(s.bytes, length(t.request) + length(t.result))"                   \
   "    FROM path JOIN turns t ON t.number = path.parent AND t.number < path.number" \
   "      LEFT JOIN turn_sums s ON s.turn = t.number)"
@@ -33,12 +33,12 @@ namespace {
 // behind the one before it.
 #define LONGSTREAM_CHAIN                                                       \
   "WITH RECURSIVE chain(previous, begin_token, bytes) AS ("                    \
-  "  SELECT iif(s.bytes IS NULL, n.previous, NULL), n.begin_token,"            \
+  "  SELECT CASE WHEN s.bytes IS NULL THEN n.previous END, n.begin_token,"     \
   "      coalesce(s.bytes, n.bytes)"                                           \
   "    FROM segments n LEFT JOIN span_sums s ON s.segment = n.number"          \
   "    WHERE n.tenant = ?1 AND n.key = ?2"                                     \
   "  UNION ALL"                                                                \
-  "  SELECT iif(s.bytes IS NULL, n.previous, NULL), n.begin_token,"            \
+  "  SELECT CASE WHEN s.bytes IS NULL THEN n.previous END, n.begin_token,"     \
   "      coalesce(s.bytes, n.bytes)"                                           \
   "    FROM chain JOIN segments n ON n.tenant = ?1 AND n.key = chain.previous" \
   "        AND n.begin_token < chain.begin_token"                              \
@@ -52,14 +52,14 @@ struct Released {
 
 // Runs a query for one number.
 absl::StatusOr<int64_t> ReadNumber(Database& database, Statement& select, const char* what) {
-  const int code = select.Step();
-  if (code != SQLITE_ROW) return database.Error(code, what);
+  const Stepped code = select.Step();
+  if (code != Stepped::kRow) return database.Error(what);
   return select.Int(0);
 }
 
 absl::Status AddDeadFile(Database& database, const std::string& file, int64_t bytes) {
   absl::StatusOr<StatementUse> insert =
-      database.Use("INSERT OR IGNORE INTO dead_segments(file, bytes) VALUES (?1, ?2)");
+      database.Use("INSERT INTO dead_segments(file, bytes) VALUES (?1, ?2) ON CONFLICT DO NOTHING");
   if (!insert.ok()) return insert.status();
   (*insert)->BindText(0, file);
   (*insert)->Bind(1, bytes);
@@ -73,14 +73,14 @@ absl::StatusOr<std::string> RemoveSegment(Database& database, const Released& se
   if (!remove.ok()) return remove.status();
   (*remove)->BindText(0, segment.tenant);
   (*remove)->BindBlob(1, segment.key);
-  const int code = (*remove)->Step();
-  if (code == SQLITE_DONE) return std::string();
-  if (code != SQLITE_ROW) return database.Error(code, "remove a segment");
+  const Stepped code = (*remove)->Step();
+  if (code == Stepped::kDone) return std::string();
+  if (code != Stepped::kRow) return database.Error("remove a segment");
   std::string previous = (*remove)->Bytes(0);
   const std::string file = (*remove)->Bytes(1);
   const int64_t bytes = (*remove)->Int(2);
-  if (const int end = (*remove)->Step(); end != SQLITE_DONE) {
-    return database.Error(end, "remove a segment");
+  if (const Stepped end = (*remove)->Step(); end != Stepped::kDone) {
+    return database.Error("remove a segment");
   }
   if (!file.empty()) {
     if (absl::Status status = AddDeadFile(database, file, bytes); !status.ok()) return status;
@@ -117,13 +117,13 @@ absl::Status Release(Database& database, Released segment) {
 absl::StatusOr<size_t> RemoveSnapshots(Database& database, StatementUse remove,
                                        std::vector<Released>* released) {
   size_t removed = 0;
-  int code;
-  while ((code = remove->Step()) == SQLITE_ROW) {
+  Stepped code;
+  while ((code = remove->Step()) == Stepped::kRow) {
     const std::string tenant = remove->Bytes(0);
     for (const int column : {1, 2}) released->push_back({tenant, remove->Bytes(column)});
     ++removed;
   }
-  if (code != SQLITE_DONE) return database.Error(code, "remove snapshots");
+  if (code != Stepped::kDone) return database.Error("remove snapshots");
   return removed;
 }
 
@@ -146,9 +146,9 @@ absl::StatusOr<StoredSegment> SelectSegment(Database& database, const char* sql,
   const std::string bytes = KeyBytes(key);
   (*select)->BindText(0, tenant);
   (*select)->BindBlob(1, bytes);
-  const int code = (*select)->Step();
-  if (code == SQLITE_ROW) return ReadSegmentRow(**select);
-  if (code != SQLITE_DONE) return database.Error(code, "read a segment");
+  const Stepped code = (*select)->Step();
+  if (code == Stepped::kRow) return ReadSegmentRow(**select);
+  if (code != Stepped::kDone) return database.Error("read a segment");
   return absl::NotFoundError(absl::StrCat("store: there is no segment ", key.ToString()));
 }
 
@@ -174,9 +174,10 @@ absl::Status InsertSegment(Database& database, const std::string& tenant,
 // Notes the sum of a new span, so that SpanBytes knows it.
 absl::Status AddSpanSum(Database& database, const std::string& tenant, const SegmentKey& key) {
   absl::StatusOr<StatementUse> insert =
-      database.Use("INSERT OR REPLACE INTO span_sums(segment, bytes) " LONGSTREAM_CHAIN
+      database.Use("INSERT INTO span_sums(segment, bytes) " LONGSTREAM_CHAIN
                    " SELECT (SELECT number FROM segments WHERE tenant = ?1 AND key = ?2), "
-                   "sum(bytes) FROM chain");
+                   "CAST(sum(bytes) AS INTEGER) FROM chain WHERE true"
+                   " ON CONFLICT (segment) DO UPDATE SET bytes = excluded.bytes");
   if (!insert.ok()) return insert.status();
   const std::string bytes = KeyBytes(key);
   (*insert)->BindText(0, tenant);
@@ -274,7 +275,7 @@ absl::StatusOr<StoredSegment> ReadStoredSegment(Database& database, const std::s
 
 absl::StatusOr<uint64_t> PathBytes(Database& database, TurnNumber number) {
   absl::StatusOr<StatementUse> select =
-      database.Use(LONGSTREAM_PATH " SELECT coalesce(sum(bytes), 0) FROM path");
+      database.Use(LONGSTREAM_PATH " SELECT CAST(coalesce(sum(bytes), 0) AS INTEGER) FROM path");
   if (!select.ok()) return select.status();
   (*select)->Bind(0, number);
   const absl::StatusOr<int64_t> bytes = ReadNumber(database, **select, "add up turns");
@@ -284,8 +285,9 @@ absl::StatusOr<uint64_t> PathBytes(Database& database, TurnNumber number) {
 
 absl::Status AddPathSum(Database& database, TurnNumber number) {
   absl::StatusOr<StatementUse> insert =
-      database.Use("INSERT OR REPLACE INTO turn_sums(turn, bytes) " LONGSTREAM_PATH
-                   " SELECT ?1, sum(bytes) FROM path");
+      database.Use("INSERT INTO turn_sums(turn, bytes) " LONGSTREAM_PATH
+                   " SELECT CAST(?1 AS INTEGER), CAST(sum(bytes) AS INTEGER) FROM path WHERE true"
+                   " ON CONFLICT (turn) DO UPDATE SET bytes = excluded.bytes");
   if (!insert.ok()) return insert.status();
   (*insert)->Bind(0, number);
   return database.Run(**insert, "add up turns");
@@ -294,7 +296,7 @@ absl::Status AddPathSum(Database& database, TurnNumber number) {
 absl::StatusOr<uint64_t> SpanBytes(Database& database, const std::string& tenant,
                                    const SegmentKey& key) {
   absl::StatusOr<StatementUse> select =
-      database.Use(LONGSTREAM_CHAIN " SELECT coalesce(sum(bytes), 0) FROM chain");
+      database.Use(LONGSTREAM_CHAIN " SELECT CAST(coalesce(sum(bytes), 0) AS INTEGER) FROM chain");
   if (!select.ok()) return select.status();
   const std::string bytes = KeyBytes(key);
   (*select)->BindText(0, tenant);
@@ -308,26 +310,26 @@ absl::StatusOr<std::vector<SegmentKey>> SegmentsOfPath(Database& database, TurnN
                                                        int64_t limit) {
   // A parent is older than its children, so a damaged link cannot make a circle.
   absl::StatusOr<StatementUse> select = database.Use(
-      "WITH RECURSIVE path(number, parent) AS ("
-      "  SELECT number, parent FROM turns WHERE number = ?1"
+      "WITH RECURSIVE path(number, parent, turns_left) AS ("
+      "  SELECT number, parent, CAST(?2 AS INTEGER) FROM turns WHERE number = ?1"
       "  UNION ALL"
-      "  SELECT turns.number, turns.parent"
+      "  SELECT turns.number, turns.parent, path.turns_left - 1"
       "    FROM path JOIN turns ON turns.number = path.parent AND turns.number < path.number"
-      "  LIMIT ?2)"
+      "      AND path.turns_left > 1)"
       " SELECT snapshots.span, snapshots.fixed"
       "  FROM path JOIN snapshots ON snapshots.turn = path.number ORDER BY path.number DESC");
   if (!select.ok()) return select.status();
   (*select)->Bind(0, number);
   (*select)->Bind(1, limit);
   std::vector<SegmentKey> keys;
-  int code;
-  while ((code = (*select)->Step()) == SQLITE_ROW) {
+  Stepped code;
+  while ((code = (*select)->Step()) == Stepped::kRow) {
     for (const int column : {0, 1}) {
       const std::optional<SegmentKey> key = KeyOf((*select)->Bytes(column));
       if (key.has_value()) keys.push_back(*key);  // otherwise there is none, or it is damaged
     }
   }
-  if (code != SQLITE_DONE) return database.Error(code, "read the snapshots of turns");
+  if (code != Stepped::kDone) return database.Error("read the snapshots of turns");
   return keys;
 }
 
@@ -337,12 +339,12 @@ absl::StatusOr<std::vector<SnapshotRow>> SnapshotsOf(Database& database, TurnNum
   if (!select.ok()) return select.status();
   (*select)->Bind(0, turn);
   std::vector<SnapshotRow> snapshots;
-  int code;
-  while ((code = (*select)->Step()) == SQLITE_ROW) {
+  Stepped code;
+  while ((code = (*select)->Step()) == Stepped::kRow) {
     absl::StatusOr<SnapshotRow> snapshot = ReadSnapshot(**select);
     if (snapshot.ok()) snapshots.push_back(*std::move(snapshot));
   }
-  if (code != SQLITE_DONE) return database.Error(code, "read the snapshots of a turn");
+  if (code != Stepped::kDone) return database.Error("read the snapshots of a turn");
   return snapshots;
 }
 
@@ -386,8 +388,8 @@ absl::StatusOr<size_t> RemoveOldestSnapshots(Database& database, size_t limit) {
 
 absl::StatusOr<int64_t> LastSegmentNumber(Database& database) {
   absl::StatusOr<StatementUse> select = database.Use(
-      "SELECT max(coalesce((SELECT max(number) FROM segments), 0),"
-      " coalesce((SELECT max(number) FROM snapshots), 0))");
+      "SELECT max(number) FROM (SELECT max(number) AS number FROM segments"
+      " UNION ALL SELECT max(number) FROM snapshots) AS numbers");
   if (!select.ok()) return select.status();
   return ReadNumber(database, **select, "look for the last segment");
 }
@@ -411,11 +413,11 @@ absl::Status ReleaseForgotten(Database& database, int64_t first, int64_t last) {
     if (!select.ok()) return select.status();
     (*select)->Bind(0, first);
     (*select)->Bind(1, last);
-    int code;
-    while ((code = (*select)->Step()) == SQLITE_ROW) {
+    Stepped code;
+    while ((code = (*select)->Step()) == Stepped::kRow) {
       released.push_back({(*select)->Bytes(0), (*select)->Bytes(1)});
     }
-    if (code != SQLITE_DONE) return database.Error(code, "look for segments without users");
+    if (code != Stepped::kDone) return database.Error("look for segments without users");
   }
   for (Released& segment : released) {
     absl::Status status = Release(database, std::move(segment));
@@ -426,7 +428,7 @@ absl::Status ReleaseForgotten(Database& database, int64_t first, int64_t last) {
 
 absl::StatusOr<uint64_t> DeadBytes(Database& database) {
   absl::StatusOr<StatementUse> select =
-      database.Use("SELECT coalesce(sum(bytes), 0) FROM dead_segments");
+      database.Use("SELECT CAST(coalesce(sum(bytes), 0) AS INTEGER) FROM dead_segments");
   if (!select.ok()) return select.status();
   const absl::StatusOr<int64_t> bytes = ReadNumber(database, **select, "add up dead files");
   if (!bytes.ok()) return bytes.status();
@@ -445,17 +447,17 @@ absl::StatusOr<std::vector<DeadFile>> OldDeadFiles(Database& database, absl::Tim
   }
   // A damaged name must not lead out of the directory.
   absl::StatusOr<StatementUse> select = database.Use(
-      "SELECT file, bytes FROM dead_segments WHERE dead_at <= ?1 AND instr(file, '/') = 0"
+      "SELECT file, bytes FROM dead_segments WHERE dead_at <= ?1 AND file NOT LIKE '%/%'"
       " LIMIT ?2");
   if (!select.ok()) return select.status();
   (*select)->Bind(0, Microseconds(now - age));
   (*select)->Bind(1, static_cast<int64_t>(limit));
   std::vector<DeadFile> files;
-  int code;
-  while ((code = (*select)->Step()) == SQLITE_ROW) {
+  Stepped code;
+  while ((code = (*select)->Step()) == Stepped::kRow) {
     files.push_back({(*select)->Bytes(0), static_cast<uint64_t>((*select)->Int(1))});
   }
-  if (code != SQLITE_DONE) return database.Error(code, "look for files of collected segments");
+  if (code != Stepped::kDone) return database.Error("look for files of collected segments");
   return files;
 }
 
@@ -464,11 +466,11 @@ absl::StatusOr<bool> ForgetDeadFile(Database& database, const std::string& name)
       database.Use("DELETE FROM dead_segments WHERE file = ?1 RETURNING 1");
   if (!remove.ok()) return remove.status();
   (*remove)->BindText(0, name);
-  const int code = (*remove)->Step();
-  if (code == SQLITE_DONE) return false;
-  if (code != SQLITE_ROW) return database.Error(code, "forget the file of a collected segment");
-  const int end = (*remove)->Step();
-  if (end != SQLITE_DONE) return database.Error(end, "forget the file of a collected segment");
+  const Stepped code = (*remove)->Step();
+  if (code == Stepped::kDone) return false;
+  if (code != Stepped::kRow) return database.Error("forget the file of a collected segment");
+  const Stepped end = (*remove)->Step();
+  if (end != Stepped::kDone) return database.Error("forget the file of a collected segment");
   return true;
 }
 

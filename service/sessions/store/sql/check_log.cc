@@ -1,12 +1,13 @@
 // Each check is a query, and a function that refuses the rows that are faults.
-#include "service/sessions/store/sqlite/check_log.h"
+#include "service/sessions/store/sql/check_log.h"
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "service/sessions/store/sqlite/rows.h"
-#include "service/sessions/store/sqlite/schema.h"
-#include "service/sessions/store/sqlite/segment_rows.h"
+#include "service/sessions/store/sql/rows.h"
+#include "service/sessions/store/sql/schema.h"
+#include "service/sessions/store/sql/segment_rows.h"
 
 namespace longstream::store {
 namespace {
@@ -15,17 +16,6 @@ struct RowCheck {
   const char* sql;
   absl::Status (*read)(const Statement& row);
 };
-
-absl::Status OfDatabase(const Statement& row) {
-  const std::string text = row.Bytes(0);
-  return text == "ok" ? absl::OkStatus() : absl::DataLossError("store: " + text);
-}
-
-absl::Status OfMissingRow(const Statement& row) {
-  return absl::DataLossError(absl::StrCat("store: row ", row.Int(1), " of ", row.Bytes(0),
-                                          " names a row of ", row.Bytes(2),
-                                          " that does not exist"));
-}
 
 absl::Status OfHead(const Statement& row) {
   return absl::DataLossError(absl::StrCat("store: the head of session number ", row.Int(0),
@@ -43,8 +33,8 @@ absl::Status OfSnapshot(const Statement& row) {
 }
 
 absl::Status OfSpan(const Statement& row) {
-  return absl::DataLossError(
-      absl::StrCat("store: the span before segment ", row.Bytes(0), " is missing"));
+  return absl::DataLossError(absl::StrCat("store: the span before segment ",
+                                          absl::BytesToHexString(row.Bytes(0)), " is missing"));
 }
 
 absl::Status OfTurnSum(const Statement& row) {
@@ -53,8 +43,6 @@ absl::Status OfTurnSum(const Statement& row) {
 }
 
 constexpr RowCheck kChecks[] = {
-    {"PRAGMA integrity_check", OfDatabase},
-    {"PRAGMA foreign_key_check", OfMissingRow},
     {"SELECT " LONGSTREAM_SESSION_COLUMNS " FROM sessions",
      [](const Statement& row) { return ReadSession(row).status(); }},
     {"SELECT " LONGSTREAM_TURN_COLUMNS " FROM turns t JOIN sessions s ON s.number = t.session",
@@ -78,7 +66,7 @@ constexpr RowCheck kSegmentChecks[] = {
      " OR p.span IS NOT NULL AND"
      " NOT EXISTS (SELECT 1 FROM segments s WHERE s.tenant = p.tenant AND s.key = p.span)",
      OfSnapshot},
-    {"SELECT lower(hex(n.key)) FROM segments n WHERE n.previous IS NOT NULL AND"
+    {"SELECT n.key FROM segments n WHERE n.previous IS NOT NULL AND"
      " NOT EXISTS (SELECT 1 FROM segments s WHERE s.tenant = n.tenant AND s.key = n.previous)",
      OfSpan},
 };
@@ -90,7 +78,8 @@ constexpr RowCheck kSumChecks[] = {
      "wanted"
      "   FROM turn_sums s JOIN turns t ON t.number = s.turn"
      "   LEFT JOIN turn_sums p ON p.turn = t.parent"
-     "   WHERE t.state = 2 AND (t.parent IS NULL OR p.turn IS NOT NULL)) WHERE bytes != wanted",
+     "   WHERE t.state = 2 AND (t.parent IS NULL OR p.turn IS NOT NULL)) AS sums WHERE bytes != "
+     "wanted",
      OfTurnSum},
 };
 
@@ -111,9 +100,9 @@ absl::Status CheckRows(Database& database, const RowCheck& check, size_t limit,
   absl::StatusOr<StatementUse> select = database.Use(check.sql);
   if (!select.ok()) return select.status();
   while (faults->size() < limit) {
-    const int code = (*select)->Step();
-    if (code == SQLITE_DONE) break;
-    if (code != SQLITE_ROW) return database.Error(code, check.sql);
+    const Stepped code = (*select)->Step();
+    if (code == Stepped::kDone) break;
+    if (code != Stepped::kRow) return database.Error(check.sql);
     const absl::Status status = check.read(**select);
     if (!status.ok()) faults->emplace_back(status.message());
   }
@@ -134,12 +123,13 @@ absl::Status RunChecks(Database& database, absl::Span<const RowCheck> checks, si
 
 std::vector<std::string> CheckLog(Database& database, size_t limit) {
   std::vector<std::string> faults;
-  absl::Status status = RunChecks(database, kChecks, limit, &faults);
+  absl::Status status = database.CheckItself(limit, &faults);
+  if (status.ok()) status = RunChecks(database, kChecks, limit, &faults);
   for (const TableChecks& later :
        {TableChecks{"segments", kSegmentChecks}, TableChecks{"turn_sums", kSumChecks},
         TableChecks{"aliases", kAliasChecks}}) {
     if (!status.ok()) break;
-    const absl::StatusOr<bool> has_table = HasTable(database, later.table);
+    const absl::StatusOr<bool> has_table = database.HasTable(later.table);
     status = has_table.status();
     if (has_table.value_or(false)) status = RunChecks(database, later.checks, limit, &faults);
   }

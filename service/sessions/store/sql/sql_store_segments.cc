@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "service/sessions/store/segments/sealed_segments.h"
-#include "service/sessions/store/sqlite/check_segments.h"
-#include "service/sessions/store/sqlite/rows.h"
-#include "service/sessions/store/sqlite/snapshots.h"
-#include "service/sessions/store/sqlite/sqlite_store.h"
+#include "service/sessions/store/sql/check_segments.h"
+#include "service/sessions/store/sql/rows.h"
+#include "service/sessions/store/sql/snapshots.h"
+#include "service/sessions/store/sql/sql_store.h"
 
 namespace longstream::store {
 namespace {
@@ -25,28 +25,27 @@ constexpr int kPathSpans = 256;
 
 }  // namespace
 
-absl::StatusOr<std::vector<AliasRow>> SqliteStore::Aliases() {
+absl::StatusOr<std::vector<AliasRow>> SqlStore::Aliases() {
   const ReaderPool::Reader reader = readers_.Take();
   absl::StatusOr<StatementUse> select =
       reader->Use("SELECT " LONGSTREAM_ALIAS_COLUMNS " FROM aliases ORDER BY name");
   if (!select.ok()) return select.status();
   std::vector<AliasRow> rows;
-  int code = SQLITE_ROW;
-  while ((code = (*select)->Step()) == SQLITE_ROW) {
+  Stepped code = Stepped::kRow;
+  while ((code = (*select)->Step()) == Stepped::kRow) {
     absl::StatusOr<AliasRow> row = ReadAlias(**select);
     if (row.ok()) rows.push_back(*std::move(row));
   }
-  if (code != SQLITE_DONE) return reader->Error(code, "read the aliases");
+  if (code != Stepped::kDone) return reader->Error("read the aliases");
   return rows;
 }
 
-absl::StatusOr<std::unique_ptr<SegmentWriter>> SqliteStore::WriteSegments() {
+absl::StatusOr<std::unique_ptr<SegmentWriter>> SqlStore::WriteSegments() {
   if (absl::Status room = files_.CheckRoom(); !room.ok()) return room;
   return files_.NewWriter();
 }
 
-absl::StatusOr<std::vector<SnapshotRow>> SqliteStore::Snapshots(TurnNumber number,
-                                                                size_t max_turns) {
+absl::StatusOr<std::vector<SnapshotRow>> SqlStore::Snapshots(TurnNumber number, size_t max_turns) {
   std::vector<SnapshotRow> all;
   if (max_turns == 0) return all;
   absl::Status failed;
@@ -63,8 +62,8 @@ absl::StatusOr<std::vector<SnapshotRow>> SqliteStore::Snapshots(TurnNumber numbe
   return all;
 }
 
-absl::StatusOr<std::vector<SegmentRow>> SqliteStore::Segments(const std::string& tenant,
-                                                              const SnapshotRow& snapshot) {
+absl::StatusOr<std::vector<SegmentRow>> SqlStore::Segments(const std::string& tenant,
+                                                           const SnapshotRow& snapshot) {
   const ReaderPool::Reader reader = readers_.Take();
   absl::StatusOr<StoredSegment> fixed = FindStoredSegment(*reader, tenant, snapshot.fixed);
   if (!fixed.ok()) return fixed.status();
@@ -83,7 +82,7 @@ absl::StatusOr<std::vector<SegmentRow>> SqliteStore::Segments(const std::string&
   return rows;
 }
 
-absl::StatusOr<uint64_t> SqliteStore::HeadBytes(const std::string& tenant, TurnNumber head) {
+absl::StatusOr<uint64_t> SqlStore::HeadBytes(const std::string& tenant, TurnNumber head) {
   const ReaderPool::Reader reader = readers_.Take();
   const absl::StatusOr<uint64_t> of_turns = PathBytes(*reader, head);
   if (!of_turns.ok()) return of_turns.status();
@@ -113,16 +112,15 @@ absl::StatusOr<uint64_t> SqliteStore::HeadBytes(const std::string& tenant, TurnN
   return bytes;
 }
 
-absl::StatusOr<SegmentRow> SqliteStore::FindSegment(const std::string& tenant,
-                                                    const SegmentKey& key) {
+absl::StatusOr<SegmentRow> SqlStore::FindSegment(const std::string& tenant, const SegmentKey& key) {
   const ReaderPool::Reader reader = readers_.Take();
   absl::StatusOr<StoredSegment> segment = FindStoredSegment(*reader, tenant, key);
   if (!segment.ok()) return segment.status();
   return segment->row;
 }
 
-absl::StatusOr<std::unique_ptr<SegmentReader>> SqliteStore::ReadSegment(const std::string& tenant,
-                                                                        const SegmentKey& key) {
+absl::StatusOr<std::unique_ptr<SegmentReader>> SqlStore::ReadSegment(const std::string& tenant,
+                                                                     const SegmentKey& key) {
   absl::StatusOr<StoredSegment> segment = absl::UnknownError("");
   {
     const ReaderPool::Reader reader = readers_.Take();
@@ -132,14 +130,7 @@ absl::StatusOr<std::unique_ptr<SegmentReader>> SqliteStore::ReadSegment(const st
   return files_.NewReader(*std::move(segment));
 }
 
-// If this fails, the store works all the same, and some files stay until the next start.
-void SqliteStore::RemoveOrphans() {
-  const ReaderPool::Reader reader = readers_.Take();
-  absl::StatusOr<NamedFiles> named = FilesWithRows(*reader);
-  if (named.ok()) files_.RemoveOthers(std::move(named->names), named->bytes).IgnoreError();
-}
-
-absl::Status SqliteStore::ReleaseAllForgotten() {
+absl::Status SqlStore::ReleaseAllForgotten() {
   int64_t last = 0;
   {
     const ReaderPool::Reader reader = readers_.Take();
@@ -156,14 +147,15 @@ absl::Status SqliteStore::ReleaseAllForgotten() {
   return absl::OkStatus();
 }
 
-absl::Status SqliteStore::KeepWithin(uint64_t max_bytes) {
+absl::Status SqlStore::KeepWithin(uint64_t max_bytes) {
   bool is_within = false;
   while (!is_within) {
     const absl::Status status = Transact([&](Database& database) {
       const absl::StatusOr<uint64_t> dead = DeadBytes(database);
       if (!dead.ok()) return dead.status();
-      const uint64_t bytes = files_.bytes();
-      is_within = bytes <= *dead || bytes - *dead <= max_bytes;
+      const absl::StatusOr<uint64_t> bytes = FileBytes(database);
+      if (!bytes.ok()) return bytes.status();
+      is_within = *bytes <= *dead || *bytes - *dead <= max_bytes;
       if (is_within) return absl::OkStatus();
       const absl::StatusOr<size_t> removed = RemoveOldestSnapshots(database, kRemoveSlice);
       is_within = removed.ok() && *removed == 0;
@@ -174,7 +166,7 @@ absl::Status SqliteStore::KeepWithin(uint64_t max_bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> SqliteStore::RemoveDeadFiles(absl::Time now, absl::Duration age) {
+absl::StatusOr<uint64_t> SqlStore::RemoveDeadFiles(absl::Time now, absl::Duration age) {
   std::vector<DeadFile> files;
   absl::Status status = Transact([&](Database& database) {
     absl::StatusOr<std::vector<DeadFile>> old = OldDeadFiles(database, now, age, kDeadSlice);
@@ -204,7 +196,7 @@ absl::StatusOr<uint64_t> SqliteStore::RemoveDeadFiles(absl::Time now, absl::Dura
   return bytes;
 }
 
-absl::StatusOr<uint64_t> SqliteStore::CollectSegments(const SegmentCollection& collection) {
+absl::StatusOr<uint64_t> SqlStore::CollectSegments(const SegmentCollection& collection) {
   uint64_t max_bytes = UINT64_MAX;
   if (collection.max_bytes) {
     max_bytes = *collection.max_bytes;
@@ -224,7 +216,7 @@ absl::StatusOr<uint64_t> SqliteStore::CollectSegments(const SegmentCollection& c
   }
 }
 
-absl::StatusOr<bool> SqliteStore::ResealSegment(const TenantSegment& old, Unsealed unsealed) {
+absl::StatusOr<bool> SqlStore::ResealSegment(const TenantSegment& old, Unsealed unsealed) {
   const absl::StatusOr<std::shared_ptr<WrittenSegments>> written =
       SealAgain(files_, old.segment, unsealed);
   if (!written.ok()) return written.status();
@@ -238,7 +230,7 @@ absl::StatusOr<bool> SqliteStore::ResealSegment(const TenantSegment& old, Unseal
   return true;
 }
 
-absl::StatusOr<SqliteStore::Resealed> SqliteStore::Reseal(Unsealed unsealed) {
+absl::StatusOr<SqlStore::Resealed> SqlStore::Reseal(Unsealed unsealed) {
   Resealed done;
   // Segments that are sealed anew get new rows behind all others.
   for (int64_t after = 0; after != INT64_MAX;) {

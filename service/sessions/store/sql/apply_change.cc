@@ -1,14 +1,18 @@
 // Each change reads the rows that it changes, checks them, and writes them with new checksums.
-#include "service/sessions/store/sqlite/apply_change.h"
+#include "service/sessions/store/sql/apply_change.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "service/sessions/store/sqlite/snapshots.h"
+#include "service/sessions/store/sql/find_rows.h"
+#include "service/sessions/store/sql/rows.h"
+#include "service/sessions/store/sql/snapshots.h"
 
 namespace longstream::store {
 namespace {
@@ -42,7 +46,7 @@ absl::StatusOr<Applied> WriteSession(Database& database, NumberedSession session
 // A head must be a committed turn.
 absl::StatusOr<uint64_t> PositionOfHead(Database& database, TurnNumber head) {
   if (head == kNoTurn) return 0;
-  const absl::StatusOr<NumberedTurn> turn = FindTurn(database, head);
+  const absl::StatusOr<NumberedTurn> turn = FindTurnLink(database, head);
   if (!turn.ok()) return turn.status();
   if (turn->row.state != TurnState::kCommitted) {
     return absl::NotFoundError(absl::StrCat("store: turn ", head, " is not committed"));
@@ -50,10 +54,10 @@ absl::StatusOr<uint64_t> PositionOfHead(Database& database, TurnNumber head) {
   return turn->row.position;
 }
 
-// The turn of the session, which must have started and not ended.
+// The turn of the session, which must have started and not ended; without its request.
 absl::StatusOr<NumberedTurn> StartedTurn(Database& database, const NumberedSession& session,
                                          TurnNumber number) {
-  absl::StatusOr<NumberedTurn> turn = FindTurn(database, number);
+  absl::StatusOr<NumberedTurn> turn = FindTurnLink(database, number);
   if (!turn.ok()) return turn.status();
   if (turn->session != session.number) {
     return absl::FailedPreconditionError(
@@ -66,27 +70,15 @@ absl::StatusOr<NumberedTurn> StartedTurn(Database& database, const NumberedSessi
   return turn;
 }
 
-// The number of the next row of a table. Numbers of removed rows are not used again.
-absl::StatusOr<int64_t> NextNumber(Database& database, absl::string_view table) {
-  absl::StatusOr<StatementUse> select =
-      database.Use("SELECT seq + 1 FROM sqlite_sequence WHERE name = ?1");
-  if (!select.ok()) return select.status();
-  (*select)->BindText(0, {table.data(), table.size()});
-  const int code = (*select)->Step();
-  if (code == SQLITE_ROW) return (*select)->Int(0);
-  if (code == SQLITE_DONE) return 1;
-  return database.Error(code, "draw a number");
-}
-
 // The head of a session moves away from this turn: remember when. A damaged turn must not hold the
 // head, so its row stays as it is.
 absl::Status LeaveHead(Database& database, TurnNumber head, absl::Time now) {
   if (head == kNoTurn) return absl::OkStatus();
-  absl::StatusOr<NumberedTurn> turn = FindTurn(database, head);
+  absl::StatusOr<NumberedTurn> turn = FindTurnLink(database, head);
   if (absl::IsDataLoss(turn.status()) || absl::IsNotFound(turn.status())) return absl::OkStatus();
   if (!turn.ok()) return turn.status();
   turn->left_time = std::max(turn->left_time, now);
-  return WriteTurn(database, *turn);
+  return WriteLeftTime(database, *turn);
 }
 
 // Adds the row of a session, whose number is not used yet.
@@ -109,10 +101,7 @@ absl::Status InsertTurn(Database& database, const NumberedTurn& turn) {
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)");
   if (!insert.ok()) return insert.status();
   const BoundTurn bound(**insert, turn);
-  absl::Status status = database.Run(**insert, "add a turn");
-  if (!absl::IsAlreadyExists(status)) return status;
-  return absl::AlreadyExistsError(absl::StrCat("store: session ", turn.row.session.id.ToString(),
-                                               " has a turn ", turn.row.id.ToString()));
+  return database.Run(**insert, "add a turn");
 }
 
 // Adds a session with epoch and version 1.
@@ -143,6 +132,10 @@ absl::StatusOr<Applied> Make(Database& database, const OpenSession& open) {
 
 absl::StatusOr<Applied> Make(Database& database, const ImportSession& import) {
   SessionRow row = import.row;
+  std::set<TurnId> ids;
+  for (const TurnRow& from : import.turns) {
+    if (!ids.insert(from.id).second) return HasTurnError(row.key, from.id);
+  }
   row.head = kNoTurn;
   row.position = 0;
   absl::StatusOr<NumberedSession> session = AddSession(database, row);
@@ -171,6 +164,8 @@ absl::StatusOr<Applied> Make(Database& database, const ImportSession& import) {
 absl::StatusOr<Applied> Make(Database& database, const StartTurn& start) {
   absl::StatusOr<NumberedSession> session = FencedSession(database, start.fence);
   if (!session.ok()) return session.status();
+  absl::Status is_new = CheckTurnIsNew(database, start.fence.key, start.turn.id);
+  if (!is_new.ok()) return is_new;
   const absl::StatusOr<int64_t> number = NextNumber(database, "turns");
   if (!number.ok()) return number.status();
   NumberedTurn turn{session->number, start.turn};
@@ -204,7 +199,7 @@ absl::StatusOr<Applied> Make(Database& database, const CommitTurn& commit) {
   turn->row.position = commit.position;
   turn->row.result = commit.result;
   turn->row.end_time = commit.now;
-  if (absl::Status status = WriteTurn(database, *turn); !status.ok()) return status;
+  if (absl::Status status = WriteEnd(database, *turn); !status.ok()) return status;
   if (absl::Status status = AddPathSum(database, commit.turn); !status.ok()) return status;
   session->row.head = commit.turn;
   session->row.position = commit.position;
@@ -221,7 +216,7 @@ absl::StatusOr<Applied> Make(Database& database, const AbandonTurn& abandon) {
   turn->row.state = TurnState::kAbandoned;
   turn->row.result = abandon.result;
   turn->row.end_time = abandon.now;
-  if (absl::Status status = WriteTurn(database, *turn); !status.ok()) return status;
+  if (absl::Status status = WriteEnd(database, *turn); !status.ok()) return status;
   session->row.last_use_time = abandon.now;
   return WriteSession(database, *std::move(session));
 }
@@ -285,69 +280,15 @@ absl::StatusOr<Applied> Make(Database& database, const PutAlias& put) {
 
 }  // namespace
 
-namespace {
-
-absl::StatusOr<NumberedTurn> SelectTurn(
-    Database& database, const char* sql, TurnNumber number,
-    absl::StatusOr<NumberedTurn> (*read)(const Statement& statement)) {
-  absl::StatusOr<StatementUse> select = database.Use(sql);
-  if (!select.ok()) return select.status();
-  (*select)->Bind(0, number);
-  const int code = (*select)->Step();
-  if (code == SQLITE_ROW) return read(**select);
-  if (code != SQLITE_DONE) return database.Error(code, "read a turn");
-  return absl::NotFoundError(absl::StrCat("store: there is no turn ", number));
-}
-
-}  // namespace
-
-absl::StatusOr<NumberedSession> FindSession(Database& database, const SessionKey& key) {
-  absl::StatusOr<StatementUse> select =
-      database.Use("SELECT " LONGSTREAM_SESSION_COLUMNS
-                   " FROM sessions WHERE tenant = ?1 AND id = ?2 AND close_time IS NULL");
-  if (!select.ok()) return select.status();
-  const std::string id = key.id.Bytes();
-  (*select)->BindText(0, key.tenant);
-  (*select)->BindBlob(1, id);
-  const int code = (*select)->Step();
-  if (code == SQLITE_ROW) return ReadSession(**select);
-  if (code != SQLITE_DONE) return database.Error(code, "read a session");
-  return absl::NotFoundError(absl::StrCat("store: there is no session ", key.id.ToString()));
-}
-
-absl::StatusOr<NumberedTurn> FindTurn(Database& database, TurnNumber number) {
-  return SelectTurn(database,
-                    "SELECT " LONGSTREAM_TURN_COLUMNS
-                    " FROM turns t JOIN sessions s ON s.number = t.session WHERE t.number = ?1",
-                    number, ReadTurn);
-}
-
-absl::StatusOr<NumberedTurn> FindTurnLink(Database& database, TurnNumber number) {
-  return SelectTurn(database,
-                    "SELECT " LONGSTREAM_TURN_LINK_COLUMNS
-                    " FROM turns t JOIN sessions s ON s.number = t.session WHERE t.number = ?1",
-                    number, ReadTurnLink);
-}
-
-absl::Status WriteTurn(Database& database, const NumberedTurn& turn) {
-  absl::StatusOr<StatementUse> update = database.Use(
-      "UPDATE turns SET id = ?1, parent = ?2, state = ?3, epoch = ?4, kept_position = ?5,"
-      " position = ?6, start_time = ?7, end_time = ?8, request_digest = ?9, request_checksum = ?10,"
-      " result_checksum = ?11, checksum = ?12, request = ?13, result = ?14, session = ?15,"
-      " left_time = ?16 WHERE number = ?17");
-  if (!update.ok()) return update.status();
-  const BoundTurn bound(**update, turn);
-  return database.Run(**update, "write a turn");
-}
-
 absl::StatusOr<Applied> ApplyChange(Database& database, const Change& change) {
-  if (absl::Status status = database.Execute("SAVEPOINT change"); !status.ok()) return status;
-  absl::StatusOr<Applied> applied =
-      std::visit([&](const auto& one) { return Make(database, one); }, change);
-  // The database may have ended the whole transaction because of an error. Then there is no
-  // savepoint, and the caller notices.
-  if (!applied.ok()) database.Execute("ROLLBACK TO change").IgnoreError();
-  database.Execute("RELEASE change").IgnoreError();
+  absl::StatusOr<Applied> applied = absl::UnknownError("");
+  // Other changes write rows only after all that can refuse them has been read.
+  const bool fails_late = std::holds_alternative<AddSnapshot>(change);
+  const absl::Status status = database.MakeWhole(fails_late, [&] {
+    applied = std::visit([&](const auto& one) { return Make(database, one); }, change);
+    return applied.status();
+  });
+  if (applied.ok() && !status.ok()) return status;
   return applied;
 }
 

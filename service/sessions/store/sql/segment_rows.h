@@ -1,6 +1,6 @@
-// Rows of segments and snapshots as columns of SQLite's tables, with their checksums.
-#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SEGMENT_ROWS_H_
-#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SEGMENT_ROWS_H_
+// Rows of segments and snapshots as columns of tables, with their checksums.
+#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_SEGMENT_ROWS_H_
+#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_SEGMENT_ROWS_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "service/sessions/store/segments.h"
 #include "service/sessions/store/segments/segment_files.h"
-#include "service/sessions/store/sqlite/database.h"
+#include "service/sessions/store/sql/database.h"
 
 namespace longstream::store {
 
@@ -49,4 +49,4 @@ class BoundSnapshot {
 
 }  // namespace longstream::store
 
-#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SEGMENT_ROWS_H_
+#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_SEGMENT_ROWS_H_

@@ -1,5 +1,5 @@
 // The statements that make the tables, one step for each version.
-#include "service/sessions/store/sqlite/schema.h"
+#include "service/sessions/store/sql/schema.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,22 @@
 namespace longstream::store {
 namespace {
 
+// The steps are written for SQLite; PostgreSQL's driver replaces the names of types
+// (postgres/dialect.h), and takes what stands behind POSTGRES in a comment as a part of the step.
+//
 // `store` has one row. `min_reader` is the oldest version of the program that may open the store.
 //
 // Times are microseconds since 1970. A `checksum` covers all columns of its row but itself; blobs
 // of turns have checksums of their own, so that a turn's columns can be read without them.
 // `left_time`: when a head last moved away from the turn. `id` of a store is empty in a backup.
+//
+// PostgreSQL alone: `system_identifier` is that of the servers that hold the store, so a copy that
+// was restored on other ones gets another id. `writers` has a row for each server that has opened
+// the store: the number of its last transaction, which is written in that transaction. So a server
+// that has lost its connection finds out whether the transaction was committed.
 constexpr const char* kSteps[] = {
     R"sql(
+    /*POSTGRES CREATE SCHEMA IF NOT EXISTS longstream; */
     CREATE TABLE store(version INTEGER NOT NULL, min_reader INTEGER NOT NULL, id BLOB NOT NULL);
     INSERT INTO store VALUES (0, 1, randomblob(16));
 
@@ -63,6 +72,14 @@ constexpr const char* kSteps[] = {
       left_time INTEGER,
       UNIQUE(session, id));
     CREATE INDEX turns_by_parent ON turns(parent);
+    /*POSTGRES
+    ALTER TABLE sessions ADD FOREIGN KEY (head) REFERENCES turns(number);
+    ALTER TABLE store ADD COLUMN system_identifier TEXT NOT NULL DEFAULT '';
+    CREATE TABLE writers(
+      id BLOB PRIMARY KEY,
+      last_transaction INTEGER NOT NULL,
+      last_time TIMESTAMPTZ NOT NULL DEFAULT now());
+    */
     )sql",
     // Programs of version 1 remove turns without knowing of snapshots, so these go with the turn.
     // Either `file` or `data` is NULL. `dead_segments` are files whose segment has no row any more;
@@ -135,24 +152,14 @@ absl::Status MakeSteps(Database& database, absl::Span<const char* const> steps) 
 
 }  // namespace
 
-absl::StatusOr<bool> HasTable(Database& database, std::string_view name) {
-  absl::StatusOr<StatementUse> tables =
-      database.Use("SELECT count(*) FROM sqlite_schema WHERE name = ?1");
-  if (!tables.ok()) return tables.status();
-  (*tables)->BindText(0, name);
-  const int code = (*tables)->Step();
-  if (code != SQLITE_ROW) return database.Error(code, "read the list of tables");
-  return (*tables)->Int(0) != 0;
-}
-
 absl::StatusOr<int64_t> StoredVersion(Database& database, size_t newest) {
-  const absl::StatusOr<bool> has_tables = HasTable(database, "store");
+  const absl::StatusOr<bool> has_tables = database.HasTable("store");
   if (!has_tables.ok()) return has_tables.status();
   if (!*has_tables) return 0;
   absl::StatusOr<StatementUse> row = database.Use("SELECT version, min_reader FROM store");
   if (!row.ok()) return row.status();
-  if (const int code = (*row)->Step(); code != SQLITE_ROW) {
-    return database.Error(code, "read the version of the store");
+  if (const Stepped code = (*row)->Step(); code != Stepped::kRow) {
+    return database.Error("read the version of the store");
   }
   const int64_t min_reader = (*row)->Int(1);
   if (min_reader > static_cast<int64_t>(newest)) {
@@ -166,7 +173,7 @@ absl::StatusOr<int64_t> StoredVersion(Database& database, size_t newest) {
 absl::Span<const char* const> SchemaSteps() { return kSteps; }
 
 absl::Status Migrate(Database& database, absl::Span<const char* const> steps) {
-  if (absl::Status status = database.Execute("BEGIN IMMEDIATE"); !status.ok()) return status;
+  if (absl::Status status = database.BeginMigration(); !status.ok()) return status;
   absl::Status status = MakeSteps(database, steps);
   if (status.ok()) status = database.Execute("COMMIT");
   if (!status.ok()) database.Execute("ROLLBACK").IgnoreError();

@@ -1,12 +1,12 @@
 // Reads, writes and checks the rows of segments and snapshots.
-#include "service/sessions/store/sqlite/segment_rows.h"
+#include "service/sessions/store/sql/segment_rows.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "service/sessions/store/sqlite/rows.h"
+#include "service/sessions/store/sql/rows.h"
 
 namespace longstream::store {
 namespace {

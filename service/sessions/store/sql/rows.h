@@ -1,6 +1,6 @@
-// Rows of the log as columns of SQLite's tables, with their checksums.
-#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_ROWS_H_
-#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_ROWS_H_
+// Rows of the log as columns of tables, with their checksums.
+#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_ROWS_H_
+#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_ROWS_H_
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/sessions/store/log_records.h"
-#include "service/sessions/store/sqlite/database.h"
+#include "service/sessions/store/sql/database.h"
 
 namespace longstream::store {
 
@@ -67,6 +67,9 @@ struct NumberedTurn {
   int64_t session = 0;
   TurnRow row;
   absl::Time left_time = absl::InfinitePast();
+  // As the row has them; ReadTurn compares them with the request and the result.
+  int64_t request_checksum = 0;
+  int64_t result_checksum = 0;
 };
 // DATA_LOSS: a checksum differs. The message names the turn.
 absl::StatusOr<NumberedTurn> ReadTurn(const Statement& statement);
@@ -83,6 +86,12 @@ class BoundTurn {
   std::string id_;  // the statement points to it
 };
 
+// Writes the end of a turn that exists: its state, position, result, end_time and left_time. The
+// request stays as it is, and need not have been read.
+absl::Status WriteEnd(Database& database, const NumberedTurn& turn);
+// Writes the left_time of a turn that exists. Request and result stay as they are.
+absl::Status WriteLeftTime(Database& database, const NumberedTurn& turn);
+
 // Columns for `SELECT ... FROM aliases`.
 #define LONGSTREAM_ALIAS_COLUMNS "name, arms, checksum"
 // DATA_LOSS: the checksum differs. The message names the alias.
@@ -92,4 +101,4 @@ absl::Status WriteAlias(Database& database, const AliasRow& row);
 
 }  // namespace longstream::store
 
-#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_ROWS_H_
+#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_ROWS_H_

@@ -1,5 +1,5 @@
 // A server may collect segments meanwhile, so a fault counts only if its row is still there.
-#include "service/sessions/store/sqlite/check_segments.h"
+#include "service/sessions/store/sql/check_segments.h"
 
 #include <memory>
 #include <string_view>
@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/sessions/store/segments/sealed_segments.h"
-#include "service/sessions/store/sqlite/segment_rows.h"
-#include "service/sessions/store/sqlite/snapshots.h"
+#include "service/sessions/store/sql/segment_rows.h"
+#include "service/sessions/store/sql/snapshots.h"
 
 namespace longstream::store {
 namespace {
@@ -50,14 +50,6 @@ absl::Status CheckSegments(const WithDatabase& with_database, SegmentFiles& file
   return absl::OkStatus();
 }
 
-// Whether the file is so old that its row will not come any more.
-bool IsOrphan(SegmentDirectory& directory, const std::string& name, absl::Time now) {
-  const absl::StatusOr<std::unique_ptr<InputFile>> file = directory.Open(name);
-  if (!file.ok()) return false;
-  const absl::StatusOr<FileInfo> info = (*file)->Info();
-  return info.ok() && info->write_time < now - kMayGetRow;
-}
-
 absl::Status CheckOrphans(const WithDatabase& with_database, SegmentDirectory& directory,
                           absl::Time now, size_t limit, std::vector<std::string>* faults) {
   absl::StatusOr<std::vector<std::string>> names = directory.List();
@@ -67,7 +59,7 @@ absl::Status CheckOrphans(const WithDatabase& with_database, SegmentDirectory& d
   if (!named.ok()) return named.status();
   for (const std::string& name : NamesWithout(*std::move(names), std::move(named->names))) {
     if (faults->size() >= limit) break;
-    if (!IsOrphan(directory, name, now)) continue;
+    if (!IsOrphan(directory, name, now - kMayGetRow)) continue;
     faults->push_back(absl::StrCat("store: the file ", name,
                                    " of segments has no row; the next start removes it"));
   }
@@ -75,6 +67,13 @@ absl::Status CheckOrphans(const WithDatabase& with_database, SegmentDirectory& d
 }
 
 }  // namespace
+
+bool IsOrphan(SegmentDirectory& directory, const std::string& name, absl::Time before) {
+  const absl::StatusOr<std::unique_ptr<InputFile>> file = directory.Open(name);
+  if (!file.ok()) return false;
+  const absl::StatusOr<FileInfo> info = (*file)->Info();
+  return info.ok() && info->write_time < before;
+}
 
 absl::StatusOr<SegmentPage> ReadSegmentPage(Database& database, int64_t* after) {
   absl::StatusOr<StatementUse> select =
@@ -85,8 +84,8 @@ absl::StatusOr<SegmentPage> ReadSegmentPage(Database& database, int64_t* after) 
   (*select)->Bind(1, kPage);
   SegmentPage page;
   bool found = false;
-  int code;
-  while ((code = (*select)->Step()) == SQLITE_ROW) {
+  Stepped code;
+  while ((code = (*select)->Step()) == Stepped::kRow) {
     found = true;
     *after = (*select)->Int(11);
     absl::StatusOr<StoredSegment> segment = ReadSegmentRow(**select);
@@ -96,7 +95,7 @@ absl::StatusOr<SegmentPage> ReadSegmentPage(Database& database, int64_t* after) 
       page.damaged.emplace_back(segment.status().message());
     }
   }
-  if (code != SQLITE_DONE) return database.Error(code, "read segments");
+  if (code != Stepped::kDone) return database.Error("read segments");
   if (!found) *after = INT64_MAX;
   return page;
 }
@@ -107,12 +106,12 @@ absl::StatusOr<NamedFiles> FilesWithRows(Database& database) {
       " UNION ALL SELECT file, bytes FROM dead_segments");
   if (!select.ok()) return select.status();
   NamedFiles named;
-  int code;
-  while ((code = (*select)->Step()) == SQLITE_ROW) {
+  Stepped code;
+  while ((code = (*select)->Step()) == Stepped::kRow) {
     named.names.push_back((*select)->Bytes(0));
     named.bytes += static_cast<uint64_t>((*select)->Int(1));
   }
-  if (code != SQLITE_DONE) return database.Error(code, "read the names of segments' files");
+  if (code != Stepped::kDone) return database.Error("read the names of segments' files");
   return named;
 }
 

@@ -1,20 +1,16 @@
-// The tables of the log in SQLite, and how an older store gets them.
-#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SCHEMA_H_
-#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SCHEMA_H_
+// The tables of the log, and how an older store gets them.
+#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_SCHEMA_H_
+#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_SCHEMA_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "service/sessions/store/sqlite/database.h"
+#include "service/sessions/store/sql/database.h"
 
 namespace longstream::store {
-
-// Whether there is a table with this name.
-absl::StatusOr<bool> HasTable(Database& database, std::string_view name);
 
 // The version of the tables; 0: there are none. FAILED_PRECONDITION: they need a newer program;
 // `newest` is the version of this one.
@@ -33,4 +29,4 @@ absl::Status Migrate(Database& database, absl::Span<const char* const> steps = S
 
 }  // namespace longstream::store
 
-#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SCHEMA_H_
+#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_SCHEMA_H_

@@ -1,12 +1,12 @@
 // A turn can go if it is old enough, is no head, and has no children.
-#include "service/sessions/store/sqlite/collect.h"
+#include "service/sessions/store/sql/collect.h"
 
 #include <cstdint>
 #include <vector>
 
-#include "service/sessions/store/sqlite/apply_change.h"
-#include "service/sessions/store/sqlite/rows.h"
-#include "service/sessions/store/sqlite/snapshots.h"
+#include "service/sessions/store/sql/find_rows.h"
+#include "service/sessions/store/sql/rows.h"
+#include "service/sessions/store/sql/snapshots.h"
 
 namespace longstream::store {
 namespace {
@@ -19,7 +19,8 @@ constexpr const char* kOldTurns =
     " WHERE t.number BETWEEN ?1 AND ?2"
     " AND coalesce(t.end_time, t.start_time) < ?3"
     " AND (t.left_time IS NULL OR t.left_time < ?3)"
-    " AND (s.close_time IS NULL AND t.state != 4 AND NOT (t.state = 1 AND t.parent IS s.head)"
+    " AND (s.close_time IS NULL AND t.state != 4 AND NOT (t.state = 1 AND t.parent IS NOT DISTINCT "
+    "FROM s.head)"
     "  OR s.close_time < ?3)"
     " ORDER BY t.number DESC";
 
@@ -40,11 +41,11 @@ absl::StatusOr<std::vector<OldTurn>> OldTurns(Database& database, absl::Time bef
   (*select)->Bind(1, last);
   (*select)->Bind(2, Microseconds(before));
   std::vector<OldTurn> turns;
-  int code;
-  while ((code = (*select)->Step()) == SQLITE_ROW) {
+  Stepped code;
+  while ((code = (*select)->Step()) == Stepped::kRow) {
     turns.push_back({(*select)->Int(0), (*select)->Int(1) != 0});
   }
-  if (code != SQLITE_DONE) return database.Error(code, "look for old turns");
+  if (code != Stepped::kDone) return database.Error("look for old turns");
   return turns;
 }
 
@@ -52,8 +53,8 @@ absl::StatusOr<bool> IsNeeded(Database& database, TurnNumber number) {
   absl::StatusOr<StatementUse> select = database.Use(kIsNeeded);
   if (!select.ok()) return select.status();
   (*select)->Bind(0, number);
-  const int code = (*select)->Step();
-  if (code != SQLITE_ROW) return database.Error(code, "look for children of a turn");
+  const Stepped code = (*select)->Step();
+  if (code != Stepped::kRow) return database.Error("look for children of a turn");
   return (*select)->Int(0) != 0;
 }
 
@@ -80,8 +81,8 @@ absl::Status EmptyTurn(Database& database, TurnNumber number) {
 absl::StatusOr<TurnNumber> LastTurn(Database& database) {
   absl::StatusOr<StatementUse> select = database.Use("SELECT max(number) FROM turns");
   if (!select.ok()) return select.status();
-  const int code = (*select)->Step();
-  if (code != SQLITE_ROW) return database.Error(code, "look for the last turn");
+  const Stepped code = (*select)->Step();
+  if (code != Stepped::kRow) return database.Error("look for the last turn");
   return (*select)->Int(0);
 }
 

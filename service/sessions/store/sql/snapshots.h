@@ -1,6 +1,6 @@
 // Snapshots in the database: adding them, and releasing segments that no snapshot needs any more.
-#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SNAPSHOTS_H_
-#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SNAPSHOTS_H_
+#ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_SNAPSHOTS_H_
+#define LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_SNAPSHOTS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "service/sessions/store/log_records.h"
 #include "service/sessions/store/segments.h"
 #include "service/sessions/store/segments/segment_files.h"
-#include "service/sessions/store/sqlite/database.h"
+#include "service/sessions/store/sql/database.h"
 
 namespace longstream::store {
 
@@ -85,4 +85,4 @@ absl::StatusOr<bool> ForgetDeadFile(Database& database, const std::string& name)
 
 }  // namespace longstream::store
 
-#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SNAPSHOTS_H_
+#endif  // LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_SNAPSHOTS_H_

@@ -1,5 +1,5 @@
 // Reads, writes and checks rows.
-#include "service/sessions/store/sqlite/rows.h"
+#include "service/sessions/store/sql/rows.h"
 
 #include <zlib.h>
 
@@ -20,6 +20,15 @@ absl::Time TimeOrNever(const Statement& statement, int column) {
 
 void BindTimeOrNever(Statement& statement, int parameter, absl::Time time) {
   if (time == absl::InfiniteFuture()) {
+    statement.BindNull(parameter);
+  } else {
+    statement.Bind(parameter, Microseconds(time));
+  }
+}
+
+// NULL: no head has left the turn.
+void BindLeftTime(Statement& statement, int parameter, absl::Time time) {
+  if (time == absl::InfinitePast()) {
     statement.BindNull(parameter);
   } else {
     statement.Bind(parameter, Microseconds(time));
@@ -167,6 +176,8 @@ BoundSession::BoundSession(Statement& statement, const NumberedSession& session)
 absl::StatusOr<NumberedTurn> ReadTurnLink(const Statement& statement) {
   NumberedTurn read;
   read.session = statement.Int(17);
+  read.request_checksum = statement.Int(12);
+  read.result_checksum = statement.Int(13);
   if (!statement.IsNull(18)) read.left_time = TimeOf(statement.Int(18));
   TurnRow& row = read.row;
   row.number = statement.Int(0);
@@ -184,7 +195,8 @@ absl::StatusOr<NumberedTurn> ReadTurnLink(const Statement& statement) {
   row.start_time = TimeOf(statement.Int(9));
   row.end_time = TimeOrNever(statement, 10);
   row.request_digest = statement.Bytes(11);
-  if (!ids_ok || TurnChecksum(read, statement.Int(12), statement.Int(13)) != statement.Int(14)) {
+  if (!ids_ok ||
+      TurnChecksum(read, read.request_checksum, read.result_checksum) != statement.Int(14)) {
     return DamagedTurn(id, row.number, "row");
   }
   return read;
@@ -196,10 +208,10 @@ absl::StatusOr<NumberedTurn> ReadTurn(const Statement& statement) {
   TurnRow& row = read->row;
   row.request = statement.Bytes(15);
   row.result = statement.Bytes(16);
-  if (BlobChecksum(row.request) != statement.Int(12)) {
+  if (BlobChecksum(row.request) != read->request_checksum) {
     return DamagedTurn(row.id.Bytes(), row.number, "request");
   }
-  if (BlobChecksum(row.result) != statement.Int(13)) {
+  if (BlobChecksum(row.result) != read->result_checksum) {
     return DamagedTurn(row.id.Bytes(), row.number, "result");
   }
   return read;
@@ -224,12 +236,36 @@ BoundTurn::BoundTurn(Statement& statement, const NumberedTurn& turn) : id_(turn.
   statement.BindBlob(12, row.request);
   statement.BindBlob(13, row.result);
   statement.Bind(14, turn.session);
-  if (turn.left_time == absl::InfinitePast()) {
-    statement.BindNull(15);
-  } else {
-    statement.Bind(15, Microseconds(turn.left_time));
-  }
+  BindLeftTime(statement, 15, turn.left_time);
   statement.Bind(16, row.number);
+}
+
+absl::Status WriteEnd(Database& database, const NumberedTurn& turn) {
+  absl::StatusOr<StatementUse> update = database.Use(
+      "UPDATE turns SET state = ?1, position = ?2, end_time = ?3, left_time = ?4, result = ?5,"
+      " result_checksum = ?6, checksum = ?7 WHERE number = ?8");
+  if (!update.ok()) return update.status();
+  const TurnRow& row = turn.row;
+  const int64_t result_checksum = BlobChecksum(row.result);
+  (*update)->Bind(0, static_cast<int64_t>(row.state));
+  (*update)->Bind(1, static_cast<int64_t>(row.position));
+  BindTimeOrNever(**update, 2, row.end_time);
+  BindLeftTime(**update, 3, turn.left_time);
+  (*update)->BindBlob(4, row.result);
+  (*update)->Bind(5, result_checksum);
+  (*update)->Bind(6, TurnChecksum(turn, turn.request_checksum, result_checksum));
+  (*update)->Bind(7, row.number);
+  return database.Run(**update, "write the end of a turn");
+}
+
+absl::Status WriteLeftTime(Database& database, const NumberedTurn& turn) {
+  absl::StatusOr<StatementUse> update =
+      database.Use("UPDATE turns SET left_time = ?1, checksum = ?2 WHERE number = ?3");
+  if (!update.ok()) return update.status();
+  BindLeftTime(**update, 0, turn.left_time);
+  (*update)->Bind(1, TurnChecksum(turn, turn.request_checksum, turn.result_checksum));
+  (*update)->Bind(2, turn.row.number);
+  return database.Run(**update, "write when a head left a turn");
 }
 
 absl::StatusOr<AliasRow> ReadAlias(const Statement& statement) {
@@ -240,8 +276,10 @@ absl::StatusOr<AliasRow> ReadAlias(const Statement& statement) {
 }
 
 absl::Status WriteAlias(Database& database, const AliasRow& row) {
-  absl::StatusOr<StatementUse> insert =
-      database.Use("INSERT OR REPLACE INTO aliases(name, arms, checksum) VALUES (?1, ?2, ?3)");
+  absl::StatusOr<StatementUse> insert = database.Use(
+      "INSERT INTO aliases(name, arms, checksum) VALUES (?1, ?2, ?3)"
+      " ON CONFLICT (name) DO UPDATE SET arms = excluded.arms,"
+      " checksum = excluded.checksum");
   if (!insert.ok()) return insert.status();
   (*insert)->BindText(0, row.name);
   (*insert)->BindBlob(1, row.arms);

@@ -1,0 +1,257 @@
+// Reads, and the collection of turns.
+#include "service/sessions/store/sql/sql_store.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/sessions/store/sql/check_log.h"
+#include "service/sessions/store/sql/collect.h"
+#include "service/sessions/store/sql/find_rows.h"
+#include "service/sessions/store/sql/snapshots.h"
+
+namespace longstream::store {
+namespace {
+
+// Runs a query that selects sessions, and that has the parameter `limit_parameter` for the number
+// of its rows. Leaves out damaged rows, and reads others in their place.
+absl::StatusOr<std::vector<SessionRow>> ReadSessions(Database& database, const char* sql,
+                                                     absl::FunctionRef<void(Statement&)> bind,
+                                                     int limit_parameter, size_t limit) {
+  size_t damaged = 0;
+  while (true) {
+    const size_t wanted = limit + damaged;
+    absl::StatusOr<StatementUse> select = database.Use(sql);
+    if (!select.ok()) return select.status();
+    bind(**select);
+    (*select)->Bind(limit_parameter, static_cast<int64_t>(std::min<size_t>(wanted, INT64_MAX)));
+    std::vector<SessionRow> rows;
+    damaged = 0;
+    Stepped code;
+    while ((code = (*select)->Step()) == Stepped::kRow) {
+      absl::StatusOr<NumberedSession> session = ReadSession(**select);
+      if (session.ok()) {
+        rows.push_back(std::move(session->row));
+      } else {
+        ++damaged;
+      }
+    }
+    if (code != Stepped::kDone) return database.Error("read sessions");
+    const bool is_all = rows.size() + damaged < wanted;
+    if (is_all || rows.size() >= limit) {
+      if (rows.size() > limit) rows.resize(limit);
+      return rows;
+    }
+  }
+}
+
+}  // namespace
+
+void SqlStore::ForgetRows(absl::Span<const Change> changes) {
+  for (const Change& change : changes) {
+    if (const auto* add = std::get_if<AddSnapshot>(&change)) ForgetWrittenRows(*add);
+  }
+}
+
+absl::StatusOr<SessionRow> SqlStore::Session(const SessionKey& key) {
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<NumberedSession> session = FindSession(*reader, key);
+  if (!session.ok()) return session.status();
+  return std::move(session->row);
+}
+
+absl::StatusOr<std::vector<SessionRow>> SqlStore::Sessions(const std::string& tenant,
+                                                           const std::optional<SessionId>& after,
+                                                           size_t limit, const std::string& model) {
+  const ReaderPool::Reader reader = readers_.Take();
+  const std::string id = after ? after->Bytes() : std::string();
+  const auto bind = [&](Statement& select) {
+    select.BindText(0, tenant);
+    select.BindBlob(1, id);
+    select.BindText(2, model);
+  };
+  return ReadSessions(*reader,
+                      "SELECT " LONGSTREAM_SESSION_COLUMNS
+                      " FROM sessions WHERE tenant = ?1 AND id > ?2 AND close_time IS NULL"
+                      " AND (model = ?3 OR ?3 = '') ORDER BY id LIMIT ?4",
+                      bind, 3, limit);
+}
+
+absl::StatusOr<std::map<std::string, uint64_t>> SqlStore::CountSessions() {
+  const ReaderPool::Reader reader = readers_.Take();
+  // Reads the index open_sessions alone.
+  absl::StatusOr<StatementUse> select =
+      reader->Use("SELECT tenant, count(*) FROM sessions WHERE close_time IS NULL GROUP BY tenant");
+  if (!select.ok()) return select.status();
+  std::map<std::string, uint64_t> counts;
+  Stepped code = Stepped::kRow;
+  while ((code = (*select)->Step()) == Stepped::kRow) {
+    counts[(*select)->Bytes(0)] = static_cast<uint64_t>((*select)->Int(1));
+  }
+  if (code != Stepped::kDone) return reader->Error("count the sessions");
+  return counts;
+}
+
+absl::StatusOr<std::vector<SessionRow>> SqlStore::Expired(absl::Time now, size_t limit) {
+  const ReaderPool::Reader reader = readers_.Take();
+  return ReadSessions(
+      *reader,
+      "SELECT " LONGSTREAM_SESSION_COLUMNS
+      " FROM sessions WHERE close_time IS NULL AND delete_time IS NOT NULL AND delete_time <= ?1"
+      " ORDER BY delete_time LIMIT ?2",
+      [&](Statement& select) { select.Bind(0, Microseconds(now)); }, 1, limit);
+}
+
+absl::StatusOr<TurnRow> SqlStore::Turn(const SessionKey& session, const TurnId& id) {
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<StatementUse> select =
+      reader->Use("SELECT " LONGSTREAM_TURN_COLUMNS
+                  " FROM sessions s JOIN turns t ON t.session = s.number"
+                  " WHERE s.tenant = ?1 AND s.id = ?2 AND s.close_time IS NULL AND t.id = ?3");
+  if (!select.ok()) return select.status();
+  const std::string session_id = session.id.Bytes(), turn_id = id.Bytes();
+  (*select)->BindText(0, session.tenant);
+  (*select)->BindBlob(1, session_id);
+  (*select)->BindBlob(2, turn_id);
+  const Stepped code = (*select)->Step();
+  if (code == Stepped::kDone) {
+    return absl::NotFoundError(
+        absl::StrCat("store: session ", session.id.ToString(), " has no turn ", id.ToString()));
+  }
+  if (code != Stepped::kRow) return reader->Error("read a turn");
+  absl::StatusOr<NumberedTurn> turn = ReadTurn(**select);
+  if (!turn.ok()) return turn.status();
+  return std::move(turn->row);
+}
+
+absl::StatusOr<TurnRow> SqlStore::Turn(TurnNumber number) {
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<NumberedTurn> turn = FindTurn(*reader, number);
+  if (!turn.ok()) return turn.status();
+  return std::move(turn->row);
+}
+
+absl::StatusOr<std::vector<TurnNumber>> SqlStore::TurnNumbers(const SessionKey& session,
+                                                              TurnNumber after, size_t limit) {
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<StatementUse> select = reader->Use(
+      "SELECT t.number FROM sessions s JOIN turns t ON t.session = s.number"
+      " WHERE s.tenant = ?1 AND s.id = ?2 AND s.close_time IS NULL AND t.number > ?3"
+      " ORDER BY t.number LIMIT ?4");
+  if (!select.ok()) return select.status();
+  const std::string session_id = session.id.Bytes();
+  (*select)->BindText(0, session.tenant);
+  (*select)->BindBlob(1, session_id);
+  (*select)->Bind(2, after);
+  (*select)->Bind(3, static_cast<int64_t>(std::min<size_t>(limit, INT64_MAX)));
+  std::vector<TurnNumber> numbers;
+  Stepped code;
+  while ((code = (*select)->Step()) == Stepped::kRow) numbers.push_back((*select)->Int(0));
+  if (code != Stepped::kDone) return reader->Error("read the numbers of turns");
+  return numbers;
+}
+
+absl::Status SqlStore::VisitPath(TurnNumber number,
+                                 const std::function<bool(const TurnRow&)>& visit) {
+  return Visit(number, FindTurn, visit);
+}
+
+absl::Status SqlStore::VisitLinks(TurnNumber number,
+                                  const std::function<bool(const TurnRow&)>& visit) {
+  return Visit(number, FindTurnLink, visit);
+}
+
+absl::Status SqlStore::Visit(TurnNumber number, FindOne* find,
+                             const std::function<bool(const TurnRow&)>& visit) {
+  const auto read = [&](TurnNumber one) -> absl::StatusOr<TurnRow> {
+    const ReaderPool::Reader reader = readers_.Take();
+    absl::StatusOr<NumberedTurn> turn = find(*reader, one);
+    if (!turn.ok()) return turn.status();
+    return std::move(turn->row);
+  };
+  const TurnNumber begin = number;
+  while (number != kNoTurn) {
+    const absl::StatusOr<TurnRow> turn = read(number);
+    if (absl::IsNotFound(turn.status()) && number != begin) {
+      // Turns are collected from the youngest on, so the first turn tells whether this one was.
+      const absl::StatusOr<TurnRow> first = read(begin);
+      if (absl::IsNotFound(first.status()) || first->state == TurnState::kCollected) {
+        return absl::NotFoundError(absl::StrCat("store: turn ", begin, " has been collected"));
+      }
+      return absl::DataLossError(turn.status().message());
+    }
+    if (!turn.ok()) return turn.status();
+    if (turn->state == TurnState::kCollected) {
+      return absl::NotFoundError(absl::StrCat("store: turn ", number, " has been collected"));
+    }
+    // A parent is older than its children, so a damaged link cannot make a circle.
+    if (turn->parent >= number) {
+      return absl::DataLossError(absl::StrCat("store: turn ", number, " has the parent ",
+                                              turn->parent, ", which is not older"));
+    }
+    if (!visit(*turn)) break;
+    number = turn->parent;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> SqlStore::CollectSlice(absl::Time before, TurnNumber first,
+                                              TurnNumber last) {
+  size_t collected = 0;
+  absl::Status status = Transact([&](Database& database) {
+    const absl::StatusOr<size_t> turns = CollectTurns(database, before, first, last);
+    if (!turns.ok()) return turns.status();
+    collected = *turns;
+    return first <= 1 ? RemoveClosedSessions(database, before) : absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return collected;
+}
+
+absl::StatusOr<size_t> SqlStore::Collect(absl::Time before) {
+  TurnNumber last = kNoTurn;
+  {
+    const ReaderPool::Reader reader = readers_.Take();
+    const absl::StatusOr<TurnNumber> youngest = LastTurn(*reader);
+    if (!youngest.ok()) return youngest.status();
+    last = *youngest;
+  }
+  size_t collected = 0;
+  do {
+    const absl::StatusOr<size_t> of_slice = CollectSlice(before, last - collect_slice_ + 1, last);
+    if (!of_slice.ok()) return of_slice.status();
+    collected += *of_slice;
+    last -= collect_slice_;
+  } while (last > 0);
+  if (absl::Status status = ReleaseAllForgotten(); !status.ok()) return status;
+  return collected;
+}
+
+absl::StatusOr<std::string> SqlStore::Id() {
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<StatementUse> select = reader->Use("SELECT id FROM store");
+  if (!select.ok()) return select.status();
+  const Stepped code = (*select)->Step();
+  if (code != Stepped::kRow) return reader->Error("read the store's id");
+  return absl::BytesToHexString((*select)->Bytes(0));
+}
+
+absl::StatusOr<std::vector<std::string>> SqlStore::Check(size_t limit) {
+  std::vector<std::string> faults;
+  {
+    const ReaderPool::Reader reader = readers_.Take();
+    faults = CheckLog(*reader, limit);
+  }
+  const WithDatabase with_reader = [this](const std::function<void(Database&)>& read) {
+    const ReaderPool::Reader reader = readers_.Take();
+    read(*reader);
+  };
+  CheckSegmentFiles(with_reader, files_, absl::Now(), limit, &faults);
+  return faults;
+}
+
+}  // namespace longstream::store

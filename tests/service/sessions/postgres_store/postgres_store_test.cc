@@ -1,0 +1,192 @@
+// The store in PostgreSQL: what it refuses, its versions, passwords, and servers that share it.
+#include "service/sessions/store/postgres/postgres_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/service/sessions/postgres_store/postgres_fixture.h"
+
+namespace longstream::store {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+TEST_F(PostgresStoreTest, RefusesSettingsThatLoseChanges) {
+  const auto open = [&](bool require_standby = false) {
+    return PostgresStore::Open(
+               {.url = Server().Url(database_), .password = "", .require_standby = require_standby})
+        .status();
+  };
+  for (const std::string& setting : std::vector<std::string>{"off", "local", "remote_write"}) {
+    Sql("ALTER DATABASE " + database_ + " SET synchronous_commit = " + setting);
+    const absl::Status refused = open();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(refused.message(), HasSubstr("synchronous_commit is '" + setting + "'"));
+  }
+  for (const std::string& setting : std::vector<std::string>{"remote_apply", "on"}) {
+    Sql("ALTER DATABASE " + database_ + " SET synchronous_commit = " + setting);
+    EXPECT_TRUE(open().ok()) << open();
+  }
+  EXPECT_EQ(open(true).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(open(true).message(), HasSubstr("synchronous_standby_names"));
+}
+
+TEST_F(PostgresStoreTest, NamesTheReasonWhenItIsRefused) {
+  const auto why = [](const std::string& url) {
+    const absl::Status refused = OpenUrl(url, absl::Seconds(5)).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+    return std::string(refused.message());
+  };
+  EXPECT_THAT(why(Server().Url("nothing")), HasSubstr("database \"nothing\" does not exist"));
+  Sql("CREATE ROLE limited_" + database_ + " LOGIN CONNECTION LIMIT 0");
+  std::string limited = Server().Url(database_);
+  limited.replace(limited.find("longstream"), 10, "limited_" + database_);
+  EXPECT_THAT(why(limited), HasSubstr("too many connections for role"));
+  Sql("ALTER DATABASE " + database_ + " SET default_transaction_read_only = on");
+  EXPECT_THAT(why(Server().Url(database_)), HasSubstr("read-only"));
+}
+
+TEST_F(PostgresStoreTest, NeverRepeatsAPassword) {
+  const std::string secret = "hunter2hunter";
+  const absl::Status wrong = OpenUrl(Server().TcpUrl(database_, secret), absl::Seconds(5)).status();
+  EXPECT_THAT(wrong.message(), HasSubstr("password authentication failed"));
+  EXPECT_THAT(wrong.message(), HasSubstr("127.0.0.1"));
+  EXPECT_THAT(wrong.message(), Not(HasSubstr(secret)));
+  const PostgresStore::Options with_password = {.url = Server().TcpUrl(database_, secret),
+                                                .password = PostgresServer::kPassword};
+  EXPECT_TRUE(PostgresStore::Open(with_password).ok()) << "it takes the place of the URL's";
+  EXPECT_EQ(*PublicName("postgresql://me:" + secret + "@host:5/db?password=" + secret),
+            "postgresql://me@host:5/db");
+  EXPECT_EQ(*PublicName("postgresql://me@a:1,b:2/db"), "postgresql://me@a,b:1,2/db");
+  for (const std::string& url : std::vector<std::string>{
+           "postgresql://me:a%zz" + secret + "@h/db", "postgresql://me:a@" + secret + "@h/db",
+           "postgresql://me:a/" + secret + "@h/db", "postgresql://me:" + secret + "#@h:5x/db",
+           "postgresql://me@h/db?passwort=" + secret}) {
+    const absl::Status refused = OpenUrl(url).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << url;
+    EXPECT_THAT(refused.message(), Not(HasSubstr("hunter"))) << url;
+  }
+}
+
+TEST_F(PostgresStoreTest, AStoreOfANewerProgramIsRefusedIfItSaysSo) {
+  const std::string id = *Open()->Id();
+  Sql("UPDATE longstream.store SET version = 9");
+  EXPECT_EQ(*Open()->Id(), id);
+  Sql("UPDATE longstream.store SET min_reader = 9");
+  const absl::Status refused = OpenUrl(Server().Url(database_)).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(), HasSubstr("min_reader is 9"));
+  EXPECT_THAT(refused.message(), HasSubstr("/" + database_));
+}
+
+TEST_F(PostgresStoreTest, ACopyOnOtherServersGetsAnotherId) {
+  const std::string id = *Open()->Id();
+  EXPECT_EQ(id.size(), 32u);
+  EXPECT_EQ(*Open()->Id(), id);
+  Sql("UPDATE longstream.store SET system_identifier = '1'");
+  const std::string other = *Open()->Id();
+  EXPECT_NE(other, id);
+  EXPECT_EQ(*Open()->Id(), other);
+}
+
+TEST_F(PostgresStoreTest, InspectMakesNothing) {
+  const PostgresStore::Options options = {.url = Server().Url(database_), .password = ""};
+  EXPECT_EQ(*PostgresStore::Inspect(options), "its tables will be made");
+  EXPECT_EQ(PostgresStore::OpenExisting(options).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(*PostgresStore::Inspect(options), "its tables will be made");
+  ASSERT_TRUE(ApplyOne(*Open(), OpenSession{NewSession(7)}).ok());
+  EXPECT_EQ(*PostgresStore::Inspect(options), "it has 1 sessions");
+}
+
+TEST_F(PostgresStoreTest, ManyServersMakeTheTablesOnce) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] { EXPECT_NE(Open(), nullptr); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Sql("SELECT count(*) FROM longstream.store"), "1");
+}
+
+TEST_F(PostgresStoreTest, AChangeThatPostgresRefusesFailsAlone) {
+  const auto store = Open();
+  std::vector<Change> changes;
+  for (uint64_t i = 0; i < 20; ++i) changes.push_back(OpenSession{NewSession(100 + i)});
+  changes.push_back(OpenSession{NewSession(200, "\xff")});
+  changes.push_back(OpenSession{NewSession(100)});
+  changes.push_back(StartTurn{{NewSession(101).key, 1, 9}, NewTurn(1)});
+  const auto results = store->Apply(changes);
+  for (size_t i = 0; i < 20; ++i) EXPECT_TRUE(results[i].ok()) << results[i].status();
+  EXPECT_EQ(results[20].status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(results[21].status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(results[22].status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(store->CountSessions()->at(""), 20u);
+  EXPECT_THAT(*store->Check(10), IsEmpty());
+}
+
+// Two servers commit turns of the same session. The fence lets one of them win each version.
+TEST_F(PostgresStoreTest, TwoServersShareASession) {
+  constexpr int kTurns = 30;
+  const std::vector<std::unique_ptr<PostgresStore>> stores = [&] {
+    std::vector<std::unique_ptr<PostgresStore>> two;
+    for (int i = 0; i < 2; ++i) two.push_back(Open());
+    return two;
+  }();
+  ASSERT_TRUE(ApplyOne(*stores[0], OpenSession{NewSession(7)}).ok());
+  std::atomic<int> committed{0};
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < stores.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (uint64_t turn = i; committed < kTurns; turn += 2) {
+        if (CommitOne(*stores[i], key_, turn, turn) != kNoTurn) ++committed;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const SessionRow row = *stores[0]->Session(key_);
+  int turns = 0;
+  TurnNumber younger = INT64_MAX;
+  EXPECT_TRUE(stores[1]
+                  ->VisitPath(row.head,
+                              [&](const TurnRow& turn) {
+                                EXPECT_LT(turn.number, younger);
+                                younger = turn.number;
+                                return ++turns > 0;
+                              })
+                  .ok());
+  EXPECT_EQ(turns, committed);
+  EXPECT_THAT(*stores[0]->Check(10), IsEmpty());
+}
+
+TEST_F(PostgresStoreTest, AChangedRowIsDataLossAndTheOthersServe) {
+  const auto store = Open();
+  for (const uint64_t id : {7u, 8u}) {
+    ASSERT_TRUE(ApplyOne(*store, OpenSession{NewSession(id)}).ok());
+  }
+  Sql("UPDATE longstream.sessions SET position = 11 WHERE number = 1");
+  EXPECT_EQ(store->Session(key_).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ApplyOne(*store, MoveHead{{key_, 1, 1}, kNoTurn, At(1)}).status().code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(store->Session(NewSession(8).key).ok());
+  EXPECT_EQ(store->Sessions("", {}, 1, "")->size(), 1u) << "damaged rows do not count";
+  EXPECT_EQ(store->Check(10)->size(), 1u);
+}
+
+TEST_F(PostgresStoreTest, WithoutADirectoryOnlyShortSegmentsAreKept) {
+  const auto store = Open();
+  ASSERT_TRUE(ApplyOne(*store, OpenSession{NewSession(7)}).ok());
+  const TurnNumber turn = CommitOne(*store, key_, 1, 10);
+  EXPECT_TRUE(AddOne(*store, turn, 1, {}, {{NewFixed(1, 10), 60'000}}).ok());
+  EXPECT_EQ(*ReadAll(*store, "", NewKey(1)), SegmentBytes(NewKey(1), 60'000));
+  EXPECT_EQ(AddOne(*store, turn, 2, {}, {{NewFixed(2, 10), 70'000}}).code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(store->Health().state, StoreState::kOk);
+}
+
+}  // namespace
+}  // namespace longstream::store
