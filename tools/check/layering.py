@@ -128,6 +128,7 @@ ROOMS = {
     "service/sessions": "service/chat service/clock service/host_memory service/models"
                         " service/security/tenants",
     "service/sessions/store": "service/clock service/sessions",
+    "service/sessions/fleet": "service/sessions service/sessions/store",
     "service/sessions/store/segments": "service/sealing service/sessions service/sessions/store",
     "service/sessions/store/sql": "service/sealing service/sessions service/sessions/store"
                                   " service/sessions/store/segments",
@@ -218,6 +219,7 @@ ROOMS = {
     "tests/simt": "backends/** kernels/** tests tests/**",
     "tests/simt/plugins": "client service/** tests tests/**",
     "tests/install": "backends/api",
+    "tests/fleet": "service/sessions/** tests tests/**",
     "tests/tools": "",
     "tests/tsan": "",
     "tests/processes": "client service/** tests tests/**",
@@ -268,6 +270,7 @@ LIBRARIES = {
     "tests/service/server": "absl grpc prometheus protobuf",
     "tests/client": "absl grpc protobuf",
     "tests/faults": "grpc",
+    "tests/fleet": "absl",
     "tests/e2e": "absl grpc prometheus protobuf",
 }
 

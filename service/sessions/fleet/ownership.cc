@@ -1,0 +1,414 @@
+#include "service/sessions/fleet/ownership.h"
+
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "service/sessions/fleet/mutations.h"
+
+namespace longstream::fleet {
+
+Ownership::Ownership(ReplicaName self, OwnershipOptions options)
+    : self_(std::move(self)), options_(options) {}
+
+Actions Ownership::Handle(const Event& event) {
+  if (exited_) return {};
+  std::visit([this](const auto& happened) { On(happened); }, event);
+  if (draining_ && !exited_) OfferSessions();
+  return std::exchange(actions_, {});
+}
+
+std::vector<CallId> Ownership::OpenCalls() const {
+  std::vector<CallId> calls;
+  for (const auto& [key, state] : sessions_) {
+    if (state.call.has_value()) calls.push_back(*state.call);
+    if (state.close.has_value()) calls.push_back(*state.close);
+  }
+  for (const auto& [relay, relayed] : relayed_) calls.push_back(relayed.call);
+  return calls;
+}
+
+// ---------------------------------------------------------------- calls
+
+void Ownership::On(const TurnArrives& event) {
+  SessionState& state = State(event.session);
+  std::optional<CallId> call = event.call;
+  if (HasTurn(state, event.turn)) {
+    Join(state, event.call);
+    return;
+  }
+  if (!Serving() || !IsFree(state)) {
+    const bool turn_runs = state.work == Work::kTurn && Serving();
+    End(call, turn_runs ? Answer::kBusy : Answer::kNotNow);
+    if (state.phase == Phase::kFree) Finish(state);
+    return;
+  }
+  Begin(state, Work::kTurn);
+  state.turn = event.turn;
+  state.call = event.call;
+  if (state.owned && state.checked) {
+    Continue(state);
+  } else {
+    Read(state);
+  }
+}
+
+void Ownership::On(const ChangeArrives& event) {
+  SessionState& state = State(event.session);
+  std::optional<CallId> call = event.call;
+  if (!Serving() || !IsFree(state)) {
+    const bool turn_runs = state.work == Work::kTurn && Serving();
+    End(call, turn_runs ? Answer::kBusy : Answer::kNotNow);
+    if (state.phase == Phase::kFree) Finish(state);
+    return;
+  }
+  Begin(state, Work::kChange);
+  state.call = event.call;
+  if (state.owned && state.checked) {
+    Continue(state);
+  } else {
+    Read(state);
+  }
+}
+
+// A close does not move the session. It waits for work that cannot be interrupted.
+void Ownership::On(const CloseArrives& event) {
+  SessionState& state = State(event.session);
+  if (state.close.has_value()) End(state.close, Answer::kBusy);
+  state.close = event.call;
+  if (IsFree(state)) {
+    Finish(state);
+  } else if (state.work == Work::kTurn &&
+             (state.phase == Phase::kRunning || state.phase == Phase::kConfirming)) {
+    StopRunning(state);
+    EndWork(state, Answer::kCancelled);
+  }
+}
+
+void Ownership::On(const SessionOpened& event) {
+  SessionState& state = State(event.session);
+  state.owned = state.copy = true;
+  state.checked = lease_valid_;
+  state.epoch = event.epoch;
+  state.version = event.version;
+  state.last_use = ++uses_;
+  state.residency_timer = StartTimer(event.session, TimerKind::kResidency);
+}
+
+void Ownership::On(const CopyEvicted& event) {
+  SessionState* state = Find(event.session);
+  if (state == nullptr || !IsFree(*state)) return;
+  // The row still names this replica. It finds that out when it is asked for the session.
+  state->owned = state->copy = false;
+  Finish(*state);
+}
+
+// ---------------------------------------------------------------- rows
+
+void Ownership::Read(SessionState& state) {
+  SetPhase(state, Phase::kReading);
+  state.operation = Draw();
+  const bool with_turn = state.work == Work::kTurn;
+  actions_.emplace_back(
+      ReadRow{state.key, state.operation,
+              with_turn ? std::optional<TurnId>(state.turn) : std::optional<TurnId>()});
+}
+
+void Ownership::On(const RowRead& event) {
+  SessionState* state = Find(event.session);
+  if (state == nullptr || state->operation != event.operation) return;
+  if (state->settling) {
+    Settled(*state, event.row);
+  } else if (state->phase == Phase::kConfirming) {
+    Confirmed(*state, event.row);
+  } else if (state->phase != Phase::kReading || state->waiting) {
+    return;
+  } else if (event.row.has_value()) {
+    Use(*state, *event.row);
+  } else if (state->work == Work::kCheck) {
+    state->waiting = true;
+    state->timer = StartTimer(state->key, TimerKind::kRetry);
+  } else {
+    EndWork(*state, Answer::kNotNow);
+  }
+}
+
+// Compares what the replica believes with the row.
+void Ownership::Believe(SessionState& state, const OwnedRow& row) {
+  if (row.owner != self_) {
+    Drop(state);
+    state.owned = false;
+    return;
+  }
+  const bool as_before = state.owned && state.epoch == row.epoch && state.version == row.version;
+  if (!as_before && !Mutated(Mutation::kTrustOldCopy)) Drop(state);
+  if (!as_before) state.may_leave = true;
+  state.owned = true;
+  state.checked = lease_valid_;
+  state.epoch = row.epoch;
+  state.version = row.version;
+}
+
+void Ownership::Use(SessionState& state, const OwnedRow& row) {
+  if (!row.open) {
+    Lose(state, Answer::kNotFound);
+    return;
+  }
+  Believe(state, row);
+  switch (state.work) {
+    case Work::kTurn:
+      UseForTurn(state, row);
+      return;
+    case Work::kChange:
+      if (state.owned) {
+        Continue(state);
+      } else {
+        Acquire(state, row);
+      }
+      return;
+    case Work::kClose:
+      state.peer = row.owner;
+      state.transaction.fence = {state.key, row.epoch, row.version};
+      Transact(state, TransactionKind::kClose);
+      return;
+    case Work::kFetch:
+      if (state.owned) {
+        Give(state);
+      } else {
+        EndWork(state, Answer::kMoved);
+      }
+      return;
+    case Work::kNone:
+    case Work::kCheck:
+    case Work::kTake:
+    case Work::kOffer:
+      Finish(state);
+  }
+}
+
+void Ownership::UseForTurn(SessionState& state, const OwnedRow& row) {
+  if (row.turn == TurnState::kCommitted ||
+      (Mutated(Mutation::kReplayStarted) && row.turn.has_value())) {
+    EndWork(state, Answer::kReplay);
+    return;
+  }
+  if (row.turn == TurnState::kAbandoned || row.turn == TurnState::kCollected) {
+    EndWork(state, Answer::kAbandoned);
+    return;
+  }
+  state.turn_started = row.turn == TurnState::kStarted;
+  if (state.owned) {
+    Continue(state);
+  } else {
+    Acquire(state, row);
+  }
+}
+
+// ---------------------------------------------------------------- turns
+
+void Ownership::Continue(SessionState& state) {
+  state.transaction.fence = {state.key, state.epoch, state.version};
+  if (state.work == Work::kChange) {
+    Transact(state, TransactionKind::kChange);
+  } else if (state.turn_started) {
+    Run(state);
+  } else {
+    if (Mutated(Mutation::kShowBeforeStart)) Show(state);
+    Transact(state, TransactionKind::kStart);
+  }
+}
+
+void Ownership::Run(SessionState& state) {
+  SetPhase(state, Phase::kRunning);
+  state.operation = Draw();
+  actions_.emplace_back(RunTurn{.session = state.key,
+                                .operation = state.operation,
+                                .turn = state.turn,
+                                .restore = !state.copy,
+                                .resume = state.turn_started});
+  state.copy = true;
+  Show(state);
+}
+
+void Ownership::Show(const SessionState& state) {
+  if (state.call.has_value()) {
+    actions_.emplace_back(ShowTurn{*state.call, state.key, state.turn});
+  }
+}
+
+// The latest call that attaches to a turn has it.
+void Ownership::Join(SessionState& state, CallId call) {
+  End(state.call, Answer::kAttached);
+  state.call = call;
+  if (state.phase == Phase::kRunning || state.phase == Phase::kConfirming ||
+      state.phase == Phase::kCommitting) {
+    Show(state);
+  }
+}
+
+void Ownership::On(const TurnRan& event) {
+  SessionState* state = Find(event.session);
+  if (state == nullptr || state->phase != Phase::kRunning || state->operation != event.operation) {
+    return;
+  }
+  if (!event.ok) {
+    EndWork(*state, Answer::kFailed);  // the engine has put the copy back to the head
+    return;
+  }
+  state->transaction.fence = {state->key, state->epoch, state->version};
+  state->commit_timer = StartTimer(state->key, TimerKind::kCommit);
+  if (Mutated(Mutation::kAnswerBeforeCommit)) End(state->call, Answer::kCommitted);
+  if (state->checked) {
+    Transact(*state, TransactionKind::kCommit);
+    return;
+  }
+  SetPhase(*state, Phase::kConfirming);
+  state->operation = Draw();
+  actions_.emplace_back(ReadRow{state->key, state->operation, state->turn});
+}
+
+// ---------------------------------------------------------------- timers
+
+void Ownership::On(const TimerFired& event) {
+  SessionState* state = Find(event.session);
+  if (state == nullptr) return;
+  if (event.timer == state->residency_timer) {
+    state->residency_timer = 0;
+    state->may_leave = true;
+  } else if (event.timer == state->commit_timer) {
+    state->commit_timer = 0;
+    End(state->call, Answer::kCommitWaits);
+  }
+  if (event.timer != state->timer) return;
+  state->timer = 0;
+  if (state->phase == Phase::kFetching) {
+    EndWork(*state, Answer::kNotNow);
+  } else if (state->phase == Phase::kReceiving) {
+    Drop(*state);
+    Transfer(*state);
+  } else if (state->phase == Phase::kGiving) {
+    state->work = Work::kCheck;  // the receiver's transaction was made, or not
+    Read(*state);
+  } else if (state->waiting) {
+    state->waiting = false;
+    if (state->phase == Phase::kReading) {
+      Read(*state);
+    } else if (state->phase == Phase::kConfirming || state->unknown) {
+      Settle(*state);
+    } else {
+      TransactAgain(*state);
+    }
+  }
+}
+
+Number Ownership::StartTimer(const SessionKey& key, TimerKind kind) {
+  const Number timer = Draw();
+  actions_.emplace_back(SetTimer{key, timer, kind});
+  return timer;
+}
+
+// ---------------------------------------------------------------- the end of work
+
+void Ownership::End(std::optional<CallId>& call, Answer answer, ReplicaName owner) {
+  if (call.has_value()) actions_.emplace_back(EndCall{*call, answer, std::move(owner)});
+  call.reset();
+}
+
+void Ownership::StopRunning(SessionState& state) {
+  if (state.phase != Phase::kRunning && state.phase != Phase::kConfirming &&
+      state.phase != Phase::kCommitting) {
+    return;
+  }
+  actions_.emplace_back(StopTurn{state.key});
+}
+
+void Ownership::Drop(SessionState& state) {
+  if (state.copy || state.phase == Phase::kReceiving) {
+    actions_.emplace_back(DropCopy{state.key});
+  }
+  state.copy = false;
+}
+
+void Ownership::EndWork(SessionState& state, Answer answer) {
+  const bool committed = answer == Answer::kCommitted || answer == Answer::kReplay;
+  EndRelays(state, committed ? RelayEnd::kCommitted : RelayEnd::kLost);
+  if (state.work == Work::kFetch) {
+    const Refusal why = answer == Answer::kMoved || answer == Answer::kNotFound ? Refusal::kNotMine
+                                                                                : Refusal::kNotYet;
+    actions_.emplace_back(Send{state.peer, Refused{state.key, state.request, why}});
+  } else if (state.work == Work::kTake && answer != Answer::kCommitted) {
+    actions_.emplace_back(Send{state.peer, Refused{state.key, state.request, Refusal::kNotTaken}});
+  }
+  // What a peer has sent is of no use without the session.
+  if (!state.owned && !Mutated(Mutation::kKeepCopyWhenFenced)) Drop(state);
+  End(state.call, answer);
+  Finish(state);
+}
+
+void Ownership::Lose(SessionState& state, Answer answer) {
+  StopRunning(state);
+  if (!Mutated(Mutation::kKeepCopyWhenFenced)) {
+    Drop(state);
+    state.owned = false;
+  }
+  EndWork(state, answer);
+}
+
+void Ownership::Finish(SessionState& state) {
+  state.work = Work::kNone;
+  state.call.reset();
+  state.relays.clear();
+  state.turn_started = state.unknown = state.settling = state.waiting = false;
+  state.operation = state.timer = state.commit_timer = 0;
+  SetPhase(state, Phase::kFree);
+  if (state.close.has_value()) {
+    const std::optional<CallId> call = std::exchange(state.close, std::nullopt);
+    Begin(state, Work::kClose);
+    state.call = call;
+    Read(state);
+  } else if (!state.owned && !state.copy) {
+    sessions_.erase(SessionKey(state.key));
+  } else if (!state.checked && lease_valid_) {
+    Check(state);
+  } else if (draining_) {
+    to_offer_.push_back(state.key);
+  }
+}
+
+// ---------------------------------------------------------------- states
+
+SessionState& Ownership::State(const SessionKey& key) {
+  SessionState& state = sessions_[key];
+  state.key = key;
+  return state;
+}
+
+SessionState* Ownership::Find(const SessionKey& key) {
+  const auto found = sessions_.find(key);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+bool Ownership::IsFree(const SessionState& state) {
+  return state.phase == Phase::kFree || state.work == Work::kCheck;
+}
+
+bool Ownership::HasTurn(const SessionState& state, const TurnId& turn) {
+  return state.work == Work::kTurn && state.turn == turn;
+}
+
+void Ownership::Begin(SessionState& state, Work work) {
+  state.work = work;
+  state.reads = 0;
+  state.unknown = state.settling = state.waiting = state.turn_started = false;
+  state.timer = 0;
+  state.last_use = ++uses_;
+}
+
+void Ownership::SetPhase(SessionState& state, Phase phase) {
+  busy_ += (phase != Phase::kFree ? 1 : 0) - (state.phase != Phase::kFree ? 1 : 0);
+  giving_ += (phase == Phase::kGiving ? 1 : 0) - (state.phase == Phase::kGiving ? 1 : 0);
+  state.phase = phase;
+}
+
+}  // namespace longstream::fleet

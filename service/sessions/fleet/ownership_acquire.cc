@@ -1,0 +1,108 @@
+// How a replica gets a session that another one owns or has owned.
+#include <cstdint>
+
+#include "service/sessions/fleet/mutations.h"
+#include "service/sessions/fleet/ownership.h"
+
+namespace longstream::fleet {
+
+namespace {
+
+// A session may move while it is looked for. After so many looks the client tries again.
+constexpr int kMaxReads = 5;
+
+}  // namespace
+
+void Ownership::Acquire(SessionState& state, const OwnedRow& row) {
+  state.peer = row.owner;
+  if (++state.reads > kMaxReads) {
+    EndWork(state, Answer::kNotNow);
+  } else if (row.owner_lives && !Mutated(Mutation::kClaimLiving)) {
+    AskOwner(state, row);
+  } else if (!row.claims_allowed) {
+    EndWork(state, Answer::kNotNow);
+  } else {
+    state.transaction.fence = {state.key, row.epoch, row.version};
+    state.row_epoch = row.epoch;
+    state.row_version = row.version;
+    Transact(state, TransactionKind::kClaim);
+  }
+}
+
+void Ownership::AskOwner(SessionState& state, const OwnedRow& row) {
+  if (options_.redirect) {
+    End(state.call, Answer::kElsewhere, row.owner);
+    Finish(state);
+    return;
+  }
+  SetPhase(state, Phase::kFetching);
+  state.row_epoch = row.epoch;
+  state.row_version = row.version;
+  state.request = Draw();
+  if (!Mutated(Mutation::kWaitForPeerForever)) {
+    state.timer = StartTimer(state.key, TimerKind::kPeerAnswer);
+  }
+  actions_.emplace_back(Send{row.owner, Fetch{state.key, state.request, row.epoch, state.turn}});
+}
+
+// A peer gives the session, if a transaction finds it at this epoch and version.
+void Ownership::Receive(SessionState& state, int64_t epoch, int64_t version, bool has_caches) {
+  state.transaction.fence = {state.key, epoch, version};
+  if (!has_caches) {
+    Transfer(state);
+    return;
+  }
+  SetPhase(state, Phase::kReceiving);
+  state.operation = Draw();
+  state.timer = StartTimer(state.key, TimerKind::kCaches);
+  actions_.emplace_back(ReceiveCaches{state.key, state.operation, state.peer, state.request});
+}
+
+void Ownership::On(const CachesArrived& event) {
+  SessionState* state = Find(event.session);
+  if (state == nullptr || state->phase != Phase::kReceiving ||
+      state->operation != event.operation) {
+    return;
+  }
+  state->timer = 0;
+  state->copy = event.complete;
+  Transfer(*state);
+}
+
+void Ownership::Transfer(SessionState& state) {
+  if (Mutated(Mutation::kOwnWithoutTransfer)) {
+    state.owned = state.checked = true;
+    state.epoch = state.transaction.fence.epoch;
+    state.version = state.transaction.fence.version;
+    if (state.work == Work::kTurn) {
+      Continue(state);
+    } else {
+      Finish(state);
+    }
+    return;
+  }
+  Transact(state, TransactionKind::kTransfer);
+}
+
+// The row names this replica now.
+void Ownership::Acquired(SessionState& state) {
+  const Fence& fence = state.transaction.fence;
+  state.owned = true;
+  state.checked = lease_valid_;
+  state.may_leave = false;
+  state.residency_timer = StartTimer(state.key, TimerKind::kResidency);
+  state.epoch = fence.epoch + 1;
+  state.version = fence.version + 1;
+  if (!state.peer.empty()) {
+    actions_.emplace_back(Send{state.peer, Moved{.session = state.key, .epoch = state.epoch}});
+  }
+  if (state.work == Work::kTake) {
+    EndWork(state, Answer::kCommitted);
+  } else if (fence.epoch == state.row_epoch && fence.version == state.row_version) {
+    Continue(state);
+  } else {
+    Read(state);  // the owner went on after the row was read; perhaps with this turn
+  }
+}
+
+}  // namespace longstream::fleet

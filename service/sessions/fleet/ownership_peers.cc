@@ -1,0 +1,184 @@
+// What replicas ask of each other, and tell each other. Nothing that a peer says changes who owns a
+// session; at worst a wrong or late message costs time.
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "service/sessions/fleet/mutations.h"
+#include "service/sessions/fleet/ownership.h"
+
+namespace longstream::fleet {
+
+void Ownership::On(const MessageArrives& event) {
+  std::visit([&](const auto& message) { OnMessage(event.from, message); }, event.message);
+}
+
+void Ownership::OnMessage(const ReplicaName& from, const Fetch& fetch) {
+  const auto refuse = [&](Refusal why) {
+    actions_.emplace_back(Send{from, Refused{fetch.session, fetch.request, why}});
+  };
+  if (Find(fetch.session) == nullptr && Mutated(Mutation::kDisownUnknown)) {
+    refuse(Refusal::kNotMine);
+    return;
+  }
+  SessionState& state = State(fetch.session);
+  if (state.phase == Phase::kGiving && state.peer == from) {
+    state.request = fetch.request;  // the receiver asks again
+    state.work = Work::kFetch;
+    Give(state);
+    return;
+  }
+  if (state.owned && fetch.epoch < state.epoch) {
+    refuse(Refusal::kNotMine);
+    return;
+  }
+  if (state.owned && HasTurn(state, fetch.turn)) {
+    refuse(Refusal::kRunning);
+    return;
+  }
+  if (!IsFree(state)) {
+    refuse(state.owned && state.work == Work::kTurn ? Refusal::kBusy : Refusal::kNotYet);
+    return;
+  }
+  if (state.owned && !state.may_leave && !draining_) {
+    refuse(Refusal::kNotYet);
+    return;
+  }
+  const uint64_t last_use = state.last_use;
+  Begin(state, Work::kFetch);
+  state.last_use = last_use;
+  state.peer = from;
+  state.request = fetch.request;
+  if (state.owned && state.checked && state.epoch == fetch.epoch) {
+    Give(state);
+  } else {
+    Read(state);  // a late transaction may have made this replica the owner
+  }
+}
+
+// Offers the session to state.peer, at its epoch and version. No turn starts until the receiver's
+// transaction was made, or the time is over. If it is made after that, it is fenced, or the next
+// transaction of this replica is.
+void Ownership::Give(SessionState& state) {
+  SetPhase(state, Phase::kGiving);
+  if (!Mutated(Mutation::kWaitForReceiverForever)) {
+    state.timer = StartTimer(state.key, TimerKind::kGiving);
+  }
+  if (state.work == Work::kOffer) {
+    actions_.emplace_back(
+        Send{state.peer, Offer{state.key, state.request, state.epoch, state.version, state.copy}});
+  } else {
+    actions_.emplace_back(
+        Send{state.peer, Given{state.key, state.request, state.epoch, state.version, state.copy}});
+  }
+  if (state.copy) actions_.emplace_back(SendCaches{state.key, state.peer, state.request});
+}
+
+void Ownership::OnMessage(const ReplicaName& from, const Given& given) {
+  SessionState* state = Find(given.session);
+  if (state == nullptr || state->phase != Phase::kFetching || state->peer != from ||
+      state->request != given.request) {
+    return;
+  }
+  Receive(*state, given.epoch, given.version, given.has_caches);
+}
+
+void Ownership::OnMessage(const ReplicaName& from, const Refused& refused) {
+  SessionState* state = Find(refused.session);
+  if (state == nullptr || state->peer != from || state->request != refused.request) return;
+  if (state->phase == Phase::kGiving && state->work == Work::kOffer) {
+    Finish(*state);
+    return;
+  }
+  if (state->phase != Phase::kFetching) return;
+  switch (refused.why) {
+    case Refusal::kNotMine:
+      Read(*state);
+      return;
+    case Refusal::kRunning:
+      RelayCall(*state);
+      return;
+    case Refusal::kBusy:
+      EndWork(*state, Answer::kBusy);
+      return;
+    case Refusal::kNotYet:
+    case Refusal::kNotTaken:
+      EndWork(*state, Answer::kNotNow);
+  }
+}
+
+// The turn runs on the owner. The call reads its stream; the session has no work here.
+void Ownership::RelayCall(SessionState& state) {
+  if (state.call.has_value()) {
+    const Number relay = Draw();
+    relayed_[relay] = {*std::exchange(state.call, std::nullopt), state.key, state.peer};
+    actions_.emplace_back(Send{state.peer, Attach{state.key, relay, state.turn}});
+  }
+  Finish(state);
+}
+
+void Ownership::OnMessage(const ReplicaName& from, const Attach& attach) {
+  SessionState* state = Find(attach.session);
+  if (state == nullptr || !state->owned || !HasTurn(*state, attach.turn)) {
+    actions_.emplace_back(
+        Send{from, Attached{attach.session, attach.relay, RelayEnd::kNotRunning}});
+    return;
+  }
+  const Relay relay{from, attach.relay};
+  if (std::find(state->relays.begin(), state->relays.end(), relay) == state->relays.end()) {
+    state->relays.push_back(relay);
+  }
+}
+
+void Ownership::EndRelays(SessionState& state, RelayEnd end) {
+  for (const Relay& relay : state.relays) {
+    actions_.emplace_back(Send{relay.peer, Attached{state.key, relay.number, end}});
+  }
+  state.relays.clear();
+}
+
+void Ownership::OnMessage(const ReplicaName& from, const Attached& attached) {
+  const auto found = relayed_.find(attached.relay);
+  if (found == relayed_.end() || found->second.peer != from) return;
+  std::optional<CallId> call = found->second.call;
+  relayed_.erase(found);
+  End(call, attached.end == RelayEnd::kCommitted ? Answer::kCommitted : Answer::kNotNow);
+}
+
+void Ownership::On(const RelayBroken& event) {
+  const auto found = relayed_.find(event.relay);
+  if (found == relayed_.end()) return;
+  std::optional<CallId> call = found->second.call;
+  relayed_.erase(found);
+  End(call, Answer::kNotNow);
+}
+
+void Ownership::OnMessage(const ReplicaName& from, const Offer& offer) {
+  SessionState& state = State(offer.session);
+  if (state.work == Work::kTake && state.peer == from && state.request == offer.request) return;
+  if (!Serving() || !IsFree(state) || state.owned) {
+    actions_.emplace_back(Send{from, Refused{offer.session, offer.request, Refusal::kNotTaken}});
+    if (state.phase == Phase::kFree) Finish(state);
+    return;
+  }
+  Begin(state, Work::kTake);
+  state.peer = from;
+  state.request = offer.request;
+  Receive(state, offer.epoch, offer.version, offer.has_caches);
+}
+
+// A session that moved or was closed: its copy is of no use. A turn that runs here is stopped; its
+// commit would be fenced. A transaction that is being made goes on: it may have been made before.
+void Ownership::OnMessage(const ReplicaName& /*from*/, const Moved& moved) {
+  SessionState* state = Find(moved.session);
+  if (state == nullptr || !state->owned) return;
+  const bool is_lost = moved.closed ? moved.epoch == state->epoch : moved.epoch > state->epoch;
+  if (!is_lost) return;
+  if (state->phase == Phase::kGiving) state->work = Work::kCheck;  // its peer knows
+  if (IsFree(*state) || state->phase == Phase::kRunning) {
+    Lose(*state, Answer::kMoved);
+  }
+}
+
+}  // namespace longstream::fleet

@@ -1,0 +1,292 @@
+// The transactions of a replica. Their outcomes may be unknown: then the row says what happened.
+#include <optional>
+
+#include "service/sessions/fleet/mutations.h"
+#include "service/sessions/fleet/ownership.h"
+
+namespace longstream::fleet {
+
+namespace {
+
+// How often a transaction other than a commit is tried.
+constexpr int kMaxAttempts = 8;
+
+Phase PhaseOf(TransactionKind kind) {
+  switch (kind) {
+    case TransactionKind::kClaim:
+      return Phase::kClaiming;
+    case TransactionKind::kTransfer:
+      return Phase::kTransferring;
+    case TransactionKind::kStart:
+      return Phase::kStarting;
+    case TransactionKind::kCommit:
+      return Phase::kCommitting;
+    case TransactionKind::kChange:
+      return Phase::kChanging;
+    case TransactionKind::kClose:
+      break;
+  }
+  return Phase::kClosing;
+}
+
+bool IsTransacting(Phase phase) {
+  return phase == Phase::kClaiming || phase == Phase::kTransferring || phase == Phase::kStarting ||
+         phase == Phase::kCommitting || phase == Phase::kChanging || phase == Phase::kClosing;
+}
+
+bool ChangesOwner(TransactionKind kind) {
+  return kind == TransactionKind::kClaim || kind == TransactionKind::kTransfer;
+}
+
+}  // namespace
+
+// Makes a transaction that expects the fence in state.transaction.
+void Ownership::Transact(SessionState& state, TransactionKind kind) {
+  state.transaction.kind = kind;
+  state.transaction.turn =
+      kind == TransactionKind::kStart || kind == TransactionKind::kCommit ? state.turn : TurnId{};
+  state.transaction.owner = ChangesOwner(kind) ? self_ : ReplicaName{};
+  state.unknown = false;
+  SetPhase(state, PhaseOf(kind));
+  TransactAgain(state);
+}
+
+void Ownership::TransactAgain(SessionState& state) {
+  state.settling = state.waiting = false;
+  state.timer = 0;
+  state.operation = Draw();
+  actions_.emplace_back(fleet::Transact{state.operation, state.transaction});
+}
+
+void Ownership::On(const Transacted& event) {
+  SessionState* state = Find(event.session);
+  if (state == nullptr || state->operation != event.operation || state->settling ||
+      state->waiting || !IsTransacting(state->phase)) {
+    return;
+  }
+  const bool is_commit = state->transaction.kind == TransactionKind::kCommit;
+  switch (event.outcome) {
+    case Outcome::kMade:
+      Made(*state);
+      return;
+    case Outcome::kUnknown:
+      if (is_commit && Mutated(Mutation::kUnknownIsMade)) {
+        Made(*state);
+        return;
+      }
+      state->unknown = true;
+      Settle(*state);
+      return;
+    case Outcome::kUnavailable:
+      if (is_commit || state->unknown) {
+        RetryLater(*state);
+        return;
+      }
+      break;
+    case Outcome::kFull:
+      if (state->unknown) {  // the earlier attempt may still be made
+        RetryLater(*state);
+        return;
+      }
+      break;
+    case Outcome::kFenced:
+      if (is_commit && Mutated(Mutation::kFenceAnew)) state->unknown = true;
+      [[fallthrough]];
+    case Outcome::kTurnExists:
+    case Outcome::kNotAllowed:
+      if (state->unknown) {  // perhaps by the earlier attempt
+        Settle(*state);
+        return;
+      }
+      break;
+  }
+  NotMade(*state, event.outcome);
+}
+
+// Reads the row to find out whether a transaction was made, or whether a commit can be made.
+void Ownership::Settle(SessionState& state) {
+  state.settling = state.phase != Phase::kConfirming;
+  state.operation = Draw();
+  const bool with_turn = state.work == Work::kTurn;
+  actions_.emplace_back(
+      ReadRow{state.key, state.operation,
+              with_turn ? std::optional<TurnId>(state.turn) : std::optional<TurnId>()});
+}
+
+// A commit is tried until its outcome is known. Anything else may be given up: what a late
+// transaction does is found out when the row is read for the next use of the session.
+void Ownership::RetryLater(SessionState& state) {
+  const bool is_commit = state.phase == Phase::kCommitting || state.phase == Phase::kConfirming;
+  if (!is_commit && ++state.reads > kMaxAttempts) {
+    state.checked = false;
+    EndWork(state, Answer::kNotNow);
+    return;
+  }
+  state.settling = false;
+  state.waiting = true;
+  state.operation = 0;
+  state.timer = StartTimer(state.key, TimerKind::kRetry);
+}
+
+// The row after a transaction whose outcome is unknown.
+void Ownership::Settled(SessionState& state, const std::optional<OwnedRow>& row) {
+  if (!row.has_value()) {
+    RetryLater(state);
+    return;
+  }
+  const Transaction& made = state.transaction;
+  const bool epoch_rose = ChangesOwner(made.kind);
+  const bool is_unchanged =
+      row->open && row->epoch == made.fence.epoch && row->version == made.fence.version;
+  // The version after this transaction. The owner makes one transaction at a time, so only this one
+  // can have led there; but for a start, the row of the turn must be there too.
+  const bool is_next = row->open && row->epoch == made.fence.epoch + (epoch_rose ? 1 : 0) &&
+                       row->version == made.fence.version + 1 && row->owner == self_;
+  state.settling = false;
+  if (is_unchanged) {
+    // It may still be made. Only the same transaction again, with the same fence, decides that: one
+    // of the two is made.
+    if (made.kind == TransactionKind::kCommit || ++state.reads <= kMaxAttempts) {
+      TransactAgain(state);
+    } else {
+      state.checked = false;
+      EndWork(state, Answer::kNotNow);
+    }
+    return;
+  }
+  switch (made.kind) {
+    case TransactionKind::kClaim:
+    case TransactionKind::kTransfer:
+    case TransactionKind::kChange:
+      if (is_next) {
+        Made(state);
+        return;
+      }
+      break;
+    case TransactionKind::kStart:
+      if (is_next && row->turn.has_value()) {
+        Made(state);
+        return;
+      }
+      break;
+    case TransactionKind::kCommit:
+      if (row->open && row->turn == TurnState::kCommitted) {
+        if (is_next) {
+          Made(state);
+        } else {  // it was made, and the session has moved since
+          Lose(state, Answer::kCommitted);
+        }
+        return;
+      }
+      if (Mutated(Mutation::kFenceAnew) && row->open) {
+        state.transaction.fence = {state.key, row->epoch, row->version};
+        TransactAgain(state);
+        return;
+      }
+      break;
+    case TransactionKind::kClose:
+      if (!row->open) {
+        Made(state);
+        return;
+      }
+      break;
+  }
+  NotMade(state, Outcome::kFenced);
+}
+
+// The row before a commit, read because the lease has lapsed or the database has started anew.
+void Ownership::Confirmed(SessionState& state, const std::optional<OwnedRow>& row) {
+  if (!row.has_value()) {
+    RetryLater(state);
+    return;
+  }
+  if (!row->open || row->owner != self_ || row->epoch != state.epoch ||
+      row->version != state.version) {
+    const bool committed = row->open && row->turn == TurnState::kCommitted;
+    Lose(state, committed ? Answer::kReplay : Answer::kMoved);
+    return;
+  }
+  state.checked = lease_valid_;
+  Transact(state, TransactionKind::kCommit);
+}
+
+void Ownership::Made(SessionState& state) {
+  state.unknown = false;
+  switch (state.transaction.kind) {
+    case TransactionKind::kClaim:
+    case TransactionKind::kTransfer:
+      Acquired(state);
+      return;
+    case TransactionKind::kStart:
+      ++state.version;
+      Run(state);
+      return;
+    case TransactionKind::kCommit:
+    case TransactionKind::kChange:
+      ++state.version;
+      if (state.copy) actions_.emplace_back(AdvanceCopy{state.key});
+      EndWork(state, Answer::kCommitted);
+      return;
+    case TransactionKind::kClose:
+      CloseMade(state);
+  }
+}
+
+void Ownership::CloseMade(SessionState& state) {
+  if (state.peer != self_ && !state.peer.empty()) {
+    actions_.emplace_back(
+        Send{state.peer,
+             Moved{.session = state.key, .epoch = state.transaction.fence.epoch, .closed = true}});
+  }
+  Lose(state, Answer::kClosed);
+}
+
+// The transaction was not made, and never will be, unless it is given up while its outcome is
+// unknown.
+void Ownership::NotMade(SessionState& state, Outcome outcome) {
+  const bool is_fenced = outcome == Outcome::kFenced;
+  const bool has_moved = is_fenced || outcome == Outcome::kTurnExists;
+  if (!has_moved) {
+    const Answer answer = outcome == Outcome::kFull ? Answer::kFull : Answer::kNotNow;
+    StopRunning(state);
+    EndWork(state, answer);
+    return;
+  }
+  switch (state.transaction.kind) {
+    case TransactionKind::kClaim:
+    case TransactionKind::kTransfer:
+      Drop(state);
+      if (state.work == Work::kTake) {
+        EndWork(state, Answer::kMoved);
+      } else {
+        Read(state);
+      }
+      return;
+    case TransactionKind::kStart:
+      if (is_fenced) {
+        Lose(state, Answer::kMoved);
+      } else {
+        Read(state);  // what is the state of the turn?
+      }
+      return;
+    case TransactionKind::kCommit:
+      if (is_fenced) {
+        Lose(state, Answer::kMoved);
+      } else {
+        StopRunning(state);
+        Read(state);
+      }
+      return;
+    case TransactionKind::kChange:
+      Lose(state, Answer::kMoved);
+      return;
+    case TransactionKind::kClose:
+      if (++state.reads <= kMaxAttempts) {
+        Read(state);
+      } else {
+        EndWork(state, Answer::kBusy);
+      }
+  }
+}
+
+}  // namespace longstream::fleet
