@@ -129,14 +129,13 @@ TEST_F(ShadowRunnerTest, StopsWhileAReplayWaits) {
   EXPECT_EQ(Dropped("stopped"), 3);
 }
 
-// There is room for about one session.
 class SmallShadowRunnerTest : public ShadowRunnerTest {
  protected:
-  SmallShadowRunnerTest() : ShadowRunnerTest(/*cache_bytes=*/5000) {}
+  SmallShadowRunnerTest() : ShadowRunnerTest(/*cache_bytes=*/1 << 14) {}
 };
 
 TEST_F(SmallShadowRunnerTest, DropsATurnWithoutMemory) {
-  const auto session = engine_->Open();
+  while (engine_->model().EvictionsCounted("open") == 0) ASSERT_TRUE(engine_->TryOpen().ok());
   const auto runner = Run();
   Push(20, 10);
   EXPECT_TRUE(AwaitDrop("memory"));
