@@ -27,6 +27,7 @@ struct AdminOptions {
   std::optional<double> grace_seconds;
   v1::Alias alias;                // of `alias set`
   std::vector<std::string> arms;  // of `alias set`: MODEL=WEIGHT
+  std::string shadow;             // of `alias set`: MODEL=SHARE; empty: none
 };
 
 AdminConnection ConnectTo(const Global& global, const AdminOptions& options) {
@@ -133,6 +134,31 @@ v1::AliasArm ReadArm(const std::string& text) {
   return arm;
 }
 
+// Reads MODEL=SHARE.
+v1::AliasShadow ReadShadow(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  const std::string share = equals == std::string::npos ? "" : text.substr(equals + 1);
+  double number = 0;
+  if (equals == 0 || share.empty() || !CLI::detail::lexical_cast(share, number)) {
+    throw CLI::ValidationError("--shadow",
+                               "expected MODEL=SHARE, such as hybrid=0.1, found '" + text + "'");
+  }
+  if (!(number >= 0 && number <= 1)) {
+    throw CLI::ValidationError("--shadow", text + ": expected a share from 0 to 1");
+  }
+  v1::AliasShadow shadow;
+  shadow.set_model(text.substr(0, equals));
+  shadow.set_share(number);
+  return shadow;
+}
+
+// A share as the operator writes it.
+std::string ShareText(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", share);
+  return text;
+}
+
 void PrintAlias(const v1::Alias& alias) {
   std::string text = alias.name() + ":";
   for (const v1::AliasArm& arm : alias.arms()) {
@@ -142,12 +168,16 @@ void PrintAlias(const v1::Alias& alias) {
       text += " (" + (is_there ? NameOf(arm.state()) : std::string("not served")) + ")";
     }
   }
+  if (alias.has_shadow()) {
+    text += ", shadow " + alias.shadow().model() + "=" + ShareText(alias.shadow().share());
+  }
   Print(text + (alias.changed_at_run_time() ? "  [changed at run time]\n" : "\n"));
 }
 
 void SetAlias(const Global& global, const AdminOptions& options) {
   v1::Alias alias = options.alias;
   for (const std::string& arm : options.arms) *alias.add_arms() = ReadArm(arm);
+  if (!options.shadow.empty()) *alias.mutable_shadow() = ReadShadow(options.shadow);
   const v1::Alias set = ConnectTo(global, options).Set(alias);
   global.json ? PrintJson(set) : PrintAlias(set);
 }
@@ -175,6 +205,9 @@ void AddAliasCommands(CLI::App* admin, const Global* global,
                   "MODEL=WEIGHT; a model gets the part WEIGHT / (sum of the weights) of the "
                   "sessions")
       ->required();
+  set->add_option("--shadow", options->shadow,
+                  "MODEL=SHARE; replays this share of the turns on another model, to compare the "
+                  "two, while no client's turn runs");
   set->callback([=] { SetAlias(*global, *options); });
   CLI::App* remove = alias->add_subcommand("delete", "Remove an alias; its sessions go on");
   remove->add_option("name", *options->alias.mutable_name(), "the alias")->required();

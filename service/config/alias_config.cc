@@ -7,6 +7,19 @@
 #include "service/config/names.h"
 
 namespace longstream {
+namespace {
+
+absl::Status CheckShadow(const AliasShadow& shadow) {
+  if (shadow.model.empty()) {
+    return absl::InvalidArgumentError("shadow.model: expected a model, found ''");
+  }
+  if (shadow.share >= 0.0 && shadow.share <= 1.0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("shadow.share: expected a number from 0 to 1, found ", shadow.share));
+}
+
+}  // namespace
+
 absl::Status CheckAlias(const AliasConfig& alias) {
   if (absl::Status status = CheckName("name", alias.name); !status.ok()) return status;
   for (const char* const prefix : {"longstream.", "grpc."}) {
@@ -34,8 +47,10 @@ absl::Status CheckAlias(const AliasConfig& alias) {
     }
     sum += arm.weight;
   }
-  if (sum > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("arms: expected a weight of 1 or more, found only 0");
+  if (sum == 0) {
+    return absl::InvalidArgumentError("arms: expected a weight of 1 or more, found only 0");
+  }
+  return alias.shadow.has_value() ? CheckShadow(*alias.shadow) : absl::OkStatus();
 }
 
 }  // namespace longstream

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,16 +24,26 @@ struct AliasArm {
   friend bool operator==(const AliasArm&, const AliasArm&) = default;
 };
 
+// A share of the turns of an alias is replayed on another model, to compare the two.
+struct AliasShadow {
+  std::string model;
+  double share = 0.0;  // of the turns, 0 ... 1
+
+  friend bool operator==(const AliasShadow&, const AliasShadow&) = default;
+};
+
 struct AliasConfig {
   std::string name;
   std::vector<AliasArm> arms;
+  std::optional<AliasShadow> shadow = {};
 
   friend bool operator==(const AliasConfig&, const AliasConfig&) = default;
 };
 
 // Checks the alias alone. INVALID_ARGUMENT: the name has not the form that CheckName says, or is
 // that of a service; there are no arms or too many; two arms have the same model; a weight is too
-// large; all are 0. The message names the field ("name", "arms"), the value and the limit.
+// large; all are 0; the shadow has no model, or its share is not a number from 0 to 1. The message
+// names the field ("name", "arms", "shadow"), the value and the limit.
 absl::Status CheckAlias(const AliasConfig& alias);
 
 }  // namespace longstream

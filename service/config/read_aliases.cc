@@ -1,10 +1,12 @@
 // The keys of an alias, their types and their limits.
 #include "service/config/read_aliases.h"
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace longstream {
@@ -21,10 +23,27 @@ absl::Status ReadArms(const YamlNode& node, std::vector<AliasArm>* arms) {
   });
 }
 
+absl::Status ReadShadow(const YamlNode& node, std::optional<AliasShadow>* shadow) {
+  std::string share;
+  shadow->emplace();
+  absl::Status status = node.ReadMap({
+      {"model", [&](const YamlNode& value) { return value.Read(&(*shadow)->model); }},
+      {"share",
+       [&](const YamlNode& value) {
+         if (absl::Status read = value.Read(&share); !read.ok()) return read;
+         if (absl::SimpleAtod(share, &(*shadow)->share)) return absl::OkStatus();
+         return value.Error(absl::StrCat("expected a number from 0 to 1, found ", share));
+       }},
+  });
+  if (!status.ok() || !share.empty()) return status;
+  return node.Error("a shadow needs the key share");
+}
+
 absl::Status ReadAlias(const YamlNode& node, AliasConfig* alias) {
   return node.ReadMap({
       {"name", [&](const YamlNode& value) { return value.Read(&alias->name); }},
       {"arms", [&](const YamlNode& value) { return ReadArms(value, &alias->arms); }},
+      {"shadow", [&](const YamlNode& value) { return ReadShadow(value, &alias->shadow); }},
   });
 }
 
@@ -65,6 +84,10 @@ absl::Status CheckAliases(const ServerConfig& config) {
                                                      " is no model of this configuration: '",
                                                      arm.model, "'"));
     }
+    if (!alias.shadow.has_value() || models.contains(alias.shadow->model)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("aliases: the shadow of ", alias.name,
+                                                   " is no model of this configuration: '",
+                                                   alias.shadow->model, "'"));
   }
   return absl::OkStatus();
 }

@@ -67,6 +67,7 @@ Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, Model
     : model_(std::move(model)),
       options_(options),
       metrics_(metrics),
+      live_work_(options.live_work != nullptr ? options.live_work : std::make_shared<LiveWork>()),
       shares_(WeightsOf(options.tenants)),
       queue_(options.max_waiting_turns,
              std::min<size_t>(options.max_batch_sequences, options.max_open_turns),
@@ -74,7 +75,13 @@ Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, Model
       shared_metrics_(metrics),
       pipeline_(model_->backend(), Limits(options, model_->backend()), options.max_decode_stretch,
                 MostInFlight(options, model_->backend()), &prefill_speed_, &shares_),
+      background_(model_.get(), Limits(options, model_->backend()), options.background_step,
+                  options_.on_failure),
       wakes_(options.executor),
+      on_quiet_(live_work_,
+                [this] {
+                  if (has_background_.load()) Wake();
+                }),
       thread_([this] { Run(); }) {}
 
 // ---------------------------------------------------------------- called from any thread
@@ -209,14 +216,16 @@ absl::Status Engine::CheckDeadline(const Turn& turn) const {
 }
 
 absl::Status Engine::Start(std::shared_ptr<Turn> turn, TurnLease lease) {
+  const bool is_background = turn->request.background;
   absl::Status status = Enqueue(std::move(turn), std::move(lease));
-  if (!status.ok()) CountRefusal(status);
+  if (!status.ok() && !is_background) CountRefusal(status);
   return status;
 }
 
 absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   if (absl::Status status = CheckPrompt(turn->request, lease); !status.ok()) return status;
+  if (turn->request.background) return EnqueueBackground(std::move(turn), std::move(lease));
   if (absl::Status status = CheckDeadline(*turn); !status.ok()) return status;
   std::unique_ptr<QueueRoom::Slot> slot = queue_.TryEnter(lease.session()->tenant_index());
   if (slot == nullptr) {
@@ -227,18 +236,19 @@ absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
   num_turns_.fetch_add(1);
   turn->stream.SetWriter(
       options_.stream_buffer_bytes, [this] { Wake(); }, &wakes_);
-  const bool posted = PostTurn(
-      [this, turn = std::move(turn), lease = std::move(lease), slot = std::move(slot)]() mutable {
-        auto active = std::make_unique<ActiveTurn>(turn, std::move(lease), std::move(slot),
-                                                   model_.get(), metrics_, options_.on_failure);
-        if (active->session().closed()) {
-          active->Abort(absl::CancelledError("the session was closed"));
-        }
-        const auto after = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& other) {
-          return other->turn().request.priority < turn->request.priority;
-        });
-        waiting_.insert(after, std::move(active));
-      });
+  const bool posted = PostTurn([this, turn = std::move(turn), lease = std::move(lease),
+                                slot = std::move(slot), live = live_work_->Begin()]() mutable {
+    if (!live_) live_ = std::move(live);
+    auto active = std::make_unique<ActiveTurn>(turn, std::move(lease), std::move(slot),
+                                               model_.get(), metrics_, options_.on_failure);
+    if (active->session().closed()) {
+      active->Abort(absl::CancelledError("the session was closed"));
+    }
+    const auto after = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& other) {
+      return other->turn().request.priority < turn->request.priority;
+    });
+    waiting_.insert(after, std::move(active));
+  });
   if (posted) return absl::OkStatus();
   num_turns_.fetch_sub(1);
   absl::Status status = CheckOpen();
@@ -273,10 +283,13 @@ void Engine::Run() {
     GivePlaces();
     LevelShares();
     wakes_.Run();  // readers get the drawn tokens before the next step
+    NoteLiveWork();
     if (std::exchange(has_slept, false) && GatherTurns()) continue;
     const bool stepped = Step();
+    // Turns that arrive during a step in the background are gathered as after a sleep.
+    has_slept = !stepped && StepBackground();
     wakes_.Run();
-    const bool sleeps = !stepped && !any_ended;
+    const bool sleeps = !stepped && !has_slept && !any_ended;
     if (sleeps || MonotonicTime::Now() - published_at_ >= kPublishPeriod) {
       EvictToQuotas();
       PublishMetrics();
@@ -310,6 +323,7 @@ void Engine::Sleep() {
     }
   }
   for (const RestoringTurn& restoring : restoring_) until = std::min(until, restoring.until);
+  until = std::min(until, background_begins_);
   absl::MutexLock lock(&mutex_);
   mutex_.AwaitWithTimeout(absl::Condition(
                               +[](Engine* engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine->mutex_) {
@@ -356,6 +370,7 @@ void Engine::EndAborted() {
   for (auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& active : *turns) AbortDue(*active, now);
   }
+  background_.EndDue(now);
   DropRestores();
   for (auto* turns : {&waiting_, &running_}) {
     for (auto it = turns->begin(); it != turns->end();) {
@@ -394,16 +409,17 @@ bool Engine::LookAtRunning() {
 
 bool Engine::Step() {
   const bool advanced = pipeline_.Advance(running_);
-  if (!gave_up_ && !pipeline_.lost().ok()) GiveUp();
+  if (!pipeline_.lost().ok()) GiveUp(pipeline_.lost());
   return advanced;
 }
 
-void Engine::GiveUp() {
-  gave_up_ = true;
+void Engine::GiveUp(const absl::Status& lost) {
+  if (std::exchange(gave_up_, true)) return;
   for (auto* turns : {&waiting_, &running_}) {
-    for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(pipeline_.lost());
+    for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(lost);
   }
-  if (options_.on_lost) options_.on_lost(pipeline_.lost());
+  background_.EndAll(lost);
+  if (options_.on_lost) options_.on_lost(lost);
 }
 
 void Engine::PublishMetrics() {

@@ -22,6 +22,8 @@
 #include "absl/time/time.h"
 #include "kernels/core/executor.h"
 #include "service/config/batch_limits.h"
+#include "service/engine/background_turns.h"
+#include "service/engine/live_work.h"
 #include "service/engine/policy/admission.h"
 #include "service/engine/policy/batch_places.h"
 #include "service/engine/policy/eviction.h"
@@ -65,6 +67,10 @@ namespace longstream {
 // enough, a turn waits for the tenant's running turns; otherwise the call is refused. The queue,
 // the places in the batch and the rows of steps are shared between tenants (WorkShares,
 // SharePlaces).
+//
+// Background: turns with TurnRequest::background run only while no other turn runs or waits, in any
+// engine of LiveWork, in steps that are planned to be short. If other work needs their memory, they
+// end. Drain, num_turns, quotas and metrics do not know them.
 class Engine {
  public:
   struct Options {
@@ -95,7 +101,11 @@ class Engine {
     Executor executor = {};
     // All tenants, by their indices. Empty: there is one, and nothing of it is counted.
     std::vector<std::shared_ptr<Tenant>> tenants = {};
-    FailureListener on_failure = nullptr;  // may be empty
+    // Of all engines that share the processors. nullptr: this one is alone.
+    std::shared_ptr<LiveWork> live_work = nullptr;
+    absl::Duration background_step = absl::Milliseconds(20);   // as for ChunkPace
+    absl::Duration background_pause = absl::Milliseconds(10);  // as for BackgroundBegins
+    FailureListener on_failure = nullptr;                      // may be empty
     // Called once, on the engine thread, when the device of the model is lost. `lost` is
     // UNAVAILABLE and says why. Before the call, every turn has been aborted with `lost`; later
     // turns fail in the same way. May be empty.
@@ -177,7 +187,8 @@ class Engine {
   // Queues a turn of the leased session. A turn may have its own session. turn->stream reports
   // the outcome. On an error the turn is refused, its stream stays empty and the lease is dropped.
   // INVALID_ARGUMENT: as for CheckPrompt. RESOURCE_EXHAUSTED: the queue is full. DEADLINE_EXCEEDED:
-  // the deadline cannot be met. Also returns the errors of CheckOpen.
+  // the deadline cannot be met. Also returns the errors of CheckOpen. A turn in the background ends
+  // with RESOURCE_EXHAUSTED if there is no memory for it, or no more.
   absl::Status Start(std::shared_ptr<Turn> turn, TurnLease lease);
 
   // Counts, in the metrics, a turn of this model that was refused before Start.
@@ -235,6 +246,14 @@ class Engine {
   void EndAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn, TurnLease lease);
+  absl::Status EnqueueBackground(std::shared_ptr<Turn> turn, TurnLease lease);
+  // Runs a step of turns in the background, if they may run now. False: there was nothing to do.
+  bool StepBackground();
+  // Tells the other engines whether this one has live work.
+  void NoteLiveWork();
+  // Other work takes `wanted` bytes: ends turns in the background if they hold too many
+  // (BackgroundMayKeep).
+  void TakeFromBackground(uint64_t wanted);
 
   // Makes caches for the session if it has none. CANCELLED: the session is closed. `reason`: the
   // label of evictions in the metrics, here and below.
@@ -334,7 +353,8 @@ class Engine {
   void LevelShares();
   // False: there was nothing to do.
   bool Step();
-  void GiveUp();
+  // The device of the model is lost.
+  void GiveUp(const absl::Status& lost);
 
   absl::Status CheckDeadline(const Turn& turn) const;
   void PublishMetrics();
@@ -366,6 +386,8 @@ class Engine {
   std::atomic<bool> unloading_{false};
   std::atomic<size_t> num_turns_{0};
   std::atomic<bool> lacks_memory_{false};
+  std::atomic<bool> has_background_{false};
+  const std::shared_ptr<LiveWork> live_work_;
   SharedPrefillSpeed prefill_speed_;
   WorkShares shares_;  // only the engine thread uses it, but for the weights, which do not change
 
@@ -386,9 +408,13 @@ class Engine {
 
   // Only the engine thread uses these members.
   using Turns = StepPipeline::Turns;
-  Turns waiting_;  // ordered by priority, then arrival
+  LiveWork::Part live_;  // of this engine; none while it has no live work
+  Turns waiting_;        // ordered by priority, then arrival
   Turns running_;
   StepPipeline pipeline_;  // composes steps of the turns in running_ that hold a place
+  BackgroundTurns background_;
+  // When turns in the background may run; InfiniteFuture: nothing waits for a moment.
+  MonotonicTime background_begins_ = MonotonicTime::InfiniteFuture();
   PlaceShares place_shares_;
   uint64_t place_changes_ = 0;     // PlaceCandidate::since of the last change
   MonotonicTime places_given_at_;  // when GivePlaces was called last
@@ -410,6 +436,7 @@ class Engine {
   MonotonicTime published_at_;  // when PublishMetrics was called last
   bool gave_up_ = false;
 
+  const LiveWork::Listener on_quiet_;
   std::thread thread_;  // the last member: starts when all others are constructed
 };
 

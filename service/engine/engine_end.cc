@@ -90,6 +90,7 @@ void Engine::EndAll() {
   for (auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(why);
   }
+  background_.EndAll(why);
   pipeline_.Drain();
   DropRestores();
   AwaitJournals();

@@ -121,6 +121,7 @@ void Engine::EvictToBudget() {
     const ls_memory memory = model_->backend().memory();
     return memory.reserved > memory.budget;
   };
+  if (is_over()) background_.EndHolders();
   while (is_over() && FreeOldestReturnPoint()) {
   }
   if (!is_over()) return;

@@ -37,12 +37,13 @@ bool Engine::FreeOldestReturnPoint() {
 }
 
 void Engine::MakeRoom(uint64_t wanted) {
+  TakeFromBackground(wanted);
   while (FreeBytes() < wanted && FreeOldestReturnPoint()) {
   }
 }
 
 void Engine::MakeRoomForWaiting() {
-  if (return_points_.empty()) return;
+  if (return_points_.empty() && background_.empty()) return;
   uint64_t wanted = 0;
   for (const std::unique_ptr<ActiveTurn>& turn : waiting_) wanted += turn->BytesWanted().total();
   MakeRoom(wanted);
@@ -60,6 +61,7 @@ void Engine::KeepReturnPoint(const std::shared_ptr<Session>& session) {
   const uint64_t most = std::min(options_.rollback_bytes / bytes, kMostReturnPoints);
   while (return_points_.size() >= most && FreeOldestReturnPoint()) {
   }
+  TakeFromBackground(bytes);
   if (FreeBytes() < bytes) return;
   absl::StatusOr<Sequence> copy = model_->backend().ForkSequence(caches.sequence);
   if (!copy.ok()) return;

@@ -66,6 +66,7 @@ bool StepPipeline::Submit(const Turns& turns) {
   }
   StepLimits limits = limits_;
   limits.max_prompt_tokens = cost_model_.PromptTokens();
+  limits.max_tokens = static_cast<uint32_t>(std::min<uint64_t>(limits.max_tokens, most_tokens_));
   const std::vector<StepPiece> plan = PlanStep(candidates, limits);
   if (plan.empty()) return false;
 
@@ -77,6 +78,7 @@ bool StepPipeline::Submit(const Turns& turns) {
     const bool is_decode = candidates[piece.candidate].is_decode;
     (is_decode ? step.decode_rows : step.prompt_tokens) += piece.num_tokens;
   }
+  last_prompt_tokens_ = step.prompt_tokens;
   step.submitted = MonotonicTime::Now();
   const absl::StatusOr<uint64_t> ticket = backend_.Submit(entries);
   ++step_number_;

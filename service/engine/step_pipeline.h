@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <list>
 #include <memory>
 #include <span>
@@ -60,6 +61,11 @@ class StepPipeline {
   // a step is in flight.
   absl::Duration PromptTime(const Turns& turns) const;
 
+  // From now on steps have at most so many rows, or those of the limits if they are fewer.
+  void SetMostTokens(uint64_t tokens) { most_tokens_ = tokens; }
+  // The prompt tokens of the step that was submitted last.
+  uint64_t last_prompt_tokens() const { return last_prompt_tokens_; }
+
   // How long reading a token takes, in a prompt and as a decode entry.
   ReadingTimes reading_times() const {
     return {cost_model_.token_seconds(), cost_model_.decode_seconds()};
@@ -96,6 +102,8 @@ class StepPipeline {
   SharedPrefillSpeed* const prefill_speed_;
   WorkShares* const shares_;
 
+  uint64_t most_tokens_ = std::numeric_limits<uint64_t>::max();
+  uint64_t last_prompt_tokens_ = 0;
   std::deque<Step> in_flight_;
   uint64_t step_number_ = 0;
   MonotonicTime last_done_ =

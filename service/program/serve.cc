@@ -23,6 +23,7 @@
 #include "service/clock/monotonic_time.h"
 #include "service/config/server_config.h"
 #include "service/connections/descriptor_shares.h"
+#include "service/engine/live_work.h"
 #include "service/metrics/build_info.h"
 #include "service/metrics/connection_metrics.h"
 #include "service/metrics/json_log.h"
@@ -35,6 +36,7 @@
 #include "service/program/server_admin.h"
 #include "service/program/server_aliases.h"
 #include "service/program/server_security.h"
+#include "service/program/server_shadows.h"
 #include "service/program/server_store.h"
 #include "service/scrapes/metrics_server.h"
 #include "service/server/grpc_server.h"
@@ -108,6 +110,7 @@ ModelRegistry::Options RegistryOptions(const ServerConfig& config, const Host& h
   options.engine.client_timeout = config.client_timeout;
   options.engine.time_slice = config.time_slice;
   options.engine.rollback_bytes = config.rollback_bytes;
+  options.engine.live_work = std::make_shared<LiveWork>();
   options.engine.max_decode_stretch = config.max_decode_stretch;
   options.engine.on_failure = [&log](std::string_view model, std::string_view request_id,
                                      const absl::Status& status) {
@@ -133,11 +136,11 @@ void LogConnectionLimit(const ServerConfig& config, const JsonLog& log) {
   }
 }
 
-// Reports the state of each model to the log and to the health service. Models may still be loading
-// when the server shuts down.
+// Reports the state of each model to the log, the health service and the metrics of shadows. Models
+// may still be loading when the server shuts down.
 class ModelAnnouncer {
  public:
-  explicit ModelAnnouncer(const JsonLog* log) : log_(log) {}
+  ModelAnnouncer(const JsonLog* log, ServerShadows* shadows) : log_(log), shadows_(shadows) {}
 
   void SetServer(GrpcServer* server) {
     absl::MutexLock lock(&mutex_);
@@ -151,6 +154,7 @@ class ModelAnnouncer {
       log_->Write(LogLevel::kInfo,
                   status.state == ModelState::kGone ? "model_gone" : "model_draining",
                   {{"model", status.name}, {"version", status.version}});
+      if (status.state == ModelState::kGone) shadows_->Forget(status.name);
     } else if (status.state == ModelState::kReady) {
       const BackendModel& backend = status.engine->model().backend();
       log_->Write(LogLevel::kInfo, "model_ready",
@@ -175,6 +179,7 @@ class ModelAnnouncer {
 
  private:
   const JsonLog* const log_;
+  ServerShadows* const shadows_;
   absl::Mutex mutex_;
   GrpcServer* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
@@ -209,8 +214,10 @@ absl::Status CountStored(ServerStore* store, const ModelRegistry& models) {
 absl::StatusOr<SessionManager::Options> SessionOptions(const ServerConfig& config,
                                                        SessionMetrics* metrics, ServerStore* store,
                                                        prometheus::Registry* registry,
+                                                       const ServerShadows& shadows,
                                                        const JsonLog& log) {
   SessionManager::Options options;
+  shadows.AddTo(&options);
   options.max_sessions = config.max_sessions;
   options.default_idle_timeout = config.idle_timeout;
   options.max_idle_timeout = config.max_idle_timeout;
@@ -248,8 +255,8 @@ size_t NeededThreads(const ServerConfig& config) {
   const size_t of_grpc = of_executors + of_calls + of_events + kOfOthers;
   constexpr size_t kOfPorts = 2;  // they accept connections for gRPC and for metrics
   // Loading, expiry of sessions, timers, long texts, the store and reads of it, snapshots,
-  // certificates, operations of operators and their port.
-  constexpr size_t kOwn = 20;
+  // certificates, operations of operators and their port, and shadows.
+  constexpr size_t kOwn = 21;
   // Engines of models that operators load. If there are more, a load may be RESOURCE_EXHAUSTED.
   const size_t of_operators = config.admin_listen.empty() ? 0 : 16;
   return of_grpc + kOfPorts + kOwn + config.models.size() + of_operators;
@@ -284,6 +291,13 @@ void LogListening(const JsonLog& log, const GrpcServer& server, const MetricsSer
             {{"port", std::to_string(server.port())},
              {"metrics_port", std::to_string(metrics == nullptr ? 0 : metrics->port())},
              {"admin_port", std::to_string(admin == nullptr ? 0 : admin->port())}});
+}
+
+// `admin`: as above.
+void EndOperations(ModelRegistry& models, ServerAdmin* admin, ShadowRunner& shadows) {
+  models.CancelOperations();  // also the loading of models that wait since the start
+  if (admin != nullptr) admin->Shutdown();
+  shadows.Stop();
 }
 
 using LoadedPlugins = std::vector<std::shared_ptr<const Plugin>>;
@@ -333,7 +347,8 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   if (!security.ok()) return Fail(log, security.status());
   const absl::StatusOr<std::unique_ptr<ServerStore>> store = OpenStore(config, log, registry.get());
   if (!store.ok()) return Fail(log, store.status());
-  ModelAnnouncer announcer(&log);
+  ServerShadows shadows(registry.get());
+  ModelAnnouncer announcer(&log, &shadows);
   ModelRegistry::Options options = RegistryOptions(config, host, registry.get(), log);
   options.plugins = *plugins;
   options.memory_bytes = memory_bytes;
@@ -343,9 +358,10 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   if (absl::Status s = CountStored(store->get(), models); !s.ok()) return Fail(log, s);
   SessionMetrics session_metrics(registry.get(), models.host_memory()->limit());
   const auto session_options =
-      SessionOptions(config, &session_metrics, store->get(), registry.get(), log);
+      SessionOptions(config, &session_metrics, store->get(), registry.get(), shadows, log);
   if (!session_options.ok()) return Fail(log, session_options.status());
   SessionManager sessions(&models, *session_options);
+  const auto shadow_runner = shadows.Run(&models, options.engine.live_work);
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
   // A model may become ready while the server is being destroyed.
@@ -377,8 +393,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   sigwait(&signals, &signal);
   log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
   std::move(forget_server).Invoke();
-  models.CancelOperations();  // also the loading of models that wait since the start
-  if (*admin != nullptr) (*admin)->Shutdown();
+  EndOperations(models, admin->get(), *shadow_runner);
   server->SetNotServing();
   server->StopAccepting();
   sessions.Drain(config.grace);

@@ -20,6 +20,12 @@ std::string ArmsOf(const AliasConfig& alias) {
   });
 }
 
+// Empty: there is none.
+std::string ShadowOf(const AliasConfig& alias) {
+  if (!alias.shadow.has_value()) return "";
+  return absl::StrCat(alias.shadow->model, "=", alias.shadow->share);
+}
+
 // Tells which aliases are not those of the configuration.
 void LogAliases(const std::vector<AliasConfig>& configured, const std::vector<AliasConfig>& served,
                 const JsonLog& log) {
@@ -33,6 +39,7 @@ void LogAliases(const std::vector<AliasConfig>& configured, const std::vector<Al
     log.Write(LogLevel::kInfo, "alias",
               {{"alias", alias.name},
                {"arms", ArmsOf(alias)},
+               {"shadow", ShadowOf(alias)},
                {"from", is_configured ? "configuration" : "store"}});
   }
   for (const AliasConfig& alias : configured) {

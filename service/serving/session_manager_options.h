@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/time/time.h"
+#include "service/engine/turn/turn_journal.h"
 #include "service/metrics/session_metrics.h"
 #include "service/serving/aliases/alias_table.h"
 #include "service/serving/log/restore.h"
@@ -26,6 +28,8 @@ struct SessionManagerOptions {
   absl::Duration resume_window = absl::Seconds(30);
   // Other names of models. Names that this table has are not looked up among the models.
   std::shared_ptr<AliasTable> aliases = std::make_shared<AliasTable>();
+  // A tap of turns that are to be replayed on this model (AliasShadow). Empty: none are.
+  std::function<std::shared_ptr<AnswerTap>(const std::string& model)> shadow_tap = nullptr;
   // Told once a second what sessions and turns hold in the host's memory, and what tenants use.
   // nullptr: not told.
   // Outlives the manager.

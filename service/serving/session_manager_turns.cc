@@ -5,9 +5,25 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "service/config/alias_config.h"
+#include "service/serving/aliases/arm_choice.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
+namespace {
+
+// Chooses which turns of the session are replayed. Empty: none are.
+NewTurn::ChooseTap TapOf(const Session& session, const SessionManagerOptions& options) {
+  if (session.alias().empty() || options.shadow_tap == nullptr) return nullptr;
+  const std::optional<AliasShadow> shadow = options.aliases->ShadowOf(session.alias());
+  if (!shadow.has_value()) return nullptr;
+  return [tap = options.shadow_tap, shadow = *shadow, alias = session.alias(),
+          id = session.id()](const TurnId& turn) -> std::shared_ptr<AnswerTap> {
+    return ChooseForShadow(alias, shadow.share, id, turn) ? tap(shadow.model) : nullptr;
+  };
+}
+
+}  // namespace
 
 absl::StatusOr<NewTurn> SessionManager::MakeTurn(
     const ServedSession& served, const std::optional<SessionTurns::Looked>& looked) const {
@@ -16,8 +32,10 @@ absl::StatusOr<NewTurn> SessionManager::MakeTurn(
     if (arm != nullptr) arm->CountRequest(absl::StatusCodeToString(status.code()), "");
     return status;
   }
-  return NewTurn(served.session, served.turns, served.engine, served.session->tenant(),
-                 std::move(arm), looked);
+  NewTurn turn(served.session, served.turns, served.engine, served.session->tenant(),
+               std::move(arm), looked);
+  turn.SetTap(TapOf(*served.session, options_));
+  return turn;
 }
 
 absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionKey& key,

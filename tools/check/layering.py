@@ -16,7 +16,7 @@ import source_tree
 SERVICE_WITHOUT_GRPC = " ".join(
     f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine",
                                       "host_memory", "jinja", "metrics", "models", "scrapes",
-                                      "sealing", "security", "serving", "sessions", "tokenizer", "wire"))
+                                      "sealing", "security", "serving", "sessions", "shadow", "tokenizer", "wire"))
 
 # Room -> rooms that it may include besides itself. Every folder of shipped code has its own row. A
 # row of the tests also covers the folders below it, and a test may include all shipped code.
@@ -148,6 +148,9 @@ ROOMS = {
                       " service/engine/costs service/engine/logits service/engine/policy service/engine/turn"
                       " service/metrics service/models service/security/tenants service/sessions",
     "service/compare": "backends/api service/clock service/engine/logits",
+    "service/shadow": "backends/api service/clock service/compare service/engine service/engine/logits"
+                      " service/engine/turn service/metrics service/models service/sessions"
+                      " service/tokenizer",
     "service/serving/log": "service/chat service/config service/engine/turn service/models service/sessions"
                            " service/sessions/store service/tokenizer",
     "service/serving/caches": "backends/api service/clock service/engine service/engine/costs service/engine/policy"
@@ -190,8 +193,8 @@ ROOMS = {
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",
     "service/program": "kernels/core service/clock service/config service/connections"
-                       " service/metrics service/models service/scrapes service/sealing service/security service/server"
-                       " service/server/admin service/server/transfer service/serving"
+                       " service/engine service/metrics service/models service/scrapes service/sealing service/security service/server"
+                       " service/server/admin service/server/transfer service/serving service/shadow"
                        " service/serving/aliases service/serving/models service/sessions/store service/sessions/store/postgres"
                        " service/sessions/store/sql service/sessions/store/sqlite",
 
@@ -212,6 +215,7 @@ ROOMS = {
     "tests/conformance": "backends/** kernels/** tests tests/**",
     "tests/bench": "backends/** kernels/** tests tests/**",
     "tests/bench/batching": "service/** tests tests/**",
+    "tests/bench/shadow": "kernels/** service/** tests tests/**",
     "tests/bench/store": "service/** tests tests/**",
     "tests/bench/tenants": "kernels/** service/** tests tests/**",
     "tests/gpu": "kernels/** tests tests/**",
@@ -259,6 +263,7 @@ LIBRARIES = {
     "client/**": "absl grpc protobuf",
     "tests/bench": "cuda",
     "tests/bench/batching": "absl prometheus",
+    "tests/bench/shadow": "absl prometheus",
     "tests/bench/store": "absl",
     "tests/bench/tenants": "absl prometheus",
     "tests/gpu": "cuda",

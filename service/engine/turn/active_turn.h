@@ -49,7 +49,8 @@ using FailureListener = std::function<void(std::string_view model, std::string_v
 class ActiveTurn {
  public:
   // `lease`: the lease of the request's session; for a turn with its own session, the lease of a
-  // new one. `slot`: the turn's part in the counts of the queue. `on_failure` may be empty.
+  // new one. `slot`: the turn's part in the counts of the queue. `metrics`: as for TurnMeter.
+  // `on_failure` may be empty.
   ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease, std::unique_ptr<QueueRoom::Slot> slot,
              ServedModel* model, ModelMetrics* metrics, const FailureListener& on_failure);
 
@@ -119,6 +120,8 @@ class ActiveTurn {
   // Whether the turn must be admitted again before it goes on.
   bool awaits_room() const { return phase_ == Phase::kRoom && !ending(); }
 
+  // Whether the turn has had its memory.
+  bool admitted() const { return phase_ != Phase::kWaiting; }
   // Bytes of the cache budget that the session of an admitted turn holds, with the reservation. 0
   // once the turn has ended.
   uint64_t BytesHeld() const;
@@ -281,6 +284,7 @@ class ActiveTurn {
   void DropStopText();
   // Tells the journal how the turn has ended.
   void LogEnd();
+  void TellAnswer() const;
   // The incomplete character of a session that keeps the prompt. Call it after Restore.
   TextTail TailAfter(const TurnEnd& end) const;
   // The bytes of the session when it has the turn's conversation, if they are known. Call it after

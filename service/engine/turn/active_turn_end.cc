@@ -172,6 +172,12 @@ void ActiveTurn::FailToCommit(const absl::Status& status) {
   outcome_ = std::move(end);
 }
 
+void ActiveTurn::TellAnswer() const {
+  if (turn_->tap == nullptr || !generates() || !outcome_->status.ok() || !keeps_prompt_) return;
+  turn_->tap->Answered(
+      {model_->name(), history_.tokens(), history_.start() + meter_.usage().prompt_tokens});
+}
+
 void ActiveTurn::TryToFinish() {
   if (turn_->journal != nullptr) {
     const std::optional<absl::Status> outcome = turn_->journal->Outcome();
@@ -185,6 +191,7 @@ void ActiveTurn::TryToFinish() {
     history_.set_conversation(request().conversation);
   }
   meter_.End(end);
+  TellAnswer();
   if (absl::IsInternal(end.status) && on_failure_) {
     on_failure_(model_->name(), request().request_id, end.status);
   }

@@ -119,6 +119,9 @@ struct TurnRequest {
   // the next one is missing, and ends when no further one will come. They are in the vocabulary.
   // nullptr: the turn draws its own answer.
   std::shared_ptr<FollowedTokens> followed{};
+  // The turn runs only while no other turn does (BackgroundTurns). It has its own session, and
+  // nobody counts it. REQUIRES: kind is kScore.
+  bool background = false;
 
   bool has_own_session() const { return own_session || kind == TurnKind::kScore; }
 };
@@ -222,6 +225,8 @@ class Turn {
   // Counts the turn once more, for the arm of the alias that its session came by. May be nullptr.
   // Set it before the turn is started.
   std::shared_ptr<ArmMetrics> arm;
+  // Gets the answer of a kGenerate turn. May be nullptr. Set it before the turn is started.
+  std::shared_ptr<AnswerTap> tap;
 
  private:
   std::atomic<bool> cancelled_{false};

@@ -1,10 +1,13 @@
-// The interface of the log of a turn: the engine tells it when the turn starts and how it ends.
+// The interfaces through which the engine tells others of a turn: of its log, which learns when it
+// starts and how it ends, and of a tap, which gets its answer.
 #ifndef LONGSTREAM_SERVICE_ENGINE_TURN_TURN_JOURNAL_H_
 #define LONGSTREAM_SERVICE_ENGINE_TURN_TURN_JOURNAL_H_
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "service/engine/turn/answer.h"
@@ -55,6 +58,22 @@ class TurnJournal {
   // The session's lease has been dropped. Called once after Outcome has returned a status, before
   // the end is in the stream.
   virtual void Release() = 0;
+};
+
+// Valid only during AnswerTap::Answered.
+struct AnsweredTurn {
+  std::string_view model;           // that has generated the answer
+  std::span<const int32_t> tokens;  // of the whole session, the answer included
+  uint64_t answer_begin = 0;        // the index of the answer's first token
+};
+
+class AnswerTap {
+ public:
+  virtual ~AnswerTap() = default;
+
+  // The turn has ended with OK, and its session has the answer. Called on the engine thread. Must
+  // not block; other turns wait for it.
+  virtual void Answered(const AnsweredTurn& turn) = 0;
 };
 
 }  // namespace longstream

@@ -17,9 +17,10 @@ namespace longstream {
 // thread.
 class TurnMeter {
  public:
-  // `arm`: of the alias that the turn came by; nullptr: it came by none. Both outlive the meter.
-  // `follows`: the turn takes the tokens of another one, and goes as fast as that one. So its
-  // latencies say nothing about its model, and are not added to the histograms.
+  // `metrics`: of the model; nullptr: nobody counts the turn. `arm`: of the alias that the turn
+  // came by; nullptr: it came by none. Both outlive the meter. `follows`: the turn takes the tokens
+  // of another one, and goes as fast as that one. So its latencies say nothing about its model, and
+  // are not added to the histograms.
   TurnMeter(ModelMetrics* metrics, ArmMetrics* arm, MonotonicTime arrival, bool follows)
       : metrics_(metrics), arm_(arm), arrival_(arrival), follows_(follows) {
     if (arm_ != nullptr) arm_->CountTurn();

@@ -70,6 +70,7 @@ ModelAdmin::Wanted WantedOf(const v1::ModelSpec& spec) {
 AliasConfig AliasOf(const v1::Alias& from) {
   AliasConfig alias{from.name(), {}};
   for (const v1::AliasArm& arm : from.arms()) alias.arms.push_back({arm.model(), arm.weight()});
+  if (from.has_shadow()) alias.shadow = AliasShadow{from.shadow().model(), from.shadow().share()};
   return alias;
 }
 
@@ -77,6 +78,10 @@ void ToProto(const AliasConfig& from, const AliasAdmin& admin, const ModelRegist
              v1::Alias* alias) {
   alias->set_name(from.name);
   alias->set_changed_at_run_time(admin.IsChanged(from));
+  if (from.shadow.has_value()) {
+    alias->mutable_shadow()->set_model(from.shadow->model);
+    alias->mutable_shadow()->set_share(from.shadow->share);
+  }
   for (const AliasArm& arm : from.arms) {
     v1::AliasArm* const added = alias->add_arms();
     added->set_model(arm.model);

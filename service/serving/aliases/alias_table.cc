@@ -72,6 +72,11 @@ std::shared_ptr<ArmMetrics> AliasTable::MetricsOf(std::string_view alias,
   return found == entry->metrics.end() ? nullptr : found->second;
 }
 
+std::optional<AliasShadow> AliasTable::ShadowOf(std::string_view alias) const {
+  const std::shared_ptr<const Entry> entry = EntryOf(alias);
+  return entry == nullptr ? std::nullopt : entry->alias.shadow;
+}
+
 // ---------------------------------------------------------------- changes
 
 std::shared_ptr<const AliasTable::Entry> AliasTable::MakeEntry(AliasConfig alias,

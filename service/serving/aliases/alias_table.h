@@ -57,6 +57,9 @@ class AliasTable {
   std::shared_ptr<ArmMetrics> MetricsOf(std::string_view alias, std::string_view model) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // The shadow of an alias. nullopt: no alias has this name, or it has none.
+  std::optional<AliasShadow> ShadowOf(std::string_view alias) const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Adds the alias, or puts it in the place of the one that has its name. An arm that the earlier
   // one had too keeps its metrics. The metrics of other arms are removed from Prometheus.
   // REQUIRES: CheckAlias(alias).

@@ -64,4 +64,16 @@ size_t ChooseArm(const AliasConfig& alias, const SessionId& id) {
   return chosen;
 }
 
+bool ChooseForShadow(std::string_view alias, double share, const SessionId& session,
+                     const SessionId& turn) {
+  Hash of_turn;
+  of_turn.Add("shadow");
+  of_turn.Add(alias);
+  for (const SessionId& id : {session, turn}) {
+    of_turn.Add(id.high);
+    of_turn.Add(id.low);
+  }
+  return Uniform(of_turn.value()) < share;
+}
+
 }  // namespace longstream

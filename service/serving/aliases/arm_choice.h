@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_SERVING_ALIASES_ARM_CHOICE_H_
 
 #include <cstddef>
+#include <string_view>
 
 #include "service/config/alias_config.h"
 #include "service/sessions/session_id.h"
@@ -29,6 +30,12 @@ namespace longstream {
 //
 // REQUIRES: one of the weights is not 0.
 size_t ChooseArm(const AliasConfig& alias, const SessionId& id);
+
+// Whether a turn of the alias is replayed on its shadow. A hash of the alias, the session and the
+// turn decides, so a repeat of the turn is decided in the same way, and a greater share adds turns
+// to those of a smaller one. The choice does not depend on ChooseArm.
+bool ChooseForShadow(std::string_view alias, double share, const SessionId& session,
+                     const SessionId& turn);
 
 }  // namespace longstream
 

@@ -3,17 +3,16 @@
 #define LONGSTREAM_SERVICE_SERVING_LOG_ALIAS_CODEC_H_
 
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "service/config/alias_config.h"
 
 namespace longstream {
 
-// No arms: the alias was deleted.
-std::string EncodeArms(const std::vector<AliasArm>& arms);
-// DATA_LOSS: the bytes are not those of arms.
-absl::StatusOr<std::vector<AliasArm>> DecodeArms(const std::string& bytes);
+// Everything but the name. No arms: the alias was deleted.
+std::string EncodeAlias(const AliasConfig& alias);
+// DATA_LOSS: the bytes are not those of an alias.
+absl::StatusOr<AliasConfig> DecodeAlias(const std::string& name, const std::string& bytes);
 
 }  // namespace longstream
 

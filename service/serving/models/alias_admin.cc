@@ -13,9 +13,10 @@
 namespace longstream {
 namespace {
 
-absl::Status ArmIsAlias(const std::string& model) {
+// `field`: of the alias, here and in CheckArm.
+absl::Status ArmIsAlias(const char* field, const std::string& model) {
   return absl::InvalidArgumentError(
-      absl::StrCat("arms: ", EscapedName(model), " is an alias; expected a model"));
+      absl::StrCat(field, ": ", EscapedName(model), " is an alias; expected a model"));
 }
 
 std::vector<AliasArm> InOrder(std::vector<AliasArm> arms) {
@@ -27,11 +28,9 @@ std::vector<AliasArm> InOrder(std::vector<AliasArm> arms) {
 // The alias of a row; without arms, the alias was deleted.
 absl::StatusOr<AliasConfig> AliasOf(const store::AliasRow& row,
                                     const std::set<std::string>& models) {
-  absl::StatusOr<std::vector<AliasArm>> arms = DecodeArms(row.arms);
-  if (!arms.ok()) return arms.status();
-  AliasConfig alias{row.name, *std::move(arms)};
-  if (alias.arms.empty()) return alias;
-  if (absl::Status status = CheckAlias(alias); !status.ok()) return status;
+  absl::StatusOr<AliasConfig> alias = DecodeAlias(row.name, row.arms);
+  if (!alias.ok() || alias->arms.empty()) return alias;
+  if (absl::Status status = CheckAlias(*alias); !status.ok()) return status;
   if (models.contains(row.name)) {
     return absl::AlreadyExistsError("the configuration has a model of this name");
   }
@@ -54,9 +53,10 @@ std::set<std::string> AliasNames(const std::vector<AliasConfig>& configured,
 
 absl::Status CheckArmsAreModels(const AliasConfig& alias, const std::set<std::string>& aliases) {
   for (const AliasArm& arm : alias.arms) {
-    if (aliases.contains(arm.model)) return ArmIsAlias(arm.model);
+    if (aliases.contains(arm.model)) return ArmIsAlias("arms", arm.model);
   }
-  return absl::OkStatus();
+  if (!alias.shadow.has_value() || !aliases.contains(alias.shadow->model)) return absl::OkStatus();
+  return ArmIsAlias("shadow.model", alias.shadow->model);
 }
 
 }  // namespace
@@ -110,7 +110,8 @@ const AliasConfig* AliasAdmin::ConfiguredOf(const std::string& name) const {
 
 bool AliasAdmin::IsChanged(const AliasConfig& alias) const {
   const AliasConfig* const configured = ConfiguredOf(alias.name);
-  return configured == nullptr || InOrder(configured->arms) != InOrder(alias.arms);
+  return configured == nullptr || InOrder(configured->arms) != InOrder(alias.arms) ||
+         configured->shadow != alias.shadow;
 }
 
 bool AliasAdmin::HasAlias(std::string_view name) const {
@@ -128,16 +129,17 @@ std::set<std::string> AliasAdmin::NamesOf(std::string_view model) const {
   return names;
 }
 
-absl::Status AliasAdmin::CheckArm(const std::string& model) const {
-  if (HasAlias(model)) return ArmIsAlias(model);
+absl::Status AliasAdmin::CheckArm(const char* field, const std::string& model) const {
+  if (HasAlias(model)) return ArmIsAlias(field, model);
   const absl::StatusOr<ModelStatus> status = models_->Status(model);
   if (!status.ok()) {
-    return absl::NotFoundError(absl::StrCat("arms: no model ", EscapedName(model)));
+    return absl::NotFoundError(absl::StrCat(field, ": no model ", EscapedName(model)));
   }
   if (status->state != ModelState::kDraining && status->state != ModelState::kGone) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrCat("arms: model ", model, " is being unloaded"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(field, ": model ", model, " is being unloaded"));
 }
 
 absl::Status AliasAdmin::Check(const AliasConfig& alias) const {
@@ -150,7 +152,11 @@ absl::Status AliasAdmin::Check(const AliasConfig& alias) const {
         absl::StrCat("name: ", alias.name, " is an arm of alias ", absl::StrJoin(names, ", ")));
   }
   for (const AliasArm& arm : alias.arms) {
-    if (absl::Status status = CheckArm(arm.model); !status.ok()) return status;
+    if (absl::Status status = CheckArm("arms", arm.model); !status.ok()) return status;
+  }
+  if (alias.shadow.has_value()) {
+    absl::Status status = CheckArm("shadow.model", alias.shadow->model);
+    if (!status.ok()) return status;
   }
   if (table_->Has(alias.name)) return absl::OkStatus();
   size_t aliases = table_->List().size();
@@ -200,7 +206,7 @@ void AliasAdmin::Make(const AliasConfig& alias, Done done) {
   const bool is_deleted = alias.arms.empty();
   const bool differs = is_deleted ? ConfiguredOf(alias.name) != nullptr : IsChanged(alias);
   store::PutAlias change{alias.name, std::nullopt};
-  if (differs) change.arms = EncodeArms(alias.arms);
+  if (differs) change.arms = EncodeAlias(alias);
   done = AnswerInTime(timers_, options_.commit_timeout, std::move(done));
   {
     absl::MutexLock lock(&mutex_);

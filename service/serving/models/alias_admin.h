@@ -81,7 +81,8 @@ class AliasAdmin {
 
  private:
   absl::Status Check(const AliasConfig& alias) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckArm(const std::string& model) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckArm(const char* field, const std::string& model) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   const AliasConfig* ConfiguredOf(const std::string& name) const;
   bool HasAlias(std::string_view name) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // The aliases that have the model as an arm, or will have it.

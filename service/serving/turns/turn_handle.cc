@@ -91,6 +91,9 @@ TurnHandle NewTurn::Make(TurnRequest request, std::function<void()> wake) {
   if (turn->request.outlives_reader || durable()) turn->stream.KeepAnswer();
   if (turns_ != nullptr && entry_ == nullptr) entry_ = turns_->BeginDrawn(turn->request.kind);
   if (entry_ != nullptr) {
+    if (choose_tap_ && turn->request.kind == TurnKind::kGenerate) {
+      turn->tap = choose_tap_(entry_->id());
+    }
     entry_->SetTurn(turn, [engine = engine_.get()] { engine->Wake(); });
     turn->journal = std::move(entry_);
   }

@@ -122,6 +122,11 @@ class NewTurn {
         hold_(std::move(hold)),
         tenant_(std::move(tenant)),
         arm_(std::move(arm)) {}
+  // The tap of the turn with this id, if it generates an answer. May return nullptr.
+  using ChooseTap = std::function<std::shared_ptr<AnswerTap>(const TurnId& id)>;
+  // REQUIRES: the turn has a session.
+  void SetTap(ChooseTap choose) { choose_tap_ = std::move(choose); }
+
   // Another turn with a new session, on the same version of the model. REQUIRES: this one has a new
   // session.
   NewTurn Another() const { return {engine_, hold_, tenant_, arm_}; }
@@ -185,6 +190,7 @@ class NewTurn {
   std::shared_ptr<void> hold_;  // of the engine
   std::shared_ptr<Tenant> tenant_;
   std::shared_ptr<ArmMetrics> arm_;
+  ChooseTap choose_tap_;  // may be empty
   std::optional<SessionTurns::Looked> looked_;
   std::shared_ptr<TurnEntry> entry_;  // nullptr: the turn has no id yet, or exists already
   TurnHandle running_;

@@ -78,6 +78,13 @@ TEST_F(AdminCommandTest, SetsListsAndDeletesAliases) {
             "chat: tiny=90 new=10  [changed at run time]\n");
   EXPECT_EQ(Admin({"alias", "list"}), "chat: tiny=90 new=10  [changed at run time]\n");
   EXPECT_THAT(Admin({"--json", "alias", "list"}), HasSubstr("\"weight\": 90"));
+  EXPECT_EQ(Admin({"alias", "set", "trial", "tiny=1", "--shadow", "new=0.25"}),
+            "trial: tiny=1, shadow new=0.25  [changed at run time]\n");
+  for (const char* shadow : {"new", "new=", "=1", "new=2", "new=nan"}) {
+    EXPECT_THAT(Admin({"alias", "set", "trial", "tiny=1", "--shadow", shadow}, 2),
+                HasSubstr("--shadow"));
+  }
+  Admin({"alias", "delete", "trial"});
   client::Connection connection(server_.address());
   v1::Session session = connection.Open("chat");
   while (session.model() != "tiny") session = connection.Open("chat");  // the other model will go

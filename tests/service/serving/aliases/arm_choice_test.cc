@@ -155,5 +155,27 @@ TEST(ArmChoiceTest, AliasesOfTheSameArmsChooseIndependently) {
   EXPECT_TRUE(IsPlausible(equal, 0.5)) << equal;
 }
 
+// The turns of the sessions, each with the same ids of turns.
+TEST(ShadowChoiceTest, ChoosesTheShareOfTheTurnsAndKeepsThemWhenItGrows) {
+  for (const Ids ids : {Ids::kRandom, Ids::kCounted, Ids::kHighBits}) {
+    int of_tenth = 0;
+    int of_half = 0;
+    for (uint64_t i = 0; i < kSessions; ++i) {
+      const SessionId session = IdOf(ids, i / 10);
+      const SessionId turn = IdOf(ids, i % 10);
+      const bool is_of_tenth = ChooseForShadow("chat", 0.1, session, turn);
+      const bool is_of_half = ChooseForShadow("chat", 0.5, session, turn);
+      EXPECT_LE(is_of_tenth, is_of_half);
+      EXPECT_EQ(is_of_half, ChooseForShadow("chat", 0.5, session, turn));
+      EXPECT_TRUE(ChooseForShadow("chat", 1, session, turn));
+      EXPECT_FALSE(ChooseForShadow("chat", 0, session, turn));
+      of_tenth += is_of_tenth ? 1 : 0;
+      of_half += is_of_half ? 1 : 0;
+    }
+    EXPECT_TRUE(IsPlausible(of_tenth, 0.1)) << of_tenth;
+    EXPECT_TRUE(IsPlausible(of_half, 0.5)) << of_half;
+  }
+}
+
 }  // namespace
 }  // namespace longstream

@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-store::AliasRow RowOf(const AliasConfig& alias) { return {alias.name, EncodeArms(alias.arms)}; }
+store::AliasRow RowOf(const AliasConfig& alias) { return {alias.name, EncodeAlias(alias)}; }
 
 std::vector<AliasConfig> Merge(const std::vector<AliasConfig>& configured,
                                const std::vector<store::AliasRow>& rows,
@@ -68,6 +68,20 @@ TEST(MergeAliasesTest, RowsWithAnAliasAsAnArmAreToldAndLeftOut) {
   const AliasConfig b{"b", {{"a", 1}}};
   EXPECT_THAT(Merge({a}, {RowOf({"a", {}}), RowOf(b)}, &problems), ElementsAre(b));
   EXPECT_THAT(problems, IsEmpty());
+  EXPECT_THAT(Merge({a}, {RowOf({"b", {{"m", 1}}, AliasShadow{"a", 1}})}, &problems),
+              ElementsAre(a));
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("shadow.model: 'a' is an alias")));
+  problems.clear();
+  EXPECT_THAT(problems, IsEmpty());
+}
+
+TEST(MergeAliasesTest, RowsKeepTheShadow) {
+  const AliasConfig a{"a", {{"m", 1}}, AliasShadow{"n", 0.25}}, b{"b", {{"m", 1}}};
+  std::vector<std::string> problems;
+  EXPECT_THAT(Merge({}, {RowOf(a), RowOf(b)}, &problems), ElementsAre(a, b));
+  EXPECT_THAT(problems, IsEmpty());
+  EXPECT_THAT(Merge({}, {RowOf({"a", {{"m", 1}}, AliasShadow{"n", 7}})}, &problems), IsEmpty());
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("shadow.share: expected a number from 0 to 1")));
 }
 
 class AliasAdminTest : public ModelAdminTest {
@@ -113,6 +127,24 @@ TEST_F(AliasAdminTest, ModelsAndAliasesHaveDifferentNames) {
   EXPECT_TRUE(absl::IsNotFound(Set({"chat", {{"tiny", 1}}})));
   ASSERT_TRUE(Delete("chat").ok());
   EXPECT_TRUE(Load(Model("chat")).ok()) << "the name is free";
+}
+
+TEST_F(AliasAdminTest, AShadowIsAModelThatMayBeUnloaded) {
+  ASSERT_TRUE(Load(Model("tiny")).ok());
+  const AliasConfig chat{"chat", {{"m", 1}}, AliasShadow{"tiny", 0.5}};
+  ASSERT_TRUE(Set(chat).ok());
+  EXPECT_THAT(admin_->aliases().List(), ElementsAre(chat));
+  EXPECT_TRUE(admin_->aliases().IsChanged(chat));
+  EXPECT_TRUE(Unload("tiny").ok());
+  const absl::Status none = Set(chat);
+  EXPECT_TRUE(absl::IsNotFound(none));
+  EXPECT_EQ(none.message(), "shadow.model: no model 'tiny'");
+  const absl::Status alias = Set({"other", {{"m", 1}}, AliasShadow{"chat", 1}});
+  EXPECT_TRUE(absl::IsInvalidArgument(alias));
+  EXPECT_EQ(alias.message(), "shadow.model: 'chat' is an alias; expected a model");
+  EXPECT_TRUE(absl::IsInvalidArgument(Set({"chat", {{"m", 1}}, AliasShadow{"m", -0.1}})));
+  ASSERT_TRUE(Set({"chat", {{"m", 1}}}).ok());
+  EXPECT_FALSE(admin_->aliases().List()[0].shadow.has_value());
 }
 
 TEST_F(AliasAdminTest, NoAliasBeginsOnAModelThatIsBeingUnloaded) {
