@@ -32,8 +32,14 @@ absl::Status CheckAlias(const AliasConfig& alias) {
                                                      " is expected to be 0 to ", kMaxArmWeight,
                                                      ", found ", arm.weight));
     }
+    if (alias.route.has_value() && arm.weight != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("arms: the arms of a route have no weights, and ", EscapedName(arm.model),
+                       " has ", arm.weight));
+    }
     sum += arm.weight;
   }
+  if (alias.route.has_value()) return CheckRoute(*alias.route);
   if (sum > 0) return absl::OkStatus();
   return absl::InvalidArgumentError("arms: expected a weight of 1 or more, found only 0");
 }

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "service/routing/route_config.h"
 
 namespace longstream {
 
@@ -26,13 +28,17 @@ struct AliasArm {
 struct AliasConfig {
   std::string name;
   std::vector<AliasArm> arms;
+  // Present: the alias chooses the arm of a session by the length of the request and by budgets. The
+  // arms are then in the operator's order of preference, and their weights are 0.
+  std::optional<RouteConfig> route = std::nullopt;
 
   friend bool operator==(const AliasConfig&, const AliasConfig&) = default;
 };
 
 // Checks the alias alone. INVALID_ARGUMENT: the name has not the form that CheckName says, or is
 // that of a service; there are no arms or too many; two arms have the same model; a weight is too
-// large; all are 0. The message names the field ("name", "arms"), the value and the limit.
+// large; all are 0. With a route: a weight is not 0; or as for CheckRoute. The message names the
+// field ("name", "arms", or one of the route), the value and the limit.
 absl::Status CheckAlias(const AliasConfig& alias);
 
 }  // namespace longstream

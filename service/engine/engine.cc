@@ -274,7 +274,7 @@ void Engine::Run() {
     LevelShares();
     wakes_.Run();  // readers get the drawn tokens before the next step
     if (std::exchange(has_slept, false) && GatherTurns()) continue;
-    const bool stepped = Step();
+    const bool stepped = Step() || RunIdleWork();
     wakes_.Run();
     const bool sleeps = !stepped && !any_ended;
     if (sleeps || MonotonicTime::Now() - published_at_ >= kPublishPeriod) {
@@ -400,6 +400,7 @@ bool Engine::Step() {
 
 void Engine::GiveUp() {
   gave_up_ = true;
+  idle_work_.clear();
   for (auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(pipeline_.lost());
   }

@@ -10,10 +10,11 @@
 
 namespace longstream {
 
-// No arms: the alias was deleted.
-std::string EncodeArms(const std::vector<AliasArm>& arms);
-// DATA_LOSS: the bytes are not those of arms.
-absl::StatusOr<std::vector<AliasArm>> DecodeArms(const std::string& bytes);
+// The arms and the route. No arms: the alias was deleted. Programs that do not know routes refuse
+// the arms of one, because all weights are 0.
+std::string EncodeAlias(const AliasConfig& alias);
+// DATA_LOSS: the bytes are not those of an alias.
+absl::StatusOr<AliasConfig> DecodeAlias(const std::string& name, const std::string& bytes);
 
 }  // namespace longstream
 

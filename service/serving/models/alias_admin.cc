@@ -18,20 +18,20 @@ absl::Status ArmIsAlias(const std::string& model) {
       absl::StrCat("arms: ", EscapedName(model), " is an alias; expected a model"));
 }
 
-std::vector<AliasArm> InOrder(std::vector<AliasArm> arms) {
-  std::sort(arms.begin(), arms.end(),
+// The order of arms with weights means nothing.
+AliasConfig InOrder(AliasConfig alias) {
+  if (alias.route.has_value()) return alias;
+  std::sort(alias.arms.begin(), alias.arms.end(),
             [](const AliasArm& a, const AliasArm& b) { return a.model < b.model; });
-  return arms;
+  return alias;
 }
 
 // The alias of a row; without arms, the alias was deleted.
 absl::StatusOr<AliasConfig> AliasOf(const store::AliasRow& row,
                                     const std::set<std::string>& models) {
-  absl::StatusOr<std::vector<AliasArm>> arms = DecodeArms(row.arms);
-  if (!arms.ok()) return arms.status();
-  AliasConfig alias{row.name, *std::move(arms)};
-  if (alias.arms.empty()) return alias;
-  if (absl::Status status = CheckAlias(alias); !status.ok()) return status;
+  absl::StatusOr<AliasConfig> alias = DecodeAlias(row.name, row.arms);
+  if (!alias.ok() || alias->arms.empty()) return alias;
+  if (absl::Status status = CheckAlias(*alias); !status.ok()) return status;
   if (models.contains(row.name)) {
     return absl::AlreadyExistsError("the configuration has a model of this name");
   }
@@ -110,7 +110,7 @@ const AliasConfig* AliasAdmin::ConfiguredOf(const std::string& name) const {
 
 bool AliasAdmin::IsChanged(const AliasConfig& alias) const {
   const AliasConfig* const configured = ConfiguredOf(alias.name);
-  return configured == nullptr || InOrder(configured->arms) != InOrder(alias.arms);
+  return configured == nullptr || InOrder(*configured) != InOrder(alias);
 }
 
 bool AliasAdmin::HasAlias(std::string_view name) const {
@@ -200,7 +200,7 @@ void AliasAdmin::Make(const AliasConfig& alias, Done done) {
   const bool is_deleted = alias.arms.empty();
   const bool differs = is_deleted ? ConfiguredOf(alias.name) != nullptr : IsChanged(alias);
   store::PutAlias change{alias.name, std::nullopt};
-  if (differs) change.arms = EncodeArms(alias.arms);
+  if (differs) change.arms = EncodeAlias(alias);
   done = AnswerInTime(timers_, options_.commit_timeout, std::move(done));
   {
     absl::MutexLock lock(&mutex_);
@@ -218,8 +218,20 @@ void AliasAdmin::Make(const AliasConfig& alias, Done done) {
 void AliasAdmin::Finish(const AliasConfig& alias, const absl::Status& durable) {
   absl::MutexLock lock(&mutex_);
   if (durable.ok() && alias.arms.empty()) table_->Remove(alias.name);
-  if (durable.ok() && !alias.arms.empty()) table_->Set(alias);
+  if (durable.ok() && !alias.arms.empty()) {
+    table_->Set(alias);
+    MeasureArms(alias);
+  }
   changing_.erase(alias.name);
+}
+
+void AliasAdmin::MeasureArms(const AliasConfig& alias) const {
+  if (!alias.route.has_value()) return;
+  for (const AliasArm& arm : alias.arms) {
+    // A model that is loading is measured when it is loaded.
+    const absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(arm.model);
+    if (engine.ok()) table_->book().Measure(*engine);
+  }
 }
 
 absl::Status AliasAdmin::AddModel(std::string_view name, const std::function<void()>& add) {
