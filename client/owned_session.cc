@@ -33,12 +33,18 @@ void MakeSession(Connection& connection, const std::string& id, const Open& open
 
 OwnedSession::OwnedSession(Connection& connection, const std::string& model)
     : connection_(connection), id_(RandomId()) {
-  MakeSession(connection, id_, [&] { connection.Open(model, id_); });
+  MakeSession(connection, id_, [&] { opened_ = connection.Open(model, id_); });
+}
+
+OwnedSession::OwnedSession(Connection& connection, v1::OpenSessionRequest request)
+    : connection_(connection), id_(RandomId()) {
+  request.set_session_id(id_);
+  MakeSession(connection, id_, [&] { opened_ = connection.Open(request); });
 }
 
 OwnedSession::OwnedSession(Connection& connection, const OwnedSession& parent)
     : connection_(connection), id_(RandomId()) {
-  MakeSession(connection, id_, [&] { connection.Fork(parent.id(), id_); });
+  MakeSession(connection, id_, [&] { opened_ = connection.Fork(parent.id(), id_); });
 }
 
 OwnedSession::~OwnedSession() { CloseQuietly(connection_, id_); }

@@ -15,6 +15,8 @@ class OwnedSession {
  public:
   // Opens a session on `model`. Throws CallError.
   OwnedSession(Connection& connection, const std::string& model);
+  // Opens the session of the request, whose session_id is replaced. Throws CallError.
+  OwnedSession(Connection& connection, v1::OpenSessionRequest request);
   // Opens a fork of `parent` in its present state. Throws CallError.
   OwnedSession(Connection& connection, const OwnedSession& parent);
   ~OwnedSession();
@@ -22,10 +24,13 @@ class OwnedSession {
   OwnedSession& operator=(const OwnedSession&) = delete;
 
   const std::string& id() const { return id_; }
+  // The session as it was opened.
+  const v1::Session& opened() const { return opened_; }
 
  private:
   Connection& connection_;
   const std::string id_;
+  v1::Session opened_;
 };
 
 }  // namespace longstream::client

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -26,8 +27,11 @@ struct AdminOptions {
   std::optional<double> drain_seconds;
   std::optional<double> grace_seconds;
   v1::Alias alias;                // of `alias set`
-  std::vector<std::string> arms;  // of `alias set`: MODEL=WEIGHT
+  std::vector<std::string> arms;  // of `alias set`: MODEL=WEIGHT; of `alias route`: MODEL
   std::string shadow;             // of `alias set`: MODEL=SHARE; empty: none
+  double max_time_to_first_token = 0;  // of `alias route`, in seconds; 0: none, here and below
+  double max_time_per_token = 0;
+  v1::AliasRoute route;
 };
 
 AdminConnection ConnectTo(const Global& global, const AdminOptions& options) {
@@ -36,12 +40,6 @@ AdminConnection ConnectTo(const Global& global, const AdminOptions& options) {
   } catch (const std::invalid_argument& error) {
     throw CLI::ValidationError(error.what());
   }
-}
-
-void Set(double seconds, google::protobuf::Duration* duration) {
-  duration->set_seconds(static_cast<int64_t>(seconds));
-  duration->set_nanos(
-      static_cast<int32_t>((seconds - static_cast<double>(duration->seconds())) * 1e9));
 }
 
 std::string NameOf(v1::ModelState state) {
@@ -86,7 +84,7 @@ void Swap(const Global& global, const AdminOptions& options) {
   v1::SwapModelRequest request;
   *request.mutable_model() = options.model;
   request.set_recompute_sessions(options.recompute_sessions);
-  if (options.drain_seconds) Set(*options.drain_seconds, request.mutable_drain_timeout());
+  if (options.drain_seconds) SetSeconds(*options.drain_seconds, request.mutable_drain_timeout());
   States states(global.json);
   ConnectTo(global, options).Swap(request, [&](const v1::Model& model) { states.Show(model); });
   states.End();
@@ -95,7 +93,7 @@ void Swap(const Global& global, const AdminOptions& options) {
 void Unload(const Global& global, const AdminOptions& options) {
   v1::UnloadModelRequest request;
   request.set_name(options.name);
-  if (options.grace_seconds) Set(*options.grace_seconds, request.mutable_grace());
+  if (options.grace_seconds) SetSeconds(*options.grace_seconds, request.mutable_grace());
   ConnectTo(global, options).Unload(request);
   Print(global.json ? "{}\n" : options.name + ": unloaded\n");
 }
@@ -160,9 +158,11 @@ std::string ShareText(double share) {
 }
 
 void PrintAlias(const v1::Alias& alias) {
-  std::string text = alias.name() + ":";
+  std::string text = alias.name() + (alias.has_route() ? ": route" : ":");
   for (const v1::AliasArm& arm : alias.arms()) {
-    text += " " + arm.model() + "=" + std::to_string(arm.weight());
+    text += " " + arm.model();
+    if (!alias.has_route()) text += "=" + std::to_string(arm.weight());
+    if (alias.has_route() && !arm.has_costs()) text += " (not measured)";
     const bool is_there = arm.state() != v1::MODEL_STATE_UNSPECIFIED;
     if (arm.state() != v1::MODEL_STATE_READY) {
       text += " (" + (is_there ? NameOf(arm.state()) : std::string("not served")) + ")";
@@ -172,6 +172,22 @@ void PrintAlias(const v1::Alias& alias) {
     text += ", shadow " + alias.shadow().model() + "=" + ShareText(alias.shadow().share());
   }
   Print(text + (alias.changed_at_run_time() ? "  [changed at run time]\n" : "\n"));
+}
+
+void RouteAlias(const Global& global, const AdminOptions& options) {
+  v1::Alias alias = options.alias;
+  for (const std::string& arm : options.arms) alias.add_arms()->set_model(arm);
+  v1::AliasRoute* const route = alias.mutable_route();
+  *route = options.route;
+  if (options.max_time_to_first_token > 0) {
+    SetSeconds(options.max_time_to_first_token, route->mutable_max_time_to_first_token());
+  }
+  if (options.max_time_per_token > 0) {
+    SetSeconds(options.max_time_per_token, route->mutable_max_time_per_token());
+  }
+  if (!options.shadow.empty()) *alias.mutable_shadow() = ReadShadow(options.shadow);
+  const v1::Alias set = ConnectTo(global, options).Set(alias);
+  global.json ? PrintJson(set) : PrintAlias(set);
 }
 
 void SetAlias(const Global& global, const AdminOptions& options) {
@@ -193,6 +209,38 @@ void Aliases(const Global& global, const AdminOptions& options) {
   for (const v1::Alias& alias : list.aliases()) PrintAlias(alias);
 }
 
+void AddRouteCommand(CLI::App* alias, const Global* global,
+                     const std::shared_ptr<AdminOptions>& options) {
+  constexpr double kMostSeconds = 24 * 3600;
+  constexpr uint64_t kMostTokens = uint64_t{1} << 31;
+  CLI::App* route = alias->add_subcommand(
+      "route", "Make an alias that chooses by the length of the request and by budgets");
+  route->add_option("name", *options->alias.mutable_name(), "the alias")->required();
+  route->add_option("arms", options->arms, "MODEL; the first one is preferred")->required();
+  route
+      ->add_option("--max-ttft", options->max_time_to_first_token,
+                   "seconds until the first token, of requests that give no limit themselves")
+      ->check(Number(0, kMostSeconds));
+  route
+      ->add_option("--max-time-per-token", options->max_time_per_token,
+                   "seconds for each further token, as above")
+      ->check(Number(0, kMostSeconds));
+  const auto add = [route, options](const char* name, const char* description, uint64_t most,
+                                    void (v1::AliasRoute::*set)(uint64_t)) {
+    route
+        ->add_option_function<uint64_t>(
+            name, [options, set](uint64_t value) { (options->route.*set)(value); }, description)
+        ->check(WholeNumber(0, most));
+  };
+  add("--max-session-bytes", "bytes of a session's caches, as above",
+      std::numeric_limits<uint64_t>::max(), &v1::AliasRoute::set_max_session_bytes);
+  add("--prompt-tokens", "what is expected of requests that do not say it; default: 1024",
+      kMostTokens, &v1::AliasRoute::set_prompt_tokens);
+  add("--max-tokens", "what is expected of requests that do not say it; default: 256", kMostTokens,
+      &v1::AliasRoute::set_max_tokens);
+  route->callback([=] { RouteAlias(*global, *options); });
+}
+
 void AddAliasCommands(CLI::App* admin, const Global* global,
                       const std::shared_ptr<AdminOptions>& options) {
   CLI::App* alias = admin->add_subcommand(
@@ -209,6 +257,7 @@ void AddAliasCommands(CLI::App* admin, const Global* global,
                   "MODEL=SHARE; replays this share of the turns on another model, to compare the "
                   "two, while no client's turn runs");
   set->callback([=] { SetAlias(*global, *options); });
+  AddRouteCommand(alias, global, options);
   CLI::App* remove = alias->add_subcommand("delete", "Remove an alias; its sessions go on");
   remove->add_option("name", *options->alias.mutable_name(), "the alias")->required();
   remove->callback([=] { DeleteAlias(*global, *options); });
@@ -280,7 +329,9 @@ void AddAdmin(CLI::App* app, const Global* global) {
       "  longstream admin --admin unix:/run/longstream/admin.sock load tiny\n"
       "  longstream admin --admin unix:/run/longstream/admin.sock swap tiny --directory tiny-v2\n"
       "  longstream admin --admin unix:/run/longstream/admin.sock unload tiny --grace 10\n"
-      "  longstream admin --admin unix:/run/longstream/admin.sock alias set chat tiny=90 new=10");
+      "  longstream admin --admin unix:/run/longstream/admin.sock alias set chat tiny=90 new=10\n"
+      "  longstream admin --admin unix:/run/longstream/admin.sock alias route chat dense hypenet "
+      "--max-ttft 20");
 }
 
 }  // namespace longstream::client

@@ -127,7 +127,7 @@ void Chat(const Global& global, const ChatOptions& options) {
   Connection connection = Connect(global, options.turn.model());
   std::unique_ptr<OwnedSession> owned;
   v1::GenerateRequest request;
-  request.set_session_id(options.turn.Session(connection, &owned));
+  request.set_session_id(options.turn.Session(connection, v1::Input(), &owned));
   request.set_on_abort(v1::ON_ABORT_KEEP);
   options.turn.Fill(&request);
   const v1::Session session = connection.Get(request.session_id());

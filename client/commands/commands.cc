@@ -102,6 +102,12 @@ Connection Connect(const Global& global, const std::string& model) {
   return connection;
 }
 
+void SetSeconds(double seconds, google::protobuf::Duration* duration) {
+  duration->set_seconds(static_cast<int64_t>(seconds));
+  duration->set_nanos(
+      static_cast<int32_t>((seconds - static_cast<double>(duration->seconds())) * 1e9));
+}
+
 std::string HumanBytes(uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);

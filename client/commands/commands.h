@@ -70,6 +70,8 @@ void PrintJson(const google::protobuf::Message& message);
 // Formats bytes for people, such as "12.3 MiB".
 std::string HumanBytes(uint64_t bytes);
 double Seconds(const google::protobuf::Duration& duration);
+// REQUIRES: seconds >= 0.
+void SetSeconds(double seconds, google::protobuf::Duration* duration);
 
 }  // namespace longstream::client
 

@@ -48,7 +48,7 @@ void Generate(const Global& global, const GenerateOptions& options) {
   v1::GenerateRequest request = Request(options);
   Connection connection = Connect(global, options.turn.model());
   std::unique_ptr<OwnedSession> owned;
-  request.set_session_id(options.turn.Session(connection, &owned));
+  request.set_session_id(options.turn.Session(connection, request.input(), &owned));
   const Generation generation =
       StreamTurn(connection, request, global.json ? Show::kNothing : Show::kText);
   if (global.json) {

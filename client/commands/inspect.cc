@@ -47,8 +47,10 @@ void Models(const Global& global, const std::string& name) {
   for (const v1::Alias& alias : list.aliases()) {
     std::string arms;
     for (const v1::AliasArm& arm : alias.arms()) {
-      arms += (arms.empty() ? "" : " ") + arm.model() + "=" + std::to_string(arm.weight());
+      arms += (arms.empty() ? "" : " ") + arm.model();
+      if (!alias.has_route()) arms += "=" + std::to_string(arm.weight());
     }
+    if (alias.has_route()) arms = "route " + arms;
     std::printf("%-12s %s\n", alias.name().c_str(), arms.c_str());
   }
 }
@@ -117,6 +119,7 @@ void Show(const Global& global, const std::string& id) {
   print("session", session.session_id());
   print("model", session.model());
   if (!session.alias().empty()) print("alias", session.alias());
+  if (session.has_routing()) print("route", session.routing().text());
   print("position", std::to_string(session.position()));
   print("context limit", std::to_string(session.context_limit()));
   print("turn", session.turn_running() ? "running" : "idle");

@@ -41,6 +41,10 @@ std::string CheckBias(const std::string& text) {
                                std::to_string(kMaxId);
 }
 
+void TellRouting(const v1::Session& session) {
+  if (session.has_routing()) std::cerr << "route: " << session.routing().text() << "\n";
+}
+
 }  // namespace
 
 void TurnOptions::AddTo(CLI::App* app) {
@@ -50,7 +54,27 @@ void TurnOptions::AddTo(CLI::App* app) {
   app->add_flag("--keep", keep_, "leave a new session open and print its id");
   app->add_option("--twin", twin_,
                   "a second model that reads the same tokens and is compared with the first one");
+  AddExpectationTo(app);
   AddSamplingTo(app);
+}
+
+void TurnOptions::AddExpectationTo(CLI::App* app) {
+  constexpr double kMostSeconds = 24 * 3600;
+  const std::string group = "For an alias with a route";
+  app->add_option("--max-ttft", max_time_to_first_token_,
+                  "seconds until the first token that a new session's model may take")
+      ->check(Number(0, kMostSeconds))
+      ->group(group);
+  app->add_option("--max-time-per-token", max_time_per_token_, "seconds for each further token")
+      ->check(Number(0, kMostSeconds))
+      ->group(group);
+  app->add_option("--max-session-bytes", max_session_bytes_, "bytes of the session's caches")
+      ->check(WholeNumber())
+      ->group(group);
+  app->add_option("--expect-tokens", expected_tokens_,
+                  "tokens of the session's prompts; default: of the first prompt")
+      ->check(WholeNumber(0, uint64_t{1} << 31))
+      ->group(group);
 }
 
 void TurnOptions::AddSamplingTo(CLI::App* app) {
@@ -137,7 +161,25 @@ void TurnOptions::Fill(v1::GenerateRequest* request) const {
   request->set_twin_model(twin_);
 }
 
-std::string TurnOptions::Session(Connection& connection,
+v1::OpenSessionRequest TurnOptions::OpenRequest(const v1::Input& input) const {
+  v1::OpenSessionRequest request;
+  request.set_model(model_);
+  v1::Expectation* const expect = request.mutable_expect();
+  const auto tokens = static_cast<uint64_t>(input.tokens().ids_size());
+  expect->set_prompt_tokens(expected_tokens_ > 0 ? expected_tokens_ : tokens);
+  expect->set_prompt_bytes(input.text().size());
+  expect->set_max_tokens(max_tokens_);
+  if (max_time_to_first_token_ > 0) {
+    SetSeconds(max_time_to_first_token_, expect->mutable_max_time_to_first_token());
+  }
+  if (max_time_per_token_ > 0) {
+    SetSeconds(max_time_per_token_, expect->mutable_max_time_per_token());
+  }
+  expect->set_max_session_bytes(max_session_bytes_);
+  return request;
+}
+
+std::string TurnOptions::Session(Connection& connection, const v1::Input& input,
                                  std::unique_ptr<OwnedSession>* owned) const {
   if (!session_.empty()) {
     const v1::Session session = connection.Get(session_);
@@ -148,11 +190,13 @@ std::string TurnOptions::Session(Connection& connection,
     return session_;
   }
   if (keep_) {
-    std::string id = connection.Open(model_).session_id();
-    std::cerr << "session " << id << "\n";
-    return id;
+    const v1::Session session = connection.Open(OpenRequest(input));
+    std::cerr << "session " << session.session_id() << "\n";
+    TellRouting(session);
+    return session.session_id();
   }
-  *owned = std::make_unique<OwnedSession>(connection, model_);
+  *owned = std::make_unique<OwnedSession>(connection, OpenRequest(input));
+  TellRouting((*owned)->opened());
   return (*owned)->id();
 }
 

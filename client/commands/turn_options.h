@@ -29,20 +29,28 @@ class TurnOptions {
 
   // Returns the id of the session to run turns on. With --session it is that session, which stays
   // open. Otherwise it is a new session: with --keep it stays open and its id is printed, otherwise
-  // *owned closes it. Throws CallError. Throws CLI::ValidationError if the session of --session has
+  // *owned closes it. If a route chooses its model, it is for a first turn with `input`, and the
+  // reason is printed. Throws CallError. Throws CLI::ValidationError if the session of --session has
   // another model than --model says.
-  std::string Session(Connection& connection, std::unique_ptr<OwnedSession>* owned) const;
+  std::string Session(Connection& connection, const v1::Input& input,
+                      std::unique_ptr<OwnedSession>* owned) const;
 
  private:
   bool Given(const char* option) const { return app_->count(option) > 0; }
   void FillSampling(v1::Sampling* sampling) const;
   void FillStop(v1::StopRule* stop) const;
+  void AddExpectationTo(CLI::App* app);
+  v1::OpenSessionRequest OpenRequest(const v1::Input& input) const;
 
   CLI::App* app_ = nullptr;
   std::string model_;
   std::string session_;
   std::string twin_;
   bool keep_ = false;
+  uint64_t expected_tokens_ = 0;
+  double max_time_to_first_token_ = 0;  // seconds; 0: none
+  double max_time_per_token_ = 0;       // seconds; 0: none
+  uint64_t max_session_bytes_ = 0;
   double temperature_ = 0;
   int top_k_ = 0;
   double top_p_ = 1;

@@ -45,9 +45,16 @@ absl::Status CheckAlias(const AliasConfig& alias) {
                                                      " is expected to be 0 to ", kMaxArmWeight,
                                                      ", found ", arm.weight));
     }
+    if (alias.route.has_value() && arm.weight != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("arms: the arms of a route have no weights, and ", EscapedName(arm.model),
+                       " has ", arm.weight));
+    }
     sum += arm.weight;
   }
-  if (sum == 0) {
+  if (alias.route.has_value()) {
+    if (absl::Status status = CheckRoute(*alias.route); !status.ok()) return status;
+  } else if (sum == 0) {
     return absl::InvalidArgumentError("arms: expected a weight of 1 or more, found only 0");
   }
   return alias.shadow.has_value() ? CheckShadow(*alias.shadow) : absl::OkStatus();

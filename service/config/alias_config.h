@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "service/routing/route_config.h"
 
 namespace longstream {
 
@@ -35,15 +36,19 @@ struct AliasShadow {
 struct AliasConfig {
   std::string name;
   std::vector<AliasArm> arms;
-  std::optional<AliasShadow> shadow = {};
+  // Present: the alias chooses the arm of a session by the length of the request and by budgets. The
+  // arms are then in the operator's order of preference, and their weights are 0.
+  std::optional<RouteConfig> route = std::nullopt;
+  std::optional<AliasShadow> shadow = std::nullopt;
 
   friend bool operator==(const AliasConfig&, const AliasConfig&) = default;
 };
 
 // Checks the alias alone. INVALID_ARGUMENT: the name has not the form that CheckName says, or is
 // that of a service; there are no arms or too many; two arms have the same model; a weight is too
-// large; all are 0; the shadow has no model, or its share is not a number from 0 to 1. The message
-// names the field ("name", "arms", "shadow"), the value and the limit.
+// large; all are 0; the shadow has no model, or its share is not a number from 0 to 1. With a route:
+// a weight is not 0; or as for CheckRoute. The message names the field ("name", "arms", "shadow", or
+// one of the route), the value and the limit.
 absl::Status CheckAlias(const AliasConfig& alias);
 
 }  // namespace longstream

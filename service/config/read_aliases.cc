@@ -39,12 +39,46 @@ absl::Status ReadShadow(const YamlNode& node, std::optional<AliasShadow>* shadow
   return node.Error("a shadow needs the key share");
 }
 
-absl::Status ReadAlias(const YamlNode& node, AliasConfig* alias) {
+absl::Status ReadBudget(const YamlNode& node, std::optional<absl::Duration>* time) {
+  return node.ReadDuration(absl::Nanoseconds(1), kMaxRouteTime, &time->emplace());
+}
+
+absl::Status ReadRoute(const YamlNode& node, AliasConfig* alias) {
+  RouteConfig& route = alias->route.emplace();
+  const auto read_arm = [&](const YamlNode& arm) {
+    return arm.Read(&alias->arms.emplace_back().model);
+  };
   return node.ReadMap({
+      {"arms", [&](const YamlNode& value) { return value.ReadList(read_arm); }},
+      {"max_time_to_first_token",
+       [&](const YamlNode& value) { return ReadBudget(value, &route.budgets.time_to_first_token); }},
+      {"max_time_per_token",
+       [&](const YamlNode& value) { return ReadBudget(value, &route.budgets.time_per_token); }},
+      {"max_session_bytes",
+       [&](const YamlNode& value) { return value.ReadBytes(&route.budgets.session_bytes); }},
+      {"prompt_tokens",
+       [&](const YamlNode& value) { return value.Read(1, kMaxRouteTokens, &route.prompt_tokens); }},
+      {"max_tokens",
+       [&](const YamlNode& value) { return value.Read(1, kMaxRouteTokens, &route.max_tokens); }},
+  });
+}
+
+absl::Status ReadAlias(const YamlNode& node, AliasConfig* alias) {
+  bool has_arms = false;
+  const auto read_arms = [&](const YamlNode& value) {
+    has_arms = true;
+    return ReadArms(value, &alias->arms);
+  };
+  absl::Status status = node.ReadMap({
       {"name", [&](const YamlNode& value) { return value.Read(&alias->name); }},
-      {"arms", [&](const YamlNode& value) { return ReadArms(value, &alias->arms); }},
+      {"arms", read_arms},
+      {"route", [&](const YamlNode& value) { return ReadRoute(value, alias); }},
       {"shadow", [&](const YamlNode& value) { return ReadShadow(value, &alias->shadow); }},
   });
+  if (status.ok() && has_arms && alias->route.has_value()) {
+    return node.Error("expected arms or route, found both");
+  }
+  return status;
 }
 
 }  // namespace

@@ -285,7 +285,7 @@ void Engine::Run() {
     wakes_.Run();  // readers get the drawn tokens before the next step
     NoteLiveWork();
     if (std::exchange(has_slept, false) && GatherTurns()) continue;
-    const bool stepped = Step();
+    const bool stepped = Step() || RunIdleWork();
     // Turns that arrive during a step in the background are gathered as after a sleep.
     has_slept = !stepped && StepBackground();
     wakes_.Run();
@@ -415,6 +415,7 @@ bool Engine::Step() {
 
 void Engine::GiveUp(const absl::Status& lost) {
   if (std::exchange(gave_up_, true)) return;
+  idle_work_.clear();
   for (auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(lost);
   }

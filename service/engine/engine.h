@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "kernels/core/executor.h"
 #include "service/config/batch_limits.h"
 #include "service/engine/background_turns.h"
+#include "service/engine/idle_work.h"
 #include "service/engine/live_work.h"
 #include "service/engine/policy/admission.h"
 #include "service/engine/policy/batch_places.h"
@@ -203,6 +205,10 @@ class Engine {
   // more. `done` gets the result of the backend.
   void SetBudget(uint64_t cache_bytes_budget, Done done);
 
+  // Runs the work while there is no turn, after that of earlier calls. If the engine stops or loses
+  // its device, the work is destroyed before it is done.
+  void RunWhenIdle(std::unique_ptr<IdleWork> work);
+
   // Blocks until the work of all earlier calls is done. Must not be called from a callback.
   void Flush();
 
@@ -353,6 +359,10 @@ class Engine {
   void LevelShares();
   // False: there was nothing to do.
   bool Step();
+  // Runs a piece of idle_work_. False: there is none, or there are turns.
+  bool RunIdleWork();
+  // A turn or a session needs memory.
+  void YieldIdleWork();
   // The device of the model is lost.
   void GiveUp(const absl::Status& lost);
 
@@ -435,6 +445,8 @@ class Engine {
   RestoreSpeed restore_speed_;
   MonotonicTime published_at_;  // when PublishMetrics was called last
   bool gave_up_ = false;
+  bool has_ended_ = false;  // EndAll was called
+  std::deque<std::unique_ptr<IdleWork>> idle_work_;
 
   const LiveWork::Listener on_quiet_;
   std::thread thread_;  // the last member: starts when all others are constructed

@@ -123,6 +123,7 @@ Engine::Admission Engine::TryMemory(ActiveTurn& turn, AdmissionRound& round) {
 bool Engine::AdmitWaiting() {
   lacks_memory_.store(false, std::memory_order_relaxed);
   if (waiting_.empty()) return false;
+  YieldIdleWork();
   MakeRoomForWaiting();
   OrderWaiting();
   AdmissionRound round(Running(), Budget());

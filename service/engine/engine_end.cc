@@ -87,6 +87,8 @@ void Engine::EndAll() {
     why = stop_reason_;
     closes_model = closes_model_;
   }
+  has_ended_ = true;
+  idle_work_.clear();
   for (auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(why);
   }

@@ -83,6 +83,7 @@ void Engine::Evict(Session& session, const char* reason) {
 absl::Status Engine::WithRoom(uint64_t wanted, const Session* except, const char* reason,
                               absl::FunctionRef<absl::Status()> attempt) {
   absl::Status status = absl::ResourceExhaustedError("");
+  if (FreeBytes() < wanted) YieldIdleWork();
   MakeRoom(wanted);
   if (FreeBytes() >= wanted) status = attempt();
   // A page that a return point shares must be copied before it is written.
@@ -122,6 +123,7 @@ void Engine::EvictToBudget() {
     return memory.reserved > memory.budget;
   };
   if (is_over()) background_.EndHolders();
+  if (is_over()) YieldIdleWork();
   while (is_over() && FreeOldestReturnPoint()) {
   }
   if (!is_over()) return;

@@ -62,6 +62,9 @@ struct ArmMetrics::Families {
   prometheus::Family<prometheus::Counter>& sessions =
       Counters("longstream_alias_sessions_total",
                "Sessions that an alias has given to a model, by the status of the call");
+  prometheus::Family<prometheus::Counter>& routed =
+      Counters("longstream_alias_routed_total",
+               "Sessions and turns that a route has given to a model, by its reason");
   prometheus::Counter& turns =
       Counter("longstream_alias_turns_started_total", "Turns of an arm that its model has taken");
   prometheus::Family<prometheus::Counter>& requests = Counters(
@@ -108,6 +111,14 @@ void ArmMetrics::CountSession(std::string_view code) {
     LabelMap labels = families_->labels;
     labels.emplace("code", code);
     families_->Add(families_->sessions, labels).Increment();
+  });
+}
+
+void ArmMetrics::CountRouted(std::string_view reason) {
+  families_->Do([&] {
+    LabelMap labels = families_->labels;
+    labels.emplace("reason", reason);
+    families_->Add(families_->routed, labels).Increment();
   });
 }
 

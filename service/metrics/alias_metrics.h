@@ -29,6 +29,9 @@ class ArmMetrics {
   void SetWeight(uint64_t weight);
   // A session of the arm was made, or could not be. `code`: as for ModelMetrics::CountRequest.
   void CountSession(std::string_view code);
+  // A route has chosen the arm for a session or a turn of its own. `reason`: a name of a
+  // RouteReason.
+  void CountRouted(std::string_view reason);
   // The model has taken a turn.
   void CountTurn();
   // A turn has ended, or was refused. As ModelMetrics::CountRequest.

@@ -172,7 +172,11 @@ int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
     }
     for (const AliasConfig& alias : config.aliases) {
       out << "alias " << alias.name << ":";
-      for (const AliasArm& arm : alias.arms) out << " " << arm.model << "=" << arm.weight;
+      if (alias.route.has_value()) out << " route";
+      for (const AliasArm& arm : alias.arms) {
+        out << " " << arm.model;
+        if (!alias.route.has_value()) out << "=" << arm.weight;
+      }
       out << "\n";
     }
     errors += PrintMemory(config, sources, directory->plugins, out);

@@ -43,6 +43,7 @@
 #include "service/server/library_logs.h"
 #include "service/server/turn_input.h"
 #include "service/serving/model_registry.h"
+#include "service/serving/routing/arm_book.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
@@ -94,13 +95,25 @@ GrpcServer::Options ServerOptions(const ServerConfig& config, const ServerSecuri
   return options;
 }
 
+// Tells the log what was measured.
+std::shared_ptr<ArmBook> MakeArmBook(const ThreadPool& pool, const JsonLog& log) {
+  ArmBook::Options options;
+  options.threads = pool.num_threads();
+  options.log = [&log](const std::string& sentence) {
+    log.Write(LogLevel::kInfo, "costs", {{"text", sentence}});
+  };
+  return std::make_shared<ArmBook>(std::move(options));
+}
+
 // The options of the registry that the configuration gives.
 ModelRegistry::Options RegistryOptions(const ServerConfig& config, const Host& host,
-                                       prometheus::Registry* registry, const JsonLog& log) {
+                                       prometheus::Registry* registry, const JsonLog& log,
+                                       const std::shared_ptr<ArmBook>& book) {
   ModelRegistry::Options options;
   options.host = &host;
   options.metrics = registry;
   options.load_at_once = false;
+  options.prepare = [book](const std::shared_ptr<Engine>& engine) { book->MeasureAndWait(engine); };
   options.session_host_bytes = config.session_host_bytes;
   options.conversation_bytes = config.conversation_bytes;
   options.tenants = config.tenants;
@@ -136,20 +149,26 @@ void LogConnectionLimit(const ServerConfig& config, const JsonLog& log) {
   }
 }
 
-// Reports the state of each model to the log, the health service and the metrics of shadows. Models
-// may still be loading when the server shuts down.
+// Reports the state of each model to the log, the health service, the metrics of shadows and the book
+// of costs. Models may still be loading when the server shuts down.
 class ModelAnnouncer {
  public:
-  ModelAnnouncer(const JsonLog* log, ServerShadows* shadows) : log_(log), shadows_(shadows) {}
+  ModelAnnouncer(const JsonLog* log, ServerShadows* shadows, std::shared_ptr<ArmBook> book)
+      : log_(log), shadows_(shadows), book_(std::move(book)) {}
 
   void SetServer(GrpcServer* server) {
     absl::MutexLock lock(&mutex_);
     server_ = server;
   }
-  // The server is shutting down. From now on, states go to the log only.
-  void ForgetServer() { SetServer(nullptr); }
+  // The server is shutting down. From now on, states go to the log only, and no model is measured.
+  void ForgetServer() {
+    SetServer(nullptr);
+    book_->Stop();
+  }
 
   void Announce(const ModelStatus& status) {
+    // The model can compute nothing any more, or another one may get its name.
+    if (status.engine == nullptr) book_->Forget(status.name);
     if (status.state == ModelState::kDraining || status.state == ModelState::kGone) {
       log_->Write(LogLevel::kInfo,
                   status.state == ModelState::kGone ? "model_gone" : "model_draining",
@@ -180,6 +199,7 @@ class ModelAnnouncer {
  private:
   const JsonLog* const log_;
   ServerShadows* const shadows_;
+  const std::shared_ptr<ArmBook> book_;
   absl::Mutex mutex_;
   GrpcServer* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
@@ -215,7 +235,8 @@ absl::StatusOr<SessionManager::Options> SessionOptions(const ServerConfig& confi
                                                        SessionMetrics* metrics, ServerStore* store,
                                                        prometheus::Registry* registry,
                                                        const ServerShadows& shadows,
-                                                       const JsonLog& log) {
+                                                       const JsonLog& log,
+                                                       std::shared_ptr<ArmBook> book) {
   SessionManager::Options options;
   shadows.AddTo(&options);
   options.max_sessions = config.max_sessions;
@@ -236,7 +257,7 @@ absl::StatusOr<SessionManager::Options> SessionOptions(const ServerConfig& confi
         config.on_model_change == "recompute" ? OnModelChange::kRecompute : OnModelChange::kRefuse;
   }
   absl::StatusOr<std::shared_ptr<AliasTable>> aliases =
-      OpenAliases(config, options.store, registry, log);
+      OpenAliases(config, options.store, registry, log, std::move(book));
   if (!aliases.ok()) return aliases.status();
   options.aliases = *std::move(aliases);
   return options;
@@ -255,7 +276,7 @@ size_t NeededThreads(const ServerConfig& config) {
   const size_t of_grpc = of_executors + of_calls + of_events + kOfOthers;
   constexpr size_t kOfPorts = 2;  // they accept connections for gRPC and for metrics
   // Loading, expiry of sessions, timers, long texts, the store and reads of it, snapshots,
-  // certificates, operations of operators and their port, and shadows.
+  // certificates, costs of models, operations of operators and their port, and shadows.
   constexpr size_t kOwn = 21;
   // Engines of models that operators load. If there are more, a load may be RESOURCE_EXHAUSTED.
   const size_t of_operators = config.admin_listen.empty() ? 0 : 16;
@@ -348,8 +369,9 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::StatusOr<std::unique_ptr<ServerStore>> store = OpenStore(config, log, registry.get());
   if (!store.ok()) return Fail(log, store.status());
   ServerShadows shadows(registry.get());
-  ModelAnnouncer announcer(&log, &shadows);
-  ModelRegistry::Options options = RegistryOptions(config, host, registry.get(), log);
+  const std::shared_ptr<ArmBook> book = MakeArmBook(pool, log);
+  ModelAnnouncer announcer(&log, &shadows, book);
+  ModelRegistry::Options options = RegistryOptions(config, host, registry.get(), log, book);
   options.plugins = *plugins;
   options.memory_bytes = memory_bytes;
   options.engine.executor = pool.AsExecutor();
@@ -358,7 +380,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   if (absl::Status s = CountStored(store->get(), models); !s.ok()) return Fail(log, s);
   SessionMetrics session_metrics(registry.get(), models.host_memory()->limit());
   const auto session_options =
-      SessionOptions(config, &session_metrics, store->get(), registry.get(), shadows, log);
+      SessionOptions(config, &session_metrics, store->get(), registry.get(), shadows, log, book);
   if (!session_options.ok()) return Fail(log, session_options.status());
   SessionManager sessions(&models, *session_options);
   const auto shadow_runner = shadows.Run(&models, options.engine.live_work);

@@ -15,6 +15,11 @@ namespace longstream {
 namespace {
 
 std::string ArmsOf(const AliasConfig& alias) {
+  if (alias.route.has_value()) {
+    return absl::StrCat("route ", absl::StrJoin(alias.arms, " ", [](std::string* text, const AliasArm& arm) {
+                          absl::StrAppend(text, arm.model);
+                        }));
+  }
   return absl::StrJoin(alias.arms, " ", [](std::string* text, const AliasArm& arm) {
     absl::StrAppend(text, arm.model, "=", arm.weight);
   });
@@ -53,7 +58,8 @@ void LogAliases(const std::vector<AliasConfig>& configured, const std::vector<Al
 absl::StatusOr<std::shared_ptr<AliasTable>> OpenAliases(const ServerConfig& config,
                                                         store::SessionStore* store,
                                                         prometheus::Registry* registry,
-                                                        const JsonLog& log) {
+                                                        const JsonLog& log,
+                                                        std::shared_ptr<ArmBook> book) {
   std::vector<AliasConfig> served = config.aliases;
   if (store != nullptr) {
     const absl::StatusOr<std::vector<store::AliasRow>> rows = store->Aliases();
@@ -67,7 +73,7 @@ absl::StatusOr<std::shared_ptr<AliasTable>> OpenAliases(const ServerConfig& conf
     }
   }
   LogAliases(config.aliases, served, log);
-  return std::make_shared<AliasTable>(served, registry);
+  return std::make_shared<AliasTable>(served, registry, std::move(book));
 }
 
 }  // namespace longstream

@@ -18,12 +18,13 @@ namespace longstream {
 
 // The aliases of the configuration, and in their place those that operators have changed at run
 // time (MergeAliases). The log tells each of them, and the rows of the store that cannot be used.
-// `store`: nullptr: the configuration wants none. `registry`: outlives the table. Errors are those
-// of the store.
+// `store`: nullptr: the configuration wants none. `registry`: outlives the table. `book`: of the
+// costs of the arms of routes. Errors are those of the store.
 absl::StatusOr<std::shared_ptr<AliasTable>> OpenAliases(const ServerConfig& config,
                                                         store::SessionStore* store,
                                                         prometheus::Registry* registry,
-                                                        const JsonLog& log);
+                                                        const JsonLog& log,
+                                                        std::shared_ptr<ArmBook> book);
 
 }  // namespace longstream
 

@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "service/engine/turn/prompt_check.h"
 #include "service/server/request_check.h"
+#include "service/server/routing/route_messages.h"
 #include "service/server/turn_input.h"
 #include "service/server/turn_reactor.h"
 
@@ -205,8 +206,10 @@ class Planner {
 
  private:
   absl::StatusOr<NewTurn> NewArm(const std::string& model) const {
-    return plan_.is_forced ? sessions_.ScoreWith(tenant_, model)
-                           : sessions_.OwnTurn(tenant_, model);
+    if (!plan_.is_forced) {
+      return sessions_.OwnTurn(tenant_, model, AskFor(request_.input(), request_.max_tokens()));
+    }
+    return sessions_.ScoreWith(tenant_, model, AskFor(request_.input(), /*max_tokens=*/1));
   }
 
   absl::Status FindModels() {

@@ -18,6 +18,7 @@
 #include "service/server/compare/compare_call.h"
 #include "service/server/compare_check.h"
 #include "service/server/request_check.h"
+#include "service/server/routing/route_messages.h"
 #include "service/server/to_proto.h"
 #include "service/server/transfer/export_reactor.h"
 #include "service/server/transfer/import_reactor.h"
@@ -155,11 +156,13 @@ grpc::ServerUnaryReactor* ServiceImpl::OpenSession(grpc::CallbackServerContext* 
   if (!recompute.ok()) return Finish(&calls_, recompute.status());
   const auto durability = CheckDurability(request.durability());
   if (!durability.ok()) return Finish(&calls_, durability.status());
+  const absl::StatusOr<RouteAsk> ask = CheckExpectation(request.expect());
+  if (!ask.ok()) return Finish(&calls_, ask.status());
   auto* reactor = new UnaryReactor(&calls_);
   sessions_->OpenSession(
       caller.tenant, request.model(), *id, *timeout,
       AnswerWith(reactor, context, caller, !id->has_value(), sessions_, response), *recompute,
-      *durability);
+      *durability, *ask);
   return reactor;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "service/server/routing/route_messages.h"
 #include "service/tokenizer/text/utf8.h"
 
 namespace longstream {
@@ -183,6 +184,7 @@ void ToProto(const SessionView& view, v1::Session* message) {
   message->set_recompute_tokens(view.recompute_tokens);
   message->set_stored_bytes(view.stored_bytes);
   if (view.head_turn.has_value()) message->set_head_turn_id(view.head_turn->ToString());
+  if (view.routing != nullptr) ToProto(*view.routing, message->mutable_routing());
   if (view.forked_from.has_value()) message->set_forked_from(view.forked_from->ToString());
 }
 
@@ -230,6 +232,18 @@ void ToProto(const AliasConfig& alias, v1::Alias* message) {
     added->set_model(Text(arm.model));
     added->set_weight(static_cast<uint32_t>(arm.weight));
   }
+  if (!alias.route.has_value()) return;
+  const RouteBudgets& budgets = alias.route->budgets;
+  v1::AliasRoute* const route = message->mutable_route();
+  if (const auto& time = budgets.time_to_first_token) {
+    SetDuration(*time, route->mutable_max_time_to_first_token());
+  }
+  if (const auto& time = budgets.time_per_token) {
+    SetDuration(*time, route->mutable_max_time_per_token());
+  }
+  route->set_max_session_bytes(budgets.session_bytes);
+  route->set_prompt_tokens(alias.route->prompt_tokens);
+  route->set_max_tokens(alias.route->max_tokens);
 }
 
 void ToProto(const TurnUsage& usage, v1::TurnUsage* message) {

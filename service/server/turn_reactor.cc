@@ -18,6 +18,7 @@
 #include "service/server/compare/twin_stream.h"
 #include "service/server/request_check.h"
 #include "service/server/request_digest.h"
+#include "service/server/routing/route_messages.h"
 #include "service/server/to_proto.h"
 #include "service/server/transport/grpc_status.h"
 #include "service/server/turn_input.h"
@@ -435,7 +436,7 @@ void LoadTurn(const std::string& tenant, const v1::GenerateRequest& request,
 
 void LoadTurn(const std::string& tenant, const v1::ScoreRequest& request, SessionManager& sessions,
               const Loaded& loaded) {
-  loaded(sessions.ScoreWith(tenant, request.model()));
+  loaded(sessions.ScoreWith(tenant, request.model(), AskFor(request.input(), /*max_tokens=*/1)));
 }
 
 // The sessions must outlive the call.

@@ -253,6 +253,7 @@ ModelStatus ModelRegistry::Load(const ModelSource& source) {
     status.engine = MakeEngine(*model, source.name);
     Share(source.name, status.engine);
     ShareMemory();
+    if (options_.prepare) options_.prepare(status.engine);
   } else {
     plan_.Remove(source.name);
     status.state = ModelState::kFailed;

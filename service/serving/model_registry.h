@@ -78,6 +78,9 @@ class ModelRegistry {
     uint64_t conversation_bytes = 0;  // of them, for the conversation of one session; 0: no limit
     std::vector<TenantConfig> tenants = {};           // empty: the server has no tenants
     MonotonicClock quota_clock = MonotonicTime::Now;  // as for Tenant
+    // Called on the loading thread with the engine of each model that was loaded, before it is
+    // ready. May block. May be empty.
+    std::function<void(const std::shared_ptr<Engine>& engine)> prepare = nullptr;
   };
 
   // Called on the loading thread when a model is ready, could not be loaded, or is gone, and on the

@@ -154,7 +154,8 @@ absl::Status SessionImport::CheckLog() {
   // The file names a model, whatever is an alias here.
   std::optional<AliasTable::Chosen> chosen;
   if (!wanted_.model.empty()) {
-    chosen = service_.aliases->Choose(name, wanted_.id.value_or(session.row.key.id));
+    chosen = service_.aliases->Choose(name, wanted_.id.value_or(session.row.key.id),
+                                      {.prompt_tokens = session.row.position});
   }
   absl::StatusOr<std::shared_ptr<Engine>> engine =
       service_.find_model(chosen.has_value() ? chosen->model : name, &hold_);

@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_SERVING_SESSION_MAKING_H_
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "service/routing/route_choice.h"
+#include "service/serving/aliases/alias_table.h"
 #include "service/serving/log/turn_codec.h"
 #include "service/sessions/session.h"
 #include "service/sessions/session_id.h"
@@ -30,7 +33,14 @@ struct SessionMaking {
   SessionId new_id;  // `id`, or one that was drawn
   const char* id_field;
   std::optional<absl::Duration> idle_timeout;
-  std::string alias;   // empty: the request names a model
+  // The session comes by the alias that has chosen its model. nullopt: by `otherwise`.
+  void ComeBy(const std::optional<AliasTable::Chosen>& chosen, const std::string& otherwise = "") {
+    alias = chosen.has_value() ? chosen->alias : otherwise;
+    if (chosen.has_value()) routing = chosen->routing;
+  }
+
+  std::string alias;  // empty: the request names a model
+  std::shared_ptr<const RouteDecision> routing;  // nullptr: no route has chosen the model
   std::string origin;  // equal for equal requests
   bool durable = false;
   std::optional<ModelIdentity> forked_onto;  // the model, if its source has another

@@ -33,6 +33,26 @@ std::string TimeoutText(std::optional<absl::Duration> timeout) {
   return timeout.has_value() ? absl::FormatDuration(*timeout) : "default";
 }
 
+// Different for different requests; empty if the request says nothing, as all did before there were
+// routes.
+std::string TextOf(const RouteAsk& ask) {
+  if (ask == RouteAsk()) return "";
+  const auto text = [](const std::optional<absl::Duration>& time) {
+    return time.has_value() ? absl::FormatDuration(*time) : "-";
+  };
+  return absl::StrCat(" expects ", ask.prompt_tokens, " ", ask.prompt_bytes, " ", ask.max_tokens,
+                      " ", text(ask.budgets.time_to_first_token), " ",
+                      text(ask.budgets.time_per_token), " ", ask.budgets.session_bytes);
+}
+
+// Answers with `why` if the id of the call is in use by another one.
+std::function<void(absl::StatusOr<SessionView>)> UnlessInUse(
+    const absl::Status& why, std::function<void(absl::StatusOr<SessionView>)> opened) {
+  return [why, opened = std::move(opened)](absl::StatusOr<SessionView> session) {
+    absl::IsAlreadyExists(session.status()) ? opened(why) : opened(std::move(session));
+  };
+}
+
 }  // namespace
 
 SessionManager::SessionManager(const ModelRegistry* models, const Options& options)
@@ -103,6 +123,7 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
   if (absl::Status status = lease.session()->TakePlace(); !status.ok()) return status;
   if (making.id.has_value()) lease.session()->set_origin(making.origin);
   lease.session()->set_alias(making.alias);
+  lease.session()->set_routing(making.routing);
   if (making.durable) lease.session()->SetDurable();
   if (absl::Status status = lease.ChargeNew(source); !status.ok()) return status;
   auto turns = std::make_shared<SessionTurns>(
@@ -127,27 +148,26 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
 void SessionManager::OpenSession(const std::string& tenant, std::string_view model,
                                  std::optional<SessionId> id,
                                  std::optional<absl::Duration> idle_timeout, Opened opened,
-                                 Recompute recompute, Durability durability) {
+                                 Recompute recompute, Durability durability,
+                                 const RouteAsk& ask) {
   // Only a repeat of a call with an id reads the store. A name that no model and no alias can have
   // may be long, and is not copied.
   const bool is_name = CheckName("model", model).ok() || CheckKnown(model).ok();
   if (options_.store == nullptr || !id.has_value() || !is_name) {
-    return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
+    return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability, ask);
   }
   opened = InTime(std::move(opened));
-  RunRead(
-      {tenant, id}, opened,
-      [this, tenant, model = std::string(model), id, idle_timeout, opened, recompute, durability] {
-        OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability);
-      });
+  RunRead({tenant, id}, opened, [=, this, model = std::string(model)] {
+    OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability, ask);
+  });
 }
 
 void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
                              std::optional<SessionId> id,
                              std::optional<absl::Duration> idle_timeout, Opened opened,
-                             Recompute recompute, Durability durability) {
+                             Recompute recompute, Durability durability, const RouteAsk& ask) {
   SessionMaking making(tenant, id, "session_id", idle_timeout);
-  const auto chosen = options_.aliases->Choose(model, making.new_id);
+  const auto chosen = options_.aliases->Choose(model, making.new_id, ask);
   const absl::StatusOr<FoundEngine> found = FindNamed(model, chosen);
   // A repeat of a call that has named an alias gets its session, whatever the alias chooses now,
   // and if the alias was deleted.
@@ -160,14 +180,14 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
         "durability: the server has no store; expected DURABILITY_MEMORY or unspecified"));
   }
   making.durable = options_.store != nullptr && durability != Durability::kMemory;
-  if (chosen.has_value()) making.alias = chosen->alias;
+  making.ComeBy(chosen);
   making.origin = absl::StrCat(chosen.has_value() || may_be_deleted
                                    ? absl::StrCat("open-alias ", std::string(model))
                                    : absl::StrCat("open ", found->engine->model().name()),
                                " ", TimeoutText(idle_timeout), " ", static_cast<int>(recompute),
-                               " ", making.durable ? "durable" : "in memory");
+                               " ", making.durable ? "durable" : "in memory", TextOf(ask));
   making.again = [=, this, model = std::string(model)] {
-    OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability);
+    OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability, ask);
   };
   if (AnswerRepeat(making, opened)) return;
   if (!found.ok()) {
@@ -181,7 +201,8 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
     if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;
     // Another version may have the name now.
     if (engine->unloading()) {
-      return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability);
+      return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability,
+                     ask);
     }
     CountSession(chosen, made.status());
     return opened(made.status());

@@ -99,8 +99,8 @@ class SessionManager {
   using Closed = std::function<void(absl::StatusOr<uint64_t> position)>;
 
   // Opens a session of the tenant. If `id` is absent, the server draws one. If `model` is an alias,
-  // the id chooses the model of the session. If `idle_timeout` is absent, the default applies.
-  // Forks of the session have the same `recompute`.
+  // the id chooses the model of the session, or `ask` if it is a route. If `idle_timeout` is absent,
+  // the default applies. Forks of the session have the same `recompute`.
   //
   // With a store, sessions are durable unless `durability` is kMemory: the answers of OpenSession,
   // ForkSession and CloseSession, and the ends of turns, come when they are in the store. A session
@@ -110,7 +110,7 @@ class SessionManager {
   void OpenSession(const std::string& tenant, std::string_view model, std::optional<SessionId> id,
                    std::optional<absl::Duration> idle_timeout, Opened opened,
                    Recompute recompute = Recompute::kExact,
-                   Durability durability = Durability::kDefault);
+                   Durability durability = Durability::kDefault, const RouteAsk& ask = {});
   // The fork begins at `place`, on `model` (empty: that of the source). NOT_FOUND,
   // INVALID_ARGUMENT, FAILED_PRECONDITION: as for RewindSession, and the model has another
   // tokenizer or too short a context.
@@ -182,13 +182,14 @@ class SessionManager {
   // Finds the answer of a turn that NewTurn::Name has found committed. Answers as LoadTurn.
   void LoadAnswer(const NewTurn& turn,
                   std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded);
-  // Makes a turn of the tenant on `model` that has its own session. If `model` is an alias, the arm
-  // is drawn at random. While the turn is prepared, a swap does not unload the version that it has
-  // found. NOT_FOUND, UNAVAILABLE: as for ModelRegistry::Find.
-  absl::StatusOr<NewTurn> OwnTurn(const std::string& tenant, std::string_view model) const;
-  // Makes a turn of the tenant that scores a text with `model`, without a session. NOT_FOUND,
-  // UNAVAILABLE: as for ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
-  absl::StatusOr<NewTurn> ScoreWith(const std::string& tenant, std::string_view model) const;
+  // Makes a turn of the tenant on `model` that has its own session. An alias draws the arm at
+  // random, or chooses it for `ask`. Until the turn starts, a swap does not unload the version that
+  // it has found. NOT_FOUND, UNAVAILABLE: as for ModelRegistry::Find.
+  absl::StatusOr<NewTurn> OwnTurn(const std::string& tenant, std::string_view model,
+                                  const RouteAsk& ask = {}) const;
+  // The same for a turn that scores a text. UNIMPLEMENTED: the model's backend cannot score.
+  absl::StatusOr<NewTurn> ScoreWith(const std::string& tenant, std::string_view model,
+                                    const RouteAsk& ask = {}) const;
 
   // Reads at most most_listed_rows of the store, so a page may have fewer sessions than `limit`.
   SessionPage List(const std::string& tenant, const std::optional<SessionId>& after, size_t limit,
@@ -333,7 +334,7 @@ class SessionManager {
   // RunRead.
   void OpenNow(const std::string& tenant, std::string_view model, std::optional<SessionId> id,
                std::optional<absl::Duration> idle_timeout, Opened opened, Recompute recompute,
-               Durability durability);
+               Durability durability, const RouteAsk& ask);
   void ForkNow(const SessionKey& source_key, std::optional<SessionId> id,
                std::optional<absl::Duration> idle_timeout, Opened opened, const Place& place,
                std::string_view model);
@@ -427,8 +428,7 @@ class SessionManager {
   // first: then the other captures, which may hold sessions, are destroyed before it.
   std::shared_ptr<void> Pending();
 
-  // How long a call that begins now may wait for the store.
-  absl::Duration CommitTimeout() const;
+  absl::Duration CommitTimeout() const;  // how long a call that begins now may wait for the store
   Opened InTime(Opened opened);  // AnswerInTime with this timeout
   // As InTime, for a new session whose id the server has drawn. If the session is late, nobody
   // knows its id, and it is closed.

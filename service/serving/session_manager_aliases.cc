@@ -36,29 +36,36 @@ void SessionManager::CountSession(const std::optional<AliasTable::Chosen>& chose
 
 void SessionManager::CountMade(const Session& session, const absl::Status& status) const {
   const std::shared_ptr<ArmMetrics> arm = ArmOf(session);
-  if (arm != nullptr) arm->CountSession(absl::StatusCodeToString(status.code()));
+  if (arm == nullptr) return;
+  arm->CountSession(absl::StatusCodeToString(status.code()));
+  const std::shared_ptr<const RouteDecision> routing = session.routing();
+  if (status.ok() && routing != nullptr) arm->CountRouted(NameOf(routing->reason));
 }
 
 absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant,
-                                                std::string_view model) const {
+                                                std::string_view model, const RouteAsk& ask) const {
   heap_trim_.NoteWork();
   absl::StatusOr<std::shared_ptr<Tenant>> of = models_->tenants().Find(tenant);
   if (!of.ok()) return of.status();
   // There is no session whose id could choose the arm.
   const std::optional<AliasTable::Chosen> chosen =
-      options_.aliases->Choose(model, SessionId::Random());
+      options_.aliases->Choose(model, SessionId::Random(), ask);
   std::shared_ptr<ArmMetrics> arm = chosen.has_value() ? chosen->metrics : nullptr;
   absl::StatusOr<FoundEngine> found = FindNamed(model, chosen);
   if (!found.ok()) {
     if (arm != nullptr) arm->CountRequest(absl::StatusCodeToString(found.status().code()), "");
     return found.status();
   }
+  if (arm != nullptr && chosen->routing != nullptr) {
+    arm->CountRouted(NameOf(chosen->routing->reason));
+  }
   return NewTurn(std::move(found->engine), std::move(found->hold), *std::move(of), std::move(arm));
 }
 
 absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,
-                                                  std::string_view model) const {
-  absl::StatusOr<NewTurn> turn = OwnTurn(tenant, model);
+                                                  std::string_view model,
+                                                  const RouteAsk& ask) const {
+  absl::StatusOr<NewTurn> turn = OwnTurn(tenant, model, ask);
   if (!turn.ok() || turn->model().backend().plugin().Can(LS_CAP_SCORE)) return turn;
   return turn->Refuse(absl::UnimplementedError(
       absl::StrCat("the backend of model ", turn->model().name(), " cannot score a text")));

@@ -55,6 +55,11 @@ absl::Status CheckOtherModel(const ServedModel& model, const ServedModel& other,
                                                     limit, " tokens, the session has ", tokens));
 }
 
+// The model of a fork reads the history up to the place as one prompt.
+RouteAsk AskOf(TurnLease& lease, const Place& place) {
+  return {.prompt_tokens = place.position.value_or(lease.state().tokens.size())};
+}
+
 }  // namespace
 
 void SessionManager::ReadAnew(const std::string& reason, TurnLease* lease) {
@@ -205,14 +210,14 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   };
   making.durable = source_turns.durable();
   if (absl::Status open = models_->Check(*engine); !open.ok()) return refuse(open);
-  const auto chosen = options_.aliases->Choose(model, making.new_id);
+  const auto chosen = options_.aliases->Choose(model, making.new_id, AskOf(lease, place));
   const absl::StatusOr<FoundEngine> other =
       model.empty() ? FoundEngine{engine, nullptr} : FindNamed(model, chosen);
   if (!other.ok()) {
     CountSession(chosen, other.status());
     return refuse(other.status());
   }
-  making.alias = chosen ? chosen->alias : model.empty() ? lease.session()->alias() : "";
+  making.ComeBy(chosen, model.empty() ? lease.session()->alias() : "");
   auto forking = std::make_shared<Forking>();
   forking->engine = other->engine;
   forking->has_other_model = other->engine != engine;

@@ -87,6 +87,12 @@ void Session::set_alias(std::string alias) {
   view_.alias = alias_;
 }
 
+void Session::set_routing(std::shared_ptr<const RouteDecision> routing) {
+  routing_ = std::move(routing);
+  absl::MutexLock lock(&mutex_);
+  view_.routing = routing_;
+}
+
 void Session::MoveTo(const void* engine, uint64_t context_limit) {
   home_.store(engine);
   context_limit_.store(context_limit);
@@ -119,8 +125,7 @@ void Session::ReturnTurn(bool is_use) {
 }
 
 absl::Status Session::ChargeNew(const SessionState* source) {
-  // view_ has the alias too.
-  uint64_t bytes = kFixedBytes + StateBytes(state_) + BlockBytes(origin_) + 2 * BlockBytes(alias_);
+  uint64_t bytes = kFixedBytes + StateBytes(state_) + NameBytes();
   if (source != nullptr) {
     bytes += BlockBytes(source->tokens.size() * sizeof(int32_t)) +
              BlockBytes(source->generated.size() / CHAR_BIT) +
@@ -129,13 +134,18 @@ absl::Status Session::ChargeNew(const SessionState* source) {
   return host_charge_.Add(bytes);
 }
 
+uint64_t Session::NameBytes() const {
+  // view_ has the alias too.
+  const uint64_t bytes = BlockBytes(origin_) + 2 * BlockBytes(alias_);
+  return routing_ == nullptr ? bytes : bytes + BlockBytes(BytesOf(*routing_));
+}
+
 void Session::CountHost() {
   // The names of all members are here so that this does not compile if a member is added.
   const auto& [sequence, computed_tokens, recompute_reason, evicted, restored, lowest_rewind,
                restored_at, return_points, prefill_tokens, decode_tokens, span_ends,
                stored_position, unchanged, other_kernels] = caches_;
-  host_charge_.Set(kFixedBytes + StateBytes(state_) + BlockBytes(origin_) + 2 * BlockBytes(alias_) +
-                   BlockBytes(recompute_reason) + BlockBytes(return_points) +
+  host_charge_.Set(kFixedBytes + StateBytes(state_) + NameBytes() + BlockBytes(recompute_reason) + BlockBytes(return_points) +
                    BlockBytes(span_ends) + BlockBytes(other_kernels));
 }
 

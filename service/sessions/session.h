@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
 #include "service/host_memory/host_memory.h"
+#include "service/routing/route_choice.h"
 #include "service/security/tenants/tenant.h"
 #include "service/sessions/session_id.h"
 #include "service/sessions/session_key.h"
@@ -40,6 +41,9 @@ struct SessionView {
   SessionId id;
   std::string model;
   std::string alias;      // by which the client has opened the session; empty: by its model
+  // Why the route of the alias has chosen the model. nullptr: it has no route, the session is a
+  // fork, or it was restored from the store.
+  std::shared_ptr<const RouteDecision> routing;
   uint64_t position = 0;  // tokens in the history
   uint64_t context_limit = 0;
   bool turn_running = false;
@@ -140,6 +144,9 @@ class Session {
   // The alias that the client has named. Set it before another thread can find the session.
   void set_alias(std::string alias) ABSL_LOCKS_EXCLUDED(mutex_);
   const std::string& alias() const { return alias_; }
+  // Used like set_alias. nullptr: no route has chosen the model.
+  void set_routing(std::shared_ptr<const RouteDecision> routing) ABSL_LOCKS_EXCLUDED(mutex_);
+  const std::shared_ptr<const RouteDecision>& routing() const { return routing_; }
 
   // The session belongs to this engine from now on, whose model has this context. Call it before
   // another thread can find the session, or with its lease.
@@ -170,6 +177,7 @@ class Session {
   void Publish() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status ChargeNew(const SessionState* source);
   void CountHost();
+  uint64_t NameBytes() const;  // of the origin, the alias and its routing
   SessionBytes Bytes() const;
   uint64_t RecomputeTokens() const;
 
@@ -188,6 +196,7 @@ class Session {
   std::atomic<const void*> home_{nullptr};
   std::string origin_;
   std::string alias_;
+  std::shared_ptr<const RouteDecision> routing_;
 
   SessionState state_;        // only the holder of the lease uses it; see state()
   SessionCaches caches_;      // only the engine thread uses it

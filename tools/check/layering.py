@@ -15,7 +15,7 @@ import source_tree
 # The parts of the service that build without gRPC.
 SERVICE_WITHOUT_GRPC = " ".join(
     f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine",
-                                      "host_memory", "jinja", "metrics", "models", "scrapes",
+                                      "host_memory", "jinja", "metrics", "models", "routing", "scrapes",
                                       "sealing", "security", "serving", "sessions", "shadow", "tokenizer", "wire"))
 
 # Room -> rooms that it may include besides itself. Every folder of shipped code has its own row. A
@@ -102,7 +102,8 @@ ROOMS = {
     "backends/minimal": "backends/api kernels/core kernels/ops",
 
     "service/clock": "",
-    "service/config": "service/security",
+    "service/routing": "",
+    "service/config": "service/routing service/security",
     "service/host_memory": "",
     "service/metrics": "",
     "service/sealing": "",
@@ -126,7 +127,7 @@ ROOMS = {
     "service/models": "backends/api kernels/core service/chat service/clock service/config"
                       " service/tokenizer service/tokenizer/files",
     "service/sessions": "service/chat service/clock service/host_memory service/models"
-                        " service/security/tenants",
+                        " service/routing service/security/tenants",
     "service/sessions/store": "service/clock service/sessions",
     "service/sessions/fleet": "service/sessions service/sessions/store",
     "service/sessions/store/segments": "service/sealing service/sessions service/sessions/store",
@@ -151,7 +152,7 @@ ROOMS = {
     "service/shadow": "backends/api service/clock service/compare service/engine service/engine/logits"
                       " service/engine/turn service/metrics service/models service/sessions"
                       " service/tokenizer",
-    "service/serving/log": "service/chat service/config service/engine/turn service/models service/sessions"
+    "service/serving/log": "service/chat service/config service/engine/turn service/models service/routing service/sessions"
                            " service/sessions/store service/tokenizer",
     "service/serving/caches": "backends/api service/clock service/engine service/engine/costs service/engine/policy"
                               " service/host_memory service/metrics service/models"
@@ -160,7 +161,9 @@ ROOMS = {
                             " service/sessions service/sessions/store service/tokenizer/text"
                             " service/wire",
     "service/serving/reads": "service/sessions",
-    "service/serving/aliases": "service/config service/metrics service/sessions",
+    "service/serving/routing": "backends/api service/clock service/engine service/models service/routing",
+    "service/serving/aliases": "service/config service/metrics service/routing service/serving/routing"
+                               " service/sessions",
     "service/serving/engines": "service/clock service/engine service/serving/log service/sessions",
     "service/serving/turns": "service/clock service/engine service/engine/turn service/host_memory"
                              " service/metrics service/models service/security/tenants"
@@ -168,17 +171,20 @@ ROOMS = {
     "service/serving": "kernels/core service/clock service/engine service/engine/turn"
                        " service/config service/host_memory service/metrics service/models service/sealing"
                        " service/security/tenants service/serving/aliases service/serving/caches service/serving/file"
-                       " service/serving/log service/serving/reads service/serving/engines service/serving/turns service/sessions service/sessions/store",
+                       " service/serving/log service/serving/reads service/serving/engines service/serving/turns service/sessions service/sessions/store"
+                       " service/routing",
     # Its classes are in service/serving, but for the operator's, which uses them.
     "service/serving/models": "service/clock service/config service/engine service/models"
                               " service/serving service/serving/aliases service/serving/engines"
-                              " service/serving/log service/sessions service/sessions/store",
+                              " service/serving/log service/serving/routing service/sessions"
+                              " service/sessions/store",
     "service/interceptors": "service/sessions",
     "service/server/transport": "service/connections service/interceptors service/security service/security/tenants"
                                 " service/tokenizer/text"
                                 " service/wire",
+    "service/server/routing": "service/routing service/tokenizer/text",
     "service/server/admin": "backends/api service/connections service/interceptors service/models"
-                            " service/security service/server/transport service/serving"
+                            " service/security service/server/routing service/server/transport service/serving"
                             " service/serving/models service/wire service/config",
     "service/server/standard": "service/security service/server/transport service/wire",
     "service/server/transfer": "service/clock service/server/transport service/serving service/sessions"
@@ -188,15 +194,15 @@ ROOMS = {
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
     "service/server": "service/chat service/clock service/config service/connections service/engine/turn"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
-                      " service/security service/security/tenants service/server/compare service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
+                      " service/security service/security/tenants service/server/compare service/server/routing service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
                       " service/serving/aliases service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",
     "service/program": "kernels/core service/clock service/config service/connections"
                        " service/engine service/metrics service/models service/scrapes service/sealing service/security service/server"
                        " service/server/admin service/server/transfer service/serving service/shadow"
-                       " service/serving/aliases service/serving/models service/sessions/store service/sessions/store/postgres"
-                       " service/sessions/store/sql service/sessions/store/sqlite",
+                       " service/serving/aliases service/serving/models service/serving/routing service/sessions/store"
+                       " service/sessions/store/postgres service/sessions/store/sql service/sessions/store/sqlite",
 
     "client": "service/security",
     "client/compare": "client",
@@ -216,6 +222,7 @@ ROOMS = {
     "tests/bench": "backends/** kernels/** tests tests/**",
     "tests/bench/batching": "service/** tests tests/**",
     "tests/bench/shadow": "kernels/** service/** tests tests/**",
+    "tests/bench/routing": "kernels/** service/** tests tests/**",
     "tests/bench/store": "service/** tests tests/**",
     "tests/bench/tenants": "kernels/** service/** tests tests/**",
     "tests/gpu": "kernels/** tests tests/**",
@@ -264,6 +271,7 @@ LIBRARIES = {
     "tests/bench": "cuda",
     "tests/bench/batching": "absl prometheus",
     "tests/bench/shadow": "absl prometheus",
+    "tests/bench/routing": "absl prometheus",
     "tests/bench/store": "absl",
     "tests/bench/tenants": "absl prometheus",
     "tests/gpu": "cuda",

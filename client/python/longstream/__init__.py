@@ -16,6 +16,7 @@ from longstream.enums import (
     Priority,
     Recompute,
     RestoreSource,
+    RouteReason,
     StopText,
     TurnState,
 )
@@ -38,7 +39,7 @@ from longstream.errors import (
     UnimplementedError,
     UnknownError,
 )
-from longstream.inputs import ChatOptions, Message
+from longstream.inputs import ChatOptions, Expectation, Message
 from longstream.options import (
     AnswerOptions,
     AppendOptions,
@@ -52,7 +53,9 @@ from longstream.sync import Client, Session, TurnStream
 from longstream.values import (
     Alias,
     AliasArm,
+    AliasRoute,
     Appended,
+    ArmPrediction,
     CompareAnswer,
     CompareArmEnd,
     CompareArmStarted,
@@ -69,6 +72,7 @@ from longstream.values import (
     ModelInfo,
     ModelMemory,
     PrefillProgress,
+    Routing,
     SamplingDefaults,
     Score,
     ScoreSummary,
@@ -89,11 +93,13 @@ __all__ = [
     "AbortedError",
     "Alias",
     "AliasArm",
+    "AliasRoute",
     "AlreadyExistsError",
     "AnswerOptions",
     "AppendOptions",
     "Appended",
     "Arm",
+    "ArmPrediction",
     "AsyncClient",
     "AsyncSession",
     "AsyncTurnStream",
@@ -114,6 +120,7 @@ __all__ = [
     "DeadlineExceededError",
     "Delta",
     "Durability",
+    "Expectation",
     "FailedPreconditionError",
     "Finish",
     "FinishReason",
@@ -137,6 +144,8 @@ __all__ = [
     "ResourceExhaustedError",
     "RestoreSource",
     "RetryPolicy",
+    "RouteReason",
+    "Routing",
     "SamplingDefaults",
     "SamplingOptions",
     "Score",

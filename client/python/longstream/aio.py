@@ -16,6 +16,7 @@ from longstream.channel import ChannelSettings, Token
 from longstream.enums import Durability, Recompute
 from longstream.errors import LongstreamError
 from longstream.files import whole_file
+from longstream.inputs import Expectation
 from longstream.retries import RetryPolicy
 from longstream.streams import TurnView
 from longstream.transport import Limits
@@ -61,13 +62,14 @@ class AsyncClient:
         idle_timeout: float | None = None,
         durability: Durability = Durability.UNSPECIFIED,
         recompute: Recompute = Recompute.UNSPECIFIED,
+        expect: Expectation | None = None,
         keep: bool = False,
     ) -> Opening:
         """Open a session: see Client.session."""
         session_id = session_id or options.random_id()
         made = _made(
             self._transport,
-            calls.open_session(model, session_id, idle_timeout, durability, recompute),
+            calls.open_session(model, session_id, idle_timeout, durability, recompute, expect),
             session_id,
             keep,
         )

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 from google.protobuf import duration_pb2
 
 from longstream.enums import Durability, Recompute
+from longstream.inputs import Expectation
 from longstream.options import AppendOptions, append_request
 from longstream.reading import read
 from longstream.v1 import longstream_pb2 as pb
@@ -68,12 +69,24 @@ def _duration(seconds: float | None) -> duration_pb2.Duration | None:
     return duration_pb2.Duration(seconds=nanos // 10**9, nanos=nanos % 10**9)
 
 
+def _expectation(expect: Expectation) -> pb.Expectation:
+    return pb.Expectation(
+        prompt_tokens=expect.prompt_tokens or 0,
+        prompt_bytes=expect.prompt_bytes or 0,
+        max_tokens=expect.max_tokens or 0,
+        max_time_to_first_token=_duration(expect.max_time_to_first_token),
+        max_time_per_token=_duration(expect.max_time_per_token),
+        max_session_bytes=expect.max_session_bytes or 0,
+    )
+
+
 def open_session(
     model: str,
     session_id: str,
     idle_timeout: float | None,
     durability: Durability,
     recompute: Recompute,
+    expect: Expectation | None = None,
 ) -> Call[SessionInfo]:
     """Open a session. With the same id it answers the session that is open."""
     enums: dict[str, Any] = {"durability": durability, "recompute": recompute}
@@ -81,6 +94,7 @@ def open_session(
         model=model,
         session_id=session_id,
         idle_timeout=_duration(idle_timeout),
+        expect=None if expect is None else _expectation(expect),
         **enums,
     )
     return _one("OpenSession", request, SessionInfo)

@@ -85,6 +85,17 @@ class FinishReason(_WireEnum):
     ABORTED = 5  # the turn was cancelled, and OnAbort.KEEP kept its tokens
 
 
+class RouteReason(_WireEnum):
+    """Why a route has chosen the model of a session."""
+
+    UNSPECIFIED = 0
+    LEAST_TIME = 1  # there are no budgets, and it takes the least time
+    PREFERRED = 2  # the first arm is within all budgets
+    FIRST_WITHIN = 3  # the arms before it are not
+    LEAST_EXCESS = 4  # no arm is, and this one exceeds them by the least factor
+    NOT_MEASURED = 5  # no arm has been measured yet
+
+
 class RestoreSource(_WireEnum):
     """Where the session's caches were read from."""
 

@@ -36,6 +36,29 @@ Conversation: TypeAlias = (
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Expectation:
+    """What the first turn of a session is expected to be and to cost, for an alias with a route.
+
+    Times are seconds. None: the value of the alias counts.
+
+    Attributes:
+        prompt_tokens: the tokens of the prompt.
+        prompt_bytes: the bytes of its text, if the tokens are not known.
+        max_tokens: the tokens to generate.
+        max_time_to_first_token: on a server that does nothing else, as the next one.
+        max_time_per_token: of each token after the first.
+        max_session_bytes: of caches, when the answer is complete.
+    """
+
+    prompt_tokens: int | None = None
+    prompt_bytes: int | None = None
+    max_tokens: int | None = None
+    max_time_to_first_token: float | None = None
+    max_time_per_token: float | None = None
+    max_session_bytes: int | None = None
+
+
 class ChatOptions(TypedDict, total=False):
     """Options of messages: see Messages in the wire contract.
 

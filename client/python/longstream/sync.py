@@ -15,6 +15,7 @@ from longstream.channel import ChannelSettings, Token
 from longstream.enums import Durability, Recompute
 from longstream.errors import LongstreamError
 from longstream.files import whole_file
+from longstream.inputs import Expectation
 from longstream.retries import RetryPolicy
 from longstream.streams import TurnView
 from longstream.sync_transport import Transport
@@ -77,6 +78,7 @@ class Client:
         idle_timeout: float | None = None,
         durability: Durability = Durability.UNSPECIFIED,
         recompute: Recompute = Recompute.UNSPECIFIED,
+        expect: Expectation | None = None,
         keep: bool = False,
     ) -> Session:
         """Open a session.
@@ -88,12 +90,14 @@ class Client:
                 the server's default.
             durability: whether the session outlives the server.
             recompute: how its caches are computed again after an eviction.
+            expect: what the first turn will be and may cost. An alias with a route chooses the
+                model by it; Session.info().routing says why.
             keep: the session stays open at the end of its `with` block.
         """
         session_id = session_id or options.random_id()
         return _made(
             self._transport,
-            calls.open_session(model, session_id, idle_timeout, durability, recompute),
+            calls.open_session(model, session_id, idle_timeout, durability, recompute, expect),
             session_id,
             keep,
         )

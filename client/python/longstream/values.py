@@ -16,6 +16,7 @@ from longstream.enums import (
     FinishReason,
     ModelState,
     RestoreSource,
+    RouteReason,
     TurnState,
 )
 
@@ -28,6 +29,29 @@ class SessionBytes:
     window: int
     state: int
     host: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArmPrediction:
+    """What a route expects of a request on one model, on a server that does nothing else."""
+
+    model: str
+    measured: bool
+    prompt_tokens: int
+    time_to_first_token: float | None
+    time_per_token: float | None
+    total_time: float | None
+    session_bytes: int
+    exceeds: str  # the budget that it exceeds by the largest factor; empty: none
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Why the route of an alias has chosen the model of a session."""
+
+    reason: RouteReason
+    text: str
+    arms: tuple[ArmPrediction, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +74,7 @@ class SessionInfo:
     stored_bytes: int  # known only from Session.info()
     recompute_tokens: int
     alias: str
+    routing: Routing | None  # of a session whose model a route has chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,8 +479,20 @@ class AliasArm:
 
 
 @dataclass(frozen=True, slots=True)
+class AliasRoute:
+    """The budgets of an alias that chooses by the length of the request, and its defaults."""
+
+    max_time_to_first_token: float | None
+    max_time_per_token: float | None
+    max_session_bytes: int  # 0: no limit
+    prompt_tokens: int
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Alias:
     """A name behind which one of several models serves each session."""
 
     name: str
     arms: tuple[AliasArm, ...]
+    route: AliasRoute | None  # None: the arms have weights

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/server/routing/route_messages.h"
 #include "service/server/transport/grpc_status.h"
 
 namespace longstream {
@@ -71,7 +72,41 @@ AliasConfig AliasOf(const v1::Alias& from) {
   AliasConfig alias{from.name(), {}};
   for (const v1::AliasArm& arm : from.arms()) alias.arms.push_back({arm.model(), arm.weight()});
   if (from.has_shadow()) alias.shadow = AliasShadow{from.shadow().model(), from.shadow().share()};
+  if (!from.has_route()) return alias;
+  const v1::AliasRoute& wanted = from.route();
+  RouteConfig& route = alias.route.emplace();
+  if (wanted.has_max_time_to_first_token()) {
+    route.budgets.time_to_first_token = TimeFrom(wanted.max_time_to_first_token());
+  }
+  if (wanted.has_max_time_per_token()) {
+    route.budgets.time_per_token = TimeFrom(wanted.max_time_per_token());
+  }
+  route.budgets.session_bytes = wanted.max_session_bytes();
+  if (wanted.prompt_tokens() != 0) route.prompt_tokens = wanted.prompt_tokens();
+  if (wanted.max_tokens() != 0) route.max_tokens = wanted.max_tokens();
   return alias;
+}
+
+void ToProto(const RouteConfig& from, v1::AliasRoute* route) {
+  if (const auto& time = from.budgets.time_to_first_token) {
+    SetTime(*time, route->mutable_max_time_to_first_token());
+  }
+  if (const auto& time = from.budgets.time_per_token) {
+    SetTime(*time, route->mutable_max_time_per_token());
+  }
+  route->set_max_session_bytes(from.budgets.session_bytes);
+  route->set_prompt_tokens(from.prompt_tokens);
+  route->set_max_tokens(from.max_tokens);
+}
+
+void ToProto(const ArmCosts& from, v1::ArmCosts* costs) {
+  SetTime(absl::Seconds(from.prefill.base), costs->mutable_prompt_token());
+  SetTime(absl::Seconds(from.prefill.slope * 1000), costs->mutable_prompt_token_per_1000());
+  SetTime(absl::Seconds(from.decode.base), costs->mutable_generated_token());
+  SetTime(absl::Seconds(from.decode.slope * 1000), costs->mutable_generated_token_per_1000());
+  costs->set_measured_depth(from.measured_depth);
+  costs->set_bytes_per_token(from.page_tokens == 0 ? 0 : from.kv_bytes_per_token);
+  costs->set_bytes_fixed(from.fixed_bytes);
 }
 
 void ToProto(const AliasConfig& from, const AliasAdmin& admin, const ModelRegistry& models,
@@ -88,7 +123,11 @@ void ToProto(const AliasConfig& from, const AliasAdmin& admin, const ModelRegist
     added->set_weight(static_cast<uint32_t>(arm.weight));
     const absl::StatusOr<ModelStatus> status = models.Status(arm.model);
     if (status.ok()) added->set_state(ToProto(status->state));
+    if (!from.route.has_value()) continue;
+    const std::optional<ArmCosts> costs = admin.CostsOf(arm.model);
+    if (costs.has_value()) ToProto(*costs, added->mutable_costs());
   }
+  if (from.route.has_value()) ToProto(*from.route, alias->mutable_route());
 }
 
 // A time that is absent stays absent.

@@ -14,7 +14,13 @@ absl::StatusOr<TwinPlan> PlanTwin(const std::string& tenant, const std::string& 
                                   const SessionManager& sessions) {
   TwinPlan plan;
   plan.model = model;
-  absl::StatusOr<NewTurn> twin = sessions.OwnTurn(tenant, model);
+  const std::vector<int32_t>& history = turn.history().tokens;
+  const uint64_t kept = request.kept_tokens.value_or(history.size());
+  const uint64_t context = turn.model().backend().info().context_limit;
+  RouteAsk ask;
+  ask.prompt_tokens = kept + request.prompt.size();
+  ask.max_tokens = MostTokens(request, ask.prompt_tokens, context);
+  absl::StatusOr<NewTurn> twin = sessions.OwnTurn(tenant, model, ask);
   if (absl::IsNotFound(twin.status())) {
     return absl::NotFoundError(absl::StrCat("twin_model: ", twin.status().message()));
   }
@@ -29,14 +35,11 @@ absl::StatusOr<TwinPlan> PlanTwin(const std::string& tenant, const std::string& 
     plan.lost = twin->Refuse(status);
     return plan;
   }
-  const std::vector<int32_t>& history = turn.history().tokens;
-  const uint64_t kept = request.kept_tokens.value_or(history.size());
   std::vector<int32_t>& prompt = plan.request.prompt;
   prompt.reserve(kept + request.prompt.size());
   prompt.assign(history.begin(), history.begin() + static_cast<ptrdiff_t>(kept));
   prompt.insert(prompt.end(), request.prompt.begin(), request.prompt.end());
-  plan.most_tokens =
-      MostTokens(request, prompt.size(), turn.model().backend().info().context_limit);
+  plan.most_tokens = MostTokens(request, prompt.size(), context);
   // The twin draws nothing of its own, so it needs no sampling and no stop rules.
   plan.request.kind = TurnKind::kGenerate;
   plan.request.priority = request.priority;

@@ -1,6 +1,7 @@
 // Finds, changes and lists aliases.
 #include "service/serving/aliases/alias_table.h"
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,8 +9,10 @@
 
 namespace longstream {
 
-AliasTable::AliasTable(const std::vector<AliasConfig>& aliases, prometheus::Registry* metrics)
-    : registry_(metrics) {
+AliasTable::AliasTable(const std::vector<AliasConfig>& aliases, prometheus::Registry* metrics,
+                       std::shared_ptr<ArmBook> book)
+    : registry_(metrics),
+      book_(book != nullptr ? std::move(book) : std::make_shared<ArmBook>()) {
   for (const AliasConfig& alias : aliases) Set(alias);
 }
 
@@ -30,14 +33,24 @@ std::shared_ptr<const AliasTable::Entry> AliasTable::EntryOf(std::string_view na
   return found == entries_.end() ? nullptr : found->second;
 }
 
-std::optional<AliasTable::Chosen> AliasTable::Choose(std::string_view name,
-                                                     const SessionId& id) const {
+std::optional<AliasTable::Chosen> AliasTable::Choose(std::string_view name, const SessionId& id,
+                                                     const RouteAsk& ask) const {
   const std::shared_ptr<const Entry> entry = EntryOf(name);
   if (entry == nullptr) return std::nullopt;
-  const std::string& model = entry->alias.arms[ChooseArm(entry->alias, id)].model;
-  const auto metrics = entry->metrics.find(model);
-  return Chosen{entry->alias.name, model,
-                metrics == entry->metrics.end() ? nullptr : metrics->second};
+  const AliasConfig& alias = entry->alias;
+  Chosen chosen{alias.name, "", nullptr};
+  if (alias.route.has_value()) {
+    std::vector<RouteArm> arms;
+    arms.reserve(alias.arms.size());
+    for (const AliasArm& arm : alias.arms) arms.push_back({arm.model, book_->Find(arm.model)});
+    chosen.routing = std::make_shared<const RouteDecision>(ChooseRoute(arms, *alias.route, ask));
+    chosen.model = alias.arms[chosen.routing->arm].model;
+  } else {
+    chosen.model = alias.arms[ChooseArm(alias, id)].model;
+  }
+  const auto metrics = entry->metrics.find(chosen.model);
+  if (metrics != entry->metrics.end()) chosen.metrics = metrics->second;
+  return chosen;
 }
 
 std::optional<AliasConfig> AliasTable::Find(std::string_view name) const {
@@ -109,6 +122,7 @@ void AliasTable::Set(AliasConfig alias) {
     absl::MutexLock lock(&mutex_);
     entries_[name] = std::move(entry);
   }
+  TellBook();
   TellListener();
 }
 
@@ -123,6 +137,7 @@ bool AliasTable::Remove(std::string_view name) {
     entries_.erase(found);
   }
   for (const auto& [model, metrics] : removed->metrics) metrics->Retire();
+  TellBook();
   TellListener();
   return true;
 }
@@ -131,6 +146,15 @@ void AliasTable::SetListener(Listener changed) {
   absl::MutexLock changing(&listener_mutex_);
   listener_ = std::move(changed);
   TellListener();
+}
+
+void AliasTable::TellBook() {
+  std::set<std::string> models;
+  for (const AliasConfig& alias : List()) {
+    if (!alias.route.has_value()) continue;
+    for (const AliasArm& arm : alias.arms) models.insert(arm.model);
+  }
+  book_->SetWanted(std::move(models));
 }
 
 void AliasTable::TellListener() {

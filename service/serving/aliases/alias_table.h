@@ -15,6 +15,8 @@
 #include "absl/synchronization/mutex.h"
 #include "service/config/alias_config.h"
 #include "service/metrics/alias_metrics.h"
+#include "service/routing/route_choice.h"
+#include "service/serving/routing/arm_book.h"
 #include "service/sessions/session_id.h"
 
 namespace prometheus {
@@ -29,23 +31,28 @@ namespace longstream {
 class AliasTable {
  public:
   // `metrics`: where the arms have their metrics; nullptr: they have none. Outlives the table, and
-  // the turns of its arms.
+  // the turns of its arms. `book`: the costs of the arms of routes; the table tells it which models
+  // are such arms. nullptr: an empty book of its own.
   explicit AliasTable(const std::vector<AliasConfig>& aliases = {},
-                      prometheus::Registry* metrics = nullptr);
+                      prometheus::Registry* metrics = nullptr,
+                      std::shared_ptr<ArmBook> book = nullptr);
 
   // The arm that an alias has chosen for a session.
   struct Chosen {
     std::string alias;
     std::string model;
     std::shared_ptr<ArmMetrics> metrics;  // may be nullptr
+    // Why a route has chosen the arm. nullptr: the alias has weights.
+    std::shared_ptr<const RouteDecision> routing = nullptr;
 
     // The error of the model with the names of alias and arm. A model that is not served is
     // FAILED_PRECONDITION, because the client has named the alias, and not the model.
     absl::Status Explain(const absl::Status& of_model) const;
   };
-  // As ChooseArm. nullopt: no alias has this name.
-  std::optional<Chosen> Choose(std::string_view name, const SessionId& id) const
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // As ChooseArm, or ChooseRoute for `ask` with the present costs. nullopt: no alias has this name.
+  std::optional<Chosen> Choose(std::string_view name, const SessionId& id,
+                               const RouteAsk& ask = {}) const ABSL_LOCKS_EXCLUDED(mutex_);
+  ArmBook& book() const { return *book_; }
 
   bool Has(std::string_view name) const { return Find(name).has_value(); }
   std::optional<AliasConfig> Find(std::string_view name) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -84,9 +91,12 @@ class AliasTable {
   // The entry of the alias. Takes over the metrics of `earlier`, and retires those that are left.
   // `earlier`: may be nullptr.
   std::shared_ptr<const Entry> MakeEntry(AliasConfig alias, const Entry* earlier) const;
+  // Tells the book which models are arms of routes.
+  void TellBook() ABSL_LOCKS_EXCLUDED(mutex_);
   void TellListener() ABSL_LOCKS_EXCLUDED(mutex_) ABSL_EXCLUSIVE_LOCKS_REQUIRED(listener_mutex_);
 
   prometheus::Registry* const registry_;
+  const std::shared_ptr<ArmBook> book_;
   // Held by changes from their beginning to their end, so that the listener hears them in order.
   absl::Mutex listener_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   Listener listener_ ABSL_GUARDED_BY(listener_mutex_);

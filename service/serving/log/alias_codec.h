@@ -9,7 +9,8 @@
 
 namespace longstream {
 
-// Everything but the name. No arms: the alias was deleted.
+// Everything but the name. No arms: the alias was deleted. Programs that do not know routes refuse
+// the arms of one, because all weights are 0.
 std::string EncodeAlias(const AliasConfig& alias);
 // DATA_LOSS: the bytes are not those of an alias.
 absl::StatusOr<AliasConfig> DecodeAlias(const std::string& name, const std::string& bytes);

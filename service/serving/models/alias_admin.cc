@@ -19,10 +19,12 @@ absl::Status ArmIsAlias(const char* field, const std::string& model) {
       absl::StrCat(field, ": ", EscapedName(model), " is an alias; expected a model"));
 }
 
-std::vector<AliasArm> InOrder(std::vector<AliasArm> arms) {
-  std::sort(arms.begin(), arms.end(),
+// The order of arms with weights means nothing.
+AliasConfig InOrder(AliasConfig alias) {
+  if (alias.route.has_value()) return alias;
+  std::sort(alias.arms.begin(), alias.arms.end(),
             [](const AliasArm& a, const AliasArm& b) { return a.model < b.model; });
-  return arms;
+  return alias;
 }
 
 // The alias of a row; without arms, the alias was deleted.
@@ -110,8 +112,7 @@ const AliasConfig* AliasAdmin::ConfiguredOf(const std::string& name) const {
 
 bool AliasAdmin::IsChanged(const AliasConfig& alias) const {
   const AliasConfig* const configured = ConfiguredOf(alias.name);
-  return configured == nullptr || InOrder(configured->arms) != InOrder(alias.arms) ||
-         configured->shadow != alias.shadow;
+  return configured == nullptr || InOrder(*configured) != InOrder(alias);
 }
 
 bool AliasAdmin::HasAlias(std::string_view name) const {
@@ -224,8 +225,20 @@ void AliasAdmin::Make(const AliasConfig& alias, Done done) {
 void AliasAdmin::Finish(const AliasConfig& alias, const absl::Status& durable) {
   absl::MutexLock lock(&mutex_);
   if (durable.ok() && alias.arms.empty()) table_->Remove(alias.name);
-  if (durable.ok() && !alias.arms.empty()) table_->Set(alias);
+  if (durable.ok() && !alias.arms.empty()) {
+    table_->Set(alias);
+    MeasureArms(alias);
+  }
   changing_.erase(alias.name);
+}
+
+void AliasAdmin::MeasureArms(const AliasConfig& alias) const {
+  if (!alias.route.has_value()) return;
+  for (const AliasArm& arm : alias.arms) {
+    // A model that is loading is measured when it is loaded.
+    const absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(arm.model);
+    if (engine.ok()) table_->book().Measure(*engine);
+  }
 }
 
 absl::Status AliasAdmin::AddModel(std::string_view name, const std::function<void()>& add) {

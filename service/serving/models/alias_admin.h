@@ -67,6 +67,10 @@ class AliasAdmin {
 
   // In the order of their names.
   std::vector<AliasConfig> List() const { return table_->List(); }
+  // Of an arm of a route. nullopt: it has not been measured.
+  std::optional<ArmCosts> CostsOf(std::string_view model) const {
+    return table_->book().Find(model);
+  }
   // Whether the alias differs from the configuration, which may not have it.
   bool IsChanged(const AliasConfig& alias) const;
 
@@ -90,6 +94,8 @@ class AliasAdmin {
   // Makes a change that was checked and is in changing_: durable first, then seen.
   void Make(const AliasConfig& alias, Done done) ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(const AliasConfig& alias, const absl::Status& durable) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Begins to measure the arms of a route that are served and were not measured.
+  void MeasureArms(const AliasConfig& alias) const;
 
   const ModelRegistry* const models_;
   AliasTable* const table_;

@@ -214,6 +214,7 @@ absl::StatusOr<std::shared_ptr<Engine>> ModelRegistry::LoadNow(const ModelSource
   if (!status.ok()) return status;
   std::shared_ptr<Engine> engine = MakeEngine(*model, plan_name);
   Share(plan_name, engine);
+  if (options_.prepare) options_.prepare(engine);
   return engine;
 }
 

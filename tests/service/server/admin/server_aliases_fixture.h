@@ -63,7 +63,8 @@ class ServerAliasesTest : public testing::Test {
     manager.commits = commits_.get();
     manager.most_listed_rows = 3;
     manager.aliases = std::make_shared<AliasTable>(
-        MergeAliases(configured_, *store_->Aliases(), {"a", "b"}, &problems), minimal_.registry());
+        MergeAliases(configured_, *store_->Aliases(), {"a", "b"}, &problems), minimal_.registry(),
+        book_);
     EXPECT_THAT(problems, testing::IsEmpty());
     sessions_ = std::make_unique<SessionManager>(models_.get(), manager);
     ModelAdmin::Options operations{{roots_.string()}};
@@ -258,11 +259,19 @@ class ServerAliasesTest : public testing::Test {
     return false;
   }
 
+  // Measures nothing, so that tests put costs into it.
+  static std::shared_ptr<ArmBook> StoppedBook() {
+    auto book = std::make_shared<ArmBook>();
+    book->Stop();
+    return book;
+  }
+
   const std::vector<AliasConfig> configured_ = {{"chat", {{"a", 90}, {"b", 10}}}};
   const TemporaryDirectory roots_;
   const TemporaryDirectory sockets_;
   const TemporaryDirectory store_directory_;
   MinimalModel minimal_;
+  const std::shared_ptr<ArmBook> book_ = StoppedBook();
   std::unique_ptr<store::SqliteStore> store_;
   std::unique_ptr<store::CommitQueue> commits_;
   std::atomic<GrpcServer*> told_{nullptr};  // of the states of models

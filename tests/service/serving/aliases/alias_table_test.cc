@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,6 +49,43 @@ TEST(AliasTableTest, FindsWhatWasConfiguredAndSet) {
   EXPECT_TRUE(table.Remove("chat"));
   EXPECT_FALSE(table.Remove("chat"));
   EXPECT_FALSE(table.Find("chat").has_value());
+}
+
+// Reads prompts in `prefill` seconds a token.
+ArmCosts CostsOf(double prefill) {
+  ArmCosts costs;
+  costs.prefill = {prefill, 0};
+  costs.context_limit = 10'000;
+  return costs;
+}
+
+TEST(AliasTableTest, ARouteChoosesByTheCostsInTheBook) {
+  prometheus::Registry registry;
+  const auto book = std::make_shared<ArmBook>();
+  AliasConfig alias{"auto", {{"dense", 0}, {"hypenet", 0}}};
+  alias.route.emplace();
+  AliasTable table({Chat({{"other", 1}}), alias}, &registry, book);
+  EXPECT_TRUE(book->IsWanted("dense"));
+  EXPECT_FALSE(book->IsWanted("other")) << "arms with weights cost nothing";
+  EXPECT_EQ(table.Choose("auto", kSession)->model, "dense");
+  EXPECT_EQ(table.Choose("auto", kSession)->routing->reason, RouteReason::kNotMeasured);
+  book->Put("dense", CostsOf(2));
+  book->Put("hypenet", CostsOf(1));
+  const auto chosen = table.Choose("auto", kSession, {.prompt_tokens = 10});
+  EXPECT_EQ(chosen->model, "hypenet");
+  EXPECT_EQ(chosen->routing->reason, RouteReason::kLeastTime);
+  EXPECT_EQ(chosen->routing->arms[0].time_to_first_token, 20.0);
+  chosen->metrics->CountRouted(NameOf(chosen->routing->reason));
+  EXPECT_EQ(MetricValue(registry, "longstream_alias_routed_total",
+                        {{"alias", "auto"}, {"arm", "hypenet"}, {"reason", "least_time"}}),
+            1);
+  RouteAsk ask;
+  ask.budgets.time_to_first_token = absl::Hours(1);
+  ask.prompt_tokens = 10;
+  EXPECT_EQ(table.Choose("auto", kSession, ask)->model, "dense");
+  EXPECT_EQ(table.Choose("chat", kSession)->routing, nullptr);
+  EXPECT_TRUE(table.Remove("auto"));
+  EXPECT_FALSE(book->IsWanted("dense"));
 }
 
 TEST(AliasTableTest, ErrorsOfAModelNameTheAliasAndTheArm) {

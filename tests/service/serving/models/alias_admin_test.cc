@@ -36,6 +36,25 @@ TEST(MergeAliasesTest, RowsTakeThePlaceOfTheConfiguration) {
   EXPECT_THAT(problems, IsEmpty());
 }
 
+TEST(MergeAliasesTest, RoutesAreKeptInTheirOrder) {
+  AliasConfig route{"a", {{"n", 0}, {"m", 0}}};
+  route.route.emplace();
+  route.route->budgets.time_to_first_token = absl::Milliseconds(1500);
+  route.route->budgets.session_bytes = uint64_t{1} << 40;
+  route.route->prompt_tokens = 5;
+  AliasConfig all{"b", {{"m", 0}}};
+  all.route.emplace();
+  all.route->budgets.time_per_token = absl::Microseconds(1);
+  std::vector<std::string> problems;
+  EXPECT_THAT(Merge({}, {RowOf(route), RowOf(all)}, &problems), ElementsAre(route, all));
+  EXPECT_THAT(problems, IsEmpty());
+  // A program that does not know routes reads the arms alone.
+  EXPECT_FALSE(CheckAlias({"a", route.arms}).ok());
+  all.route->max_tokens = 0;
+  EXPECT_THAT(Merge({}, {RowOf(all)}, &problems), IsEmpty());
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("max_tokens: expected 1 to 2147483648, found 0")));
+}
+
 TEST(MergeAliasesTest, RowsThatCannotBeUsedAreToldAndLeftOut) {
   const AliasConfig a{"a", {{"m", 1}}};
   std::vector<std::string> problems;

@@ -1,0 +1,41 @@
+// The line through measured costs.
+#include "service/routing/cost_line.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace longstream {
+namespace {
+
+// REQUIRES: values is not empty.
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*std::max_element(values.begin(), middle) + *middle) / 2;
+}
+
+}  // namespace
+
+CostLine FitLine(std::span<const CostSample> samples) {
+  if (samples.empty()) return {};
+  std::vector<double> slopes;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    for (size_t j = i + 1; j < samples.size(); ++j) {
+      const double run = samples[j].depth - samples[i].depth;
+      if (run != 0) slopes.push_back((samples[j].seconds - samples[i].seconds) / run);
+    }
+  }
+  CostLine line;
+  if (!slopes.empty()) line.slope = std::max(0.0, Median(slopes));
+  std::vector<double> bases;
+  bases.reserve(samples.size());
+  for (const CostSample& sample : samples) {
+    bases.push_back(sample.seconds - line.slope * sample.depth);
+  }
+  line.base = std::max(0.0, Median(bases));
+  return line;
+}
+
+}  // namespace longstream
