@@ -28,7 +28,7 @@ struct AdminOptions {
   std::optional<double> grace_seconds;
   v1::Alias alias;                // of `alias set`
   std::vector<std::string> arms;  // of `alias set`: MODEL=WEIGHT; of `alias route`: MODEL
-  std::string shadow;             // of `alias set`: MODEL=SHARE; empty: none
+  std::string shadow;             // of both: MODEL=SHARE; empty: none
   double max_time_to_first_token = 0;  // of `alias route`, in seconds; 0: none, here and below
   double max_time_per_token = 0;
   v1::AliasRoute route;
@@ -209,6 +209,12 @@ void Aliases(const Global& global, const AdminOptions& options) {
   for (const v1::Alias& alias : list.aliases()) PrintAlias(alias);
 }
 
+void AddShadowOption(CLI::App* command, const std::shared_ptr<AdminOptions>& options) {
+  command->add_option("--shadow", options->shadow,
+                      "MODEL=SHARE; replays this share of the turns on another model, to compare "
+                      "the two, while no client's turn runs");
+}
+
 void AddRouteCommand(CLI::App* alias, const Global* global,
                      const std::shared_ptr<AdminOptions>& options) {
   constexpr double kMostSeconds = 24 * 3600;
@@ -238,6 +244,7 @@ void AddRouteCommand(CLI::App* alias, const Global* global,
       kMostTokens, &v1::AliasRoute::set_prompt_tokens);
   add("--max-tokens", "what is expected of requests that do not say it; default: 256", kMostTokens,
       &v1::AliasRoute::set_max_tokens);
+  AddShadowOption(route, options);
   route->callback([=] { RouteAlias(*global, *options); });
 }
 
@@ -253,9 +260,7 @@ void AddAliasCommands(CLI::App* admin, const Global* global,
                   "MODEL=WEIGHT; a model gets the part WEIGHT / (sum of the weights) of the "
                   "sessions")
       ->required();
-  set->add_option("--shadow", options->shadow,
-                  "MODEL=SHARE; replays this share of the turns on another model, to compare the "
-                  "two, while no client's turn runs");
+  AddShadowOption(set, options);
   set->callback([=] { SetAlias(*global, *options); });
   AddRouteCommand(alias, global, options);
   CLI::App* remove = alias->add_subcommand("delete", "Remove an alias; its sessions go on");
