@@ -68,9 +68,9 @@ class LiveTwin::TurnSink final : public LogitSink {
 
   // The call may hear of the end much later, or never, because its client reads nothing.
   void Ended(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_) {
-    if (!status.ok()) {
-      if (const auto twin = twin_.lock()) twin->Drop(status);
-      return;
+    if (const auto twin = twin_.lock()) {
+      if (!status.ok()) return twin->Drop(status);
+      twin->LimitTime();
     }
     std::shared_ptr<FollowedTokens> followed;
     {
@@ -222,8 +222,20 @@ void LiveTwin::GiveUp() {
   Schedule();
 }
 
-void LiveTwin::TurnEnded(uint64_t tokens) {
+void LiveTwin::LimitTime() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (over_ || std::exchange(has_limit_, true)) return;
+  }
   const MonotonicTime now = MonotonicTime::Now();
+  const absl::Duration wait =
+      std::min(std::max(tools_.limits.twin_limit, now - begin_), (plan_.deadline - now) / 2);
+  tools_.timers->Set(now + wait, [weak = weak_from_this()] {
+    if (const auto twin = weak.lock()) twin->GiveUp();
+  });
+}
+
+void LiveTwin::TurnEnded(uint64_t tokens) {
   {
     absl::MutexLock lock(&mutex_);
     tokens_ = tokens;
@@ -232,11 +244,7 @@ void LiveTwin::TurnEnded(uint64_t tokens) {
   }
   followed_->Close();
   Schedule();
-  const absl::Duration wait =
-      std::min(std::max(tools_.limits.twin_limit, now - begin_), (plan_.deadline - now) / 2);
-  tools_.timers->Set(now + wait, [weak = weak_from_this()] {
-    if (const auto twin = weak.lock()) twin->GiveUp();
-  });
+  LimitTime();
 }
 
 void LiveTwin::Drop(const absl::Status& why) {

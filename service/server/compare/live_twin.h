@@ -43,8 +43,7 @@ class LiveTwin final : public TurnPump::Sink, public std::enable_shared_from_thi
   // turn. Call it once.
   std::shared_ptr<LogitSink> MakeSink();
 
-  // The turn has drawn all its tokens, so many. Waits for the twin no longer than
-  // CompareLimits::twin_limit says.
+  // The call has read the end of the turn, which has drawn so many tokens.
   void TurnEnded(uint64_t tokens) ABSL_LOCKS_EXCLUDED(mutex_);
   // The call has ended, or its turn has failed: nobody wants rows any more.
   void Drop(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -93,6 +92,9 @@ class LiveTwin final : public TurnPump::Sink, public std::enable_shared_from_thi
   // RESOURCE_EXHAUSTED: the memory of the tenant has no room for the most that the buffers hold.
   absl::Status TakeMemory() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<RowJoin> MakeJoin();
+  // The turn has ended: the twin is waited for no longer than CompareLimits::twin_limit says. Later
+  // calls change nothing.
+  void LimitTime() ABSL_LOCKS_EXCLUDED(mutex_);
   // A function that wakes the engine of the twin, if the twin runs.
   std::function<void()> Waker();
   // The twin is lost; the rows that both turns have are still compared. Later calls change nothing.
@@ -130,6 +132,7 @@ class LiveTwin final : public TurnPump::Sink, public std::enable_shared_from_thi
   std::optional<TurnEnd> end_ ABSL_GUARDED_BY(mutex_);  // of the twin's turn
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   std::optional<uint64_t> tokens_ ABSL_GUARDED_BY(mutex_);  // of the turn, when it has ended
+  bool has_limit_ ABSL_GUARDED_BY(mutex_) = false;          // LimitTime was called
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;   // no further row comes
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;   // Compute runs or will run

@@ -83,7 +83,7 @@ std::vector<std::shared_ptr<const Plugin>> CompareTest::Plugins() const {
 }
 
 CompareTest::CompareTest(const CompareLimits& limits, uint64_t session_host_bytes,
-                         absl::Duration client_timeout)
+                         absl::Duration client_timeout, size_t stream_buffer_bytes)
     : words_(MinimalModel::PluginFile(), ByteTokensJson()),
       chat_(MinimalModel::PluginFile(), "", kBrackets),
       talk_(MinimalModel::PluginFile(), "", kColons),
@@ -92,7 +92,9 @@ CompareTest::CompareTest(const CompareLimits& limits, uint64_t session_host_byte
       models_({.plugins = Plugins(),
                .host = plain_.host(),
                .metrics = plain_.registry(),
-               .engine = {.client_timeout = client_timeout, .executor = pool_.AsExecutor()},
+               .engine = {.stream_buffer_bytes = stream_buffer_bytes,
+                          .client_timeout = client_timeout,
+                          .executor = pool_.AsExecutor()},
                .session_host_bytes = session_host_bytes},
               Sources(), nullptr),
       sessions_(&models_, {}) {
@@ -108,6 +110,15 @@ CompareTest::CompareTest(const CompareLimits& limits, uint64_t session_host_byte
 CompareTest::~CompareTest() {
   sessions_.Drain(absl::ZeroDuration());
   server_->Shutdown(MonotonicTime::Now() + absl::Seconds(5));
+}
+
+std::unique_ptr<v1::Longstream::Stub> CompareTest::NarrowStub() const {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  return v1::Longstream::NewStub(
+      grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->port()),
+                                grpc::InsecureChannelCredentials(), arguments));
 }
 
 v1::CompareRequest CompareTest::Request(const std::vector<std::string>& models) {

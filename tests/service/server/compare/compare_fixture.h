@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -53,11 +54,15 @@ class CompareTest : public testing::Test {
  protected:
   static constexpr uint64_t kFailsAt = 20;
 
+  // `stream_buffer_bytes`: a turn pauses if its reader is further behind.
   explicit CompareTest(const CompareLimits& limits = {}, uint64_t session_host_bytes = 0,
-                       absl::Duration client_timeout = absl::Minutes(5));
+                       absl::Duration client_timeout = absl::Minutes(5),
+                       size_t stream_buffer_bytes = 65536);
   ~CompareTest() override;
 
   v1::Longstream::Stub& stub() { return *stub_; }
+  // Of a client that takes only 1 KiB before it reads.
+  std::unique_ptr<v1::Longstream::Stub> NarrowStub() const;
   const ModelRegistry& models() const { return models_; }
   SessionManager& sessions() { return sessions_; }
 
