@@ -1,6 +1,8 @@
 // Chooses the CPU op table when the process first asks for it. This file is compiled for the
 // baseline instruction set.
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 
 #include "kernels/core/device.h"
@@ -27,24 +29,39 @@ const OpTable& Ops();
 
 namespace {
 
+struct OpSet {
+  std::string_view name;
+  bool (*can_run)();
+  const OpTable& (*ops)();
+};
+
+// The sets of this build (kernels/CMakeLists.txt), the newest first.
+constexpr OpSet kSets[] = {
+#ifdef LONGSTREAM_AMX_OPS
+    {"amx", &HasAmx, &cpu::amx::Ops},
+#endif
+#ifdef LONGSTREAM_AVX512_OPS
+    {"avx512", &HasAvx512, &cpu::avx512::Ops},
+#endif
+    {"avx2", &HasAvx2, &cpu::avx2::Ops},
+    {"baseline", [] { return true; }, &cpu::baseline::Ops},
+};
+
 const OpTable& Choose() {
   if (const char* wanted = std::getenv("LONGSTREAM_ISA")) {
     if (const OpTable* ops = OpsFor(wanted)) return *ops;
   }
-  if (HasAmx()) return cpu::amx::Ops();
-  if (HasAvx512()) return cpu::avx512::Ops();
-  if (HasAvx2()) return cpu::avx2::Ops();
-  return cpu::baseline::Ops();
+  return std::find_if(std::begin(kSets), std::end(kSets),
+                      [](const OpSet& set) { return set.can_run(); })
+      ->ops();
 }
 
 }  // namespace
 
 const OpTable* OpsFor(const char* isa) {
-  const std::string_view name = isa;
-  if (name == "baseline") return &cpu::baseline::Ops();
-  if (name == "avx2" && HasAvx2()) return &cpu::avx2::Ops();
-  if (name == "avx512" && HasAvx512()) return &cpu::avx512::Ops();
-  if (name == "amx" && HasAmx()) return &cpu::amx::Ops();
+  for (const OpSet& set : kSets) {
+    if (set.name == isa) return set.can_run() ? &set.ops() : nullptr;
+  }
   return nullptr;
 }
 

@@ -120,6 +120,7 @@ class AttentionTest : public OpTest {
   int32_t slack_ = 0;     // slots of a ring beyond the window
   int64_t row_gap_ = 0;   // additional elements between two rows of the step's keys and values
   size_t next_pair_ = 0;
+  size_t mixed_batches_ = 0;
   Random random_{1};
 
  private:

@@ -238,33 +238,25 @@ TEST_F(TwinTest, ADeadlineFreesEverything) {
   ExpectNothingIsLeft();
 }
 
-// A client that reads the start of a turn and nothing more. gRPC takes 64 KiB from the server, then
-// no write ends: the message with the end of the turn waits until the client reads.
-class SilentTwinClientTest : public TwinTest {
- protected:
-  explicit SilentTwinClientTest(const CompareLimits& limits = {},
-                                absl::Duration client_timeout = absl::Milliseconds(300),
-                                size_t stream_buffer_bytes = 65536)
-      : TwinTest(limits, 0, client_timeout, stream_buffer_bytes) {}
-
-  void Begin(v1::GenerateRequest request) {
+// A call whose client reads the start of the turn and nothing more. gRPC takes 64 KiB from the
+// server, then no write ends: the message with the end of the turn waits until the client reads.
+class SilentCall {
+ public:
+  // `narrow`: CompareTest::NarrowStub.
+  SilentCall(v1::Longstream::Stub& narrow, v1::GenerateRequest request) {
     // Many bytes for each token.
     request.set_log_probs(true);
-    request.set_top_log_probs(5);
-    reader_ = narrow_->Generate(&context_, request);
+    request.set_top_log_probs(20);
+    reader_ = narrow.Generate(&context_, request);
     v1::GenerateResponse response;
-    ASSERT_TRUE(reader_->Read(&response)) << reader_->Finish().error_message();
-    EXPECT_TRUE(response.started().twin().comparable());
+    EXPECT_TRUE(reader_->Read(&response)) << reader_->Finish().error_message();
+    EXPECT_TRUE(response.has_started());
   }
-  // Fails after a minute.
-  void AwaitTurns(const std::string& model, size_t turns) {
-    const absl::StatusOr<std::shared_ptr<Engine>> engine = models().Find(model);
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    const absl::Time give_up = absl::Now() + absl::Minutes(1);
-    while ((*engine)->num_turns() > turns && absl::Now() < give_up) {
-      absl::SleepFor(absl::Milliseconds(5));
-    }
-    EXPECT_EQ((*engine)->num_turns(), turns) << model;
+  ~SilentCall() {
+    context_.TryCancel();
+    v1::GenerateResponse last;
+    ReadAll(&last);
+    reader_->Finish();
   }
   // Reads the rest of the call, and returns its bytes without the last message.
   size_t ReadAll(v1::GenerateResponse* last) {
@@ -274,55 +266,73 @@ class SilentTwinClientTest : public TwinTest {
     }
     return bytes;
   }
-  grpc::Status Finish() { return reader_->Finish(); }
-  void Cancel() {
-    context_.TryCancel();
-    v1::GenerateResponse last;
-    ReadAll(&last);
-    Finish();
-  }
 
  private:
-  const std::unique_ptr<v1::Longstream::Stub> narrow_ = NarrowStub();
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader_;
+};
+
+class SilentTwinClientTest : public TwinTest {
+ protected:
+  explicit SilentTwinClientTest(const CompareLimits& limits = {},
+                                absl::Duration client_timeout = absl::Milliseconds(300),
+                                size_t stream_buffer_bytes = 65536)
+      : TwinTest(limits, 0, client_timeout, stream_buffer_bytes) {}
+
+  // Fails after a minute.
+  void AwaitTurns(const std::string& model, size_t turns) {
+    const absl::StatusOr<std::shared_ptr<Engine>> engine = models().Find(model);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    const absl::Time give_up = absl::Now() + absl::Minutes(1);
+    while ((*engine)->num_turns() != turns && absl::Now() < give_up) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    EXPECT_EQ((*engine)->num_turns(), turns) << model;
+  }
+
+  const std::unique_ptr<v1::Longstream::Stub> narrow_ = NarrowStub();
 };
 
 // The turn ends with an error, because its stream is full for too long.
 TEST_F(SilentTwinClientTest, ATwinEndsWithATurnWhoseClientReadsNothing) {
   v1::GenerateRequest request = TurnOf("a", "b");
   request.set_max_tokens(kEndless);
-  Begin(request);
-  AwaitTurns("a", 0);
-  AwaitTurns("b", 0);
-  CloseAll();
-  AwaitNoCaches();
-  Cancel();
+  {
+    const SilentCall call(*narrow_, request);
+    AwaitTurns("a", 0);
+    AwaitTurns("b", 0);
+    CloseAll();
+    AwaitNoCaches();
+  }
   ExpectNothingIsLeft();
 }
 
-// The streams hold whole turns.
+// A stream holds a turn of 1000 tokens, but not an endless one.
 class SilentClientOfWholeTurnTest : public SilentTwinClientTest {
  protected:
   SilentClientOfWholeTurnTest()
       : SilentTwinClientTest({.twin_limit = absl::Milliseconds(50)}, absl::Minutes(5),
-                             size_t{16} << 20) {}
+                             size_t{1} << 20) {}
 };
 
-// Another turn holds the only session of the twin's model. The twin waits for it no longer than its
-// limit from the end of its turn on, although the call has not heard of this end.
+// Another turn holds the only session of the twin's model; it pauses, because nobody reads it. The
+// twin waits for it no longer than its limit from the end of its turn on, although the call has not
+// heard of this end.
 TEST_F(SilentClientOfWholeTurnTest, AQueuedTwinEndsWithItsTurn) {
-  RunningTurn other(stub(), TurnOf("tight", ""));
+  v1::GenerateRequest endless = TurnOf("tight", "");
+  endless.set_max_tokens(kEndless);
   v1::GenerateRequest request = TurnOf("a", "tight");
-  request.set_max_tokens(3000);
-  Begin(request);
-  AwaitTurns("a", 0);
-  AwaitTurns("tight", 1);
-  v1::GenerateResponse last;
-  EXPECT_GT(ReadAll(&last), 200'000u) << "no write was blocked";
-  EXPECT_TRUE(Finish().ok());
-  EXPECT_EQ(last.finish().twin().code(), StatusCode::DEADLINE_EXCEEDED);
-  other.Cancel();
+  request.set_max_tokens(1000);
+  {
+    const SilentCall other(*narrow_, endless);
+    SilentCall call(*narrow_, request);
+    AwaitTurns("a", 0);
+    AwaitTurns("tight", 1);
+    v1::GenerateResponse last;
+    EXPECT_GT(call.ReadAll(&last), 200'000u) << "no write was blocked";
+    EXPECT_EQ(last.finish().twin().code(), StatusCode::DEADLINE_EXCEEDED);
+    EXPECT_EQ(last.finish().usage().generated_tokens(), 1000u);
+  }
   ExpectNothingIsLeft();
 }
 
