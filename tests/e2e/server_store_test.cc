@@ -129,6 +129,31 @@ TEST_F(ServerStoreTest, ADirectoryThatCannotBeMadeIsAnError) {
   EXPECT_THAT(url.log, testing::Not(HasSubstr("secret")));
 }
 
+// Nothing listens on port 1.
+TEST_F(ServerStoreTest, NoMessageHasThePasswordOfADatabase) {
+  const std::string url = "postgresql://me:hunter2@127.0.0.1:1/db";
+  std::vector<std::string> arguments = {"--model", minimal_.Flag(),    "--store",
+                                        url,       "--metrics-listen", ""};
+  const ServerRun run = RunServer(kServerBinary, arguments);
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.log, HasSubstr("Connection refused"));
+  EXPECT_THAT(run.log, HasSubstr("postgresql://me@127.0.0.1:1/db"));
+  EXPECT_THAT(run.log, testing::Not(HasSubstr("hunter2")));
+  arguments.push_back("--check-config");
+  const ServerRun checked = RunServer(kServerBinary, arguments);
+  EXPECT_EQ(checked.exit_code, 1);
+  EXPECT_THAT(checked.log, testing::Not(HasSubstr("hunter2")));
+  for (const char* const name : {"check", "gc", "backup"}) {
+    const std::string command = name;
+    std::vector<std::string> words = {"store", command, url};
+    if (command == "backup") words.push_back(store_);
+    const ClientRun refused = RunClient(words);
+    EXPECT_NE(refused.exit_code, 0);
+    EXPECT_THAT(refused.err, HasSubstr(command == "backup" ? "pg_dump" : "Connection refused"));
+    EXPECT_THAT(refused.err, testing::Not(HasSubstr("hunter2")));
+  }
+}
+
 TEST_F(ServerStoreTest, TheCommandsCheckCopyAndShrinkIt) {
   MakeStore();
   const std::string backup = directory_.string() + "/backup";

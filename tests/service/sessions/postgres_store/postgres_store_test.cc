@@ -95,6 +95,21 @@ TEST_F(PostgresStoreTest, ACopyOnOtherServersGetsAnotherId) {
   EXPECT_EQ(*Open()->Id(), other);
 }
 
+TEST_F(PostgresStoreTest, TheOwnerOfTheDatabaseNeedsNoOtherRights) {
+  const std::string owner = "owner_of_" + database_;
+  Sql("CREATE ROLE " + owner + " LOGIN");
+  Sql("ALTER DATABASE " + database_ + " OWNER TO " + owner);
+  std::string url = Server().Url(database_);
+  url.replace(url.find("longstream"), 10, owner);
+  for (int round = 0; round < 2; ++round) {
+    const auto store = OpenUrl(url);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(ApplyOne(**store, OpenSession{NewSession(7)}).ok(), round == 0);
+    EXPECT_TRUE((*store)->CollectSegments({.now = At(0)}).ok());
+    EXPECT_THAT(*(*store)->Check(10), IsEmpty());
+  }
+}
+
 TEST_F(PostgresStoreTest, InspectMakesNothing) {
   const PostgresStore::Options options = {.url = Server().Url(database_), .password = ""};
   EXPECT_EQ(*PostgresStore::Inspect(options), "its tables will be made");
