@@ -1,7 +1,7 @@
 # Commands for daily work. Each command installs the packages that it needs and builds in
 # build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval compare test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check tidy bits fuzz asan tsan \
+.PHONY: help demo eval compare test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check sim spin tidy bits fuzz asan tsan \
         gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
@@ -61,6 +61,17 @@ hostile-soak: release  ## Attack a server for 10 minutes; honest clients must ke
 faults: release  ## Kill servers at 200 points and at random for 2 minutes, fail their disks; count lost tokens and turns.
 	@LONGSTREAM_FAULT_ROUNDS=200 LONGSTREAM_FAULT_SECONDS=120 build/release/tests/faults_test
 	@LONGSTREAM_PYTHON_CONVERSATIONS=100 ctest --test-dir build/release -R '^python_random_kills_test$$' --verbose
+
+# To print each event of one seed: build/release/tests/ownership_simulation --seed N
+SEEDS ?= 200000
+FIRST ?= 1
+sim: packages  ## Simulate fleets with faults over SEEDS=200000 seeds: docs/fleet.md.
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target ownership_simulation
+	@build/release/tests/ownership_simulation --seeds $(SEEDS) --first $(FIRST)
+
+spin: packages  ## Search the model of session ownership with spin, then its mutations.
+	@python3 -B tests/fleet/spin_test.py
 
 bench: release  ## Run the benchmarks (20 minutes): tables, and JSON in build/release/figures.
 	@tools/bench/all.sh build/release build/release/figures

@@ -17,8 +17,8 @@ packages=(
   libpcre2-dev libicu-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
   # Store of sessions, its encryption, credentials.
   libsqlite3-dev libpq-dev libssl-dev libsodium-dev libzstd-dev zlib1g-dev
-  # Tests and benchmarks; Boost's fibers run CUDA kernels on the CPU.
-  libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev openssl
+  # Tests and benchmarks; Boost's fibers run CUDA kernels on the CPU, spin searches protocols.
+  libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev openssl spin
   # The tests of stores start PostgreSQL's server.
   postgresql
   # Demo, golden values, checks, and the tests of the Python package.

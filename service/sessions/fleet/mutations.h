@@ -21,6 +21,7 @@ enum class Mutation : uint8_t {
   kDisownUnknown,           // an owner that does not know that it is one refuses the session
   kWaitForPeerForever,      // no time limit for the answer of a peer
   kWaitForReceiverForever,  // no time limit for the transaction of a receiver
+  kOnlyReadAfterGiving,     // after that limit the row is read, and nothing fences the receiver
   kNoCheckAfterLapse,       // a lease that lapsed is renewed, and the rows are not read again
   kFenceAnew,               // a fenced commit is made again with the epoch and version of the row
   kClaimLiving,             // a session is claimed while its owner's lease holds (store too)

@@ -182,6 +182,7 @@ void Ownership::Use(SessionState& state, const OwnedRow& row) {
     case Work::kNone:
     case Work::kCheck:
     case Work::kTake:
+    case Work::kKeep:
     case Work::kOffer:
       Finish(state);
   }
@@ -288,8 +289,7 @@ void Ownership::On(const TimerFired& event) {
     Drop(*state);
     Transfer(*state);
   } else if (state->phase == Phase::kGiving) {
-    state->work = Work::kCheck;  // the receiver's transaction was made, or not
-    Read(*state);
+    Keep(*state);
   } else if (state->waiting) {
     state->waiting = false;
     if (state->phase == Phase::kReading) {
@@ -337,7 +337,7 @@ void Ownership::EndWork(SessionState& state, Answer answer) {
     const Refusal why = answer == Answer::kMoved || answer == Answer::kNotFound ? Refusal::kNotMine
                                                                                 : Refusal::kNotYet;
     actions_.emplace_back(Send{state.peer, Refused{state.key, state.request, why}});
-  } else if (state.work == Work::kTake && answer != Answer::kCommitted) {
+  } else if (state.work == Work::kTake && answer != Answer::kCommitted && !state.unknown) {
     actions_.emplace_back(Send{state.peer, Refused{state.key, state.request, Refusal::kNotTaken}});
   }
   // What a peer has sent is of no use without the session.

@@ -130,6 +130,7 @@ class Ownership {
   void OnMessage(const ReplicaName& from, const Attach& attach);
   void OnMessage(const ReplicaName& from, const Attached& attached);
   void Give(SessionState& state);
+  void Keep(SessionState& state);
   void RelayCall(SessionState& state);
   void EndRelays(SessionState& state, RelayEnd end);
 

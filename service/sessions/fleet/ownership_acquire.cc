@@ -89,10 +89,14 @@ void Ownership::Acquired(SessionState& state) {
   const Fence& fence = state.transaction.fence;
   state.owned = true;
   state.checked = lease_valid_;
-  state.may_leave = false;
-  state.residency_timer = StartTimer(state.key, TimerKind::kResidency);
   state.epoch = fence.epoch + 1;
   state.version = fence.version + 1;
+  if (state.work == Work::kKeep) {
+    Finish(state);
+    return;
+  }
+  state.may_leave = false;
+  state.residency_timer = StartTimer(state.key, TimerKind::kResidency);
   if (!state.peer.empty()) {
     actions_.emplace_back(Send{state.peer, Moved{.session = state.key, .epoch = state.epoch}});
   }

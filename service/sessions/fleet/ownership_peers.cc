@@ -58,8 +58,7 @@ void Ownership::OnMessage(const ReplicaName& from, const Fetch& fetch) {
 }
 
 // Offers the session to state.peer, at its epoch and version. No turn starts until the receiver's
-// transaction was made, or the time is over. If it is made after that, it is fenced, or the next
-// transaction of this replica is.
+// transaction was made, or the time is over.
 void Ownership::Give(SessionState& state) {
   SetPhase(state, Phase::kGiving);
   if (!Mutated(Mutation::kWaitForReceiverForever)) {
@@ -73,6 +72,21 @@ void Ownership::Give(SessionState& state) {
         Send{state.peer, Given{state.key, state.request, state.epoch, state.version, state.copy}});
   }
   if (state.copy) actions_.emplace_back(SendCaches{state.key, state.peer, state.request});
+}
+
+// The time is over. A transaction of this replica decides: it gives the session to itself. If it is
+// fenced, the receiver has the session. If it is made, the receiver's will be fenced. To read the
+// row would not do: the receiver's transaction could still be made after that.
+void Ownership::Keep(SessionState& state) {
+  state.work = Work::kKeep;
+  state.peer.clear();
+  state.reads = 0;
+  if (Mutated(Mutation::kOnlyReadAfterGiving)) {
+    Read(state);
+    return;
+  }
+  state.transaction.fence = {state.key, state.epoch, state.version};
+  Transact(state, TransactionKind::kTransfer);
 }
 
 void Ownership::OnMessage(const ReplicaName& from, const Given& given) {

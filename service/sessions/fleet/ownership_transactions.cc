@@ -34,6 +34,13 @@ bool IsTransacting(Phase phase) {
          phase == Phase::kCommitting || phase == Phase::kChanging || phase == Phase::kClosing;
 }
 
+// These are tried until their outcome is known. Others may be given up: what a late transaction
+// does is found out when the row is read for the next use of the session.
+bool MustBeDecided(const SessionState& state) {
+  return state.phase == Phase::kCommitting || state.phase == Phase::kConfirming ||
+         state.work == Work::kKeep;
+}
+
 bool ChangesOwner(TransactionKind kind) {
   return kind == TransactionKind::kClaim || kind == TransactionKind::kTransfer;
 }
@@ -65,6 +72,7 @@ void Ownership::On(const Transacted& event) {
     return;
   }
   const bool is_commit = state->transaction.kind == TransactionKind::kCommit;
+  const bool is_keep = state->work == Work::kKeep;
   switch (event.outcome) {
     case Outcome::kMade:
       Made(*state);
@@ -78,13 +86,13 @@ void Ownership::On(const Transacted& event) {
       Settle(*state);
       return;
     case Outcome::kUnavailable:
-      if (is_commit || state->unknown) {
+      if (is_commit || is_keep || state->unknown) {
         RetryLater(*state);
         return;
       }
       break;
     case Outcome::kFull:
-      if (state->unknown) {  // the earlier attempt may still be made
+      if (is_keep || state->unknown) {  // an earlier attempt may still be made
         RetryLater(*state);
         return;
       }
@@ -94,6 +102,10 @@ void Ownership::On(const Transacted& event) {
       [[fallthrough]];
     case Outcome::kTurnExists:
     case Outcome::kNotAllowed:
+      if (is_keep && event.outcome == Outcome::kNotAllowed) {  // until the lease is renewed
+        RetryLater(*state);
+        return;
+      }
       if (state->unknown) {  // perhaps by the earlier attempt
         Settle(*state);
         return;
@@ -113,11 +125,8 @@ void Ownership::Settle(SessionState& state) {
               with_turn ? std::optional<TurnId>(state.turn) : std::optional<TurnId>()});
 }
 
-// A commit is tried until its outcome is known. Anything else may be given up: what a late
-// transaction does is found out when the row is read for the next use of the session.
 void Ownership::RetryLater(SessionState& state) {
-  const bool is_commit = state.phase == Phase::kCommitting || state.phase == Phase::kConfirming;
-  if (!is_commit && ++state.reads > kMaxAttempts) {
+  if (!MustBeDecided(state) && ++state.reads > kMaxAttempts) {
     state.checked = false;
     EndWork(state, Answer::kNotNow);
     return;
@@ -146,7 +155,7 @@ void Ownership::Settled(SessionState& state, const std::optional<OwnedRow>& row)
   if (is_unchanged) {
     // It may still be made. Only the same transaction again, with the same fence, decides that: one
     // of the two is made.
-    if (made.kind == TransactionKind::kCommit || ++state.reads <= kMaxAttempts) {
+    if (MustBeDecided(state) || ++state.reads <= kMaxAttempts) {
       TransactAgain(state);
     } else {
       state.checked = false;

@@ -40,6 +40,7 @@ enum class Work : uint8_t {
   kCheck,   // find out whether the session is still here. Gives way to other work
   kFetch,   // `peer` has asked for the session with the number `request`
   kTake,    // `peer` has offered the session with the number `request`
+  kKeep,    // the receiver did not take the session in time: its transaction must not come later
   kOffer,   // this replica drains and has offered the session to `peer`
 };
 

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Searches the model of session ownership (ownership.pml) with spin.
+
+First the model itself: every assertion in every state, then, with weak fairness, that every turn is
+acknowledged in the end. Then each mutation of the model: spin must find its error. Prints states
+and seconds."""
+
+import argparse
+import concurrent.futures
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+MODEL = pathlib.Path(__file__).with_name("ownership.pml")
+
+# What is searched: every state for failed assertions and invalid ends, or every cycle in which some
+# turn is never acknowledged.
+SAFETY = "safety"
+LIVENESS = "liveness"
+
+# The faults of the model that a search may leave out, so that it has fewer states.
+NO_CRASH = "CRASHES=0"
+NO_PAUSE = "PAUSES=0"
+NO_LOSS = "LOSSES=0"
+NO_UNKNOWN = "UNKNOWNS=0"
+
+# (search, switches of the model)
+RIGHT = [
+    (SAFETY, ()),
+    (LIVENESS, (NO_LOSS, NO_UNKNOWN)),
+    (LIVENESS, (NO_CRASH, NO_PAUSE, NO_UNKNOWN)),
+    (LIVENESS, (NO_CRASH, NO_PAUSE, NO_LOSS)),
+]
+# The first switch is an error that the search must find.
+WRONG = [
+    (SAFETY, ("NO_FENCE",)),
+    (SAFETY, ("NO_EPOCHS",)),
+    (SAFETY, ("CLAIM_LIVING",)),
+    (SAFETY, ("NO_TRANSFER",)),
+    (SAFETY, ("UNKNOWN_IS_MADE",)),
+    (SAFETY, ("ANSWER_EARLY",)),
+    (SAFETY, ("OLD_COPY",)),
+    (LIVENESS, ("DISOWN",)),
+    (LIVENESS, ("GIVE_FOREVER", NO_CRASH, NO_PAUSE, NO_UNKNOWN)),
+    (LIVENESS, ("WAIT_FOREVER", NO_CRASH, NO_PAUSE, NO_UNKNOWN)),
+]
+
+
+def run(command, directory):
+    done = subprocess.run(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False)
+    return done.stdout
+
+
+def search(kind, switches, is_right):
+    """Returns (the number of errors, states, seconds, output)."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as directory:
+        output = run(["spin", *(f"-D{switch}" for switch in switches), "-a", str(MODEL)], directory)
+        if "Error" in output:
+            sys.exit(f"spin: {output}")
+        # Searches of errors end early, so what counts is the compiler's time.
+        options = ["-O2" if is_right else "-O0", "-w", "-DVECTORSZ=1024", "-DMEMLIM=6000"]
+        options += ["-DSAFETY", "-DNOCLAIM"] if kind == SAFETY else ["-DNFAIR=3"]
+        output = run(["gcc", *options, "-o", "pan", "pan.c"], directory)
+        arguments = ["-m1000000", "-w22"]
+        arguments += [] if kind == SAFETY else ["-a", "-f"]
+        output += run(["./pan", *arguments], directory)
+    errors = re.search(r"errors: (\d+)", output)
+    states = re.search(r"(\d+) states, stored", output)
+    if errors is None or states is None or "max search depth too small" in output:
+        sys.exit(f"{kind} {' '.join(switches)}: {output}")
+    return int(errors.group(1)), int(states.group(1)), time.monotonic() - start, output
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2, help="searches at once; default: 2")
+    jobs = parser.parse_args().jobs
+    searches = [(*each, True) for each in RIGHT] + [(*each, False) for each in WRONG]
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        results = pool.map(lambda each: search(*each), searches)
+        for (kind, switches, is_right), (errors, states, seconds, output) in zip(searches, results):
+            as_expected = (errors == 0) == is_right
+            failed += not as_expected
+            verdict = "no error" if errors == 0 else "an error is found"
+            print(f"{kind:9} {' '.join(switches) or 'all faults':42} {states:9} states "
+                  f"{seconds:6.1f} s  {verdict}{'' if as_expected else ': WRONG'}", flush=True)
+            if not as_expected:
+                print(output)
+    print(f"{len(searches)} searches, {failed} wrong")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
