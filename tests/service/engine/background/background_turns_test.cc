@@ -203,6 +203,17 @@ TEST(BackgroundTurnsTest, EndWithTheEngine) {
   EXPECT_TRUE(absl::IsFailedPrecondition(ReadToEnd(*holds.turn).end.status));
 }
 
+TEST(BackgroundTurnsTest, AnEngineThatHasStoppedHasNoLiveWork) {
+  const auto live = std::make_shared<LiveWork>();
+  TestEngine engine(R"({"step_delay_us": 200})", 0, OptionsWith(live));
+  const auto turn = std::make_shared<SessionTurn>(Generate(engine.Open(), "live", 60000));
+  ASSERT_TRUE(engine.Start(turn).ok());
+  AwaitTokens(*turn, 1);
+  EXPECT_EQ(live->QuietSince(), MonotonicTime::InfiniteFuture());
+  engine->Stop(absl::FailedPreconditionError("unloaded"));
+  EXPECT_LE(live->QuietSince(), MonotonicTime::Now());
+}
+
 TEST(BackgroundTurnsTest, EndWhenTheEngineDrains) {
   TestEngine engine("{}", 0, OptionsWith());
   const Background background("a text");
