@@ -100,6 +100,7 @@ void Engine::EndAll() {
   num_turns_.fetch_sub(waiting_.size() + running_.size());
   waiting_.clear();
   running_.clear();
+  live_.End();
   for (const std::shared_ptr<Session>& session : open_sessions_) {
     session->Close();
     session->caches().Free();

@@ -106,10 +106,10 @@ void ShadowMetrics::AddTurn(const std::string& model, const std::string& shadow,
                             std::span<const double> kl, uint64_t agreements) {
   const std::lock_guard lock(families_->mutex);
   Families::Pair& pair = families_->Of(model, shadow);
-  pair.turns->Increment();
   pair.tokens->Increment(static_cast<double>(kl.size()));
   pair.agreements->Increment(static_cast<double>(agreements));
   for (const double nats : kl) pair.kl->Observe(std::min(nats, kMostKl));
+  pair.turns->Increment();  // last: a turn that is counted is counted everywhere
 }
 
 void ShadowMetrics::CountDrop(const std::string& model, const std::string& shadow,

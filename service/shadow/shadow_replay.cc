@@ -173,7 +173,7 @@ ShadowReplay::Result ShadowReplay::Run(const LiveWork& live) {
 absl::Status ShadowReplay::Failure() const {
   absl::MutexLock lock(&mutex_);
   for (const std::optional<absl::Status>& end : ends_) {
-    if (!end->ok()) return *end;
+    if (end.has_value() && !end->ok()) return *end;
   }
   return absl::OkStatus();
 }

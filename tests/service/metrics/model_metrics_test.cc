@@ -11,12 +11,14 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "service/metrics/alias_metrics.h"
 #include "service/metrics/build_info.h"
 #include "service/metrics/connection_metrics.h"
 #include "service/metrics/security_metrics.h"
 #include "service/metrics/session_metrics.h"
+#include "service/metrics/shadow_metrics.h"
 #include "service/metrics/store_metrics.h"
 
 namespace longstream {
@@ -134,6 +136,7 @@ class ModelMetricsTest : public testing::Test {
   SessionMetrics sessions_{&registry_, 4096};
   StoreMetrics store_{&registry_};
   ArmMetrics arm_{&registry_, "chat", "m"};
+  ShadowMetrics shadows_{&registry_};
   ModelMetrics metrics_{&registry_, {"m", "v2", "dense", "cpu"}};
 };
 
@@ -145,6 +148,8 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
   metrics_.ObserveLoad("backend", 1.5);
   arm_.CountSession("OK");
   arm_.CountRequest("OK", "max_tokens");
+  shadows_.AddTurn("m", "n", std::vector<double>{0.1}, 1);
+  shadows_.CountDrop("m", "n", "full");
   store_.SetBytes("log", 1);
   store_.CountError("UNKNOWN");
   security_.CountReload("tls", true);
@@ -170,6 +175,7 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
     std::set<std::string> expected = found->second.labels;
     if (name != "longstream_build_info" && !name.starts_with("longstream_alias_") &&
         !name.starts_with("longstream_connections") && !name.starts_with("longstream_calls_") &&
+        !name.starts_with("longstream_compare_") && !name.starts_with("longstream_shadow_") &&
         !name.starts_with("longstream_certificate_") && !name.starts_with("longstream_security_") &&
         !name.starts_with("longstream_session_host_") &&
         !name.starts_with("longstream_session_restores") &&

@@ -47,11 +47,13 @@ struct Background {
   std::shared_ptr<SessionTurn> turn;
 };
 
-// Without a pause, so that the turns begin as soon as they may.
+// Without a pause, so that the turns begin as soon as they may. A turn of a client never waits for
+// the test to read it.
 Engine::Options OptionsWith(std::shared_ptr<LiveWork> live = nullptr) {
   Engine::Options options;
   options.live_work = std::move(live);
   options.background_pause = absl::ZeroDuration();
+  options.stream_buffer_bytes = size_t{1} << 30;
   return options;
 }
 
@@ -85,7 +87,7 @@ TEST(BackgroundTurnsTest, GiveTheRowsOfAClientsTurn) {
 }
 
 TEST(BackgroundTurnsTest, DoNothingWhileAClientsTurnRuns) {
-  TestEngine engine(R"({"step_delay_us": 200})", 0, OptionsWith());
+  TestEngine engine(R"({"step_delay_us": 1000})", 0, OptionsWith());
   const auto live = std::make_shared<SessionTurn>(Generate(engine.Open(), "live", 60000));
   ASSERT_TRUE(engine.Start(live).ok());
   const Background background(Text(200));
@@ -101,7 +103,7 @@ TEST(BackgroundTurnsTest, DoNothingWhileAClientsTurnRuns) {
 }
 
 TEST(BackgroundTurnsTest, StopBetweenTwoStepsAndGoOn) {
-  TestEngine engine(R"({"step_delay_us": 200})", 0, OptionsWith());
+  TestEngine engine(R"({"step_delay_us": 1000})", 0, OptionsWith());
   const Background background(Text(2000));
   background.sink->Limit(300, LogitSink::Room::kOthersAreBehind);
   ASSERT_TRUE(engine.Start(background.turn).ok());
@@ -122,7 +124,7 @@ TEST(BackgroundTurnsTest, StopBetweenTwoStepsAndGoOn) {
 
 TEST(BackgroundTurnsTest, WaitForTheTurnsOfOtherEngines) {
   const auto live = std::make_shared<LiveWork>();
-  TestEngine busy(R"({"step_delay_us": 200})", 0, OptionsWith(live));
+  TestEngine busy(R"({"step_delay_us": 1000})", 0, OptionsWith(live));
   TestEngine engine("{}", 0, OptionsWith(live));
   const auto turn = std::make_shared<SessionTurn>(Generate(busy.Open(), "live", 60000));
   ASSERT_TRUE(busy.Start(turn).ok());
@@ -201,6 +203,17 @@ TEST(BackgroundTurnsTest, EndWithTheEngine) {
               absl::StatusCode::kFailedPrecondition);
   }
   EXPECT_TRUE(absl::IsFailedPrecondition(ReadToEnd(*holds.turn).end.status));
+}
+
+TEST(BackgroundTurnsTest, AnEngineThatHasStoppedHasNoLiveWork) {
+  const auto live = std::make_shared<LiveWork>();
+  TestEngine engine(R"({"step_delay_us": 1000})", 0, OptionsWith(live));
+  const auto turn = std::make_shared<SessionTurn>(Generate(engine.Open(), "live", 60000));
+  ASSERT_TRUE(engine.Start(turn).ok());
+  AwaitTokens(*turn, 1);
+  EXPECT_EQ(live->QuietSince(), MonotonicTime::InfiniteFuture());
+  engine->Stop(absl::FailedPreconditionError("unloaded"));
+  EXPECT_LE(live->QuietSince(), MonotonicTime::Now());
 }
 
 TEST(BackgroundTurnsTest, EndWhenTheEngineDrains) {
