@@ -146,8 +146,8 @@ void LogConnectionLimit(const ServerConfig& config, const JsonLog& log) {
   }
 }
 
-// Reports the state of each model to the log, to the health service and to the book of costs. Models
-// may still be loading when the server shuts down.
+// Reports the state of each model to the log, to the health service and to the book of costs.
+// Models may still be loading when the server shuts down.
 class ModelAnnouncer {
  public:
   ModelAnnouncer(const JsonLog* log, std::shared_ptr<ArmBook> book)
