@@ -224,9 +224,8 @@ void GrpcServer::TellAlias(const AliasConfig& alias) {
   const bool serving =
       alias.route.has_value()
           ? std::any_of(alias.arms.begin(), alias.arms.end(), is_ready)
-          : std::all_of(alias.arms.begin(), alias.arms.end(), [&](const AliasArm& arm) {
-              return arm.weight == 0 || is_ready(arm);
-            });
+          : std::all_of(alias.arms.begin(), alias.arms.end(),
+                        [&](const AliasArm& arm) { return arm.weight == 0 || is_ready(arm); });
   health_->SetServing(alias.name, serving);
 }
 

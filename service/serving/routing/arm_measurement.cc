@@ -131,8 +131,7 @@ bool ArmMeasurement::Run(BackendModel& model) {
   absl::Status status;
   if (!sequence_.valid()) {
     const bool has_measured = !prefill_.empty() && !decode_.empty();
-    const bool is_over =
-        passes_ >= kMostPasses || (has_measured && spent_ > 2 * limits_.most_time);
+    const bool is_over = passes_ >= kMostPasses || (has_measured && spent_ > 2 * limits_.most_time);
     if (has_measured && is_over) {
       Finish(model);
       return false;
