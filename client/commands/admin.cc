@@ -26,9 +26,9 @@ struct AdminOptions {
   bool recompute_sessions = false;
   std::optional<double> drain_seconds;
   std::optional<double> grace_seconds;
-  v1::Alias alias;                // of `alias set`
-  std::vector<std::string> arms;  // of `alias set`: MODEL=WEIGHT; of `alias route`: MODEL
-  std::string shadow;             // of both: MODEL=SHARE; empty: none
+  v1::Alias alias;                     // of `alias set`
+  std::vector<std::string> arms;       // of `alias set`: MODEL=WEIGHT; of `alias route`: MODEL
+  std::string shadow;                  // of both: MODEL=SHARE; empty: none
   double max_time_to_first_token = 0;  // of `alias route`, in seconds; 0: none, here and below
   double max_time_per_token = 0;
   v1::AliasRoute route;

@@ -30,8 +30,8 @@ class TurnOptions {
   // Returns the id of the session to run turns on. With --session it is that session, which stays
   // open. Otherwise it is a new session: with --keep it stays open and its id is printed, otherwise
   // *owned closes it. If a route chooses its model, it is for a first turn with `input`, and the
-  // reason is printed. Throws CallError. Throws CLI::ValidationError if the session of --session has
-  // another model than --model says.
+  // reason is printed. Throws CallError. Throws CLI::ValidationError if the session of --session
+  // has another model than --model says.
   std::string Session(Connection& connection, const v1::Input& input,
                       std::unique_ptr<OwnedSession>* owned) const;
 

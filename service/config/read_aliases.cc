@@ -51,7 +51,9 @@ absl::Status ReadRoute(const YamlNode& node, AliasConfig* alias) {
   return node.ReadMap({
       {"arms", [&](const YamlNode& value) { return value.ReadList(read_arm); }},
       {"max_time_to_first_token",
-       [&](const YamlNode& value) { return ReadBudget(value, &route.budgets.time_to_first_token); }},
+       [&](const YamlNode& value) {
+         return ReadBudget(value, &route.budgets.time_to_first_token);
+       }},
       {"max_time_per_token",
        [&](const YamlNode& value) { return ReadBudget(value, &route.budgets.time_per_token); }},
       {"max_session_bytes",

@@ -15,11 +15,11 @@ class IdleWork {
   IdleWork(const IdleWork&) = delete;
   IdleWork& operator=(const IdleWork&) = delete;
 
-  // Runs the next piece: a step of the model, or less. False: the work is done. REQUIRES: no step is
-  // in flight when it begins and when it ends.
+  // Runs the next piece: a step of the model, or less. False: the work is done. REQUIRES: no step
+  // is in flight when it begins and when it ends.
   virtual bool Run(BackendModel& model) = 0;
-  // A turn or a session needs the model. Gives back all memory of the model. Run may be called again
-  // later.
+  // A turn or a session needs the model. Gives back all memory of the model. Run may be called
+  // again later.
   virtual void Yield() = 0;
 };
 

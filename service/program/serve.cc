@@ -149,8 +149,8 @@ void LogConnectionLimit(const ServerConfig& config, const JsonLog& log) {
   }
 }
 
-// Reports the state of each model to the log, the health service, the metrics of shadows and the book
-// of costs. Models may still be loading when the server shuts down.
+// Reports the state of each model to the log, the health service, the metrics of shadows and the
+// book of costs. Models may still be loading when the server shuts down.
 class ModelAnnouncer {
  public:
   ModelAnnouncer(const JsonLog* log, ServerShadows* shadows, std::shared_ptr<ArmBook> book)

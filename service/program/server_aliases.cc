@@ -16,7 +16,8 @@ namespace {
 
 std::string ArmsOf(const AliasConfig& alias) {
   if (alias.route.has_value()) {
-    return absl::StrCat("route ", absl::StrJoin(alias.arms, " ", [](std::string* text, const AliasArm& arm) {
+    return absl::StrCat("route ",
+                        absl::StrJoin(alias.arms, " ", [](std::string* text, const AliasArm& arm) {
                           absl::StrAppend(text, arm.model);
                         }));
   }

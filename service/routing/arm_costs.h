@@ -18,8 +18,8 @@ struct ArmCosts {
   CostLine decode;   // of one generated token
   uint64_t context_limit = 0;
   uint64_t kv_bytes_per_token = 0;
-  uint64_t page_tokens = 0;   // 0: the model has no pages
-  uint64_t fixed_bytes = 0;   // rings and states of a session
+  uint64_t page_tokens = 0;    // 0: the model has no pages
+  uint64_t fixed_bytes = 0;    // rings and states of a session
   double bytes_per_token = 1;  // of English text, with the tokenizer of the model
 
   // Reading a prompt in an empty session. It takes no less time than one decode step, because each

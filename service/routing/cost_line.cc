@@ -29,9 +29,13 @@ CostLine FitLine(std::span<const CostSample> samples) {
   }
   CostLine line;
   if (!slopes.empty()) line.slope = std::max(0.0, Median(slopes));
+  std::vector<CostSample> shallow(samples.begin(), samples.end());
+  std::stable_sort(shallow.begin(), shallow.end(),
+                   [](const CostSample& a, const CostSample& b) { return a.depth < b.depth; });
+  shallow.resize((shallow.size() + 1) / 2);
   std::vector<double> bases;
-  bases.reserve(samples.size());
-  for (const CostSample& sample : samples) {
+  bases.reserve(shallow.size());
+  for (const CostSample& sample : shallow) {
     bases.push_back(sample.seconds - line.slope * sample.depth);
   }
   line.base = std::max(0.0, Median(bases));

@@ -27,7 +27,8 @@ struct CostSample {
 
 // Fits a line with base >= 0 and slope >= 0. The slope is the median of the slopes of all pairs of
 // samples (Theil, 1950; Sen, 1968), so that single samples that another process has disturbed move
-// nothing. Samples of one depth: the line is constant. No samples: it is 0.
+// nothing. The base is that of the shallower half of the samples, because a slope that is a little
+// wrong moves short requests most. Samples of one depth: the line is constant. No samples: it is 0.
 CostLine FitLine(std::span<const CostSample> samples);
 
 }  // namespace longstream

@@ -90,8 +90,8 @@ absl::Status SystemError(const std::string& path, const char* what, int error) {
 
 std::string EncodeCosts(std::string_view key, const ArmCosts& costs) {
   ArmCosts copy = costs;
-  std::string text = absl::StrCat(absl::string_view(kFirstLine.data(), kFirstLine.size()),
-                                  "\nkey ", absl::string_view(key.data(), key.size()), "\n");
+  std::string text = absl::StrCat(absl::string_view(kFirstLine.data(), kFirstLine.size()), "\nkey ",
+                                  absl::string_view(key.data(), key.size()), "\n");
   for (const auto& [name, value] : TimesOf(copy)) {
     absl::StrAppend(&text, name, " ", Text(*value), "\n");
   }

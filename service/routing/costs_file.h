@@ -21,8 +21,8 @@ namespace longstream {
 // bytes_per_token is not in the file, because it depends on the tokenizer alone.
 std::string EncodeCosts(std::string_view key, const ArmCosts& costs);
 
-// DATA_LOSS: the text is not such a file, or a byte of it has changed. FAILED_PRECONDITION: it is of
-// another key.
+// DATA_LOSS: the text is not such a file, or a byte of it has changed. FAILED_PRECONDITION: it is
+// of another key.
 absl::StatusOr<ArmCosts> DecodeCosts(std::string_view key, std::string_view text);
 
 // NOT_FOUND: there is no file. Other errors as for DecodeCosts, or those of the system.

@@ -55,11 +55,11 @@ std::vector<Limit> LimitsOf(const ArmPrediction& arm, const ArmCosts& costs, con
            " to the first token");
   add_time("max_time_per_token", arm.time_per_token, ask.budgets.time_per_token, " a token");
   if (ask.budgets.session_bytes > 0) {
-    limits.push_back({"max_session_bytes",
-                      static_cast<double>(arm.session_bytes) /
-                          static_cast<double>(ask.budgets.session_bytes),
-                      absl::StrCat(MebiBytes(arm.session_bytes), " (at most ",
-                                   MebiBytes(ask.budgets.session_bytes), ")")});
+    limits.push_back(
+        {"max_session_bytes",
+         static_cast<double>(arm.session_bytes) / static_cast<double>(ask.budgets.session_bytes),
+         absl::StrCat(MebiBytes(arm.session_bytes), " (at most ",
+                      MebiBytes(ask.budgets.session_bytes), ")")});
   }
   const uint64_t tokens = arm.prompt_tokens + ask.max_tokens;
   if (tokens > costs.context_limit) {
@@ -170,8 +170,7 @@ void Decide(const std::vector<Judged>& arms, const RouteAsk& ask, RouteDecision*
     return arm.prediction.measured && arm.fits();
   });
   if (first == arms.end()) {
-    const size_t least =
-        LeastOf(arms, [](const Judged& arm) { return arm.prediction.excess; });
+    const size_t least = LeastOf(arms, [](const Judged& arm) { return arm.prediction.excess; });
     if (least < arms.size()) {
       return choose(least, RouteReason::kLeastExcess,
                     absl::StrCat("no arm is within the budgets and the context ",
@@ -183,9 +182,8 @@ void Decide(const std::vector<Judged>& arms, const RouteAsk& ask, RouteDecision*
                                arms[0].prediction.model, " is the first"));
   }
   if (!ask.budgets.any()) {
-    const size_t least = LeastOf(arms, [&](const Judged& arm) {
-      return arm.fits() ? arm.prediction.total_time : kNever;
-    });
+    const size_t least = LeastOf(
+        arms, [&](const Judged& arm) { return arm.fits() ? arm.prediction.total_time : kNever; });
     return choose(least, RouteReason::kLeastTime, LeastTimeText(arms, least, ask));
   }
   const auto arm = static_cast<size_t>(first - arms.begin());

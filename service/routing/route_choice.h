@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "service/routing/route_config.h"
 #include "service/routing/arm_costs.h"
+#include "service/routing/route_config.h"
 
 namespace longstream {
 
@@ -21,19 +21,19 @@ struct RouteAsk {
   uint64_t prompt_tokens = 0;
   uint64_t prompt_bytes = 0;  // of text, if prompt_tokens is 0
   uint64_t max_tokens = 0;
-  RouteBudgets budgets;
+  RouteBudgets budgets = {};
 
   friend bool operator==(const RouteAsk&, const RouteAsk&) = default;
 };
 
 // Why an arm was chosen.
 enum class RouteReason {
-  kNone,          // nothing was routed
-  kLeastTime,     // there are no budgets, and this arm takes the least time for prompt and answer
-  kPreferred,     // the first arm in the operator's order is within all budgets
-  kFirstWithin,   // arms before it exceed a budget or the context, and this one is within all
-  kLeastExcess,   // no arm is within all budgets, and this one exceeds them by the least factor
-  kNotMeasured,   // no arm has been measured yet: the first one
+  kNone,         // nothing was routed
+  kLeastTime,    // there are no budgets, and this arm takes the least time for prompt and answer
+  kPreferred,    // the first arm in the operator's order is within all budgets
+  kFirstWithin,  // arms before it exceed a budget or the context, and this one is within all
+  kLeastExcess,  // no arm is within all budgets, and this one exceeds them by the least factor
+  kNotMeasured,  // no arm has been measured yet: the first one
 };
 // "least_time", ...: a label in Prometheus.
 const char* NameOf(RouteReason reason);
@@ -57,7 +57,7 @@ struct ArmPrediction {
 struct RouteDecision {
   size_t arm = 0;  // the index
   RouteReason reason = RouteReason::kNone;
-  std::string text;  // the reason as a sentence with the numbers
+  std::string text;                 // the reason as a sentence with the numbers
   std::vector<ArmPrediction> arms;  // in the order of the arms
 };
 

@@ -10,9 +10,9 @@ absl::Status CheckTime(const char* field, const std::optional<absl::Duration>& t
   if (!time.has_value() || (*time > absl::ZeroDuration() && *time <= kMaxRouteTime)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": expected more than 0 and at most ",
-                   absl::FormatDuration(kMaxRouteTime), ", found ", absl::FormatDuration(*time)));
+  return absl::InvalidArgumentError(absl::StrCat(field, ": expected more than 0 and at most ",
+                                                 absl::FormatDuration(kMaxRouteTime), ", found ",
+                                                 absl::FormatDuration(*time)));
 }
 
 absl::Status CheckTokens(const char* field, uint64_t tokens) {

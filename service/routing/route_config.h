@@ -24,7 +24,7 @@ struct RouteBudgets {
 };
 
 struct RouteConfig {
-  RouteBudgets budgets;  // of requests that give none themselves
+  RouteBudgets budgets = {};  // of requests that give none themselves
   // What is expected of requests that do not say it.
   uint64_t prompt_tokens = 1024;
   uint64_t max_tokens = 256;

@@ -218,10 +218,14 @@ void GrpcServer::TellServing() {
 }
 
 void GrpcServer::TellAlias(const AliasConfig& alias) {
-  bool serving = true;
-  for (const AliasArm& arm : alias.arms) {
-    serving = serving && (arm.weight == 0 || serving_.contains(arm.model));
-  }
+  const auto is_ready = [this](const AliasArm& arm) { return serving_.contains(arm.model); };
+  // A route chooses among the arms that are there. Weights give each arm its part, whether it is
+  // there or not.
+  const bool serving =
+      alias.route.has_value()
+          ? std::any_of(alias.arms.begin(), alias.arms.end(), is_ready)
+          : std::all_of(alias.arms.begin(), alias.arms.end(),
+                        [&](const AliasArm& arm) { return arm.weight == 0 || is_ready(arm); });
   health_->SetServing(alias.name, serving);
 }
 

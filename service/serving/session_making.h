@@ -39,9 +39,9 @@ struct SessionMaking {
     if (chosen.has_value()) routing = chosen->routing;
   }
 
-  std::string alias;  // empty: the request names a model
+  std::string alias;                             // empty: the request names a model
   std::shared_ptr<const RouteDecision> routing;  // nullptr: no route has chosen the model
-  std::string origin;  // equal for equal requests
+  std::string origin;                            // equal for equal requests
   bool durable = false;
   std::optional<ModelIdentity> forked_onto;  // the model, if its source has another
   std::function<void()> again;               // makes the call once more

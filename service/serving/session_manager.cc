@@ -148,8 +148,7 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
 void SessionManager::OpenSession(const std::string& tenant, std::string_view model,
                                  std::optional<SessionId> id,
                                  std::optional<absl::Duration> idle_timeout, Opened opened,
-                                 Recompute recompute, Durability durability,
-                                 const RouteAsk& ask) {
+                                 Recompute recompute, Durability durability, const RouteAsk& ask) {
   // Only a repeat of a call with an id reads the store. A name that no model and no alias can have
   // may be long, and is not copied.
   const bool is_name = CheckName("model", model).ok() || CheckKnown(model).ok();

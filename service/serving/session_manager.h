@@ -99,8 +99,8 @@ class SessionManager {
   using Closed = std::function<void(absl::StatusOr<uint64_t> position)>;
 
   // Opens a session of the tenant. If `id` is absent, the server draws one. If `model` is an alias,
-  // the id chooses the model of the session, or `ask` if it is a route. If `idle_timeout` is absent,
-  // the default applies. Forks of the session have the same `recompute`.
+  // the id chooses the model of the session, or `ask` if it is a route. If `idle_timeout` is
+  // absent, the default applies. Forks of the session have the same `recompute`.
   //
   // With a store, sessions are durable unless `durability` is kMemory: the answers of OpenSession,
   // ForkSession and CloseSession, and the ends of turns, come when they are in the store. A session
@@ -429,7 +429,7 @@ class SessionManager {
   std::shared_ptr<void> Pending();
 
   absl::Duration CommitTimeout() const;  // how long a call that begins now may wait for the store
-  Opened InTime(Opened opened);  // AnswerInTime with this timeout
+  Opened InTime(Opened opened);          // AnswerInTime with this timeout
   // As InTime, for a new session whose id the server has drawn. If the session is late, nobody
   // knows its id, and it is closed.
   Opened InTimeOrClose(const std::string& tenant, Opened opened);

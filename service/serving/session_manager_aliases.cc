@@ -42,8 +42,8 @@ void SessionManager::CountMade(const Session& session, const absl::Status& statu
   if (status.ok() && routing != nullptr) arm->CountRouted(NameOf(routing->reason));
 }
 
-absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant,
-                                                std::string_view model, const RouteAsk& ask) const {
+absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant, std::string_view model,
+                                                const RouteAsk& ask) const {
   heap_trim_.NoteWork();
   absl::StatusOr<std::shared_ptr<Tenant>> of = models_->tenants().Find(tenant);
   if (!of.ok()) return of.status();
@@ -62,8 +62,7 @@ absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant,
   return NewTurn(std::move(found->engine), std::move(found->hold), *std::move(of), std::move(arm));
 }
 
-absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant,
-                                                  std::string_view model,
+absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant, std::string_view model,
                                                   const RouteAsk& ask) const {
   absl::StatusOr<NewTurn> turn = OwnTurn(tenant, model, ask);
   if (!turn.ok() || turn->model().backend().plugin().Can(LS_CAP_SCORE)) return turn;

@@ -40,7 +40,7 @@ struct SessionBytes {
 struct SessionView {
   SessionId id;
   std::string model;
-  std::string alias;      // by which the client has opened the session; empty: by its model
+  std::string alias;  // by which the client has opened the session; empty: by its model
   // Why the route of the alias has chosen the model. nullptr: it has no route, the session is a
   // fork, or it was restored from the store.
   std::shared_ptr<const RouteDecision> routing;

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "service/server/routing/route_messages.h"
+#include "service/server/routing/wire_times.h"
 #include "service/server/transport/grpc_status.h"
 
 namespace longstream {

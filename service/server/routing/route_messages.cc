@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "service/server/routing/wire_times.h"
 #include "service/tokenizer/text/utf8.h"
 
 namespace longstream {
@@ -35,23 +37,6 @@ v1::RouteReason ToProto(RouteReason reason) {
 
 }  // namespace
 
-absl::Duration TimeFrom(const google::protobuf::Duration& message) {
-  constexpr int64_t kMostSeconds = 315'576'000'000;  // protobuf's own limit, 10 000 years
-  constexpr int32_t kMostNanos = 999'999'999;
-  const bool is_valid = message.seconds() >= 0 && message.seconds() <= kMostSeconds &&
-                        message.nanos() >= 0 && message.nanos() <= kMostNanos;
-  if (!is_valid) return absl::Seconds(-1);
-  return absl::Seconds(message.seconds()) + absl::Nanoseconds(message.nanos());
-}
-
-void SetTime(absl::Duration time, google::protobuf::Duration* message) {
-  // A prediction is finite, but it may be far in the future.
-  constexpr absl::Duration kLongest = absl::Seconds(315'576'000'000);
-  absl::Duration rest = std::clamp(time, absl::ZeroDuration(), kLongest);
-  message->set_seconds(absl::IDivDuration(rest, absl::Seconds(1), &rest));
-  message->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
-}
-
 absl::StatusOr<RouteAsk> CheckExpectation(const v1::Expectation& expect) {
   RouteAsk ask;
   ask.prompt_tokens = expect.prompt_tokens();
@@ -64,9 +49,9 @@ absl::StatusOr<RouteAsk> CheckExpectation(const v1::Expectation& expect) {
     ask.budgets.time_per_token = TimeFrom(expect.max_time_per_token());
   }
   ask.budgets.session_bytes = expect.max_session_bytes();
-  for (const absl::Status& status : {CheckCount("prompt_tokens", ask.prompt_tokens),
-                                     CheckCount("prompt_bytes", ask.prompt_bytes),
-                                     CheckCount("max_tokens", ask.max_tokens)}) {
+  for (const absl::Status& status :
+       {CheckCount("prompt_tokens", ask.prompt_tokens),
+        CheckCount("prompt_bytes", ask.prompt_bytes), CheckCount("max_tokens", ask.max_tokens)}) {
     if (!status.ok()) return status;
   }
   const absl::Status budgets = CheckBudgets(ask.budgets);

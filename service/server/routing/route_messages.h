@@ -5,8 +5,6 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "google/protobuf/duration.pb.h"
 #include "longstream/v1/longstream.pb.h"
 #include "service/routing/route_choice.h"
 
@@ -20,10 +18,6 @@ absl::StatusOr<RouteAsk> CheckExpectation(const v1::Expectation& expect);
 RouteAsk AskFor(const v1::Input& input, uint64_t max_tokens, uint64_t earlier = 0);
 
 void ToProto(const RouteDecision& decision, v1::Routing* message);
-
-// A time of the wire. One that is not valid becomes negative, which every limit refuses.
-absl::Duration TimeFrom(const google::protobuf::Duration& message);
-void SetTime(absl::Duration time, google::protobuf::Duration* message);
 
 }  // namespace longstream
 

@@ -11,8 +11,7 @@ namespace longstream {
 
 AliasTable::AliasTable(const std::vector<AliasConfig>& aliases, prometheus::Registry* metrics,
                        std::shared_ptr<ArmBook> book)
-    : registry_(metrics),
-      book_(book != nullptr ? std::move(book) : std::make_shared<ArmBook>()) {
+    : registry_(metrics), book_(book != nullptr ? std::move(book) : std::make_shared<ArmBook>()) {
   for (const AliasConfig& alias : aliases) Set(alias);
 }
 

@@ -14,9 +14,12 @@ namespace {
 
 // English text, whose tokens say how many bytes a token has.
 constexpr std::string_view kSample =
-    "The model reads the prompt once and then writes one token after the other. Each layer with full "
-    "attention looks at every earlier token, so its cost grows with the length of the text. A layer "
-    "with a window looks at the last few hundred tokens only, and a recurrent layer keeps a state of "
+    "The model reads the prompt once and then writes one token after the other. Each layer with "
+    "full "
+    "attention looks at every earlier token, so its cost grows with the length of the text. A "
+    "layer "
+    "with a window looks at the last few hundred tokens only, and a recurrent layer keeps a state "
+    "of "
     "constant size; both cost the same wherever they are in the text. Which of them is faster on a "
     "given machine depends on its memory, on its processor, and on how long the text is.";
 

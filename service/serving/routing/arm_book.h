@@ -28,7 +28,7 @@ namespace longstream {
 class ArmBook {
  public:
   struct Options {
-    uint32_t threads = 1;  // of the host, for the key of the files
+    uint32_t threads = 1;                         // of the host, for the key of the files
     absl::Duration most_time = absl::Seconds(5);  // ArmMeasurement::Limits
     uint64_t most_depth = 16384;
     // For tests: in place of PlaceOfCosts.
@@ -66,7 +66,8 @@ class ArmBook {
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // A model that is measured or was. By its name; a later version takes the place of an earlier one.
+  // A model that is measured or was. By its name; a later version takes the place of an earlier
+  // one.
   struct Entry {
     const Engine* engine = nullptr;  // only compared
     bool is_pending = false;

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "service/clock/monotonic_time.h"
 
@@ -121,6 +121,7 @@ absl::Status ArmMeasurement::RunDraw(BackendModel& model) {
   if (IsAtEnd(model)) has_drawn_at_end_ = true;
   if (is_warm_) return absl::OkStatus();
   is_warm_ = true;
+  spent_ = absl::ZeroDuration();
   --passes_;
   sequence_ = Sequence();
   return absl::OkStatus();
@@ -130,7 +131,7 @@ bool ArmMeasurement::Run(BackendModel& model) {
   absl::Status status;
   if (!sequence_.valid()) {
     const bool has_measured = !prefill_.empty() && !decode_.empty();
-    const bool is_over = passes_ >= kMostPasses || spent_ > 2 * limits_.most_time;
+    const bool is_over = passes_ >= kMostPasses || (has_measured && spent_ > 2 * limits_.most_time);
     if (has_measured && is_over) {
       Finish(model);
       return false;
@@ -138,9 +139,10 @@ bool ArmMeasurement::Run(BackendModel& model) {
     status = is_over ? absl::AbortedError("turns have interrupted it") : Begin(model);
   }
   if (status.ok()) {
-    const bool at_depth = next_depth_ < kDepths.size() && sequence_.position() >= kDepths[next_depth_];
-    const bool draws = sequence_.position() > 0 &&
-                       (!draws_.empty() || !is_warm_ || at_depth || IsAtEnd(model));
+    const bool at_depth =
+        next_depth_ < kDepths.size() && sequence_.position() >= kDepths[next_depth_];
+    const bool draws =
+        sequence_.position() > 0 && (!draws_.empty() || !is_warm_ || at_depth || IsAtEnd(model));
     if (draws && has_drawn_at_end_) {
       Finish(model);
       return false;

@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/engine/idle_work.h"
 #include "service/models/backend_model.h"
@@ -61,8 +62,8 @@ class ArmMeasurement final : public IdleWork {
   uint64_t reserved_ = 0;  // tokens
   bool is_warm_ = false;
   int passes_ = 0;
-  size_t next_depth_ = 0;          // index of the depth with the next draws
-  std::vector<double> draws_;      // seconds of the draws at the present depth
+  size_t next_depth_ = 0;      // index of the depth with the next draws
+  std::vector<double> draws_;  // seconds of the draws at the present depth
   bool has_drawn_at_end_ = false;
   absl::Duration spent_;
   absl::Duration latest_piece_;

@@ -15,7 +15,8 @@ namespace {
 constexpr uint64_t kLeastWeights = uint64_t{64} << 20;
 
 std::string PackedCacheOf(const ModelSource& source) {
-  const auto options = nlohmann::json::parse(source.options_json, nullptr, /*allow_exceptions=*/false);
+  const auto options =
+      nlohmann::json::parse(source.options_json, nullptr, /*allow_exceptions=*/false);
   if (!options.is_object()) return "auto";
   const auto found = options.find("packed_cache");
   return found != options.end() && found->is_string() ? found->get<std::string>() : "auto";
@@ -45,11 +46,11 @@ CostsPlace PlaceOfCosts(const ServedModel& model, uint32_t threads) {
   const Plugin& plugin = model.backend().plugin();
   const ModelSource& source = model.source();
   CostsPlace place;
-  place.key = absl::StrCat(
-      absl::StrFormat("weights=%016x", info.fingerprint), " kernels=", info.kernels,
-      " backend=", plugin.name(), " ", plugin.table().version, " device=", source.device, " ",
-      plugin.device(), " threads=", threads, " step=", source.max_batch_tokens,
-      " context=", info.context_limit, " processor=", ProcessorName());
+  place.key = absl::StrCat(absl::StrFormat("weights=%016x", info.fingerprint),
+                           " kernels=", info.kernels, " backend=", plugin.name(), " ",
+                           plugin.table().version, " device=", source.device, " ", plugin.device(),
+                           " threads=", threads, " step=", source.max_batch_tokens,
+                           " context=", info.context_limit, " processor=", ProcessorName());
   std::replace(place.key.begin(), place.key.end(), '\n', ' ');
   std::string directory = PackedCacheOf(source);
   if (directory == "off") return place;

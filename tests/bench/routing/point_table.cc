@@ -32,8 +32,8 @@ Verdict Judge(std::span<const ArmTimes> arms, const RouteBudgets& budgets, uint6
     values.push_back(budgets.any() ? Excess(arm, budgets)
                                    : arm.first_token + arm.per_token * static_cast<double>(tokens));
   }
-  const auto least = static_cast<size_t>(
-      std::min_element(values.begin(), values.end()) - values.begin());
+  const auto least =
+      static_cast<size_t>(std::min_element(values.begin(), values.end()) - values.begin());
   const auto fits = std::find_if(values.begin(), values.end(), [](double v) { return v <= 1.0; });
   if (!budgets.any() || fits == values.end()) return {least, values[chosen] / values[least]};
   const auto first = static_cast<size_t>(fits - values.begin());

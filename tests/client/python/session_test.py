@@ -212,6 +212,14 @@ class SessionTest(unittest.TestCase):
         self.assertEqual(session.cancel(stream.turn_id).state, longstream.TurnState.COMMITTED)
         self.assertGreater(session.info().position, len(PROMPT))
 
+    def test_expectations(self):
+        expect = longstream.Expectation(prompt_tokens=5, max_time_to_first_token=1.5)
+        with self.client.session("dense", expect=expect) as session:
+            self.assertIsNone(session.info().routing)  # only a route chooses
+            self.assertEqual(session.info().model, "dense")
+        with self.assertRaisesRegex(longstream.InvalidArgumentError, "expect.max_time_per_token"):
+            self.client.session("dense", expect=longstream.Expectation(max_time_per_token=0))
+
     def test_models(self):
         names = sorted(model.name for model in self.client.models())
         self.assertEqual(names, ["dense", "hwfa2", "hypenet"])

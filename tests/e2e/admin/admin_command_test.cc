@@ -10,6 +10,7 @@
 #include "tests/e2e/minimal_server.h"
 #include "tests/processes/client_process.h"
 #include "tests/processes/server_process.h"
+#include "tests/service/wait_until.h"
 
 namespace longstream {
 namespace {
@@ -103,6 +104,31 @@ TEST_F(AdminCommandTest, SetsListsAndDeletesAliases) {
   EXPECT_EQ(connection.Get(session.session_id()).alias(), "chat");
   EXPECT_THAT(server_.Log(), AllOf(HasSubstr("/longstream.admin.v1.Admin/SetAlias"),
                                    HasSubstr("/longstream.admin.v1.Admin/DeleteAlias")));
+  EXPECT_EQ(server_.Stop(), 0);
+}
+
+TEST_F(AdminCommandTest, RoutesAreMeasuredAndExplained) {
+  Admin({"load", "tiny"});
+  Admin({"load", "new", "--directory", "tiny-v2"});
+  EXPECT_THAT(Admin({"alias", "route", "auto", "tiny", "new", "--max-ttft", "1000"}),
+              HasSubstr("auto: route tiny"));
+  // The models are loaded already, so they are measured while they have no turn.
+  EXPECT_TRUE(WaitUntil([&] {
+    return Admin({"alias", "list"}) == "auto: route tiny new  [changed at run time]\n";
+  }));
+  EXPECT_THAT(Admin({"--json", "alias", "list"}), HasSubstr("\"costs\""));
+  ClientProcess generate(
+      {"generate", "--server", server_.address(), "-m", "auto", "-n", "3", "hello"});
+  EXPECT_EQ(generate.Wait(), 0) << generate.err();
+  EXPECT_THAT(generate.err(), HasSubstr("route: tiny is the first arm within the budgets for 5 "
+                                        "prompt tokens and 3 to generate: "));
+  ClientProcess models({"models", "--server", server_.address()});
+  EXPECT_EQ(models.Wait(), 0) << models.err();
+  EXPECT_THAT(models.out(), HasSubstr("auto         route tiny new"));
+  EXPECT_THAT(Admin({"alias", "route", "auto", "none"}, 1), HasSubstr("no model 'none'"));
+  EXPECT_THAT(Admin({"alias", "route", "auto", "tiny", "--max-ttft", "86401"}, 2),
+              HasSubstr("--max-ttft"));
+  EXPECT_THAT(server_.Log(), HasSubstr("costs of model tiny were measured"));
   EXPECT_EQ(server_.Stop(), 0);
 }
 

@@ -18,8 +18,8 @@ TEST(CheckConfigTest, RoutesHaveArmsInOrderAndBudgets) {
                              "f", &config)
                   .ok());
   AliasConfig expected{"auto", {{"dense", 0}, {"a", 0}}};
-  expected.route = RouteConfig{
-      {absl::Milliseconds(1500), absl::Milliseconds(40), uint64_t{2} << 30}, 8, 9};
+  expected.route =
+      RouteConfig{{absl::Milliseconds(1500), absl::Milliseconds(40), uint64_t{2} << 30}, 8, 9};
   AliasConfig plain{"plain", {{"a", 0}}};
   plain.route.emplace();
   EXPECT_EQ(config.aliases, (std::vector<AliasConfig>{expected, plain}));

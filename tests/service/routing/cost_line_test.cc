@@ -23,9 +23,12 @@ TEST(FitLineTest, Table) {
       {"one depth", {{512, 3}, {512, 5}, {512, 4}}, {4, 0}},
       {"an exact line", {{0, 1}, {100, 2}, {200, 3}, {400, 5}}, {1, 0.01}},
       {"a constant cost", {{0, 2}, {100, 2}, {4000, 2}}, {2, 0}},
-      {"a cost that falls is constant", {{0, 3}, {100, 2}, {200, 1}}, {2, 0}},
+      {"a cost that falls is constant", {{0, 3}, {100, 2}, {200, 1}}, {2.5, 0}},
       {"one disturbed sample of five moves nothing",
        {{0, 1}, {100, 2}, {200, 30}, {300, 4}, {400, 5}},
+       {1, 0.01}},
+      {"deep samples that are disturbed do not move the base",
+       {{0, 1}, {400, 50}, {100, 2}, {200, 3}, {300, 4}},
        {1, 0.01}},
       {"the base is not negative", {{1000, 1}, {2000, 3}}, {0, 0.002}},
   };

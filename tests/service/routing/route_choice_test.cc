@@ -184,7 +184,8 @@ TEST(RouteConfigTest, ErrorsNameTheFieldTheValueAndTheLimit) {
   RouteConfig route;
   EXPECT_TRUE(CheckRoute(route).ok());
   route.budgets.time_to_first_token = absl::ZeroDuration();
-  EXPECT_EQ(message(route), "max_time_to_first_token: expected more than 0 and at most 24h, found 0");
+  EXPECT_EQ(message(route),
+            "max_time_to_first_token: expected more than 0 and at most 24h, found 0");
   route.budgets.time_to_first_token = absl::Hours(24);
   route.budgets.time_per_token = absl::Hours(25);
   EXPECT_EQ(message(route), "max_time_per_token: expected more than 0 and at most 24h, found 25h");

@@ -36,8 +36,7 @@ class ServerRoutesTest : public ServerAliasesTest {
   }
 
   grpc::Status SetRoute(const std::string& name, const std::vector<std::string>& arms,
-                        const admin::v1::AliasRoute& route = {},
-                        admin::v1::Alias* set = nullptr) {
+                        const admin::v1::AliasRoute& route = {}, admin::v1::Alias* set = nullptr) {
     grpc::ClientContext context;
     admin::v1::SetAliasRequest request;
     admin::v1::SetAliasResponse response;
@@ -185,9 +184,8 @@ TEST_F(ServerRoutesTest, WrongValuesNameTheFieldTheValueAndTheLimit) {
   route.mutable_max_time_to_first_token()->set_seconds(100'000);
   status = SetRoute("auto", {"a"}, route);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(
-      status.error_message(),
-      "max_time_to_first_token: expected more than 0 and at most 24h, found 27h46m40s");
+  EXPECT_EQ(status.error_message(),
+            "max_time_to_first_token: expected more than 0 and at most 24h, found 27h46m40s");
   EXPECT_EQ(SetRoute("auto", {}).error_message(), "arms: expected 1 to 8 models, found 0");
   EXPECT_EQ(SetRoute("auto", {"none"}).error_message(), "arms: no model 'none'");
 }

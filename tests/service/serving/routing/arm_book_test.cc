@@ -82,7 +82,7 @@ TEST(ArmMeasurementTest, InterruptionsEndItInTheEnd) {
     }
     EXPECT_FALSE(more) << pieces;
     EXPECT_TRUE(is_done) << pieces;
-    EXPECT_EQ(costs.has_value(), pieces > 8) << pieces << ": the first pass only warms up";
+    EXPECT_EQ(costs.has_value(), pieces >= 8) << pieces << ": fewer do not warm it up";
   }
 }
 
