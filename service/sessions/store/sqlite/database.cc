@@ -1,11 +1,24 @@
 // Calls of SQLite, and its error codes as statuses.
 #include "service/sessions/store/sqlite/database.h"
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace longstream::store {
+namespace {
+
+// What an error repeats of a statement: the tables of a new store take a page.
+std::string Beginning(std::string_view sql) {
+  constexpr size_t kMostBytes = 48;
+  const std::string_view first = sql.substr(0, sql.find_first_of(";(\n"));
+  if (first.size() == sql.size() && sql.size() <= kMostBytes) return std::string(sql);
+  return absl::StrCat(std::string(first.substr(0, kMostBytes)), "...");
+}
+
+}  // namespace
 
 void Statement::Bind(int parameter, int64_t value) {
   sqlite3_bind_int64(statement_.get(), parameter + 1, value);
@@ -69,7 +82,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::OpenWith(const std::string& 
 
 absl::Status Database::Execute(const char* sql) {
   const int code = sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr);
-  return code == SQLITE_OK ? absl::OkStatus() : Error(code, sql);
+  return code == SQLITE_OK ? absl::OkStatus() : Error(code, Beginning(sql));
 }
 
 absl::StatusOr<StatementUse> Database::Use(const char* sql) {
@@ -78,7 +91,7 @@ absl::StatusOr<StatementUse> Database::Use(const char* sql) {
   sqlite3_stmt* statement = nullptr;
   const int code =
       sqlite3_prepare_v3(handle_.get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
-  if (code != SQLITE_OK) return Error(code, sql);
+  if (code != SQLITE_OK) return Error(code, Beginning(sql));
   return StatementUse(&statements_.emplace(sql, Statement(statement)).first->second);
 }
 
