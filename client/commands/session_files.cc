@@ -1,4 +1,6 @@
 // The commands `longstream sessions export` and `longstream sessions import`.
+#include <fcntl.h>
+
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -28,11 +30,16 @@ struct FileOptions {
   throw ToldFailure{kOutputFailed};
 }
 
-// A file that appears under its name when it is whole. If it is not kept, it is removed.
+// A file that appears under its name when it is whole. If it is not kept, it is removed. Only its
+// user can read it: an export has the session's prompts.
 class NewFile {
  public:
   explicit NewFile(const std::string& name) : name_(name), partial_(name + ".partial") {
-    file_ = std::fopen(partial_.c_str(), "wbe");
+    // An earlier export that was killed may have left a file with another mode.
+    std::remove(partial_.c_str());
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    const int descriptor = open(partial_.c_str(), kFlags, 0600);
+    file_ = descriptor < 0 ? nullptr : fdopen(descriptor, "wb");
     if (file_ == nullptr) Refuse(partial_, "cannot write", errno);
   }
   ~NewFile() {

@@ -165,7 +165,8 @@ void Check(const std::string& path, const Json& header, const Conditions& condit
 }  // namespace
 
 StateFile::StateFile(std::string path, const Conditions& conditions) : path_(std::move(path)) {
-  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  // The file has prompts and answers, so only its user reads it.
+  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor_ < 0) Fail(path_, "cannot be opened");
   try {
     if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {

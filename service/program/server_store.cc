@@ -211,6 +211,7 @@ void ServerStore::Watch() {
 }
 
 void ServerStore::UpdateMetrics() {
+  store_->Probe();
   for (const store::StoreBytes& part : store_->Bytes()) metrics_.SetBytes(part.kind, part.bytes);
   const store::StoreHealth health = store_->Health();
   StoreStateMetric state = MetricOf(health.state);

@@ -162,6 +162,10 @@ class SessionStore {
   // Returns one sentence for each fault, at most `limit`.
   virtual absl::StatusOr<std::vector<std::string>> Check(size_t limit) = 0;
 
+  // Looks whether a full disk has room again, and whether the files that the store has opened are
+  // still in their place; Health tells. Call it every few seconds. Does not wait for a transaction.
+  virtual void Probe() {}
+
   // Whether the store takes changes. Does not wait for a transaction.
   virtual StoreHealth Health() const { return {}; }
 

@@ -1,11 +1,24 @@
 // Calls of SQLite, and its error codes as statuses.
 #include "service/sessions/store/sqlite/database.h"
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace longstream::store {
+namespace {
+
+// What an error repeats of a statement: the tables of a new store take a page.
+std::string Beginning(std::string_view sql) {
+  constexpr size_t kMostBytes = 48;
+  const std::string_view first = sql.substr(0, sql.find_first_of(";(\n"));
+  if (first.size() == sql.size() && sql.size() <= kMostBytes) return std::string(sql);
+  return absl::StrCat(std::string(first.substr(0, kMostBytes)), "...");
+}
+
+}  // namespace
 
 void SqliteStatement::Bind(int parameter, int64_t value) {
   sqlite3_bind_int64(statement_.get(), parameter + 1, value);
@@ -82,7 +95,7 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::OpenWith(const s
 
 absl::Status SqliteDatabase::Execute(const char* sql) {
   const int code = sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr);
-  return code == SQLITE_OK ? absl::OkStatus() : ErrorOf(code, sql);
+  return code == SQLITE_OK ? absl::OkStatus() : ErrorOf(code, Beginning(sql));
 }
 
 absl::StatusOr<StatementUse> SqliteDatabase::Use(const char* sql) {
@@ -91,7 +104,7 @@ absl::StatusOr<StatementUse> SqliteDatabase::Use(const char* sql) {
   sqlite3_stmt* statement = nullptr;
   const int code =
       sqlite3_prepare_v3(handle_.get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
-  if (code != SQLITE_OK) return ErrorOf(code, sql);
+  if (code != SQLITE_OK) return ErrorOf(code, Beginning(sql));
   return StatementUse(&statements_.try_emplace(sql, statement).first->second);
 }
 

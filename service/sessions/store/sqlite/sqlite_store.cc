@@ -127,6 +127,9 @@ absl::Status SqliteStore::Prepare(const std::string& vfs) {
     if (!reader.ok()) return reader.status();
     readers_.Add(*std::move(reader));
   }
+  if (stat((directory_ + "/log.db").c_str(), &log_) != 0) {
+    return FileError("open " + directory_ + "/log.db");
+  }
   if (lock_file.st_size > 0) return absl::OkStatus();
   absl::Status status = MarkTablesMade(lock_, directory_);
   if (status.ok()) status = SyncDirectory(directory_);

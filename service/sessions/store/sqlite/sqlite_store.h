@@ -2,6 +2,8 @@
 #ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SQLITE_STORE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_STORE_SQLITE_SQLITE_STORE_H_
 
+#include <sys/stat.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -45,7 +47,8 @@ class SqliteStore final : public SqlStore {
     Sealing sealing = {};  // of segments
   };
 
-  // Opens the store, or makes it with mode 0700. FAILED_PRECONDITION: another process has opened
+  // Opens the store, or makes it with mode 0700. Only its user can read its files, also in a
+  // directory that others can read. FAILED_PRECONDITION: another process has opened
   // it, or the store needs a newer program. DATA_LOSS: `log.db` is damaged, or it is missing though
   // it has been here. Messages name the directory.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& directory,
@@ -61,6 +64,7 @@ class SqliteStore final : public SqlStore {
   absl::Status Compact() ABSL_LOCKS_EXCLUDED(write_mutex_);
   // Copies the log into the file.
   void PrepareToClose() override ABSL_LOCKS_EXCLUDED(write_mutex_);
+  void Probe() override ABSL_LOCKS_EXCLUDED(write_mutex_);
   StoreHealth Health() const override ABSL_LOCKS_EXCLUDED(health_mutex_);
   // Kinds: "log" is log.db, "wal" is log.db-wal, "segments" is the files of segments, also of those
   // that are being written or will be removed.
@@ -90,6 +94,12 @@ class SqliteStore final : public SqlStore {
   // Notes whether there was room for the last changes. `made`: any of them was made; refused ones
   // tell nothing.
   void NoteRoom(const absl::Status& status, bool made) ABSL_LOCKS_EXCLUDED(health_mutex_);
+  // Refuses changes if LOCK or log.db is no longer the file that was opened: another process may
+  // have made a store in its place, and changes would go to a file without a name.
+  void CheckPlace() ABSL_LOCKS_EXCLUDED(health_mutex_);
+  // If the store is full, writes one page, so that the state changes when there is room again.
+  void LookForRoom() ABSL_LOCKS_EXCLUDED(write_mutex_);
+  void WriteOnePage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   // From now on the store refuses changes because of `error`.
   void Break(const absl::Status& error) ABSL_LOCKS_EXCLUDED(health_mutex_);
   // Why changes are refused; OK: they are not.
@@ -99,7 +109,8 @@ class SqliteStore final : public SqlStore {
   // Removes files of segments that no row names.
   void RemoveOrphans();
   const std::string directory_;
-  const int lock_;  // the open file LOCK; it has content once the tables have been made
+  const int lock_;      // the open file LOCK; it has content once the tables have been made
+  struct stat log_ {};  // log.db as it was opened
   absl::Mutex write_mutex_;
   std::unique_ptr<SqliteDatabase> writer_ ABSL_GUARDED_BY(write_mutex_);
   int wal_frames_ ABSL_GUARDED_BY(write_mutex_) = 0;  // after the last transaction

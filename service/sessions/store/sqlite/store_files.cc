@@ -10,10 +10,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/sessions/store/segments/segment_files.h"
@@ -30,10 +33,55 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &file) == 0;
 }
 
+// The files of a store that have prompts, or guard it.
+constexpr const char* kFiles[] = {"/log.db", "/log.db-wal", "/log.db-shm", "/log.db-journal",
+                                  "/LOCK"};
+
+// Refuses files of the store that are links, which could lead anywhere, and databases that are no
+// regular files: opening a pipe would wait for its writer.
+absl::Status CheckKinds(const std::string& directory) {
+  const auto refuse = [](const std::string& path, const char* what) {
+    return absl::FailedPreconditionError(absl::StrCat("store: ", path, what));
+  };
+  struct stat file {};
+  const std::string segments = directory + "/segments";
+  if (lstat(segments.c_str(), &file) == 0 && S_ISLNK(file.st_mode)) {
+    return refuse(segments, " is a link");
+  }
+  for (const char* name : kFiles) {
+    const std::string path = directory + name;
+    if (lstat(path.c_str(), &file) != 0) continue;
+    if (S_ISLNK(file.st_mode)) return refuse(path, " is a link");
+    if (!S_ISREG(file.st_mode)) return refuse(path, " is not a regular file");
+  }
+  return absl::OkStatus();
+}
+
+// Takes the file from everybody but its user, whatever the umask was when it was made.
+absl::Status MakePrivate(const std::string& path) {
+  struct stat file {};
+  if (lstat(path.c_str(), &file) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : FileError("read the mode of " + path);
+  }
+  if ((file.st_mode & 0077) == 0) return absl::OkStatus();
+  // Not by an open file: closing it would drop the locks that SQLite holds on it in this process.
+  if (fchmodat(AT_FDCWD, path.c_str(), 0600, AT_SYMLINK_NOFOLLOW) == 0) return absl::OkStatus();
+  return FileError("set the mode 0600 of " + path);
+}
+
+// Makes a file that only its user can read, unless it exists. SQLite gives the companions of a
+// database the database's mode.
+absl::Status MakePrivateFile(const std::string& path) {
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file >= 0) close(file);
+  return file >= 0 || errno == EEXIST ? MakePrivate(path) : FileError("make " + path);
+}
+
 // Opens the log of a store that this program may use.
 absl::StatusOr<std::unique_ptr<SqliteDatabase>> OpenLog(const std::string& directory) {
   const std::string path = directory + "/log.db";
   if (!Exists(path)) return FileError("open " + path);
+  if (absl::Status status = CheckKinds(directory); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<SqliteDatabase>> database = SqliteDatabase::OpenToRead(path);
   if (!database.ok()) return database.status();
   const absl::StatusOr<int64_t> version = StoredVersion(**database, SchemaSteps().size());
@@ -69,6 +117,7 @@ absl::Status LeaveOutSnapshots(Database& copy) {
 
 // Writes the copy to `path`, as one file without a write-ahead log.
 absl::Status WriteCopy(const SqliteDatabase& log, const std::string& path) {
+  if (absl::Status status = MakePrivateFile(path); !status.ok()) return status;
   const absl::StatusOr<std::unique_ptr<SqliteDatabase>> copy = SqliteDatabase::Open(path, "");
   if (!copy.ok()) return copy.status();
   if (absl::Status status = CopyPages(log, **copy); !status.ok()) return status;
@@ -96,16 +145,40 @@ void RemoveDatabase(const std::string& path) {
   for (const char* suffix : {"", "-journal", "-wal", "-shm"}) std::remove((path + suffix).c_str());
 }
 
-// Refuses files of the store that are links, which could lead anywhere.
-absl::Status CheckLinks(const std::string& directory) {
-  for (const char* name : {"/log.db", "/log.db-wal", "/log.db-shm", "/LOCK", "/segments"}) {
-    struct stat file {};
-    const std::string path = directory + name;
-    if (lstat(path.c_str(), &file) == 0 && S_ISLNK(file.st_mode)) {
-      return absl::FailedPreconditionError(absl::StrCat("store: ", path, " is a link"));
-    }
+// Refuses a directory within the store, whose files the store would remove or mistake for its own.
+absl::Status CheckOutside(const std::string& directory, const std::string& destination) {
+  std::error_code error;
+  const std::filesystem::path store = std::filesystem::weakly_canonical(directory, error);
+  if (error) return absl::OkStatus();  // opening the store has told
+  std::filesystem::path copy = std::filesystem::absolute(destination, error);
+  if (!error) copy = std::filesystem::weakly_canonical(copy, error);
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat("store: find the directory ", destination, ": ", error.message()));
   }
-  return absl::OkStatus();
+  for (;; copy = copy.parent_path()) {
+    if (copy == store) {
+      return absl::InvalidArgumentError(absl::StrCat("store: ", destination,
+                                                     " is within the store ", directory,
+                                                     "; choose another directory"));
+    }
+    if (copy == copy.parent_path()) return absl::OkStatus();
+  }
+}
+
+// Refuses a directory that has more than the rest of an interrupted backup.
+absl::Status CheckEmpty(const std::string& destination) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(destination, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (absl::StartsWith(name, "log.db.part")) continue;
+    return absl::AlreadyExistsError(absl::StrCat("store: ", destination, " is not empty, it has ",
+                                                 name, "; a backup needs a new directory"));
+  }
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("store: read the directory ", destination, ": ", error.message()));
 }
 
 }  // namespace
@@ -114,15 +187,21 @@ absl::StatusOr<int> LockDirectory(const std::string& directory) {
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     return FileError("make the directory " + directory);
   }
-  if (absl::Status status = CheckLinks(directory); !status.ok()) return status;
+  if (absl::Status status = CheckKinds(directory); !status.ok()) return status;
   const std::string path = directory + "/LOCK";
   const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock < 0) return FileError("open " + path);
-  if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
-  const bool locked = errno == EWOULDBLOCK;
-  absl::Status status =
-      locked ? absl::FailedPreconditionError("store: another process uses " + directory)
-             : FileError("lock " + path);
+  absl::Status status;
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    status = errno == EWOULDBLOCK
+                 ? absl::FailedPreconditionError("store: another process uses " + directory)
+                 : FileError("lock " + path);
+  }
+  if (status.ok()) status = MakePrivateFile(directory + "/log.db");
+  for (const char* name : kFiles) {
+    if (status.ok()) status = MakePrivate(directory + name);
+  }
+  if (status.ok()) return lock;
   close(lock);
   return status;
 }
@@ -179,13 +258,15 @@ absl::StatusOr<std::vector<std::string>> CheckStore(const std::string& directory
 absl::Status BackUpStore(const std::string& directory, const std::string& destination) {
   const absl::StatusOr<std::unique_ptr<SqliteDatabase>> log = OpenLog(directory);
   if (!log.ok()) return log.status();
+  absl::Status status = CheckOutside(directory, destination);
+  if (!status.ok()) return status;
   if (mkdir(destination.c_str(), 0700) != 0 && errno != EEXIST) {
     return FileError("make the directory " + destination);
   }
+  if (status = CheckEmpty(destination); !status.ok()) return status;
   const std::string path = destination + "/log.db", part = path + ".part";
-  if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat("store: ", path, " exists"));
   RemoveDatabase(part);  // a backup that was interrupted may have left it
-  absl::Status status = WriteCopy(**log, part);
+  status = WriteCopy(**log, part);
   if (status.ok()) status = Sync(part, O_RDWR);
   if (!status.ok()) {
     RemoveDatabase(part);

@@ -16,8 +16,10 @@ namespace longstream::store {
 // An error of the system, from errno. `what` says what was being done.
 absl::Status FileError(const std::string& what);
 
-// Makes the directory of a store and locks it for this process. Returns the open file LOCK.
-// FAILED_PRECONDITION: another process uses the store, or one of its files is a link.
+// Makes the directory of a store, with mode 0700, and locks it for this process. Returns the open
+// file LOCK. A directory that exists keeps its mode; log.db, its companions and LOCK get mode 0600.
+// FAILED_PRECONDITION: another process uses the store, or one of its files is a link or not a
+// regular file.
 absl::StatusOr<int> LockDirectory(const std::string& directory);
 
 // Makes the names in a directory durable.
@@ -35,8 +37,9 @@ absl::StatusOr<std::vector<std::string>> CheckStore(
 
 // Copies the store as it is at one moment into the directory `destination`, which is made if it
 // does not exist. The copy is a store: SqliteStore::Open opens it, and draws a new store id. It has
-// the whole log, but no snapshots.
-// ALREADY_EXISTS: `destination` has a store. DATA_LOSS: the store is damaged; there is no copy.
+// the whole log, but no snapshots. Only its user can read it.
+// ALREADY_EXISTS: `destination` has files. INVALID_ARGUMENT: it is within the store. DATA_LOSS: the
+// store is damaged; there is no copy.
 absl::Status BackUpStore(const std::string& directory, const std::string& destination);
 
 }  // namespace longstream::store

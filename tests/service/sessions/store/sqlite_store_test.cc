@@ -114,7 +114,10 @@ TEST_F(SqliteStoreTest, AStoreOfANewerProgramIsRefusedIfItSaysSo) {
 TEST_F(SqliteStoreTest, AFileThatIsNoDatabaseIsDataLoss) {
   ASSERT_TRUE(Open().ok());
   std::ofstream(directory_.path() / "store" / "log.db") << std::string(5000, 'x');
-  EXPECT_EQ(Open().status().code(), absl::StatusCode::kDataLoss);
+  const absl::Status status = Open().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("PRAGMA busy_timeout = 10000...: file is not a database"))
+      << "the message does not repeat all statements";
 }
 
 TEST_F(SqliteStoreTest, AChangedRowIsDataLossAndTheOthersServe) {
