@@ -74,7 +74,7 @@ TEST_F(PostgresFaultsTest, ALostCommitIsSettled) {
 // COMMIT when it is killed, or when the client gives up.
 TEST_F(PostgresFaultsTest, ACommitThatHangsOrIsKilledIsAnsweredWhenItsOutcomeIsDurable) {
   for (const bool kill_process : {true, false}) {
-    const SessionRow row = NewSession(kill_process ? 20 : 21);
+    SessionRow row;  // of the last session that was opened
     std::atomic<bool> is_unknown{false}, is_answered{false};
     auto store = PostgresStore::Open({.url = Server().Url(database_),
                                       .password = "",
@@ -83,8 +83,13 @@ TEST_F(PostgresFaultsTest, ACommitThatHangsOrIsKilledIsAnsweredWhenItsOutcomeIsD
     ASSERT_TRUE(store.ok()) << store.status();
     Server().Set("synchronous_standby_names", "nobody");
     absl::StatusOr<Applied> applied = absl::UnknownError("");
+    // A moment passes until PostgreSQL's processes know the setting. Until then commits do not
+    // wait.
     std::thread change([&] {
-      applied = ApplyOne(**store, OpenSession{row});
+      for (uint64_t id = kill_process ? 1000 : 100'000; !is_unknown; ++id) {
+        row = NewSession(id);
+        applied = ApplyOne(**store, OpenSession{row});
+      }
       is_answered = true;
     });
     if (kill_process) {
@@ -95,7 +100,8 @@ TEST_F(PostgresFaultsTest, ACommitThatHangsOrIsKilledIsAnsweredWhenItsOutcomeIsD
                            " application_name LIKE 'longstream-writer%'");
         return !pid.empty();
       }));
-      kill(static_cast<pid_t>(std::stol(pid)), SIGKILL);
+      if (pid.empty()) is_unknown = true;  // the test has failed; the thread ends
+      if (!pid.empty()) kill(static_cast<pid_t>(std::stol(pid)), SIGKILL);
     }
     EXPECT_TRUE(WaitUntil([&] { return is_unknown.load(); }));
     EXPECT_FALSE(is_answered) << "the standby does not have it";
