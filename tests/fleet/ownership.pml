@@ -335,8 +335,17 @@ inline arrive(r, t) {
                         (len(to[OTHER(r)]) == 0 && len(to[r]) == 0 && \
                          phase[OTHER(r)] != FETCHING && phase[OTHER(r)] != TRANSFERRING))
 
-proctype replica(bit r) {
+/* The messages of a replica have a process of their own: fairness among processes then keeps them from
+ * holding up its work for ever. */
+proctype inbox(bit r) {
   mtype kind; byte a; byte b; byte c;
+end:
+  do
+  :: atomic { up[r] && len(to[r]) > 0 -> on_message(r) }
+  od
+}
+
+proctype replica(bit r) {
 end:
   do
   /* a call arrives */
@@ -357,7 +366,6 @@ end:
        (phase[r] == CLAIMING || phase[r] == TRANSFERRING || phase[r] == STARTING ||
         phase[r] == COMMITTING) -> transact(r) }
   :: atomic { up[r] && unknown[r] -> settle(r) }
-  :: atomic { up[r] && len(to[r]) > 0 -> on_message(r) }
 #ifndef WAIT_FOREVER
   :: atomic { up[r] && phase[r] == FETCHING && NO_ANSWER(r) -> finish(r, AGAIN) }
 #endif
@@ -465,7 +473,8 @@ init {
     up[0] = true; up[1] = true;
     lease[0] = true; lease[2] = true;
     owner = 0; owned[0] = true; my_epoch[0] = 1; my_version[0] = 1; copy[0] = 0;
-    run replica(0); run replica(1); run client(0); run client(1); run world(); run faults()
+    run replica(0); run replica(1); run inbox(0); run inbox(1);
+    run client(0); run client(1); run world(); run faults()
   }
 }
 
