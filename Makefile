@@ -70,8 +70,8 @@ sim: packages  ## Simulate fleets with faults over SEEDS=200000 seeds: docs/flee
 	@cmake --build --preset release --parallel $(JOBS) --target ownership_simulation
 	@build/release/tests/ownership_simulation --seeds $(SEEDS) --first $(FIRST)
 
-spin: packages  ## Search the model of session ownership with spin, then its mutations.
-	@python3 -B tests/fleet/spin_test.py
+spin: packages  ## Search the model of session ownership with spin (4 minutes), then its mutations.
+	@python3 -B tests/fleet/spin_test.py --all
 
 bench: release  ## Run the benchmarks (20 minutes): tables, and JSON in build/release/figures.
 	@tools/bench/all.sh build/release build/release/figures

@@ -14,7 +14,7 @@
  *   NO_TRANSFER       a receiver takes the session without a transaction
  *   UNKNOWN_IS_MADE   a commit whose outcome is unknown is acknowledged
  *   ANSWER_EARLY      a turn is acknowledged before its commit
- *   OLD_COPY          a copy is used although the row has another version
+ *   OLD_COPY          the copy of a session that was lost is kept, and used later
  *   DISOWN            an owner that does not know that it is one refuses the session
  *   GIVE_FOREVER      no time limit for the transaction of a receiver
  *   WAIT_FOREVER      no time limit for the answer of an owner
@@ -154,8 +154,14 @@ inline reply(t, what) {
   fi
 }
 
+#ifdef OLD_COPY
+#define DROP(r) skip
+#else
+#define DROP(r) copy[r] = NONE
+#endif
+
 inline lose(r) {
-  owned[r] = false; copy[r] = NONE
+  owned[r] = false; DROP(r)
 }
 
 inline finish(r, what) {
@@ -163,7 +169,7 @@ inline finish(r, what) {
   phase[r] = FREE; unknown[r] = false;
   fence_epoch[r] = 0; fence_version[r] = 0; work[r] = 0;
   if
-  :: !owned[r] -> copy[r] = NONE; my_epoch[r] = 0; my_version[r] = 0
+  :: !owned[r] -> DROP(r); my_epoch[r] = 0; my_version[r] = 0
   :: else -> skip
   fi
 }
@@ -179,12 +185,10 @@ inline believe(r) {
   if
   :: owner != NAME(r) -> lose(r)
   :: else ->
-#ifndef OLD_COPY
      if
-     :: !owned[r] || my_epoch[r] != epoch || my_version[r] != version -> copy[r] = NONE
+     :: !owned[r] || my_epoch[r] != epoch || my_version[r] != version -> DROP(r)
      :: else -> skip
      fi;
-#endif
      owned[r] = true; my_epoch[r] = epoch; my_version[r] = version
   fi
 }
@@ -335,8 +339,17 @@ inline arrive(r, t) {
                         (len(to[OTHER(r)]) == 0 && len(to[r]) == 0 && \
                          phase[OTHER(r)] != FETCHING && phase[OTHER(r)] != TRANSFERRING))
 
-proctype replica(bit r) {
+/* The messages of a replica have a process of their own: fairness among processes then keeps them from
+ * holding up its work for ever. */
+proctype inbox(bit r) {
   mtype kind; byte a; byte b; byte c;
+end:
+  do
+  :: atomic { up[r] && len(to[r]) > 0 -> on_message(r) }
+  od
+}
+
+proctype replica(bit r) {
 end:
   do
   /* a call arrives */
@@ -357,7 +370,6 @@ end:
        (phase[r] == CLAIMING || phase[r] == TRANSFERRING || phase[r] == STARTING ||
         phase[r] == COMMITTING) -> transact(r) }
   :: atomic { up[r] && unknown[r] -> settle(r) }
-  :: atomic { up[r] && len(to[r]) > 0 -> on_message(r) }
 #ifndef WAIT_FOREVER
   :: atomic { up[r] && phase[r] == FETCHING && NO_ANSWER(r) -> finish(r, AGAIN) }
 #endif
@@ -465,7 +477,8 @@ init {
     up[0] = true; up[1] = true;
     lease[0] = true; lease[2] = true;
     owner = 0; owned[0] = true; my_epoch[0] = 1; my_version[0] = 1; copy[0] = 0;
-    run replica(0); run replica(1); run client(0); run client(1); run world(); run faults()
+    run replica(0); run replica(1); run inbox(0); run inbox(1);
+    run client(0); run client(1); run world(); run faults()
   }
 }
 

@@ -23,6 +23,7 @@ void SimulatedWorld::MakeClients() {
     Client client{.session = {"", SessionId{0, static_cast<uint64_t>(i % num_sessions + 1)}}};
     client.node = static_cast<int>(random_.Next() % nodes_.size());
     client.sticky = random_.Chance(0.5);
+    client.stubborn = random_.Chance(0.3);
     client.patience =
         random_.Chance(0.7) ? 1500 * kMillisecond : random_.Between(50, 300) * kMillisecond;
     const int64_t num_turns = random_.Between(2, 6);
@@ -49,7 +50,7 @@ void SimulatedWorld::SendSoon(size_t client, Micros most) {
 void SimulatedWorld::Send(size_t index) {
   Client& client = clients_[index];
   if (client.next >= client.steps.size()) return;
-  if (!client.sticky || random_.Chance(0.2)) {
+  if (!client.stubborn && (!client.sticky || random_.Chance(0.2))) {
     client.node = static_cast<int>(random_.Next() % nodes_.size());
   }
   const Step& step = client.steps[client.next];
@@ -60,7 +61,7 @@ void SimulatedWorld::Send(size_t index) {
   const bool is_lost = Faulty() && random_.Chance(plan_.lose);
   if (node.replica.has_value() && !is_lost) {
     AfterAt(node, NetworkDelay(), [this, &node, id] { Arrive(node, id); });
-  } else {
+  } else if (!client.stubborn) {
     client.node = static_cast<int>(random_.Next() % nodes_.size());
   }
   After(client.patience, [this, index, id] {

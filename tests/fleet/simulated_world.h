@@ -79,6 +79,7 @@ class SimulatedWorld {
     CallId call = 0;  // whose answer it waits for
     int node = 0;     // where it goes first
     bool sticky = true;
+    bool stubborn = false;  // it never goes elsewhere, unless it is told to
     Micros patience = 0;  // then it sends its turn again, with the same id
   };
   struct Call {

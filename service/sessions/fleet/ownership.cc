@@ -137,7 +137,7 @@ void Ownership::On(const RowRead& event) {
 // Compares what the replica believes with the row.
 void Ownership::Believe(SessionState& state, const OwnedRow& row) {
   if (row.owner != self_) {
-    Drop(state);
+    if (!Mutated(Mutation::kTrustOldCopy)) Drop(state);
     state.owned = false;
     return;
   }
