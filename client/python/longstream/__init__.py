@@ -49,6 +49,7 @@ from longstream.options import (
 )
 from longstream.retries import RetryPolicy
 from longstream.sync import Client, Session, TurnStream
+from longstream.v1 import VERSION as __version__
 from longstream.values import (
     Alias,
     AliasArm,
@@ -86,6 +87,7 @@ from longstream.values import (
 )
 
 __all__ = [
+    "__version__",
     "AbortedError",
     "Alias",
     "AliasArm",
