@@ -46,6 +46,7 @@ class AdminCommandTest : public testing::Test {
 };
 
 TEST_F(AdminCommandTest, LoadsSwapsAndUnloads) {
+  EXPECT_THAT(server_.Log(), HasSubstr("\"admin\":\"" + address_ + "\""));
   EXPECT_EQ(Admin({"load", "tiny"}),
             "tiny version 1: LOADING\ntiny version 1: WARMING\ntiny version 1: READY\n");
   client::Connection connection(server_.address());
@@ -71,13 +72,17 @@ TEST_F(AdminCommandTest, ThePortOfClientsServesNoOperators) {
 }
 
 TEST_F(AdminCommandTest, SetsListsAndDeletesAliases) {
-  EXPECT_EQ(Admin({"alias", "list"}), "");
+  EXPECT_EQ(Admin({"alias", "list"}), "no aliases\n");
   Admin({"load", "tiny"});
   Admin({"load", "new", "--directory", "tiny-v2"});
   EXPECT_EQ(Admin({"alias", "set", "chat", "tiny=90", "new=10"}),
             "chat: tiny=90 new=10  [changed at run time]\n");
   EXPECT_EQ(Admin({"alias", "list"}), "chat: tiny=90 new=10  [changed at run time]\n");
   EXPECT_THAT(Admin({"--json", "alias", "list"}), HasSubstr("\"weight\": 90"));
+  const std::vector<std::string> turn = {
+      "--server", server_.address(), "generate", "-m", "chat", "-n", "2", "x"};
+  EXPECT_THAT(RunClient(turn).err,
+              testing::ContainsRegex(" tokens on chat -> (tiny|new), first after "));
   client::Connection connection(server_.address());
   v1::Session session = connection.Open("chat");
   while (session.model() != "tiny") session = connection.Open("chat");  // the other model will go
