@@ -22,12 +22,16 @@ using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::Interceptor;
 using grpc::experimental::InterceptorBatchMethods;
 
-// The contents of a file with a certificate or a key. No path: no contents.
-std::string ReadPem(const std::string& path) {
+// The contents of the file with a certificate or a key that `option` names. No path: no contents.
+std::string ReadPem(const std::string& option, const std::string& path) {
   if (path.empty()) return "";
-  std::string text = ReadFile(path);
-  if (text.empty()) throw std::invalid_argument(path + " is empty");
-  return text;
+  try {
+    std::string text = ReadFile(path);
+    if (!text.empty()) return text;
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(option + ": " + error.what());
+  }
+  throw std::invalid_argument(option + ": " + path + " is empty");
 }
 
 // A header may not have other characters. The message begins with `origin`, and does not repeat the
@@ -97,11 +101,6 @@ class TokenInterceptors final : public ClientInterceptorFactoryInterface {
   TokenSource source_;
 };
 
-bool UsesTls(const ChannelSecurity& security) {
-  return security.tls || !security.ca.empty() || !security.certificate.empty() ||
-         !security.key.empty();
-}
-
 // Whether the address, as gRPC writes it, stays on this machine.
 bool IsLocal(std::string_view server) {
   for (const std::string_view scheme : {"ipv4:", "ipv6:", "dns:///", "dns:"}) {
@@ -129,14 +128,20 @@ void Check(const std::string& server, const ChannelSecurity& security) {
 
 }  // namespace
 
+bool UsesTls(const ChannelSecurity& security) {
+  return security.tls || !security.ca.empty() || !security.certificate.empty() ||
+         !security.key.empty();
+}
+
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server,
                                            const ChannelSecurity& security,
                                            const grpc::ChannelArguments& arguments) {
   Check(server, security);
   const std::shared_ptr<grpc::ChannelCredentials> credentials =
-      UsesTls(security) ? grpc::SslCredentials({ReadPem(security.ca), ReadPem(security.key),
-                                                ReadPem(security.certificate)})
-                        : grpc::InsecureChannelCredentials();
+      UsesTls(security)
+          ? grpc::SslCredentials({ReadPem("--ca", security.ca), ReadPem("--key", security.key),
+                                  ReadPem("--cert", security.certificate)})
+          : grpc::InsecureChannelCredentials();
   std::vector<std::unique_ptr<ClientInterceptorFactoryInterface>> interceptors;
   grpc::ChannelArguments chosen = arguments;
   if (HasToken(security)) {

@@ -25,6 +25,8 @@ struct ChannelSecurity {
   bool plaintext_token = false;
 };
 
+bool UsesTls(const ChannelSecurity& security);
+
 // Throws std::invalid_argument if a file cannot be read, if the options do not fit together, or if
 // the token would go to another host in plain text.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server,

@@ -13,6 +13,7 @@
 
 #include "client/interrupt.h"
 #include "client/random_id.h"
+#include "client/retries.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 
@@ -45,6 +46,9 @@ const char* CodeName(grpc::StatusCode code) {
 // The deadline of Close. The deadline gives the server time to end a running turn, and ends the
 // call if the server hangs.
 constexpr std::chrono::seconds kCloseTimeout{5};
+
+// The pause between two calls that ask whether the server serves.
+constexpr std::chrono::milliseconds kProbePause{50};
 
 // The server's id of the call, under which its log has the failure; "": it has none. Only failures
 // of the server itself are logged at the usual level.
@@ -113,53 +117,12 @@ grpc::ChannelArguments ChannelArguments() {
   return arguments;
 }
 
-// Decides whether a turn that was lost is resumed.
-class Retries {
- public:
-  explicit Retries(std::chrono::milliseconds timeout) : timeout_(timeout) {}
-
-  // The call has ended with this error, after these messages.
-  bool Allows(const grpc::Status& status, const Generation& generation) {
-    if (generation.token_ids.size() > tokens_) {
-      tokens_ = generation.token_ids.size();
-      is_lost_ = false;
-      failures_ = 0;
-      pause_ = kFirstPause;
-    }
-    if (generation.started.turn_id().empty() || Interrupted()) return false;
-    switch (status.error_code()) {
-      case grpc::StatusCode::UNAVAILABLE:
-        break;
-      // A server that is killed may look like these, but they may also be the turn's own end.
-      case grpc::StatusCode::ABORTED:
-      case grpc::StatusCode::INTERNAL:
-      case grpc::StatusCode::UNKNOWN:
-        if (++failures_ > kMostFailures) return false;
-        break;
-      default:
-        return false;
-    }
-    const Clock::time_point now = Clock::now();
-    if (!is_lost_) lost_since_ = now;
-    is_lost_ = true;
-    return now - lost_since_ < timeout_;
-  }
-  std::chrono::milliseconds Pause() {
-    return std::exchange(pause_, std::min(2 * pause_, kLongestPause));
-  }
-
- private:
-  static constexpr std::chrono::milliseconds kFirstPause{50};
-  static constexpr std::chrono::milliseconds kLongestPause{500};
-  static constexpr int kMostFailures = 5;
-
-  const std::chrono::milliseconds timeout_;
-  bool is_lost_ = false;
-  Clock::time_point lost_since_{};  // if is_lost_: no token has come since then
-  size_t tokens_ = 0;
-  int failures_ = 0;
-  std::chrono::milliseconds pause_ = kFirstPause;
-};
+// The time of --wait has passed. `last`: how the last call ended.
+CallError NotServing(const grpc::Status& last) {
+  return CallError(grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                                "the server did not serve within the time of --wait" +
+                                    (last.ok() ? "" : ": " + last.error_message())));
+}
 
 // The caller does not want the turn any more. An error means that there is nothing to cancel, or
 // that the server cannot be reached.
@@ -216,11 +179,26 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
     request.set_service(model);
     status = stubs_->health.Check(&context, request, &response);
     if (status.ok() && response.status() == grpc::health::v1::HealthCheckResponse::SERVING) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    stubs_->Pause(kProbePause);
   } while (Clock::now() < until);
-  throw CallError(grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                               "the server did not serve within the time of --wait" +
-                                   (status.ok() ? "" : ": " + status.error_message())));
+  throw NotServing(status);
+}
+
+void Connection::WaitUntilSessionServes(const std::string& id, std::chrono::milliseconds timeout) {
+  const auto until = Clock::now() + timeout;
+  std::string model;
+  while (model.empty()) {
+    try {
+      model = Get(id).model();
+    } catch (const CallError& error) {
+      if (Interrupted()) throw Interruption();
+      if (error.status().error_code() != grpc::StatusCode::UNAVAILABLE) throw;
+      if (Clock::now() >= until) throw NotServing(error.status());
+      stubs_->Pause(kProbePause);
+    }
+  }
+  WaitUntilServing(model,
+                   std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()));
 }
 
 v1::ListModelsResponse Connection::ModelsAndAliases() {

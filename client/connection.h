@@ -66,6 +66,9 @@ class Connection {
   // CallError after `timeout`, and Interruption on an interrupt.
   void WaitUntilServing(const std::string& model, std::chrono::milliseconds timeout);
 
+  // The same for the model of a session. Throws NOT_FOUND if the server has no such session.
+  void WaitUntilSessionServes(const std::string& id, std::chrono::milliseconds timeout);
+
   v1::ListModelsResponse ModelsAndAliases();
   std::vector<v1::Model> Models();
   v1::Model Model(const std::string& name);

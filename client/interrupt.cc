@@ -15,8 +15,9 @@ namespace {
 struct State {
   std::mutex mutex;
   std::atomic<int> signal = 0;
-  std::list<std::function<void()>> cancels;  // guarded by mutex
-  std::atomic<bool> stopping = false;        // the listener is being destroyed
+  std::chrono::steady_clock::time_point since;  // of `signal`; guarded by mutex
+  std::list<std::function<void()>> cancels;     // guarded by mutex
+  std::atomic<bool> stopping = false;           // the listener is being destroyed
   const int descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 };
 
@@ -33,14 +34,26 @@ void Listen(const sigset_t& signals) {
     sigwait(&signals, &signal);
     if (state.stopping) return;
     const std::lock_guard<std::mutex> lock(state.mutex);
-    if (state.signal != 0) _exit(128 + signal);
+    if (state.signal != 0) {
+      const auto since = std::chrono::steady_clock::now() - state.since;
+      if (EndsAtOnce(signal, std::chrono::duration_cast<std::chrono::milliseconds>(since))) {
+        _exit(128 + signal);
+      }
+      continue;
+    }
     state.signal = signal;
+    state.since = std::chrono::steady_clock::now();
     eventfd_write(state.descriptor, 1);
     for (const std::function<void()>& cancel : state.cancels) cancel();
   }
 }
 
 }  // namespace
+
+bool EndsAtOnce(int signal, std::chrono::milliseconds since_first) {
+  constexpr std::chrono::milliseconds kSameMoment{500};
+  return signal == SIGINT && since_first >= kSameMoment;
+}
 
 InterruptListener::InterruptListener() {
   sigemptyset(&signals_);

@@ -3,6 +3,7 @@
 #ifndef LONGSTREAM_CLIENT_INTERRUPT_H_
 #define LONGSTREAM_CLIENT_INTERRUPT_H_
 
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <list>
@@ -11,9 +12,9 @@
 namespace longstream::client {
 
 // While the object exists, SIGINT, SIGTERM and SIGHUP do not end the program but interrupt it: the
-// function of every OnInterrupt is called. A second signal before ClearInterrupt() ends the program
-// at once, in case it hangs. There may be only one such object. Construct it before any other
-// thread starts.
+// function of every OnInterrupt is called. Another signal before ClearInterrupt() ends the program
+// at once if EndsAtOnce() says so, in case it hangs. There may be only one such object. Construct
+// it before any other thread starts.
 class InterruptListener {
  public:
   InterruptListener();
@@ -25,6 +26,11 @@ class InterruptListener {
   sigset_t signals_;
   std::thread thread_;
 };
+
+// Whether a further signal, this long after the first one, ends the program at once: only Ctrl-C by
+// a person does. `timeout` sends its signal twice at the same moment, to the program and to its
+// group of processes, and a service manager sends SIGKILL if it loses patience.
+bool EndsAtOnce(int signal, std::chrono::milliseconds since_first);
 
 // Thrown if an interrupt ends work outside of a call. (A call throws CallError with CANCELLED.)
 struct Interruption {};

@@ -206,6 +206,7 @@ void DeleteAlias(const Global& global, const AdminOptions& options) {
 void Aliases(const Global& global, const AdminOptions& options) {
   const v1::ListAliasesResponse list = ConnectTo(global, options).Aliases();
   if (global.json) return PrintJson(list);
+  if (list.aliases().empty()) return Print("no aliases\n");
   for (const v1::Alias& alias : list.aliases()) PrintAlias(alias);
 }
 

@@ -40,19 +40,20 @@ void TellFailure(const CallError& error, const std::string& session, bool json) 
 // answer; the session keeps the tokens that have arrived. Returns the exit code of the turn.
 // *cut: whether the answer before ended within a character, for which U+FFFD was printed. An answer
 // that succeeds sets it for itself.
-int Answer(Connection& connection, const v1::GenerateRequest& request, bool json, bool* cut) {
+int Answer(Connection& connection, const v1::Session& session, const v1::GenerateRequest& request,
+           bool json, bool* cut) {
   int exit_code = kOk;
   try {
     const Show text = *cut ? Show::kTextOfTokens : Show::kText;
     const Generation generation = StreamTurn(connection, request, json ? Show::kNothing : text);
     if (json) {
-      Print(TurnJson(generation, request.session_id(), /*one_line=*/true) + "\n");
+      Print(TurnJson(generation, session, /*one_line=*/true) + "\n");
       FlushOutput();
     } else {
       PrintIncomplete(generation);
       *cut = !generation.finish.incomplete_character().empty();
       Print("\n");
-      PrintUsage(generation);
+      PrintUsage(generation, session);
       PrintTwinSummary(generation);
     }
   } catch (const CallError& error) {
@@ -124,7 +125,7 @@ class Inputs {
 };
 
 void Chat(const Global& global, const ChatOptions& options) {
-  Connection connection = Connect(global, options.turn.model());
+  Connection connection = options.turn.Connect(global);
   std::unique_ptr<OwnedSession> owned;
   v1::GenerateRequest request;
   request.set_session_id(options.turn.Session(connection, v1::Input(), &owned));
@@ -148,7 +149,7 @@ void Chat(const Global& global, const ChatOptions& options) {
     const bool is_first =
         inputs.uses_messages() && connection.Get(request.session_id()).position() == 0;
     inputs.Set(*line, is_first, request.mutable_input());
-    const int of_turn = Answer(connection, request, global.json, &cut);
+    const int of_turn = Answer(connection, session, request, global.json, &cut);
     if (of_turn != kOk) exit_code = of_turn;
   }
   if (Interrupted()) std::cerr << "\n";

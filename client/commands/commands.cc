@@ -4,6 +4,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -15,9 +16,20 @@
 namespace longstream::client {
 namespace {
 
+// gRPC itself would read "localhost" as localhost:443, and a URL or a path as the name of a host.
 std::string CheckServerAddress(const std::string& text) {
-  const bool blank = text.find_first_not_of(" \t\r\n") == std::string::npos;
-  return blank ? "an empty address; expected host:port, such as 127.0.0.1:50051" : "";
+  constexpr const char* kExpected = "; expected host:port, such as 127.0.0.1:50051, or unix:PATH";
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return std::string("an empty address") + kExpected;
+  }
+  for (const char* scheme : {"unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:", "vsock:"}) {
+    if (text.starts_with(scheme)) return "";
+  }
+  const size_t colon = text.rfind(':');
+  const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
+  const bool is_host = colon > 0 && text.find('/') == std::string::npos;
+  if (is_host && WholeNumber(1, 65535)(port).empty()) return "";
+  return "'" + text + "' is no address" + kExpected;
 }
 
 // Without one of the options, the variables count, the first before the second.
@@ -33,6 +45,35 @@ ChannelSecurity WithTokenOfEnvironment(ChannelSecurity security) {
   if (security.token.empty()) security.token_file = value("LONGSTREAM_TOKEN_FILE");
   return security;
 }
+
+Connection MakeConnection(const Global& global) {
+  try {
+    return Connection(global.server, SecurityOf(global));
+  } catch (const std::invalid_argument& error) {
+    throw CLI::ValidationError(error.what());
+  }
+}
+
+// The time of --wait.
+class WaitingTime {
+ public:
+  explicit WaitingTime(const Global& global)
+      : waits_(global.wait_seconds > 0), end_(Clock::now() + Milliseconds(global.wait_seconds)) {}
+
+  bool waits() const { return waits_; }
+  std::chrono::milliseconds left() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(end_ - Clock::now());
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static std::chrono::milliseconds Milliseconds(double seconds) {
+    return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+  }
+
+  const bool waits_;
+  const Clock::time_point end_;
+};
 
 }  // namespace
 
@@ -88,17 +129,24 @@ void AddSecurityOptions(CLI::App* app, ChannelSecurity* security) {
 ChannelSecurity SecurityOf(const Global& global) { return WithTokenOfEnvironment(global.security); }
 
 Connection Connect(const Global& global, const std::string& model) {
-  Connection connection = [&global] {
-    try {
-      return Connection(global.server, SecurityOf(global));
-    } catch (const std::invalid_argument& error) {
-      throw CLI::ValidationError(error.what());
-    }
-  }();
-  if (global.wait_seconds > 0) {
-    connection.WaitUntilServing(
-        model, std::chrono::milliseconds(static_cast<int64_t>(global.wait_seconds * 1000)));
-  }
+  return ConnectToAll(global, {model});
+}
+
+Connection ConnectToAll(const Global& global, const std::vector<std::string>& models) {
+  Connection connection = MakeConnection(global);
+  const WaitingTime time(global);
+  if (!time.waits()) return connection;
+  for (const std::string& model : models) connection.WaitUntilServing(model, time.left());
+  return connection;
+}
+
+Connection ConnectToSession(const Global& global, const std::string& session,
+                            const std::string& twin) {
+  Connection connection = MakeConnection(global);
+  const WaitingTime time(global);
+  if (!time.waits()) return connection;
+  connection.WaitUntilSessionServes(session, time.left());
+  if (!twin.empty()) connection.WaitUntilServing(twin, time.left());
   return connection;
 }
 

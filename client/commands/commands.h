@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "client/connection.h"
 
@@ -49,9 +50,14 @@ void AddSecurityOptions(CLI::App* app, ChannelSecurity* security);
 ChannelSecurity SecurityOf(const Global& global);
 
 // Connects to global.server. Throws CLI::ValidationError if the options of the connection are
-// wrong. With --wait, first waits until the server serves `model` or, if
-// `model` is empty, any model.
+// wrong. With --wait, first waits until the server serves `model` or, if `model` is empty, any
+// model.
 Connection Connect(const Global& global, const std::string& model = "");
+
+// As Connect, but waits for all models, or for the model of a session and for `twin` (empty: none).
+Connection ConnectToAll(const Global& global, const std::vector<std::string>& models);
+Connection ConnectToSession(const Global& global, const std::string& session,
+                            const std::string& twin = "");
 
 // Validates --server: accepts any address that is not blank. gRPC checks the rest.
 CLI::Validator ServerAddress();

@@ -46,13 +46,17 @@ v1::GenerateRequest Request(const GenerateOptions& options) {
 
 void Generate(const Global& global, const GenerateOptions& options) {
   v1::GenerateRequest request = Request(options);
-  Connection connection = Connect(global, options.turn.model());
+  if (!request.has_input() && !options.turn.continues_session()) {
+    throw CLI::ValidationError("prompt", "give a prompt, --file or --tokens");
+  }
+  Connection connection = options.turn.Connect(global);
   std::unique_ptr<OwnedSession> owned;
   request.set_session_id(options.turn.Session(connection, request.input(), &owned));
+  const v1::Session session = connection.Get(request.session_id());
   const Generation generation =
       StreamTurn(connection, request, global.json ? Show::kNothing : Show::kText);
   if (global.json) {
-    Print(TurnJson(generation, request.session_id()) + "\n");
+    Print(TurnJson(generation, session) + "\n");
     return;
   }
   if (owned != nullptr) PrintIncomplete(generation);
@@ -60,7 +64,7 @@ void Generate(const Global& global, const GenerateOptions& options) {
   PrintLogProbs(generation);
   PrintTwinTable(generation);
   FlushOutput();
-  PrintUsage(generation);
+  PrintUsage(generation, session);
   PrintTwinSummary(generation);
 }
 

@@ -85,20 +85,29 @@ const char* NameOf(v1::TurnState state) {
   }
 }
 
+// Says that the session stands after this turn. After a rewind, the turns that it has left stay in
+// the list.
+std::string HeadMark(const v1::Session& session, const v1::Turn& turn) {
+  if (turn.turn_id() != session.head_turn_id()) return "";
+  const bool is_cut = session.position() < turn.position();
+  return is_cut ? "  <- head, up to " + std::to_string(session.position()) : "  <- head";
+}
+
 void Turns(const Global& global, const PlaceOptions& options) {
-  Connection connection = Connect(global);
+  Connection connection = ConnectToSession(global, options.session);
   v1::ListTurnsResponse list;
   for (const v1::Turn& turn : connection.Turns(options.session)) *list.add_turns() = turn;
   if (global.json) return PrintJson(list);
+  const v1::Session session = connection.Get(options.session);
   std::printf("%-32s  %-10s %10s %10s %10s %10s\n", "TURN", "STATE", "START", "PROMPT", "GENERATED",
               "POSITION");
   for (const v1::Turn& turn : list.turns()) {
-    std::printf("%-32s  %-10s %10llu %10llu %10llu %10llu\n", turn.turn_id().c_str(),
+    std::printf("%-32s  %-10s %10llu %10llu %10llu %10llu%s\n", turn.turn_id().c_str(),
                 turn.running() ? "running" : NameOf(turn.state()),
                 static_cast<unsigned long long>(turn.start_position()),
                 static_cast<unsigned long long>(turn.prompt_tokens()),
                 static_cast<unsigned long long>(turn.generated_tokens()),
-                static_cast<unsigned long long>(turn.position()));
+                static_cast<unsigned long long>(turn.position()), HeadMark(session, turn).c_str());
   }
 }
 
@@ -111,7 +120,7 @@ void PrintSession(const Global& global, const v1::Session& session) {
 }
 
 void Show(const Global& global, const std::string& id) {
-  const v1::Session session = Connect(global).Get(id);
+  const v1::Session session = ConnectToSession(global, id).Get(id);
   if (global.json) return PrintJson(session);
   const auto print = [](const char* name, const std::string& value) {
     std::printf("%-16s %s\n", name, value.c_str());
@@ -148,13 +157,13 @@ void Fork(const Global& global, const PlaceOptions& options) {
   auto request = RequestOf<v1::ForkSessionRequest>(options);
   request.set_new_session_id(options.new_id);
   request.set_model(options.model);
-  PrintSession(global, Connect(global).Fork(request));
+  PrintSession(global, ConnectToSession(global, options.session).Fork(request));
 }
 
 void Rewind(const Global& global, const PlaceOptions& options) {
   auto request = RequestOf<v1::RewindSessionRequest>(options);
   request.set_expected_version(options.expected_version);
-  PrintSession(global, Connect(global).Rewind(request));
+  PrintSession(global, ConnectToSession(global, options.session).Rewind(request));
 }
 
 // Adds a subcommand with the options that name a place. `place_is_needed`: one of them must be
@@ -196,13 +205,14 @@ void AddPlaces(CLI::App* sessions, const Global* global) {
   rewind->callback([=] { Rewind(*global, *options); });
 }
 
+void CloseOne(const Global& global, const std::string& id) {
+  const v1::CloseSessionResponse closed = ConnectToSession(global, id).Close(id);
+  if (global.json) PrintJson(closed);
+}
+
 void Sessions(const Global& global, const SessionOptions& options) {
+  if (!options.close.empty()) return CloseOne(global, options.close);
   Connection connection = Connect(global);
-  if (!options.close.empty()) {
-    const v1::CloseSessionResponse closed = connection.Close(options.close);
-    if (global.json) PrintJson(closed);
-    return;
-  }
   if (!options.fork.empty()) {
     const v1::Session fork = connection.Fork(options.fork);
     return global.json ? PrintJson(fork) : Print(fork.session_id() + "\n");
@@ -244,11 +254,18 @@ void AddSessions(CLI::App* app, const Global* global) {
   command->add_option("--fork", options->fork, "fork this session and print the new id")
       ->excludes(close);
   command->require_subcommand(0, 1);
+  CLI::App* list = command->add_subcommand("list", "List the sessions, as `sessions` alone does");
+  list->add_option("-m,--model", options->model, "only sessions of this model");
+  list->callback([=] { Sessions(*global, *options); });
+  CLI::App* end = command->add_subcommand("close", "Close a session, as --close does");
+  end->add_option("session", options->close, "the session")->required();
+  end->callback([=] { CloseOne(*global, options->close); });
   AddPlaces(command, global);
   AddSessionFiles(command, global);
   command->footer(
       "Examples:\n"
-      "  longstream sessions --close 0123456789abcdef0123456789abcdef\n"
+      "  longstream sessions list -m hypenet\n"
+      "  longstream sessions close 0123456789abcdef0123456789abcdef\n"
       "  longstream sessions show 0123456789abcdef0123456789abcdef\n"
       "  longstream sessions turns 0123456789abcdef0123456789abcdef\n"
       "  longstream sessions rewind 0123456789abcdef0123456789abcdef --position 100");

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -69,7 +70,7 @@ class NewFile {
 };
 
 void Export(const Global& global, const FileOptions& options) {
-  Connection connection = Connect(global);
+  Connection connection = ConnectToSession(global, options.session);
   if (options.file == "-") {
     connection.Export(options.session, options.sealed,
                       [](std::string_view bytes) { Print(bytes); });
@@ -89,19 +90,34 @@ void Export(const Global& global, const FileOptions& options) {
   }
 }
 
+// As Connection::Import. If the id of the file is taken, says how to give the session another one.
+v1::Session ImportFrom(Connection& connection, const v1::ImportSessionRequest& request,
+                       const std::function<std::string()>& next_bytes) {
+  try {
+    return connection.Import(request, next_bytes);
+  } catch (const CallError& error) {
+    if (error.status().error_code() != grpc::StatusCode::ALREADY_EXISTS) throw;
+    throw CallError(
+        grpc::Status(error.status().error_code(),
+                     error.status().error_message() + "; give --session for another id"));
+  }
+}
+
 void Import(const Global& global, const FileOptions& options) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(nullptr, std::fclose);
   std::FILE* file = stdin;
   if (options.file != "-") {
     opened.reset(std::fopen(options.file.c_str(), "rbe"));
     file = opened.get();
-    if (file == nullptr) Refuse(options.file, "cannot read", errno);
+    if (file == nullptr) {
+      throw CLI::ValidationError("file", options.file + " cannot be read: " + std::strerror(errno));
+    }
   }
   Connection connection = Connect(global, options.model);
   v1::ImportSessionRequest request;
   request.set_session_id(options.session);
   request.set_model(options.model);
-  const v1::Session session = connection.Import(request, [&] {
+  const v1::Session session = ImportFrom(connection, request, [&] {
     std::string bytes(kPieceBytes, '\0');
     bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file));
     if (bytes.empty() && std::ferror(file) != 0) Refuse(options.file, "cannot read", errno);

@@ -6,8 +6,7 @@
 #include <limits>
 #include <optional>
 #include <utility>
-
-#include "client/commands/commands.h"
+#include <vector>
 
 namespace longstream::client {
 namespace {
@@ -80,15 +79,18 @@ void TurnOptions::AddExpectationTo(CLI::App* app) {
 void TurnOptions::AddSamplingTo(CLI::App* app) {
   app_ = app;
   app->add_option("-t,--temperature", temperature_,
-                  "sampling temperature; 0: the most probable token");
-  app->add_option("--top-k", top_k_, "sample from the K most probable tokens; 0: off")
+                  "sampling temperature; 0: the most probable token; default: the model's");
+  app->add_option("--top-k", top_k_,
+                  "sample from the K most probable tokens; 0: off; default: the model's")
       ->check(WholeNumber(0, kMaxId));
   app->add_option(
       "--top-p", top_p_,
-      "sample from the most probable tokens whose probabilities sum to P, in (0, 1]; 1: off");
+      "sample from the most probable tokens whose probabilities sum to P, in (0, 1]; 1: off; "
+      "default: the model's");
   app->add_option("--min-p", min_p_,
-                  "drop tokens with less than P times the highest probability, in [0, 1]; 0: off");
-  app->add_option("--repetition-penalty", repetition_penalty_, "> 0; 1: off");
+                  "drop tokens with less than P times the highest probability, in [0, 1]; 0: off; "
+                  "default: the model's");
+  app->add_option("--repetition-penalty", repetition_penalty_, "> 0; 1: off; default: the model's");
   app->add_option("--presence-penalty", presence_penalty_, "in [-2, 2]; 0: off");
   app->add_option("--frequency-penalty", frequency_penalty_, "in [-2, 2]; 0: off");
   app->add_option("--penalty-scope", penalty_scope_,
@@ -159,6 +161,13 @@ void TurnOptions::Fill(v1::GenerateRequest* request) const {
   request->set_max_tokens(max_tokens_);
   request->set_priority(PriorityOf(priority_));
   request->set_twin_model(twin_);
+}
+
+Connection TurnOptions::Connect(const Global& global) const {
+  if (!session_.empty()) return ConnectToSession(global, session_, twin_);
+  std::vector<std::string> models = {model_};
+  if (!twin_.empty()) models.push_back(twin_);
+  return ConnectToAll(global, models);
 }
 
 v1::OpenSessionRequest TurnOptions::OpenRequest(const v1::Input& input) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "client/commands/commands.h"
 #include "client/connection.h"
 #include "client/owned_session.h"
 
@@ -22,6 +23,11 @@ class TurnOptions {
   void AddSamplingTo(CLI::App* app);
 
   const std::string& model() const { return model_; }
+  // Whether --session names a session.
+  bool continues_session() const { return !session_.empty(); }
+
+  // Connects; with --wait, waits for the model of --session or of --model.
+  Connection Connect(const Global& global) const;
 
   // Fills in the request. Sets a sampling value only if its option was given; otherwise the server
   // uses the model's default.

@@ -105,15 +105,16 @@ void PrintIncomplete(const Generation& generation) {
   if (!generation.finish.incomplete_character().empty()) Print("\uFFFD");
 }
 
-void PrintUsage(const Generation& generation) {
+void PrintUsage(const Generation& generation, const v1::Session& session) {
   const v1::TurnUsage& usage = generation.finish.usage();
+  const std::string alias = session.alias().empty() ? "" : session.alias() + " -> ";
   std::cerr << "[" << ReasonName(generation.finish.reason()) << ", " << usage.prompt_tokens()
-            << " + " << usage.generated_tokens() << " tokens, first after "
-            << static_cast<int>(1e3 * Seconds(usage.time_to_first_token())) << " ms, " << std::fixed
-            << std::setprecision(2) << InterTokenMilliseconds(usage) << std::defaultfloat
-            << " ms each; holds kv " << HumanBytes(usage.bytes().kv()) << ", window "
-            << HumanBytes(usage.bytes().window()) << ", state " << HumanBytes(usage.bytes().state())
-            << ", host " << HumanBytes(usage.bytes().host())
+            << " + " << usage.generated_tokens() << " tokens on " << alias << session.model()
+            << ", first after " << static_cast<int>(1e3 * Seconds(usage.time_to_first_token()))
+            << " ms, " << std::fixed << std::setprecision(2) << InterTokenMilliseconds(usage)
+            << std::defaultfloat << " ms each; holds kv " << HumanBytes(usage.bytes().kv())
+            << ", window " << HumanBytes(usage.bytes().window()) << ", state "
+            << HumanBytes(usage.bytes().state()) << ", host " << HumanBytes(usage.bytes().host())
             << (generation.finish.incomplete_character().empty() ? "" : "; ends within a character")
             << "]\n";
 }
@@ -136,9 +137,11 @@ Json BytesJson(const v1::SessionBytes& bytes) {
           {"host", bytes.host()}};
 }
 
-std::string TurnJson(const Generation& generation, const std::string& session, bool one_line) {
+std::string TurnJson(const Generation& generation, const v1::Session& session, bool one_line) {
   const v1::TurnUsage& usage = generation.finish.usage();
-  Json json = {{"session", session},
+  Json json = {{"session", session.session_id()},
+               {"model", session.model()},
+               {"alias", session.alias()},
                {"text", generation.text},
                {"token_ids", generation.token_ids},
                {"finish_reason", ReasonName(generation.finish.reason())},

@@ -24,15 +24,15 @@ Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request
 // further input, so that no token will complete the character. Throws OutputError.
 void PrintIncomplete(const Generation& generation);
 
-// Prints one line to standard error: why the turn ended, its tokens and times, and the bytes of the
-// session.
-void PrintUsage(const Generation& generation);
+// Prints one line to standard error: why the turn ended, its tokens and times, the model, with the
+// alias that it was chosen by, and the bytes of the session.
+void PrintUsage(const Generation& generation, const v1::Session& session);
 
 // Prints the requested log-probabilities to standard output, one line per token.
 void PrintLogProbs(const Generation& generation);
 
 // Returns all results of the turn as a JSON object, indented for people or in one line.
-std::string TurnJson(const Generation& generation, const std::string& session,
+std::string TurnJson(const Generation& generation, const v1::Session& session,
                      bool one_line = false);
 
 // "stop_token", "max_tokens", ...

@@ -165,6 +165,7 @@ void Check(const std::string& path, const Json& header, const Conditions& condit
 }  // namespace
 
 StateFile::StateFile(std::string path, const Conditions& conditions) : path_(std::move(path)) {
+  if (path_.empty()) return;
   // The file has prompts and answers, so only its user reads it.
   descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor_ < 0) Fail(path_, "cannot be opened");
@@ -179,7 +180,9 @@ StateFile::StateFile(std::string path, const Conditions& conditions) : path_(std
   }
 }
 
-StateFile::~StateFile() { close(descriptor_); }
+StateFile::~StateFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
 
 std::string StateFile::ReadAll() const {
   std::string text;
@@ -230,11 +233,13 @@ void StateFile::WriteLine(std::string line) {
 }
 
 void StateFile::Append(FinishedPrompt prompt) {
-  WriteLine(FromPrompt(prompt).dump());
+  if (!path_.empty()) WriteLine(FromPrompt(prompt).dump());
   finished_.push_back(std::move(prompt));
 }
 
-void StateFile::Remove() { std::remove(path_.c_str()); }
+void StateFile::Remove() {
+  if (!path_.empty()) std::remove(path_.c_str());
+}
 
 void ReplaceFile(const std::string& path, std::string_view content) {
   const std::string temporary = path + ".new";

@@ -30,10 +30,10 @@ struct FinishedPrompt {
 // bytes: byte b is written as the character U+00b. Numbers keep their bits.
 class StateFile {
  public:
-  // Opens the file, or makes it. If the program was killed while it wrote a line, drops that line.
-  // Throws FileError if the file cannot be opened or written, or if another process has it open;
-  // std::invalid_argument if it was made under other conditions (the message names the first one
-  // that differs) or is damaged.
+  // Opens the file, or makes it. No path: there is no file, and nothing is kept. If the program was
+  // killed while it wrote a line, drops that line. Throws FileError if the file cannot be opened or
+  // written, or if another process has it open; std::invalid_argument if it was made under other
+  // conditions (the message names the first one that differs) or is damaged.
   StateFile(std::string path, const Conditions& conditions);
   ~StateFile();
   StateFile(const StateFile&) = delete;

@@ -36,6 +36,12 @@ def compiler() -> list[str]:
     return ["protoc", f"--plugin=protoc-gen-grpc_python={plugin}"]
 
 
+def version(project: pathlib.Path) -> str:
+    """Return the version of the whole project, which its CMakeLists.txt names."""
+    text = (project / "CMakeLists.txt").read_text(encoding="utf-8")
+    return re.search(r"project\(Longstream VERSION ([\d.]+)", text)[1]
+
+
 def generate(protos: pathlib.Path, output: pathlib.Path) -> None:
     """Write the modules of longstream.v1 and their types below `output`."""
     output.mkdir(parents=True, exist_ok=True)
@@ -53,7 +59,9 @@ def generate(protos: pathlib.Path, output: pathlib.Path) -> None:
         ],
         check=True,
     )
-    (output / "longstream/v1/__init__.py").write_text('"""The generated stubs."""\n')
+    (output / "longstream/v1/__init__.py").write_text(
+        f'"""The generated stubs."""\n\nVERSION = "{version(protos.parent)}"\n'
+    )
 
 
 def requirements(output: pathlib.Path) -> list[str]:

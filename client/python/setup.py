@@ -1,7 +1,6 @@
 """Builds the package: generates the stubs, and names the versions that the stubs need."""
 
 import pathlib
-import re
 import shutil
 import sys
 
@@ -16,17 +15,12 @@ BUILD = HERE / "build"
 STUBS = BUILD / "stubs"
 SOURCES = HERE.parents[1]
 
-
-def version() -> str:
-    """Return the version of the whole project."""
-    project = (SOURCES / "CMakeLists.txt").read_text(encoding="utf-8")
-    return re.search(r"project\(Longstream VERSION ([\d.]+)", project)[1]
-
-
+if not (SOURCES / "proto/longstream").is_dir():
+    raise SystemExit(f"setup.py: build from a checkout: {SOURCES / 'proto'} is missing")
 shutil.rmtree(BUILD, ignore_errors=True)  # it may hold modules that are gone
 generate_stubs.generate(SOURCES / "proto", STUBS)
 setup(
-    version=version(),
+    version=generate_stubs.version(SOURCES),
     install_requires=generate_stubs.requirements(STUBS),
     packages=["longstream", "longstream.v1"],
     package_dir={"longstream.v1": "build/stubs/longstream/v1"},

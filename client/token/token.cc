@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -24,13 +25,20 @@ struct TokenOptions {
   std::string expires;
 };
 
-// Returns the expiry as the file of credentials has it: a time, or a duration from now.
+// Returns the expiry as the file of credentials has it: a time, or a duration from now. Throws
+// CLI::ValidationError.
 std::string ExpiryOf(const std::string& text) {
   absl::Duration duration;
   if (absl::ParseDuration(text, &duration)) {
     return absl::FormatTime(absl::RFC3339_sec, absl::Now() + duration, absl::UTCTimeZone());
   }
-  return text;
+  absl::Time time;
+  std::string error;
+  if (absl::ParseTime(absl::RFC3339_full, text, &time, &error)) return text;
+  throw CLI::ValidationError("--expires",
+                             "expected a time such as 2027-01-31T00:00:00Z, or a duration such as "
+                             "720h, found '" +
+                                 text + "'");
 }
 
 void New(const Global& global, const TokenOptions& options) {
@@ -38,6 +46,14 @@ void New(const Global& global, const TokenOptions& options) {
   if (token.empty()) {
     std::cerr << "longstream: the system gives no random bytes\n";
     throw ToldFailure{kCallFailed};
+  }
+  const std::pair<const char*, const std::string*> values[] = {{"--name", &options.name},
+                                                               {"--role", &options.role},
+                                                               {"--tenant", &options.tenant},
+                                                               {"--expires", &options.expires}};
+  for (const auto& [option, value] : values) {
+    if (value->find_first_of(" \t\r\n#") == std::string::npos) continue;
+    throw CLI::ValidationError(option, "'" + *value + "' has a space or a '#'");
   }
   std::string row = "token name=" + options.name + " role=" + options.role;
   if (!options.tenant.empty()) row += " tenant=" + options.tenant;

@@ -1,8 +1,13 @@
 // Prints what the plugin directory, the model directories and the store hold.
 #include "service/program/check_config.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "service/config/read_store.h"
 #include "service/connections/listening_sockets.h"
+#include "service/connections/unix_socket.h"
 #include "service/models/memory_plan.h"
 #include "service/models/model_check.h"
 #include "service/models/plugin.h"
@@ -87,6 +93,10 @@ int PrintAddresses(const ServerConfig& config, std::ostream& out) {
       ++errors;
     }
   }
+  if (IsOpenToNetwork(config)) {
+    out << "  warning: anybody who reaches " << config.listen
+        << " may use the models and read all sessions, because there are no security.credentials\n";
+  }
   return errors;
 }
 
@@ -95,6 +105,13 @@ int PrintAdmin(const ServerConfig& config, std::ostream& out) {
   if (config.admin_listen.empty()) return 0;
   out << "admin.listen: " << config.admin_listen << "\n";
   int errors = 0;
+  if (const std::optional<std::string> socket = UnixSocketPath(config.admin_listen)) {
+    const std::string folder = std::filesystem::absolute(*socket).parent_path().string();
+    const bool is_usable = access(folder.c_str(), W_OK | X_OK) == 0;
+    if (!is_usable)
+      out << "  error: cannot make a file in " << folder << ": " << std::strerror(errno) << "\n";
+    errors += is_usable ? 0 : 1;
+  }
   for (const std::string& directory : config.admin_model_directories) {
     const bool is_there = std::filesystem::is_directory(directory);
     out << (is_there ? "  models in " : "  error: no directory: ") << directory << "\n";
@@ -155,7 +172,11 @@ int PrintSecurity(const ServerConfig& config, std::ostream& out) {
   if (path.empty()) return errors;
   const absl::StatusOr<Credentials> read = ReadCredentials(config);
   return errors + PrintRead("security.credentials", path, read.status(),
-                            read.ok() ? absl::StrCat(read->size(), " credentials") : "", out);
+                            read.ok()
+                                ? absl::StrCat(read->size(),
+                                               read->size() == 1 ? " credential" : " credentials")
+                                : "",
+                            out);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
       "  longstream-server --config server.yaml --listen 0.0.0.0:50051\n"
       "  longstream-server --model "
       "a=DIR,backend=hwfa2,options.window=64,options.full_layers=[2,5]");
+  app.set_version_flag("--version", "longstream-server " LONGSTREAM_VERSION);
   std::string file;
   std::vector<std::string> models;
   ServerConfig flags;

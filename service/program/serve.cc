@@ -23,6 +23,7 @@
 #include "service/clock/monotonic_time.h"
 #include "service/config/server_config.h"
 #include "service/connections/descriptor_shares.h"
+#include "service/connections/unix_socket.h"
 #include "service/engine/live_work.h"
 #include "service/metrics/build_info.h"
 #include "service/metrics/connection_metrics.h"
@@ -306,12 +307,21 @@ void ShutDown(GrpcServer& server, ServerStore* store, SessionManager& sessions,
 }
 
 // `metrics`, `admin`: nullptr if the configuration wants none.
-void LogListening(const JsonLog& log, const GrpcServer& server, const MetricsServer* metrics,
-                  const ServerAdmin* admin) {
+void LogListening(const JsonLog& log, const ServerConfig& config, const GrpcServer& server,
+                  const MetricsServer* metrics, const ServerAdmin* admin) {
+  // A Unix socket has no port.
+  const bool is_socket = UnixSocketPath(config.admin_listen).has_value();
+  const std::string port = std::to_string(admin == nullptr ? 0 : admin->port());
   log.Write(LogLevel::kInfo, "listening",
             {{"port", std::to_string(server.port())},
              {"metrics_port", std::to_string(metrics == nullptr ? 0 : metrics->port())},
-             {"admin_port", std::to_string(admin == nullptr ? 0 : admin->port())}});
+             {is_socket ? "admin" : "admin_port", is_socket ? config.admin_listen : port}});
+  if (!IsOpenToNetwork(config)) return;
+  log.Write(LogLevel::kWarning, "open_to_network",
+            {{"listen", config.listen},
+             {"text",
+              "anybody who reaches the port may use the models and read all sessions; name "
+              "security.credentials, or listen on 127.0.0.1"}});
 }
 
 // `admin`: as above.
@@ -407,7 +417,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin = ServerAdmin::Start(
       config, **security, &models, &sessions, store->get(), server_options.on_call_failure);
   if (!admin.ok()) return Fail(log, admin.status());
-  LogListening(log, *server, metrics_server->get(), admin->get());
+  LogListening(log, config, *server, metrics_server->get(), admin->get());
   LogConnectionLimit(config, log);
   // Not earlier, because the caches may take address space that the threads above need.
   models.BeginToLoad();

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/security/loopback.h"
 
 namespace longstream {
 namespace {
@@ -68,6 +69,11 @@ ClientCertificates ClientCertificatesOf(const TlsConfig& tls) {
   if (tls.client_ca.empty()) return ClientCertificates::kNone;
   return tls.client_certificates == "required" ? ClientCertificates::kRequired
                                                : ClientCertificates::kOptional;
+}
+
+bool IsOpenToNetwork(const ServerConfig& config) {
+  return !IsLoopback(config.listen) && config.security.credentials.empty() &&
+         ClientCertificatesOf(config.tls) != ClientCertificates::kRequired;
 }
 
 absl::StatusOr<Certificates> ReadCertificates(const TlsConfig& tls) {

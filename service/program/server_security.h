@@ -26,6 +26,10 @@ ClientCertificates ClientCertificatesOf(const TlsConfig& tls);
 absl::StatusOr<Certificates> ReadCertificates(const TlsConfig& tls);
 absl::StatusOr<Credentials> ReadCredentials(const ServerConfig& config);
 
+// Whether anybody who reaches the port may call: another machine can reach it, and neither a token
+// nor a certificate is asked for.
+bool IsOpenToNetwork(const ServerConfig& config);
+
 // A changed file is taken if it is right. Otherwise the server goes on with what it has, logs the
 // error and counts it.
 class ServerSecurity {

@@ -50,9 +50,10 @@ absl::Status CheckAboveZero(const char* field, float value, float high = kLarges
   return Invalid(field, ": expected a number above 0 and at most ", high, ", found ", Text(value));
 }
 
+// Below 2^53, so that programs that read numbers of JSON as doubles, such as jq, keep all bits.
 uint64_t DrawSeed() {
   std::random_device device;
-  return static_cast<uint64_t>(device()) << 32 | device();
+  return (static_cast<uint64_t>(device()) << 32 | device()) >> 11;
 }
 
 absl::StatusOr<PenaltyScope> ReadPenaltyScope(v1::PenaltyScope value) {

@@ -270,7 +270,7 @@ void SessionManager::CloseNow(const std::shared_ptr<Session>& session, Closed cl
   // store, or soon.
   const bool stays = session->View().durable && !IsClosing(session->key());
   if (stays) return CloseStored(session->key(), std::move(closed));
-  closed(NoSession(session->id()));
+  closed(ended_.Explain(session->key()));
 }
 
 void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
@@ -318,7 +318,7 @@ absl::StatusOr<std::vector<TurnView>> SessionManager::ListTurns(const SessionKey
   const absl::StatusOr<ServedSession> served = FindServed(key);
   if (served.ok()) return served->turns->List(begin, limit, next);
   if (options_.store == nullptr) return served.status();
-  if (IsClosing(key)) return NoSession(key.id);
+  if (IsClosing(key)) return ended_.Explain(key);
   // A list needs no model, so the session stays where it is.
   const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
   if (absl::IsNotFound(row.status())) return served.status();
@@ -333,7 +333,7 @@ void SessionManager::Release(const std::shared_ptr<Session>& session, std::share
   if (!removed.has_value()) {  // it has moved, and another version will read it from the store
     closing.reset();
     return leaves_store ? CloseStored(session->key(), std::move(closed))
-                        : closed(NoSession(session->id()));
+                        : closed(ended_.Explain(session->key()));
   }
   std::shared_ptr<SessionTurns> turns = leaves_store ? removed->turns : nullptr;
   if (leaves_store) closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));

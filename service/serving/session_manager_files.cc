@@ -26,14 +26,14 @@ void SessionManager::ExportSession(const SessionKey& key, Exported exported, boo
     return exported(
         sessions_.Find(key).ok()
             ? NeedsStore(absl::StrCat("session_id: session ", id.ToString(), " lives in memory"))
-            : NoSession(id));
+            : ended_.Explain(key));
   }
   if (sealed && options_.files.sealing.keys == nullptr) {
     return exported(absl::FailedPreconditionError(
         "sealed: the server has no keys; its configuration names a key file with store.keys"));
   }
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(key.tenant);
-  if (!tenant.ok()) return exported(NoSession(id));
+  if (!tenant.ok()) return exported(ended_.Explain(key));
   const absl::StatusOr<std::shared_ptr<TransferPlace>> place = transfers_.Take(*tenant);
   if (!place.ok()) return exported(place.status());
   exported =
@@ -69,11 +69,11 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
     }
     if (taken.ok() && !has_left) lease = *std::move(taken);
   }
-  if (!lease.has_value() && IsClosing(key)) return exported(NoSession(id));
+  if (!lease.has_value() && IsClosing(key)) return exported(ended_.Explain(key));
   absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
   if (!row.ok()) {
     lease.reset();  // the session is free before the caller learns of the error
-    return exported(absl::IsNotFound(row.status()) ? NoSession(id) : row.status());
+    return exported(absl::IsNotFound(row.status()) ? ended_.Explain(key) : row.status());
   }
   const auto export_with = [store = options_.store, row = *std::move(row), place,
                             sealing = sealed ? options_.files.sealing : Sealing()](

@@ -203,7 +203,7 @@ void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
   }
   if (restored.ok()) return CloseNow(restored->session, closed);
   if (!row.ok()) {
-    return closed(absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status());
+    return closed(absl::IsNotFound(row.status()) ? ended_.Explain(key) : row.status());
   }
   std::optional<store::Fence> fence;
   if (only_expired) fence = store::Fence{row->key, row->epoch, row->version};
@@ -275,7 +275,7 @@ absl::StatusOr<SessionManager::FoundSession> SessionManager::FindInMemory(
   if (options_.found) options_.found(served->session);
   AwaitedSession awaited(served->session);
   // It may have expired before it was awaited. Then it is not in the table any more, or soon.
-  if (served->session->closed()) return NoSession(key.id);
+  if (served->session->closed()) return ended_.Explain(key);
   return FoundSession{*std::move(served), std::move(awaited)};
 }
 
@@ -300,7 +300,7 @@ absl::StatusOr<SessionManager::FoundSession> SessionManager::FindOrRestore(
     if (!served->session->closed()) return FoundSession{*std::move(served), std::move(awaited)};
     if (is_last || IsClosing(key)) break;
   }
-  return NoSession(key.id);
+  return ended_.Explain(key);
 }
 
 absl::StatusOr<ServedSession> SessionManager::Restore(const store::SessionRow& row) const {
@@ -375,9 +375,9 @@ absl::StatusOr<ServedSession> SessionManager::Restored(
 }
 
 absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) const {
-  if (options_.store == nullptr || IsClosing(key)) return NoSession(key.id);
+  if (options_.store == nullptr || IsClosing(key)) return ended_.Explain(key);
   const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
-  if (!row.ok()) return absl::IsNotFound(row.status()) ? NoSession(key.id) : row.status();
+  if (!row.ok()) return absl::IsNotFound(row.status()) ? ended_.Explain(key) : row.status();
   absl::StatusOr<SessionView> view = ViewOf(*row);
   if (!view.ok() || row->head == store::kNoTurn) return view;
   // The id of the head, without the turn's request and result.

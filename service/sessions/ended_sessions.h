@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "service/sessions/session_id.h"
 #include "service/sessions/session_key.h"
 
 namespace longstream {
@@ -36,12 +37,11 @@ class EndedSessions {
     if (models_.erase(key) > 0) std::erase(order_, key);
   }
 
-  // NOT_FOUND with the reason if the session ended with its model, otherwise `other`.
-  absl::Status Explain(const SessionKey& key, const absl::Status& other) const
-      ABSL_LOCKS_EXCLUDED(mutex_) {
+  // The error for a session that is not found: says so if the session ended with its model.
+  absl::Status Explain(const SessionKey& key) const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     const auto found = models_.find(key);
-    if (found == models_.end()) return other;
+    if (found == models_.end()) return NoSession(key.id);
     return absl::NotFoundError(absl::StrCat("session_id: session ", key.id.ToString(),
                                             " ended when its model ", found->second,
                                             " was unloaded"));

@@ -16,7 +16,7 @@ TEST_F(GenerateTest, StreamsTextAndSaysWhatItTook) {
   const ClientRun run = RunOk({"generate", "-m", "quick", "-n", "8", "--ignore-eos", "abc"});
   EXPECT_GE(run.out.size(), 2u);
   EXPECT_EQ(run.out.back(), '\n');
-  EXPECT_THAT(run.err, HasSubstr("[max_tokens, 3 + 8 tokens, first after "));
+  EXPECT_THAT(run.err, HasSubstr("[max_tokens, 3 + 8 tokens on quick, first after "));
 }
 
 TEST_F(GenerateTest, JsonHoldsTheTurn) {
@@ -30,6 +30,8 @@ TEST_F(GenerateTest, JsonHoldsTheTurn) {
   EXPECT_EQ(turn["token_ids"].size(), 5u);
   EXPECT_EQ(turn["text"].get<std::string>().size(), 5u);
   EXPECT_EQ(turn["session"].get<std::string>().size(), 32u);
+  EXPECT_EQ(turn["model"], "dense");
+  EXPECT_EQ(turn["alias"], "");
   EXPECT_GT(turn["bytes"]["kv"], 0);
   EXPECT_FALSE(turn.contains("log_probs"));
 }
@@ -204,6 +206,17 @@ TEST_F(GenerateTest, SigtermStopsItWith143AndClosesItsSession) {
   }
   client.Signal(SIGTERM);
   EXPECT_EQ(client.Wait(), 143);
+}
+
+// `timeout` signals the program, and then its group of processes, which has the program, too.
+TEST_F(GenerateTest, ASignalThatComesTwiceLeavesNothing) {
+  const std::string session = connection_.Open("slow").session_id();
+  ClientProcess client(Arguments({"generate", "-s", session, "-n", "2000", "--ignore-eos", "x"}));
+  client.WaitForOutput(3);
+  for (int i = 0; i < 20; ++i) client.Signal(SIGTERM);
+  EXPECT_EQ(client.Wait(), 143);
+  EXPECT_FALSE(connection_.Get(session).turn_running()) << "the program has cancelled its turn";
+  connection_.Close(session);
 }
 
 TEST_F(GenerateTest, AnInterruptEndsTheWaitForStandardInputAndForAServer) {

@@ -32,6 +32,8 @@ TEST_F(InspectTest, SessionsAreListedForkedAndClosed) {
   ASSERT_EQ(list["sessions"].size(), 1u);
   EXPECT_EQ(list["sessions"][0]["session_id"], id);
   EXPECT_EQ(RunJson({"sessions", "-m", "slow"})["sessions"].size(), 0u);
+  EXPECT_THAT(RunOk({"sessions", "list"}).out, HasSubstr(id));
+  EXPECT_EQ(RunJson({"sessions", "list", "-m", "slow"})["sessions"].size(), 0u);
 
   const json fork = RunJson({"sessions", "--fork", id});
   EXPECT_EQ(fork["forked_from"], id);
@@ -42,7 +44,8 @@ TEST_F(InspectTest, SessionsAreListedForkedAndClosed) {
   EXPECT_TRUE(RunJson({"sessions", "--close", fork["session_id"]}).contains("position"));
   const ClientRun closed = RunOk({"sessions", "--close", second.substr(0, 32)});
   EXPECT_EQ(closed.out, "");
-  EXPECT_EQ(Run({"sessions", "--close", id}).exit_code, 0);
+  EXPECT_EQ(Run({"sessions", "close", id}).exit_code, 0);
+  EXPECT_EQ(Run({"sessions", "close", id}).exit_code, 1);
   EXPECT_EQ(Run({"sessions", "--close", id}).exit_code, 1);
 }
 
@@ -57,6 +60,32 @@ TEST_F(InspectTest, ASessionIsShown) {
   EXPECT_THAT(run.out, HasSubstr("it lives in memory"));
   EXPECT_EQ(Run({"sessions", "show", std::string(32, 'f')}).exit_code, 1);
   EXPECT_EQ(Run({"sessions", "--close", id}).exit_code, 0);
+}
+
+// The turn that a rewind leaves is still listed.
+TEST_F(InspectTest, TheTurnAfterWhichTheSessionStandsIsMarked) {
+  const std::string id = connection_.Open("quick").session_id();
+  const auto run_turn = [&] {
+    return RunOk({"generate", "-s", id, "-n", "4", "--ignore-eos", "x"});
+  };
+  run_turn();
+  const std::string first = connection_.Get(id).head_turn_id();
+  run_turn();
+  const std::string second = connection_.Get(id).head_turn_id();
+  ASSERT_NE(first, second);
+  const auto line_of = [&](const std::string& turn) {
+    const std::string list = RunOk({"sessions", "turns", id}).out;
+    const size_t begin = list.find(turn);
+    return list.substr(begin, list.find('\n', begin) - begin);
+  };
+  EXPECT_THAT(line_of(first), testing::Not(HasSubstr("head")));
+  EXPECT_THAT(line_of(second), testing::EndsWith("<- head"));
+  RunOk({"sessions", "rewind", id, "--turn", first});
+  EXPECT_THAT(line_of(first), testing::EndsWith("<- head"));
+  EXPECT_THAT(line_of(second), testing::Not(HasSubstr("head")));
+  RunOk({"sessions", "rewind", id, "--position", "2"});
+  EXPECT_THAT(line_of(first), testing::EndsWith("<- head, up to 2"));
+  connection_.Close(id);
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
-// A signal calls the function of every OnInterrupt. A second signal ends the program.
+// A signal calls the function of every OnInterrupt. A second Ctrl-C ends the program.
 #include "client/interrupt.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <future>
 
@@ -14,6 +15,13 @@ namespace {
 bool Readable(int descriptor, int timeout_milliseconds) {
   pollfd polled = {descriptor, POLLIN, 0};
   return poll(&polled, 1, timeout_milliseconds) == 1;
+}
+
+// Whether the listener has not taken the signal yet.
+bool IsPending(int signal) {
+  sigset_t pending;
+  sigpending(&pending);
+  return sigismember(&pending, signal) == 1;
 }
 
 TEST(InterruptTest, CancelsWhatRunsAndWhatBeginsUntilItIsCleared) {
@@ -49,17 +57,38 @@ TEST(InterruptTest, CancelsWhatRunsAndWhatBeginsUntilItIsCleared) {
   EXPECT_FALSE(later_called);
 }
 
-TEST(InterruptDeathTest, ASecondSignalEndsTheProgram) {
+TEST(InterruptDeathTest, ALaterCtrlCEndsTheProgram) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
         const InterruptListener listener;
-        kill(getpid(), SIGINT);
-        Readable(InterruptDescriptor(), -1);
-        kill(getpid(), SIGINT);
-        pause();
+        while (true) {
+          kill(getpid(), SIGINT);
+          poll(nullptr, 0, /*timeout=*/50);
+        }
       },
       testing::ExitedWithCode(130), "");
+}
+
+// `timeout` sends its signal twice: the program must still cancel its calls.
+TEST(InterruptTest, ARepeatedSignalIsTheSameInterrupt) {
+  using std::chrono::milliseconds;
+  EXPECT_FALSE(EndsAtOnce(SIGTERM, milliseconds(0)));
+  EXPECT_FALSE(EndsAtOnce(SIGTERM, milliseconds(100'000)));
+  EXPECT_FALSE(EndsAtOnce(SIGINT, milliseconds(10)));
+  EXPECT_TRUE(EndsAtOnce(SIGINT, milliseconds(1000)));
+
+  {
+    const InterruptListener listener;
+    kill(getpid(), SIGTERM);
+    Readable(InterruptDescriptor(), -1);
+    for (const int signal : {SIGTERM, SIGHUP}) {
+      kill(getpid(), signal);
+      while (IsPending(signal)) poll(nullptr, 0, /*timeout=*/1);
+    }
+  }
+  EXPECT_EQ(InterruptSignal(), SIGTERM);
+  ClearInterrupt();
 }
 
 }  // namespace

@@ -201,5 +201,41 @@ TEST_F(ServerStartTest, TooLittleAddressSpaceEndsTheStartWithASentence) {
   EXPECT_THAT(run.log, HasSubstr("\"event\":\"start_failed\",\"error\":\""));
 }
 
+// The output of --check-config with these arguments behind those of the class.
+std::string Checked(std::vector<std::string> all, const std::vector<std::string>& more) {
+  all.insert(all.begin(), {"-c", "exec \"$@\" >&2", "bash", kServerBinary, "--check-config"});
+  all.insert(all.end(), more.begin(), more.end());
+  return RunServer("/bin/bash", all).log;
+}
+
+TEST_F(ServerStartTest, AServerThatIsOpenToTheNetworkSaysSo) {
+  const std::string warning = "may use the models and read all sessions";
+  const std::vector<std::string> model = {"--model", minimal_.Flag(), "--metrics-listen", ""};
+  EXPECT_THAT(Checked(model, {"--listen", "0.0.0.0:0"}), HasSubstr(warning));
+  EXPECT_THAT(Checked(model, {"--listen", "127.0.0.1:0"}), testing::Not(HasSubstr(warning)));
+  // ServerProcess adds loopback addresses.
+  ServerProcess server("/bin/bash", {"-c", R"(exec "$0" "${@/127.0.0.1/0.0.0.0}")", kServerBinary,
+                                     "--model", minimal_.Flag()});
+  EXPECT_EQ(server.Stop(), 0);
+  EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"open_to_network\",\"listen\":\"0.0.0.0:0\""));
+  EXPECT_THAT(server.Log(), HasSubstr(warning));
+}
+
+TEST_F(ServerStartTest, TheFolderOfTheOperatorsSocketIsChecked) {
+  const TemporaryDirectory folder;
+  EXPECT_THAT(Checked(Arguments(), {"--admin-listen", "unix:" + folder.string() + "/admin.sock"}),
+              testing::Not(HasSubstr("error")));
+  EXPECT_THAT(
+      Checked(Arguments(), {"--admin-listen", "unix:" + folder.string() + "/none/admin.sock"}),
+      HasSubstr("error: cannot make a file in " + folder.string() +
+                "/none: No such file or directory"));
+}
+
+TEST_F(ServerStartTest, Version) {
+  const ServerRun run = RunServer("/bin/bash", {"-c", "exec \"$0\" --version >&2", kServerBinary});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.log, "longstream-server " LONGSTREAM_VERSION "\n");
+}
+
 }  // namespace
 }  // namespace longstream

@@ -42,19 +42,22 @@ struct CompareOptions {
   PromptSetOptions prompt_set;
 };
 
-// The report of a prompt set has a file: --json FILE. Without a prompt set, --json is the flag of
-// all commands, and the word behind it is the prompt.
+// --json is the flag of all commands, and the word behind it is the prompt. With a prompt set, that
+// word names the file of the report, as --report-json does.
 void ReadJsonOption(bool given, CompareOptions* options, Global* global) {
   const std::string value = options->json.empty() ? "" : options->json.front();
-  if (!options->prompt_set.prompts.empty()) {
-    if (value.empty()) {
-      throw CLI::ValidationError("--json", "with --prompts it needs the name of a file");
-    }
-    options->prompt_set.json = value;
-    return;
+  std::string& report = options->prompt_set.json;
+  if (!options->prompt_set.prompts.empty() && !value.empty()) {
+    if (!report.empty()) throw CLI::ValidationError("--json", "excludes --report-json");
+    report = value;
+  } else if (given) {
+    global->json = true;
   }
-  if (given) global->json = true;
-  if (value.empty()) return;
+  if (report == "-") {
+    report.clear();
+    global->json = true;
+  }
+  if (!options->prompt_set.prompts.empty() || value.empty()) return;
   if (!options->prompt.empty() || !options->file.empty()) {
     throw CLI::ValidationError("prompt", "there are two prompts; the second is " + value);
   }
@@ -99,7 +102,7 @@ void Compare(const Global& global, const CompareOptions& options) {
   if (!options.prompt_set.prompts.empty()) {
     return ComparePromptSet(global, options.prompt_set, request);
   }
-  Connection connection = Connect(global, options.arms.front());
+  Connection connection = ConnectToAll(global, options.arms);
   ComparedText comparison;
   connection.Compare(request,
                      [&](const v1::CompareResponse& response) { comparison.Add(response); });
@@ -140,6 +143,10 @@ void AddPromptSet(CLI::App* command, const std::vector<CLI::Option*>& others,
       "perhaps id and continuation; by default the arms read the continuation, or the first arm's "
       "answer");
   for (CLI::Option* const other : others) prompts->excludes(other);
+  command
+      ->add_option("--report-json", options->json,
+                   "with --prompts: write the report to this file; -: standard output")
+      ->needs(prompts);
   command->add_option("--html", options->html, "with --prompts: write the report to this page")
       ->needs(prompts);
   command
@@ -187,11 +194,13 @@ void AddCompare(CLI::App* app, const Global* global) {
   CLI::Option* session = command->add_option(
       "-s,--session", options->session,
       "the prompt begins with the tokens of this session, which stays as it is");
-  CLI::Option* json = command
-                          ->add_option("--json", options->json,
-                                       "machine-readable output; with --prompts: the file for it")
-                          ->expected(0, 1)
-                          ->allow_extra_args(false);
+  CLI::Option* json =
+      command
+          ->add_option("--json", options->json,
+                       "machine-readable output; with --prompts, a word behind it is as "
+                       "that of --report-json")
+          ->expected(0, 1)
+          ->allow_extra_args(false);
   AddForced(command, options.get());
   options->turn.AddSamplingTo(command);
   CLI::Option* top =
@@ -211,8 +220,8 @@ void AddCompare(CLI::App* app, const Global* global) {
       "  head -c 4096 book.txt | longstream compare --arms dense,hwfa2,hypenet --prompt-from 0 -f "
       "-\n"
       "  longstream compare --arms dense,hypenet --answer-of 0 --json 'def main():' | jq .pairs\n"
-      "  longstream compare --arms dense,hypenet --prompts prompts.jsonl --html report.html --json "
-      "report.json");
+      "  longstream compare --arms dense,hypenet --prompts models/demo/prompts.jsonl "
+      "--html report.html --report-json report.json");
   command->callback([=] {
     Global all = *global;
     ReadJsonOption(json->count() > 0, options.get(), &all);

@@ -256,8 +256,15 @@ void WarmUp(Connection& connection, const Plan& plan, const Prompt& prompt) {
   }
 }
 
-// Says on standard error what is kept.
-void SayHowToGoOn(const StateFile& state, size_t total) {
+// Says on standard error what is kept. A file without prompts is of no use, and is removed.
+void SayHowToGoOn(StateFile* file, size_t total) {
+  const StateFile& state = *file;
+  if (state.finished().empty()) return file->Remove();
+  if (state.path().empty()) {
+    std::cerr << "longstream: " << state.finished().size() << " of " << total
+              << " prompts have ended. With --report-json FILE they would have been kept.\n";
+    return;
+  }
   std::cerr << "longstream: " << state.finished().size() << " of " << total
             << " prompts have ended. They are kept in " << state.path()
             << "; the same command goes on there.\n";
@@ -276,16 +283,16 @@ void RunPrompts(Connection& connection, const Plan& plan, StateFile* state) {
       state->Append(RunPrompt(connection, plan, number));
       bar.Show(number + 1);
     }
-  } catch (const CallError&) {
+  } catch (const CallError& error) {
     if (!Interrupted()) {
       std::cerr << "longstream: prompt " << plan.prompts[number].id << " (line "
-                << plan.prompts[number].line << ") failed\n";
-      SayHowToGoOn(*state, total);
-      throw;
+                << plan.prompts[number].line << ") failed: " << error.what() << "\n";
+      SayHowToGoOn(state, total);
+      throw ToldFailure{error.exit_code()};
     }
   }
   if (!Interrupted()) return;
-  SayHowToGoOn(*state, total);
+  SayHowToGoOn(state, total);
   throw Interruption();
 }
 
@@ -313,16 +320,18 @@ Comparison Assemble(const Plan& plan, const StateFile& state) {
       fits = tokenizer == prompt.tokenizers[arm];
     }
     if (!fits) {
-      throw CLI::ValidationError("--json", state.path() + " is damaged at prompt " + id +
-                                               "; remove the file to begin anew");
+      throw CLI::ValidationError("--report-json", state.path() + " is damaged at prompt " + id +
+                                                      "; remove the file to begin anew");
     }
     comparison.prompts.push_back(prompt.run);
   }
   return comparison;
 }
 
-void Compare(const PromptSetOptions& options, Connection& connection, const Plan& plan) {
-  StateFile state(options.json + ".partial", ConditionsOf(plan));
+void Compare(const Global& global, const PromptSetOptions& options, Connection& connection,
+             const Plan& plan) {
+  const std::string& report = options.json.empty() ? options.html : options.json;
+  StateFile state(report.empty() ? "" : report + ".partial", ConditionsOf(plan));
   if (state.finished().size() > plan.prompts.size()) {
     throw std::invalid_argument(state.path() + " has more prompts than " + options.prompts +
                                 "; remove the file to begin anew");
@@ -330,24 +339,34 @@ void Compare(const PromptSetOptions& options, Connection& connection, const Plan
   RunPrompts(connection, plan, &state);
   const Comparison comparison = Assemble(plan, state);
   const Analysis analysis = Analyze(comparison);
-  ReplaceFile(options.json, ComparisonJson(comparison, analysis));
-  if (!options.html.empty()) ReplaceFile(options.html, ComparisonPage(comparison, analysis));
+  const std::string json = ComparisonJson(comparison, analysis);
+  std::string written;
+  if (!options.json.empty()) {
+    ReplaceFile(options.json, json);
+    written = options.json;
+  }
+  if (!options.html.empty()) {
+    ReplaceFile(options.html, ComparisonPage(comparison, analysis));
+    written = options.html + (written.empty() ? "" : ", ") + written;
+  }
   state.Remove();
-  std::string written = options.json;
-  if (!options.html.empty()) written = options.html + ", " + written;
-  Print(ComparisonText(comparison, analysis) + "\nwritten: " + written + "\n");
+  if (global.json) return Print(json);
+  Print(ComparisonText(comparison, analysis) + "\n");
+  if (!written.empty()) Print("written: " + written + "\n");
 }
 
 }  // namespace
 
 void ComparePromptSet(const Global& global, const PromptSetOptions& options,
                       v1::CompareRequest request) {
-  Connection connection = Connect(global, request.arms(0).model());
+  std::vector<std::string> models;
+  for (const v1::CompareArm& arm : request.arms()) models.push_back(arm.model());
+  Connection connection = ConnectToAll(global, models);
   const Plan plan = MakePlan(global, options, std::move(request), connection);
   try {
-    Compare(options, connection, plan);
+    Compare(global, options, connection, plan);
   } catch (const std::invalid_argument& error) {
-    throw CLI::ValidationError("--json", error.what());
+    throw CLI::ValidationError("--report-json", error.what());
   } catch (const FileError& error) {
     std::cerr << "longstream: " << error.what() << "\n";
     throw ToldFailure{kOutputFailed};

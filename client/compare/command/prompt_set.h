@@ -14,7 +14,7 @@ namespace longstream::client {
 
 struct PromptSetOptions {
   std::string prompts;  // the file; client/compare/command/prompts.h describes it
-  std::string json;     // the reports; an empty `html` means: no page
+  std::string json;     // the reports; empty: that report is not written
   std::string html;
   std::optional<uint64_t> plan;              // planned prompts; absent: all in the file
   std::vector<std::string> minimum_effects;  // METRIC=VALUE
@@ -23,14 +23,16 @@ struct PromptSetOptions {
 };
 
 // Runs Compare for each of the first `plan` prompts, and then one turn on each arm to measure its
-// latencies, one arm at a time. Writes the reports, and prints the verdicts.
+// latencies, one arm at a time. Writes the reports, and prints the verdicts or, with --json, the
+// report.
 //
 // `request` has what all prompts have in common. Its `forced` is absent or answer_of or
 // prompt_from. If it is absent, the arms run freely if the options say so; else they read the
 // continuations of the prompts or, if these have none, the answer of the first arm.
 //
-// Prompts that have ended are kept in the file <json>.partial until the reports are written. After
-// an interrupt or a failed call, the same command goes on there.
+// Prompts that have ended are kept in the file <report>.partial until the reports are written; the
+// report is that of JSON if both are wanted. After an interrupt or a failed call, the same command
+// goes on there. Without a report, nothing is kept.
 void ComparePromptSet(const Global& global, const PromptSetOptions& options,
                       v1::CompareRequest request);
 

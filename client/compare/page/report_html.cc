@@ -71,7 +71,7 @@ std::string VerdictTable(const Comparison& comparison, const PairAnalysis& pair)
                 IntervalText(info.unit, result.interval)},
                {IntervalText(info.unit, result.equality)},
                {MinimumEffectText(info, result.minimum_effect)},
-               {Significant(result.effect, 2)},
+               {std::isinf(result.effect) ? "no spread" : Significant(result.effect, 2)},
                {result.p < 0.001 ? "< 0.001" : Trimmed(Significant(result.p, 2))},
                {mean(result.baseline)},
                {mean(result.other)},

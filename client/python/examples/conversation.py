@@ -26,5 +26,7 @@ def converse(
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: conversation.py ADDRESS MODEL < LINES")
     with Client(sys.argv[1]) as server:
         converse(server, sys.argv[2], sys.stdin, lambda piece: print(piece, end="", flush=True))

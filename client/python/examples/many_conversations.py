@@ -38,4 +38,6 @@ async def main(address: str, *models: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit("usage: many_conversations.py ADDRESS MODEL...")
     asyncio.run(main(*sys.argv[1:]))

@@ -50,6 +50,7 @@ from longstream.options import (
 )
 from longstream.retries import RetryPolicy
 from longstream.sync import Client, Session, TurnStream
+from longstream.v1 import VERSION as __version__
 from longstream.values import (
     Alias,
     AliasArm,
@@ -90,6 +91,7 @@ from longstream.values import (
 )
 
 __all__ = [
+    "__version__",
     "AbortedError",
     "Alias",
     "AliasArm",

@@ -140,8 +140,11 @@ def error_of(error: Any) -> LongstreamError:
     """Return the exception for the grpc.RpcError of a call, sync or async."""
     metadata = dict(tuple(error.trailing_metadata() or ()))
     request_id = metadata.get(REQUEST_ID)
+    message = error.details() or ""
+    if error.code() is grpc.StatusCode.UNAVAILABLE and "reset by peer" in message:
+        message += "; does the server use TLS? See credentials="  # so a TLS port ends plain text
     return _BY_CODE[error.code()](
-        error.details() or "",
+        message,
         request_id=request_id if isinstance(request_id, str) else None,
         retry_after=_retry_after(metadata.get("grpc-status-details-bin")),
     )

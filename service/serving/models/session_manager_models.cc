@@ -75,10 +75,10 @@ absl::StatusOr<FoundEngine> SessionManager::FindVersionOf(const store::SessionRo
 
 absl::StatusOr<ServedSession> SessionManager::FindServed(const SessionKey& key) const {
   absl::StatusOr<ServedSession> served = sessions_.Find(key);
-  if (!served.ok()) return ended_.Explain(key, served.status());
+  if (!served.ok()) return ended_.Explain(key);
   if (!served->engine->model().backend().closed()) return served;
   EndInMemory(*served);
-  return ended_.Explain(key, NoSession(key.id));
+  return ended_.Explain(key);
 }
 
 absl::StatusOr<SessionManager::Leased> SessionManager::FindAndLease(const SessionKey& key) const {
@@ -95,7 +95,7 @@ absl::StatusOr<SessionManager::Leased> SessionManager::FindAndLease(const Sessio
     if (home.ok()) return Leased{std::move(served), *std::move(lease)};
     if (is_last) return home;
   }
-  return NoSession(key.id);
+  return ended_.Explain(key);
 }
 
 // ---------------------------------------------------------------- the end of a model

@@ -182,6 +182,16 @@ TEST(PageTest, HostileTextsStayTexts) {
   EXPECT_NO_THROW(nlohmann::json(page).dump());
 }
 
+TEST(PageTest, ADifferenceWithoutSpreadHasNoEffectSize) {
+  Comparison comparison = ExampleComparison(6);
+  for (PromptRun& prompt : comparison.prompts) {
+    for (ArmRun& run : prompt.arms) run.bytes = {&run == prompt.arms.data() ? 1000u : 500u, 0, 0};
+  }
+  const std::string page = Page(comparison);
+  EXPECT_THAT(page, HasSubstr(">no spread<"));
+  EXPECT_THAT(page, Not(HasSubstr("-inf<")));
+}
+
 TEST(PageTest, FewPromptsAndLostArmsHaveAPage) {
   ExpectNested(Page(ExampleComparison(0)));
   ExpectNested(Page(ExampleComparison(1)));

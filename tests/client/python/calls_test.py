@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import math
+import os
 import pathlib
 import tempfile
 import unittest
@@ -311,6 +312,24 @@ class ErrorsTest(unittest.TestCase):
         codes = {kind.code for kind in longstream.LongstreamError.__subclasses__()}
         self.assertEqual(codes, set(grpc.StatusCode) - {grpc.StatusCode.OK})
         self.assertEqual(errors.NotFoundError("gone").message, "gone")
+
+    def test_a_port_that_may_use_tls_is_explained(self):
+        class Reset(grpc.RpcError):
+            def code(self):
+                return grpc.StatusCode.UNAVAILABLE
+
+            def details(self):
+                return "recvmsg:Connection reset by peer"
+
+            def trailing_metadata(self):
+                return ()
+
+        self.assertIn("does the server use TLS? See credentials=", str(errors.error_of(Reset())))
+
+    def test_the_package_has_the_version_of_the_project(self):
+        source = pathlib.Path(os.environ["LONGSTREAM_SOURCE_DIR"])
+        project = (source / "CMakeLists.txt").read_text(encoding="utf-8")
+        self.assertIn(f"project(Longstream VERSION {longstream.__version__} ", project)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ class AdminCommandTest : public testing::Test {
 };
 
 TEST_F(AdminCommandTest, LoadsSwapsAndUnloads) {
+  EXPECT_THAT(server_.Log(), HasSubstr("\"admin\":\"" + address_ + "\""));
   EXPECT_EQ(Admin({"load", "tiny"}),
             "tiny version 1: LOADING\ntiny version 1: WARMING\ntiny version 1: READY\n");
   client::Connection connection(server_.address());
@@ -72,7 +73,7 @@ TEST_F(AdminCommandTest, ThePortOfClientsServesNoOperators) {
 }
 
 TEST_F(AdminCommandTest, SetsListsAndDeletesAliases) {
-  EXPECT_EQ(Admin({"alias", "list"}), "");
+  EXPECT_EQ(Admin({"alias", "list"}), "no aliases\n");
   Admin({"load", "tiny"});
   Admin({"load", "new", "--directory", "tiny-v2"});
   EXPECT_EQ(Admin({"alias", "set", "chat", "tiny=90", "new=10"}),
@@ -86,6 +87,10 @@ TEST_F(AdminCommandTest, SetsListsAndDeletesAliases) {
                 HasSubstr("--shadow"));
   }
   Admin({"alias", "delete", "trial"});
+  const std::vector<std::string> turn = {
+      "--server", server_.address(), "generate", "-m", "chat", "-n", "2", "x"};
+  EXPECT_THAT(RunClient(turn).err,
+              testing::ContainsRegex(" tokens on chat -> (tiny|new), first after "));
   client::Connection connection(server_.address());
   v1::Session session = connection.Open("chat");
   while (session.model() != "tiny") session = connection.Open("chat");  // the other model will go

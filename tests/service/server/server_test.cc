@@ -42,6 +42,7 @@ TEST_F(ServerTest, SeedIsDrawnAndReportedAndReproduces) {
   v1::GenerateRequest request = Request(Open());
   request.mutable_sampling()->clear_seed();
   const Generated first = Generate(request);
+  EXPECT_LT(first.started.seed(), uint64_t{1} << 53) << "a double keeps all its bits";
   request = Request(Open());
   request.mutable_sampling()->set_seed(first.started.seed());
   EXPECT_EQ(Generate(request).text, first.text);

@@ -216,6 +216,55 @@ TEST_F(PromptSetTest, AFailedCallNamesThePrompt) {
   EXPECT_EQ(Lines(Partial()), 2u);
 }
 
+TEST_F(PromptSetTest, AFailedFirstPromptLeavesNothing) {
+  directory_.Write("prompts.jsonl", "{\"tokens\": [1, 70000]}\n");
+  const ClientRun run = Run(Command("dense,quick"));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("longstream: prompt 1 (line 1) failed: INVALID_ARGUMENT: "));
+  EXPECT_FALSE(std::filesystem::exists(Partial()));
+  directory_.Write("prompts.jsonl", "{\"tokens\": [1, 70]}\n");
+  RunOk(Command("dense,quick"));
+}
+
+TEST_F(PromptSetTest, OnlyTheReportsThatAreWantedAreWritten) {
+  const std::string prompts = Prompts(2);
+  const Strings command = {"compare", "-a", "dense,quick",   "--prompts", prompts,
+                           "-n",      "4",  "--time-tokens", "0"};
+  const auto with = [&command](const Strings& more) {
+    Strings all = command;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const auto files = [this] {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {
+      names.push_back(entry.path().filename());
+    }
+    return names;
+  };
+  const ClientRun nothing = RunOk(command);
+  EXPECT_THAT(nothing.out, HasSubstr("quick against dense  verdict"));
+  EXPECT_THAT(nothing.out, testing::Not(HasSubstr("written:")));
+  for (const Strings& flag :
+       {Strings{"--json"}, Strings{"--json", "-"}, Strings{"--report-json", "-"}}) {
+    EXPECT_EQ(json::parse(RunOk(with(flag)).out)["prompts"].size(), 2u);
+  }
+  EXPECT_THAT(files(), testing::UnorderedElementsAre("prompts.jsonl"));
+  EXPECT_FALSE(std::filesystem::exists("-"));
+  EXPECT_THAT(RunOk(with({"--html", Path("page.html")})).out,
+              HasSubstr("written: " + Path("page.html") + "\n"));
+  EXPECT_THAT(files(), testing::UnorderedElementsAre("prompts.jsonl", "page.html"));
+  RunOk(with({"--report-json", Report()}));
+  EXPECT_EQ(ReadReport()["prompts"].size(), 2u);
+}
+
+TEST_F(PromptSetTest, TheDemoHasPrompts) {
+  const ClientRun run =
+      RunOk({"compare", "-a", "dense,quick", "--prompts",
+             LONGSTREAM_SOURCE_DIR "/models/demo/prompts.jsonl", "-n", "2", "--time-tokens", "0"});
+  EXPECT_THAT(run.out, HasSubstr("quick against dense"));
+}
+
 TEST_F(PromptSetTest, ATerminalShowsTheProgress) {
   Prompts(2);
   ClientProcess client(Arguments(Command("quick,quick")), ClientProcess::Terminal::kYes);
@@ -231,8 +280,10 @@ TEST_F(PromptSetTest, WrongUsage) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  ExpectFailure(2, command({}), "--json: with --prompts it needs the name of a file");
-  ExpectFailure(2, command({"--json"}), "--json: with --prompts it needs the name of a file");
+  ExpectFailure(2, command({"--json", Report(), "--report-json", Report()}),
+                "--json: excludes --report-json");
+  ExpectFailure(2, {"compare", "-a", "dense,quick", "--report-json", "x", "y"},
+                "--report-json requires --prompts");
   ExpectFailure(2, command({"--json", Report(), "--min-effect", "speed=1"}),
                 "--min-effect: speed=1 is not METRIC=VALUE");
   ExpectFailure(2, command({"--json", Report(), "--answer-of", "2"}),

@@ -103,6 +103,13 @@ TEST_F(ModelAdminTest, UnloadingFreesEverything) {
   const absl::Status gone = Turn(session, "more", 5).end.status;
   EXPECT_TRUE(absl::IsNotFound(gone)) << gone;
   EXPECT_THAT(gone.message(), HasSubstr("ended when its model a was unloaded"));
+  const SessionKey key = {"", session};
+  EXPECT_EQ(sessions_->View(key).status(), gone);
+  uint64_t next = 0;
+  EXPECT_EQ(sessions_->ListTurns(key, 0, 10, &next).status(), gone);
+  EXPECT_EQ(TryFork(session).status(), gone);
+  EXPECT_EQ(RewindTo(session, 0).status(), gone);
+  EXPECT_EQ(Close(session), gone);
   EXPECT_EQ(models_->host_memory()->held_bytes(), 0u);
   EXPECT_TRUE(absl::IsNotFound(Unload("a")));
   EXPECT_LT(Unload(std::string(100'000, 'a')).message().size(), 200u);

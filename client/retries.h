@@ -1,0 +1,67 @@
+// When a turn that was lost is sent again.
+#ifndef LONGSTREAM_CLIENT_RETRIES_H_
+#define LONGSTREAM_CLIENT_RETRIES_H_
+
+#include <grpcpp/support/status.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+#include "client/connection.h"
+#include "client/interrupt.h"
+
+namespace longstream::client {
+
+// Decides whether a turn that was lost is resumed.
+class Retries {
+ public:
+  explicit Retries(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+
+  // The call has ended with this error, after these messages.
+  bool Allows(const grpc::Status& status, const Generation& generation) {
+    if (generation.token_ids.size() > tokens_) {
+      tokens_ = generation.token_ids.size();
+      is_lost_ = false;
+      failures_ = 0;
+      pause_ = kFirstPause;
+    }
+    if (generation.started.turn_id().empty() || Interrupted()) return false;
+    switch (status.error_code()) {
+      case grpc::StatusCode::UNAVAILABLE:
+        break;
+      // A server that is killed may look like these, but they may also be the turn's own end.
+      case grpc::StatusCode::ABORTED:
+      case grpc::StatusCode::INTERNAL:
+      case grpc::StatusCode::UNKNOWN:
+        if (++failures_ > kMostFailures) return false;
+        break;
+      default:
+        return false;
+    }
+    const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
+    if (!is_lost_) lost_since_ = now;
+    is_lost_ = true;
+    return now - lost_since_ < timeout_;
+  }
+  std::chrono::milliseconds Pause() {
+    return std::exchange(pause_, std::min(2 * pause_, kLongestPause));
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kFirstPause{50};
+  static constexpr std::chrono::milliseconds kLongestPause{500};
+  static constexpr int kMostFailures = 5;
+
+  const std::chrono::milliseconds timeout_;
+  bool is_lost_ = false;
+  std::chrono::steady_clock::time_point lost_since_{};  // if is_lost_: no token has come since then
+  size_t tokens_ = 0;
+  int failures_ = 0;
+  std::chrono::milliseconds pause_ = kFirstPause;
+};
+
+}  // namespace longstream::client
+
+#endif  // LONGSTREAM_CLIENT_RETRIES_H_
