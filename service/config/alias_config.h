@@ -46,9 +46,9 @@ struct AliasConfig {
 
 // Checks the alias alone. INVALID_ARGUMENT: the name has not the form that CheckName says, or is
 // that of a service; there are no arms or too many; two arms have the same model; a weight is too
-// large; all are 0; the shadow has no model, or its share is not a number from 0 to 1. With a route:
-// a weight is not 0; or as for CheckRoute. The message names the field ("name", "arms", "shadow", or
-// one of the route), the value and the limit.
+// large; all are 0; the shadow has no model, or its share is not a number from 0 to 1. With a
+// route: a weight is not 0; or as for CheckRoute. The message names the field ("name", "arms",
+// "shadow", or one of the route), the value and the limit.
 absl::Status CheckAlias(const AliasConfig& alias);
 
 }  // namespace longstream

@@ -324,6 +324,13 @@ void LogListening(const JsonLog& log, const ServerConfig& config, const GrpcServ
               "security.credentials, or listen on 127.0.0.1"}});
 }
 
+// Waits for a signal that ends the server.
+void AwaitSignal(const sigset_t& signals, const JsonLog& log) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+  log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
+}
+
 // `admin`: as above.
 void EndOperations(ModelRegistry& models, ServerAdmin* admin, ShadowRunner& shadows) {
   models.CancelOperations();  // also the loading of models that wait since the start
@@ -421,9 +428,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   LogConnectionLimit(config, log);
   // Not earlier, because the caches may take address space that the threads above need.
   models.BeginToLoad();
-  int signal = 0;
-  sigwait(&signals, &signal);
-  log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
+  AwaitSignal(signals, log);
   std::move(forget_server).Invoke();
   EndOperations(models, admin->get(), *shadow_runner);
   server->SetNotServing();

@@ -50,7 +50,7 @@ from longstream.options import (
 )
 from longstream.retries import RetryPolicy
 from longstream.sync import Client, Session, TurnStream
-from longstream.v1 import VERSION as __version__
+from longstream.v1 import VERSION
 from longstream.values import (
     Alias,
     AliasArm,
@@ -89,6 +89,8 @@ from longstream.values import (
     TwinStarted,
     TwinSummary,
 )
+
+__version__ = VERSION
 
 __all__ = [
     "__version__",

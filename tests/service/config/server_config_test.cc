@@ -463,34 +463,6 @@ TEST(CheckConfigTest, ThereIsAModel) {
             "models: no model is configured; name one in the file or with --model NAME=DIR");
 }
 
-TEST(CheckConfigTest, ArmsOfAliasesAreModels) {
-  ServerConfig good;
-  ASSERT_TRUE(
-      ReadConfigText(
-          "models:\n- {name: dense, directory: d}\n- {name: 1, directory: e}\n"
-          "aliases:\n- {name: chat, arms: {dense: 90, 1: 10}, shadow: {model: 1, share: 0.5}}",
-          "f", &good)
-          .ok());
-  const AliasConfig chat{"chat", {{"dense", 90}, {"1", 10}}, AliasShadow{"1", 0.5}};
-  EXPECT_EQ(good.aliases, std::vector<AliasConfig>{chat});
-  EXPECT_TRUE(CheckConfig(good).ok());
-  ServerConfig config = good;
-  config.aliases[0].arms[1].model = "other";
-  EXPECT_EQ(CheckConfig(config).message(),
-            "aliases: an arm of chat is no model of this configuration: 'other'");
-  config = good;
-  config.aliases.push_back({"best", {{"chat", 1}}});
-  EXPECT_EQ(CheckConfig(config).message(),
-            "aliases: an arm of best is no model of this configuration: 'chat'");
-  config = good;
-  config.aliases[0].shadow = AliasShadow{"best", 0.5};
-  EXPECT_EQ(CheckConfig(config).message(),
-            "aliases: the shadow of chat is no model of this configuration: 'best'");
-  config = good;
-  config.aliases[0].name = "dense";
-  EXPECT_EQ(CheckConfig(config).message(), "aliases: dense is also the name of a model");
-}
-
 TEST(CheckConfigTest, OnlyOperatorsReachTheirListener) {
   ServerConfig config;
   ASSERT_TRUE(ReadConfigText("admin:\n  listen: unix:/run/admin.sock\n"
