@@ -36,10 +36,10 @@ struct AliasShadow {
 struct AliasConfig {
   std::string name;
   std::vector<AliasArm> arms;
+  std::optional<AliasShadow> shadow = std::nullopt;
   // Present: the alias chooses the arm of a session by the length of the request and by budgets.
   // The arms are then in the operator's order of preference, and their weights are 0.
   std::optional<RouteConfig> route = std::nullopt;
-  std::optional<AliasShadow> shadow = std::nullopt;
 
   friend bool operator==(const AliasConfig&, const AliasConfig&) = default;
 };
