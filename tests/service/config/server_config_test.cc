@@ -413,30 +413,6 @@ TEST(CheckConfigTest, TokensNeedTlsOrLoopback) {
             "security.metrics_credentials: needs security.credentials");
 }
 
-TEST(CheckConfigTest, KeysForPostgresqlNeedSuchAStore) {
-  ServerConfig good;
-  ASSERT_TRUE(AddModelFlag("a=d", &good).ok());
-  good.store_url = "postgresql://me@host/db";
-  good.store_segments = "/segments";
-  good.store_password_file = "/password";
-  good.store_require_standby = true;
-  EXPECT_TRUE(CheckConfig(good).ok()) << CheckConfig(good);
-  good.store_url = "postgres://me@host/db";
-  EXPECT_TRUE(CheckConfig(good).ok()) << CheckConfig(good);
-  ServerConfig config = good;
-  config.store_url = "/store";
-  EXPECT_EQ(CheckConfig(config).message(),
-            "store.require_standby: is for a store in PostgreSQL; store.url names none");
-  config.store_require_standby = false;
-  EXPECT_EQ(CheckConfig(config).message(),
-            "store.password_file: is for a store in PostgreSQL; store.url names none");
-  config.store_password_file = "";
-  EXPECT_EQ(CheckConfig(config).message(),
-            "store.segments: is for a store in PostgreSQL; store.url names none");
-  config.store_segments = "";
-  EXPECT_TRUE(CheckConfig(config).ok()) << CheckConfig(config);
-}
-
 TEST(CheckConfigTest, SealingNeedsAStoreAndKeys) {
   ServerConfig good;
   ASSERT_TRUE(AddModelFlag("a=d", &good).ok());

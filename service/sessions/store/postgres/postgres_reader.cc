@@ -1,6 +1,8 @@
 // One statement at a time, in single-row mode.
 #include "service/sessions/store/postgres/postgres_reader.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "service/sessions/store/postgres/dialect.h"
 #include "service/sessions/store/postgres/locks.h"
@@ -169,7 +171,7 @@ Stepped PostgresReader::Step(PostgresStatement& statement) {
     if (status.ok()) status = ReadResult();
   }
   if (!status.ok()) {
-    error_ = status;
+    error_ = std::move(status);
     return Stepped::kError;
   }
   if (result_ != nullptr && PQresultStatus(result_.get()) == PGRES_SINGLE_TUPLE) {

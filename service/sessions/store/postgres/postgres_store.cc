@@ -229,16 +229,16 @@ std::vector<absl::StatusOr<Applied>> PostgresStore::Apply(absl::Span<const Chang
 
 absl::Status PostgresStore::ApplyTogether(absl::Span<const Change> changes,
                                           std::vector<absl::StatusOr<Applied>>* results) {
-  PostgresWriter& writer = writer_;
+  PostgresWriter* const writer = &writer_;
   const auto apply = [&]() -> absl::Status {
     results->clear();
     while (results->size() < changes.size()) {
       const absl::Span<const Change> next = changes.subspan(results->size(), kMaxAnnounced);
-      writer.ForgetAnnounced();
-      const size_t announced = AnnounceReads(writer, next);
+      writer->ForgetAnnounced();
+      const size_t announced = AnnounceReads(*writer, next);
       for (const Change& change : next.subspan(0, announced)) {
-        results->push_back(ApplyChange(writer, change));
-        if (!writer.error().ok()) return writer.error();
+        results->push_back(ApplyChange(*writer, change));
+        if (!writer->error().ok()) return writer->error();
       }
     }
     return absl::OkStatus();
@@ -253,8 +253,8 @@ absl::Status PostgresStore::ApplyTogether(absl::Span<const Change> changes,
 
 absl::Status PostgresStore::Transact(const std::function<absl::Status(Database&)>& change) {
   absl::MutexLock lock(&write_mutex_);
-  PostgresWriter& writer = writer_;
-  return RunTransaction(StoreLocks::kAll, [&] { return change(writer); });
+  PostgresWriter* const writer = &writer_;
+  return RunTransaction(StoreLocks::kAll, [&] { return change(*writer); });
 }
 
 absl::Status PostgresStore::RunTransaction(StoreLocks locks,

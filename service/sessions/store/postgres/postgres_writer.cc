@@ -17,7 +17,7 @@ constexpr absl::string_view kWhat = "make changes";
 constexpr absl::Duration kRollback = absl::Seconds(1);
 
 std::string LocksOf(StoreLocks locks) {
-  const std::string shared = absl::StrCat("SELECT pg_advisory_xact_lock_shared(", kTurnsLock, ")");
+  std::string shared = absl::StrCat("SELECT pg_advisory_xact_lock_shared(", kTurnsLock, ")");
   const std::string segments = absl::StrCat("pg_advisory_xact_lock(", kSegmentsLock, ")");
   switch (locks) {
     case StoreLocks::kTurnsShared:

@@ -1,8 +1,7 @@
 // One query for all settings.
 #include "service/sessions/store/postgres/server_checks.h"
 
-#include <cstdlib>
-
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace longstream::store {
@@ -30,7 +29,8 @@ absl::StatusOr<ServerIdentity> CheckServer(Connection& connection, bool require_
       connection.Query(kQuery, {}, deadline, "read the server's settings");
   if (!row.ok()) return row.status();
   const auto text = [&](int column) -> std::string { return PQgetvalue(row->get(), 0, column); };
-  if (std::atoi(text(0).c_str()) < 130000) {
+  int version = 0;
+  if (!absl::SimpleAtoi(text(0), &version) || version < 130000) {
     return Refused("server_version_num", text(0), "version 13 or a later one is needed");
   }
   if (text(1) != "UTF8") {

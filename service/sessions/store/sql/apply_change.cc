@@ -284,7 +284,7 @@ absl::StatusOr<Applied> ApplyChange(Database& database, const Change& change) {
   absl::StatusOr<Applied> applied = absl::UnknownError("");
   // Other changes write rows only after all that can refuse them has been read.
   const bool fails_late = std::holds_alternative<AddSnapshot>(change);
-  const absl::Status status = database.MakeWhole(fails_late, [&] {
+  absl::Status status = database.MakeWhole(fails_late, [&] {
     applied = std::visit([&](const auto& one) { return Make(database, one); }, change);
     return applied.status();
   });
