@@ -80,7 +80,7 @@ class SimulatedWorld {
     int node = 0;     // where it goes first
     bool sticky = true;
     bool stubborn = false;  // it never goes elsewhere, unless it is told to
-    Micros patience = 0;  // then it sends its turn again, with the same id
+    Micros patience = 0;    // then it sends its turn again, with the same id
   };
   struct Call {
     size_t client = 0;
