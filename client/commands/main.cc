@@ -66,7 +66,8 @@ int Run(int argc, char** argv) {
       ->capture_default_str();
   client::AddSecurityOptions(&app, &global.security);
   app.add_flag("--json", global.json, "machine-readable output");
-  app.add_option("--wait", global.wait_seconds, "seconds to wait for the server to come up")
+  app.add_option("--wait", global.wait_seconds,
+                 "seconds to wait until the server listens and has loaded the model")
       ->check(client::Number(0.0, 1e6));
   app.require_subcommand(1);
   app.fallthrough();
