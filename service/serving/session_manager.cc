@@ -45,14 +45,6 @@ std::string TextOf(const RouteAsk& ask) {
                       text(ask.budgets.time_per_token), " ", ask.budgets.session_bytes);
 }
 
-// Answers with `why` if the id of the call is in use by another one.
-std::function<void(absl::StatusOr<SessionView>)> UnlessInUse(
-    const absl::Status& why, std::function<void(absl::StatusOr<SessionView>)> opened) {
-  return [why, opened = std::move(opened)](absl::StatusOr<SessionView> session) {
-    absl::IsAlreadyExists(session.status()) ? opened(why) : opened(std::move(session));
-  };
-}
-
 }  // namespace
 
 SessionManager::SessionManager(const ModelRegistry* models, const Options& options)
