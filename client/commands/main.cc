@@ -29,7 +29,9 @@ std::string WrongSubcommand(const CLI::App& app, const CLI::ParseError& error) {
   const std::string of = command == &app ? "" : " of " + command->get_name();
   for (const std::string& word : app.remaining(/*recurse=*/true)) {
     if (word.starts_with('-')) return "";  // the word behind it may be the option's
-    return "no subcommand '" + word + "'" + of + "; there are: " + names;
+    std::string wrong = "no subcommand '";
+    wrong.append(word).append("'").append(of).append("; there are: ").append(names);
+    return wrong;
   }
   if (error.get_name() != "RequiredError" || command->get_require_subcommand_min() == 0) return "";
   return "a subcommand" + of + " is missing; there are: " + names;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -72,7 +73,12 @@ TEST(WaitTest, TheCommandMayStartBeforeTheServer) {
   client::Connection(server.address()).WaitUntilServing("ready", kLong);
   DroppingProxy proxy(std::stoi(server.address().substr(server.address().rfind(':') + 1)));
   proxy.Refuse();
+  // A thread of gRPC that looks at all channels every five seconds would hide a client that does
+  // not connect by itself.
+  constexpr const char* kPoller = "GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS";
+  setenv(kPoller, "0", /*overwrite=*/1);
   ClientProcess command({"--server", proxy.address(), "--wait", "60", "models"});
+  unsetenv(kPoller);
   command.WaitUntilItHandles(SIGINT);
   std::this_thread::sleep_for(std::chrono::milliseconds(500));  // it tries, and is refused
   proxy.Listen();
