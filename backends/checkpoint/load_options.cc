@@ -77,6 +77,8 @@ LoadOptions::LoadOptions(const char* json) {
   ignore_keys_ = options.FindStrings("ignore_keys").value_or(ignore_keys_);
 }
 
+std::span<const std::string_view> LoadOptions::Known() { return kKnown; }
+
 void LoadOptions::RefuseOverridesBut(std::initializer_list<std::string_view> served,
                                      std::string_view backend, std::string_view hint) const {
   const struct {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,8 @@ class LoadOptions {
   // Parses a JSON object; nullptr means {}. BackendError(LS_INVALID_ARGUMENT): not a JSON object,
   // an unknown option (the sentence lists the known ones), or a value outside its range.
   explicit LoadOptions(const char* json);
+  // The names of all options.
+  static std::span<const std::string_view> Known();
 
   // "weights": auto, f32, f16, bf16, int8, int4. nullopt: the types in the checkpoint.
   std::optional<DType> weights() const { return weights_; }

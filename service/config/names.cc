@@ -14,19 +14,11 @@ bool IsNameCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
 }
 
-std::string Quoted(const std::string& beginning, bool is_cut) {
-  return absl::StrCat("'", beginning, is_cut ? "...'" : "'");
-}
-
 }  // namespace
 
-std::string QuotedName(std::string_view name) {
-  return Quoted(std::string(name.substr(0, kMaxEchoBytes)), name.size() > kMaxEchoBytes);
-}
-
 std::string EscapedName(std::string_view name, size_t most_bytes) {
-  return Quoted(absl::CHexEscape(std::string(name.substr(0, most_bytes))),
-                name.size() > most_bytes);
+  return absl::StrCat("'", absl::CHexEscape(std::string(name.substr(0, most_bytes))),
+                      name.size() > most_bytes ? "...'" : "'");
 }
 
 absl::Status CheckName(std::string_view field, std::string_view name) {

@@ -19,9 +19,8 @@ absl::Status CheckName(std::string_view field, std::string_view name);
 // request.
 inline constexpr size_t kMaxEchoBytes = 64;
 
-// Returns the beginning of the name, in quotation marks.
-std::string QuotedName(std::string_view name);
-// The same, with all bytes escaped that are not printable ASCII.
+// Returns the beginning of the name, in quotation marks, with all bytes escaped that are not
+// printable ASCII.
 std::string EscapedName(std::string_view name, size_t most_bytes = kMaxEchoBytes);
 
 }  // namespace longstream

@@ -301,7 +301,7 @@ void Snapshot::Free() {
 
 absl::StatusOr<size_t> Snapshot::Read(Segment segment, std::span<std::byte> out) {
   absl::ReaderMutexLock lock(&model_->close_mutex_);
-  if (model_->closed()) return absl::CancelledError("the model was unloaded meanwhile");
+  if (model_->closed()) return model_->ClosedError();
   ErrorText error;
   size_t size = 0;
   const ls_code code = model_->table().snapshot_read(handle_, static_cast<int32_t>(segment),
@@ -326,7 +326,7 @@ void SnapshotImport::Free() {
 
 absl::Status SnapshotImport::Write(std::span<const std::byte> bytes) {
   absl::ReaderMutexLock lock(&model_->close_mutex_);
-  if (model_->closed()) return absl::CancelledError("the model was unloaded meanwhile");
+  if (model_->closed()) return model_->ClosedError();
   ErrorText error;
   return error.ToStatus(
       model_->table().import_write(handle_, bytes.data(), bytes.size(), error.abi()));

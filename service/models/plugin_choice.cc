@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "service/config/names.h"
 
 namespace longstream {
 
@@ -42,16 +43,17 @@ absl::StatusOr<std::shared_ptr<const Plugin>> ChoosePlugin(const ModelSource& so
   }
   if (best != nullptr) return best;
   if (!any_matches) {
-    return absl::NotFoundError(absl::StrCat("device: no plugin was found for ", source.device));
+    return absl::NotFoundError(
+        absl::StrCat("device: no plugin was found for ", EscapedName(source.device)));
   }
   if (!source.backend.empty()) {
-    return absl::NotFoundError(absl::StrCat("backend: no plugin '", source.backend, "' for device ",
-                                            source.device,
+    return absl::NotFoundError(absl::StrCat("backend: no plugin ", EscapedName(source.backend),
+                                            " for device ", EscapedName(source.device),
                                             "; available: ", absl::StrJoin(reasons, ", ")));
   }
-  return absl::InvalidArgumentError(absl::StrCat("no plugin for device ", source.device, " serves ",
-                                                 source.directory, " (",
-                                                 absl::StrJoin(reasons, "; "), ")"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("no plugin for device ", EscapedName(source.device), " serves ",
+                   source.directory, " (", absl::StrJoin(reasons, "; "), ")"));
 }
 
 }  // namespace longstream

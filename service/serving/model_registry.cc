@@ -30,7 +30,7 @@ absl::Status FailedError(const ModelStatus& status) {
 // The beginning of an error. An empty name has none.
 std::string NoModel(std::string_view name) {
   if (name.empty()) return "";
-  return absl::StrCat("no model ", QuotedName(name), "; ");
+  return absl::StrCat("no model ", EscapedName(name), "; ");
 }
 
 }  // namespace

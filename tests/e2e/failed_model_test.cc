@@ -186,7 +186,7 @@ TEST(MissingDeviceTest, IsTheReasonOfItsModelAndTheOthersServe) {
   EXPECT_EQ(failed.state(), v1::MODEL_STATE_FAILED);
   EXPECT_THAT(failed.error(), testing::AnyOf(HasSubstr("no CUDA device: "),
                                              HasSubstr("there is no device 'cuda:7' here"),
-                                             HasSubstr("no plugin was found for cuda:7")));
+                                             HasSubstr("no plugin was found for 'cuda:7'")));
   ExpectUnavailable([&] { connection.Open("gpu"); }, failed.error());
   EXPECT_EQ(connection.Model("cpu").device(), "cpu");
 }

@@ -67,7 +67,7 @@ TEST_F(ServerE2eTest, AModelThatFailsIsListedWithItsReasonAndTheOthersServe) {
 
   const v1::Model failed = connection.Model("broken");
   EXPECT_EQ(failed.state(), v1::MODEL_STATE_FAILED);
-  EXPECT_THAT(failed.error(), HasSubstr("model broken: no plugin for device auto serves"));
+  EXPECT_THAT(failed.error(), HasSubstr("model broken: no plugin for device 'auto' serves"));
   EXPECT_THAT(failed.error(), HasSubstr("minimal: model_type: bert, not minimal"));
   EXPECT_EQ(connection.Models().size(), 2u);
   EXPECT_EQ(connection.Model("m").state(), v1::MODEL_STATE_READY);

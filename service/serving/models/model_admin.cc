@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/config/names.h"
+#include "service/models/call_options.h"
 #include "service/models/model_directories.h"
 
 namespace longstream {
@@ -68,6 +69,10 @@ absl::StatusOr<ModelSource> ModelAdmin::SourceOf(const Wanted& wanted) const {
   if (absl::Status status = CheckName("name", wanted.name); !status.ok()) return status;
   if (!wanted.version.empty()) {
     absl::Status status = CheckName("version", wanted.version);
+    if (!status.ok()) return status;
+  }
+  if (!wanted.options_json.empty()) {
+    absl::Status status = CheckCallOptions(wanted.options_json);
     if (!status.ok()) return status;
   }
   absl::StatusOr<std::string> directory = FindModelDirectory(

@@ -39,7 +39,7 @@ absl::Status IsBusy(std::string_view name) {
 absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
 
 absl::Status NoModel(std::string_view name) {
-  return absl::NotFoundError(absl::StrCat("model: no model ", QuotedName(name)));
+  return absl::NotFoundError(absl::StrCat("model: no model ", EscapedName(name)));
 }
 
 ModelStatus StatusOf(const ModelSource& source) {

@@ -2,9 +2,13 @@
 // checked first.
 #include "service/tokenizer/files/model_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <sstream>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -22,6 +26,58 @@ namespace {
 // If Git LFS is not installed, a clone has a small text file, a "pointer", in place of each large
 // file. These are its first bytes.
 constexpr absl::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
+
+class Descriptor {
+ public:
+  // Does not wait for the writer of a pipe.
+  explicit Descriptor(const fs::path& path)
+      : number_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int number() const { return number_; }
+
+ private:
+  const int number_;
+};
+
+absl::Status ReadError(const fs::path& path) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      path.string(),
+      ": cannot be read: ", std::error_code(errno, std::generic_category()).message()));
+}
+
+// Reads a regular file, unless it is too large. The file may grow meanwhile.
+absl::StatusOr<std::string> ReadWhole(const fs::path& path) {
+  const Descriptor file(path);
+  struct stat found {};
+  if (file.number() < 0 || fstat(file.number(), &found) != 0) return ReadError(path);
+  if (!S_ISREG(found.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path.string(), ": is not a regular file"));
+  }
+  const auto too_large = [&](uint64_t bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(), ": ", bytes, " bytes, expected at most ", kMaxModelFileBytes));
+  };
+  const auto size = static_cast<uint64_t>(found.st_size);
+  if (size > kMaxModelFileBytes) return too_large(size);
+  std::string text(static_cast<size_t>(size) + 1, '\0');  // one more, to notice the end
+  size_t filled = 0;
+  while (true) {
+    const ssize_t got = read(file.number(), text.data() + filled, text.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ReadError(path);
+    filled += static_cast<size_t>(got);
+    if (filled > kMaxModelFileBytes) return too_large(filled);
+    if (got == 0) break;
+    if (filled == text.size()) text.resize(std::min(2 * filled, kMaxModelFileBytes + 1));
+  }
+  text.resize(filled);
+  return text;
+}
 
 }  // namespace
 
@@ -49,17 +105,9 @@ absl::StatusOr<std::string> ReadModelFile(const fs::path& path) {
   if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat(path.string(), ": is not a regular file"));
   }
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream buffer;
-  buffer << file.rdbuf();
-  if (!file.is_open() || buffer.bad()) {
-    const std::string why =
-        errno == 0 ? "" : ": " + std::error_code(errno, std::generic_category()).message();
-    return absl::InvalidArgumentError(absl::StrCat(path.string(), ": cannot be read", why));
-  }
-  std::string text = std::move(buffer).str();
-  if (absl::StartsWith(text, kLfsPointer)) {
+  absl::StatusOr<std::string> text = ReadWhole(path);
+  if (!text.ok()) return text.status();
+  if (absl::StartsWith(*text, kLfsPointer)) {
     return absl::InvalidArgumentError(absl::StrCat(
         path.string(), ": expected the file itself, found a pointer of Git LFS to it"));
   }

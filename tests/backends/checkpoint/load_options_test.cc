@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "backends/api/path_options.h"
+#include "backends/errors/error.h"
 #include "tests/backends/checkpoint/expect_error.h"
 
 namespace longstream {
@@ -70,6 +74,25 @@ TEST(LoadOptionsTest, AutoIsTheDefaultSpelledOut) {
   EXPECT_FALSE(options.weights());
   EXPECT_EQ(options.CacheType(DType::kF32), DType::kF32);
   EXPECT_EQ(options.full_layers(), std::vector<int64_t>());
+}
+
+// A call could otherwise make the server write files anywhere.
+TEST(LoadOptionsTest, AnOptionThatTakesAPathIsAPathOption) {
+  size_t paths = 0;
+  for (const std::string_view option : LoadOptions::Known()) {
+    for (const char* path : {"/etc", "../../x"}) {
+      const std::string json = "{\"" + std::string(option) + "\": \"" + path + "\"}";
+      bool is_taken = true;
+      try {
+        const LoadOptions options(json.c_str());
+      } catch (const BackendError&) {
+        is_taken = false;
+      }
+      EXPECT_EQ(is_taken, IsPathOption(option)) << option;
+      if (is_taken) ++paths;
+    }
+  }
+  EXPECT_EQ(paths, 2 * std::size(kPathOptions)) << "each is known";
 }
 
 // Options as text, and the sentence after "options: ".

@@ -88,7 +88,7 @@ TEST_F(ServedModelTest, EachDemoCheckpointGetsItsBackend) {
 TEST_F(ServedModelTest, WhereNoneServesItEveryPluginSaysWhy) {
   directory_.Write("config.json", R"({"model_type": "bert"})");
   const std::string error = Error();
-  EXPECT_THAT(error, testing::StartsWith("model m: no plugin for device auto serves " +
+  EXPECT_THAT(error, testing::StartsWith("model m: no plugin for device 'auto' serves " +
                                          directory_.string() + " (dense: "));
   for (const char* name : {"dense: ", "; hwfa2: ", "; hypenet: ", "; minimal: "}) {
     const size_t found = error.find(name);
@@ -111,9 +111,20 @@ TEST_F(ServedModelTest, ANamedBackendThatIsNotThere) {
   directory_.Write("config.json", R"({"model_type": "minimal"})");
   source_.backend = "absent";
   EXPECT_EQ(Error(),
-            "model m: backend: no plugin 'absent' for device auto; available: dense, hwfa2, "
+            "model m: backend: no plugin 'absent' for device 'auto'; available: dense, hwfa2, "
             "hypenet, minimal");
   EXPECT_TRUE(absl::IsNotFound(Load().status()));
+}
+
+// A call of an operator gives both names.
+TEST_F(ServedModelTest, ErrorsRepeatTheBeginningOfNamesWithoutControlCharacters) {
+  directory_.Write("config.json", R"({"model_type": "minimal"})");
+  const std::string name = "\x1b[2J\n" + std::string(1 << 20, 'x');
+  const std::string found = "'\\x1b[2J\\n" + std::string(59, 'x') + "...'";
+  source_.backend = name;
+  EXPECT_THAT(Error(), testing::StartsWith("model m: backend: no plugin " + found + " for device"));
+  source_.device = name;
+  EXPECT_EQ(Error(), "model m: device: no plugin was found for " + found);
 }
 
 // The engine divides by the grid, so it must not be 0, and a grid must fit into a step.
@@ -141,9 +152,9 @@ TEST_F(ServedModelTest, APrefillGridMustFitIntoAStep) {
 TEST_F(ServedModelTest, ADeviceThatNoPluginServes) {
   directory_.Write("config.json", R"({"model_type": "minimal"})");
   source_.device = "cuda:0";
-  EXPECT_EQ(Error(), "model m: device: no plugin was found for cuda:0");
+  EXPECT_EQ(Error(), "model m: device: no plugin was found for 'cuda:0'");
   source_.backend = "minimal";
-  EXPECT_EQ(Error(), "model m: device: no plugin was found for cuda:0");
+  EXPECT_EQ(Error(), "model m: device: no plugin was found for 'cuda:0'");
   EXPECT_TRUE(absl::IsNotFound(Load().status()));
 }
 

@@ -70,8 +70,8 @@ TEST_F(BackendSnapshotTest, AClosedModelHoldsNothing) {
   EXPECT_EQ(model_->memory().weights, 0u);
   EXPECT_EQ(model_->memory().reserved, 0u);
   Bytes piece(1000);
-  EXPECT_TRUE(absl::IsCancelled(snapshot.Read(Snapshot::Segment::kSpan, piece).status()));
-  EXPECT_TRUE(absl::IsCancelled(import.Write(piece)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(snapshot.Read(Snapshot::Segment::kSpan, piece).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(import.Write(piece)));
   EXPECT_TRUE(absl::IsFailedPrecondition(import.Attach().status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(model_->CreateSequence().status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(model_->SetBudget(1)));

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "backends/api/path_options.h"
 #include "tests/service/serving/models/admin_fixture.h"
 
 namespace longstream {
@@ -48,6 +50,27 @@ TEST_F(ModelAdminTest, ANameIsNeverAPath) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Load(Model("a", "file"))));
   EXPECT_TRUE(absl::IsNotFound(Load(Model("a", "missing"))));
   EXPECT_THAT(Versions(), IsEmpty());
+}
+
+TEST_F(ModelAdminTest, OptionsOfACallHaveNoPaths) {
+  ASSERT_TRUE(Load(Model("b")).ok());
+  for (const std::string_view option : kPathOptions) {
+    for (const char* path : {"/etc", "../../x", "auto"}) {
+      ModelAdmin::Wanted wanted = Model("a");
+      wanted.options_json = absl::StrCat("{\"", std::string(option), "\": \"", path, "\"}");
+      const absl::Status refused = Load(wanted);
+      EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+      EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("options: ", std::string(option))));
+      wanted.name = "b";
+      EXPECT_TRUE(absl::IsInvalidArgument(Swap(wanted)));
+    }
+  }
+  for (const char* json : {"[]", "{", "{\"a\": NaN}"}) {
+    ModelAdmin::Wanted wanted = Model("a");
+    wanted.options_json = json;
+    EXPECT_TRUE(absl::IsInvalidArgument(Load(wanted))) << json;
+  }
+  EXPECT_THAT(Versions(), ElementsAre("b 1 2"));
 }
 
 TEST_F(ModelAdminTest, ABrokenCheckpointLeavesTheNamesAsTheyWere) {

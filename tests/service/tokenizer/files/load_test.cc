@@ -346,6 +346,21 @@ TEST_F(LoadTest, ReportsLinksThatLeadNowhere) {
   }
 }
 
+// Such a file is refused before it is read: it takes no space on the disk.
+TEST_F(LoadTest, RefusesFilesThatAreTooLarge) {
+  WriteFamily("llama3", Unedited);
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) {
+    if (std::string_view(name) == "tokenizer_config.json") WriteFamily("llama3", Unedited);
+    if (!std::filesystem::exists(File(name))) Write(name, "");
+    std::filesystem::resize_file(File(name), uintmax_t{3} << 30);
+    const absl::Status status = Load().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_EQ(status.message(),
+              File(name).string() + ": 3221225472 bytes, expected at most 67108864");
+    std::filesystem::remove(File(name));
+  }
+}
+
 TEST_F(LoadTest, ReportsSpecialTokensThatAreNone) {
   WriteFamily("gpt2", Unedited);
   Write("tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
