@@ -226,7 +226,7 @@ class AppendReactor final : public grpc::ServerReadReactor<RawRequest<v1::Append
     absl::StatusOr<std::vector<int32_t>> tokens =
         input_->Read(message.mutable_input(), &message_->charge);
     if (!tokens.ok()) return tokens.status();
-    if (absl::Status status = pump_.turn().CheckInputRoom(tokens->size()); !status.ok()) {
+    if (absl::Status status = pump_.turn().TakeInputRoom(tokens->size()); !status.ok()) {
       return status;
     }
     pump_.turn().AddInput(*tokens);

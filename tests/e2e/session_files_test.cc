@@ -113,6 +113,9 @@ TEST_F(SessionFilesTest, TheCommandNamesWhatIsWrong) {
   const std::string file = directory_.string() + "/a.session";
   std::string out;
   ASSERT_EQ(Command(*from_, {"export", id, file}, &out), 0) << out;
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(file).permissions(), perms::owner_read | perms::owner_write)
+      << "it has prompts";
   EXPECT_EQ(Command(*from_, {"export", id, directory_.string() + "/no/a"}, &out), 4) << out;
   EXPECT_THAT(out, HasSubstr("cannot write"));
   EXPECT_EQ(Command(*from_, {"export", client::RandomId(), file + "2"}, &out), 1) << out;

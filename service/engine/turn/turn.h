@@ -220,7 +220,7 @@ class Turn {
   // May be nullptr. Set it before the turn is started.
   std::shared_ptr<TurnJournal> journal;
   // The turn's part of the quotas of its tenant. Set it before the turn is started; then
-  // only the engine thread uses it.
+  // only the engine thread uses it, but for TurnAllowance::Take.
   TurnAllowance allowance;
   // Counts the turn once more, for the arm of the alias that its session came by. May be nullptr.
   // Set it before the turn is started.

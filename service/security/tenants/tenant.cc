@@ -138,11 +138,29 @@ absl::StatusOr<TurnAllowance> Tenant::BeginTurn(uint64_t tokens) {
         Quota::kTurns,
         absl::StrCat("the tenant has ", quotas.turns, " turns that wait or run, its limit"), kSoon);
   }
+  return RefuseTokens(tokens, level, wait);
+}
+
+absl::Status Tenant::RefuseTokens(uint64_t tokens, double level, absl::Duration wait) {
   return Refuse(Quota::kTokensPerMinute,
                 absl::StrCat("the turn may take ", tokens, " tokens, and the tenant has ",
                              static_cast<int64_t>(level), " left; the limit is ",
-                             quotas.tokens_per_minute, " a minute"),
+                             config_.quotas.tokens_per_minute, " a minute"),
                 wait);
+}
+
+absl::Status Tenant::TakeMore(uint64_t tokens, uint64_t before, uint64_t* taken) {
+  absl::Duration wait;
+  double level = 0.0;
+  {
+    absl::MutexLock lock(&mutex_);
+    const MonotonicTime now = clock_();
+    if (bucket_.Take(tokens, now, taken) == absl::ZeroDuration()) return absl::OkStatus();
+    // The turn is rolled back, and begins anew with all its tokens.
+    wait = bucket_.WaitFor(before + tokens, now);
+    level = bucket_.level(now);
+  }
+  return RefuseTokens(before + tokens, level, wait);
 }
 
 absl::Status Tenant::TakeTransfer() {
@@ -193,15 +211,38 @@ TenantUse Tenant::use() const {
   return use;
 }
 
+TurnAllowance::TurnAllowance(TurnAllowance&& other) noexcept { *this = std::move(other); }
+
 TurnAllowance& TurnAllowance::operator=(TurnAllowance&& other) noexcept {
   if (this == &other) return *this;
   GiveBack();
-  tenant_ = std::move(other.tenant_);
-  left_ = std::exchange(other.left_, 0);
+  std::shared_ptr<Tenant> tenant;
+  uint64_t left = 0, taken = 0;
+  {
+    absl::MutexLock lock(&other.mutex_);
+    tenant = std::move(other.tenant_);
+    left = std::exchange(other.left_, 0);
+    taken = std::exchange(other.taken_, 0);
+  }
+  absl::MutexLock lock(&mutex_);
+  tenant_ = std::move(tenant);
+  left_ = left;
+  taken_ = taken;
   return *this;
 }
 
+absl::Status TurnAllowance::Take(uint64_t tokens) {
+  absl::MutexLock lock(&mutex_);
+  if (tenant_ == nullptr || tokens == 0) return absl::OkStatus();
+  uint64_t taken = 0;
+  absl::Status status = tenant_->TakeMore(tokens, taken_, &taken);
+  left_ += taken;
+  taken_ += taken;
+  return status;
+}
+
 void TurnAllowance::Count(uint64_t tokens) {
+  absl::MutexLock lock(&mutex_);
   if (tenant_ == nullptr) return;
   tenant_->tokens_.fetch_add(tokens, std::memory_order_relaxed);
   const uint64_t covered = std::min(tokens, left_);
@@ -210,8 +251,14 @@ void TurnAllowance::Count(uint64_t tokens) {
 }
 
 void TurnAllowance::GiveBack() {
-  if (tenant_ == nullptr) return;
-  std::exchange(tenant_, nullptr)->EndTurn(std::exchange(left_, 0));
+  std::shared_ptr<Tenant> tenant;
+  uint64_t left = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    tenant = std::exchange(tenant_, nullptr);
+    left = std::exchange(left_, 0);
+  }
+  if (tenant != nullptr) tenant->EndTurn(left);
 }
 
 bool CacheCharge::TryGrow(uint64_t bytes) {

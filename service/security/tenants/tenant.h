@@ -40,27 +40,32 @@ struct TenantUse {
 class Tenant;
 
 // The part of the quotas of its tenant that a turn has taken. The destructor gives it back. Used by
-// one thread at a time.
+// one thread at a time, but for Take.
 class TurnAllowance {
  public:
   TurnAllowance() = default;  // of nobody; counts nothing
   ~TurnAllowance() { GiveBack(); }
-  TurnAllowance(TurnAllowance&& other) noexcept
-      : tenant_(std::move(other.tenant_)), left_(std::exchange(other.left_, 0)) {}
+  TurnAllowance(TurnAllowance&& other) noexcept;
   TurnAllowance& operator=(TurnAllowance&& other) noexcept;
 
+  // Takes tokens of input that has arrived after the turn began, before they are computed. Refused
+  // as Tenant::BeginTurn, with the time after which a turn with all its tokens may begin. After
+  // GiveBack it takes nothing. Any thread may call it, beside Count and GiveBack.
+  absl::Status Take(uint64_t tokens) ABSL_LOCKS_EXCLUDED(mutex_);
   // The turn has added this many tokens to its session.
-  void Count(uint64_t tokens);
+  void Count(uint64_t tokens) ABSL_LOCKS_EXCLUDED(mutex_);
   // The turn has ended. Tokens that it has not used are in the quota again.
-  void GiveBack();
+  void GiveBack() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   friend class Tenant;
   TurnAllowance(std::shared_ptr<Tenant> tenant, uint64_t tokens)
-      : tenant_(std::move(tenant)), left_(tokens) {}
+      : tenant_(std::move(tenant)), left_(tokens), taken_(tokens) {}
 
-  std::shared_ptr<Tenant> tenant_;
-  uint64_t left_ = 0;  // tokens that were taken and not used yet
+  absl::Mutex mutex_;
+  std::shared_ptr<Tenant> tenant_ ABSL_GUARDED_BY(mutex_);
+  uint64_t left_ ABSL_GUARDED_BY(mutex_) = 0;   // tokens that were taken and not used yet
+  uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;  // by the turn so far
 };
 
 // Refusals are RESOURCE_EXHAUSTED; the message names the quota, its limit and the use, and has the
@@ -121,6 +126,11 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
  private:
   friend class TurnAllowance;
 
+  // Takes `tokens` for a turn that has taken `before` already. *taken: how many it took.
+  absl::Status TakeMore(uint64_t tokens, uint64_t before, uint64_t* taken)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // The refusal of a turn that may take `tokens`, of which the bucket has `level`.
+  absl::Status RefuseTokens(uint64_t tokens, double level, absl::Duration wait);
   void EndTurn(uint64_t unused_tokens) ABSL_LOCKS_EXCLUDED(mutex_);
   void TakeUsedTokens(uint64_t tokens) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Refuse(Quota quota, const std::string& why, absl::Duration retry_after);

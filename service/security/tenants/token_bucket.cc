@@ -13,13 +13,19 @@ void TokenBucket::Fill(MonotonicTime now) {
   filled_at_ = now;
 }
 
+absl::Duration TokenBucket::WaitFor(uint64_t tokens, MonotonicTime now) {
+  if (per_minute_ == 0) return absl::ZeroDuration();
+  Fill(now);
+  // A turn begins only if something is left.
+  const double needed = std::clamp(static_cast<double>(tokens), 1.0, std::max(per_minute_, 1.0));
+  return level_ < needed ? absl::Minutes((needed - level_) / per_minute_) : absl::ZeroDuration();
+}
+
 absl::Duration TokenBucket::Take(uint64_t tokens, MonotonicTime now, uint64_t* taken) {
   *taken = 0;
   if (per_minute_ == 0) return absl::ZeroDuration();
-  Fill(now);
+  if (const auto wait = WaitFor(tokens, now); wait > absl::ZeroDuration()) return wait;
   const double wanted = std::min(static_cast<double>(tokens), per_minute_);
-  const double needed = std::max(wanted, 1.0);  // a turn begins only if something is left
-  if (level_ < needed) return absl::Minutes((needed - level_) / per_minute_);
   level_ -= wanted;
   *taken = static_cast<uint64_t>(wanted);
   return absl::ZeroDuration();

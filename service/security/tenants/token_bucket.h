@@ -22,6 +22,8 @@ class TokenBucket {
   // until there are enough. A demand for more than a minute's tokens waits for a full bucket, and
   // takes all of it. *taken: the tokens that were taken.
   absl::Duration Take(uint64_t tokens, MonotonicTime now, uint64_t* taken);
+  // How long it lasts until Take would give `tokens`, if nobody else takes any.
+  absl::Duration WaitFor(uint64_t tokens, MonotonicTime now);
   // Takes tokens that were used already.
   void TakeUsed(uint64_t tokens, MonotonicTime now);
   // Gives back tokens that were taken and not used.

@@ -18,8 +18,8 @@
 
 namespace longstream {
 
-// Ends a call whose client neither reads nor sends for too long. Used by one thread at a time, but
-// for the timer.
+// Ends a call whose client neither reads nor sends for too long, or when the server stops. Used by
+// one thread at a time, but for the timer.
 //
 // A message that the client does not read has no end, and a reactor cannot finish before it. So the
 // watch cancels the call in gRPC's core: that drops the message, sends the status past it, and ends
@@ -39,34 +39,43 @@ class ClientWatch {
 
   // The call begins to wait for its client. `owner` keeps this object alive until End.
   void Begin(std::shared_ptr<void> owner) {
-    timer_ = timers_->Set(MonotonicTime::Now() + timeout_, [this, owner = std::move(owner)] {
-      has_expired_.store(true);
-      grpc_call_cancel_with_status(call_, GRPC_STATUS_DEADLINE_EXCEEDED, Expired().c_str(),
-                                   nullptr);
+    const MonotonicTime end = MonotonicTime::Now() + timeout_;
+    timer_ = timers_->Set(end, [this, end, owner = std::move(owner)] {
+      // Timers::CallBy shortens all times when the server stops.
+      state_.store(MonotonicTime::Now() < end ? State::kStopped : State::kExpired);
+      const absl::Status why = Why();
+      grpc_call_cancel_with_status(call_, static_cast<grpc_status_code>(why.code()),
+                                   std::string(why.message()).c_str(), nullptr);
     });
   }
   // The wait has ended.
   void End() { timers_->Cancel(timer_); }
 
   // Whether the watch has ended the call, also if gRPC has not told the reactor so yet.
-  bool expired() const { return has_expired_.load(); }
+  bool expired() const { return state_.load() != State::kWaits; }
   // Why the wait has ended without a message.
   absl::Status Why() const {
-    if (has_expired_.load()) return absl::DeadlineExceededError(Expired());
+    switch (state_.load()) {
+      case State::kExpired:
+        return absl::DeadlineExceededError(
+            absl::StrCat("the client has neither read nor sent anything for ",
+                         absl::FormatDuration(timeout_), ", scheduler.client_timeout"));
+      case State::kStopped:
+        return absl::UnavailableError("the server is shutting down");
+      case State::kWaits:
+        break;
+    }
     return absl::CancelledError("the caller cancelled the call");
   }
 
  private:
-  std::string Expired() const {
-    return absl::StrCat("the client has neither read nor sent anything for ",
-                        absl::FormatDuration(timeout_), ", scheduler.client_timeout");
-  }
+  enum class State { kWaits, kExpired, kStopped };
 
   grpc_call* const call_;
   Timers* const timers_;
   const absl::Duration timeout_;
   Timers::Id timer_ = 0;
-  std::atomic<bool> has_expired_{false};
+  std::atomic<State> state_{State::kWaits};
 };
 
 }  // namespace longstream

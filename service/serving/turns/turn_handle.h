@@ -58,8 +58,13 @@ class TurnHandle {
     turn_->AddInput(tokens);
     engine_->Wake();
   }
-  // RESOURCE_EXHAUSTED: as for Turn::CheckInputRoom.
-  absl::Status CheckInputRoom(size_t tokens) const { return turn_->CheckInputRoom(tokens); }
+  // RESOURCE_EXHAUSTED: as for Turn::CheckInputRoom and TurnAllowance::Take. The caller then ends
+  // the turn, and does not call AddInput. Call it once for each AddInput: it takes the tokens from
+  // the quota of the tenant.
+  absl::Status TakeInputRoom(size_t tokens) const {
+    absl::Status status = turn_->CheckInputRoom(tokens);
+    return status.ok() ? turn_->allowance.Take(tokens) : status;
+  }
   void CloseInput() {
     turn_->CloseInput();
     engine_->Wake();

@@ -63,6 +63,13 @@ TEST_F(StateFileTest, PromptsComeBackWithAllBits) {
   EXPECT_THAT(file.finished()[3].tokenizers, testing::ElementsAre("t", "t", "u"));
 }
 
+// It has prompts.
+TEST_F(StateFileTest, OnlyItsUserReadsIt) {
+  const StateFile file(Path(), kConditions);
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(Path()).permissions(), perms::owner_read | perms::owner_write);
+}
+
 TEST_F(StateFileTest, AnyBytesAndNumbersComeBack) {
   std::string bytes;
   for (int byte = 0; byte < 256; ++byte) bytes += static_cast<char>(byte);

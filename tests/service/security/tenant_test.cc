@@ -156,6 +156,27 @@ TEST(Tenant, TokensBeyondTheDemandAreTakenWhenTheyAreThere) {
   EXPECT_TRUE(fixture.tenant->BeginTurn(1).ok());
 }
 
+// The input of 64 turns that have begun with no token.
+TEST(Tenant, TokensOfInputAreTakenBeforeTheyAreComputed) {
+  Fixture fixture({.tokens_per_minute = 1000});
+  std::vector<TurnAllowance> turns;
+  for (int i = 0; i < kCallers; ++i) turns.push_back(*fixture.tenant->BeginTurn(0));
+  std::atomic<size_t> next = 0;
+  EXPECT_EQ(CountOfCallers([&] { return turns[next++].Take(30).ok(); }), 33);
+  TurnAllowance turn = *fixture.tenant->BeginTurn(5);
+  EXPECT_TRUE(turn.Take(0).ok());
+  // Time for the whole turn, which begins anew.
+  ExpectRefusal(turn.Take(20), "the turn may take 25 tokens, and the tenant has 5 left",
+                absl::Seconds(1.2));
+  turns.clear();
+  EXPECT_TRUE(turn.Take(20).ok()) << "what was not computed is in the quota again";
+  turn.Count(25);
+  turn.GiveBack();
+  EXPECT_TRUE(turn.Take(5000).ok()) << "the turn has ended";
+  EXPECT_EQ(fixture.tenant->use().tokens, 25u);
+  EXPECT_TRUE(fixture.tenant->BeginTurn(975).ok());
+}
+
 TEST(Tenant, BytesOfHostAndCachesAreExactUnderManyCallers) {
   const Fixture fixture({.session_bytes = 5000});
   HostCharge host(fixture.tenant->host_memory());

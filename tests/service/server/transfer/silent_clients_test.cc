@@ -18,9 +18,9 @@ using testing::HasSubstr;
 
 class SilentClientsTest : public ServerFilesTest {
  protected:
-  SilentClientsTest()
+  explicit SilentClientsTest(absl::Duration client_timeout = absl::Milliseconds(500))
       : ServerFilesTest(/*cache_bytes=*/0, kFilesTemplate, {}, /*only_sealed=*/false,
-                        /*client_timeout=*/absl::Milliseconds(500)) {}
+                        client_timeout) {}
 
   // A client that takes only 1 KiB before it reads.
   std::unique_ptr<v1::Longstream::Stub> NarrowStub() {
@@ -54,6 +54,47 @@ TEST_F(SilentClientsTest, AnExportThatNobodyReadsEnds) {
   }
   ExpectTimedOut(reader->Finish());
   ExpectAlive();
+}
+
+class StoppedTransfersTest : public SilentClientsTest {
+ protected:
+  StoppedTransfersTest() : SilentClientsTest(absl::Minutes(5)) {}
+
+  // Does what a stopping server does, until it has ended a call of the kind.
+  bool StopUntilEnded(const char* kind) {
+    return WaitUntil([&] {
+      sessions().timers()->CallBy(MonotonicTime::Now());
+      return TransfersEnded(kind, "UNAVAILABLE") == 1;
+    });
+  }
+  static void ExpectStopped(const grpc::Status& status) {
+    EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
+    EXPECT_EQ(status.error_message(), "the server is shutting down");
+  }
+};
+
+// The client was not silent for five minutes.
+TEST_F(StoppedTransfersTest, TransfersAreToldThatTheServerStops) {
+  const std::string id = Open();
+  v1::GenerateRequest long_turn = Turn(id, 1);
+  long_turn.mutable_input()->set_text(std::string(50'000, 'x'));
+  ASSERT_TRUE(Generate(long_turn).status.ok());
+  const auto narrow = NarrowStub();
+  grpc::ClientContext context;
+  v1::ExportSessionRequest request;
+  request.set_session_id(id);
+  const auto reader = narrow->ExportSession(&context, request);
+  ASSERT_TRUE(StopUntilEnded("export"));
+  v1::ExportSessionResponse response;
+  while (reader->Read(&response)) {
+  }
+  ExpectStopped(reader->Finish());
+
+  grpc::ClientContext import_context;
+  v1::Session session;
+  const auto writer = narrow->ImportSession(&import_context, &session);
+  ASSERT_TRUE(StopUntilEnded("import"));
+  ExpectStopped(writer->Finish());
 }
 
 TEST_F(SilentClientsTest, AnImportThatIsNotSentEnds) {

@@ -3,11 +3,13 @@
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -329,6 +331,60 @@ TEST_F(ServerTenantsTest, TurnsAtOnceAreLimited) {
   writer->WritesDone();
   EXPECT_TRUE(writer->Finish().ok());
   EXPECT_TRUE(GenerateAs("a", kUnknown, 1).ok());
+}
+
+class AppendQuotaTest : public ServerTenantsTest {
+ protected:
+  AppendQuotaTest() : ServerTenantsTest({.tokens_per_minute = 600}) {}
+
+  // Appends `pieces` messages of 100 tokens each.
+  grpc::Status AppendAs(const std::string& tenant, const std::string& id, int pieces) {
+    grpc::ClientContext context;
+    SetToken(tenant, &context);
+    v1::AppendResponse response;
+    const auto writer = stub_->Append(&context, &response);
+    v1::AppendRequest request;
+    request.set_session_id(id);
+    for (int i = 0; i < pieces; ++i) {
+      request.mutable_input()->set_text(std::string(100, 'a'));
+      if (!writer->Write(request)) break;
+      request.clear_session_id();
+    }
+    writer->WritesDone();
+    return writer->Finish();
+  }
+};
+
+TEST_F(AppendQuotaTest, AnAppendNeedsTheTokensOfItsInput) {
+  ASSERT_TRUE(OpenAs("a", kId).ok());
+  const grpc::Status many = AppendAs("a", kId, 30);
+  EXPECT_EQ(many.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << many.error_message();
+  EXPECT_THAT(many.error_message(), HasSubstr("quota tokens_per_minute: the turn may take "));
+  ASSERT_TRUE(RetrySeconds(many).has_value());
+  EXPECT_GT(*RetrySeconds(many), 0.0);
+  v1::Session session;
+  ASSERT_TRUE(GetAs("a", kId, &session).ok());
+  EXPECT_EQ(session.position(), 0u) << "nothing of it is appended";
+}
+
+TEST_F(AppendQuotaTest, AppendsAtOnceCannotAllGetIn) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 16; ++i) {
+    ids.push_back(absl::StrCat("000000000000000100000000000000", 10 + i));
+    ASSERT_TRUE(OpenAs("a", ids.back()).ok());
+  }
+  std::atomic<int> succeeded = 0;
+  std::vector<std::thread> callers;
+  const absl::Time begin = absl::Now();
+  for (const std::string& id : ids) {
+    callers.emplace_back([&, id] {
+      if (AppendAs("a", id, 1).ok()) ++succeeded;
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  // The bucket has 600 tokens, and gets 10 more each second.
+  EXPECT_GE(succeeded, 1);
+  EXPECT_LE(succeeded, 6 + static_cast<int>(absl::ToInt64Seconds(absl::Now() - begin) / 10) + 1);
 }
 
 }  // namespace
