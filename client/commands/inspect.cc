@@ -248,14 +248,17 @@ void AddSessions(CLI::App* app, const Global* global) {
   auto options = std::make_shared<SessionOptions>();
   CLI::App* command =
       app->add_subcommand("sessions", "List, show, close, fork, rewind, export or import sessions");
-  command->add_option("-m,--model", options->model, "only sessions of this model");
-  command->add_option("--alias", options->alias, "only sessions that were opened by this alias");
+  const auto add_filters = [&options](CLI::App* list) {
+    list->add_option("-m,--model", options->model, "only sessions of this model");
+    list->add_option("--alias", options->alias, "only sessions that were opened by this alias");
+  };
+  add_filters(command);
   CLI::Option* close = command->add_option("--close", options->close, "close this session");
   command->add_option("--fork", options->fork, "fork this session and print the new id")
       ->excludes(close);
   command->require_subcommand(0, 1);
   CLI::App* list = command->add_subcommand("list", "List the sessions, as `sessions` alone does");
-  list->add_option("-m,--model", options->model, "only sessions of this model");
+  add_filters(list);
   list->callback([=] { Sessions(*global, *options); });
   CLI::App* end = command->add_subcommand("close", "Close a session, as --close does");
   end->add_option("session", options->close, "the session")->required();
