@@ -147,6 +147,7 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
   metrics_.CountResumeMismatch();
   metrics_.ObserveLoad("backend", 1.5);
   arm_.CountSession("OK");
+  arm_.CountRouted("least_time");
   arm_.CountRequest("OK", "max_tokens");
   shadows_.AddTurn("m", "n", std::vector<double>{0.1}, 1);
   shadows_.CountDrop("m", "n", "full");
