@@ -252,9 +252,18 @@ absl::Status PostgresStore::ApplyTogether(absl::Span<const Change> changes,
 }
 
 absl::Status PostgresStore::Transact(const std::function<absl::Status(Database&)>& change) {
-  absl::MutexLock lock(&write_mutex_);
-  PostgresWriter* const writer = &writer_;
-  return RunTransaction(StoreLocks::kAll, [&] { return change(*writer); });
+  const MonotonicTime deadline = MonotonicTime::Now() + options_.commit_timeout;
+  GrowingPause pause(absl::Milliseconds(100), absl::Seconds(1));
+  while (true) {
+    {
+      absl::MutexLock lock(&write_mutex_);
+      PostgresWriter* const writer = &writer_;
+      absl::Status status = RunTransaction(StoreLocks::kAll, [&] { return change(*writer); });
+      if (status.ok() || !writer_.LockIsHeld()) return status;
+      if (stopping() || MonotonicTime::Now() >= deadline) return status;
+    }
+    Sleep(pause.Next());  // changes go on meanwhile
+  }
 }
 
 absl::Status PostgresStore::RunTransaction(StoreLocks locks,
@@ -267,6 +276,8 @@ absl::Status PostgresStore::RunTransaction(StoreLocks locks,
     absl::Status status = TryTransaction(locks, deadline, change, &may_repeat);
     if (status.ok() || absl::IsResourceExhausted(status)) NoteResult(status);
     if (!may_repeat) return status;
+    // Others make changes, so the store is well. Transact tries again.
+    if (locks == StoreLocks::kAll && writer_.LockIsHeld()) return status;
     if (absl::IsAlreadyExists(status) && ++conflicts > kMaxConflicts) return status;
     const absl::Duration next = pause.Next();
     if (stopping() || MonotonicTime::Now() + next >= deadline) {
@@ -280,6 +291,7 @@ absl::Status PostgresStore::RunTransaction(StoreLocks locks,
 absl::Status PostgresStore::TryTransaction(StoreLocks locks, MonotonicTime deadline,
                                            absl::FunctionRef<absl::Status()> change,
                                            bool* may_repeat) {
+  writer_.ForgetError();
   if (!writer_.IsConnected()) {
     absl::Status status = ConnectWriter();
     *may_repeat = !status.ok();

@@ -86,8 +86,9 @@ class PostgresStore final : public SqlStore {
       ABSL_LOCKS_EXCLUDED(write_mutex_);
   absl::StatusOr<uint64_t> FileBytes(Database& database) override;
 
-  // Makes a transaction, again if need be. Returns the error of `change`, which is undone then, or
-  // why the transaction could not be made. UNKNOWN: StopWaiting was called.
+  // Makes a transaction, again if need be, but for kAll not while a lock is held. Returns the error
+  // of `change`, which is undone then, or why the transaction could not be made. UNKNOWN:
+  // StopWaiting was called.
   absl::Status RunTransaction(StoreLocks locks, absl::FunctionRef<absl::Status()> change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   // One try of RunTransaction.
