@@ -179,15 +179,18 @@ absl::StatusOr<std::unique_ptr<Connection>> PostgresStore::OpenChecked() {
       CheckServer(**connection, options_.require_standby, deadline);
   if (!server.ok()) return server.status();
   // The setting stays as it was checked, also if the server's is changed meanwhile. The former
-  // connection's transaction must not hold its locks any longer.
+  // connection's transaction must not hold its locks any longer. But one that is in its COMMIT goes
+  // on: if it waits for the standby, to end it would show others what the standby does not have.
   const absl::StatusOr<PgResult> ended =
       (*connection)
           ->Query(
               "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), "
               "false),"
               " (SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-              "  WHERE application_name = $1 AND pid <> pg_backend_pid()), (SELECT encode(id, "
-              "'hex') FROM store)",
+              "  WHERE application_name = $1 AND pid <> pg_backend_pid()"
+              "  AND wait_event IS DISTINCT FROM 'SyncRep'"
+              "  AND (state IS DISTINCT FROM 'active' OR query IS DISTINCT FROM 'COMMIT')),"
+              " (SELECT encode(id, 'hex') FROM store)",
               {target.application_name}, deadline, "end the former connection");
   if (!ended.ok()) return ended.status();
   const std::string store_id = PQgetvalue(ended->get(), 0, 2);
