@@ -221,10 +221,19 @@ std::vector<absl::StatusOr<Applied>> PostgresStore::Apply(absl::Span<const Chang
                           absl::IsDataLoss(failed) || absl::IsAlreadyExists(failed);
   if (may_be_one && changes.size() > 1) {
     // The others need not suffer from the change that PostgreSQL refuses.
+    bool has_answers = true;
     for (size_t i = 0; i < changes.size(); ++i) {
+      if (!has_answers) {
+        ForgetRows(changes.subspan(i, 1));
+        results[i] = absl::UnavailableError(
+            "store: PostgreSQL has not taken a change before this one; nothing was changed");
+        continue;
+      }
       std::vector<absl::StatusOr<Applied>> result;
-      ApplyTogether(changes.subspan(i, 1), &result).IgnoreError();
+      const absl::Status made = ApplyTogether(changes.subspan(i, 1), &result);
       results[i] = std::move(result[0]);
+      // Each of the rest would take a commit_timeout of its own.
+      has_answers = !absl::IsUnavailable(made) && !absl::IsUnknown(made);
     }
   }
   return results;

@@ -144,6 +144,26 @@ TEST_F(PostgresStoreTest, AChangeThatPostgresRefusesFailsAlone) {
   EXPECT_THAT(*store->Check(10), IsEmpty());
 }
 
+// The batch is refused because of its first change, and the second one waits for a lock in vain.
+TEST_F(PostgresStoreTest, BehindAChangeThatTimesOutNoOtherIsTried) {
+  const auto store = Open(absl::Seconds(1));
+  Sql("CREATE SEQUENCE longstream.tries;"
+      "CREATE FUNCTION longstream.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+      " IF new.tenant = 'refused' THEN RAISE SQLSTATE '22000'; END IF;"
+      " IF new.tenant = 'locked' THEN RAISE SQLSTATE '55P03'; END IF;"
+      " PERFORM nextval('longstream.tries'); RETURN new; END $$;"
+      "CREATE TRIGGER refuse BEFORE INSERT ON longstream.sessions FOR EACH ROW"
+      " EXECUTE FUNCTION longstream.refuse()");
+  const auto results = store->Apply(std::vector<Change>{OpenSession{NewSession(1, "refused")},
+                                                        OpenSession{NewSession(2, "locked")},
+                                                        OpenSession{NewSession(3)}});
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[0].status().code(), absl::StatusCode::kInvalidArgument) << results[0].status();
+  EXPECT_EQ(results[1].status().code(), absl::StatusCode::kUnavailable) << results[1].status();
+  EXPECT_EQ(results[2].status().code(), absl::StatusCode::kUnavailable) << results[2].status();
+  EXPECT_EQ(Sql("SELECT is_called FROM longstream.tries"), "f") << "the third was tried";
+}
+
 // Two servers commit turns of the same session. The fence lets one of them win each version.
 TEST_F(PostgresStoreTest, TwoServersShareASession) {
   constexpr int kTurns = 30;
