@@ -111,12 +111,11 @@ absl::Status ErrorOfResult(const PGresult* result, absl::string_view what) {
                    " (PostgreSQL's code ", state, ")");
   const std::string_view kind = std::string_view(state).substr(0, 2);
   if (state == "23505") return absl::AlreadyExistsError(message);
-  if (state == "53100" || state == "53200" || kind == "54") {
-    return absl::ResourceExhaustedError(message);
-  }
+  if (state == "53100" || state == "53200") return absl::ResourceExhaustedError(message);
   if (kind == "XX" && state != "XX000") return absl::DataLossError(message);
   if (kind == "23") return absl::DataLossError(message);
-  if (kind == "22") return absl::InvalidArgumentError(message);
+  // 22: a value. 54: a limit of PostgreSQL, such as the size of a row.
+  if (kind == "22" || kind == "54") return absl::InvalidArgumentError(message);
   return absl::UnavailableError(message);
 }
 

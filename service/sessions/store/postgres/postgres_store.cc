@@ -194,12 +194,7 @@ absl::StatusOr<std::unique_ptr<Connection>> PostgresStore::OpenChecked() {
               {target.application_name}, deadline, "end the former connection");
   if (!ended.ok()) return ended.status();
   const std::string store_id = PQgetvalue(ended->get(), 0, 2);
-  if (store_id_.empty()) store_id_ = store_id;
-  if (store_id_ != store_id) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("store: the database has another store now, with the id ", store_id, ", not ",
-                     store_id_, "; start the server again to use it"));
-  }
+  if (absl::Status same = CompareId(store_id); !same.ok()) return same;
   const ServerIdentity before = std::exchange(server_, *server);
   const bool is_other = !before.system_identifier.empty() && !(before == *server);
   if (is_other && options_.on_other_server) options_.on_other_server(before, *server);
@@ -286,7 +281,8 @@ absl::Status PostgresStore::RunTransaction(StoreLocks locks,
   while (true) {
     bool may_repeat = false;
     absl::Status status = TryTransaction(locks, deadline, change, &may_repeat);
-    if (status.ok() || absl::IsResourceExhausted(status)) NoteResult(status);
+    const bool cannot_be_made = !may_repeat && absl::IsUnavailable(status) && !writer_.error().ok();
+    if (status.ok() || absl::IsResourceExhausted(status) || cannot_be_made) NoteResult(status);
     if (!may_repeat) return status;
     // Others make changes, so the store is well. Transact tries again.
     if (locks == StoreLocks::kAll && writer_.LockIsHeld()) return status;
@@ -422,59 +418,6 @@ std::vector<StoreBytes> PostgresStore::Bytes() const {
   const int64_t since = static_cast<int64_t>(files_.bytes()) - added_bytes_;
   return {{"log", static_cast<uint64_t>(log_bytes_)},
           {"segments", static_cast<uint64_t>(std::max<int64_t>(0, file_bytes_ + since))}};
-}
-
-void PostgresStore::StopWaiting() {
-  absl::MutexLock lock(&state_mutex_);
-  stopping_ = true;
-}
-
-bool PostgresStore::stopping() const {
-  absl::MutexLock lock(&state_mutex_);
-  return stopping_;
-}
-
-void PostgresStore::Sleep(absl::Duration duration) {
-  absl::MutexLock lock(&state_mutex_);
-  state_mutex_.AwaitWithTimeout(absl::Condition(&stopping_), duration);
-}
-
-StoreHealth PostgresStore::Health() const {
-  absl::MutexLock lock(&state_mutex_);
-  return health_;
-}
-
-void PostgresStore::NoteResult(const absl::Status& status) {
-  absl::MutexLock lock(&state_mutex_);
-  if (status.ok()) {
-    health_ = {};
-  } else {
-    health_ = {absl::IsResourceExhausted(status) ? StoreState::kFull : StoreState::kUnreachable,
-               std::string(status.message())};
-  }
-}
-
-void PostgresStore::Watch() {
-  const auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(state_mutex_) {
-    return stopping_ || health_.state == StoreState::kUnreachable;
-  };
-  GrowingPause pause(absl::Milliseconds(50), absl::Seconds(2));
-  while (true) {
-    {
-      absl::MutexLock lock(&state_mutex_);
-      state_mutex_.Await(absl::Condition(&has_work));
-      if (stopping_) return;
-    }
-    Sleep(pause.Next());
-    if (stopping()) return;
-    const absl::StatusOr<std::unique_ptr<Connection>> connection = Connection::Open(target_);
-    if (!connection.ok()) continue;
-    const MonotonicTime deadline = MonotonicTime::Now() + target_.timeout;
-    if (!CheckServer(**connection, options_.require_standby, deadline).ok()) continue;
-    pause.Reset();
-    absl::MutexLock lock(&state_mutex_);
-    if (health_.state == StoreState::kUnreachable) health_ = {};
-  }
 }
 
 }  // namespace longstream::store

@@ -113,7 +113,11 @@ class PostgresStore final : public SqlStore {
   bool stopping() const ABSL_LOCKS_EXCLUDED(state_mutex_);
   // Notes whether changes can be made.
   void NoteResult(const absl::Status& status) ABSL_LOCKS_EXCLUDED(state_mutex_);
-  // While no changes can be made, tries to connect, so that Health tells when the server is back.
+  // FAILED_PRECONDITION: the store that was opened has another id. The first call notes the id.
+  absl::Status CompareId(const std::string& id) ABSL_LOCKS_EXCLUDED(state_mutex_);
+  // Connects, checks that it is the same store, and writes to the row of `writers`.
+  absl::Status TryToWrite() ABSL_LOCKS_EXCLUDED(state_mutex_);
+  // While no changes can be made, tries to write, so that Health tells when they can.
   void Watch() ABSL_LOCKS_EXCLUDED(state_mutex_);
 
   const Options options_;
@@ -123,7 +127,6 @@ class PostgresStore final : public SqlStore {
   absl::Mutex write_mutex_;
   PostgresWriter writer_ ABSL_GUARDED_BY(write_mutex_);
   ServerIdentity server_ ABSL_GUARDED_BY(write_mutex_);
-  std::string store_id_ ABSL_GUARDED_BY(write_mutex_);
   int64_t last_number_ ABSL_GUARDED_BY(write_mutex_) = 0;  // of a transaction
   mutable absl::Mutex bytes_mutex_;
   int64_t log_bytes_ ABSL_GUARDED_BY(bytes_mutex_) = 0;
@@ -133,6 +136,7 @@ class PostgresStore final : public SqlStore {
   mutable absl::Mutex state_mutex_;
   bool stopping_ ABSL_GUARDED_BY(state_mutex_) = false;
   StoreHealth health_ ABSL_GUARDED_BY(state_mutex_);
+  std::string store_id_ ABSL_GUARDED_BY(state_mutex_);  // in hexadecimal digits
   std::thread watch_;  // last, so that it starts after the other members
 };
 
