@@ -39,18 +39,30 @@ TEST_F(PostgresLocksTest, AServerThatStopsInATransactionLosesItsLocks) {
   EXPECT_NE(stopped.Commit(), PostgresWriter::Outcome::kCommitted);
 }
 
-// Collection needs a lock that somebody holds, and the commits of all servers go on meanwhile.
-TEST_F(PostgresLocksTest, CommitsDoNotWaitBehindACollectionThatWaits) {
-  const auto store = Open(), other = Open();
-  auto holder =
-      Connection::Open({.url = Server().Url(database_), .password = "", .timeout = kLong});
-  ASSERT_TRUE(holder.ok()) << holder.status();
-  const auto execute = [&](const char* function) {
-    const absl::Status status = (*holder)->Execute(
+// Somebody holds the lock that changes of the log share.
+class HeldLock {
+ public:
+  explicit HeldLock(const std::string& url) {
+    auto connection = Connection::Open({.url = url, .password = "", .timeout = kLong});
+    EXPECT_TRUE(connection.ok()) << connection.status();
+    connection_ = *std::move(connection);
+    Execute("pg_advisory_lock_shared");
+  }
+  void Release() { Execute("pg_advisory_unlock_shared"); }
+
+ private:
+  void Execute(const char* function) {
+    const absl::Status status = connection_->Execute(
         absl::StrCat("SELECT ", function, "(", kTurnsLock, ")"), Later(), "test");
     EXPECT_TRUE(status.ok()) << status;
-  };
-  execute("pg_advisory_lock_shared");
+  }
+  std::unique_ptr<Connection> connection_;
+};
+
+// Collection needs the lock alone, and the commits of all servers go on meanwhile.
+TEST_F(PostgresLocksTest, CommitsDoNotWaitBehindACollectionThatWaits) {
+  const auto store = Open(), other = Open();
+  HeldLock lock(Server().Url(database_));
   std::atomic<bool> is_collected{false};
   std::thread collection([&] {
     const auto collected = store->Collect(At(0));
@@ -67,8 +79,20 @@ TEST_F(PostgresLocksTest, CommitsDoNotWaitBehindACollectionThatWaits) {
     EXPECT_FALSE(is_collected);
   }
   EXPECT_EQ(store->Health().state, StoreState::kOk);
-  execute("pg_advisory_unlock_shared");
+  lock.Release();
   collection.join();
+}
+
+// Every server looks each minute.
+TEST_F(PostgresLocksTest, ToFindNoSegmentsToCollectTakesNoLock) {
+  const auto store = Open(absl::Seconds(2));
+  ASSERT_TRUE(ApplyOne(*store, OpenSession{NewSession(7)}).ok());
+  const TurnNumber turn = CommitOne(*store, key_, 1, 10);
+  ASSERT_TRUE(AddOne(*store, turn, 1, {}, {{NewFixed(1, 10), 1000}}).ok());
+  HeldLock lock(Server().Url(database_));
+  const auto collected = store->CollectSegments({.now = At(9), .max_bytes = 10'000});
+  ASSERT_TRUE(collected.ok()) << collected.status();
+  EXPECT_EQ(*collected, 0u);
 }
 
 }  // namespace
