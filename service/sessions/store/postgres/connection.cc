@@ -47,16 +47,20 @@ absl::Status CannotRead() {
       "password, all but letters and digits are written as %XX");
 }
 
+// A server that does not even acknowledge packets is gone, however long a read may take.
+constexpr absl::Duration kMaxUnacknowledged = absl::Minutes(1);
+
 // What every session needs. A transaction whose client is lost or stopped ends soon, so that it
 // does not keep its locks: before the transactions that wait for them give up.
 std::string SettingsOf(const PostgresTarget& target) {
   const std::string timeout = Whole(target.timeout, absl::Milliseconds(1), 100);
-  return absl::StrCat("SET search_path = longstream; SET statement_timeout = ", timeout,
-                      "; SET lock_timeout = ", timeout,
-                      "; SET idle_in_transaction_session_timeout = ",
-                      Whole(target.timeout / 2, absl::Milliseconds(1), 100),
-                      "; SET tcp_user_timeout = ", timeout, "; SET tcp_keepalives_idle = 10",
-                      "; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3");
+  return absl::StrCat(
+      "SET search_path = longstream; SET statement_timeout = ", timeout,
+      "; SET lock_timeout = ", timeout, "; SET idle_in_transaction_session_timeout = ",
+      Whole(target.timeout / 2, absl::Milliseconds(1), 100), "; SET tcp_user_timeout = ",
+      Whole(std::min(target.timeout, kMaxUnacknowledged), absl::Milliseconds(1), 100),
+      "; SET tcp_keepalives_idle = 10",
+      "; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3");
 }
 
 }  // namespace
@@ -122,7 +126,8 @@ absl::Status ErrorOfResult(const PGresult* result, absl::string_view what) {
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const PostgresTarget& target) {
   const std::string seconds =
       Whole(std::min(target.timeout, absl::Seconds(10)), absl::Seconds(1), 2);
-  const std::string milliseconds = Whole(target.timeout, absl::Milliseconds(1), 1000);
+  const std::string milliseconds =
+      Whole(std::min(target.timeout, kMaxUnacknowledged), absl::Milliseconds(1), 1000);
   // The URL may set what comes before it, and not what comes behind it.
   std::vector<const char*> keys = {"connect_timeout",  "keepalives_idle",  "keepalives_interval",
                                    "keepalives_count", "tcp_user_timeout", "target_session_attrs",

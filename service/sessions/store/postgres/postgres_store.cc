@@ -17,6 +17,8 @@
 #include "service/sessions/session_id.h"
 #include "service/sessions/store/postgres/no_directory.h"
 #include "service/sessions/store/sql/apply_change.h"
+#include "service/sessions/store/sql/check_log.h"
+#include "service/sessions/store/sql/check_segments.h"
 #include "service/sessions/store/sql/find_rows.h"
 #include "service/sessions/store/sql/schema.h"
 
@@ -32,6 +34,7 @@ constexpr int kMaxConflicts = 3;
 constexpr absl::Duration kMigration = absl::Minutes(10);
 // A file without a row that is older than this will not get one.
 constexpr absl::Duration kOrphan = absl::Hours(1);
+constexpr absl::string_view kNoStore = "store: the database has no store";
 
 std::string HexOf(const std::string& bytes) {
   return absl::StrCat("\\x", absl::BytesToHexString(bytes));
@@ -124,6 +127,30 @@ absl::StatusOr<std::string> PostgresStore::Inspect(const Options& options) {
   return absl::StrCat("it has ", (*count)->Int(0), " sessions");
 }
 
+absl::StatusOr<std::vector<std::string>> PostgresStore::CheckExisting(const Options& options,
+                                                                      size_t limit) {
+  const absl::StatusOr<std::string> name = PublicName(options.url);
+  if (!name.ok()) return name.status();
+  ReconnectGate gate;
+  PostgresReader reader(TargetOf(options), &gate);
+  const absl::StatusOr<Connection*> connection = reader.Connect();
+  if (!connection.ok()) return AtServer(connection.status(), *name);
+  const MonotonicTime deadline = MonotonicTime::Now() + options.commit_timeout;
+  absl::Status status = CheckServer(**connection, options.require_standby, deadline).status();
+  if (!status.ok()) return AtServer(status, *name);
+  const absl::StatusOr<int64_t> version = StoredVersion(reader, SchemaSteps().size());
+  if (!version.ok()) return AtServer(version.status(), *name);
+  if (*version == 0) return AtServer(absl::UnavailableError(kNoStore), *name);
+  std::vector<std::string> faults = CheckLog(reader, limit);
+  const absl::StatusOr<bool> has_segments = reader.HasTable("segments");
+  if (!has_segments.ok()) return AtServer(has_segments.status(), *name);
+  if (!*has_segments) return faults;
+  SegmentFiles files(DirectoryOf(options), options.sealing);
+  const auto with_reader = [&](const std::function<void(Database&)>& read) { read(reader); };
+  CheckSegmentFiles(with_reader, files, absl::Now(), limit, &faults);
+  return faults;
+}
+
 absl::Status PostgresStore::Prepare(bool make_tables) {
   absl::MutexLock lock(&write_mutex_);
   PostgresTarget target = target_;
@@ -138,7 +165,7 @@ absl::Status PostgresStore::Prepare(bool make_tables) {
   if (!make_tables) {
     const absl::StatusOr<bool> has_tables = migrator.HasTable("store");
     if (!has_tables.ok()) return has_tables.status();
-    if (!*has_tables) return absl::UnavailableError("store: the database has no store");
+    if (!*has_tables) return absl::UnavailableError(kNoStore);
   }
   if (absl::Status status = Migrate(migrator); !status.ok()) return status;
   // A copy that was restored on other servers gets another id.

@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_POSTGRES_POSTGRES_STORE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_STORE_POSTGRES_POSTGRES_STORE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -64,6 +65,10 @@ class PostgresStore final : public SqlStore {
   // Looks for the tables, and changes nothing. Returns a sentence that says what was found. Errors
   // are those of Open.
   static absl::StatusOr<std::string> Inspect(const Options& options);
+  // As Check of the opened store, but changes nothing, also no tables of an older version. Waits
+  // for each row for commit_timeout. UNAVAILABLE: there are no tables. Errors are those of Open.
+  static absl::StatusOr<std::vector<std::string>> CheckExisting(const Options& options,
+                                                                size_t limit);
   ~PostgresStore() override;
 
   std::vector<absl::StatusOr<Applied>> Apply(absl::Span<const Change> changes) override

@@ -119,6 +119,24 @@ TEST_F(PostgresStoreTest, InspectMakesNothing) {
   EXPECT_EQ(*PostgresStore::Inspect(options), "it has 1 sessions");
 }
 
+TEST_F(PostgresStoreTest, CheckExistingMakesNothing) {
+  const PostgresStore::Options options = {.url = Server().Url(database_), .password = ""};
+  EXPECT_EQ(PostgresStore::CheckExisting(options, 10).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(*PostgresStore::Inspect(options), "its tables will be made");
+  const std::string id = *Open()->Id();
+  Sql("INSERT INTO longstream.sessions SELECT 1, '', 'id', '', '', 1, 1, NULL, 0, 0, 0, NULL, NULL,"
+      " '', 0, NULL");
+  // As on other servers, where Open draws another id.
+  Sql("UPDATE longstream.store SET system_identifier = '1', version = 3");
+  const auto faults = PostgresStore::CheckExisting(options, 10);
+  ASSERT_TRUE(faults.ok()) << faults.status();
+  EXPECT_EQ(faults->size(), 1u) << "the session has a wrong checksum";
+  EXPECT_EQ(Sql("SELECT system_identifier || version || encode(id, 'hex') FROM longstream.store"),
+            "13" + id);
+  EXPECT_EQ(Sql("SELECT count(*) FROM longstream.writers"), "1");
+}
+
 TEST_F(PostgresStoreTest, ManyServersMakeTheTablesOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
