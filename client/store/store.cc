@@ -60,6 +60,15 @@ void RefusePostgres(const StoreOptions& options, const char* what) {
   if (IsPostgres(options)) Refuse(absl::FailedPreconditionError(what));
 }
 
+// A row of a large table may come after minutes, and that is no damage.
+store::PostgresStore::Options ToCheck(const StoreOptions& options) {
+  return {.url = options.directory,
+          .password = "",
+          .commit_timeout = absl::Hours(24),
+          .segments = options.segments,
+          .sealing = {.keys = KeysOf(options)}};
+}
+
 std::unique_ptr<store::PostgresStore> OpenPostgres(const StoreOptions& options) {
   absl::StatusOr<std::unique_ptr<store::PostgresStore>> store =
       store::PostgresStore::OpenExisting({.url = options.directory,
@@ -72,7 +81,7 @@ std::unique_ptr<store::PostgresStore> OpenPostgres(const StoreOptions& options) 
 
 void Check(const Global& global, const StoreOptions& options) {
   const absl::StatusOr<std::vector<std::string>> faults =
-      IsPostgres(options) ? OpenPostgres(options)->Check(kMaxFaults)
+      IsPostgres(options) ? store::PostgresStore::CheckExisting(ToCheck(options), kMaxFaults)
                           : store::CheckStore(options.directory, kMaxFaults, KeysOf(options));
   if (!faults.ok()) Refuse(faults.status());
   if (global.json) {

@@ -91,6 +91,7 @@ absl::StatusOr<store::PostgresStore::Options> PostgresOptionsOf(const ServerConf
   if (config.store_password_file.empty()) return options;
   std::ifstream file(config.store_password_file);
   std::getline(file, options.password);
+  if (options.password.ends_with('\r')) options.password.pop_back();  // a file from Windows
   if (options.password.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("store.password_file: no password in the first ",
                                                    "line of ", config.store_password_file));

@@ -18,9 +18,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace longstream {
 namespace {
@@ -62,16 +64,34 @@ User ServerUser() {
   throw std::runtime_error("there is no user 'postgres' or 'nobody' for PostgreSQL");
 }
 
-int FreePort() {
+bool IsFree(int port) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  bind(listener, reinterpret_cast<sockaddr*>(&address), size);
-  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  const bool is_free = bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
   close(listener);
-  return ntohs(address.sin_port);
+  return is_free;
+}
+
+// Linux gives ports from 32768 on to connections, so one of those may be taken while the server is
+// down.
+int FreePort() {
+  std::random_device random;
+  std::uniform_int_distribution<int> ports(10'000, 32'767);
+  for (int tries = 0; tries < 1000; ++tries) {
+    if (const int port = ports(random); IsFree(port)) return port;
+  }
+  throw std::runtime_error("there is no free port for PostgreSQL");
+}
+
+// Gives a file to the server's user.
+void GiveAway(const std::string& path) {
+  const User user = ServerUser();
+  if (user.is_other && chown(path.c_str(), user.user, user.group) != 0) {
+    throw std::runtime_error("cannot give away " + path);
+  }
 }
 
 std::string Escaped(const std::string& path) {
@@ -82,11 +102,13 @@ std::string Escaped(const std::string& path) {
 
 }  // namespace
 
-PostgresServer::PostgresServer(NoData) { MakeFolder(); }
+PostgresServer::PostgresServer(NoData) {}
 
-PostgresServer::PostgresServer(std::vector<std::string> settings) {
+// The destructor runs when the other constructor has ended, also if this one throws.
+PostgresServer::PostgresServer(std::vector<std::string> settings) : PostgresServer(NoData{}) {
   MakeFolder();
   std::ofstream(folder_ + "/password") << kPassword;
+  GiveAway(folder_ + "/password");  // initdb's user reads it, whatever the umask is
   Run("initdb", {"--pgdata", Data(), "--username", "longstream", "--encoding", "UTF8", "--locale",
                  "C", "--no-sync", "--auth-local", "trust", "--auth-host", "scram-sha-256",
                  "--pwfile", folder_ + "/password", "--wal-segsize", "1"});
@@ -103,6 +125,7 @@ PostgresServer::PostgresServer(std::vector<std::string> settings) {
 
 std::unique_ptr<PostgresServer> PostgresServer::StandbyOf(PostgresServer& primary) {
   std::unique_ptr<PostgresServer> standby(new PostgresServer(NoData{}));
+  standby->MakeFolder();
   standby->Run("pg_basebackup", {"--host", primary.folder_, "--port", std::to_string(primary.port_),
                                  "--username", "longstream", "--pgdata", standby->Data(),
                                  "--write-recovery-conf", "--checkpoint", "fast", "--no-sync"});
@@ -137,11 +160,10 @@ void PostgresServer::MakeFolder() {
   const bool has_memory = access("/dev/shm", W_OK) == 0;
   folder_ =
       (has_memory ? fs::path("/dev/shm") : fs::temp_directory_path()) / "longstream-pg-XXXXXX";
-  if (mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("cannot make " + folder_);
-  const User user = ServerUser();
-  if (user.is_other && chown(folder_.c_str(), user.user, user.group) != 0) {
-    throw std::runtime_error("cannot give away " + folder_);
+  if (mkdtemp(folder_.data()) == nullptr) {
+    throw std::runtime_error("cannot make " + std::exchange(folder_, ""));
   }
+  GiveAway(folder_);
   port_ = FreePort();
 }
 

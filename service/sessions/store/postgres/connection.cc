@@ -47,15 +47,20 @@ absl::Status CannotRead() {
       "password, all but letters and digits are written as %XX");
 }
 
-// What every session needs. A transaction whose server process has lost its client ends soon, so
-// that it does not keep its locks.
+// A server that does not even acknowledge packets is gone, however long a read may take.
+constexpr absl::Duration kMaxUnacknowledged = absl::Minutes(1);
+
+// What every session needs. A transaction whose client is lost or stopped ends soon, so that it
+// does not keep its locks: before the transactions that wait for them give up.
 std::string SettingsOf(const PostgresTarget& target) {
   const std::string timeout = Whole(target.timeout, absl::Milliseconds(1), 100);
-  return absl::StrCat("SET search_path = longstream; SET statement_timeout = ", timeout,
-                      "; SET lock_timeout = ", timeout,
-                      "; SET idle_in_transaction_session_timeout = ", timeout,
-                      "; SET tcp_user_timeout = ", timeout, "; SET tcp_keepalives_idle = 10",
-                      "; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3");
+  return absl::StrCat(
+      "SET search_path = longstream; SET statement_timeout = ", timeout,
+      "; SET lock_timeout = ", timeout, "; SET idle_in_transaction_session_timeout = ",
+      Whole(target.timeout / 2, absl::Milliseconds(1), 100), "; SET tcp_user_timeout = ",
+      Whole(std::min(target.timeout, kMaxUnacknowledged), absl::Milliseconds(1), 100),
+      "; SET tcp_keepalives_idle = 10",
+      "; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3");
 }
 
 }  // namespace
@@ -90,16 +95,17 @@ std::string SeverityOf(const PGresult* result) {
 }
 
 bool NeedsNewConnection(std::string_view state) {
-  // 57P: the server stops. 25006: it is a standby now. 08: the connection.
+  // 57P: the server stops. 25006: it is a standby now. 25P03, 25P04: it has ended a transaction
+  // that was idle or took too long, with its connection. 08: the connection.
   return state.empty() || state.substr(0, 3) == "57P" || state.substr(0, 2) == "08" ||
-         state == "25006";
+         state == "25006" || state == "25P03" || state == "25P04";
 }
 
 bool IsTransient(std::string_view state) {
   // 40: ended because of other transactions. 55P03, 57014: waited too long. 53300: too many
   // connections. 23505: another server has added the row meanwhile.
   return NeedsNewConnection(state) || state.substr(0, 2) == "40" || state == "55P03" ||
-         state == "57014" || state == "53300" || state == "23505" || state == "25P03";
+         state == "57014" || state == "53300" || state == "23505";
 }
 
 absl::Status ErrorOfResult(const PGresult* result, absl::string_view what) {
@@ -109,19 +115,19 @@ absl::Status ErrorOfResult(const PGresult* result, absl::string_view what) {
                    " (PostgreSQL's code ", state, ")");
   const std::string_view kind = std::string_view(state).substr(0, 2);
   if (state == "23505") return absl::AlreadyExistsError(message);
-  if (state == "53100" || state == "53200" || kind == "54") {
-    return absl::ResourceExhaustedError(message);
-  }
+  if (state == "53100" || state == "53200") return absl::ResourceExhaustedError(message);
   if (kind == "XX" && state != "XX000") return absl::DataLossError(message);
   if (kind == "23") return absl::DataLossError(message);
-  if (kind == "22") return absl::InvalidArgumentError(message);
+  // 22: a value. 54: a limit of PostgreSQL, such as the size of a row.
+  if (kind == "22" || kind == "54") return absl::InvalidArgumentError(message);
   return absl::UnavailableError(message);
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const PostgresTarget& target) {
   const std::string seconds =
       Whole(std::min(target.timeout, absl::Seconds(10)), absl::Seconds(1), 2);
-  const std::string milliseconds = Whole(target.timeout, absl::Milliseconds(1), 1000);
+  const std::string milliseconds =
+      Whole(std::min(target.timeout, kMaxUnacknowledged), absl::Milliseconds(1), 1000);
   // The URL may set what comes before it, and not what comes behind it.
   std::vector<const char*> keys = {"connect_timeout",  "keepalives_idle",  "keepalives_interval",
                                    "keepalives_count", "tcp_user_timeout", "target_session_attrs",

@@ -17,6 +17,8 @@
 #include "service/sessions/session_id.h"
 #include "service/sessions/store/postgres/no_directory.h"
 #include "service/sessions/store/sql/apply_change.h"
+#include "service/sessions/store/sql/check_log.h"
+#include "service/sessions/store/sql/check_segments.h"
 #include "service/sessions/store/sql/find_rows.h"
 #include "service/sessions/store/sql/schema.h"
 
@@ -32,6 +34,7 @@ constexpr int kMaxConflicts = 3;
 constexpr absl::Duration kMigration = absl::Minutes(10);
 // A file without a row that is older than this will not get one.
 constexpr absl::Duration kOrphan = absl::Hours(1);
+constexpr absl::string_view kNoStore = "store: the database has no store";
 
 std::string HexOf(const std::string& bytes) {
   return absl::StrCat("\\x", absl::BytesToHexString(bytes));
@@ -124,6 +127,30 @@ absl::StatusOr<std::string> PostgresStore::Inspect(const Options& options) {
   return absl::StrCat("it has ", (*count)->Int(0), " sessions");
 }
 
+absl::StatusOr<std::vector<std::string>> PostgresStore::CheckExisting(const Options& options,
+                                                                      size_t limit) {
+  const absl::StatusOr<std::string> name = PublicName(options.url);
+  if (!name.ok()) return name.status();
+  ReconnectGate gate;
+  PostgresReader reader(TargetOf(options), &gate);
+  const absl::StatusOr<Connection*> connection = reader.Connect();
+  if (!connection.ok()) return AtServer(connection.status(), *name);
+  const MonotonicTime deadline = MonotonicTime::Now() + options.commit_timeout;
+  absl::Status status = CheckServer(**connection, options.require_standby, deadline).status();
+  if (!status.ok()) return AtServer(status, *name);
+  const absl::StatusOr<int64_t> version = StoredVersion(reader, SchemaSteps().size());
+  if (!version.ok()) return AtServer(version.status(), *name);
+  if (*version == 0) return AtServer(absl::UnavailableError(kNoStore), *name);
+  std::vector<std::string> faults = CheckLog(reader, limit);
+  const absl::StatusOr<bool> has_segments = reader.HasTable("segments");
+  if (!has_segments.ok()) return AtServer(has_segments.status(), *name);
+  if (!*has_segments) return faults;
+  SegmentFiles files(DirectoryOf(options), options.sealing);
+  const auto with_reader = [&](const std::function<void(Database&)>& read) { read(reader); };
+  CheckSegmentFiles(with_reader, files, absl::Now(), limit, &faults);
+  return faults;
+}
+
 absl::Status PostgresStore::Prepare(bool make_tables) {
   absl::MutexLock lock(&write_mutex_);
   PostgresTarget target = target_;
@@ -138,7 +165,7 @@ absl::Status PostgresStore::Prepare(bool make_tables) {
   if (!make_tables) {
     const absl::StatusOr<bool> has_tables = migrator.HasTable("store");
     if (!has_tables.ok()) return has_tables.status();
-    if (!*has_tables) return absl::UnavailableError("store: the database has no store");
+    if (!*has_tables) return absl::UnavailableError(kNoStore);
   }
   if (absl::Status status = Migrate(migrator); !status.ok()) return status;
   // A copy that was restored on other servers gets another id.
@@ -179,24 +206,22 @@ absl::StatusOr<std::unique_ptr<Connection>> PostgresStore::OpenChecked() {
       CheckServer(**connection, options_.require_standby, deadline);
   if (!server.ok()) return server.status();
   // The setting stays as it was checked, also if the server's is changed meanwhile. The former
-  // connection's transaction must not hold its locks any longer.
+  // connection's transaction must not hold its locks any longer. But one that is in its COMMIT goes
+  // on: if it waits for the standby, to end it would show others what the standby does not have.
   const absl::StatusOr<PgResult> ended =
       (*connection)
           ->Query(
               "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), "
               "false),"
               " (SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-              "  WHERE application_name = $1 AND pid <> pg_backend_pid()), (SELECT encode(id, "
-              "'hex') FROM store)",
+              "  WHERE application_name = $1 AND pid <> pg_backend_pid()"
+              "  AND wait_event IS DISTINCT FROM 'SyncRep'"
+              "  AND (state IS DISTINCT FROM 'active' OR query IS DISTINCT FROM 'COMMIT')),"
+              " (SELECT encode(id, 'hex') FROM store)",
               {target.application_name}, deadline, "end the former connection");
   if (!ended.ok()) return ended.status();
   const std::string store_id = PQgetvalue(ended->get(), 0, 2);
-  if (store_id_.empty()) store_id_ = store_id;
-  if (store_id_ != store_id) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("store: the database has another store now, with the id ", store_id, ", not ",
-                     store_id_, "; start the server again to use it"));
-  }
+  if (absl::Status same = CompareId(store_id); !same.ok()) return same;
   const ServerIdentity before = std::exchange(server_, *server);
   const bool is_other = !before.system_identifier.empty() && !(before == *server);
   if (is_other && options_.on_other_server) options_.on_other_server(before, *server);
@@ -218,10 +243,19 @@ std::vector<absl::StatusOr<Applied>> PostgresStore::Apply(absl::Span<const Chang
                           absl::IsDataLoss(failed) || absl::IsAlreadyExists(failed);
   if (may_be_one && changes.size() > 1) {
     // The others need not suffer from the change that PostgreSQL refuses.
+    bool has_answers = true;
     for (size_t i = 0; i < changes.size(); ++i) {
+      if (!has_answers) {
+        ForgetRows(changes.subspan(i, 1));
+        results[i] = absl::UnavailableError(
+            "store: PostgreSQL has not taken a change before this one; nothing was changed");
+        continue;
+      }
       std::vector<absl::StatusOr<Applied>> result;
-      ApplyTogether(changes.subspan(i, 1), &result).IgnoreError();
+      const absl::Status made = ApplyTogether(changes.subspan(i, 1), &result);
       results[i] = std::move(result[0]);
+      // Each of the rest would take a commit_timeout of its own.
+      has_answers = !absl::IsUnavailable(made) && !absl::IsUnknown(made);
     }
   }
   return results;
@@ -252,9 +286,18 @@ absl::Status PostgresStore::ApplyTogether(absl::Span<const Change> changes,
 }
 
 absl::Status PostgresStore::Transact(const std::function<absl::Status(Database&)>& change) {
-  absl::MutexLock lock(&write_mutex_);
-  PostgresWriter* const writer = &writer_;
-  return RunTransaction(StoreLocks::kAll, [&] { return change(*writer); });
+  const MonotonicTime deadline = MonotonicTime::Now() + options_.commit_timeout;
+  GrowingPause pause(absl::Milliseconds(100), absl::Seconds(1));
+  while (true) {
+    {
+      absl::MutexLock lock(&write_mutex_);
+      PostgresWriter* const writer = &writer_;
+      absl::Status status = RunTransaction(StoreLocks::kAll, [&] { return change(*writer); });
+      if (status.ok() || !writer_.LockIsHeld()) return status;
+      if (stopping() || MonotonicTime::Now() >= deadline) return status;
+    }
+    Sleep(pause.Next());  // changes go on meanwhile
+  }
 }
 
 absl::Status PostgresStore::RunTransaction(StoreLocks locks,
@@ -265,8 +308,11 @@ absl::Status PostgresStore::RunTransaction(StoreLocks locks,
   while (true) {
     bool may_repeat = false;
     absl::Status status = TryTransaction(locks, deadline, change, &may_repeat);
-    if (status.ok() || absl::IsResourceExhausted(status)) NoteResult(status);
+    const bool cannot_be_made = !may_repeat && absl::IsUnavailable(status) && !writer_.error().ok();
+    if (status.ok() || absl::IsResourceExhausted(status) || cannot_be_made) NoteResult(status);
     if (!may_repeat) return status;
+    // Others make changes, so the store is well. Transact tries again.
+    if (locks == StoreLocks::kAll && writer_.LockIsHeld()) return status;
     if (absl::IsAlreadyExists(status) && ++conflicts > kMaxConflicts) return status;
     const absl::Duration next = pause.Next();
     if (stopping() || MonotonicTime::Now() + next >= deadline) {
@@ -280,6 +326,7 @@ absl::Status PostgresStore::RunTransaction(StoreLocks locks,
 absl::Status PostgresStore::TryTransaction(StoreLocks locks, MonotonicTime deadline,
                                            absl::FunctionRef<absl::Status()> change,
                                            bool* may_repeat) {
+  writer_.ForgetError();
   if (!writer_.IsConnected()) {
     absl::Status status = ConnectWriter();
     *may_repeat = !status.ok();
@@ -398,59 +445,6 @@ std::vector<StoreBytes> PostgresStore::Bytes() const {
   const int64_t since = static_cast<int64_t>(files_.bytes()) - added_bytes_;
   return {{"log", static_cast<uint64_t>(log_bytes_)},
           {"segments", static_cast<uint64_t>(std::max<int64_t>(0, file_bytes_ + since))}};
-}
-
-void PostgresStore::StopWaiting() {
-  absl::MutexLock lock(&state_mutex_);
-  stopping_ = true;
-}
-
-bool PostgresStore::stopping() const {
-  absl::MutexLock lock(&state_mutex_);
-  return stopping_;
-}
-
-void PostgresStore::Sleep(absl::Duration duration) {
-  absl::MutexLock lock(&state_mutex_);
-  state_mutex_.AwaitWithTimeout(absl::Condition(&stopping_), duration);
-}
-
-StoreHealth PostgresStore::Health() const {
-  absl::MutexLock lock(&state_mutex_);
-  return health_;
-}
-
-void PostgresStore::NoteResult(const absl::Status& status) {
-  absl::MutexLock lock(&state_mutex_);
-  if (status.ok()) {
-    health_ = {};
-  } else {
-    health_ = {absl::IsResourceExhausted(status) ? StoreState::kFull : StoreState::kUnreachable,
-               std::string(status.message())};
-  }
-}
-
-void PostgresStore::Watch() {
-  const auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(state_mutex_) {
-    return stopping_ || health_.state == StoreState::kUnreachable;
-  };
-  GrowingPause pause(absl::Milliseconds(50), absl::Seconds(2));
-  while (true) {
-    {
-      absl::MutexLock lock(&state_mutex_);
-      state_mutex_.Await(absl::Condition(&has_work));
-      if (stopping_) return;
-    }
-    Sleep(pause.Next());
-    if (stopping()) return;
-    const absl::StatusOr<std::unique_ptr<Connection>> connection = Connection::Open(target_);
-    if (!connection.ok()) continue;
-    const MonotonicTime deadline = MonotonicTime::Now() + target_.timeout;
-    if (!CheckServer(**connection, options_.require_standby, deadline).ok()) continue;
-    pause.Reset();
-    absl::MutexLock lock(&state_mutex_);
-    if (health_.state == StoreState::kUnreachable) health_ = {};
-  }
 }
 
 }  // namespace longstream::store

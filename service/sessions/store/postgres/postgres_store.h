@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_POSTGRES_POSTGRES_STORE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_STORE_POSTGRES_POSTGRES_STORE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -64,6 +65,10 @@ class PostgresStore final : public SqlStore {
   // Looks for the tables, and changes nothing. Returns a sentence that says what was found. Errors
   // are those of Open.
   static absl::StatusOr<std::string> Inspect(const Options& options);
+  // As Check of the opened store, but changes nothing, also no tables of an older version. Waits
+  // for each row for commit_timeout. UNAVAILABLE: there are no tables. Errors are those of Open.
+  static absl::StatusOr<std::vector<std::string>> CheckExisting(const Options& options,
+                                                                size_t limit);
   ~PostgresStore() override;
 
   std::vector<absl::StatusOr<Applied>> Apply(absl::Span<const Change> changes) override
@@ -86,8 +91,9 @@ class PostgresStore final : public SqlStore {
       ABSL_LOCKS_EXCLUDED(write_mutex_);
   absl::StatusOr<uint64_t> FileBytes(Database& database) override;
 
-  // Makes a transaction, again if need be. Returns the error of `change`, which is undone then, or
-  // why the transaction could not be made. UNKNOWN: StopWaiting was called.
+  // Makes a transaction, again if need be, but for kAll not while a lock is held. Returns the error
+  // of `change`, which is undone then, or why the transaction could not be made. UNKNOWN:
+  // StopWaiting was called.
   absl::Status RunTransaction(StoreLocks locks, absl::FunctionRef<absl::Status()> change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   // One try of RunTransaction.
@@ -112,7 +118,11 @@ class PostgresStore final : public SqlStore {
   bool stopping() const ABSL_LOCKS_EXCLUDED(state_mutex_);
   // Notes whether changes can be made.
   void NoteResult(const absl::Status& status) ABSL_LOCKS_EXCLUDED(state_mutex_);
-  // While no changes can be made, tries to connect, so that Health tells when the server is back.
+  // FAILED_PRECONDITION: the store that was opened has another id. The first call notes the id.
+  absl::Status CompareId(const std::string& id) ABSL_LOCKS_EXCLUDED(state_mutex_);
+  // Connects, checks that it is the same store, and writes to the row of `writers`.
+  absl::Status TryToWrite() ABSL_LOCKS_EXCLUDED(state_mutex_);
+  // While no changes can be made, tries to write, so that Health tells when they can.
   void Watch() ABSL_LOCKS_EXCLUDED(state_mutex_);
 
   const Options options_;
@@ -122,7 +132,6 @@ class PostgresStore final : public SqlStore {
   absl::Mutex write_mutex_;
   PostgresWriter writer_ ABSL_GUARDED_BY(write_mutex_);
   ServerIdentity server_ ABSL_GUARDED_BY(write_mutex_);
-  std::string store_id_ ABSL_GUARDED_BY(write_mutex_);
   int64_t last_number_ ABSL_GUARDED_BY(write_mutex_) = 0;  // of a transaction
   mutable absl::Mutex bytes_mutex_;
   int64_t log_bytes_ ABSL_GUARDED_BY(bytes_mutex_) = 0;
@@ -132,6 +141,7 @@ class PostgresStore final : public SqlStore {
   mutable absl::Mutex state_mutex_;
   bool stopping_ ABSL_GUARDED_BY(state_mutex_) = false;
   StoreHealth health_ ABSL_GUARDED_BY(state_mutex_);
+  std::string store_id_ ABSL_GUARDED_BY(state_mutex_);  // in hexadecimal digits
   std::thread watch_;  // last, so that it starts after the other members
 };
 

@@ -15,6 +15,8 @@ namespace {
 constexpr absl::string_view kWhat = "make changes";
 // Rollback has so long, also after the deadline.
 constexpr absl::Duration kRollback = absl::Seconds(1);
+// While a transaction waits for kTurnsLock alone, the changes of all servers wait behind it.
+constexpr const char* kWaitAlone = "SET LOCAL lock_timeout = 200";
 
 std::string LocksOf(StoreLocks locks) {
   std::string shared = absl::StrCat("SELECT pg_advisory_xact_lock_shared(", kTurnsLock, ")");
@@ -49,12 +51,12 @@ void PostgresWriter::Fail(const absl::Status& status, std::string sqlstate) {
 }
 
 absl::Status PostgresWriter::Begin(int64_t number, StoreLocks locks, MonotonicTime deadline) {
-  error_ = absl::OkStatus();
-  sqlstate_.clear();
+  ForgetError();
   announced_.clear();
   preparing_.clear();
   deadline_ = deadline;
   SendSql("BEGIN ISOLATION LEVEL READ COMMITTED", {});
+  if (locks == StoreLocks::kAll) SendSql(kWaitAlone, {});
   SendSql(LocksOf(locks), {});
   const std::string id =
       absl::StrCat("\\x", absl::BytesToHexString(absl::string_view(id_.data(), id_.size())));
@@ -145,23 +147,28 @@ absl::Status PostgresWriter::ReadAnswer() {
 
 absl::Status PostgresWriter::WaitFor(const Answer& answer) {
   if (answer.has_arrived) return absl::OkStatus();
-  if (PQsendFlushRequest(connection_->handle()) == 0) {
-    Fail(connection_->LostError(kWhat), "");
-    return error_;
-  }
+  // Within BEGIN, this commits nothing. PostgreSQL arms idle_in_transaction_session_timeout only
+  // here: without it, a server that was stopped would keep its locks.
+  if (absl::Status status = SendSync(); !status.ok()) return status;
   while (!answer.has_arrived) {
     if (absl::Status status = ReadAnswer(); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-absl::Status PostgresWriter::Sync() {
-  if (connection_ == nullptr) return error_;
+absl::Status PostgresWriter::SendSync() {
   if (PQpipelineSync(connection_->handle()) == 0) {
-    Fail(connection_->LostError(kWhat), "");
-    return error_;
+    absl::Status lost = connection_->LostError(kWhat);
+    Fail(lost, "");
+    return lost;
   }
   Expect();
+  return absl::OkStatus();
+}
+
+absl::Status PostgresWriter::Sync() {
+  if (connection_ == nullptr) return error_;
+  if (absl::Status status = SendSync(); !status.ok()) return status;
   while (!expected_.empty()) {
     if (absl::Status status = ReadAnswer(); !status.ok()) return status;
   }
@@ -201,6 +208,7 @@ PostgresWriter::Outcome PostgresWriter::Commit() {
     return Outcome::kUnknown;
   }
   // An error before the COMMIT, or of the COMMIT itself if it does not end the session, undoes all.
+  // The COMMIT of a transaction that has failed before answers ROLLBACK.
   const bool undone = commit->has_arrived && synced.ok() &&
                       (PQresultStatus(commit->result.get()) == PGRES_PIPELINE_ABORTED ||
                        PQresultStatus(commit->result.get()) == PGRES_COMMAND_OK ||

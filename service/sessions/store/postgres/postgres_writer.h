@@ -29,7 +29,7 @@ namespace longstream::store {
 enum class StoreLocks {
   kTurnsShared,             // changes of the log
   kTurnsSharedAndSegments,  // the same, with snapshots
-  kAll,                     // collection
+  kAll,                     // collection. Waits for them for a moment only, see LockIsHeld
 };
 
 // A transaction costs about two round trips, however many changes it has: the announced reads go
@@ -66,6 +66,14 @@ class PostgresWriter final : public Database, private StatementRunner {
   const absl::Status& error() const { return error_; }
   // The code of that error; empty: the connection was lost, or did not answer in time.
   const std::string& sqlstate() const { return sqlstate_; }
+  // The error is that another transaction has had a lock for too long.
+  bool LockIsHeld() const { return sqlstate_ == "55P03"; }
+
+  // Forgets the error of the last transaction.
+  void ForgetError() {
+    error_ = absl::OkStatus();
+    sqlstate_.clear();
+  }
 
   // What was announced and not asked for is asked anew.
   void ForgetAnnounced() { announced_.clear(); }
@@ -105,6 +113,8 @@ class PostgresWriter final : public Database, private StatementRunner {
   absl::Status WaitFor(const Answer& answer);
   // Reads the answer of the statement that was sent first of those without an answer.
   absl::Status ReadAnswer();
+  // Sends the end of a part of the pipeline. After an error the server skips what comes before it.
+  absl::Status SendSync();
   // Sends the end of the pipeline, and waits for all answers.
   absl::Status Sync();
 

@@ -7,11 +7,12 @@
 namespace longstream::store {
 namespace {
 
+// The time is a number, because its text depends on TimeZone.
 constexpr const char* kQuery =
     "SELECT current_setting('server_version_num'), current_setting('server_encoding'),"
     " current_setting('fsync'), current_setting('full_page_writes'),"
     " current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),"
-    " current_setting('transaction_read_only'), pg_postmaster_start_time(),"
+    " current_setting('transaction_read_only'), extract(epoch FROM pg_postmaster_start_time()),"
     " (SELECT system_identifier FROM pg_control_system()),"
     " CASE WHEN pg_is_in_recovery() THEN '' ELSE"
     "  left(pg_walfile_name(pg_current_wal_lsn()), 8) END";

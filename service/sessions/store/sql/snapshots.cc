@@ -435,6 +435,17 @@ absl::StatusOr<uint64_t> DeadBytes(Database& database) {
   return static_cast<uint64_t>(*bytes);
 }
 
+absl::StatusOr<bool> HasDeadFiles(Database& database, absl::Time now, absl::Duration age) {
+  absl::StatusOr<StatementUse> select = database.Use(
+      "SELECT count(*) FROM (SELECT 1 FROM dead_segments WHERE dead_at IS NULL OR dead_at > ?1"
+      " OR (dead_at <= ?2 AND file NOT LIKE '%/%') LIMIT 1) AS dead");
+  if (!select.ok()) return select.status();
+  (*select)->Bind(0, Microseconds(now));
+  (*select)->Bind(1, Microseconds(now - age));
+  if ((*select)->Step() != Stepped::kRow) return database.Error("look for collected segments");
+  return (*select)->Int(0) != 0;
+}
+
 absl::StatusOr<std::vector<DeadFile>> OldDeadFiles(Database& database, absl::Time now,
                                                    absl::Duration age, size_t limit) {
   {

@@ -76,6 +76,8 @@ absl::Status ReleaseForgotten(Database& database, int64_t first, int64_t last);
 
 // Bytes of all dead files.
 absl::StatusOr<uint64_t> DeadBytes(Database& database);
+// Whether OldDeadFiles would return or change something. Only reads.
+absl::StatusOr<bool> HasDeadFiles(Database& database, absl::Time now, absl::Duration age);
 // Files that have been dead for `age`, at most `limit`. A file that became dead since the last call
 // is dead since `now`, and so is one that has a later time than `now`.
 absl::StatusOr<std::vector<DeadFile>> OldDeadFiles(Database& database, absl::Time now,

@@ -89,7 +89,7 @@ class SqlStore : public SessionStore {
   // collects, commits or adds snapshots runs meanwhile, also none of another server.
   virtual absl::Status Transact(const std::function<absl::Status(Database&)>& change) = 0;
 
-  // Bytes of all files of segments, also of collected ones.
+  // Bytes of all files of segments, also of collected ones. Only reads.
   virtual absl::StatusOr<uint64_t> FileBytes(Database& /*database*/) { return files_.bytes(); }
 
   // The changes were not made, so the files of their segments have no row.

@@ -148,25 +148,32 @@ absl::Status SqlStore::ReleaseAllForgotten() {
 }
 
 absl::Status SqlStore::KeepWithin(uint64_t max_bytes) {
-  bool is_within = false;
-  while (!is_within) {
-    const absl::Status status = Transact([&](Database& database) {
-      const absl::StatusOr<uint64_t> dead = DeadBytes(database);
-      if (!dead.ok()) return dead.status();
-      const absl::StatusOr<uint64_t> bytes = FileBytes(database);
+  while (true) {
+    {
+      const ReaderPool::Reader reader = readers_.Take();
+      const absl::StatusOr<uint64_t> bytes = FileBytes(*reader);
       if (!bytes.ok()) return bytes.status();
-      is_within = *bytes <= *dead || *bytes - *dead <= max_bytes;
-      if (is_within) return absl::OkStatus();
+      const absl::StatusOr<uint64_t> dead = DeadBytes(*reader);
+      if (!dead.ok()) return dead.status();
+      if (*bytes <= *dead || *bytes - *dead <= max_bytes) return absl::OkStatus();
+    }
+    bool has_removed = false;
+    const absl::Status status = Transact([&](Database& database) {
       const absl::StatusOr<size_t> removed = RemoveOldestSnapshots(database, kRemoveSlice);
-      is_within = removed.ok() && *removed == 0;
+      has_removed = removed.ok() && *removed > 0;
       return removed.status();
     });
-    if (!status.ok()) return status;
+    if (!status.ok() || !has_removed) return status;
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<uint64_t> SqlStore::RemoveDeadFiles(absl::Time now, absl::Duration age) {
+  {
+    const ReaderPool::Reader reader = readers_.Take();
+    const absl::StatusOr<bool> has_work = HasDeadFiles(*reader, now, age);
+    if (!has_work.ok()) return has_work.status();
+    if (!*has_work) return uint64_t{0};
+  }
   std::vector<DeadFile> files;
   absl::Status status = Transact([&](Database& database) {
     absl::StatusOr<std::vector<DeadFile>> old = OldDeadFiles(database, now, age, kDeadSlice);
@@ -175,6 +182,7 @@ absl::StatusOr<uint64_t> SqlStore::RemoveDeadFiles(absl::Time now, absl::Duratio
     return absl::OkStatus();
   });
   if (!status.ok()) return status;
+  if (files.empty()) return uint64_t{0};
   absl::Status failed;
   std::erase_if(files, [&](const DeadFile& file) {
     const absl::Status removed = files_.directory().Remove(file.name);

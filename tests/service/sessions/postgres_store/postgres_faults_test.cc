@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "tests/service/sessions/postgres_store/commit_cutter.h"
 #include "tests/service/sessions/postgres_store/postgres_fixture.h"
 #include "tests/service/wait_until.h"
@@ -23,6 +24,13 @@ using PostgresFaultsTest = PostgresStoreTest;
 void WaitForChanges(const Writers& writers, uint64_t more) {
   const uint64_t until = writers.acknowledged() + more;
   EXPECT_TRUE(WaitUntil([&] { return writers.acknowledged() >= until; }));
+}
+
+// A store waits for the lock of its row in `writers`.
+bool WaitsForARow(const PostgresServer& server) {
+  return server.Sql("postgres",
+                    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND"
+                    " application_name LIKE 'longstream-writer%'") != "0";
 }
 
 TEST_F(PostgresFaultsTest, NothingIsLostWhenTheServerIsStartedAgain) {
@@ -105,6 +113,14 @@ TEST_F(PostgresFaultsTest, ACommitThatHangsOrIsKilledIsAnsweredWhenItsOutcomeIsD
     }
     EXPECT_TRUE(WaitUntil([&] { return is_unknown.load(); }));
     EXPECT_FALSE(is_answered) << "the standby does not have it";
+    if (!kill_process) {
+      EXPECT_TRUE(WaitUntil([&] { return WaitsForARow(Server()); }))
+          << "until the COMMIT has ended";
+      EXPECT_EQ(Sql("SELECT count(*) FROM longstream.sessions WHERE id = '\\x" +
+                    absl::BytesToHexString(row.key.id.Bytes()) + "'"),
+                "0")
+          << "others must not see what the standby does not have";
+    }
     // After a SIGKILL, PostgreSQL restarts all of its processes.
     EXPECT_TRUE(WaitUntil([&] {
       try {

@@ -119,6 +119,24 @@ TEST_F(PostgresStoreTest, InspectMakesNothing) {
   EXPECT_EQ(*PostgresStore::Inspect(options), "it has 1 sessions");
 }
 
+TEST_F(PostgresStoreTest, CheckExistingMakesNothing) {
+  const PostgresStore::Options options = {.url = Server().Url(database_), .password = ""};
+  EXPECT_EQ(PostgresStore::CheckExisting(options, 10).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(*PostgresStore::Inspect(options), "its tables will be made");
+  const std::string id = *Open()->Id();
+  Sql("INSERT INTO longstream.sessions SELECT 1, '', 'id', '', '', 1, 1, NULL, 0, 0, 0, NULL, NULL,"
+      " '', 0, NULL");
+  // As on other servers, where Open draws another id.
+  Sql("UPDATE longstream.store SET system_identifier = '1', version = 3");
+  const auto faults = PostgresStore::CheckExisting(options, 10);
+  ASSERT_TRUE(faults.ok()) << faults.status();
+  EXPECT_EQ(faults->size(), 1u) << "the session has a wrong checksum";
+  EXPECT_EQ(Sql("SELECT system_identifier || version || encode(id, 'hex') FROM longstream.store"),
+            "13" + id);
+  EXPECT_EQ(Sql("SELECT count(*) FROM longstream.writers"), "1");
+}
+
 TEST_F(PostgresStoreTest, ManyServersMakeTheTablesOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -142,6 +160,26 @@ TEST_F(PostgresStoreTest, AChangeThatPostgresRefusesFailsAlone) {
   EXPECT_EQ(results[22].status().code(), absl::StatusCode::kAborted);
   EXPECT_EQ(store->CountSessions()->at(""), 20u);
   EXPECT_THAT(*store->Check(10), IsEmpty());
+}
+
+// The batch is refused because of its first change, and the second one waits for a lock in vain.
+TEST_F(PostgresStoreTest, BehindAChangeThatTimesOutNoOtherIsTried) {
+  const auto store = Open(absl::Seconds(1));
+  Sql("CREATE SEQUENCE longstream.tries;"
+      "CREATE FUNCTION longstream.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+      " IF new.tenant = 'refused' THEN RAISE SQLSTATE '22000'; END IF;"
+      " IF new.tenant = 'locked' THEN RAISE SQLSTATE '55P03'; END IF;"
+      " PERFORM nextval('longstream.tries'); RETURN new; END $$;"
+      "CREATE TRIGGER refuse BEFORE INSERT ON longstream.sessions FOR EACH ROW"
+      " EXECUTE FUNCTION longstream.refuse()");
+  const auto results = store->Apply(std::vector<Change>{OpenSession{NewSession(1, "refused")},
+                                                        OpenSession{NewSession(2, "locked")},
+                                                        OpenSession{NewSession(3)}});
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[0].status().code(), absl::StatusCode::kInvalidArgument) << results[0].status();
+  EXPECT_EQ(results[1].status().code(), absl::StatusCode::kUnavailable) << results[1].status();
+  EXPECT_EQ(results[2].status().code(), absl::StatusCode::kUnavailable) << results[2].status();
+  EXPECT_EQ(Sql("SELECT is_called FROM longstream.tries"), "f") << "the third was tried";
 }
 
 // Two servers commit turns of the same session. The fence lets one of them win each version.

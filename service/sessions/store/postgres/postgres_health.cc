@@ -1,0 +1,113 @@
+// Whether changes can be made, and the thread that tries while they cannot.
+#include <string>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "service/clock/growing_pause.h"
+#include "service/sessions/store/postgres/postgres_store.h"
+
+namespace longstream::store {
+namespace {
+
+// The tables that changes need, and the rights to change them.
+constexpr const char* kUsableTables =
+    "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = 'longstream' AND c.relname IN ('sessions', 'turns', 'segments', "
+    "'snapshots')"
+    " AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')"
+    " AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')";
+constexpr absl::string_view kWhat = "try to make changes";
+
+}  // namespace
+
+void PostgresStore::StopWaiting() {
+  absl::MutexLock lock(&state_mutex_);
+  stopping_ = true;
+}
+
+bool PostgresStore::stopping() const {
+  absl::MutexLock lock(&state_mutex_);
+  return stopping_;
+}
+
+void PostgresStore::Sleep(absl::Duration duration) {
+  absl::MutexLock lock(&state_mutex_);
+  state_mutex_.AwaitWithTimeout(absl::Condition(&stopping_), duration);
+}
+
+StoreHealth PostgresStore::Health() const {
+  absl::MutexLock lock(&state_mutex_);
+  return health_;
+}
+
+void PostgresStore::NoteResult(const absl::Status& status) {
+  absl::MutexLock lock(&state_mutex_);
+  if (status.ok()) {
+    health_ = {};
+  } else {
+    health_ = {absl::IsResourceExhausted(status) ? StoreState::kFull : StoreState::kUnreachable,
+               std::string(status.message())};
+  }
+}
+
+absl::Status PostgresStore::CompareId(const std::string& id) {
+  absl::MutexLock lock(&state_mutex_);
+  if (store_id_.empty()) store_id_ = id;
+  if (store_id_ == id) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("store: the database has another store now, with the id ", id, ", not ",
+                   store_id_, "; start the server again to use it"));
+}
+
+absl::Status PostgresStore::TryToWrite() {
+  const absl::StatusOr<std::unique_ptr<Connection>> opened = Connection::Open(target_);
+  if (!opened.ok()) return opened.status();
+  Connection& connection = **opened;
+  const MonotonicTime deadline = MonotonicTime::Now() + target_.timeout;
+  absl::Status status = CheckServer(connection, options_.require_standby, deadline).status();
+  if (!status.ok()) return status;
+  const absl::StatusOr<PgResult> id =
+      connection.Query("SELECT encode(id, 'hex') FROM store", {}, deadline, kWhat);
+  if (!id.ok()) return id.status();
+  if (PQntuples(id->get()) != 1) return absl::UnavailableError("store: the store has no id");
+  if (status = CompareId(PQgetvalue(id->get(), 0, 0)); !status.ok()) return status;
+  const absl::StatusOr<PgResult> usable = connection.Query(kUsableTables, {}, deadline, kWhat);
+  if (!usable.ok()) return usable.status();
+  if (absl::string_view(PQgetvalue(usable->get(), 0, 0)) != "4") {
+    return absl::UnavailableError("store: tables are missing, or must not be changed");
+  }
+  connection.ClearWarning();
+  status = connection
+               .Query(
+                   "INSERT INTO writers(id, last_transaction) VALUES (CAST($1 AS BYTEA), 0)"
+                   " ON CONFLICT (id) DO UPDATE SET last_time = now()",
+                   {absl::StrCat("\\x", absl::BytesToHexString(id_))}, deadline, kWhat)
+               .status();
+  if (status.ok() && connection.warned()) {
+    return absl::UnavailableError("store: the standby did not answer");
+  }
+  return status;
+}
+
+void PostgresStore::Watch() {
+  const auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(state_mutex_) {
+    return stopping_ || health_.state != StoreState::kOk;
+  };
+  GrowingPause pause(absl::Milliseconds(50), absl::Seconds(2));
+  while (true) {
+    {
+      absl::MutexLock lock(&state_mutex_);
+      state_mutex_.Await(absl::Condition(&has_work));
+      if (stopping_) return;
+    }
+    Sleep(pause.Next());
+    if (stopping()) return;
+    if (!TryToWrite().ok()) continue;
+    pause.Reset();
+    absl::MutexLock lock(&state_mutex_);
+    health_ = {};
+  }
+}
+
+}  // namespace longstream::store
