@@ -62,6 +62,7 @@ class OwnershipTest : public testing::Test {
 
   void Open() { Handle(SessionOpened{kKey}); }
   void Call(CallId call, const TurnId& turn = kTurn) { Handle(TurnArrives{call, kKey, turn}); }
+  void Change(CallId call) { Handle(ChangeArrives{call, kKey}); }
   void Row(OwnedRow row) {
     row.open = true;
     Handle(RowRead{kKey, Find<ReadRow>()->operation, row});
@@ -70,6 +71,7 @@ class OwnershipTest : public testing::Test {
   void Outcome(fleet::Outcome outcome) {
     Handle(Transacted{kKey, Find<Transact>()->operation, outcome});
   }
+  void TimeOver() { Handle(TimerFired{kKey, Find<SetTimer>()->timer}); }
   void Ran() { Handle(TurnRan{kKey, run_operation_}); }
   // Runs a turn of an open session up to its commit transaction.
   void RunToCommit(CallId call) {
@@ -77,6 +79,9 @@ class OwnershipTest : public testing::Test {
     Outcome(fleet::Outcome::kMade);
     run_operation_ = Find<RunTurn>()->operation;
     Ran();
+  }
+  static OwnedRow OwnRow(int64_t epoch, int64_t version) {
+    return {.owner = kSelf, .epoch = epoch, .version = version, .owner_lives = true};
   }
   // A row of the peer, which lives or not.
   static OwnedRow PeersRow(bool lives) {
@@ -136,6 +141,8 @@ TEST_F(OwnershipTest, AnUnknownCommitIsMadeAgainWithTheSameFence) {
   Outcome(fleet::Outcome::kUnknown);
   EXPECT_FALSE(AnswerOf(1).has_value());
   Row({.owner = kSelf, .epoch = 1, .version = 2, .turn = TurnState::kStarted, .owner_lives = true});
+  EXPECT_FALSE(Has<Transact>());  // not at once: that could go on without a pause
+  TimeOver();
   ASSERT_TRUE(Has<Transact>());
   EXPECT_EQ(Find<Transact>()->transaction, first);
   // The first attempt was made late, so the second is fenced.
@@ -169,6 +176,7 @@ TEST_F(OwnershipTest, AFullStoreAfterAnUnknownOutcomeDecidesNothing) {
   RunToCommit(1);
   Outcome(fleet::Outcome::kUnknown);
   Row({.owner = kSelf, .epoch = 1, .version = 2, .turn = TurnState::kStarted, .owner_lives = true});
+  TimeOver();
   Outcome(fleet::Outcome::kFull);
   EXPECT_FALSE(AnswerOf(1).has_value());
   EXPECT_TRUE(Has<SetTimer>());
@@ -181,6 +189,29 @@ TEST_F(OwnershipTest, AFullStoreEndsTheTurnAndKeepsTheSession) {
   EXPECT_EQ(AnswerOf(1), Answer::kFull);
   EXPECT_TRUE(Has<StopTurn>());
   EXPECT_TRUE(Owns());
+}
+
+TEST_F(OwnershipTest, AChangeThatTheStoreRefusesKeepsTheCopy) {
+  Open();
+  Change(1);
+  Outcome(fleet::Outcome::kRefused);
+  EXPECT_EQ(AnswerOf(1), Answer::kRefused);
+  EXPECT_FALSE(Has<DropCopy>());
+  Row(OwnRow(1, 1));
+  EXPECT_FALSE(Has<DropCopy>());
+  EXPECT_TRUE(Owns());
+}
+
+TEST_F(OwnershipTest, ACommitThatTheStoreRefusesIsTriedAgainOnlyIfAnEarlierOneMayBeMade) {
+  Open();
+  RunToCommit(1);
+  Outcome(fleet::Outcome::kUnknown);
+  Row(OwnRow(1, 2));
+  TimeOver();
+  Outcome(fleet::Outcome::kRefused);
+  EXPECT_FALSE(AnswerOf(1).has_value());
+  EXPECT_FALSE(Has<Transact>());
+  EXPECT_TRUE(Has<SetTimer>());
 }
 
 TEST_F(OwnershipTest, ALongCommitEndsTheCallAndGoesOn) {
@@ -228,6 +259,75 @@ TEST_F(OwnershipTest, ADeadOwnersSessionIsClaimedAndItsTurnResumed) {
   ASSERT_TRUE(Has<RunTurn>());
   EXPECT_TRUE(Find<RunTurn>()->restore);
   EXPECT_TRUE(Find<RunTurn>()->resume);
+}
+
+// Another turn was committed since its start, so no commit of it would be made.
+TEST_F(OwnershipTest, AnAbandonedTurnIsNotRun) {
+  Call(1);
+  OwnedRow row = PeersRow(false);
+  row.turn = TurnState::kAbandoned;
+  Row(row);
+  EXPECT_EQ(AnswerOf(1), Answer::kAbandoned);
+  EXPECT_FALSE(Has<Transact>());
+}
+
+TEST_F(OwnershipTest, ACommitThatIsRefusedTwiceEndsTheTurn) {
+  Open();
+  RunToCommit(1);
+  Outcome(fleet::Outcome::kTurnExists);
+  EXPECT_TRUE(Has<StopTurn>());
+  OwnedRow row = OwnRow(1, 2);
+  row.turn = TurnState::kStarted;
+  Row(row);
+  run_operation_ = Find<RunTurn>()->operation;
+  Ran();
+  Outcome(fleet::Outcome::kTurnExists);
+  EXPECT_EQ(AnswerOf(1), Answer::kFailed);
+  EXPECT_TRUE(Owns());
+}
+
+// The turn that ran here before has nothing to do with the change.
+TEST_F(OwnershipTest, AChangeAsksForTheSessionWithoutATurn) {
+  Open();
+  RunToCommit(1);
+  Outcome(fleet::Outcome::kMade);
+  Handle(LeaseOver{});
+  Handle(LeaseRenewed{.generation = 1, .lapsed = true});
+  Change(2);
+  Row(PeersRow(true));
+  const Fetch fetch = Sent<Fetch>().value();
+  EXPECT_EQ(fetch.turn, TurnId{});
+  Handle(MessageArrives{kPeer, Refused{kKey, fetch.request, Refusal::kRunning}});
+  EXPECT_FALSE(Sent<Attach>().has_value());
+  EXPECT_EQ(AnswerOf(2), Answer::kBusy);
+}
+
+// Made late, a start would look like the change: it raises the version by one.
+TEST_F(OwnershipTest, AStartThatWasGivenUpIsFencedBeforeAChange) {
+  Open();
+  Call(1);
+  Outcome(fleet::Outcome::kUnknown);
+  while (!AnswerOf(1).has_value()) {
+    Row(OwnRow(1, 1));
+    if (AnswerOf(1).has_value()) break;
+    TimeOver();
+    Outcome(fleet::Outcome::kUnknown);
+  }
+  EXPECT_EQ(AnswerOf(1), Answer::kNotNow);
+  Row(OwnRow(1, 1));
+  Handle(CopyEvicted{kKey});
+  Change(2);
+  if (Has<ReadRow>()) Row(OwnRow(1, 1));
+  ASSERT_TRUE(Has<Transact>());
+  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kTransfer);
+  EXPECT_EQ(Find<Transact>()->transaction.owner, kSelf);
+  Outcome(fleet::Outcome::kMade);
+  ASSERT_TRUE(Has<Transact>());
+  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kChange);
+  EXPECT_EQ(Find<Transact>()->transaction.fence.epoch, 2);
+  EXPECT_EQ(Find<Transact>()->transaction.fence.version, 2);
+  Outcome(fleet::Outcome::kMade);
+  EXPECT_EQ(AnswerOf(2), Answer::kCommitted);
 }
 
 TEST_F(OwnershipTest, NobodyClaimsAfterARestartOfTheDatabase) {
@@ -425,6 +525,20 @@ TEST_F(OwnershipTest, ADrainWaitsForTheTurnUntilGraceIsOver) {
   EXPECT_TRUE(Has<Exit>());
 }
 
+TEST_F(OwnershipTest, ATurnWhoseStartIsMadeAfterTheGraceTimeDoesNotRun) {
+  Open();
+  Call(1);
+  const Number operation = Find<Transact>()->operation;
+  Handle(DrainBegins{});
+  Handle(GraceOver{});
+  EXPECT_FALSE(Has<Exit>());
+  Handle(Transacted{kKey, operation, fleet::Outcome::kMade});
+  EXPECT_FALSE(Has<RunTurn>());
+  EXPECT_FALSE(Has<ShowTurn>());
+  EXPECT_EQ(AnswerOf(1), Answer::kNotNow);
+  EXPECT_TRUE(Has<Exit>());
+}
+
 TEST_F(OwnershipTest, AnOfferIsTakenByATransaction) {
   Handle(MessageArrives{kPeer, Offer{kKey, 4, 3, 9, true}});
   Handle(CachesArrived{kKey, Find<ReceiveCaches>()->operation, true});
@@ -435,13 +549,28 @@ TEST_F(OwnershipTest, AnOfferIsTakenByATransaction) {
 }
 
 TEST(OutcomeTest, AnUnknownStatusIsAnUnknownOutcome) {
-  EXPECT_EQ(OutcomeOf(absl::OkStatus()), Outcome::kMade);
-  EXPECT_EQ(OutcomeOf(absl::AbortedError("")), Outcome::kFenced);
-  EXPECT_EQ(OutcomeOf(absl::AlreadyExistsError("")), Outcome::kTurnExists);
-  EXPECT_EQ(OutcomeOf(absl::ResourceExhaustedError("")), Outcome::kFull);
-  EXPECT_EQ(OutcomeOf(absl::UnavailableError("")), Outcome::kUnavailable);
-  EXPECT_EQ(OutcomeOf(absl::UnknownError("")), Outcome::kUnknown);
-  EXPECT_EQ(OutcomeOf(absl::InternalError("")), Outcome::kUnknown);
+  using enum TransactionKind;
+  for (const TransactionKind kind : {kClaim, kTransfer, kStart, kCommit, kChange, kClose}) {
+    EXPECT_EQ(OutcomeOf(absl::OkStatus(), kind), Outcome::kMade);
+    EXPECT_EQ(OutcomeOf(absl::AbortedError(""), kind), Outcome::kFenced);
+    EXPECT_EQ(OutcomeOf(absl::ResourceExhaustedError(""), kind), Outcome::kFull);
+    EXPECT_EQ(OutcomeOf(absl::UnavailableError(""), kind), Outcome::kUnavailable);
+    EXPECT_EQ(OutcomeOf(absl::InvalidArgumentError(""), kind), Outcome::kRefused);
+    EXPECT_EQ(OutcomeOf(absl::DataLossError(""), kind), Outcome::kRefused);
+    EXPECT_EQ(OutcomeOf(absl::UnknownError(""), kind), Outcome::kUnknown);
+    EXPECT_EQ(OutcomeOf(absl::InternalError(""), kind), Outcome::kUnknown);
+  }
+}
+
+// The same status means different things for different transactions.
+TEST(OutcomeTest, AStatusIsReadForItsTransaction) {
+  using enum TransactionKind;
+  EXPECT_EQ(OutcomeOf(absl::AlreadyExistsError(""), kStart), Outcome::kTurnExists);
+  EXPECT_EQ(OutcomeOf(absl::FailedPreconditionError(""), kCommit), Outcome::kTurnExists);
+  EXPECT_EQ(OutcomeOf(absl::FailedPreconditionError(""), kStart), Outcome::kRefused);
+  EXPECT_EQ(OutcomeOf(absl::FailedPreconditionError(""), kChange), Outcome::kRefused);
+  EXPECT_EQ(OutcomeOf(absl::NotFoundError(""), kChange), Outcome::kRefused);
+  EXPECT_EQ(OutcomeOf(absl::NotFoundError(""), kCommit), Outcome::kFenced);
 }
 
 TEST_F(OwnershipTest, ALaterIncarnationEndsEverything) {
