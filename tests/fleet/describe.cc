@@ -173,16 +173,16 @@ std::string Describe(const Action& action) { return std::visit(ActionWords{}, ac
 std::string Describe(const PeerMessage& message) { return std::visit(MessageWords{}, message); }
 
 std::string Describe(Outcome outcome) {
-  static constexpr std::array<const char*, 7> kNames = {
-      "made", "fenced", "turn exists", "not allowed", "full", "unavailable", "unknown"};
+  static constexpr std::array<const char*, 8> kNames = {
+      "made", "fenced", "turn exists", "not allowed", "full", "refused", "unavailable", "unknown"};
   return Name(kNames, static_cast<size_t>(outcome));
 }
 
 std::string Describe(Answer answer) {
-  static constexpr std::array<const char*, 14> kNames = {
+  static constexpr std::array<const char*, 15> kNames = {
       "committed",        "replay",    "closed",       "ABORTED moved", "ABORTED busy",
-      "ABORTED attached", "not now",   "commit waits", "full",          "not found",
-      "abandoned",        "elsewhere", "failed",       "cancelled"};
+      "ABORTED attached", "not now",   "commit waits", "full",          "refused",
+      "not found",        "abandoned", "elsewhere",    "failed",        "cancelled"};
   return Name(kNames, static_cast<size_t>(answer));
 }
 

@@ -29,6 +29,8 @@ Content After(Content before, const TurnId& turn) {
   return mixed ^ (mixed >> 31);
 }
 
+Content AfterChange(Content before, CallId change) { return ~After(before, {0, change}); }
+
 ReplicaName NameOf(int replica, int incarnation) {
   return std::to_string(replica) + "/" + std::to_string(incarnation);
 }
@@ -86,8 +88,12 @@ OwnedRow ModelStore::Read(const SessionKey& key, const std::optional<TurnId>& tu
                .owner_lives = Lives(session.owner, now),
                .claims_allowed = now >= claims_from_ || Mutated(Mutation::kClaimAfterRestart)};
   if (turn.has_value()) {
-    const auto state = session.turns.find(*turn);
-    if (state != session.turns.end()) row.turn = state->second;
+    const auto found_turn = session.turns.find(*turn);
+    if (found_turn != session.turns.end()) {
+      const auto& [state, parent] = found_turn->second;
+      const bool has_moved = state == TurnState::kStarted && parent != session.content;
+      row.turn = has_moved ? TurnState::kAbandoned : state;
+    }
   }
   return row;
 }
@@ -140,26 +146,28 @@ Outcome ModelStore::Apply(const Transaction& transaction, const ReplicaName& by,
     }
     case TransactionKind::kStart:
       if (turn != session.turns.end()) return Outcome::kTurnExists;
-      session.turns[transaction.turn] = TurnState::kStarted;
+      session.turns[transaction.turn] = {TurnState::kStarted, session.content};
       CheckTurn(session, transaction, by);
       ++session.version;
       break;
     case TransactionKind::kCommit:
-      if (turn == session.turns.end() || turn->second != TurnState::kStarted) {
+      if (turn == session.turns.end() || turn->second.state != TurnState::kStarted ||
+          turn->second.parent != session.content) {
         return Outcome::kTurnExists;
       }
       CheckTurn(session, transaction, by);
       if (content != After(session.content, transaction.turn)) {
         Fail("a turn was computed from another history than that of the store");
       }
-      turn->second = TurnState::kCommitted;
+      turn->second.state = TurnState::kCommitted;
       session.content = content;
       ++session.version;
       ++num_commits_;
       break;
     case TransactionKind::kChange:
       CheckTurn(session, transaction, by);
-      session.content = After(session.content, kChangeOfContent);
+      session.content = AfterChange(session.content, content);
+      session.changes.insert(content);
       ++session.version;
       break;
     case TransactionKind::kClose:
@@ -198,11 +206,26 @@ bool ModelStore::HasTurn(const SessionKey& key, const TurnId& turn) const {
 bool ModelStore::IsCommitted(const SessionKey& key, const TurnId& turn) const {
   const Session& session = sessions_.at(key);
   const auto found = session.turns.find(turn);
-  return found != session.turns.end() && found->second == TurnState::kCommitted;
+  return found != session.turns.end() && found->second.state == TurnState::kCommitted;
 }
 
 void ModelStore::Acknowledged(const SessionKey& key, const TurnId& turn) {
   if (!IsCommitted(key, turn)) Fail("a turn was acknowledged that is not in the store");
+}
+
+void ModelStore::ChangeAcknowledged(const SessionKey& key, CallId change) {
+  if (!sessions_.at(key).changes.contains(change)) {
+    Fail("a change was acknowledged that is not in the store");
+  }
+}
+
+void ModelStore::Abandoned(const SessionKey& key, const TurnId& turn) {
+  const Session& session = sessions_.at(key);
+  const auto found = session.turns.find(turn);
+  if (found == session.turns.end() || found->second.state != TurnState::kStarted ||
+      found->second.parent == session.content) {
+    Fail("a turn was called abandoned that is not");
+  }
 }
 
 void ModelStore::Shown(const SessionKey& key, const TurnId& turn) {
@@ -216,10 +239,12 @@ void ModelStore::AppendBytes(std::string* bytes) const {
     Append(bytes, session.epoch);
     Append(bytes, session.version);
     Append(bytes, static_cast<int64_t>(session.content));
-    for (const auto& [turn, state] : session.turns) {
-      Append(bytes, static_cast<int64_t>(turn.low));
-      Append(bytes, static_cast<int64_t>(state));
+    for (const auto& [id, turn] : session.turns) {
+      Append(bytes, static_cast<int64_t>(id.low));
+      Append(bytes, static_cast<int64_t>(turn.state));
+      Append(bytes, static_cast<int64_t>(turn.parent));
     }
+    for (const CallId change : session.changes) Append(bytes, static_cast<int64_t>(change));
   }
   for (const auto& [replica, lease] : leases_) {
     Append(bytes, lease.incarnation);

@@ -22,8 +22,8 @@ using Micros = int64_t;
 // What a session remembers, as a hash: turn by turn.
 using Content = uint64_t;
 Content After(Content before, const TurnId& turn);
-// The turn that stands for every change that is no turn.
-inline constexpr TurnId kChangeOfContent{0, 0};
+// The content after a change that is no turn.
+Content AfterChange(Content before, CallId change);
 
 // The name of a replica: "2/5" is the fifth incarnation of the replica 2.
 ReplicaName NameOf(int replica, int incarnation);
@@ -48,7 +48,7 @@ class ModelStore {
   void EndLease(const ReplicaName& replica) { Release(replica); }
 
   OwnedRow Read(const SessionKey& key, const std::optional<TurnId>& turn, Micros now) const;
-  // `by`: the replica that asked for it. `content`: the result of a kCommit.
+  // `by`: the replica that asked for it. `content`: the result of a kCommit, the call of a kChange.
   Outcome Apply(const Transaction& transaction, const ReplicaName& by, Content content, Micros now);
   // The database was started anew, or another server has taken its place.
   void Restart(Micros now);
@@ -63,6 +63,9 @@ class ModelStore {
 
   // A call has been told that the turn is committed, or sees its beginning.
   void Acknowledged(const SessionKey& key, const TurnId& turn);
+  void ChangeAcknowledged(const SessionKey& key, CallId change);
+  // A call has been told that the turn was abandoned.
+  void Abandoned(const SessionKey& key, const TurnId& turn);
   void Shown(const SessionKey& key, const TurnId& turn);
   // An error that somebody else has found.
   void Fail(std::string error) {
@@ -78,13 +81,18 @@ class ModelStore {
   void AppendBytes(std::string* bytes) const;
 
  private:
+  struct Turn {
+    TurnState state = TurnState::kStarted;
+    Content parent = 0;  // the head when it started
+  };
   struct Session {
     bool open = true;
     ReplicaName owner;
     int64_t epoch = 1;
     int64_t version = 1;
-    Content content = 0;
-    std::map<TurnId, TurnState> turns;
+    Content content = 0;  // at the head
+    std::map<TurnId, Turn> turns;
+    std::set<CallId> changes;
     std::set<std::pair<int64_t, int64_t>> used;  // epochs and versions that a change has expected
   };
   struct Lease {

@@ -5,7 +5,11 @@
  *
  * Each step of a replica is atomic: an event and what follows from it. A transaction is one step of
  * the database. Drains, relays, closes, redirects and restarts of the database are not here; the
- * simulation has them.
+ * simulation has them. A time limit is over only when what it waits for cannot come any more; the
+ * search of the C++ machine and the simulation have limits that are over too early.
+ *
+ * A turn can be committed only on the head on which it has started. If the other turn was committed
+ * meanwhile, it is abandoned, and its client is told so.
  *
  * The switches are errors that must be found (spin_test.py):
  *   NO_FENCE          transactions do not compare epoch and version
@@ -18,6 +22,7 @@
  *   DISOWN            an owner that does not know that it is one refuses the session
  *   GIVE_FOREVER      no time limit for the transaction of a receiver
  *   WAIT_FOREVER      no time limit for the answer of an owner
+ *   RUN_ABANDONED     a turn runs although the head has moved since its start
  */
 #define NONE 7 /* no copy */
 #define NAME(r) ((r) * 2 + incarnation[r])
@@ -25,7 +30,7 @@
 
 mtype = { FREE, READING, CLAIMING, FETCHING, TRANSFERRING, STARTING, RUNNING, COMMITTING, GIVING };
 mtype = { FETCH, GIVEN, NOT_MINE, NOT_NOW };           /* messages */
-mtype = { NOTHING, COMMITTED, AGAIN };                 /* answers */
+mtype = { NOTHING, COMMITTED, ABANDONED, AGAIN };      /* answers */
 
 /* ---- the database: a row, the leases, the turns */
 byte owner;            /* the name of a replica */
@@ -33,6 +38,7 @@ byte epoch = 1;
 byte version = 1;
 byte head;             /* how many turns are committed */
 byte turn[2];          /* 0: none, 1: started, 2: committed */
+byte parent[2];        /* the head when the turn started */
 bool lease[4];         /* by name */
 bool used[64];         /* an epoch and a version that a change has expected */
 bool made;             /* the outcome of the last transaction */
@@ -78,6 +84,8 @@ bit crashes = CRASHES;
 bit pauses = PAUSES;
 bit losses = LOSSES;
 bit unknowns = UNKNOWNS;
+
+#define HEAD_MOVED(t) (turn[t] == 1 && parent[t] != head)
 
 #ifdef NO_FENCE
 #define FITS(e, v) true
@@ -130,11 +138,11 @@ inline apply(kind, e, v, name, t, base) {
         :: turn[t] != 0 -> skip
         :: else ->
            assert(owner == name);
-           turn[t] = 1; raise_version(e, v); made = true
+           turn[t] = 1; parent[t] = head; raise_version(e, v); made = true
         fi
      :: kind == COMMITTING ->
         if
-        :: turn[t] != 1 -> skip
+        :: turn[t] != 1 || HEAD_MOVED(t) -> skip
         :: else ->
            assert(owner == name);   /* only the owner commits */
            assert(base == head);    /* computed from the history that the store has */
@@ -149,6 +157,7 @@ inline reply(t, what) {
   if
   :: served_by[t] != 0 ->
      assert(what != COMMITTED || turn[t] == 2);   /* nothing is acknowledged that is not committed */
+     assert(what != ABANDONED || HEAD_MOVED(t));
      answer[t] = what; served_by[t] = 0
   :: else -> skip
   fi
@@ -255,6 +264,9 @@ inline settle(r) {
 inline use_row(r) {
   if
   :: turn[work[r]] == 2 -> finish(r, COMMITTED)
+#ifndef RUN_ABANDONED
+  :: HEAD_MOVED(work[r]) -> finish(r, ABANDONED)
+#endif
   :: else ->
      believe(r);
      fence_epoch[r] = epoch; fence_version[r] = version;
@@ -401,11 +413,12 @@ end:
   od
 }
 
-/* Sends its turn, to any replica, until it is acknowledged. */
+/* Sends its turn, to any replica, until it is acknowledged or abandoned. */
 proctype client(bit t) {
   do
-  :: atomic { answer[t] == COMMITTED -> answer[t] = NOTHING; done[t] = true; break }
-  :: atomic { answer[t] != COMMITTED && asked[t] == 0 && served_by[t] == 0 ->
+  :: atomic { answer[t] == COMMITTED || answer[t] == ABANDONED ->
+       answer[t] = NOTHING; done[t] = true; break }
+  :: atomic { answer[t] != COMMITTED && answer[t] != ABANDONED && asked[t] == 0 && served_by[t] == 0 ->
        answer[t] = NOTHING;
        if
        :: up[0] -> asked[t] = 1
@@ -482,5 +495,6 @@ init {
   }
 }
 
-/* Every turn is acknowledged in the end, so the session can always be claimed in the end. */
+/* Every turn is acknowledged or abandoned in the end, so the session can always be claimed in the
+ * end. */
 ltl served { <> (done[0] && done[1]) }

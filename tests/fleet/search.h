@@ -18,6 +18,7 @@ struct SearchBounds {
   int losses = 0;      // of messages
   int unknowns = 0;    // of transactions; they are made at any later time, or never
   int timers = 1;      // time limits that are over before an answer comes
+  int retries = 1;     // of transactions
   bool drain = false;  // the first replica is told to exit
   uint64_t most_states = 20'000'000;
 };
@@ -33,7 +34,7 @@ struct SearchResult {
 };
 
 // Looks for errors that ModelStore finds, and for ends from which some turn can not be served any
-// more although there are no further faults.
+// more although there are no further faults. A turn that was abandoned needs no service.
 SearchResult Search(const SearchBounds& bounds);
 
 }  // namespace longstream::fleet

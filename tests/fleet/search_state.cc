@@ -58,7 +58,9 @@ std::vector<Choice> SearchState::Choices() const {
   for (size_t i = 0; i < pending_.size(); ++i) {
     const Pending& pending = pending_[i];
     using enum Pending::Kind;
-    if (pending.kind != kTimer || left_.timers > 0) {
+    const bool is_over = (pending.kind == kTimer && left_.timers == 0) ||
+                         (pending.kind == kRetry && left_.retries == 0);
+    if (!is_over) {
       choices.push_back({Choice::Kind::kHappen, i});
     }
     if ((pending.kind == kMessage || pending.kind == kCaches) && left_.losses > 0) {
@@ -102,6 +104,7 @@ void SearchState::Take(const Choice& choice) {
       const Pending pending = pending_[choice.index];
       pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(choice.index));
       if (pending.kind == Pending::Kind::kTimer) --left_.timers;
+      if (pending.kind == Pending::Kind::kRetry) --left_.retries;
       Happen(pending);
       return;
     }
@@ -195,6 +198,7 @@ void SearchState::Happen(const Pending& pending) {
     case kEvent:
     case kMessage:
     case kTimer:
+    case kRetry:
       Do(pending.replica, replica->Handle(pending.event, &store_));
       return;
     case kCaches: {
@@ -266,7 +270,8 @@ void SearchState::Do(size_t replica, const Effect& effect) {
     if (timer->kind == TimerKind::kResidency) {  // min_residency is 0
       AddPending({.replica = replica, .event = fired});
     } else {
-      AddPending({.kind = kTimer, .replica = replica, .event = fired});
+      const Pending::Kind kind = timer->kind == TimerKind::kRetry ? kRetry : kTimer;
+      AddPending({.kind = kind, .replica = replica, .event = fired});
     }
   } else if (const auto* show = std::get_if<ShowTurn>(&effect.action)) {
     store_.Shown(kSession, show->turn);
@@ -286,8 +291,11 @@ void SearchState::End(const EndCall& end) {
     if (end.answer == Answer::kCommitted || end.answer == Answer::kReplay) {
       store_.Acknowledged(kSession, TurnOf(client));
       done_[client] = true;
-    } else if (end.answer == Answer::kNotFound || end.answer == Answer::kAbandoned) {
-      store_.Fail("an open session was not found, or a turn abandoned");
+    } else if (end.answer == Answer::kAbandoned) {
+      store_.Abandoned(kSession, TurnOf(client));
+      done_[client] = true;
+    } else if (end.answer == Answer::kNotFound) {
+      store_.Fail("an open session was not found");
     }
   }
 }
@@ -297,7 +305,7 @@ bool SearchState::AllDone() const {
 }
 
 void SearchState::Heal() {
-  left_ = {.turns = left_.turns, .calls = 1000, .crashes = 0, .timers = 1000};
+  left_ = {.turns = left_.turns, .calls = 1000, .crashes = 0, .timers = 1000, .retries = 1000};
 }
 
 void SearchState::AppendBytes(std::string* bytes) const {
@@ -316,8 +324,8 @@ void SearchState::AppendBytes(std::string* bytes) const {
     bytes->push_back(static_cast<char>(open_[i]));
     bytes->push_back(done_[i] ? '1' : '0');
   }
-  for (const int left :
-       {left_.calls, left_.crashes, left_.lapses, left_.losses, left_.unknowns, left_.timers}) {
+  for (const int left : {left_.calls, left_.crashes, left_.lapses, left_.losses, left_.unknowns,
+                         left_.timers, left_.retries}) {
     bytes->push_back(static_cast<char>(left));
   }
   bytes->push_back(left_.drain ? '1' : '0');

@@ -27,6 +27,7 @@ struct Pending {
     kTransact,  // the transaction is made; its answer is an event
     kLate,      // nobody waits for the transaction
     kTimer,
+    kRetry,
   };
   Kind kind = Kind::kEvent;
   size_t replica = 0;
@@ -69,7 +70,7 @@ class SearchState {
   std::string Words(const Choice& choice) const;
   bool IsTimer(const Choice& choice) const {
     return choice.kind == Choice::Kind::kHappen &&
-           pending_[choice.index].kind == Pending::Kind::kTimer;
+           pending_[choice.index].kind >= Pending::Kind::kTimer;
   }
   bool IsUp(size_t replica) const { return replicas_[replica].has_value(); }
   bool AllDone() const;

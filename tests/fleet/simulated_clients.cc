@@ -28,7 +28,7 @@ void SimulatedWorld::MakeClients() {
         random_.Chance(0.7) ? 1500 * kMillisecond : random_.Between(50, 300) * kMillisecond;
     const int64_t num_turns = random_.Between(2, 6);
     for (int64_t turn = 0; turn < num_turns; ++turn) {
-      if (random_.Chance(0.1)) client.steps.push_back({Kind::kChange, {}});
+      if (random_.Chance(plan_.changes)) client.steps.push_back({Kind::kChange, {}});
       client.steps.push_back({Kind::kTurn, TurnId{0, ++last_turn}});
     }
     if (random_.Chance(0.2)) client.steps.push_back({Kind::kClose, {}});
@@ -102,9 +102,9 @@ void SimulatedWorld::Answered(CallId id, Answer answer, const ReplicaName& owner
       if (store_.IsOpen(client.session)) store_.Fail("an open session was not found");
       client.next = client.steps.size();
       return;
-    case Answer::kAbandoned:
-      store_.Fail("a turn was abandoned");
-      return;
+    case Answer::kAbandoned:  // another turn was committed after the start of this one
+      ++client.next;
+      break;
     case Answer::kCancelled:
       if (kind != Kind::kTurn) store_.Fail("a call that is no turn was cancelled");
       break;
@@ -117,6 +117,7 @@ void SimulatedWorld::Answered(CallId id, Answer answer, const ReplicaName& owner
     case Answer::kNotNow:
     case Answer::kCommitWaits:
     case Answer::kFull:
+    case Answer::kRefused:
     case Answer::kFailed:
       break;
   }

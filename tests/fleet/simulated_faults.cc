@@ -25,7 +25,7 @@ void SimulatedWorld::Start(Node& node) {
   node.replica.emplace(NameOf(node.id, node.incarnation), options);
   node.paused_until = 0;
   node.lease_end = 0;
-  node.draining = false;
+  node.draining = node.grace_over = false;
   Renew(node);
 }
 
@@ -63,7 +63,8 @@ void SimulatedWorld::Renew(Node& node) {
       if (now_ >= node.lease_end) return;  // the answer is too old
       Handle(node, PeersChanged{peers});
       Handle(node, *renewed);
-      AfterAt(node, node.lease_end - now_, [this, &node, end = node.lease_end] {
+      // The replica's clock measures this time too.
+      AfterAt(node, Scaled(node, node.lease_end - now_), [this, &node, end = node.lease_end] {
         if (node.lease_end == end) Handle(node, LeaseOver{});
       });
     });
@@ -81,6 +82,7 @@ void SimulatedWorld::ScheduleFaults() {
   Repeat(plan_.restart_every, [this] { RestartStore(); });
   Repeat(plan_.cut_every, [this] { CutOne(); });
   Repeat(plan_.evict_every, [this] { EvictOne(); });
+  Repeat(plan_.stall_every, [this] { StallStore(); });
 }
 
 void SimulatedWorld::Repeat(Micros every, const std::function<void()>& fault) {
@@ -115,8 +117,10 @@ void SimulatedWorld::DrainOne() {
   node.draining = true;
   ++counts_.drains;
   AfterAt(node, 0, [this, &node] { Handle(node, DrainBegins{}); });
-  AfterAt(node, random_.Between(0, 500 * kMillisecond),
-          [this, &node] { Handle(node, GraceOver{}); });
+  AfterAt(node, random_.Between(0, 500 * kMillisecond), [this, &node] {
+    Handle(node, GraceOver{});
+    node.grace_over = true;
+  });
   AfterAt(node, random_.Between(500 * kMillisecond, 3 * kSecond),
           [this, &node] { Handle(node, DrainOver{}); });
 }
@@ -152,6 +156,12 @@ void SimulatedWorld::RestartStore() {
     store_.Restart(StoreTime());
     Trace("the database is back");
   });
+}
+
+// Longer than a start or a change is tried: those are given up, and may be made later.
+void SimulatedWorld::StallStore() {
+  Trace("the database does not answer transactions");
+  store_stalls_until_ = std::min(now_ + random_.Between(kSecond, 6 * kSecond), faults_end_);
 }
 
 void SimulatedWorld::Heal() {

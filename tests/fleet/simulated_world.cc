@@ -50,6 +50,8 @@ void SimulationCounts::Add(const SimulationCounts& other) {
   repeated += other.repeated;
   relayed += other.relayed;
   offered += other.offered;
+  abandoned += other.abandoned;
+  changes += other.changes;
 }
 
 std::string Describe(const SimulationCounts& counts) {
@@ -57,6 +59,7 @@ std::string Describe(const SimulationCounts& counts) {
     return std::to_string(count) + " " + of;
   };
   return words(counts.steps, "events: ") + words(counts.commits, "commits, ") +
+         words(counts.changes, "other changes, ") + words(counts.abandoned, "turns abandoned, ") +
          words(counts.claims, "claims, ") + words(counts.transfers, "handovers, ") +
          words(counts.offered, "offers, ") + words(counts.relayed, "relays, ") +
          words(counts.fenced, "fenced; ") + words(counts.crashes, "crashes, ") +
@@ -123,6 +126,9 @@ void SimulatedWorld::DrawPlan() {
   plan_.restart_every = maybe_every(0.3);
   plan_.cut_every = maybe_every(0.3);
   plan_.evict_every = maybe_every(0.2);
+  plan_.stall_every = maybe_every(0.2);
+  plan_.refuse = maybe(0.1, 0.1);
+  plan_.changes = random_.Chance(0.2) ? 0.7 : 0.1;
   plan_.full_store = random_.Chance(0.1);
   plan_.redirect = random_.Chance(0.2);
 }
@@ -266,12 +272,17 @@ void SimulatedWorld::Do(Node& node, const Effect& effect, const Transact& transa
       Handle(node, Transacted{key, operation, outcome});
     });
   };
-  const bool is_unknown = Faulty() && random_.Chance(plan_.unknown);
+  const bool is_stalled = now_ < store_stalls_until_;
+  const bool is_unknown = is_stalled || (Faulty() && random_.Chance(plan_.unknown));
   const bool is_late = is_unknown && random_.Chance(0.5);
-  const bool is_never = is_unknown && !is_late && random_.Chance(0.5);
+  const bool is_never = is_unknown && !is_late && (is_stalled || random_.Chance(0.5));
   if (plan_.full_store && Faulty() && made.kind == TransactionKind::kCommit &&
       random_.Chance(0.3)) {
     answer(NetworkDelay(), Outcome::kFull);
+    return;
+  }
+  if (Faulty() && random_.Chance(plan_.refuse)) {
+    answer(NetworkDelay(), Outcome::kRefused);
     return;
   }
   if (is_unknown) {
@@ -279,7 +290,8 @@ void SimulatedWorld::Do(Node& node, const Effect& effect, const Transact& transa
     answer(random_.Between(kMillisecond, 300 * kMillisecond), Outcome::kUnknown);
     if (is_never) return;
   }
-  const Micros delay = is_late ? random_.Between(1, 3 * kSecond) : NetworkDelay();
+  Micros delay = is_late ? random_.Between(1, 3 * kSecond) : NetworkDelay();
+  if (is_stalled) delay += store_stalls_until_ - now_;
   const ReplicaName name = node.replica->machine().self();
   const int incarnation = node.incarnation;
   After(delay, [=, this, &node, content = effect.content, generation = store_.generation()] {
@@ -330,6 +342,7 @@ void SimulatedWorld::Do(Node& node, const Effect& effect, const SendCaches& send
 }
 
 void SimulatedWorld::Do(Node& node, const Effect& /*effect*/, const RunTurn& run) {
+  if (node.grace_over) store_.Fail("a turn starts after the grace time");
   const bool ok = !(Faulty() && random_.Chance(plan_.fail_turn));
   AfterAt(node, random_.Between(kMillisecond, 200 * kMillisecond), [this, &node, run, ok] {
     Handle(node, TurnRan{run.session, run.operation, ok});
@@ -337,8 +350,7 @@ void SimulatedWorld::Do(Node& node, const Effect& /*effect*/, const RunTurn& run
 }
 
 void SimulatedWorld::Do(Node& node, const Effect& /*effect*/, const SetTimer& timer) {
-  const auto time = static_cast<Micros>(static_cast<double>(TimeOf(timer.kind)) * node.clock_rate);
-  AfterAt(node, time, [this, &node, timer] {
+  AfterAt(node, Scaled(node, TimeOf(timer.kind)), [this, &node, timer] {
     Handle(node, TimerFired{timer.session, timer.timer});
   });
 }
@@ -355,6 +367,14 @@ void SimulatedWorld::Do(Node& node, const Effect& /*effect*/, const EndCall& end
   if (call.kind == Kind::kTurn &&
       (end.answer == Answer::kCommitted || end.answer == Answer::kReplay)) {
     store_.Acknowledged(session, call.turn);
+  }
+  if (call.kind == Kind::kTurn && end.answer == Answer::kAbandoned) {
+    ++counts_.abandoned;
+    store_.Abandoned(session, call.turn);
+  }
+  if (call.kind == Kind::kChange && end.answer == Answer::kCommitted) {
+    ++counts_.changes;
+    store_.ChangeAcknowledged(session, end.call);
   }
   if (call.kind == Kind::kClose && end.answer == Answer::kClosed && store_.IsOpen(session)) {
     store_.Fail("a close was acknowledged, and the session is open");

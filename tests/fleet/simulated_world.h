@@ -52,6 +52,9 @@ class SimulatedWorld {
     Micros restart_every = 0;  // of the database
     Micros cut_every = 0;      // a replica is cut off from the others
     Micros evict_every = 0;
+    Micros stall_every = 0;  // all outcomes are unknown for a while
+    double changes = 0;      // before a turn
+    double refuse = 0;       // a transaction that is not wrong
     bool full_store = false;
     bool redirect = false;
   };
@@ -65,6 +68,7 @@ class SimulatedWorld {
     Micros cut_until = 0;
     Micros lease_end = 0;  // as the replica reckons
     bool draining = false;
+    bool grace_over = false;
   };
 
   enum class Kind { kTurn, kChange, kClose };
@@ -123,6 +127,10 @@ class SimulatedWorld {
   void Do(Node& node, const Effect& effect, const SetTimer& timer);
   void Do(Node& node, const Effect& effect, const Exit& exit);
   void Trace(const std::string& words);
+  // A time by the clock of the node.
+  static Micros Scaled(const Node& node, Micros time) {
+    return static_cast<Micros>(static_cast<double>(time) * node.clock_rate);
+  }
   Micros NetworkDelay();
   Micros StoreTime() const { return now_ + store_offset_; }
   bool Faulty() const { return now_ < faults_end_; }
@@ -143,6 +151,7 @@ class SimulatedWorld {
   void CutOne();
   void EvictOne();
   void RestartStore();
+  void StallStore();
   void Heal();
   Node& AnyNode();
 
@@ -165,6 +174,7 @@ class SimulatedWorld {
   Micros now_ = 0;
   Micros faults_end_ = 0;
   Micros store_down_until_ = 0;
+  Micros store_stalls_until_ = 0;
   Micros store_offset_ = 0;
   uint64_t sequence_ = 0;
   CallId last_call_ = 0;

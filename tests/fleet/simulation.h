@@ -30,6 +30,8 @@ struct SimulationCounts {
   uint64_t repeated = 0;
   uint64_t relayed = 0;
   uint64_t offered = 0;
+  uint64_t abandoned = 0;  // turns whose head moved after their start
+  uint64_t changes = 0;    // acknowledged
 
   void Add(const SimulationCounts& other);
 };
@@ -46,7 +48,7 @@ struct SimulationResult {
 //
 // What is wrong: an error that ModelStore finds; a client that gets no answers although there are
 // no faults any more; a call that does not end; a session that stays in work; a replica that keeps
-// the copy of a session that another one owns.
+// the copy of a session that another one owns; a turn that starts after the grace time.
 SimulationResult Simulate(const SimulationOptions& options);
 
 }  // namespace longstream::fleet

@@ -33,6 +33,8 @@ TEST(SimulationTest, SeedsHaveNoErrors) {
   EXPECT_GT(counts.repeated, 0u);
   EXPECT_GT(counts.relayed, 0u);
   EXPECT_GT(counts.offered, 0u);
+  EXPECT_GT(counts.abandoned, 0u);
+  EXPECT_GT(counts.changes, 0u);
 }
 
 TEST(SimulationTest, ASeedReplays) {
@@ -83,6 +85,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{Mutation::kNoCheckAfterLapse, "NoCheckAfterLapse"},
                     Case{Mutation::kFenceAnew, "FenceAnew"},
                     Case{Mutation::kClaimLiving, "ClaimLiving"},
+                    Case{Mutation::kRunAbandoned, "RunAbandoned"},
+                    Case{Mutation::kForgetUndecided, "ForgetUndecided"},
+                    Case{Mutation::kRunAfterGrace, "RunAfterGrace"},
                     Case{Mutation::kNoFence, "NoFence"}, Case{Mutation::kNoEpochs, "NoEpochs"},
                     Case{Mutation::kClaimAfterRestart, "ClaimAfterRestart"}),
     [](const testing::TestParamInfo<Case>& tested) { return tested.param.name; });

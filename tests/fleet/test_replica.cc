@@ -31,8 +31,7 @@ Effects TestReplica::Handle(const Event& event, ModelStore* store) {
     } else if (const auto* run = std::get_if<RunTurn>(&action)) {
       Run(*run, store);
     } else if (const auto* transact = std::get_if<Transact>(&action)) {
-      const auto copy = copies_.find(transact->transaction.fence.key);
-      if (copy != copies_.end()) content = copy->second.ran.value_or(0);
+      content = ContentOf(transact->transaction);
     } else if (const auto* send = std::get_if<SendCaches>(&action)) {
       const auto copy = copies_.find(send->session);
       if (copy == copies_.end()) {
@@ -64,6 +63,17 @@ Effects TestReplica::HandleOpened(const SessionKey& key, ModelStore* store) {
   return Handle(SessionOpened{key}, store);
 }
 
+Content TestReplica::ContentOf(const Transaction& transaction) {
+  const SessionKey& key = transaction.fence.key;
+  const auto copy = copies_.find(key);
+  if (transaction.kind == TransactionKind::kChange) {
+    const CallId change = machine_.sessions().at(key).call.value_or(0);
+    if (copy != copies_.end()) copy->second.ran = AfterChange(copy->second.content, change);
+    return change;
+  }
+  return copy == copies_.end() ? 0 : copy->second.ran.value_or(0);
+}
+
 void TestReplica::Run(const RunTurn& run, ModelStore* store) {
   if (run.restore) copies_[run.session] = {store->ContentOf(run.session)};
   const auto copy = copies_.find(run.session);
@@ -76,8 +86,8 @@ void TestReplica::Run(const RunTurn& run, ModelStore* store) {
 
 void TestReplica::Advance(const SessionKey& key) {
   const auto copy = copies_.find(key);
-  if (copy == copies_.end()) return;
-  copy->second.content = copy->second.ran.value_or(After(copy->second.content, kChangeOfContent));
+  if (copy == copies_.end() || !copy->second.ran.has_value()) return;
+  copy->second.content = *copy->second.ran;
   copy->second.ran.reset();
 }
 

@@ -15,7 +15,8 @@ namespace longstream::fleet {
 // What a replica asks of the world around it.
 struct Effect {
   Action action;
-  Content content = 0;  // of kCommit: the result; of SendCaches: the copy
+  // Of kCommit: the result; of kChange: the call that asked for it; of SendCaches: the copy.
+  Content content = 0;
 };
 using Effects = std::vector<Effect>;
 
@@ -44,7 +45,7 @@ class TestReplica {
  private:
   struct Copy {
     Content content = 0;
-    std::optional<Content> ran{};  // with the turn that has run
+    std::optional<Content> ran{};  // with the turn that has run, or the change
   };
   struct Awaited {
     Number operation = 0;
@@ -52,6 +53,7 @@ class TestReplica {
     Number request = 0;
   };
 
+  Content ContentOf(const Transaction& transaction);
   void Run(const RunTurn& run, ModelStore* store);
   void Advance(const SessionKey& key);
 

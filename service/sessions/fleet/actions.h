@@ -92,11 +92,12 @@ enum class Answer : uint8_t {
                  // being moved, the store cannot be reached, or this replica drains
   kCommitWaits,  // UNAVAILABLE: the commit is not answered; the same turn id has the answer later
   kFull,         // RESOURCE_EXHAUSTED: the store has no room
+  kRefused,      // the status with which the store has refused the transaction
   kNotFound,     // NOT_FOUND: no such session
-  kAbandoned,    // FAILED_PRECONDITION: the turn was abandoned
-  kElsewhere,    // FAILED_PRECONDITION: the address of the owner in ErrorInfo (foreign: redirect)
-  kFailed,       // INTERNAL: the model failed
-  kCancelled,    // CANCELLED: the session was closed
+  kAbandoned,  // FAILED_PRECONDITION: the turn was abandoned, or the head has moved since its start
+  kElsewhere,  // FAILED_PRECONDITION: the address of the owner in ErrorInfo (foreign: redirect)
+  kFailed,     // INTERNAL: the model failed
+  kCancelled,  // CANCELLED: the session was closed
 };
 
 // End the call.

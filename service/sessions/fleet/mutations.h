@@ -25,6 +25,9 @@ enum class Mutation : uint8_t {
   kNoCheckAfterLapse,       // a lease that lapsed is renewed, and the rows are not read again
   kFenceAnew,               // a fenced commit is made again with the epoch and version of the row
   kClaimLiving,             // a session is claimed while its owner's lease holds (store too)
+  kRunAbandoned,            // a turn runs although the head has moved since its start
+  kForgetUndecided,         // a start that was given up, and is made late, passes for a change
+  kRunAfterGrace,           // a turn whose start is being made when the grace time ends runs
   // Of the store that tests use.
   kNoFence,            // transactions do not compare epoch and version
   kNoEpochs,           // a change of the owner raises neither epoch nor version

@@ -9,7 +9,7 @@ namespace longstream::fleet {
 
 // `status`: of SessionStore::Apply, for one change. A status that this function does not know is
 // kUnknown, because that is always safe: the row then says what happened.
-Outcome OutcomeOf(const absl::Status& status);
+Outcome OutcomeOf(const absl::Status& status, TransactionKind kind);
 
 }  // namespace longstream::fleet
 

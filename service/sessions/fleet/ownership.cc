@@ -100,7 +100,8 @@ void Ownership::On(const CopyEvicted& event) {
   SessionState* state = Find(event.session);
   if (state == nullptr || !IsFree(*state)) return;
   // The row still names this replica. It finds that out when it is asked for the session.
-  state->owned = state->copy = false;
+  state->copy = false;
+  state->owned = state->undecided;
   Finish(*state);
 }
 
@@ -138,12 +139,15 @@ void Ownership::On(const RowRead& event) {
 void Ownership::Believe(SessionState& state, const OwnedRow& row) {
   if (row.owner != self_) {
     if (!Mutated(Mutation::kTrustOldCopy)) Drop(state);
-    state.owned = false;
+    state.owned = state.undecided = false;
     return;
   }
   const bool as_before = state.owned && state.epoch == row.epoch && state.version == row.version;
   if (!as_before && !Mutated(Mutation::kTrustOldCopy)) Drop(state);
-  if (!as_before) state.may_leave = true;
+  if (!as_before) {
+    state.may_leave = true;
+    state.undecided = false;
+  }
   state.owned = true;
   state.checked = lease_valid_;
   state.epoch = row.epoch;
@@ -194,11 +198,12 @@ void Ownership::UseForTurn(SessionState& state, const OwnedRow& row) {
     EndWork(state, Answer::kReplay);
     return;
   }
-  if (row.turn == TurnState::kAbandoned || row.turn == TurnState::kCollected) {
+  const bool is_abandoned = row.turn == TurnState::kAbandoned;
+  if ((is_abandoned && !Mutated(Mutation::kRunAbandoned)) || row.turn == TurnState::kCollected) {
     EndWork(state, Answer::kAbandoned);
     return;
   }
-  state.turn_started = row.turn == TurnState::kStarted;
+  state.turn_started = row.turn.has_value();
   if (state.owned) {
     Continue(state);
   } else {
@@ -210,7 +215,11 @@ void Ownership::UseForTurn(SessionState& state, const OwnedRow& row) {
 
 void Ownership::Continue(SessionState& state) {
   state.transaction.fence = {state.key, state.epoch, state.version};
-  if (state.work == Work::kChange) {
+  if (grace_over_ && !Mutated(Mutation::kRunAfterGrace)) {
+    EndWork(state, Answer::kNotNow);
+  } else if (state.undecided && !Mutated(Mutation::kForgetUndecided)) {
+    FenceEarlierWork(state);
+  } else if (state.work == Work::kChange) {
     Transact(state, TransactionKind::kChange);
   } else if (state.turn_started) {
     Run(state);
@@ -221,6 +230,10 @@ void Ownership::Continue(SessionState& state) {
 }
 
 void Ownership::Run(SessionState& state) {
+  if (grace_over_ && !Mutated(Mutation::kRunAfterGrace)) {
+    EndWork(state, Answer::kNotNow);
+    return;
+  }
   SetPhase(state, Phase::kRunning);
   state.operation = Draw();
   actions_.emplace_back(RunTurn{.session = state.key,
@@ -294,7 +307,7 @@ void Ownership::On(const TimerFired& event) {
     state->waiting = false;
     if (state->phase == Phase::kReading) {
       Read(*state);
-    } else if (state->phase == Phase::kConfirming || state->unknown) {
+    } else if (state->phase == Phase::kConfirming) {
       Settle(*state);
     } else {
       TransactAgain(*state);
@@ -399,8 +412,10 @@ bool Ownership::HasTurn(const SessionState& state, const TurnId& turn) {
 
 void Ownership::Begin(SessionState& state, Work work) {
   state.work = work;
+  state.turn = {};
   state.reads = 0;
   state.unknown = state.settling = state.waiting = state.turn_started = false;
+  state.turn_refused = false;
   state.timer = 0;
   state.last_use = ++uses_;
 }

@@ -86,6 +86,8 @@ class Ownership {
   void UseForTurn(SessionState& state, const OwnedRow& row);
   // The session is here: goes on with the work of a client.
   void Continue(SessionState& state);
+  // Makes sure that no transaction of earlier work can be made any more.
+  void FenceEarlierWork(SessionState& state);
   void Run(SessionState& state);
   void Show(const SessionState& state);
   void SetPhase(SessionState& state, Phase phase);
@@ -113,6 +115,7 @@ class Ownership {
   void TransactAgain(SessionState& state);
   void Settle(SessionState& state);
   void RetryLater(SessionState& state);
+  void GiveUp(SessionState& state);
   void Settled(SessionState& state, const std::optional<OwnedRow>& row);
   void Confirmed(SessionState& state, const std::optional<OwnedRow>& row);
   void Made(SessionState& state);
@@ -161,6 +164,7 @@ class Ownership {
   int giving_ = 0;  // of them in kGiving
   bool lease_valid_ = false;
   bool draining_ = false;
+  bool grace_over_ = false;
   bool exited_ = false;
   int64_t generation_ = 0;  // of the database; 0: not known yet
   Number last_number_ = 0;

@@ -42,7 +42,8 @@ void Ownership::AskOwner(SessionState& state, const OwnedRow& row) {
   if (!Mutated(Mutation::kWaitForPeerForever)) {
     state.timer = StartTimer(state.key, TimerKind::kPeerAnswer);
   }
-  actions_.emplace_back(Send{row.owner, Fetch{state.key, state.request, row.epoch, state.turn}});
+  const TurnId turn = state.work == Work::kTurn ? state.turn : TurnId{};
+  actions_.emplace_back(Send{row.owner, Fetch{state.key, state.request, row.epoch, turn}});
 }
 
 // A peer gives the session, if a transaction finds it at this epoch and version.
@@ -84,19 +85,32 @@ void Ownership::Transfer(SessionState& state) {
   Transact(state, TransactionKind::kTransfer);
 }
 
+// A transfer from this replica to itself: a start or change that was given up is fenced from then
+// on, or was made before, and the row says so.
+void Ownership::FenceEarlierWork(SessionState& state) {
+  state.peer.clear();
+  state.row_epoch = state.epoch;
+  state.row_version = state.version;
+  Transact(state, TransactionKind::kTransfer);
+}
+
 // The row names this replica now.
 void Ownership::Acquired(SessionState& state) {
   const Fence& fence = state.transaction.fence;
+  const bool was_owned = state.owned;
   state.owned = true;
   state.checked = lease_valid_;
+  state.undecided = false;
   state.epoch = fence.epoch + 1;
   state.version = fence.version + 1;
   if (state.work == Work::kKeep) {
     Finish(state);
     return;
   }
-  state.may_leave = false;
-  state.residency_timer = StartTimer(state.key, TimerKind::kResidency);
+  if (!was_owned) {
+    state.may_leave = false;
+    state.residency_timer = StartTimer(state.key, TimerKind::kResidency);
+  }
   if (!state.peer.empty()) {
     actions_.emplace_back(Send{state.peer, Moved{.session = state.key, .epoch = state.epoch}});
   }

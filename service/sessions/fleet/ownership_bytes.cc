@@ -49,8 +49,8 @@ void Append(Writer& writer, const SessionState& state) {
   writer.Add(state.call).Add(state.close).Add(state.relays.size());
   for (const Relay& relay : state.relays) writer.Add(relay.peer).Add(relay.number);
   writer.Add(state.peer).Add(state.request).Add(state.row_epoch).Add(state.row_version);
-  writer.Add(state.reads).Add(state.transaction);
-  writer.Add(state.unknown).Add(state.settling).Add(state.waiting);
+  writer.Add(state.reads).Add(state.turn_refused).Add(state.transaction);
+  writer.Add(state.unknown).Add(state.settling).Add(state.waiting).Add(state.undecided);
   writer.Add(state.operation).Add(state.timer).Add(state.commit_timer).Add(state.residency_timer);
 }
 
@@ -68,8 +68,8 @@ void Ownership::AppendBytes(std::string* bytes) const {
   for (const ReplicaName& peer : peers_) writer.Add(peer);
   writer.Add(to_offer_.size());
   for (const SessionKey& key : to_offer_) writer.Add(key);
-  writer.Add(next_peer_).Add(lease_valid_).Add(draining_).Add(exited_).Add(generation_);
-  writer.Add(last_number_).Add(uses_);
+  writer.Add(next_peer_).Add(lease_valid_).Add(draining_).Add(grace_over_).Add(exited_);
+  writer.Add(generation_).Add(last_number_).Add(uses_);
 }
 
 }  // namespace longstream::fleet

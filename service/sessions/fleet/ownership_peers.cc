@@ -111,8 +111,11 @@ void Ownership::OnMessage(const ReplicaName& from, const Refused& refused) {
       Read(*state);
       return;
     case Refusal::kRunning:
-      RelayCall(*state);
-      return;
+      if (state->work == Work::kTurn) {
+        RelayCall(*state);
+        return;
+      }
+      [[fallthrough]];
     case Refusal::kBusy:
       EndWork(*state, Answer::kBusy);
       return;

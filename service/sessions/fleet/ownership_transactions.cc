@@ -92,6 +92,7 @@ void Ownership::On(const Transacted& event) {
       }
       break;
     case Outcome::kFull:
+    case Outcome::kRefused:
       if (is_keep || state->unknown) {  // an earlier attempt may still be made
         RetryLater(*state);
         return;
@@ -127,14 +128,22 @@ void Ownership::Settle(SessionState& state) {
 
 void Ownership::RetryLater(SessionState& state) {
   if (!MustBeDecided(state) && ++state.reads > kMaxAttempts) {
-    state.checked = false;
-    EndWork(state, Answer::kNotNow);
+    GiveUp(state);
     return;
   }
   state.settling = false;
   state.waiting = true;
   state.operation = 0;
   state.timer = StartTimer(state.key, TimerKind::kRetry);
+}
+
+void Ownership::GiveUp(SessionState& state) {
+  const TransactionKind kind = state.transaction.kind;
+  state.checked = false;
+  if (state.unknown && (kind == TransactionKind::kStart || kind == TransactionKind::kChange)) {
+    state.undecided = true;
+  }
+  EndWork(state, Answer::kNotNow);
 }
 
 // The row after a transaction whose outcome is unknown.
@@ -147,20 +156,16 @@ void Ownership::Settled(SessionState& state, const std::optional<OwnedRow>& row)
   const bool epoch_rose = ChangesOwner(made.kind);
   const bool is_unchanged =
       row->open && row->epoch == made.fence.epoch && row->version == made.fence.version;
-  // The version after this transaction. The owner makes one transaction at a time, so only this one
-  // can have led there; but for a start, the row of the turn must be there too.
+  // The version after this transaction. The owner makes one transaction at a time, and fences those
+  // that it has given up, so only this one can have led there. For a start, the row of the turn
+  // must be there too.
   const bool is_next = row->open && row->epoch == made.fence.epoch + (epoch_rose ? 1 : 0) &&
                        row->version == made.fence.version + 1 && row->owner == self_;
   state.settling = false;
   if (is_unchanged) {
     // It may still be made. Only the same transaction again, with the same fence, decides that: one
     // of the two is made.
-    if (MustBeDecided(state) || ++state.reads <= kMaxAttempts) {
-      TransactAgain(state);
-    } else {
-      state.checked = false;
-      EndWork(state, Answer::kNotNow);
-    }
+    RetryLater(state);
     return;
   }
   switch (made.kind) {
@@ -256,7 +261,11 @@ void Ownership::NotMade(SessionState& state, Outcome outcome) {
   const bool is_fenced = outcome == Outcome::kFenced;
   const bool has_moved = is_fenced || outcome == Outcome::kTurnExists;
   if (!has_moved) {
-    const Answer answer = outcome == Outcome::kFull ? Answer::kFull : Answer::kNotNow;
+    Answer answer = outcome == Outcome::kFull ? Answer::kFull : Answer::kNotNow;
+    if (outcome == Outcome::kRefused) {
+      answer = Answer::kRefused;
+      state.checked = false;  // is the session still there?
+    }
     StopRunning(state);
     EndWork(state, answer);
     return;
@@ -272,18 +281,17 @@ void Ownership::NotMade(SessionState& state, Outcome outcome) {
       }
       return;
     case TransactionKind::kStart:
-      if (is_fenced) {
-        Lose(state, Answer::kMoved);
-      } else {
-        Read(state);  // what is the state of the turn?
-      }
-      return;
     case TransactionKind::kCommit:
       if (is_fenced) {
         Lose(state, Answer::kMoved);
+        return;
+      }
+      StopRunning(state);
+      if (state.turn_refused) {
+        EndWork(state, Answer::kFailed);  // the row and the store contradict each other
       } else {
-        StopRunning(state);
-        Read(state);
+        state.turn_refused = true;
+        Read(state);  // what is the state of the turn?
       }
       return;
     case TransactionKind::kChange:

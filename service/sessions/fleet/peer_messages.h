@@ -15,7 +15,8 @@ namespace longstream::fleet {
 // A number that a replica draws for each thing it waits for. An answer with another number is late.
 using Number = uint64_t;
 
-// Asks the owner for a session. `epoch`: the owner's, as the row has it. `turn`: why.
+// Asks the owner for a session. `epoch`: the owner's, as the row has it. `turn`: why; zero: to
+// change the session otherwise.
 struct Fetch {
   SessionKey session;
   Number request = 0;

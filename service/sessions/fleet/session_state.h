@@ -76,13 +76,18 @@ struct SessionState {
   Number request = 0;
   int64_t row_epoch = 0;  // of the row, when the owner was asked
   int64_t row_version = 0;
-  int reads = 0;  // of this work; bounded
+  int reads = 0;              // of this work; bounded
+  bool turn_refused = false;  // a transaction of this work had the outcome kTurnExists
 
   // In the phases of transactions.
   Transaction transaction;
   bool unknown = false;   // an earlier attempt may have been made, or may still be made
   bool settling = false;  // the row is being read to find that out
   bool waiting = false;   // the store failed; it is tried again later
+
+  // A start or a change at `epoch` and `version` was given up, and may still be made. Other changes
+  // could not be told from it, so the next work raises the epoch first.
+  bool undecided = false;
 
   // Numbers of what is awaited; 0: nothing.
   Number operation = 0;

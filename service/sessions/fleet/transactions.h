@@ -45,9 +45,11 @@ struct OwnedRow {
   ReplicaName owner;
   int64_t epoch = 0;
   int64_t version = 0;
-  std::optional<TurnState> turn{};  // of the turn that was asked for; absent: there is none
-  bool owner_lives = false;         // the owner's lease is not over
-  bool claims_allowed = true;       // false: one lease_ttl since the last restart is not over
+  // Of the turn that was asked for; absent: there is none. A turn that has started, but not on the
+  // head that the session has now, is kAbandoned: no commit of it would be made.
+  std::optional<TurnState> turn{};
+  bool owner_lives = false;    // the owner's lease is not over
+  bool claims_allowed = true;  // false: one lease_ttl since the last restart is not over
 
   friend bool operator==(const OwnedRow&, const OwnedRow&) = default;
 };
@@ -77,11 +79,14 @@ struct Transaction {
 
 enum class Outcome : uint8_t {
   kMade,
-  kFenced,       // the row has another epoch or version, or there is no such session
-  kTurnExists,   // kStart: the session has this turn. kCommit: the turn is not kStarted
-  kNotAllowed,   // kClaim: the lease is not over, or claims are not allowed. Also: the new owner's
-                 // own lease is over
-  kFull,         // the store has no room; the transaction was not made
+  kFenced,      // the row has another epoch or version, or there is no such session
+  kTurnExists,  // kStart: the session has this turn. kCommit: the turn is not kStarted, or not on
+                // the head
+  kNotAllowed,  // kClaim: the lease is not over, or claims are not allowed. Also: the new owner's
+                // own lease is over
+  kFull,        // the store has no room; the transaction was not made
+  kRefused,     // the store would refuse the transaction whenever it is made: it is wrong, or a row
+                // is damaged; it was not made
   kUnavailable,  // the store cannot be used; the transaction was not made and never will be
   kUnknown,  // the connection was lost. The transaction was made, or not, or will still be made:
              // a server of a database may run what it had received long after that
