@@ -166,7 +166,7 @@ TEST_F(ServerStoreTest, TheCommandsCheckCopyAndShrinkIt) {
     EXPECT_EQ(copied.exit_code, 0) << copied.err;
     const ClientRun again = RunClient({"store", "backup", store_, backup});
     EXPECT_EQ(again.exit_code, 1);
-    EXPECT_THAT(again.err, HasSubstr(backup + "/log.db exists"));
+    EXPECT_THAT(again.err, HasSubstr(backup + " is not empty, it has log.db"));
     const ClientRun gc = RunClient({"store", "gc", store_});
     EXPECT_EQ(gc.exit_code, 1);
     EXPECT_THAT(gc.err, HasSubstr("another process uses " + store_));

@@ -84,8 +84,9 @@ TEST_F(StoppedTransfersTest, TransfersAreToldThatTheServerStops) {
   v1::ExportSessionRequest request;
   request.set_session_id(id);
   const auto reader = narrow->ExportSession(&context, request);
-  ASSERT_TRUE(StopUntilEnded("export"));
   v1::ExportSessionResponse response;
+  ASSERT_TRUE(reader->Read(&response));  // from here on the export waits for the client alone
+  ASSERT_TRUE(StopUntilEnded("export"));
   while (reader->Read(&response)) {
   }
   ExpectStopped(reader->Finish());

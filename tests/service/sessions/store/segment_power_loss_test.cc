@@ -155,7 +155,7 @@ class SegmentPowerLossTest : public testing::TestWithParam<std::tuple<uint64_t, 
 };
 
 TEST_P(SegmentPowerLossTest, AcknowledgedSnapshotsAreWholeAndTheLogGoesOn) {
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 70; ++round) {
     SCOPED_TRACE(round);
     ASSERT_NO_FATAL_FAILURE(Open());
     ASSERT_NO_FATAL_FAILURE(Compare());
