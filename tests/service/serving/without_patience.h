@@ -35,8 +35,8 @@ auto WithoutPatience(Timers* timers, const std::function<bool()>& hangs, const C
   return result;
 }
 
-// The answer of a call that has waited too long for the store. An Append for whose message the server
-// still waited when WithoutPatience lost its patience has the second message.
+// The answer of a call that has waited too long for the store. An Append for whose message the
+// server still waited when WithoutPatience lost its patience has the second message.
 inline void ExpectLateAnswer(absl::StatusCode code, const std::string& message) {
   EXPECT_EQ(code, absl::StatusCode::kUnavailable) << message;
   EXPECT_THAT(message, testing::AnyOf(testing::HasSubstr("the store has not answered"),
