@@ -47,10 +47,11 @@ void Models(const Global& global, const std::string& name) {
   for (const v1::Alias& alias : list.aliases()) {
     std::string arms;
     for (const v1::AliasArm& arm : alias.arms()) {
-      arms += (arms.empty() ? "" : " ") + arm.model();
+      if (!arms.empty()) arms += ' ';
+      arms += arm.model();
       if (!alias.has_route()) arms += "=" + std::to_string(arm.weight());
     }
-    if (alias.has_route()) arms = "route " + arms;
+    if (alias.has_route()) arms.insert(0, "route ");
     std::printf("%-12s %s\n", alias.name().c_str(), arms.c_str());
   }
 }

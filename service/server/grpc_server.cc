@@ -218,15 +218,16 @@ void GrpcServer::TellServing() {
 }
 
 void GrpcServer::TellAlias(const AliasConfig& alias) {
-  const auto is_ready = [this](const AliasArm& arm) { return serving_.contains(arm.model); };
+  bool any_ready = false;
+  bool all_ready = true;
+  for (const AliasArm& arm : alias.arms) {
+    const bool is_ready = serving_.contains(arm.model);
+    any_ready |= is_ready;
+    all_ready &= is_ready || arm.weight == 0;
+  }
   // A route chooses among the arms that are there. Weights give each arm its part, whether it is
   // there or not.
-  const bool serving =
-      alias.route.has_value()
-          ? std::any_of(alias.arms.begin(), alias.arms.end(), is_ready)
-          : std::all_of(alias.arms.begin(), alias.arms.end(),
-                        [&](const AliasArm& arm) { return arm.weight == 0 || is_ready(arm); });
-  health_->SetServing(alias.name, serving);
+  health_->SetServing(alias.name, alias.route.has_value() ? any_ready : all_ready);
 }
 
 void GrpcServer::SetAliases(const std::vector<AliasConfig>& aliases) {

@@ -38,7 +38,7 @@ void SessionManager::CountMade(const Session& session, const absl::Status& statu
   const std::shared_ptr<ArmMetrics> arm = ArmOf(session);
   if (arm == nullptr) return;
   arm->CountSession(absl::StatusCodeToString(status.code()));
-  const std::shared_ptr<const RouteDecision> routing = session.routing();
+  const std::shared_ptr<const RouteDecision>& routing = session.routing();
   if (status.ok() && routing != nullptr) arm->CountRouted(NameOf(routing->reason));
 }
 

@@ -63,9 +63,10 @@ void ShadowQueue::Push(const AnsweredTurn& turn, const std::string& shadow) {
       turns_.push_back(std::move(added));
       bytes_ += bytes;
       Publish();
+      return;
     }
   }
-  if (refusal.has_value()) CountDrop(added, *refusal);
+  CountDrop(added, *refusal);
 }
 
 std::optional<ShadowTurn> ShadowQueue::Pop() {

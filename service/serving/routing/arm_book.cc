@@ -68,10 +68,10 @@ void ArmBook::Stop() {
   jobs_.clear();
 }
 
-void ArmBook::SetWanted(std::set<std::string> models) {
+void ArmBook::SetWanted(const std::set<std::string>& models) {
   absl::MutexLock lock(&mutex_);
   wanted_.clear();
-  for (std::string model : models) wanted_.insert(std::move(model));
+  wanted_.insert(models.begin(), models.end());
 }
 
 bool ArmBook::IsWanted(std::string_view model) const {

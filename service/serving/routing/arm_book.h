@@ -45,7 +45,7 @@ class ArmBook {
   ArmBook& operator=(const ArmBook&) = delete;
 
   // The models that are arms of routing aliases.
-  void SetWanted(std::set<std::string> models) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetWanted(const std::set<std::string>& models) ABSL_LOCKS_EXCLUDED(mutex_);
   bool IsWanted(std::string_view model) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // nullopt: the model has not been measured.

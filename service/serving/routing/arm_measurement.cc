@@ -115,7 +115,8 @@ absl::Status ArmMeasurement::RunDraw(BackendModel& model) {
   draws_.push_back(absl::ToDoubleSeconds(*time));
   if (draws_.size() < kDraws) return absl::OkStatus();
   const uint64_t position = sequence_.position();
-  if (is_warm_) decode_.push_back({static_cast<double>(position - kDraws / 2), Median(draws_)});
+  const uint64_t middle = position - kDraws / 2;  // of the draws
+  if (is_warm_) decode_.push_back({static_cast<double>(middle), Median(draws_)});
   draws_.clear();
   while (next_depth_ < kDepths.size() && kDepths[next_depth_] <= position) ++next_depth_;
   if (IsAtEnd(model)) has_drawn_at_end_ = true;

@@ -15,12 +15,11 @@ constexpr int kMaxReads = 5;
 
 void Ownership::Acquire(SessionState& state, const OwnedRow& row) {
   state.peer = row.owner;
-  if (++state.reads > kMaxReads) {
+  const bool asks = row.owner_lives && !Mutated(Mutation::kClaimLiving);
+  if (++state.reads > kMaxReads || (!asks && !row.claims_allowed)) {
     EndWork(state, Answer::kNotNow);
-  } else if (row.owner_lives && !Mutated(Mutation::kClaimLiving)) {
+  } else if (asks) {
     AskOwner(state, row);
-  } else if (!row.claims_allowed) {
-    EndWork(state, Answer::kNotNow);
   } else {
     state.transaction.fence = {state.key, row.epoch, row.version};
     state.row_epoch = row.epoch;

@@ -73,6 +73,7 @@ void Ownership::On(const GraceOver& /*event*/) {
     actions_.emplace_back(EndCall{relayed.call, Answer::kNotNow, {}});
   }
   std::vector<SessionKey> keys;
+  keys.reserve(sessions_.size());
   for (const auto& [key, state] : sessions_) keys.push_back(key);
   for (const SessionKey& key : keys) {
     SessionState& state = *Find(key);
