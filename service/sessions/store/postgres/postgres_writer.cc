@@ -122,24 +122,25 @@ absl::Status PostgresWriter::ReadAnswer() {
     Fail(result.status(), "");
     return result.status();
   }
-  Answer& answer = *expected_.front();
-  answer.result = *std::move(result);
-  answer.has_arrived = true;
+  // Kept here, because nobody else may wait for it.
+  const std::shared_ptr<Answer> answer = std::move(expected_.front());
   expected_.pop_front();
-  switch (PQresultStatus(answer.result.get())) {
+  answer->result = *std::move(result);
+  answer->has_arrived = true;
+  switch (PQresultStatus(answer->result.get())) {
     case PGRES_COMMAND_OK:
     case PGRES_TUPLES_OK:
     case PGRES_PIPELINE_SYNC:
     case PGRES_PIPELINE_ABORTED:  // because of an error before it
       return absl::OkStatus();
     default: {
-      const std::string state = SqlState(answer.result.get());
+      const std::string state = SqlState(answer->result.get());
       if (state.empty()) {
         absl::Status lost = connection_->LostError(kWhat);
         Fail(lost, "");
         return lost;
       }
-      Fail(ErrorOfResult(answer.result.get(), kWhat), state);
+      Fail(ErrorOfResult(answer->result.get(), kWhat), state);
       return absl::OkStatus();
     }
   }
