@@ -267,7 +267,9 @@ class SessionTest(unittest.TestCase):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             asyncio.run(many_conversations.main(self.server.address, "dense", "hypenet"))
-        self.assertEqual(printed.getvalue().count("---"), 2)
+        # The models may generate dashes, too.
+        for model in ("dense", "hypenet"):
+            self.assertIn(f"--- {model}\n", printed.getvalue())
 
 
 if __name__ == "__main__":
