@@ -294,8 +294,9 @@ class WeakSymbolsTest(CompiledCheckTest):
 
 class PythonPackageTest(CheckTest):
     def test_style_and_types_fail_before_the_package_is_installed(self):
-        for path in ("client/python/pyproject.toml", "client/python/generate_stubs.py",
-                     "client/python/error_details.proto", "proto/longstream/v1/longstream.proto"):
+        for path in ("CMakeLists.txt", "client/python/pyproject.toml",
+                     "client/python/generate_stubs.py", "client/python/error_details.proto",
+                     "proto/longstream/v1/longstream.proto"):
             self.copy(path)
         self.write("client/python/longstream/__init__.py",
                    '"""A package."""\n\nimport os\n\nCOUNT: int = "one"\n')
