@@ -150,7 +150,7 @@ class Arm {
 
 using Arms = std::vector<std::unique_ptr<Arm>>;
 
-// What the arms take at each length: [length][arm].
+// Measures the times of all arms at each length: [length][arm].
 std::vector<std::vector<ArmTimes>> MeasureAll(const Flags& flags, const Arms& arms) {
   std::vector<std::vector<ArmTimes>> all;
   std::vector<double> read(arms.size());  // seconds of the prompt so far
