@@ -128,10 +128,10 @@ void Chat(const Global& global, const ChatOptions& options) {
   Connection connection = options.turn.Connect(global);
   std::unique_ptr<OwnedSession> owned;
   v1::GenerateRequest request;
-  request.set_session_id(options.turn.Session(connection, v1::Input(), &owned));
+  const v1::Session session = options.turn.Session(connection, v1::Input(), &owned);
+  request.set_session_id(session.session_id());
   request.set_on_abort(v1::ON_ABORT_KEEP);
   options.turn.Fill(&request);
-  const v1::Session session = connection.Get(request.session_id());
   const v1::Model model = connection.Model(session.model());
   const Inputs inputs(options, model, session.position() == 0);
   if (!inputs.uses_messages() && !options.raw) {

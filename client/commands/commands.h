@@ -59,7 +59,7 @@ Connection ConnectToAll(const Global& global, const std::vector<std::string>& mo
 Connection ConnectToSession(const Global& global, const std::string& session,
                             const std::string& twin = "");
 
-// Validates --server: accepts any address that is not blank. gRPC checks the rest.
+// Validates --server and --admin: accepts host:port, and addresses with a scheme that gRPC knows.
 CLI::Validator ServerAddress();
 
 // Validates whole numbers: accepts `least` to `most`, in decimal digits. CLI11 alone would read -1

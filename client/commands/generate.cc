@@ -51,8 +51,8 @@ void Generate(const Global& global, const GenerateOptions& options) {
   }
   Connection connection = options.turn.Connect(global);
   std::unique_ptr<OwnedSession> owned;
-  request.set_session_id(options.turn.Session(connection, request.input(), &owned));
-  const v1::Session session = connection.Get(request.session_id());
+  const v1::Session session = options.turn.Session(connection, request.input(), &owned);
+  request.set_session_id(session.session_id());
   const Generation generation =
       StreamTurn(connection, request, global.json ? Show::kNothing : Show::kText);
   if (global.json) {

@@ -37,7 +37,7 @@ std::string WrongSubcommand(const CLI::App& app, const CLI::ParseError& error) {
   return "a subcommand" + of + " is missing; there are: " + names;
 }
 
-// What may be wrong if the server ends each connection; "": no idea.
+// Names a likely cause if the server ends each connection. Empty: none is known.
 std::string HintOf(const CallError& error, const client::Global& global) {
   if (error.status().error_code() != grpc::StatusCode::UNAVAILABLE) return "";
   const std::string& message = error.status().error_message();

@@ -188,25 +188,26 @@ v1::OpenSessionRequest TurnOptions::OpenRequest(const v1::Input& input) const {
   return request;
 }
 
-std::string TurnOptions::Session(Connection& connection, const v1::Input& input,
+v1::Session TurnOptions::Session(Connection& connection, const v1::Input& input,
                                  std::unique_ptr<OwnedSession>* owned) const {
+  v1::Session session;
   if (!session_.empty()) {
-    const v1::Session session = connection.Get(session_);
+    session = connection.Get(session_);
     if (!model_.empty() && session.model() != model_) {
       throw CLI::ValidationError(
           "--model", "session " + session_ + " is on " + session.model() + ", not on " + model_);
     }
-    return session_;
+    return session;
   }
   if (keep_) {
-    const v1::Session session = connection.Open(OpenRequest(input));
+    session = connection.Open(OpenRequest(input));
     std::cerr << "session " << session.session_id() << "\n";
-    TellRouting(session);
-    return session.session_id();
+  } else {
+    *owned = std::make_unique<OwnedSession>(connection, OpenRequest(input));
+    session = (*owned)->opened();
   }
-  *owned = std::make_unique<OwnedSession>(connection, OpenRequest(input));
-  TellRouting((*owned)->opened());
-  return (*owned)->id();
+  TellRouting(session);
+  return session;
 }
 
 }  // namespace longstream::client

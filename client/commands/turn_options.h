@@ -33,12 +33,12 @@ class TurnOptions {
   // uses the model's default.
   void Fill(v1::GenerateRequest* request) const;
 
-  // Returns the id of the session to run turns on. With --session it is that session, which stays
+  // Returns the session to run turns on. With --session it is that session, which stays
   // open. Otherwise it is a new session: with --keep it stays open and its id is printed, otherwise
   // *owned closes it. If a route chooses its model, it is for a first turn with `input`, and the
   // reason is printed. Throws CallError. Throws CLI::ValidationError if the session of --session
   // has another model than --model says.
-  std::string Session(Connection& connection, const v1::Input& input,
+  v1::Session Session(Connection& connection, const v1::Input& input,
                       std::unique_ptr<OwnedSession>* owned) const;
 
  private:

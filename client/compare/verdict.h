@@ -37,7 +37,8 @@ std::string_view VerdictText(Verdict verdict);
 // Returns how it is written in JSON: "equal".
 std::string_view VerdictKey(Verdict verdict);
 
-// What a *different* metric says about the other arm. kNeutral: neither, as for all other verdicts.
+// The direction of a *different* metric, for the other arm. kNeutral: neither, and any other
+// verdict.
 enum class Outcome { kNeutral, kBetter, kWorse };
 
 // Returns its name in the JSON, which is also its class in the page: "better".

@@ -36,8 +36,9 @@ std::string RangeText(uint64_t first, uint64_t last);
 // agreement (or bits per byte); the bytes at the greatest length; the latencies.
 std::string PairSentence(const Comparison& comparison, const PairAnalysis& pair);
 
-// What PairSentence says of the text as a whole: the other arm predicts it better or worse at some
-// lengths, and at no length the reverse. kNeutral: the pair is not *different*, or neither holds.
+// Judges the text as a whole, as PairSentence says it: the other arm predicts it better or worse at
+// some lengths, and at no length the reverse. kNeutral: the pair is not *different*, or neither
+// holds.
 Outcome OutcomeOf(const Comparison& comparison, const PairAnalysis& pair);
 
 // Returns the verdict of one metric: "different: better", "too few: 12 more prompts would decide".

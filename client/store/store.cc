@@ -55,7 +55,7 @@ bool IsPostgres(const StoreOptions& options) {
          options.directory.starts_with("postgres://");
 }
 
-// What PostgreSQL's own tools do.
+// Refuses a command whose work PostgreSQL's own tools do.
 void RefusePostgres(const StoreOptions& options, const char* what) {
   if (IsPostgres(options)) Refuse(absl::FailedPreconditionError(what));
 }

@@ -30,7 +30,7 @@ namespace longstream {
 // those of SealingKeys::Read.
 absl::StatusOr<Sealing> SealingOf(const ServerConfig& config);
 
-// What the configuration says about a store in PostgreSQL. INVALID_ARGUMENT: the file
+// Takes the options of a store in PostgreSQL from the configuration. INVALID_ARGUMENT: the file
 // store.password_file cannot be read, or is empty.
 absl::StatusOr<store::PostgresStore::Options> PostgresOptionsOf(const ServerConfig& config);
 

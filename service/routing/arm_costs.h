@@ -1,4 +1,4 @@
-// What a model costs on this machine: its times by depth, and the bytes of a session by length.
+// The costs of a model on this machine: its times by depth, and the bytes of a session by length.
 #ifndef LONGSTREAM_SERVICE_ROUTING_ARM_COSTS_H_
 #define LONGSTREAM_SERVICE_ROUTING_ARM_COSTS_H_
 

@@ -16,7 +16,7 @@
 
 namespace longstream {
 
-// What a request says of itself. 0: it does not say it, and the values of the alias count.
+// The expectations that a request states. 0: it states none, and the value of the alias counts.
 struct RouteAsk {
   uint64_t prompt_tokens = 0;
   uint64_t prompt_bytes = 0;  // of text, if prompt_tokens is 0
@@ -39,7 +39,7 @@ enum class RouteReason {
 const char* NameOf(RouteReason reason);
 inline constexpr size_t kNumRouteReasons = 6;
 
-// What is expected of a request on one arm, on a machine that does nothing else.
+// The predicted costs of a request on one arm, on a machine that does nothing else.
 struct ArmPrediction {
   std::string model;
   bool measured = false;  // false: the fields below are 0

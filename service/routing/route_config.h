@@ -13,7 +13,7 @@ namespace longstream {
 inline constexpr absl::Duration kMaxRouteTime = absl::Hours(24);
 inline constexpr uint64_t kMaxRouteTokens = uint64_t{1} << 31;
 
-// What a request may cost. Absent: there is no such limit.
+// The limits of the costs of a request. Absent: there is no such limit.
 struct RouteBudgets {
   std::optional<absl::Duration> time_to_first_token;
   std::optional<absl::Duration> time_per_token;
@@ -25,7 +25,7 @@ struct RouteBudgets {
 
 struct RouteConfig {
   RouteBudgets budgets = {};  // of requests that give none themselves
-  // What is expected of requests that do not say it.
+  // The expectations of requests that state none.
   uint64_t prompt_tokens = 1024;
   uint64_t max_tokens = 256;
 

@@ -1,7 +1,6 @@
 // Copies plain values to the fields of messages.
 #include "service/server/to_proto.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "service/server/routing/route_messages.h"
+#include "service/server/routing/wire_times.h"
 #include "service/tokenizer/text/utf8.h"
 
 namespace longstream {
@@ -17,14 +17,6 @@ namespace {
 // Returns the text of a plugin, a file or a path, with invalid UTF-8 replaced. If one string of a
 // message is not UTF-8, clients cannot read the whole message, such as a list of models.
 std::string Text(absl::string_view bytes) { return RepairUtf8({bytes.data(), bytes.size()}); }
-
-// A longer duration than protobuf can hold, 10 000 years, becomes the longest one.
-void SetDuration(absl::Duration duration, google::protobuf::Duration* message) {
-  constexpr absl::Duration kLongest = absl::Seconds(315'576'000'000);
-  absl::Duration rest = std::clamp(duration, -kLongest, kLongest);
-  message->set_seconds(absl::IDivDuration(rest, absl::Seconds(1), &rest));
-  message->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
-}
 
 void SetTime(absl::Time time, google::protobuf::Timestamp* message) {
   const int64_t nanoseconds = absl::ToUnixNanos(time);
@@ -232,18 +224,7 @@ void ToProto(const AliasConfig& alias, v1::Alias* message) {
     added->set_model(Text(arm.model));
     added->set_weight(static_cast<uint32_t>(arm.weight));
   }
-  if (!alias.route.has_value()) return;
-  const RouteBudgets& budgets = alias.route->budgets;
-  v1::AliasRoute* const route = message->mutable_route();
-  if (const auto& time = budgets.time_to_first_token) {
-    SetDuration(*time, route->mutable_max_time_to_first_token());
-  }
-  if (const auto& time = budgets.time_per_token) {
-    SetDuration(*time, route->mutable_max_time_per_token());
-  }
-  route->set_max_session_bytes(budgets.session_bytes);
-  route->set_prompt_tokens(alias.route->prompt_tokens);
-  route->set_max_tokens(alias.route->max_tokens);
+  if (alias.route.has_value()) SetRoute(*alias.route, message->mutable_route());
 }
 
 void ToProto(const TurnUsage& usage, v1::TurnUsage* message) {

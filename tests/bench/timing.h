@@ -1,9 +1,10 @@
-// Reads the clock for benchmarks, and computes medians.
+// Reads the clock for benchmarks, and computes medians and percentiles.
 #ifndef LONGSTREAM_TESTS_BENCH_TIMING_H_
 #define LONGSTREAM_TESTS_BENCH_TIMING_H_
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -27,6 +28,15 @@ inline double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// Returns the smallest value that the part `part` (0 ... 1) of the values does not exceed. NaN:
+// there are no values.
+inline double Percentile(std::vector<double> values, double part) {
+  if (values.empty()) return std::nan("");
+  std::sort(values.begin(), values.end());
+  const auto index = static_cast<size_t>(part * static_cast<double>(values.size()));
+  return values[std::min(index, values.size() - 1)];
 }
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// What the command says about itself, and about wrong usage. No server is needed.
+// Help, versions and errors of usage of the command. No server is needed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -19,7 +19,7 @@ namespace longstream::fleet {
 
 using Micros = int64_t;
 
-// What a session remembers, as a hash: turn by turn.
+// The content of a session as a hash, turn by turn.
 using Content = uint64_t;
 Content After(Content before, const TurnId& turn);
 // The content after a change that is no turn.

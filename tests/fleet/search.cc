@@ -47,7 +47,8 @@ bool Searcher::IsNew(const SearchState& state) {
 void Searcher::CheckEnd(SearchState state) {
   state.Heal();
   for (int round = 0; round < 400 && state.error().empty() && !state.AllDone(); ++round) {
-    // What is under way first, the oldest first; then replicas, time limits, calls.
+    // Messages and answers under way come first, the oldest first; then replicas, time limits,
+    // calls.
     const auto rank = [&](const Choice& choice) {
       if (choice.kind == Choice::Kind::kHappen) return state.IsTimer(choice) ? 2 : 0;
       return choice.kind == Choice::Kind::kCall ? 3 : 1;

@@ -151,8 +151,8 @@ void SearchState::Take(const Choice& choice) {
   }
 }
 
-// What was under way to or at a replica is gone with it; transactions that the database has are
-// not.
+// Messages and answers under way to or at a replica are gone with it; transactions that the
+// database has are not.
 void SearchState::Forget(size_t replica) {
   std::vector<Pending> kept;
   for (Pending& pending : pending_) {

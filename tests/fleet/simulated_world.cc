@@ -144,7 +144,7 @@ SimulationResult SimulatedWorld::Run() {
     }
     RunNext();
   }
-  // What was late arrives, and replicas that were asleep find out what they have lost.
+  // Late messages arrive, and replicas that were asleep find out which sessions they have lost.
   const Micros settled = now_ + 3 * kLeaseTtl;
   while (store_.error().empty() && now_ < settled) RunNext();
   if (store_.error().empty()) CheckEnd();

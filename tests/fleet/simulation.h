@@ -13,7 +13,7 @@ struct SimulationOptions {
   bool trace = false;  // print each event and each action
 };
 
-// What happened. Adds up over seeds.
+// Counts of events. They add up over seeds.
 struct SimulationCounts {
   uint64_t steps = 0;
   uint64_t commits = 0;
@@ -46,9 +46,9 @@ struct SimulationResult {
 
 // Runs one seed: some seconds with faults, then without, until each client has all its answers.
 //
-// What is wrong: an error that ModelStore finds; a client that gets no answers although there are
-// no faults any more; a call that does not end; a session that stays in work; a replica that keeps
-// the copy of a session that another one owns; a turn that starts after the grace time.
+// The errors of the result: one that ModelStore finds; a client that gets no answers although there
+// are no faults any more; a call that does not end; a session that stays in work; a replica that
+// keeps the copy of a session that another one owns; a turn that starts after the grace time.
 SimulationResult Simulate(const SimulationOptions& options);
 
 }  // namespace longstream::fleet

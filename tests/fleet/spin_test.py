@@ -16,8 +16,8 @@ import time
 
 MODEL = pathlib.Path(__file__).with_name("ownership.pml")
 
-# What is searched: every state for failed assertions and invalid ends, or every cycle in which some
-# turn is never acknowledged.
+# A search is for failed assertions and invalid ends in all states, or for cycles in which some turn
+# is never acknowledged.
 SAFETY = "safety"
 LIVENESS = "liveness"
 
@@ -52,7 +52,7 @@ WRONG = [
 ]
 # With all faults, for --all.
 ALL = [(SAFETY, ())]
-# What pan prints if it has not seen all states, in lower case.
+# The words that pan prints if it has not seen all states, in lower case.
 UNFINISHED = ("search not completed", "out of memory", "memlim", "max search depth too small")
 
 
@@ -71,7 +71,7 @@ def search(kind, switches, is_right, is_large):
         output = run(["spin", *(f"-D{switch}" for switch in switches), "-a", str(MODEL)], directory)
         if "Error" in output:
             sys.exit(f"spin: {output}")
-        # What counts is the compiler's time, but for the large searches.
+        # The compiler's time counts most, but for the large searches.
         options = ["-O2" if is_large else "-O0", "-w", "-DVECTORSZ=1024", "-DMEMLIM=6000"]
         options += ["-DSAFETY", "-DNOCLAIM"] if kind == SAFETY else ["-DNFAIR=3"]
         output = run(["gcc", *options, "-o", "pan", "pan.c"], directory)

@@ -12,7 +12,7 @@
 
 namespace longstream::fleet {
 
-// What a replica asks of the world around it.
+// An action that a replica asks of the world around it.
 struct Effect {
   Action action;
   // Of kCommit: the result; of kChange: the call that asked for it; of SendCaches: the copy.

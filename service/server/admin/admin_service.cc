@@ -75,35 +75,17 @@ AliasConfig AliasOf(const v1::Alias& from) {
   if (!from.has_route()) return alias;
   const v1::AliasRoute& wanted = from.route();
   RouteConfig& route = alias.route.emplace();
-  if (wanted.has_max_time_to_first_token()) {
-    route.budgets.time_to_first_token = TimeFrom(wanted.max_time_to_first_token());
-  }
-  if (wanted.has_max_time_per_token()) {
-    route.budgets.time_per_token = TimeFrom(wanted.max_time_per_token());
-  }
-  route.budgets.session_bytes = wanted.max_session_bytes();
+  route.budgets = BudgetsFrom(wanted);
   if (wanted.prompt_tokens() != 0) route.prompt_tokens = wanted.prompt_tokens();
   if (wanted.max_tokens() != 0) route.max_tokens = wanted.max_tokens();
   return alias;
 }
 
-void ToProto(const RouteConfig& from, v1::AliasRoute* route) {
-  if (const auto& time = from.budgets.time_to_first_token) {
-    SetTime(*time, route->mutable_max_time_to_first_token());
-  }
-  if (const auto& time = from.budgets.time_per_token) {
-    SetTime(*time, route->mutable_max_time_per_token());
-  }
-  route->set_max_session_bytes(from.budgets.session_bytes);
-  route->set_prompt_tokens(from.prompt_tokens);
-  route->set_max_tokens(from.max_tokens);
-}
-
 void ToProto(const ArmCosts& from, v1::ArmCosts* costs) {
-  SetTime(absl::Seconds(from.prefill.base), costs->mutable_prompt_token());
-  SetTime(absl::Seconds(from.prefill.slope * 1000), costs->mutable_prompt_token_per_1000());
-  SetTime(absl::Seconds(from.decode.base), costs->mutable_generated_token());
-  SetTime(absl::Seconds(from.decode.slope * 1000), costs->mutable_generated_token_per_1000());
+  SetDuration(absl::Seconds(from.prefill.base), costs->mutable_prompt_token());
+  SetDuration(absl::Seconds(from.prefill.slope * 1000), costs->mutable_prompt_token_per_1000());
+  SetDuration(absl::Seconds(from.decode.base), costs->mutable_generated_token());
+  SetDuration(absl::Seconds(from.decode.slope * 1000), costs->mutable_generated_token_per_1000());
   costs->set_measured_depth(from.measured_depth);
   costs->set_bytes_per_token(from.page_tokens == 0 ? 0 : from.kv_bytes_per_token);
   costs->set_bytes_fixed(from.fixed_bytes);
@@ -127,7 +109,7 @@ void ToProto(const AliasConfig& from, const AliasAdmin& admin, const ModelRegist
     const std::optional<ArmCosts> costs = admin.CostsOf(arm.model);
     if (costs.has_value()) ToProto(*costs, added->mutable_costs());
   }
-  if (from.route.has_value()) ToProto(*from.route, alias->mutable_route());
+  if (from.route.has_value()) SetRoute(*from.route, alias->mutable_route());
 }
 
 // A time that is absent stays absent.

@@ -42,13 +42,7 @@ absl::StatusOr<RouteAsk> CheckExpectation(const v1::Expectation& expect) {
   ask.prompt_tokens = expect.prompt_tokens();
   ask.prompt_bytes = expect.prompt_bytes();
   ask.max_tokens = expect.max_tokens();
-  if (expect.has_max_time_to_first_token()) {
-    ask.budgets.time_to_first_token = TimeFrom(expect.max_time_to_first_token());
-  }
-  if (expect.has_max_time_per_token()) {
-    ask.budgets.time_per_token = TimeFrom(expect.max_time_per_token());
-  }
-  ask.budgets.session_bytes = expect.max_session_bytes();
+  ask.budgets = BudgetsFrom(expect);
   for (const absl::Status& status :
        {CheckCount("prompt_tokens", ask.prompt_tokens),
         CheckCount("prompt_bytes", ask.prompt_bytes), CheckCount("max_tokens", ask.max_tokens)}) {
@@ -87,9 +81,9 @@ void ToProto(const RouteDecision& decision, v1::Routing* message) {
     added->set_measured(arm.measured);
     if (!arm.measured) continue;
     added->set_prompt_tokens(arm.prompt_tokens);
-    SetTime(absl::Seconds(arm.time_to_first_token), added->mutable_time_to_first_token());
-    SetTime(absl::Seconds(arm.time_per_token), added->mutable_time_per_token());
-    SetTime(absl::Seconds(arm.total_time), added->mutable_total_time());
+    SetDuration(absl::Seconds(arm.time_to_first_token), added->mutable_time_to_first_token());
+    SetDuration(absl::Seconds(arm.time_per_token), added->mutable_time_per_token());
+    SetDuration(absl::Seconds(arm.total_time), added->mutable_total_time());
     added->set_session_bytes(arm.session_bytes);
     added->set_exceeds(arm.exceeds);
   }

@@ -19,9 +19,9 @@ absl::Duration TimeFrom(const google::protobuf::Duration& message) {
   return absl::Seconds(message.seconds()) + absl::Nanoseconds(message.nanos());
 }
 
-void SetTime(absl::Duration time, google::protobuf::Duration* message) {
+void SetDuration(absl::Duration duration, google::protobuf::Duration* message) {
   constexpr absl::Duration kLongest = absl::Seconds(kMostSeconds);
-  absl::Duration rest = std::clamp(time, absl::ZeroDuration(), kLongest);
+  absl::Duration rest = std::clamp(duration, -kLongest, kLongest);
   message->set_seconds(absl::IDivDuration(rest, absl::Seconds(1), &rest));
   message->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
 }

@@ -1,4 +1,4 @@
-// What is known of the costs of the models that routing aliases choose among.
+// The known costs of the models that routing aliases choose among.
 #ifndef LONGSTREAM_SERVICE_SERVING_ROUTING_ARM_BOOK_H_
 #define LONGSTREAM_SERVICE_SERVING_ROUTING_ARM_BOOK_H_
 
@@ -74,7 +74,7 @@ class ArmBook {
     std::optional<ArmCosts> costs;
   };
   using Job = std::function<void()>;
-  // What engines hold of the book while they measure.
+  // The part of the book that engines keep alive while they measure.
   struct Shared;
 
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);

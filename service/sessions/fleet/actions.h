@@ -1,5 +1,5 @@
-// What a replica does when something happens to its sessions: the outputs of the state machine. The
-// driver runs them in their order.
+// The outputs of the state machine: actions of a replica for its sessions. The driver runs them in
+// their order.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_FLEET_ACTIONS_H_
 #define LONGSTREAM_SERVICE_SESSIONS_FLEET_ACTIONS_H_
 

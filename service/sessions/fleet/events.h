@@ -1,4 +1,4 @@
-// What happens to the ownership of sessions on one replica: the inputs of the state machine.
+// The inputs of the state machine: events of one replica that concern the ownership of sessions.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_FLEET_EVENTS_H_
 #define LONGSTREAM_SERVICE_SESSIONS_FLEET_EVENTS_H_
 

@@ -1,4 +1,4 @@
-// What the store's answer to a transaction means for the ownership of a session.
+// Translates the store's answer to a transaction for the ownership of a session.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_FLEET_OUTCOME_H_
 #define LONGSTREAM_SERVICE_SESSIONS_FLEET_OUTCOME_H_
 

@@ -353,7 +353,7 @@ void Ownership::EndWork(SessionState& state, Answer answer) {
   } else if (state.work == Work::kTake && answer != Answer::kCommitted && !state.unknown) {
     actions_.emplace_back(Send{state.peer, Refused{state.key, state.request, Refusal::kNotTaken}});
   }
-  // What a peer has sent is of no use without the session.
+  // A copy that a peer has sent is of no use without the session.
   if (!state.owned && !Mutated(Mutation::kKeepCopyWhenFenced)) Drop(state);
   End(state.call, answer);
   Finish(state);

@@ -30,7 +30,7 @@ struct OwnershipOptions {
 // the store, the peers, the engine and the calls. Actions may be answered in any order, late or
 // never.
 //
-// What it promises, whatever the driver, the network and the database do:
+// It promises, whatever the driver, the network and the database do:
 //   - a turn is acknowledged (kCommitted, kReplay) only if it is committed in the store;
 //   - a call sees a turn (ShowTurn) only if its start is in the store;
 //   - a transaction names the epoch and version of the copy from which it was computed;

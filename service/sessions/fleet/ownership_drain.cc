@@ -66,7 +66,7 @@ void Ownership::On(const DrainBegins& /*event*/) {
   for (const SessionState* state : idle) to_offer_.push_back(state->key);
 }
 
-// What waits for a transaction ends when its outcome is known. A turn does not run after that.
+// Work that waits for a transaction ends when its outcome is known. A turn does not run after that.
 void Ownership::On(const GraceOver& /*event*/) {
   grace_over_ = true;
   for (auto& [number, relayed] : std::exchange(relayed_, {})) {

@@ -1,5 +1,5 @@
-// What replicas ask of each other, and tell each other. Nothing that a peer says changes who owns a
-// session; at worst a wrong or late message costs time.
+// Answers the messages of other replicas. No message changes who owns a session; at worst a wrong
+// or late one costs time.
 #include <algorithm>
 #include <optional>
 #include <utility>

@@ -1,5 +1,5 @@
-// What replicas tell each other about sessions (the plain values of longstream.peer.v1). Messages
-// may be lost, late, repeated and in another order; no message changes who owns a session. Only a
+// The messages of replicas about sessions (the plain values of longstream.peer.v1). They may be
+// lost, late, repeated and in another order; no message changes who owns a session. Only a
 // transaction does.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_FLEET_PEER_MESSAGES_H_
 #define LONGSTREAM_SERVICE_SESSIONS_FLEET_PEER_MESSAGES_H_

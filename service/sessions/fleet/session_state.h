@@ -1,4 +1,4 @@
-// What one replica knows of one session of the fleet.
+// The state of one session of the fleet on one replica.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_FLEET_SESSION_STATE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_FLEET_SESSION_STATE_H_
 
@@ -31,7 +31,8 @@ enum class Phase : uint8_t {
   kGiving,  // another replica may make its transaction
 };
 
-// What the session is used for. There is one work at a time: this is the lease of the session.
+// The use that is made of the session. There is one work at a time: this is the lease of the
+// session.
 enum class Work : uint8_t {
   kNone,
   kTurn,    // of a client: `turn`, `call`

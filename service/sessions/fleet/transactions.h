@@ -1,5 +1,5 @@
-// What the ownership of sessions asks of the database that the replicas share: the lease of each
-// replica, the row of each session, and transactions that are fenced by epoch and version.
+// The ownership's contract with the database that the replicas share: the lease of each replica,
+// the row of each session, and transactions that are fenced by epoch and version.
 //
 // A driver makes these of SQL; docs/fleet.md has the statements. tests/fleet/model_store.h is the
 // reference: a store in memory that does what is written here.

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -27,23 +28,6 @@ namespace {
 // file. These are its first bytes.
 constexpr absl::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
 
-class Descriptor {
- public:
-  // Does not wait for the writer of a pipe.
-  explicit Descriptor(const fs::path& path)
-      : number_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int number() const { return number_; }
-
- private:
-  const int number_;
-};
-
 absl::Status ReadError(const fs::path& path) {
   return absl::InvalidArgumentError(absl::StrCat(
       path.string(),
@@ -52,9 +36,12 @@ absl::Status ReadError(const fs::path& path) {
 
 // Reads a regular file, unless it is too large. The file may grow meanwhile.
 absl::StatusOr<std::string> ReadWhole(const fs::path& path) {
-  const Descriptor file(path);
+  // Does not wait for the writer of a pipe.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return ReadError(path);
+  const absl::Cleanup close_file = [file] { close(file); };
   struct stat found {};
-  if (file.number() < 0 || fstat(file.number(), &found) != 0) return ReadError(path);
+  if (fstat(file, &found) != 0) return ReadError(path);
   if (!S_ISREG(found.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path.string(), ": is not a regular file"));
   }
@@ -67,7 +54,7 @@ absl::StatusOr<std::string> ReadWhole(const fs::path& path) {
   std::string text(static_cast<size_t>(size) + 1, '\0');  // one more, to notice the end
   size_t filled = 0;
   while (true) {
-    const ssize_t got = read(file.number(), text.data() + filled, text.size() - filled);
+    const ssize_t got = read(file, text.data() + filled, text.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ReadError(path);
     filled += static_cast<size_t>(got);
@@ -100,8 +87,7 @@ absl::StatusOr<std::string> ReadModelFile(const fs::path& path) {
         absl::StrCat(path.string(), ": is a link to ", fs::read_symlink(path, ignored).string(),
                      ", which does not exist: the directory is incomplete"));
   }
-  // A directory can be opened, but the first read fails. A pipe would block until another process
-  // writes.
+  // Before it is opened: a socket, or a directory without rights, would give another error.
   if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat(path.string(), ": is not a regular file"));
   }

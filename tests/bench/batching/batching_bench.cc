@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -30,6 +29,7 @@
 #include "service/models/served_model.h"
 #include "service/sessions/turn_lease.h"
 #include "tests/bench/plans/bench_plans.h"
+#include "tests/bench/program/bench_program.h"
 
 namespace longstream {
 namespace {
@@ -45,16 +45,6 @@ struct Flags {
 
 // Prompt rows of a step beside its decode rows.
 constexpr uint32_t kPromptRows = 512;
-
-void Check(const absl::Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.ToString());
-}
-
-template <typename T>
-T Take(absl::StatusOr<T> value) {
-  Check(value.status());
-  return *std::move(value);
-}
 
 // A new directory with a config.json, which the destructor removes.
 class ModelDirectory {
@@ -185,13 +175,6 @@ int main(int argc, char** argv) {
   app.add_option("--streams", flags.streams)->delimiter(',');
   app.add_option("--prompt", flags.prompt, "tokens of each prompt");
   app.add_option("--tokens", flags.tokens, "tokens that each stream generates");
-  try {
-    app.parse(argc, argv);
-    return longstream::Main(flags);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "batching_bench: %s\n", error.what());
-    return 1;
-  }
+  return longstream::RunProgram("batching_bench", app, argc, argv,
+                                [&] { return longstream::Main(flags); });
 }

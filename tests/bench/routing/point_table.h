@@ -10,7 +10,7 @@
 
 namespace longstream {
 
-// What one arm has taken for a prompt of some length, measured.
+// The measured times of one arm for a prompt of some length.
 struct ArmTimes {
   double first_token = 0.0;  // seconds
   double per_token = 0.0;    // seconds

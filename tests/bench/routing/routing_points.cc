@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -33,6 +32,7 @@
 #include "service/sessions/turn_lease.h"
 #include "tests/bench/plans/bench_plans.h"
 #include "tests/bench/plans/random_checkpoint.h"
+#include "tests/bench/program/bench_program.h"
 #include "tests/bench/routing/point_table.h"
 
 namespace longstream {
@@ -53,16 +53,6 @@ struct Flags {
 
 constexpr uint64_t kPiece = 1024;  // of a prompt, then the next arm has its turn
 constexpr uint64_t kDraws = 17;    // tokens of an answer that is timed
-
-void Check(const absl::Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.ToString());
-}
-
-template <typename T>
-T Take(absl::StatusOr<T> value) {
-  Check(value.status());
-  return *std::move(value);
-}
 
 // A model with its engine and a session.
 class Arm {
@@ -150,7 +140,7 @@ class Arm {
 
 using Arms = std::vector<std::unique_ptr<Arm>>;
 
-// What the arms take at each length: [length][arm].
+// Measures the times of all arms at each length: [length][arm].
 std::vector<std::vector<ArmTimes>> MeasureAll(const Flags& flags, const Arms& arms) {
   std::vector<std::vector<ArmTimes>> all;
   std::vector<double> read(arms.size());  // seconds of the prompt so far
@@ -292,13 +282,6 @@ int main(int argc, char** argv) {
   app.add_option("--measure-seconds", flags.measure_seconds, "for the costs of each arm");
   app.add_option("--session-mib", flags.session_mib, "the budget of a session's caches");
   app.add_option("--json", flags.json, "a file for the results");
-  try {
-    app.parse(argc, argv);
-    return longstream::Main(flags);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "routing_points: %s\n", error.what());
-    return 1;
-  }
+  return longstream::RunProgram("routing_points", app, argc, argv,
+                                [&] { return longstream::Main(flags); });
 }

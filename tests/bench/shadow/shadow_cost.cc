@@ -5,12 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,6 +22,8 @@
 #include "service/serving/model_registry.h"
 #include "service/serving/session_manager.h"
 #include "service/shadow/shadow_runner.h"
+#include "tests/bench/program/bench_program.h"
+#include "tests/bench/timing.h"
 #include "tests/service/metric_value.h"
 
 namespace longstream {
@@ -40,17 +39,6 @@ struct Flags {
   uint64_t prompt = 256;
   uint64_t tokens = 128;
 };
-
-void Check(const absl::Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.ToString());
-}
-
-double Percentile(std::vector<double> values, double part) {
-  if (values.empty()) return std::nan("");
-  std::sort(values.begin(), values.end());
-  const auto index = static_cast<size_t>(part * static_cast<double>(values.size()));
-  return values[std::min(index, values.size() - 1)];
-}
 
 // A server without gRPC: a model, its shadow, and the aliases "with" and "without".
 class Server {
@@ -249,13 +237,6 @@ int main(int argc, char** argv) {
   app.add_option("--clients", flags.clients);
   app.add_option("--prompt", flags.prompt);
   app.add_option("--tokens", flags.tokens);
-  try {
-    app.parse(argc, argv);
-    return longstream::Main(flags);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "shadow_cost: %s\n", error.what());
-    return 1;
-  }
+  return longstream::RunProgram("shadow_cost", app, argc, argv,
+                                [&] { return longstream::Main(flags); });
 }

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -28,6 +26,8 @@
 #include "service/serving/session_manager.h"
 #include "service/sessions/store/commit_queue.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
+#include "tests/bench/program/bench_program.h"
+#include "tests/bench/timing.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -44,19 +44,8 @@ struct Flags {
   uint64_t turns = 4;        // the quota of the tenant that floods
 };
 
-void Check(const absl::Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.ToString());
-}
-
 double Seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
-}
-
-double Percentile(std::vector<double> values, double part) {
-  if (values.empty()) return std::nan("");
-  std::sort(values.begin(), values.end());
-  const auto index = static_cast<size_t>(part * static_cast<double>(values.size()));
-  return values[std::min(index, values.size() - 1)];
 }
 
 // A server without gRPC: two tenants, a store and one model.
@@ -283,13 +272,6 @@ int main(int argc, char** argv) {
   app.add_option("--prompt", flags.prompt);
   app.add_option("--callers", flags.callers);
   app.add_option("--turns", flags.turns);
-  try {
-    app.parse(argc, argv);
-    return longstream::Main(flags);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "tenants_bench: %s\n", error.what());
-    return 1;
-  }
+  return longstream::RunProgram("tenants_bench", app, argc, argv,
+                                [&] { return longstream::Main(flags); });
 }

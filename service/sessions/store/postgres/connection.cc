@@ -50,8 +50,8 @@ absl::Status CannotRead() {
 // A server that does not even acknowledge packets is gone, however long a read may take.
 constexpr absl::Duration kMaxUnacknowledged = absl::Minutes(1);
 
-// What every session needs. A transaction whose client is lost or stopped ends soon, so that it
-// does not keep its locks: before the transactions that wait for them give up.
+// The settings of every connection. A transaction whose client is lost or stopped ends soon, so
+// that it does not keep its locks: before the transactions that wait for them give up.
 std::string SettingsOf(const PostgresTarget& target) {
   const std::string timeout = Whole(target.timeout, absl::Milliseconds(1), 100);
   return absl::StrCat(

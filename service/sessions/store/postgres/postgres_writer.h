@@ -75,7 +75,7 @@ class PostgresWriter final : public Database, private StatementRunner {
     sqlstate_.clear();
   }
 
-  // What was announced and not asked for is asked anew.
+  // Forgets the answers that were announced and not asked for; they are asked for anew.
   void ForgetAnnounced() { announced_.clear(); }
 
   absl::Status Execute(const char* sql) override;

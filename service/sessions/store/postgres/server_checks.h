@@ -1,4 +1,4 @@
-// What a PostgreSQL server must be like, and which server it is.
+// Checks the settings of a PostgreSQL server, and tells which server it is.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_POSTGRES_SERVER_CHECKS_H_
 #define LONGSTREAM_SERVICE_SESSIONS_STORE_POSTGRES_SERVER_CHECKS_H_
 

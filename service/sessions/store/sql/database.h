@@ -1,4 +1,4 @@
-// What the log needs of a database: statements with parameters, rows, and errors as statuses.
+// The interface of a database: statements with parameters, rows, and errors as statuses.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_DATABASE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_DATABASE_H_
 

@@ -1,4 +1,4 @@
-// What all stores in a database of SQL have in common: their reads, and what collects rows.
+// The common part of all stores in a database of SQL: their reads, and the collection of rows.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_SQL_STORE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_STORE_SQL_SQL_STORE_H_
 

@@ -10,7 +10,7 @@
 namespace longstream::store {
 namespace {
 
-// What an error repeats of a statement: the tables of a new store take a page.
+// The part of a statement that an error repeats: the tables of a new store take a page.
 std::string Beginning(std::string_view sql) {
   constexpr size_t kMostBytes = 48;
   const std::string_view first = sql.substr(0, sql.find_first_of(";(\n"));

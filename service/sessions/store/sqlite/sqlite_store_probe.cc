@@ -16,8 +16,8 @@ namespace {
 // that exists, would end the state again and again.
 constexpr uint64_t kLeastRoom = 256 << 10;
 
-// What became of the file `path` that was opened as `opened`; empty: it is still there. Other
-// errors say nothing about the file.
+// Says what became of the file `path` that was opened as `opened`. Empty: it is still there, or its
+// state is not known.
 std::string LossOf(const std::string& path, const struct stat& opened) {
   struct stat now {};
   if (stat(path.c_str(), &now) != 0) {

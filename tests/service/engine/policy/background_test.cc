@@ -1,4 +1,4 @@
-// What turns in the background may take.
+// Tests of the memory and the time that turns in the background may take.
 #include "service/engine/policy/background.h"
 
 #include <gtest/gtest.h>
