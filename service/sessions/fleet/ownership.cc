@@ -109,6 +109,10 @@ void Ownership::On(const CopyEvicted& event) {
 
 void Ownership::Read(SessionState& state) {
   SetPhase(state, Phase::kReading);
+  AskForRow(state);
+}
+
+void Ownership::AskForRow(SessionState& state) {
   state.operation = Draw();
   const bool with_turn = state.work == Work::kTurn;
   actions_.emplace_back(
@@ -278,8 +282,7 @@ void Ownership::On(const TurnRan& event) {
     return;
   }
   SetPhase(*state, Phase::kConfirming);
-  state->operation = Draw();
-  actions_.emplace_back(ReadRow{state->key, state->operation, state->turn});
+  Settle(*state);
 }
 
 // ---------------------------------------------------------------- timers

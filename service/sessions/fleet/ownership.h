@@ -81,6 +81,8 @@ class Ownership {
   void Begin(SessionState& state, Work work);
   void Join(SessionState& state, CallId call);
   void Read(SessionState& state);
+  // Reads the row, also that of the turn, without another phase.
+  void AskForRow(SessionState& state);
   void Believe(SessionState& state, const OwnedRow& row);
   void Use(SessionState& state, const OwnedRow& row);
   void UseForTurn(SessionState& state, const OwnedRow& row);
