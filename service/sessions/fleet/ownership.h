@@ -79,6 +79,8 @@ class Ownership {
   static bool IsFree(const SessionState& state);
   static bool HasTurn(const SessionState& state, const TurnId& turn);
   void Begin(SessionState& state, Work work);
+  // Begins the work that a client's call asks for, or ends the call if it cannot begin now.
+  void BeginForCall(SessionState& state, Work work, CallId call, const TurnId& turn);
   void Join(SessionState& state, CallId call);
   void Read(SessionState& state);
   // Reads the row, also that of the turn, without another phase.
