@@ -140,6 +140,8 @@ class Ownership {
   void Keep(SessionState& state);
   void RelayCall(SessionState& state);
   void EndRelays(SessionState& state, RelayEnd end);
+  void EndRelayed(std::map<Number, RelayedCall>::iterator relayed, Answer answer);
+  void EndAllRelayed();
 
   // ownership_drain.cc: the lease of this replica, and its end.
   void On(const LeaseRenewed& event);
@@ -152,7 +154,8 @@ class Ownership {
   void Check(SessionState& state);
   void OfferSessions();
   void OfferToPeer(SessionState& state);
-  void EndAll(Answer answer, bool release_lease);
+  // Ends all calls with kNotNow, drops all copies, and exits.
+  void EndAll(bool release_lease);
 
   Number Draw() { return ++last_number_; }
   Number StartTimer(const SessionKey& key, TimerKind kind);
