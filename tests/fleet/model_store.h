@@ -19,6 +19,9 @@ namespace longstream::fleet {
 
 using Micros = int64_t;
 
+// SplitMix64's finaliser: each bit of the result depends on all bits.
+uint64_t Mix(uint64_t bits);
+
 // The content of a session as a hash, turn by turn.
 using Content = uint64_t;
 Content After(Content before, const TurnId& turn);

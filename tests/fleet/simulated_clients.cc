@@ -8,13 +8,6 @@
 
 namespace longstream::fleet {
 
-namespace {
-
-constexpr Micros kMillisecond = 1000;
-constexpr Micros kSecond = 1000 * kMillisecond;
-
-}  // namespace
-
 void SimulatedWorld::MakeClients() {
   const int64_t num_sessions = random_.Between(1, 3);
   const int64_t num_clients = std::max(num_sessions, random_.Between(1, 4));

@@ -7,14 +7,6 @@
 
 namespace longstream::fleet {
 
-namespace {
-
-constexpr Micros kMillisecond = 1000;
-constexpr Micros kSecond = 1000 * kMillisecond;
-constexpr Micros kLeaseTtl = 2 * kSecond;
-
-}  // namespace
-
 // ---------------------------------------------------------------- replicas
 
 void SimulatedWorld::Start(Node& node) {
@@ -34,6 +26,13 @@ void SimulatedWorld::Stop(Node& node) {
   for (auto& [id, call] : calls_) {
     if (call.node == node.id) call.node = -1;
   }
+}
+
+void SimulatedWorld::Crash(Node& node) {
+  Trace("crash of " + node.replica->machine().self());
+  ++counts_.crashes;
+  Stop(node);
+  RestartLater(node);
 }
 
 void SimulatedWorld::RestartLater(Node& node) {
@@ -96,11 +95,7 @@ void SimulatedWorld::Repeat(Micros every, const std::function<void()>& fault) {
 
 void SimulatedWorld::CrashOne() {
   Node& node = AnyNode();
-  if (!node.replica.has_value()) return;
-  Trace("crash of " + node.replica->machine().self());
-  ++counts_.crashes;
-  Stop(node);
-  RestartLater(node);
+  if (node.replica.has_value()) Crash(node);
 }
 
 void SimulatedWorld::PauseOne() {
