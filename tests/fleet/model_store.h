@@ -47,8 +47,6 @@ class ModelStore {
   bool Lives(const ReplicaName& replica, Micros now) const;
   // The replicas whose leases are not over, but for `self`.
   std::vector<ReplicaName> Peers(const ReplicaName& self, Micros now) const;
-  // The lease of the replica is over. For searches without time.
-  void EndLease(const ReplicaName& replica) { Release(replica); }
 
   OwnedRow Read(const SessionKey& key, const std::optional<TurnId>& turn, Micros now) const;
   // `by`: the replica that asked for it. `content`: the result of a kCommit, the call of a kChange.
