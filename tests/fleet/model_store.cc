@@ -1,7 +1,6 @@
 #include "tests/fleet/model_store.h"
 
 #include <charconv>
-#include <cstdio>
 
 #include "service/sessions/fleet/mutations.h"
 

@@ -1,9 +1,7 @@
 // The clients of the simulated fleet: they send their turns one after the other, each with one turn
 // id until it is acknowledged.
 #include <algorithm>
-#include <string>
 
-#include "tests/fleet/describe.h"
 #include "tests/fleet/simulated_world.h"
 
 namespace longstream::fleet {

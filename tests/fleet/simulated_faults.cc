@@ -1,7 +1,5 @@
 // Faults of the simulated fleet, and the leases of its replicas.
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "tests/fleet/simulated_world.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"

@@ -1,6 +1,5 @@
 // Whether changes can be made, and the thread that tries while they cannot.
 #include <string>
-#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"

@@ -10,7 +10,6 @@
 #include <variant>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/clock/growing_pause.h"

@@ -1,8 +1,6 @@
 // Statements go out at once; their answers come in the same order.
 #include "service/sessions/store/postgres/postgres_writer.h"
 
-#include <algorithm>
-
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "service/sessions/store/postgres/dialect.h"
