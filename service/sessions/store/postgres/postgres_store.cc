@@ -66,6 +66,16 @@ absl::Status AtServer(const absl::Status& status, const std::string& name) {
   return absl::Status(status.code(), absl::StrCat(status.message(), "; the store is ", name));
 }
 
+// Connects and checks the server. Returns the version of the tables; 0: there are none.
+absl::StatusOr<int64_t> VersionAt(PostgresReader& reader, const PostgresStore::Options& options) {
+  const absl::StatusOr<Connection*> connection = reader.Connect();
+  if (!connection.ok()) return connection.status();
+  const MonotonicTime deadline = MonotonicTime::Now() + options.commit_timeout;
+  absl::Status status = CheckServer(**connection, options.require_standby, deadline).status();
+  if (!status.ok()) return status;
+  return StoredVersion(reader, SchemaSteps().size());
+}
+
 bool HasSnapshot(absl::Span<const Change> changes) {
   return std::ranges::any_of(
       changes, [](const Change& one) { return std::holds_alternative<AddSnapshot>(one); });
@@ -111,13 +121,8 @@ absl::StatusOr<std::string> PostgresStore::Inspect(const Options& options) {
   if (!name.ok()) return name.status();
   ReconnectGate gate;
   PostgresReader reader(TargetOf(options), &gate);
-  const absl::StatusOr<Connection*> connection = reader.Connect();
-  if (!connection.ok()) return AtServer(connection.status(), *name);
-  const MonotonicTime deadline = MonotonicTime::Now() + options.commit_timeout;
-  absl::Status status = CheckServer(**connection, options.require_standby, deadline).status();
-  const absl::StatusOr<int64_t> version = StoredVersion(reader, SchemaSteps().size());
-  if (status.ok()) status = version.status();
-  if (!status.ok()) return AtServer(status, *name);
+  const absl::StatusOr<int64_t> version = VersionAt(reader, options);
+  if (!version.ok()) return AtServer(version.status(), *name);
   if (*version == 0) return std::string("its tables will be made");
   absl::StatusOr<StatementUse> count =
       reader.Use("SELECT count(*) FROM sessions WHERE close_time IS NULL");
@@ -132,12 +137,7 @@ absl::StatusOr<std::vector<std::string>> PostgresStore::CheckExisting(const Opti
   if (!name.ok()) return name.status();
   ReconnectGate gate;
   PostgresReader reader(TargetOf(options), &gate);
-  const absl::StatusOr<Connection*> connection = reader.Connect();
-  if (!connection.ok()) return AtServer(connection.status(), *name);
-  const MonotonicTime deadline = MonotonicTime::Now() + options.commit_timeout;
-  absl::Status status = CheckServer(**connection, options.require_standby, deadline).status();
-  if (!status.ok()) return AtServer(status, *name);
-  const absl::StatusOr<int64_t> version = StoredVersion(reader, SchemaSteps().size());
+  const absl::StatusOr<int64_t> version = VersionAt(reader, options);
   if (!version.ok()) return AtServer(version.status(), *name);
   if (*version == 0) return AtServer(absl::UnavailableError(kNoStore), *name);
   std::vector<std::string> faults = CheckLog(reader, limit);
