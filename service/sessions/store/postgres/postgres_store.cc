@@ -35,10 +35,6 @@ constexpr absl::Duration kMigration = absl::Minutes(10);
 constexpr absl::Duration kOrphan = absl::Hours(1);
 constexpr absl::string_view kNoStore = "store: the database has no store";
 
-std::string HexOf(const std::string& bytes) {
-  return absl::StrCat("\\x", absl::BytesToHexString(bytes));
-}
-
 PostgresTarget TargetOf(const PostgresStore::Options& options) {
   return {.url = options.url, .password = options.password, .timeout = options.commit_timeout};
 }
@@ -327,13 +323,12 @@ absl::Status PostgresStore::TryTransaction(StoreLocks locks, MonotonicTime deadl
                                            bool* may_repeat) {
   writer_.ForgetError();
   if (!writer_.IsConnected()) {
-    absl::Status status = ConnectWriter();
-    *may_repeat = !status.ok();
-    if (!status.ok()) {
-      NoteResult(absl::UnavailableError(status.message()));
-      return absl::UnavailableError(status.message());
+    if (absl::Status connected = ConnectWriter(); !connected.ok()) {
+      *may_repeat = true;
+      absl::Status status = absl::UnavailableError(connected.message());
+      NoteResult(status);
+      return status;
     }
-    *may_repeat = false;
   }
   const int64_t number = ++last_number_;
   writer_.Begin(number, locks, deadline).IgnoreError();
