@@ -15,6 +15,7 @@
 #include "client/output.h"
 #include "service/sealing/sealing_keys.h"
 #include "service/sessions/store/postgres/postgres_store.h"
+#include "service/sessions/store/session_store.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
 #include "service/sessions/store/sqlite/store_files.h"
 
@@ -60,29 +61,32 @@ void RefusePostgres(const StoreOptions& options, const char* what) {
   if (IsPostgres(options)) Refuse(absl::FailedPreconditionError(what));
 }
 
-// A row of a large table may come after minutes, and that is no damage.
-store::PostgresStore::Options ToCheck(const StoreOptions& options) {
+store::PostgresStore::Options PostgresOptions(const StoreOptions& options) {
   return {.url = options.directory,
           .password = "",
-          .commit_timeout = absl::Hours(24),
           .segments = options.segments,
           .sealing = {.keys = KeysOf(options)}};
 }
 
 std::unique_ptr<store::PostgresStore> OpenPostgres(const StoreOptions& options) {
   absl::StatusOr<std::unique_ptr<store::PostgresStore>> store =
-      store::PostgresStore::OpenExisting({.url = options.directory,
-                                          .password = "",
-                                          .segments = options.segments,
-                                          .sealing = {.keys = KeysOf(options)}});
+      store::PostgresStore::OpenExisting(PostgresOptions(options));
   if (!store.ok()) Refuse(store.status());
   return *std::move(store);
 }
 
+absl::StatusOr<std::vector<std::string>> FaultsOf(const StoreOptions& options) {
+  if (!IsPostgres(options)) {
+    return store::CheckStore(options.directory, kMaxFaults, KeysOf(options));
+  }
+  store::PostgresStore::Options postgres = PostgresOptions(options);
+  // A row of a large table may come after minutes, and that is no damage.
+  postgres.commit_timeout = absl::Hours(24);
+  return store::PostgresStore::CheckExisting(postgres, kMaxFaults);
+}
+
 void Check(const Global& global, const StoreOptions& options) {
-  const absl::StatusOr<std::vector<std::string>> faults =
-      IsPostgres(options) ? store::PostgresStore::CheckExisting(ToCheck(options), kMaxFaults)
-                          : store::CheckStore(options.directory, kMaxFaults, KeysOf(options));
+  const absl::StatusOr<std::vector<std::string>> faults = FaultsOf(options);
   if (!faults.ok()) Refuse(faults.status());
   if (global.json) {
     PrintJson({{"faults", *faults}});
@@ -107,7 +111,7 @@ void BackUp(const Global& global, const StoreOptions& options) {
   }
 }
 
-uint64_t BytesOf(const store::SqliteStore& store) {
+uint64_t BytesOf(const store::SessionStore& store) {
   uint64_t bytes = 0;
   for (const store::StoreBytes& part : store.Bytes()) bytes += part.bytes;
   return bytes;
@@ -126,17 +130,12 @@ void PrintCollected(const Global& global, size_t turns, uint64_t before, uint64_
 // space back by VACUUM.
 void CollectInPostgres(const Global& global, const StoreOptions& options, absl::Duration keep) {
   const std::unique_ptr<store::PostgresStore> store = OpenPostgres(options);
-  const auto bytes = [&] {
-    uint64_t sum = 0;
-    for (const store::StoreBytes& part : store->Bytes()) sum += part.bytes;
-    return sum;
-  };
-  const uint64_t before = bytes();
+  const uint64_t before = BytesOf(*store);
   const absl::StatusOr<size_t> turns = store->Collect(absl::Now() - keep);
   if (!turns.ok()) Refuse(turns.status());
   const auto removed = store->CollectSegments({.now = absl::Now(), .max_bytes = UINT64_MAX});
   if (!removed.ok()) Refuse(removed.status());
-  PrintCollected(global, *turns, before, bytes());
+  PrintCollected(global, *turns, before, BytesOf(*store));
 }
 
 // Removes what was collected from the disk.

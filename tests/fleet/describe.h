@@ -6,7 +6,6 @@
 
 #include "service/sessions/fleet/actions.h"
 #include "service/sessions/fleet/events.h"
-#include "service/sessions/fleet/mutations.h"
 
 namespace longstream::fleet {
 

@@ -1,7 +1,6 @@
 #include "tests/fleet/model_store.h"
 
 #include <charconv>
-#include <cstdio>
 
 #include "service/sessions/fleet/mutations.h"
 
@@ -21,12 +20,14 @@ void Append(std::string* bytes, int64_t value) {
 
 }  // namespace
 
+uint64_t Mix(uint64_t bits) {
+  bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
+  bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
+  return bits ^ (bits >> 31);
+}
+
 Content After(Content before, const TurnId& turn) {
-  // SplitMix64's mixing of both.
-  uint64_t mixed = before * 0x9E3779B97F4A7C15u + turn.low + 0x632BE59BD9B4E019u;
-  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
-  return mixed ^ (mixed >> 31);
+  return Mix(before * 0x9E3779B97F4A7C15u + turn.low + 0x632BE59BD9B4E019u);
 }
 
 Content AfterChange(Content before, CallId change) { return ~After(before, {0, change}); }

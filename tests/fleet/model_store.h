@@ -19,6 +19,9 @@ namespace longstream::fleet {
 
 using Micros = int64_t;
 
+// SplitMix64's finaliser: each bit of the result depends on all bits.
+uint64_t Mix(uint64_t bits);
+
 // The content of a session as a hash, turn by turn.
 using Content = uint64_t;
 Content After(Content before, const TurnId& turn);
@@ -44,8 +47,6 @@ class ModelStore {
   bool Lives(const ReplicaName& replica, Micros now) const;
   // The replicas whose leases are not over, but for `self`.
   std::vector<ReplicaName> Peers(const ReplicaName& self, Micros now) const;
-  // The lease of the replica is over. For searches without time.
-  void EndLease(const ReplicaName& replica) { Release(replica); }
 
   OwnedRow Read(const SessionKey& key, const std::optional<TurnId>& turn, Micros now) const;
   // `by`: the replica that asked for it. `content`: the result of a kCommit, the call of a kChange.

@@ -47,7 +47,7 @@ void SearchState::Start(size_t replica) {
 
 void SearchState::Renew(size_t replica) {
   TestReplica& renewed = *replicas_[replica];
-  // Time stands still at 0: a lease that is renewed holds until EndLease.
+  // Time stands still at 0: a lease that is renewed holds until Release.
   const std::optional<LeaseRenewed> answer = store_.Renew(renewed.machine().self(), 0);
   Do(replica, renewed.Handle(PeersChanged{store_.Peers(renewed.machine().self(), 0)}, &store_));
   Do(replica, renewed.Handle(*answer, &store_));
@@ -140,7 +140,7 @@ void SearchState::Take(const Choice& choice) {
       return;
     case Choice::Kind::kLapse:
       if (replicas_[replica].has_value()) --left_.lapses;
-      store_.EndLease(NameOf(static_cast<int>(replica), incarnations_[replica]));
+      store_.Release(NameOf(static_cast<int>(replica), incarnations_[replica]));
       return;
     case Choice::Kind::kRenew:
       Renew(replica);

@@ -1,19 +1,10 @@
 // The clients of the simulated fleet: they send their turns one after the other, each with one turn
 // id until it is acknowledged.
 #include <algorithm>
-#include <string>
 
-#include "tests/fleet/describe.h"
 #include "tests/fleet/simulated_world.h"
 
 namespace longstream::fleet {
-
-namespace {
-
-constexpr Micros kMillisecond = 1000;
-constexpr Micros kSecond = 1000 * kMillisecond;
-
-}  // namespace
 
 void SimulatedWorld::MakeClients() {
   const int64_t num_sessions = random_.Between(1, 3);

@@ -1,19 +1,9 @@
 // Faults of the simulated fleet, and the leases of its replicas.
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "tests/fleet/simulated_world.h"
 
 namespace longstream::fleet {
-
-namespace {
-
-constexpr Micros kMillisecond = 1000;
-constexpr Micros kSecond = 1000 * kMillisecond;
-constexpr Micros kLeaseTtl = 2 * kSecond;
-
-}  // namespace
 
 // ---------------------------------------------------------------- replicas
 
@@ -34,6 +24,13 @@ void SimulatedWorld::Stop(Node& node) {
   for (auto& [id, call] : calls_) {
     if (call.node == node.id) call.node = -1;
   }
+}
+
+void SimulatedWorld::Crash(Node& node) {
+  Trace("crash of " + node.replica->machine().self());
+  ++counts_.crashes;
+  Stop(node);
+  RestartLater(node);
 }
 
 void SimulatedWorld::RestartLater(Node& node) {
@@ -96,11 +93,7 @@ void SimulatedWorld::Repeat(Micros every, const std::function<void()>& fault) {
 
 void SimulatedWorld::CrashOne() {
   Node& node = AnyNode();
-  if (!node.replica.has_value()) return;
-  Trace("crash of " + node.replica->machine().self());
-  ++counts_.crashes;
-  Stop(node);
-  RestartLater(node);
+  if (node.replica.has_value()) Crash(node);
 }
 
 void SimulatedWorld::PauseOne() {

@@ -11,10 +11,6 @@ namespace longstream::fleet {
 
 namespace {
 
-constexpr Micros kMillisecond = 1000;
-constexpr Micros kSecond = 1000 * kMillisecond;
-constexpr Micros kLeaseTtl = 2 * kSecond;
-
 Micros TimeOf(TimerKind kind) {
   switch (kind) {
     case TimerKind::kPeerAnswer:
@@ -76,10 +72,8 @@ SimulationResult Simulate(const SimulationOptions& options) {
 // ---------------------------------------------------------------- random numbers
 
 uint64_t Random::Next() {
-  uint64_t mixed = state_ += 0x9E3779B97F4A7C15u;
-  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
-  return mixed ^ (mixed >> 31);
+  state_ += 0x9E3779B97F4A7C15u;
+  return Mix(state_);
 }
 
 int64_t Random::Between(int64_t low, int64_t high) {
@@ -203,10 +197,7 @@ void SimulatedWorld::RunNext() {
   item.run();
   ++counts_.steps;
   if (Faulty() && node.replica.has_value() && random_.Chance(plan_.crash_step)) {
-    Trace("crash of " + node.replica->machine().self());
-    ++counts_.crashes;
-    Stop(node);
-    RestartLater(node);
+    Crash(node);
   }
 }
 

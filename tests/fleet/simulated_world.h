@@ -17,6 +17,10 @@
 
 namespace longstream::fleet {
 
+inline constexpr Micros kMillisecond = 1000;
+inline constexpr Micros kSecond = 1000 * kMillisecond;
+inline constexpr Micros kLeaseTtl = 2 * kSecond;
+
 // SplitMix64: small, fast and the same everywhere.
 class Random {
  public:
@@ -141,6 +145,7 @@ class SimulatedWorld {
   // simulated_faults.cc
   void Start(Node& node);
   void Stop(Node& node);
+  void Crash(Node& node);
   void RestartLater(Node& node);
   void Renew(Node& node);
   void ScheduleFaults();

@@ -26,7 +26,7 @@ class TestReplica {
   TestReplica(const ReplicaName& name, const OwnershipOptions& options) : machine_(name, options) {}
 
   // Handles an event, and runs the actions that only concern copies. `store`: where sessions are
-  // restored from, and who is told of acknowledgements and errors. `turns`: the turns of calls.
+  // restored from, and who is told of acknowledgements and errors.
   Effects Handle(const Event& event, ModelStore* store);
   // The copy that a peer has streamed with Given or Offer. Nothing if it is not awaited.
   Effects HandleCaches(const ReplicaName& from, const SendCaches& sent, Content content,
@@ -38,7 +38,6 @@ class TestReplica {
   void Evict(const SessionKey& key) { copies_.erase(key); }
 
   const Ownership& machine() const { return machine_; }
-  bool HasCopy(const SessionKey& key) const { return copies_.contains(key); }
   std::vector<SessionKey> Copies() const;
   void AppendBytes(std::string* bytes) const;
 

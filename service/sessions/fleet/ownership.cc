@@ -33,38 +33,27 @@ std::vector<CallId> Ownership::OpenCalls() const {
 
 void Ownership::On(const TurnArrives& event) {
   SessionState& state = State(event.session);
-  std::optional<CallId> call = event.call;
   if (HasTurn(state, event.turn)) {
     Join(state, event.call);
-    return;
-  }
-  if (!Serving() || !IsFree(state)) {
-    const bool turn_runs = state.work == Work::kTurn && Serving();
-    End(call, turn_runs ? Answer::kBusy : Answer::kNotNow);
-    if (state.phase == Phase::kFree) Finish(state);
-    return;
-  }
-  Begin(state, Work::kTurn);
-  state.turn = event.turn;
-  state.call = event.call;
-  if (state.owned && state.checked) {
-    Continue(state);
   } else {
-    Read(state);
+    BeginForCall(state, Work::kTurn, event.call, event.turn);
   }
 }
 
 void Ownership::On(const ChangeArrives& event) {
-  SessionState& state = State(event.session);
-  std::optional<CallId> call = event.call;
+  BeginForCall(State(event.session), Work::kChange, event.call, {});
+}
+
+void Ownership::BeginForCall(SessionState& state, Work work, CallId call, const TurnId& turn) {
   if (!Serving() || !IsFree(state)) {
     const bool turn_runs = state.work == Work::kTurn && Serving();
-    End(call, turn_runs ? Answer::kBusy : Answer::kNotNow);
+    actions_.emplace_back(EndCall{call, turn_runs ? Answer::kBusy : Answer::kNotNow, {}});
     if (state.phase == Phase::kFree) Finish(state);
     return;
   }
-  Begin(state, Work::kChange);
-  state.call = event.call;
+  Begin(state, work);
+  state.turn = turn;
+  state.call = call;
   if (state.owned && state.checked) {
     Continue(state);
   } else {
@@ -109,6 +98,10 @@ void Ownership::On(const CopyEvicted& event) {
 
 void Ownership::Read(SessionState& state) {
   SetPhase(state, Phase::kReading);
+  AskForRow(state);
+}
+
+void Ownership::AskForRow(SessionState& state) {
   state.operation = Draw();
   const bool with_turn = state.work == Work::kTurn;
   actions_.emplace_back(
@@ -278,8 +271,7 @@ void Ownership::On(const TurnRan& event) {
     return;
   }
   SetPhase(*state, Phase::kConfirming);
-  state->operation = Draw();
-  actions_.emplace_back(ReadRow{state->key, state->operation, state->turn});
+  Settle(*state);
 }
 
 // ---------------------------------------------------------------- timers

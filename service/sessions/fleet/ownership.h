@@ -79,8 +79,12 @@ class Ownership {
   static bool IsFree(const SessionState& state);
   static bool HasTurn(const SessionState& state, const TurnId& turn);
   void Begin(SessionState& state, Work work);
+  // Begins the work that a client's call asks for, or ends the call if it cannot begin now.
+  void BeginForCall(SessionState& state, Work work, CallId call, const TurnId& turn);
   void Join(SessionState& state, CallId call);
   void Read(SessionState& state);
+  // Reads the row, also that of the turn, without another phase.
+  void AskForRow(SessionState& state);
   void Believe(SessionState& state, const OwnedRow& row);
   void Use(SessionState& state, const OwnedRow& row);
   void UseForTurn(SessionState& state, const OwnedRow& row);
@@ -136,6 +140,8 @@ class Ownership {
   void Keep(SessionState& state);
   void RelayCall(SessionState& state);
   void EndRelays(SessionState& state, RelayEnd end);
+  void EndRelayed(std::map<Number, RelayedCall>::iterator relayed, Answer answer);
+  void EndAllRelayed();
 
   // ownership_drain.cc: the lease of this replica, and its end.
   void On(const LeaseRenewed& event);
@@ -148,7 +154,8 @@ class Ownership {
   void Check(SessionState& state);
   void OfferSessions();
   void OfferToPeer(SessionState& state);
-  void EndAll(Answer answer, bool release_lease);
+  // Ends all calls with kNotNow, drops all copies, and exits.
+  void EndAll(bool release_lease);
 
   Number Draw() { return ++last_number_; }
   Number StartTimer(const SessionKey& key, TimerKind kind);

@@ -42,7 +42,7 @@ void Ownership::On(const LeaseOver& /*event*/) {
   for (auto& [key, state] : sessions_) state.checked = false;
 }
 
-void Ownership::On(const LeaseReplaced& /*event*/) { EndAll(Answer::kNotNow, false); }
+void Ownership::On(const LeaseReplaced& /*event*/) { EndAll(/*release_lease=*/false); }
 
 void Ownership::Check(SessionState& state) {
   state.work = Work::kCheck;
@@ -69,9 +69,7 @@ void Ownership::On(const DrainBegins& /*event*/) {
 // Work that waits for a transaction ends when its outcome is known. A turn does not run after that.
 void Ownership::On(const GraceOver& /*event*/) {
   grace_over_ = true;
-  for (auto& [number, relayed] : std::exchange(relayed_, {})) {
-    actions_.emplace_back(EndCall{relayed.call, Answer::kNotNow, {}});
-  }
+  EndAllRelayed();
   std::vector<SessionKey> keys;
   keys.reserve(sessions_.size());
   for (const auto& [key, state] : sessions_) keys.push_back(key);
@@ -94,7 +92,7 @@ void Ownership::On(const GraceOver& /*event*/) {
   }
 }
 
-void Ownership::On(const DrainOver& /*event*/) { EndAll(Answer::kNotNow, true); }
+void Ownership::On(const DrainOver& /*event*/) { EndAll(/*release_lease=*/true); }
 
 // Offers idle sessions, the most recently used first, to peers in turn. Exits when nothing is left
 // to do.
@@ -109,7 +107,7 @@ void Ownership::OfferSessions() {
     OfferToPeer(*state);
   }
   if ((to_offer_.empty() || peers_.empty()) && busy_ == 0 && relayed_.empty()) {
-    EndAll(Answer::kNotNow, true);
+    EndAll(/*release_lease=*/true);
   }
 }
 
@@ -121,18 +119,15 @@ void Ownership::OfferToPeer(SessionState& state) {
   Give(state);
 }
 
-void Ownership::EndAll(Answer answer, bool release_lease) {
-  for (auto& [number, relayed] : relayed_) {
-    actions_.emplace_back(EndCall{relayed.call, answer, {}});
-  }
+void Ownership::EndAll(bool release_lease) {
+  EndAllRelayed();
   for (auto& [key, state] : sessions_) {
     EndRelays(state, RelayEnd::kLost);
     StopRunning(state);
-    End(state.call, answer);
-    End(state.close, answer);
+    End(state.call, Answer::kNotNow);
+    End(state.close, Answer::kNotNow);
     Drop(state);
   }
-  relayed_.clear();
   sessions_.clear();
   exited_ = true;
   actions_.emplace_back(Exit{release_lease});

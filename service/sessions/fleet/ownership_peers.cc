@@ -1,6 +1,7 @@
 // Answers the messages of other replicas. No message changes who owns a session; at worst a wrong
 // or late one costs time.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -158,17 +159,21 @@ void Ownership::EndRelays(SessionState& state, RelayEnd end) {
 void Ownership::OnMessage(const ReplicaName& from, const Attached& attached) {
   const auto found = relayed_.find(attached.relay);
   if (found == relayed_.end() || found->second.peer != from) return;
-  std::optional<CallId> call = found->second.call;
-  relayed_.erase(found);
-  End(call, attached.end == RelayEnd::kCommitted ? Answer::kCommitted : Answer::kNotNow);
+  EndRelayed(found, attached.end == RelayEnd::kCommitted ? Answer::kCommitted : Answer::kNotNow);
 }
 
 void Ownership::On(const RelayBroken& event) {
   const auto found = relayed_.find(event.relay);
-  if (found == relayed_.end()) return;
-  std::optional<CallId> call = found->second.call;
-  relayed_.erase(found);
-  End(call, Answer::kNotNow);
+  if (found != relayed_.end()) EndRelayed(found, Answer::kNotNow);
+}
+
+void Ownership::EndRelayed(std::map<Number, RelayedCall>::iterator relayed, Answer answer) {
+  actions_.emplace_back(EndCall{relayed->second.call, answer, {}});
+  relayed_.erase(relayed);
+}
+
+void Ownership::EndAllRelayed() {
+  while (!relayed_.empty()) EndRelayed(relayed_.begin(), Answer::kNotNow);
 }
 
 void Ownership::OnMessage(const ReplicaName& from, const Offer& offer) {

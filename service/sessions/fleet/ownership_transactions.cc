@@ -119,11 +119,7 @@ void Ownership::On(const Transacted& event) {
 // Reads the row to find out whether a transaction was made, or whether a commit can be made.
 void Ownership::Settle(SessionState& state) {
   state.settling = state.phase != Phase::kConfirming;
-  state.operation = Draw();
-  const bool with_turn = state.work == Work::kTurn;
-  actions_.emplace_back(
-      ReadRow{state.key, state.operation,
-              with_turn ? std::optional<TurnId>(state.turn) : std::optional<TurnId>()});
+  AskForRow(state);
 }
 
 void Ownership::RetryLater(SessionState& state) {

@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 
-#include "absl/time/time.h"
 #include "service/sessions/store/changes.h"
 #include "service/sessions/store/log_records.h"
 
@@ -34,10 +33,6 @@ using ReplicaName = std::string;
 // The database notices at a renewal that it was started anew or that another server has taken its
 // place (pg_postmaster_start_time, the timeline). It then raises `generation` and allows no claim
 // for one lease_ttl, because no replica could renew its lease meanwhile.
-struct LeaseRow {
-  ReplicaName replica;
-  absl::Time end;
-};
 
 // The row of a session as one statement reads it, together with the lease of its owner.
 struct OwnedRow {

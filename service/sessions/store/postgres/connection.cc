@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -121,6 +122,10 @@ absl::Status ErrorOfResult(const PGresult* result, absl::string_view what) {
   // 22: a value. 54: a limit of PostgreSQL, such as the size of a row.
   if (kind == "22" || kind == "54") return absl::InvalidArgumentError(message);
   return absl::UnavailableError(message);
+}
+
+std::string HexOf(const std::string& bytes) {
+  return absl::StrCat("\\x", absl::BytesToHexString(bytes));
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const PostgresTarget& target) {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -50,6 +49,9 @@ std::string SqlState(const PGresult* result);
 
 // ERROR, FATAL and so on; empty if the connection was lost.
 std::string SeverityOf(const PGresult* result);
+
+// Bytes in the text form of a BYTEA.
+std::string HexOf(const std::string& bytes);
 
 // One thread at a time may use it.
 class Connection {

@@ -1,8 +1,6 @@
 // Whether changes can be made, and the thread that tries while they cannot.
 #include <string>
-#include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "service/clock/growing_pause.h"
 #include "service/sessions/store/postgres/postgres_store.h"
@@ -82,7 +80,7 @@ absl::Status PostgresStore::TryToWrite() {
                .Query(
                    "INSERT INTO writers(id, last_transaction) VALUES (CAST($1 AS BYTEA), 0)"
                    " ON CONFLICT (id) DO UPDATE SET last_time = now()",
-                   {absl::StrCat("\\x", absl::BytesToHexString(id_))}, deadline, kWhat)
+                   {HexOf(id_)}, deadline, kWhat)
                .status();
   if (status.ok() && connection.warned()) {
     return absl::UnavailableError("store: the standby did not answer");
@@ -105,8 +103,7 @@ void PostgresStore::Watch() {
     if (stopping()) return;
     if (!TryToWrite().ok()) continue;
     pause.Reset();
-    absl::MutexLock lock(&state_mutex_);
-    health_ = {};
+    NoteResult(absl::OkStatus());
   }
 }
 

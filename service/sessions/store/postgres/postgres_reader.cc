@@ -62,16 +62,9 @@ absl::Status PostgresReader::BeginMigration() {
 
 absl::StatusOr<StatementUse> PostgresReader::Use(const char* sql) {
   if (absl::Status status = Connect().status(); !status.ok()) return status;
-  auto found = statements_.find(sql);
-  if (found == statements_.end()) {
-    StatementRunner* const runner = this;
-    found = statements_
-                .try_emplace(sql, runner, ToPostgres(sql, writes_),
-                             absl::StrCat("s", statements_.size()))
-                .first;
-  }
-  if (absl::Status status = Prepare(found->second); !status.ok()) return status;
-  return StatementUse(&found->second);
+  PostgresStatement& statement = statements_.Find(sql);
+  if (absl::Status status = Prepare(statement); !status.ok()) return status;
+  return StatementUse(&statement);
 }
 
 absl::Status PostgresReader::Prepare(const PostgresStatement& statement) {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -83,7 +82,7 @@ class PostgresReader final : public Database, private StatementRunner {
   ReconnectGate* const gate_;
   const bool writes_;
   bool in_transaction_ = false;
-  std::unordered_map<std::string_view, PostgresStatement> statements_;
+  StatementCache statements_{this, writes_};
   std::unique_ptr<Connection> connection_;
   std::unordered_set<std::string> prepared_;  // names, on this connection
   PgResult result_;                           // of the statement that is being executed

@@ -10,7 +10,6 @@
 #include <variant>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/clock/growing_pause.h"
@@ -35,10 +34,6 @@ constexpr absl::Duration kMigration = absl::Minutes(10);
 // A file without a row that is older than this will not get one.
 constexpr absl::Duration kOrphan = absl::Hours(1);
 constexpr absl::string_view kNoStore = "store: the database has no store";
-
-std::string HexOf(const std::string& bytes) {
-  return absl::StrCat("\\x", absl::BytesToHexString(bytes));
-}
 
 PostgresTarget TargetOf(const PostgresStore::Options& options) {
   return {.url = options.url, .password = options.password, .timeout = options.commit_timeout};
@@ -65,6 +60,16 @@ absl::Status MakeDirectory(const std::string& path) {
 absl::Status AtServer(const absl::Status& status, const std::string& name) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(status.message(), "; the store is ", name));
+}
+
+// Connects and checks the server. Returns the version of the tables; 0: there are none.
+absl::StatusOr<int64_t> VersionAt(PostgresReader& reader, const PostgresStore::Options& options) {
+  const absl::StatusOr<Connection*> connection = reader.Connect();
+  if (!connection.ok()) return connection.status();
+  const MonotonicTime deadline = MonotonicTime::Now() + options.commit_timeout;
+  absl::Status status = CheckServer(**connection, options.require_standby, deadline).status();
+  if (!status.ok()) return status;
+  return StoredVersion(reader, SchemaSteps().size());
 }
 
 bool HasSnapshot(absl::Span<const Change> changes) {
@@ -112,13 +117,8 @@ absl::StatusOr<std::string> PostgresStore::Inspect(const Options& options) {
   if (!name.ok()) return name.status();
   ReconnectGate gate;
   PostgresReader reader(TargetOf(options), &gate);
-  const absl::StatusOr<Connection*> connection = reader.Connect();
-  if (!connection.ok()) return AtServer(connection.status(), *name);
-  const MonotonicTime deadline = MonotonicTime::Now() + options.commit_timeout;
-  absl::Status status = CheckServer(**connection, options.require_standby, deadline).status();
-  const absl::StatusOr<int64_t> version = StoredVersion(reader, SchemaSteps().size());
-  if (status.ok()) status = version.status();
-  if (!status.ok()) return AtServer(status, *name);
+  const absl::StatusOr<int64_t> version = VersionAt(reader, options);
+  if (!version.ok()) return AtServer(version.status(), *name);
   if (*version == 0) return std::string("its tables will be made");
   absl::StatusOr<StatementUse> count =
       reader.Use("SELECT count(*) FROM sessions WHERE close_time IS NULL");
@@ -133,12 +133,7 @@ absl::StatusOr<std::vector<std::string>> PostgresStore::CheckExisting(const Opti
   if (!name.ok()) return name.status();
   ReconnectGate gate;
   PostgresReader reader(TargetOf(options), &gate);
-  const absl::StatusOr<Connection*> connection = reader.Connect();
-  if (!connection.ok()) return AtServer(connection.status(), *name);
-  const MonotonicTime deadline = MonotonicTime::Now() + options.commit_timeout;
-  absl::Status status = CheckServer(**connection, options.require_standby, deadline).status();
-  if (!status.ok()) return AtServer(status, *name);
-  const absl::StatusOr<int64_t> version = StoredVersion(reader, SchemaSteps().size());
+  const absl::StatusOr<int64_t> version = VersionAt(reader, options);
   if (!version.ok()) return AtServer(version.status(), *name);
   if (*version == 0) return AtServer(absl::UnavailableError(kNoStore), *name);
   std::vector<std::string> faults = CheckLog(reader, limit);
@@ -328,13 +323,12 @@ absl::Status PostgresStore::TryTransaction(StoreLocks locks, MonotonicTime deadl
                                            bool* may_repeat) {
   writer_.ForgetError();
   if (!writer_.IsConnected()) {
-    absl::Status status = ConnectWriter();
-    *may_repeat = !status.ok();
-    if (!status.ok()) {
-      NoteResult(absl::UnavailableError(status.message()));
-      return absl::UnavailableError(status.message());
+    if (absl::Status connected = ConnectWriter(); !connected.ok()) {
+      *may_repeat = true;
+      absl::Status status = absl::UnavailableError(connected.message());
+      NoteResult(status);
+      return status;
     }
-    *may_repeat = false;
   }
   const int64_t number = ++last_number_;
   writer_.Begin(number, locks, deadline).IgnoreError();

@@ -96,7 +96,7 @@ class PostgresStore final : public SqlStore {
   // StopWaiting was called.
   absl::Status RunTransaction(StoreLocks locks, absl::FunctionRef<absl::Status()> change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
-  // One try of RunTransaction.
+  // One try of RunTransaction. Sets `may_repeat` if another try may succeed.
   absl::Status TryTransaction(StoreLocks locks, MonotonicTime deadline,
                               absl::FunctionRef<absl::Status()> change, bool* may_repeat)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);

@@ -1,9 +1,6 @@
 // Statements go out at once; their answers come in the same order.
 #include "service/sessions/store/postgres/postgres_writer.h"
 
-#include <algorithm>
-
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "service/sessions/store/postgres/dialect.h"
 #include "service/sessions/store/postgres/locks.h"
@@ -58,13 +55,11 @@ absl::Status PostgresWriter::Begin(int64_t number, StoreLocks locks, MonotonicTi
   SendSql("BEGIN ISOLATION LEVEL READ COMMITTED", {});
   if (locks == StoreLocks::kAll) SendSql(kWaitAlone, {});
   SendSql(LocksOf(locks), {});
-  const std::string id =
-      absl::StrCat("\\x", absl::BytesToHexString(absl::string_view(id_.data(), id_.size())));
   numbered_ = SendSql(
       "INSERT INTO writers(id, last_transaction) VALUES (CAST($1 AS BYTEA), $2)"
       " ON CONFLICT (id) DO UPDATE SET last_transaction = excluded.last_transaction,"
       " last_time = now()",
-      {id, std::to_string(number)});
+      {HexOf(id_), std::to_string(number)});
   return error_;
 }
 
@@ -73,13 +68,16 @@ std::shared_ptr<PostgresWriter::Answer> PostgresWriter::Expect() {
   return expected_.back();
 }
 
-std::shared_ptr<PostgresWriter::Answer> PostgresWriter::SendSql(
-    const std::string& sql, absl::Span<const std::string> text) {
-  if (!error_.ok()) return nullptr;
+bool PostgresWriter::CanSend() {
   if (connection_ == nullptr) {
     Fail(absl::UnavailableError("store: there is no connection to PostgreSQL"), "");
-    return nullptr;
   }
+  return error_.ok();
+}
+
+std::shared_ptr<PostgresWriter::Answer> PostgresWriter::SendSql(
+    const std::string& sql, absl::Span<const std::string> text) {
+  if (!CanSend()) return nullptr;
   std::vector<const char*> values;
   for (const std::string& one : text) values.push_back(one.c_str());
   if (PQsendQueryParams(connection_->handle(), sql.c_str(), static_cast<int>(values.size()),
@@ -91,11 +89,7 @@ std::shared_ptr<PostgresWriter::Answer> PostgresWriter::SendSql(
 }
 
 std::shared_ptr<PostgresWriter::Answer> PostgresWriter::Send(PostgresStatement& statement) {
-  if (!error_.ok()) return nullptr;
-  if (connection_ == nullptr) {
-    Fail(absl::UnavailableError("store: there is no connection to PostgreSQL"), "");
-    return nullptr;
-  }
+  if (!CanSend()) return nullptr;
   if (prepared_.insert(statement.name()).second) {
     if (PQsendPrepare(connection_->handle(), statement.name().c_str(), statement.sql().c_str(), 0,
                       nullptr) == 0) {
@@ -256,15 +250,7 @@ absl::Status PostgresWriter::BeginMigration() {
 
 absl::StatusOr<StatementUse> PostgresWriter::Use(const char* sql) {
   if (!error_.ok()) return error_;
-  auto found = statements_.find(sql);
-  if (found == statements_.end()) {
-    StatementRunner* const runner = this;
-    found = statements_
-                .try_emplace(sql, runner, ToPostgres(sql, /*writes=*/true),
-                             absl::StrCat("s", statements_.size()))
-                .first;
-  }
-  return StatementUse(&found->second);
+  return StatementUse(&statements_.Find(sql));
 }
 
 absl::Status PostgresWriter::Run(Statement& statement, absl::string_view /*what*/) {

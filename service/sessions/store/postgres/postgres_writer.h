@@ -105,6 +105,8 @@ class PostgresWriter final : public Database, private StatementRunner {
 
   // Notes the first error of the transaction.
   void Fail(const absl::Status& status, std::string sqlstate);
+  // Whether the transaction has a connection and no error. Without a connection, that is the error.
+  bool CanSend();
   // Sends a statement without waiting. Null after an error.
   std::shared_ptr<Answer> Send(PostgresStatement& statement);
   std::shared_ptr<Answer> SendSql(const std::string& sql, absl::Span<const std::string> text);
@@ -120,7 +122,7 @@ class PostgresWriter final : public Database, private StatementRunner {
 
   const std::string id_;
   std::unique_ptr<Connection> connection_;
-  std::unordered_map<std::string_view, PostgresStatement> statements_;
+  StatementCache statements_{this, /*writes=*/true};
   std::unordered_set<std::string> prepared_;  // names, on this connection
   std::deque<std::shared_ptr<Answer>> expected_;
   std::unordered_map<std::string, std::deque<std::shared_ptr<Answer>>> announced_;

@@ -3,6 +3,7 @@
 #include "service/sessions/store/postgres/statement.h"
 
 #include "absl/strings/str_cat.h"
+#include "service/sessions/store/postgres/dialect.h"
 
 namespace longstream::store {
 
@@ -71,6 +72,17 @@ int64_t PostgresStatement::Int(int column) const {
 std::string PostgresStatement::Bytes(int column) const {
   if (IsNull(column)) return {};
   return {PQgetvalue(result, row, column), static_cast<size_t>(PQgetlength(result, row, column))};
+}
+
+PostgresStatement& StatementCache::Find(const char* sql) {
+  auto found = statements_.find(sql);
+  if (found == statements_.end()) {
+    found = statements_
+                .try_emplace(sql, runner_, ToPostgres(sql, writes_),
+                             absl::StrCat("s", statements_.size()))
+                .first;
+  }
+  return found->second;
 }
 
 }  // namespace longstream::store

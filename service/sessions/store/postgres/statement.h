@@ -1,4 +1,4 @@
-// A prepared statement of a PostgreSQL connection: its parameters, and the row that was read.
+// Prepared statements of a PostgreSQL connection: their parameters, and the row that was read.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_POSTGRES_STATEMENT_H_
 #define LONGSTREAM_SERVICE_SESSIONS_STORE_POSTGRES_STATEMENT_H_
 
@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -72,6 +73,21 @@ class PostgresStatement final : public Statement {
   const std::string sql_;
   const std::string name_;
   std::vector<Parameter> parameters_;
+};
+
+// The statements of a connection, each translated once.
+class StatementCache {
+ public:
+  // `writes`: as ToPostgres.
+  StatementCache(StatementRunner* runner, bool writes) : runner_(runner), writes_(writes) {}
+
+  // `sql` must outlive this object.
+  PostgresStatement& Find(const char* sql);
+
+ private:
+  StatementRunner* const runner_;
+  const bool writes_;
+  std::unordered_map<std::string_view, PostgresStatement> statements_;
 };
 
 }  // namespace longstream::store

@@ -93,46 +93,6 @@ void AnnounceNumber(Database& database, std::string_view table) {
   Announce(database.Use(database.NextNumberQuery(table)));
 }
 
-// The rows that a change reads in any case, in the order in which it reads them.
-void AnnounceRows(Database& database, const Change& change) {
-  const auto announce = [&](const auto& one) {
-    using C = std::decay_t<decltype(one)>;
-    if constexpr (std::is_same_v<C, OpenSession>) {
-      AnnounceTurn(database, one.row.head);
-      AnnounceSession(database, one.row.key);
-    } else if constexpr (std::is_same_v<C, ImportSession>) {
-      AnnounceSession(database, one.row.key);
-    } else if constexpr (std::is_same_v<C, StartTurn>) {
-      AnnounceSession(database, one.fence.key);
-      TurnIdQuery query(database, one.fence.key, one.turn.id);
-      Announce(std::move(query.select()));
-    } else if constexpr (std::is_same_v<C, CommitTurn> || std::is_same_v<C, AbandonTurn>) {
-      AnnounceSession(database, one.fence.key);
-      AnnounceTurn(database, one.turn);
-    } else if constexpr (std::is_same_v<C, MoveHead>) {
-      AnnounceSession(database, one.fence.key);
-      AnnounceTurn(database, one.head);
-    } else if constexpr (std::is_same_v<C, ChangeOwner>) {
-      AnnounceSession(database, one.fence.key);
-    } else if constexpr (std::is_same_v<C, CloseSession>) {
-      AnnounceSession(database, one.key);
-    }
-  };
-  std::visit(announce, change);
-}
-
-// The numbers that a change draws.
-void AnnounceNumbers(Database& database, const Change& change) {
-  size_t num_sessions = 0, num_turns = std::holds_alternative<StartTurn>(change) ? 1 : 0;
-  if (std::holds_alternative<OpenSession>(change)) num_sessions = 1;
-  if (const auto* import = std::get_if<ImportSession>(&change)) {
-    num_sessions = 1;
-    num_turns = import->turns.size();
-  }
-  for (size_t i = 0; i < num_sessions; ++i) AnnounceNumber(database, "sessions");
-  for (size_t i = 0; i < num_turns; ++i) AnnounceNumber(database, "turns");
-}
-
 // The session and the turn whose rows a change reads; nullptr and kNoTurn: none.
 struct Touched {
   const SessionKey* session = nullptr;
@@ -159,6 +119,30 @@ Touched TouchedBy(const Change& change) {
     }
   };
   return std::visit(touched, change);
+}
+
+// The rows that a change reads in any case, in the order in which it reads them.
+void AnnounceRows(Database& database, const Change& change, const Touched& touched) {
+  const bool head_is_first = std::holds_alternative<OpenSession>(change);
+  if (head_is_first) AnnounceTurn(database, touched.turn);
+  if (touched.session != nullptr) AnnounceSession(database, *touched.session);
+  if (const auto* start = std::get_if<StartTurn>(&change)) {
+    TurnIdQuery query(database, start->fence.key, start->turn.id);
+    Announce(std::move(query.select()));
+  }
+  if (!head_is_first) AnnounceTurn(database, touched.turn);
+}
+
+// The numbers that a change draws.
+void AnnounceNumbers(Database& database, const Change& change) {
+  size_t num_sessions = 0, num_turns = std::holds_alternative<StartTurn>(change) ? 1 : 0;
+  if (std::holds_alternative<OpenSession>(change)) num_sessions = 1;
+  if (const auto* import = std::get_if<ImportSession>(&change)) {
+    num_sessions = 1;
+    num_turns = import->turns.size();
+  }
+  for (size_t i = 0; i < num_sessions; ++i) AnnounceNumber(database, "sessions");
+  for (size_t i = 0; i < num_turns; ++i) AnnounceNumber(database, "turns");
 }
 
 }  // namespace
@@ -188,10 +172,11 @@ size_t AnnounceReads(Database& database, absl::Span<const Change> changes) {
   std::set<TurnNumber> turns;
   size_t num = 0;
   for (; num < changes.size(); ++num) {
-    const auto [session, turn] = TouchedBy(changes[num]);
+    const Touched touched = TouchedBy(changes[num]);
+    const auto [session, turn] = touched;
     if (session != nullptr && !sessions.emplace(session->tenant, session->id).second) break;
     if (turn != kNoTurn && !turns.insert(turn).second) break;
-    AnnounceRows(database, changes[num]);
+    AnnounceRows(database, changes[num], touched);
   }
   // All rows are locked before a number is drawn, so a turn has a greater number than its parent.
   for (size_t i = 0; i < num; ++i) AnnounceNumbers(database, changes[i]);

@@ -39,6 +39,19 @@ class PostgresStoreTest : public testing::Test {
     return *std::move(store);
   }
   std::string Sql(const std::string& sql) { return Server().Sql(database_, sql); }
+  // Makes a role that owns the database and has no other rights. Returns its name.
+  std::string MakeOwner() {
+    const std::string owner = "owner_of_" + database_;
+    Sql("CREATE ROLE " + owner + " LOGIN");
+    Sql("ALTER DATABASE " + database_ + " OWNER TO " + owner);
+    return owner;
+  }
+  // The URL of the database for this role.
+  std::string UrlAs(const std::string& role) {
+    std::string url = Server().Url(database_);
+    url.replace(url.find("longstream"), 10, role);
+    return url;
+  }
 
   const std::string database_ = Server().NewDatabase();
   const SessionKey key_ = NewSession(7).key;

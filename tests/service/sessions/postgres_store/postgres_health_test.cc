@@ -58,12 +58,8 @@ TEST_F(PostgresHealthTest, ALimitOfPostgresIsNotAFullDisk) {
 }
 
 TEST_F(PostgresHealthTest, WithoutTheRightToWriteTheStoreIsNotOk) {
-  const std::string owner = "owner_of_" + database_;
-  Sql("CREATE ROLE " + owner + " LOGIN");
-  Sql("ALTER DATABASE " + database_ + " OWNER TO " + owner);
-  std::string url = Server().Url(database_);
-  url.replace(url.find("longstream"), 10, owner);
-  const auto store = OpenUrl(url);
+  const std::string owner = MakeOwner();
+  const auto store = OpenUrl(UrlAs(owner));
   ASSERT_TRUE(store.ok()) << store.status();
   Sql("REVOKE INSERT ON longstream.sessions FROM " + owner);
   const auto refused = ApplyOne(**store, OpenSession{NewSession(7)});

@@ -44,10 +44,9 @@ TEST_F(PostgresStoreTest, NamesTheReasonWhenItIsRefused) {
     return std::string(refused.message());
   };
   EXPECT_THAT(why(Server().Url("nothing")), HasSubstr("database \"nothing\" does not exist"));
-  Sql("CREATE ROLE limited_" + database_ + " LOGIN CONNECTION LIMIT 0");
-  std::string limited = Server().Url(database_);
-  limited.replace(limited.find("longstream"), 10, "limited_" + database_);
-  EXPECT_THAT(why(limited), HasSubstr("too many connections for role"));
+  const std::string limited = "limited_" + database_;
+  Sql("CREATE ROLE " + limited + " LOGIN CONNECTION LIMIT 0");
+  EXPECT_THAT(why(UrlAs(limited)), HasSubstr("too many connections for role"));
   Sql("ALTER DATABASE " + database_ + " SET default_transaction_read_only = on");
   EXPECT_THAT(why(Server().Url(database_)), HasSubstr("read-only"));
 }
@@ -96,11 +95,7 @@ TEST_F(PostgresStoreTest, ACopyOnOtherServersGetsAnotherId) {
 }
 
 TEST_F(PostgresStoreTest, TheOwnerOfTheDatabaseNeedsNoOtherRights) {
-  const std::string owner = "owner_of_" + database_;
-  Sql("CREATE ROLE " + owner + " LOGIN");
-  Sql("ALTER DATABASE " + database_ + " OWNER TO " + owner);
-  std::string url = Server().Url(database_);
-  url.replace(url.find("longstream"), 10, owner);
+  const std::string url = UrlAs(MakeOwner());
   for (int round = 0; round < 2; ++round) {
     const auto store = OpenUrl(url);
     ASSERT_TRUE(store.ok()) << store.status();
