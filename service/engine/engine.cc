@@ -415,11 +415,7 @@ bool Engine::Step() {
 
 void Engine::GiveUp(const absl::Status& lost) {
   if (std::exchange(gave_up_, true)) return;
-  idle_work_.clear();
-  for (auto* turns : {&waiting_, &running_}) {
-    for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(lost);
-  }
-  background_.EndAll(lost);
+  AbortNow(lost);
   if (options_.on_lost) options_.on_lost(lost);
 }
 

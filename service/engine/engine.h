@@ -250,6 +250,8 @@ class Engine {
   void RunLate() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends everything that the engine thread has.
   void EndAll() ABSL_LOCKS_EXCLUDED(mutex_);
+  // A part of EndAll and GiveUp. Ends every turn with `why`, and drops idle_work_.
+  void AbortNow(const absl::Status& why);
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn, TurnLease lease);
   absl::Status EnqueueBackground(std::shared_ptr<Turn> turn, TurnLease lease);
