@@ -10,12 +10,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -54,7 +52,7 @@ std::array<Count, 5> CountsOf(ArmCosts& costs) {
            {"fixed_bytes", &costs.fixed_bytes}}};
 }
 
-// The value of the line `NAME VALUE`. nullopt: it is another line.
+// The value of the line `NAME VALUE`. Empty: it is another line.
 std::string_view ValueOf(std::string_view line, std::string_view name) {
   if (!line.starts_with(name) || line.size() <= name.size() + 1) return "";
   return line[name.size()] == ' ' ? line.substr(name.size() + 1) : "";

@@ -6,7 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "service/clock/monotonic_time.h"
 #include "service/routing/cost_line.h"
 
