@@ -42,12 +42,7 @@ absl::Status ReadStore(const YamlNode& node, ServerConfig* config) {
       {"password_file",
        [&](const YamlNode& value) { return value.Read(&config->store_password_file); }},
       {"require_standby",
-       [&](const YamlNode& value) {
-         std::string text;
-         absl::Status status = value.ReadOneOf({"true", "false"}, &text);
-         config->store_require_standby = text == "true";
-         return status;
-       }},
+       [&](const YamlNode& value) { return value.ReadBool(&config->store_require_standby); }},
       {"snapshot_bytes",
        [&](const YamlNode& value) { return value.ReadBytes(&config->store_snapshot_bytes); }},
       {"keys", [&](const YamlNode& value) { return value.Read(&config->store_keys); }},

@@ -7,13 +7,6 @@
 namespace longstream {
 namespace {
 
-absl::Status ReadBool(const YamlNode& node, bool* value) {
-  std::string chosen;
-  absl::Status status = node.ReadOneOf({"true", "false"}, &chosen);
-  *value = chosen == "true";
-  return status;
-}
-
 // Returns an error if a token could be read on its way to the port.
 std::optional<std::string> PlainTextError(const PortConfig& port) {
   if (port.tls.enabled() || IsLoopback(port.address)) return std::nullopt;
@@ -43,11 +36,11 @@ absl::Status ReadSecurity(const YamlNode& node, SecurityConfig* security) {
   return node.ReadMap({
       {"credentials", [&](const YamlNode& value) { return value.Read(&security->credentials); }},
       {"open_health",
-       [&](const YamlNode& value) { return ReadBool(value, &security->open_health); }},
+       [&](const YamlNode& value) { return value.ReadBool(&security->open_health); }},
       {"plaintext_tokens",
-       [&](const YamlNode& value) { return ReadBool(value, &security->plaintext_tokens); }},
+       [&](const YamlNode& value) { return value.ReadBool(&security->plaintext_tokens); }},
       {"metrics_credentials",
-       [&](const YamlNode& value) { return ReadBool(value, &security->metrics_credentials); }},
+       [&](const YamlNode& value) { return value.ReadBool(&security->metrics_credentials); }},
   });
 }
 

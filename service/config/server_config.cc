@@ -163,13 +163,7 @@ absl::Status ReadConnections(const YamlNode& node, ServerConfig* config) {
        [&](const YamlNode& value) {
          return ReadConnectionTime(value, absl::Hours(24), &config->connection_idle_timeout);
        }},
-      {"channelz",
-       [&](const YamlNode& value) {
-         std::string chosen;
-         absl::Status status = value.ReadOneOf({"true", "false"}, &chosen);
-         config->channelz = chosen == "true";
-         return status;
-       }},
+      {"channelz", [&](const YamlNode& value) { return value.ReadBool(&config->channelz); }},
   });
 }
 

@@ -205,6 +205,13 @@ absl::Status YamlNode::ReadOneOf(std::initializer_list<const char*> values,
   return Expected(absl::StrCat("one of ", absl::StrJoin(values, ", ")));
 }
 
+absl::Status YamlNode::ReadBool(bool* value) const {
+  std::string text;
+  absl::Status status = ReadOneOf({"true", "false"}, &text);
+  *value = text == "true";
+  return status;
+}
+
 absl::Status YamlNode::ReadJson(std::string* value) const {
   if (node_->IsNull()) return absl::OkStatus();
   if (!node_->IsMap()) return Expected("a map");

@@ -45,6 +45,7 @@ class YamlNode {
   // "90s", "1h30m"
   absl::Status ReadDuration(absl::Duration low, absl::Duration high, absl::Duration* value) const;
   absl::Status ReadOneOf(std::initializer_list<const char*> values, std::string* value) const;
+  absl::Status ReadBool(bool* value) const;  // "true" or "false"
   // Reads a map of scalars, lists and maps as a JSON object. Unquoted numbers, true and false keep
   // their type. An alias counts as all the values that it stands for, so a document that refers to
   // itself is an error.

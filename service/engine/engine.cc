@@ -95,11 +95,16 @@ void Engine::Post(Message message) {
   RunLate();
 }
 
-bool Engine::PostTurn(Message message) {
-  absl::MutexLock lock(&mutex_);
-  if (stopping_) return false;
-  mailbox_.push_back(std::move(message));
-  return true;
+absl::Status Engine::PostTurn(Message message) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!stopping_) {
+      mailbox_.push_back(std::move(message));
+      return absl::OkStatus();
+    }
+  }
+  absl::Status status = CheckOpen();
+  return status.ok() ? absl::UnavailableError("the server is shutting down") : status;
 }
 
 void Engine::Wake() {
@@ -236,8 +241,8 @@ absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
   num_turns_.fetch_add(1);
   turn->stream.SetWriter(
       options_.stream_buffer_bytes, [this] { Wake(); }, &wakes_);
-  const bool posted = PostTurn([this, turn = std::move(turn), lease = std::move(lease),
-                                slot = std::move(slot), live = live_work_->Begin()]() mutable {
+  absl::Status posted = PostTurn([this, turn = std::move(turn), lease = std::move(lease),
+                                  slot = std::move(slot), live = live_work_->Begin()]() mutable {
     if (!live_) live_ = std::move(live);
     auto active = std::make_unique<ActiveTurn>(turn, std::move(lease), std::move(slot),
                                                model_.get(), metrics_, options_.on_failure);
@@ -249,10 +254,8 @@ absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
     });
     waiting_.insert(after, std::move(active));
   });
-  if (posted) return absl::OkStatus();
-  num_turns_.fetch_sub(1);
-  absl::Status status = CheckOpen();
-  return status.ok() ? absl::UnavailableError("the server is shutting down") : status;
+  if (!posted.ok()) num_turns_.fetch_sub(1);
+  return posted;
 }
 
 void Engine::AbortAll(absl::Status status) {
@@ -415,11 +418,7 @@ bool Engine::Step() {
 
 void Engine::GiveUp(const absl::Status& lost) {
   if (std::exchange(gave_up_, true)) return;
-  idle_work_.clear();
-  for (auto* turns : {&waiting_, &running_}) {
-    for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(lost);
-  }
-  background_.EndAll(lost);
+  AbortNow(lost);
   if (options_.on_lost) options_.on_lost(lost);
 }
 

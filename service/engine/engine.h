@@ -244,12 +244,15 @@ class Engine {
   // Runs once, on the engine thread. A message may own leases, so it can be moved but not copied.
   using Message = absl::AnyInvocable<void()>;
   void Post(Message message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Posts the message of a turn. False: the engine is stopping, so the turn would not run.
-  bool PostTurn(Message message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Posts the message of a turn. An error: the engine is stopping, so the turn would not run. The
+  // error is that of CheckOpen, or UNAVAILABLE.
+  absl::Status PostTurn(Message message) ABSL_LOCKS_EXCLUDED(mutex_);
   // Runs the messages after Stop. One thread runs them at a time.
   void RunLate() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends everything that the engine thread has.
   void EndAll() ABSL_LOCKS_EXCLUDED(mutex_);
+  // A part of EndAll and GiveUp. Ends every turn with `why`, and drops idle_work_.
+  void AbortNow(const absl::Status& why);
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn, TurnLease lease);
   absl::Status EnqueueBackground(std::shared_ptr<Turn> turn, TurnLease lease);

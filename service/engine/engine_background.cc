@@ -20,14 +20,11 @@ absl::Status Engine::EnqueueBackground(std::shared_ptr<Turn> turn, TurnLease lea
   }
   turn->stream.SetWriter(
       options_.stream_buffer_bytes, [this] { Wake(); }, &wakes_);
-  const bool posted = PostTurn(
+  return PostTurn(
       [this, turn = std::move(turn), lease = std::move(lease), slot = std::move(slot)]() mutable {
         has_background_.store(true);
         background_.Add(std::move(turn), std::move(lease), std::move(slot));
       });
-  if (posted) return absl::OkStatus();
-  absl::Status status = CheckOpen();
-  return status.ok() ? absl::UnavailableError("the server is shutting down") : status;
 }
 
 void Engine::NoteLiveWork() {

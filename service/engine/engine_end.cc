@@ -88,11 +88,7 @@ void Engine::EndAll() {
     closes_model = closes_model_;
   }
   has_ended_ = true;
-  idle_work_.clear();
-  for (auto* turns : {&waiting_, &running_}) {
-    for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(why);
-  }
-  background_.EndAll(why);
+  AbortNow(why);
   pipeline_.Drain();
   DropRestores();
   AwaitJournals();
@@ -110,6 +106,14 @@ void Engine::EndAll() {
   // The sessions may hold the engine.
   std::exchange(open_sessions_, {}).clear();
   model_->backend().Close();
+}
+
+void Engine::AbortNow(const absl::Status& why) {
+  idle_work_.clear();
+  for (auto* turns : {&waiting_, &running_}) {
+    for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(why);
+  }
+  background_.EndAll(why);
 }
 
 void Engine::AwaitJournals() {

@@ -21,6 +21,7 @@
 #include "service/models/model_check.h"
 #include "service/models/plugin.h"
 #include "service/program/model_sources.h"
+#include "service/program/server_aliases.h"
 #include "service/program/server_security.h"
 #include "service/program/server_store.h"
 #include "service/sessions/store/postgres/postgres_store.h"
@@ -192,13 +193,7 @@ int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
       errors += PrintModel(source, directory->plugins, out);
     }
     for (const AliasConfig& alias : config.aliases) {
-      out << "alias " << alias.name << ":";
-      if (alias.route.has_value()) out << " route";
-      for (const AliasArm& arm : alias.arms) {
-        out << " " << arm.model;
-        if (!alias.route.has_value()) out << "=" << arm.weight;
-      }
-      out << "\n";
+      out << "alias " << alias.name << ": " << ArmsOf(alias) << "\n";
     }
     errors += PrintMemory(config, sources, directory->plugins, out);
   } else {

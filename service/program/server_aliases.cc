@@ -12,7 +12,6 @@
 #include "service/serving/models/alias_admin.h"
 
 namespace longstream {
-namespace {
 
 std::string ArmsOf(const AliasConfig& alias) {
   if (alias.route.has_value()) {
@@ -25,6 +24,8 @@ std::string ArmsOf(const AliasConfig& alias) {
     absl::StrAppend(text, arm.model, "=", arm.weight);
   });
 }
+
+namespace {
 
 // Empty: there is none.
 std::string ShadowOf(const AliasConfig& alias) {

@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_PROGRAM_SERVER_ALIASES_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "service/config/server_config.h"
@@ -15,6 +16,9 @@ class Registry;
 }  // namespace prometheus
 
 namespace longstream {
+
+// "dense=90 hypenet=10": the arms and their weights. "route dense hypenet": those of a route.
+std::string ArmsOf(const AliasConfig& alias);
 
 // The aliases of the configuration, and in their place those that operators have changed at run
 // time (MergeAliases). The log tells each of them, and the rows of the store that cannot be used.

@@ -6,17 +6,13 @@
 #include <vector>
 
 namespace longstream {
-namespace {
 
-// REQUIRES: values is not empty.
-double Median(std::vector<double> values) {
+double MedianOf(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 == 1) return *middle;
   return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
-
-}  // namespace
 
 CostLine FitLine(std::span<const CostSample> samples) {
   if (samples.empty()) return {};
@@ -28,7 +24,7 @@ CostLine FitLine(std::span<const CostSample> samples) {
     }
   }
   CostLine line;
-  if (!slopes.empty()) line.slope = std::max(0.0, Median(slopes));
+  if (!slopes.empty()) line.slope = std::max(0.0, MedianOf(slopes));
   std::vector<CostSample> shallow(samples.begin(), samples.end());
   std::stable_sort(shallow.begin(), shallow.end(),
                    [](const CostSample& a, const CostSample& b) { return a.depth < b.depth; });
@@ -38,7 +34,7 @@ CostLine FitLine(std::span<const CostSample> samples) {
   for (const CostSample& sample : shallow) {
     bases.push_back(sample.seconds - line.slope * sample.depth);
   }
-  line.base = std::max(0.0, Median(bases));
+  line.base = std::max(0.0, MedianOf(bases));
   return line;
 }
 

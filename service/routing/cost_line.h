@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_ROUTING_COST_LINE_H_
 
 #include <span>
+#include <vector>
 
 namespace longstream {
 
@@ -24,6 +25,9 @@ struct CostSample {
   double depth = 0.0;
   double seconds = 0.0;  // of one token
 };
+
+// REQUIRES: values is not empty.
+double MedianOf(std::vector<double> values);
 
 // Fits a line with base >= 0 and slope >= 0. The slope is the median of the slopes of all pairs of
 // samples (Theil, 1950; Sen, 1968), so that single samples that another process has disturbed move

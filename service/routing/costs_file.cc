@@ -10,12 +10,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -25,12 +23,6 @@ namespace {
 
 constexpr std::string_view kFirstLine = "longstream-arm-costs 1";
 constexpr size_t kMostBytes = 16384;
-
-uint64_t Checksum(std::string_view text) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-  return hash;
-}
 
 // The shortest text that reads back as the same number.
 std::string Text(double value) {
@@ -60,7 +52,7 @@ std::array<Count, 5> CountsOf(ArmCosts& costs) {
            {"fixed_bytes", &costs.fixed_bytes}}};
 }
 
-// The value of the line `NAME VALUE`. nullopt: it is another line.
+// The value of the line `NAME VALUE`. Empty: it is another line.
 std::string_view ValueOf(std::string_view line, std::string_view name) {
   if (!line.starts_with(name) || line.size() <= name.size() + 1) return "";
   return line[name.size()] == ' ' ? line.substr(name.size() + 1) : "";
@@ -88,6 +80,12 @@ absl::Status SystemError(const std::string& path, const char* what, int error) {
 
 }  // namespace
 
+uint64_t Fnv1a(std::string_view text) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  return hash;
+}
+
 std::string EncodeCosts(std::string_view key, const ArmCosts& costs) {
   ArmCosts copy = costs;
   std::string text = absl::StrCat(absl::string_view(kFirstLine.data(), kFirstLine.size()), "\nkey ",
@@ -98,14 +96,14 @@ std::string EncodeCosts(std::string_view key, const ArmCosts& costs) {
   for (const auto& [name, value] : CountsOf(copy)) {
     absl::StrAppend(&text, name, " ", *value, "\n");
   }
-  return absl::StrCat(text, absl::StrFormat("checksum %016x\n", Checksum(text)));
+  return absl::StrCat(text, absl::StrFormat("checksum %016x\n", Fnv1a(text)));
 }
 
 absl::StatusOr<ArmCosts> DecodeCosts(std::string_view key, std::string_view text) {
   const size_t last = text.rfind("checksum ");
   if (last == std::string_view::npos) return Damaged("it has no checksum");
   const std::string_view body = text.substr(0, last);
-  if (text.substr(last) != absl::StrFormat("checksum %016x\n", Checksum(body))) {
+  if (text.substr(last) != absl::StrFormat("checksum %016x\n", Fnv1a(body))) {
     return Damaged("the checksum differs");
   }
   const std::vector<std::string> lines =

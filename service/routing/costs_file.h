@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_ROUTING_COSTS_FILE_H_
 #define LONGSTREAM_SERVICE_ROUTING_COSTS_FILE_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,9 @@
 #include "service/routing/arm_costs.h"
 
 namespace longstream {
+
+// FNV-1a, 64 bits, of the bytes.
+uint64_t Fnv1a(std::string_view text);
 
 // The file is text, for people, too:
 //   longstream-arm-costs 1

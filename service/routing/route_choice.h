@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "service/routing/arm_costs.h"
 #include "service/routing/route_config.h"
 
@@ -37,7 +36,6 @@ enum class RouteReason {
 };
 // "least_time", ...: a label in Prometheus.
 const char* NameOf(RouteReason reason);
-inline constexpr size_t kNumRouteReasons = 6;
 
 // The predicted costs of a request on one arm, on a machine that does nothing else.
 struct ArmPrediction {

@@ -114,10 +114,7 @@ absl::Status ShadowReplay::AwaitNews() {
   mutex_.Await(absl::Condition(&has_news_));
   has_news_ = false;
   if (cancelled_) return absl::CancelledError("the replay was cancelled");
-  for (const std::optional<absl::Status>& end : ends_) {
-    if (end.has_value() && !end->ok()) return *end;
-  }
-  return absl::OkStatus();
+  return FirstError();
 }
 
 void ShadowReplay::CancelTurns() {
@@ -170,12 +167,16 @@ ShadowReplay::Result ShadowReplay::Run(const LiveWork& live) {
   return result;
 }
 
-absl::Status ShadowReplay::Failure() const {
-  absl::MutexLock lock(&mutex_);
+absl::Status ShadowReplay::FirstError() const {
   for (const std::optional<absl::Status>& end : ends_) {
     if (end.has_value() && !end->ok()) return *end;
   }
   return absl::OkStatus();
+}
+
+absl::Status ShadowReplay::Failure() const {
+  absl::MutexLock lock(&mutex_);
+  return FirstError();
 }
 
 }  // namespace longstream

@@ -54,7 +54,9 @@ class ShadowReplay : public std::enable_shared_from_this<ShadowReplay> {
   void Start() ABSL_LOCKS_EXCLUDED(mutex_);
   // The turn of an arm has ended, or was refused.
   void ArmEnded(size_t arm, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits for news. Returns the error with which an arm has ended, or OK.
+  // The error with which an arm has ended, or OK.
+  absl::Status FirstError() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Waits for news. Returns FirstError.
   absl::Status AwaitNews() ABSL_LOCKS_EXCLUDED(mutex_);
   void CancelTurns();
   bool HaveEnded() const ABSL_LOCKS_EXCLUDED(mutex_);

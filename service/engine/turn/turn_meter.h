@@ -56,6 +56,18 @@ class TurnMeter {
 
  private:
   void ObserveToken(MonotonicTime now);
+  // Calls `f` with the metrics of the model, if there are any.
+  template <typename F>
+  void OfModel(const F& f) const {
+    if (metrics_ != nullptr) f(*metrics_);
+  }
+  // Calls `f` with the metrics of the model, and then with those of the alias's arm, if there are
+  // any.
+  template <typename F>
+  void OfAll(const F& f) const {
+    OfModel(f);
+    if (arm_ != nullptr) f(*arm_);
+  }
 
   ModelMetrics* const metrics_;
   ArmMetrics* const arm_;

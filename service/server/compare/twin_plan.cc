@@ -39,7 +39,7 @@ absl::StatusOr<TwinPlan> PlanTwin(const std::string& tenant, const std::string& 
   prompt.reserve(kept + request.prompt.size());
   prompt.assign(history.begin(), history.begin() + static_cast<ptrdiff_t>(kept));
   prompt.insert(prompt.end(), request.prompt.begin(), request.prompt.end());
-  plan.most_tokens = MostTokens(request, prompt.size(), context);
+  plan.most_tokens = ask.max_tokens;
   // The twin draws nothing of its own, so it needs no sampling and no stop rules.
   plan.request.kind = TurnKind::kGenerate;
   plan.request.priority = request.priority;

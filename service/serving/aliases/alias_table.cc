@@ -11,8 +11,9 @@ namespace longstream {
 
 AliasTable::AliasTable(const std::vector<AliasConfig>& aliases, prometheus::Registry* metrics,
                        std::shared_ptr<ArmBook> book)
-    : registry_(metrics), book_(book != nullptr ? std::move(book) : std::make_shared<ArmBook>()) {
-  for (const AliasConfig& alias : aliases) Set(alias);
+    : registry_(metrics), book_(std::move(book)) {
+  for (const AliasConfig& alias : aliases) Put(alias);
+  TellBook();
 }
 
 absl::Status AliasTable::Chosen::Explain(const absl::Status& of_model) const {
@@ -41,7 +42,7 @@ std::optional<AliasTable::Chosen> AliasTable::Choose(std::string_view name, cons
   if (alias.route.has_value()) {
     std::vector<RouteArm> arms;
     arms.reserve(alias.arms.size());
-    for (const AliasArm& arm : alias.arms) arms.push_back({arm.model, book_->Find(arm.model)});
+    for (const AliasArm& arm : alias.arms) arms.push_back({arm.model, CostsOf(arm.model)});
     chosen.routing = std::make_shared<const RouteDecision>(ChooseRoute(arms, *alias.route, ask));
     chosen.model = alias.arms[chosen.routing->arm].model;
   } else {
@@ -50,6 +51,10 @@ std::optional<AliasTable::Chosen> AliasTable::Choose(std::string_view name, cons
   const auto metrics = entry->metrics.find(chosen.model);
   if (metrics != entry->metrics.end()) chosen.metrics = metrics->second;
   return chosen;
+}
+
+std::optional<ArmCosts> AliasTable::CostsOf(std::string_view model) const {
+  return book_ == nullptr ? std::nullopt : book_->Find(model);
 }
 
 std::optional<AliasConfig> AliasTable::Find(std::string_view name) const {
@@ -112,15 +117,17 @@ std::shared_ptr<const AliasTable::Entry> AliasTable::MakeEntry(AliasConfig alias
   return entry;
 }
 
-void AliasTable::Set(AliasConfig alias) {
-  absl::MutexLock changing(&listener_mutex_);
+void AliasTable::Put(AliasConfig alias) {
   const std::string name = alias.name;
   const std::shared_ptr<const Entry> earlier = EntryOf(name);
   std::shared_ptr<const Entry> entry = MakeEntry(std::move(alias), earlier.get());
-  {
-    absl::MutexLock lock(&mutex_);
-    entries_[name] = std::move(entry);
-  }
+  absl::MutexLock lock(&mutex_);
+  entries_[name] = std::move(entry);
+}
+
+void AliasTable::Set(AliasConfig alias) {
+  absl::MutexLock changing(&listener_mutex_);
+  Put(std::move(alias));
   TellBook();
   TellListener();
 }
@@ -148,6 +155,7 @@ void AliasTable::SetListener(Listener changed) {
 }
 
 void AliasTable::TellBook() {
+  if (book_ == nullptr) return;
   std::set<std::string> models;
   for (const AliasConfig& alias : List()) {
     if (!alias.route.has_value()) continue;

@@ -32,7 +32,7 @@ class AliasTable {
  public:
   // `metrics`: where the arms have their metrics; nullptr: they have none. Outlives the table, and
   // the turns of its arms. `book`: the costs of the arms of routes; the table tells it which models
-  // are such arms. nullptr: an empty book of its own.
+  // are such arms. nullptr: no costs are known.
   explicit AliasTable(const std::vector<AliasConfig>& aliases = {},
                       prometheus::Registry* metrics = nullptr,
                       std::shared_ptr<ArmBook> book = nullptr);
@@ -52,7 +52,9 @@ class AliasTable {
   // As ChooseArm, or ChooseRoute for `ask` with the present costs. nullopt: no alias has this name.
   std::optional<Chosen> Choose(std::string_view name, const SessionId& id,
                                const RouteAsk& ask = {}) const ABSL_LOCKS_EXCLUDED(mutex_);
-  ArmBook& book() const { return *book_; }
+  ArmBook* book() const { return book_.get(); }  // may be nullptr
+  // Of an arm of a route. nullopt: it has not been measured.
+  std::optional<ArmCosts> CostsOf(std::string_view model) const;
 
   bool Has(std::string_view name) const { return Find(name).has_value(); }
   std::optional<AliasConfig> Find(std::string_view name) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -91,6 +93,9 @@ class AliasTable {
   // The entry of the alias. Takes over the metrics of `earlier`, and retires those that are left.
   // `earlier`: may be nullptr.
   std::shared_ptr<const Entry> MakeEntry(AliasConfig alias, const Entry* earlier) const;
+  // As Set, but tells nobody.
+  void Put(AliasConfig alias) ABSL_LOCKS_EXCLUDED(mutex_)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(listener_mutex_);
   // Tells the book which models are arms of routes.
   void TellBook() ABSL_LOCKS_EXCLUDED(mutex_);
   void TellListener() ABSL_LOCKS_EXCLUDED(mutex_) ABSL_EXCLUSIVE_LOCKS_REQUIRED(listener_mutex_);

@@ -233,11 +233,11 @@ void AliasAdmin::Finish(const AliasConfig& alias, const absl::Status& durable) {
 }
 
 void AliasAdmin::MeasureArms(const AliasConfig& alias) const {
-  if (!alias.route.has_value()) return;
+  if (!alias.route.has_value() || table_->book() == nullptr) return;
   for (const AliasArm& arm : alias.arms) {
     // A model that is loading is measured when it is loaded.
     const absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(arm.model);
-    if (engine.ok()) table_->book().Measure(*engine);
+    if (engine.ok()) table_->book()->Measure(*engine);
   }
 }
 

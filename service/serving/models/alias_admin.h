@@ -68,9 +68,7 @@ class AliasAdmin {
   // In the order of their names.
   std::vector<AliasConfig> List() const { return table_->List(); }
   // Of an arm of a route. nullopt: it has not been measured.
-  std::optional<ArmCosts> CostsOf(std::string_view model) const {
-    return table_->book().Find(model);
-  }
+  std::optional<ArmCosts> CostsOf(std::string_view model) const { return table_->CostsOf(model); }
   // Whether the alias differs from the configuration, which may not have it.
   bool IsChanged(const AliasConfig& alias) const;
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "service/clock/monotonic_time.h"
+#include "service/routing/cost_line.h"
 
 namespace longstream {
 namespace {
@@ -18,11 +18,6 @@ constexpr uint32_t kPieceTokens = 512;
 constexpr size_t kDraws = 5;
 // A text that ends before this depth says too little about the slopes.
 constexpr uint64_t kLeastDepth = 1024;
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 }  // namespace
 
@@ -116,7 +111,7 @@ absl::Status ArmMeasurement::RunDraw(BackendModel& model) {
   if (draws_.size() < kDraws) return absl::OkStatus();
   const uint64_t position = sequence_.position();
   const uint64_t middle = position - kDraws / 2;  // of the draws
-  if (is_warm_) decode_.push_back({static_cast<double>(middle), Median(draws_)});
+  if (is_warm_) decode_.push_back({static_cast<double>(middle), MedianOf(draws_)});
   draws_.clear();
   while (next_depth_ < kDepths.size() && kDepths[next_depth_] <= position) ++next_depth_;
   if (IsAtEnd(model)) has_drawn_at_end_ = true;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "service/routing/costs_file.h"
 
 namespace longstream {
 namespace {
@@ -33,12 +34,6 @@ std::string ProcessorName() {
   return "";
 }
 
-uint64_t Hash(const std::string& text) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-  return hash;
-}
-
 }  // namespace
 
 CostsPlace PlaceOfCosts(const ServedModel& model, uint32_t threads) {
@@ -58,7 +53,7 @@ CostsPlace PlaceOfCosts(const ServedModel& model, uint32_t threads) {
     if (model.backend().memory().weights < kLeastWeights) return place;
     directory = source.directory;
   }
-  place.path = absl::StrCat(directory, "/", absl::StrFormat("costs-%016x.txt", Hash(place.key)));
+  place.path = absl::StrCat(directory, "/", absl::StrFormat("costs-%016x.txt", Fnv1a(place.key)));
   return place;
 }
 

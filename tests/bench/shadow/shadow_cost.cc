@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "kernels/core/thread_pool.h"
 #include "service/models/host.h"
 #include "service/models/plugin.h"
@@ -25,6 +24,7 @@
 #include "tests/bench/program/bench_program.h"
 #include "tests/bench/timing.h"
 #include "tests/service/metric_value.h"
+#include "tests/service/serving/wait_for_session.h"
 
 namespace longstream {
 namespace {
@@ -116,9 +116,7 @@ class Server {
       has_first = true;
     }
     const auto time = std::chrono::steady_clock::now() - begin;
-    absl::Notification closed;
-    sessions_->CloseSession({"", id}, [&](const absl::StatusOr<uint64_t>&) { closed.Notify(); });
-    closed.WaitForNotification();
+    CloseAndWait(*sessions_, {"", id}).IgnoreError();
     return time;
   }
 
@@ -127,14 +125,9 @@ class Server {
 
  private:
   SessionId Open(const char* alias) {
-    absl::Notification done;
-    absl::StatusOr<SessionView> opened = absl::UnknownError("");
-    sessions_->OpenSession("", alias, std::nullopt, std::nullopt,
-                           [&](absl::StatusOr<SessionView> view) {
-                             opened = std::move(view);
-                             done.Notify();
-                           });
-    done.WaitForNotification();
+    const absl::StatusOr<SessionView> opened = WaitForSession([&](SessionManager::Opened done) {
+      sessions_->OpenSession("", alias, std::nullopt, std::nullopt, std::move(done));
+    });
     Check(opened.status());
     return opened->id;
   }

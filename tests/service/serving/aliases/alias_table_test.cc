@@ -88,6 +88,20 @@ TEST(AliasTableTest, ARouteChoosesByTheCostsInTheBook) {
   EXPECT_FALSE(book->IsWanted("dense"));
 }
 
+TEST(AliasTableTest, ARouteWithoutABookChoosesItsFirstArm) {
+  AliasConfig alias{"auto", {{"dense", 0}, {"hypenet", 0}}};
+  alias.route.emplace();
+  AliasTable table({alias});
+  EXPECT_EQ(table.book(), nullptr);
+  EXPECT_FALSE(table.CostsOf("dense").has_value());
+  EXPECT_EQ(table.Choose("auto", kSession)->routing->reason, RouteReason::kNotMeasured);
+  EXPECT_EQ(table.Choose("auto", kSession)->model, "dense");
+  alias.arms = {{"hypenet", 0}};
+  table.Set(alias);
+  EXPECT_EQ(table.Choose("auto", kSession)->model, "hypenet");
+  EXPECT_TRUE(table.Remove("auto"));
+}
+
 TEST(AliasTableTest, ErrorsOfAModelNameTheAliasAndTheArm) {
   const AliasTable::Chosen chosen{"chat", "hypenet", nullptr};
   EXPECT_TRUE(chosen.Explain(absl::OkStatus()).ok());
