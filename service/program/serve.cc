@@ -278,7 +278,7 @@ size_t NeededThreads(const ServerConfig& config) {
   constexpr size_t kOfPorts = 2;  // they accept connections for gRPC and for metrics
   // Loading, expiry of sessions, timers, long texts, the store and reads of it, snapshots,
   // certificates, costs of models, operations of operators and their port, and shadows.
-  constexpr size_t kOwn = 21;
+  constexpr size_t kOwn = 22;
   // Engines of models that operators load. If there are more, a load may be RESOURCE_EXHAUSTED.
   const size_t of_operators = config.admin_listen.empty() ? 0 : 16;
   return of_grpc + kOfPorts + kOwn + config.models.size() + of_operators;
