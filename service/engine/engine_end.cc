@@ -88,7 +88,7 @@ void Engine::EndAll() {
     closes_model = closes_model_;
   }
   has_ended_ = true;
-  idle_work_.clear();
+  DropIdleWork();
   for (auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(why);
   }
