@@ -85,7 +85,10 @@ bool BackgroundTurns::Step(absl::FunctionRef<uint64_t()> free, const RestoreCost
   }
   RemoveEnded();
   ChunkPace& pace = gives_logits ? pace_with_logits_ : pace_;
-  pipeline_.SetMostTokens(pace.MostTokens());
+  // A step that gives logits takes no less time than one that only reads.
+  const uint64_t most =
+      pace_.is_known() ? std::min(pace.MostTokens(), pace_.MostTokens()) : pace.MostTokens();
+  pipeline_.SetMostTokens(most);
   const MonotonicTime begin = MonotonicTime::Now();
   const bool stepped = pipeline_.Advance(turns_);
   if (stepped) pace.Learn(pipeline_.last_prompt_tokens(), MonotonicTime::Now() - begin);

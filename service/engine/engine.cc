@@ -80,7 +80,7 @@ Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, Model
       wakes_(options.executor),
       on_quiet_(live_work_,
                 [this] {
-                  if (has_background_.load()) Wake();
+                  if (has_background_.load() || has_idle_work_.load()) Wake();
                 }),
       thread_([this] { Run(); }) {}
 
@@ -326,7 +326,7 @@ void Engine::Sleep() {
     }
   }
   for (const RestoringTurn& restoring : restoring_) until = std::min(until, restoring.until);
-  until = std::min(until, background_begins_);
+  until = std::min({until, background_begins_, idle_begins_});
   absl::MutexLock lock(&mutex_);
   mutex_.AwaitWithTimeout(absl::Condition(
                               +[](Engine* engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine->mutex_) {
@@ -418,6 +418,7 @@ bool Engine::Step() {
 
 void Engine::GiveUp(const absl::Status& lost) {
   if (std::exchange(gave_up_, true)) return;
+  DropIdleWork();
   AbortNow(lost);
   if (options_.on_lost) options_.on_lost(lost);
 }

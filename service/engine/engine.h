@@ -205,8 +205,8 @@ class Engine {
   // more. `done` gets the result of the backend.
   void SetBudget(uint64_t cache_bytes_budget, Done done);
 
-  // Runs the work while there is no turn, after that of earlier calls. If the engine stops or loses
-  // its device, the work is destroyed before it is done.
+  // Runs the work while there is no live work, after that of earlier calls. If the engine stops or
+  // loses its device, the work is destroyed before it is done.
   void RunWhenIdle(std::unique_ptr<IdleWork> work);
 
   // Blocks until the work of all earlier calls is done. Must not be called from a callback.
@@ -362,8 +362,9 @@ class Engine {
   void LevelShares();
   // False: there was nothing to do.
   bool Step();
-  // Runs a piece of idle_work_. False: there is none, or there are turns.
+  // Runs a piece of idle_work_. False: there is none, or there is live work here or elsewhere.
   bool RunIdleWork();
+  void DropIdleWork();
   // A turn or a session needs memory.
   void YieldIdleWork();
   // The device of the model is lost.
@@ -400,6 +401,7 @@ class Engine {
   std::atomic<size_t> num_turns_{0};
   std::atomic<bool> lacks_memory_{false};
   std::atomic<bool> has_background_{false};
+  std::atomic<bool> has_idle_work_{false};
   const std::shared_ptr<LiveWork> live_work_;
   SharedPrefillSpeed prefill_speed_;
   WorkShares shares_;  // only the engine thread uses it, but for the weights, which do not change
@@ -450,6 +452,10 @@ class Engine {
   bool gave_up_ = false;
   bool has_ended_ = false;  // EndAll was called
   std::deque<std::unique_ptr<IdleWork>> idle_work_;
+  // While pieces of idle_work_ run, one after the other.
+  std::optional<LiveWork::Hold> idle_hold_;
+  // When the next piece may run; InfiniteFuture: none waits for a moment.
+  MonotonicTime idle_begins_ = MonotonicTime::InfiniteFuture();
 
   const LiveWork::Listener on_quiet_;
   std::thread thread_;  // the last member: starts when all others are constructed

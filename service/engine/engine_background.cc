@@ -48,7 +48,7 @@ bool Engine::StepBackground() {
   has_background_.store(!background_.empty());
   if (background_.empty()) return false;
   const MonotonicTime begins =
-      BackgroundBegins(live_work_->QuietSince(), options_.background_pause);
+      BackgroundBegins(live_work_->BackgroundQuietSince(), options_.background_pause);
   if (MonotonicTime::Now() < begins) {
     background_begins_ = begins;  // if there is live work, its end wakes the engine
     return false;

@@ -88,6 +88,7 @@ void Engine::EndAll() {
     closes_model = closes_model_;
   }
   has_ended_ = true;
+  DropIdleWork();
   AbortNow(why);
   pipeline_.Drain();
   DropRestores();

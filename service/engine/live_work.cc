@@ -8,6 +8,7 @@ namespace longstream {
 LiveWork::Part::Part(std::shared_ptr<LiveWork> of) : of_(std::move(of)) {
   absl::MutexLock lock(&of_->mutex_);
   ++of_->parts_;
+  ++of_->begun_;
 }
 
 LiveWork::Part& LiveWork::Part::operator=(Part&& other) noexcept {
@@ -24,6 +25,17 @@ void LiveWork::Part::End() {
   if (--of->parts_ > 0) return;
   of->quiet_since_ = MonotonicTime::Now();
   for (const auto& [number, ended] : of->listeners_) ended();
+}
+
+LiveWork::Hold::Hold(std::shared_ptr<LiveWork> of) : of_(std::move(of)) {
+  absl::MutexLock lock(&of_->mutex_);
+  ++of_->holds_;
+}
+
+LiveWork::Hold::~Hold() {
+  absl::MutexLock lock(&of_->mutex_);
+  if (--of_->holds_ > 0) return;
+  for (const auto& [number, ended] : of_->listeners_) ended();
 }
 
 LiveWork::Listener::Listener(std::shared_ptr<LiveWork> to, std::function<void()> ended)

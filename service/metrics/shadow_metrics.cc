@@ -10,10 +10,13 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 namespace longstream {
 namespace {
+
+constexpr size_t kMostRetired = 1024;
 
 using LabelMap = std::map<std::string, std::string>;
 
@@ -48,11 +51,14 @@ struct ShadowMetrics::Families {
     return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
   }
 
+  bool IsRetired(const std::string& model) const { return retired.contains(model); }
   // The metrics of a pair. REQUIRES: the mutex is held.
   Pair& Of(std::string model, std::string shadow) {
     const auto found = pairs.find(model + "/" + shadow);
     if (found != pairs.end()) return found->second;
-    if (pairs.size() >= kMostPairs) model = shadow = "other";
+    if (pairs.size() >= kMostPairs || IsRetired(model) || IsRetired(shadow)) {
+      model = shadow = "other";
+    }
     const std::string name = model + "/" + shadow;
     Pair& pair = pairs[name];
     if (pair.turns != nullptr) return pair;
@@ -96,6 +102,7 @@ struct ShadowMetrics::Families {
 
   std::mutex mutex;
   std::map<std::string, Pair> pairs;  // by the label
+  std::set<std::string, std::less<>> retired;
 };
 
 ShadowMetrics::ShadowMetrics(prometheus::Registry* registry)
@@ -132,11 +139,21 @@ void ShadowMetrics::SetQueue(size_t turns, uint64_t bytes) {
 
 void ShadowMetrics::Retire(std::string_view model) {
   const std::lock_guard lock(families_->mutex);
+  std::set<std::string, std::less<>>& retired = families_->retired;
+  // Turns of a model that was unloaded long ago do not wait any more.
+  if (retired.size() >= kMostRetired) retired.erase(retired.begin());
+  retired.emplace(model);
   for (auto it = families_->pairs.begin(); it != families_->pairs.end();) {
     const bool is_of_model = it->second.model == model || it->second.shadow == model;
     if (is_of_model) families_->Remove(it->second);
     it = is_of_model ? families_->pairs.erase(it) : std::next(it);
   }
+}
+
+void ShadowMetrics::Return(std::string_view model) {
+  const std::lock_guard lock(families_->mutex);
+  const auto found = families_->retired.find(model);
+  if (found != families_->retired.end()) families_->retired.erase(found);
 }
 
 }  // namespace longstream

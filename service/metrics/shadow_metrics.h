@@ -34,11 +34,15 @@ class ShadowMetrics {
   // which the most probable token of both models is the same.
   void AddTurn(const std::string& model, const std::string& shadow, std::span<const double> kl,
                uint64_t agreements);
-  // A turn was not replayed.
+  // A turn was not replayed. If one of the models was unloaded meanwhile, the drop counts as one of
+  // "other/other".
   void CountDrop(const std::string& model, const std::string& shadow, std::string_view reason);
   void SetQueue(size_t turns, uint64_t bytes);
-  // Removes the metrics of all pairs with this model: it was unloaded.
+  // Removes the metrics of all pairs with this model: it was unloaded. Later drops of its turns do
+  // not bring them back.
   void Retire(std::string_view model);
+  // A model with this name is served now.
+  void Return(std::string_view model);
 
  private:
   struct Families;

@@ -176,6 +176,7 @@ class ModelAnnouncer {
                   {{"model", status.name}, {"version", status.version}});
       if (status.state == ModelState::kGone) shadows_->Forget(status.name);
     } else if (status.state == ModelState::kReady) {
+      shadows_->Return(status.name);
       const BackendModel& backend = status.engine->model().backend();
       log_->Write(LogLevel::kInfo, "model_ready",
                   {{"model", status.name},

@@ -36,6 +36,8 @@ class ServerShadows {
   }
   // The model was unloaded: its metrics end.
   void Forget(std::string_view model) { metrics_.Retire(model); }
+  // A model with this name is served now.
+  void Return(std::string_view model) { metrics_.Return(model); }
 
  private:
   ShadowMetrics metrics_;

@@ -34,4 +34,16 @@ void SetSlopesByMemory(uint64_t weight_bytes, ArmCosts* costs) {
   costs->prefill.slope = costs->prefill.base * part;
 }
 
+void LimitSlopeByMemory(uint64_t weight_bytes, ArmCosts* costs) {
+  if (weight_bytes == 0) return;
+  const double middle = static_cast<double>(costs->measured_depth) / 2;
+  const double level = costs->decode.At(middle);
+  // level = base + slope * middle with slope = base * part
+  const double part =
+      static_cast<double>(costs->kv_bytes_per_token) / static_cast<double>(weight_bytes);
+  const double by_memory = level * part / (1 + part * middle);
+  costs->decode.slope = std::clamp(costs->decode.slope, 0.5 * by_memory, 2 * by_memory);
+  costs->decode.base = std::max(0.0, level - costs->decode.slope * middle);
+}
+
 }  // namespace longstream

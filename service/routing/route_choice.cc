@@ -75,6 +75,7 @@ std::vector<Limit> LimitsOf(const ArmPrediction& arm, const ArmCosts& costs, con
 struct Judged {
   ArmPrediction prediction;
   std::vector<Limit> limits;
+  bool is_candidate = true;  // false: it is not served, and another arm is
 
   bool fits() const { return prediction.excess <= 1.0; }
   std::string Numbers() const {
@@ -127,7 +128,7 @@ std::string LeastTimeText(const std::vector<Judged>& arms, size_t chosen, const 
                                   Seconds(arm.total_time));
   for (size_t i = 0; i < arms.size(); ++i) {
     const ArmPrediction& other = arms[i].prediction;
-    if (i == chosen || !other.measured) continue;
+    if (i == chosen || !other.measured || !arms[i].is_candidate) continue;
     absl::StrAppend(&text, "; ",
                     arms[i].fits() ? absl::StrCat(other.model, ": ", Seconds(other.total_time))
                                    : arms[i].Excess());
@@ -135,25 +136,28 @@ std::string LeastTimeText(const std::vector<Judged>& arms, size_t chosen, const 
   return text;
 }
 
+std::string WhyNot(const Judged& arm) {
+  if (!arm.is_candidate) return absl::StrCat(arm.prediction.model, " is not served now");
+  if (arm.prediction.measured) return arm.Excess();
+  return absl::StrCat(arm.prediction.model, " has not been measured yet");
+}
+
 std::string WithinText(const std::vector<Judged>& arms, size_t chosen, const RouteAsk& ask) {
   const ArmPrediction& arm = arms[chosen].prediction;
   std::string text = absl::StrCat(arm.model, " is the first arm within the budgets ",
                                   Request(arm, ask), ": ", arms[chosen].Numbers());
   for (size_t i = 0; i < chosen; ++i) {
-    absl::StrAppend(&text, "; ",
-                    arms[i].prediction.measured
-                        ? arms[i].Excess()
-                        : absl::StrCat(arms[i].prediction.model, " has not been measured yet"));
+    absl::StrAppend(&text, "; ", WhyNot(arms[i]));
   }
   return text;
 }
 
-// The measured arm with the least key; the first one of equal ones. `size`: there is none.
+// The measured candidate with the least key; the first one of equal ones. `size`: there is none.
 template <typename Key>
 size_t LeastOf(const std::vector<Judged>& arms, const Key& key) {
   size_t least = arms.size();
   for (size_t i = 0; i < arms.size(); ++i) {
-    if (!arms[i].prediction.measured) continue;
+    if (!arms[i].prediction.measured || !arms[i].is_candidate) continue;
     if (least == arms.size() || key(arms[i]) < key(arms[least])) least = i;
   }
   return least;
@@ -167,7 +171,7 @@ void Decide(const std::vector<Judged>& arms, const RouteAsk& ask, RouteDecision*
     decision->text = std::move(text);
   };
   const auto first = std::find_if(arms.begin(), arms.end(), [](const Judged& arm) {
-    return arm.prediction.measured && arm.fits();
+    return arm.is_candidate && arm.prediction.measured && arm.fits();
   });
   if (first == arms.end()) {
     const size_t least = LeastOf(arms, [](const Judged& arm) { return arm.prediction.excess; });
@@ -177,9 +181,13 @@ void Decide(const std::vector<Judged>& arms, const RouteAsk& ask, RouteDecision*
                                  Request(arms[least].prediction, ask), ", and ",
                                  arms[least].Excess(), ", the least excess"));
     }
-    return choose(0, RouteReason::kNotMeasured,
+    const auto candidate =
+        std::find_if(arms.begin(), arms.end(), [](const Judged& arm) { return arm.is_candidate; });
+    const bool is_first = candidate == arms.begin();
+    return choose(static_cast<size_t>(candidate - arms.begin()), RouteReason::kNotMeasured,
                   absl::StrCat("no arm has been measured on this machine yet, and ",
-                               arms[0].prediction.model, " is the first"));
+                               candidate->prediction.model,
+                               is_first ? " is the first" : " is the first that is served"));
   }
   if (!ask.budgets.any()) {
     const size_t least = LeastOf(
@@ -224,7 +232,12 @@ RouteDecision ChooseRoute(std::span<const RouteArm> arms, const RouteConfig& con
   const RouteAsk complete = Complete(config, ask);
   std::vector<Judged> judged;
   judged.reserve(arms.size());
-  for (const RouteArm& arm : arms) judged.push_back(Judge(arm, complete));
+  const bool any_served =
+      std::any_of(arms.begin(), arms.end(), [](const RouteArm& arm) { return arm.served; });
+  for (const RouteArm& arm : arms) {
+    judged.push_back(Judge(arm, complete));
+    judged.back().is_candidate = arm.served || !any_served;
+  }
   RouteDecision decision;
   Decide(judged, complete, &decision);
   for (Judged& arm : judged) decision.arms.push_back(std::move(arm.prediction));

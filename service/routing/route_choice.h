@@ -32,7 +32,7 @@ enum class RouteReason {
   kPreferred,    // the first arm in the operator's order is within all budgets
   kFirstWithin,  // arms before it exceed a budget or the context, and this one is within all
   kLeastExcess,  // no arm is within all budgets, and this one exceeds them by the least factor
-  kNotMeasured,  // no arm has been measured yet: the first one
+  kNotMeasured,  // no arm has been measured yet: the first one that is served
 };
 // "least_time", ...: a label in Prometheus.
 const char* NameOf(RouteReason reason);
@@ -65,13 +65,15 @@ uint64_t BytesOf(const RouteDecision& decision);
 struct RouteArm {
   std::string model;
   std::optional<ArmCosts> costs;  // nullopt: not measured
+  bool served = true;             // now, by a model that is READY
 };
 
 // REQUIRES: arms is not empty.
 //
 // With budgets: the first arm, in the order of preference, that is within all of them. Without: the
 // arm that takes the least time for prompt and answer together. Arms whose context is too short
-// count as beyond a budget, and arms that were not measured are chosen only if none was.
+// count as beyond a budget, and arms that were not measured are chosen only if none was. An arm
+// that is not served is chosen only if none is.
 RouteDecision ChooseRoute(std::span<const RouteArm> arms, const RouteConfig& config,
                           const RouteAsk& ask);
 

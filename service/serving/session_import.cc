@@ -154,8 +154,12 @@ absl::Status SessionImport::CheckLog() {
   // The file names a model, whatever is an alias here.
   std::optional<AliasTable::Chosen> chosen;
   if (!wanted_.model.empty()) {
+    const auto is_served = [this](const std::string& model) {
+      std::shared_ptr<void> hold;
+      return service_.find_model(model, &hold).ok();
+    };
     chosen = service_.aliases->Choose(name, wanted_.id.value_or(session.row.key.id),
-                                      {.prompt_tokens = session.row.position});
+                                      {.prompt_tokens = session.row.position}, is_served);
   }
   absl::StatusOr<std::shared_ptr<Engine>> engine =
       service_.find_model(chosen.has_value() ? chosen->model : name, &hold_);

@@ -158,7 +158,7 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
                              std::optional<absl::Duration> idle_timeout, Opened opened,
                              Recompute recompute, Durability durability, const RouteAsk& ask) {
   SessionMaking making(tenant, id, "session_id", idle_timeout);
-  const auto chosen = options_.aliases->Choose(model, making.new_id, ask);
+  const auto chosen = options_.aliases->Choose(model, making.new_id, ask, Served());
   const absl::StatusOr<FoundEngine> found = FindNamed(model, chosen);
   // A repeat of a call that has named an alias gets its session, whatever the alias chooses now,
   // and if the alias was deleted.

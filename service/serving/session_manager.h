@@ -253,8 +253,8 @@ class SessionManager {
 
   // Aliases (session_manager_aliases.cc). NOT_FOUND: neither a model nor an alias has this name.
   absl::Status CheckKnown(std::string_view model) const;
-  // The engine of the arm, or, if no alias has the name, of the model. Errors as for FindModel and
-  // AliasTable::Chosen::Explain.
+  AliasTable::IsServed Served() const;  // for routes
+  // The engine of the arm, or of the model with the name. Errors of FindModel and Chosen::Explain.
   absl::StatusOr<FoundEngine> FindNamed(std::string_view model,
                                         const std::optional<AliasTable::Chosen>& chosen) const;
   // nullptr: the session came by no alias, or the alias does not have its model as an arm now.

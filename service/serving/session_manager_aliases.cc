@@ -42,6 +42,10 @@ void SessionManager::CountMade(const Session& session, const absl::Status& statu
   if (status.ok() && routing != nullptr) arm->CountRouted(NameOf(routing->reason));
 }
 
+AliasTable::IsServed SessionManager::Served() const {
+  return [this](const std::string& model) { return models_->Find(model).ok(); };
+}
+
 absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant, std::string_view model,
                                                 const RouteAsk& ask) const {
   heap_trim_.NoteWork();
@@ -49,7 +53,7 @@ absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant, std::
   if (!of.ok()) return of.status();
   // There is no session whose id could choose the arm.
   const std::optional<AliasTable::Chosen> chosen =
-      options_.aliases->Choose(model, SessionId::Random(), ask);
+      options_.aliases->Choose(model, SessionId::Random(), ask, Served());
   std::shared_ptr<ArmMetrics> arm = chosen.has_value() ? chosen->metrics : nullptr;
   absl::StatusOr<FoundEngine> found = FindNamed(model, chosen);
   if (!found.ok()) {

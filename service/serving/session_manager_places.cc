@@ -55,11 +55,6 @@ absl::Status CheckOtherModel(const ServedModel& model, const ServedModel& other,
                                                     limit, " tokens, the session has ", tokens));
 }
 
-// The model of a fork reads the history up to the place as one prompt.
-RouteAsk AskOf(TurnLease& lease, const Place& place) {
-  return {.prompt_tokens = place.position.value_or(lease.state().tokens.size())};
-}
-
 }  // namespace
 
 void SessionManager::ReadAnew(const std::string& reason, TurnLease* lease) {
@@ -210,7 +205,12 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   };
   making.durable = source_turns.durable();
   if (absl::Status open = models_->Check(*engine); !open.ok()) return refuse(open);
-  const auto chosen = options_.aliases->Choose(model, making.new_id, AskOf(lease, place));
+  absl::StatusOr<SessionTurns::PlaceFound> at =
+      FindPlace(lease, source_turns, engine->model(), place);
+  if (!at.ok()) return refuse(at.status());
+  // The model of a fork reads the history up to the place as one prompt.
+  const auto chosen = options_.aliases->Choose(
+      model, making.new_id, {.prompt_tokens = at->state.tokens.size()}, Served());
   const absl::StatusOr<FoundEngine> other =
       model.empty() ? FoundEngine{engine, nullptr} : FindNamed(model, chosen);
   if (!other.ok()) {
@@ -226,9 +226,6 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
     return refuse(absl::UnimplementedError(
         absl::StrCat("the backend of model ", engine->model().name(), " cannot fork a session")));
   }
-  absl::StatusOr<SessionTurns::PlaceFound> at =
-      FindPlace(lease, source_turns, engine->model(), place);
-  if (!at.ok()) return refuse(at.status());
   if (forking->has_other_model) {
     absl::Status fits =
         CheckOtherModel(engine->model(), other->engine->model(), at->state.tokens.size());

@@ -130,7 +130,7 @@ bool ShadowReplay::HaveEnded() const {
 }
 
 absl::Status ShadowReplay::TakeRows(const LiveWork& live, Result* result) {
-  while (live.QuietSince() != MonotonicTime::InfiniteFuture()) {
+  while (live.BackgroundQuietSince() != MonotonicTime::InfiniteFuture()) {
     const std::optional<ComparedRow> row = join_->Next();
     if (!row.has_value()) break;
     for (const ComparedPair& pair : row->pairs) {

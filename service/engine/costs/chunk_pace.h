@@ -22,6 +22,9 @@ class ChunkPace {
   // A step with so many tokens took `time`. A `time` <= 0 and a step without tokens are ignored.
   void Learn(uint64_t tokens, absl::Duration time);
 
+  // Whether a step was measured.
+  bool is_known() const { return token_seconds_ > 0.0; }
+
   // The most tokens of the next step: limit / c, rounded down to a multiple of the grid, and at
   // least one grid interval.
   uint64_t MostTokens() const;

@@ -174,8 +174,9 @@ void ActiveTurn::FailToCommit(const absl::Status& status) {
 
 void ActiveTurn::TellAnswer() const {
   if (turn_->tap == nullptr || !generates() || !outcome_->status.ok() || !keeps_prompt_) return;
-  turn_->tap->Answered(
-      {model_->name(), history_.tokens(), history_.start() + meter_.usage().prompt_tokens});
+  const size_t answer_begin = history_.start() + meter_.usage().prompt_tokens;
+  if (answer_begin >= history_.tokens().size()) return;  // there is nothing to compare
+  turn_->tap->Answered({model_->name(), history_.tokens(), answer_begin});
 }
 
 void ActiveTurn::TryToFinish() {

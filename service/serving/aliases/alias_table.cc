@@ -34,7 +34,8 @@ std::shared_ptr<const AliasTable::Entry> AliasTable::EntryOf(std::string_view na
 }
 
 std::optional<AliasTable::Chosen> AliasTable::Choose(std::string_view name, const SessionId& id,
-                                                     const RouteAsk& ask) const {
+                                                     const RouteAsk& ask,
+                                                     const IsServed& is_served) const {
   const std::shared_ptr<const Entry> entry = EntryOf(name);
   if (entry == nullptr) return std::nullopt;
   const AliasConfig& alias = entry->alias;
@@ -42,7 +43,10 @@ std::optional<AliasTable::Chosen> AliasTable::Choose(std::string_view name, cons
   if (alias.route.has_value()) {
     std::vector<RouteArm> arms;
     arms.reserve(alias.arms.size());
-    for (const AliasArm& arm : alias.arms) arms.push_back({arm.model, CostsOf(arm.model)});
+    for (const AliasArm& arm : alias.arms) {
+      const bool served = is_served == nullptr || is_served(arm.model);
+      arms.push_back({arm.model, CostsOf(arm.model), served});
+    }
     chosen.routing = std::make_shared<const RouteDecision>(ChooseRoute(arms, *alias.route, ask));
     chosen.model = alias.arms[chosen.routing->arm].model;
   } else {

@@ -49,9 +49,13 @@ class AliasTable {
     // FAILED_PRECONDITION, because the client has named the alias, and not the model.
     absl::Status Explain(const absl::Status& of_model) const;
   };
+  // Whether a model serves new sessions now. Must not call the table.
+  using IsServed = std::function<bool(const std::string& model)>;
   // As ChooseArm, or ChooseRoute for `ask` with the present costs. nullopt: no alias has this name.
-  std::optional<Chosen> Choose(std::string_view name, const SessionId& id,
-                               const RouteAsk& ask = {}) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // `is_served`: for routes; nullptr: each arm counts as served.
+  std::optional<Chosen> Choose(std::string_view name, const SessionId& id, const RouteAsk& ask = {},
+                               const IsServed& is_served = nullptr) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
   ArmBook* book() const { return book_.get(); }  // may be nullptr
   // Of an arm of a route. nullopt: it has not been measured.
   std::optional<ArmCosts> CostsOf(std::string_view model) const;

@@ -1,6 +1,7 @@
 // Keeps the costs of models, and has them measured.
 #include "service/serving/routing/arm_book.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -66,6 +67,7 @@ void ArmBook::Stop() {
   absl::MutexLock lock(&mutex_);
   stopping_ = true;
   jobs_.clear();
+  later_.clear();
 }
 
 void ArmBook::SetWanted(const std::set<std::string>& models) {
@@ -101,21 +103,39 @@ void ArmBook::Post(Job job) {
   if (!stopping_) jobs_.push_back(std::move(job));
 }
 
-void ArmBook::Run() {
-  while (true) {
-    Job job;
-    {
-      absl::MutexLock lock(&mutex_);
-      const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return stopping_ || !jobs_.empty();
-      };
+void ArmBook::PostAt(MonotonicTime at, Job job) {
+  absl::MutexLock lock(&mutex_);
+  if (!stopping_) later_.emplace(at, std::move(job));
+}
+
+ArmBook::Job ArmBook::Next() {
+  absl::MutexLock lock(&mutex_);
+  const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !jobs_.empty();
+  };
+  while (!has_news()) {
+    if (later_.empty()) {
       mutex_.Await(absl::Condition(&has_news));
-      if (stopping_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
+      continue;
     }
-    job();
+    // Only this thread adds to later_, so its first one stays the first while this thread waits.
+    const auto first = later_.begin();
+    const absl::Duration left = first->first - MonotonicTime::Now();
+    if (left <= absl::ZeroDuration()) {
+      jobs_.push_back(std::move(first->second));
+      later_.erase(first);
+    } else {
+      mutex_.AwaitWithTimeout(absl::Condition(&has_news), left);
+    }
   }
+  if (stopping_) return nullptr;
+  Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  return job;
+}
+
+void ArmBook::Run() {
+  while (const Job job = Next()) job();
 }
 
 void ArmBook::Measure(const std::shared_ptr<Engine>& engine) {
@@ -124,7 +144,12 @@ void ArmBook::Measure(const std::shared_ptr<Engine>& engine) {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return;
     Entry& entry = entries_[model];
-    if (entry.engine == engine.get() && (entry.is_pending || entry.costs.has_value())) return;
+    if (entry.engine == engine.get() && (entry.is_pending || entry.is_known)) return;
+    if (entry.engine != engine.get()) {
+      entry.repetitions = 0;
+      entry.is_known = entry.is_repeating = false;
+      entry.is_loading = std::make_shared<std::atomic<bool>>(false);
+    }
     // The costs of an earlier version count until those of this one are known.
     entry.engine = engine.get();
     entry.is_pending = true;
@@ -137,11 +162,16 @@ void ArmBook::MeasureAndWait(const std::shared_ptr<Engine>& engine) {
   if (!IsWanted(model)) return;
   Measure(engine);
   absl::MutexLock lock(&mutex_);
+  const auto entry = entries_.find(model);
+  if (entry == entries_.end()) return;
+  const std::shared_ptr<std::atomic<bool>> is_loading = entry->second.is_loading;
+  if (is_loading != nullptr) is_loading->store(true);
   const auto is_settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     const auto found = entries_.find(model);
     return stopping_ || found == entries_.end() || !found->second.is_pending;
   };
   mutex_.AwaitWithTimeout(absl::Condition(&is_settled), 3 * options_.most_time + absl::Seconds(10));
+  if (is_loading != nullptr) is_loading->store(false);
 }
 
 void ArmBook::Begin(const std::weak_ptr<Engine>& engine) {
@@ -156,17 +186,46 @@ void ArmBook::Begin(const std::weak_ptr<Engine>& engine) {
                        ": ", kept.status().message()));
     }
   }
+  waiting_.push_back(engine);
+  StartNext();
+}
+
+void ArmBook::StartNext() {
+  while (!is_measuring_ && !waiting_.empty()) {
+    const std::weak_ptr<Engine> next = std::move(waiting_.front());
+    waiting_.pop_front();
+    is_measuring_ = Start(next);
+  }
+}
+
+bool ArmBook::Start(const std::weak_ptr<Engine>& engine) {
+  const std::shared_ptr<Engine> live = engine.lock();
+  if (live == nullptr) return false;
   ArmMeasurement::Limits limits;
   limits.max_batch_tokens = live->model().source().max_batch_tokens;
   limits.most_depth = options_.most_depth;
   limits.most_time = options_.most_time;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = entries_.find(live->model().name());
+    if (found == entries_.end() || found->second.engine != live.get()) return false;
+    limits.is_loading = found->second.is_loading;
+  }
   live->RunWhenIdle(std::make_unique<ArmMeasurement>(
       limits, [shared = shared_, engine](const std::optional<ArmCosts>& costs) {
         absl::MutexLock lock(&shared->mutex);
         ArmBook* const book = shared->book;
         if (book == nullptr) return;
-        book->Post([book, engine, costs] { book->End(engine, costs, /*is_from_file=*/false); });
+        book->Post([book, engine, costs] { book->EndMeasurement(engine, costs); });
       }));
+  return true;
+}
+
+void ArmBook::EndMeasurement(const std::weak_ptr<Engine>& engine,
+                             const std::optional<ArmCosts>& costs) {
+  is_measuring_ = false;
+  End(engine, costs, /*is_from_file=*/false);
+  StartNext();
 }
 
 void ArmBook::End(const std::weak_ptr<Engine>& engine, std::optional<ArmCosts> costs,
@@ -175,13 +234,23 @@ void ArmBook::End(const std::weak_ptr<Engine>& engine, std::optional<ArmCosts> c
   if (live == nullptr) return;
   const std::string& model = live->model().name();
   if (costs.has_value()) costs->bytes_per_token = BytesPerToken(live->model().tokenizer());
-  Settle(*live, costs);
-  if (!costs.has_value()) {
-    return Log(absl::StrCat("costs of model ", model,
-                            " could not be measured: there is no memory, or it has stopped"));
+  const bool is_known =
+      costs.has_value() &&
+      (is_from_file ||
+       costs->measured_depth >= std::min(ArmMeasurement::kKeptDepth, costs->context_limit / 2));
+  const absl::Duration delay = Settle(*live, costs, is_known);
+  if (costs.has_value()) {
+    Log(Summary(model, *costs, is_from_file));
+  } else {
+    Log(absl::StrCat("costs of model ", model,
+                     " could not be measured: there is no memory, turns have interrupted it, or it "
+                     "has stopped"));
   }
-  Log(Summary(model, *costs, is_from_file));
-  if (is_from_file) return;
+  if (delay != absl::InfiniteDuration()) {
+    Log(absl::StrCat("model ", model, " is measured again in ", absl::FormatDuration(delay)));
+    PostAt(MonotonicTime::Now() + delay, [this, engine] { Repeat(engine); });
+  }
+  if (is_from_file || !is_known) return;
   const CostsPlace place = PlaceOf(live->model());
   if (place.path.empty()) return;
   const absl::Status written = WriteCostsFile(place.path, place.key, *costs);
@@ -190,13 +259,41 @@ void ArmBook::End(const std::weak_ptr<Engine>& engine, std::optional<ArmCosts> c
   }
 }
 
-void ArmBook::Settle(const Engine& engine, const std::optional<ArmCosts>& costs) {
+absl::Duration ArmBook::Settle(const Engine& engine, const std::optional<ArmCosts>& costs,
+                               bool is_known) {
   absl::MutexLock lock(&mutex_);
-  const auto found = entries_.find(engine.model().name());
+  const std::string& model = engine.model().name();
+  const auto found = entries_.find(model);
   // A later version may be measured now, or the model is forgotten.
-  if (found == entries_.end() || found->second.engine != &engine) return;
-  found->second.is_pending = false;
-  if (costs.has_value()) found->second.costs = costs;
+  if (found == entries_.end() || found->second.engine != &engine) return absl::InfiniteDuration();
+  Entry& entry = found->second;
+  entry.is_pending = false;
+  entry.is_known = is_known;
+  if (costs.has_value()) entry.costs = costs;
+  const bool is_enough = costs.has_value() && entry.repetitions >= kMostRepetitions;
+  if (is_known || is_enough || entry.is_repeating || !wanted_.contains(model)) {
+    return absl::InfiniteDuration();
+  }
+  entry.is_repeating = true;
+  // The shift has a limit, because the number of repetitions has none.
+  const int64_t factor = int64_t{1} << std::min(entry.repetitions++, 10);
+  return std::min(factor * options_.retry_delay, kMostRetryDelay);
+}
+
+void ArmBook::Repeat(const std::weak_ptr<Engine>& engine) {
+  const std::shared_ptr<Engine> live = engine.lock();
+  if (live == nullptr) return;
+  const std::string& model = live->model().name();
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = entries_.find(model);
+    if (found == entries_.end() || found->second.engine != live.get()) return;
+    found->second.is_repeating = false;
+    if (found->second.is_pending || found->second.is_known) return;
+    if (!wanted_.contains(model)) return;
+    found->second.is_pending = true;
+  }
+  Begin(engine);
 }
 
 CostsPlace ArmBook::PlaceOf(const ServedModel& model) const {

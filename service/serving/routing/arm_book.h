@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_SERVING_ROUTING_ARM_BOOK_H_
 #define LONGSTREAM_SERVICE_SERVING_ROUTING_ARM_BOOK_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 #include "service/engine/engine.h"
 #include "service/routing/arm_costs.h"
 #include "service/serving/routing/arm_measurement.h"
@@ -23,20 +25,29 @@
 
 namespace longstream {
 
-// Thread-safe. A thread of the book reads and writes the files of costs; engines measure while they
-// have no turn. The book may be destroyed before or after the engines.
+// Thread-safe. A thread of the book reads and writes the files of costs; engines measure while
+// there is no live work, one engine at a time, because they share the processors. A measurement
+// that gave no costs is repeated while its model is wanted. So is one that got less far than
+// ArmMeasurement::kKeptDepth, a few times; its costs count, and are not written. The book may be
+// destroyed before or after the engines.
 class ArmBook {
  public:
   struct Options {
     uint32_t threads = 1;                         // of the host, for the key of the files
     absl::Duration most_time = absl::Seconds(5);  // ArmMeasurement::Limits
     uint64_t most_depth = 16384;
+    // Until a measurement is repeated. Each repetition doubles it, up to kMostRetryDelay.
+    absl::Duration retry_delay = absl::Seconds(30);
     // For tests: in place of PlaceOfCosts.
     std::function<CostsPlace(const ServedModel& model)> place = nullptr;
     // Receives a sentence for each model that was measured or could not be. May be empty. Any
     // thread may call it.
     std::function<void(const std::string& sentence)> log = nullptr;
   };
+
+  static constexpr absl::Duration kMostRetryDelay = absl::Minutes(10);
+  // Repetitions for a model with costs.
+  static constexpr int kMostRepetitions = 5;
 
   ArmBook() : ArmBook(Options()) {}
   explicit ArmBook(Options options);
@@ -71,7 +82,11 @@ class ArmBook {
   struct Entry {
     const Engine* engine = nullptr;  // only compared
     bool is_pending = false;
+    bool is_known = false;  // `costs` are those of `engine`, and need no repetition
     std::optional<ArmCosts> costs;
+    bool is_repeating = false;  // a repetition has its time
+    int repetitions = 0;
+    std::shared_ptr<std::atomic<bool>> is_loading;  // ArmMeasurement::Limits
   };
   using Job = std::function<void()>;
   // The part of the book that engines keep alive while they measure.
@@ -79,11 +94,23 @@ class ArmBook {
 
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   void Post(Job job) ABSL_LOCKS_EXCLUDED(mutex_);
+  void PostAt(MonotonicTime at, Job job) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The next job. nullptr: the book stops.
+  Job Next() ABSL_LOCKS_EXCLUDED(mutex_);
   // The parts of Measure, on the thread of the book.
   void Begin(const std::weak_ptr<Engine>& engine);
+  // Gives the slot for measurements to the engine that has waited for the longest time.
+  void StartNext();
+  // False: the engine does not need a measurement any more.
+  bool Start(const std::weak_ptr<Engine>& engine);
+  // The engine that has the slot has measured.
+  void EndMeasurement(const std::weak_ptr<Engine>& engine, const std::optional<ArmCosts>& costs);
   void End(const std::weak_ptr<Engine>& engine, std::optional<ArmCosts> costs, bool is_from_file);
-  void Settle(const Engine& engine, const std::optional<ArmCosts>& costs)
+  // Returns the time until the measurement is repeated. Infinite: it is not.
+  absl::Duration Settle(const Engine& engine, const std::optional<ArmCosts>& costs, bool is_known)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // The time for a repetition has come.
+  void Repeat(const std::weak_ptr<Engine>& engine);
   CostsPlace PlaceOf(const ServedModel& model) const;
   void Log(const std::string& sentence) const;
 
@@ -94,7 +121,11 @@ class ArmBook {
   std::set<std::string, std::less<>> wanted_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Entry, std::less<>> entries_ ABSL_GUARDED_BY(mutex_);
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;  // the last member
+  std::multimap<MonotonicTime, Job> later_ ABSL_GUARDED_BY(mutex_);  // by the time to begin
+  // Only the thread of the book uses these two.
+  bool is_measuring_ = false;
+  std::deque<std::weak_ptr<Engine>> waiting_;  // for the slot
+  std::thread thread_;                         // the last member
 };
 
 }  // namespace longstream

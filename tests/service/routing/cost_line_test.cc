@@ -79,5 +79,24 @@ TEST(ArmCostsTest, SlopesByMemory) {
   EXPECT_EQ(costs.decode.slope, 0);
 }
 
+TEST(ArmCostsTest, TheMemoryLimitsTheSlopeOfDecode) {
+  ArmCosts costs;
+  costs.measured_depth = 1000;
+  costs.kv_bytes_per_token = 100;
+  // Behind 1000 tokens a step reads twice the bytes: the slope is 0.02 / 1000.
+  const auto limited = [&](double slope) {
+    costs.decode = {0.03 - 500 * slope, slope};
+    LimitSlopeByMemory(100'000, &costs);
+    EXPECT_NEAR(costs.decode.At(500), 0.03, 1e-12);
+    return costs.decode.slope;
+  };
+  EXPECT_NEAR(limited(2.1e-5), 2.1e-5, 1e-12);
+  EXPECT_NEAR(limited(5e-5), 4e-5, 1e-12);
+  EXPECT_NEAR(limited(0), 1e-5, 1e-12);
+  costs.decode = {0.02, 5};
+  LimitSlopeByMemory(0, &costs);
+  EXPECT_EQ(costs.decode.slope, 5) << "the weights are not known";
+}
+
 }  // namespace
 }  // namespace longstream

@@ -148,6 +148,28 @@ TEST(RouteChoiceTest, ArmsWithoutCostsAreTheLastResort) {
   EXPECT_EQ(decision.reason, RouteReason::kNotMeasured);
 }
 
+TEST(RouteChoiceTest, ArmsThatAreNotServedAreTheLastResort) {
+  // Dense would be the first within the budget, and the fastest.
+  std::vector<RouteArm> arms = Arms();
+  arms[0].served = false;
+  EXPECT_EQ(ChooseRoute(arms, RouteConfig(), Ask(100, 10)).arm, 1u);
+  RouteConfig config;
+  config.budgets.time_to_first_token = absl::Seconds(1);
+  RouteDecision decision = ChooseRoute(arms, config, Ask(100, 10));
+  EXPECT_EQ(decision.arm, 1u);
+  EXPECT_THAT(decision.text, HasSubstr("dense is not served now"));
+  config.budgets.time_to_first_token = absl::Nanoseconds(1);
+  decision = ChooseRoute(arms, config, Ask(100, 10));
+  EXPECT_EQ(decision.arm, 1u) << "beyond the budget, like dense";
+  for (RouteArm& arm : arms) arm.costs.reset();
+  decision = ChooseRoute(arms, config, Ask(100, 10));
+  EXPECT_EQ(decision.arm, 1u);
+  EXPECT_EQ(decision.reason, RouteReason::kNotMeasured);
+  EXPECT_THAT(decision.text, HasSubstr("hypenet is the first that is served"));
+  arms[1].served = false;
+  EXPECT_EQ(ChooseRoute(arms, config, Ask(100, 10)).arm, 0u) << "none is served";
+}
+
 TEST(RouteChoiceTest, EqualArmsAreChosenInTheOrderOfPreference) {
   const std::vector<RouteArm> arms = {{"a", Dense()}, {"b", Dense()}};
   EXPECT_EQ(ChooseRoute(arms, RouteConfig(), Ask(100, 10)).arm, 0u);

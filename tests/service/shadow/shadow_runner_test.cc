@@ -169,6 +169,22 @@ TEST(ShadowMetricsTest, CountsPairsUntilAModelIsUnloaded) {
   }
 }
 
+TEST(ShadowMetricsTest, LateDropsDoNotBringAnUnloadedPairBack) {
+  prometheus::Registry registry;
+  ShadowMetrics metrics(&registry);
+  const auto drops = [&](const std::string& pair) {
+    return MetricValue(registry, "longstream_shadow_dropped_turns_total", {{"pair", pair}});
+  };
+  metrics.AddTurn("a", "b", std::vector<double>{0.5}, 1);
+  metrics.Retire("b");
+  metrics.CountDrop("a", "b", "model");
+  EXPECT_EQ(drops("a/b"), 0);
+  EXPECT_EQ(drops("other/other"), 1);
+  metrics.Return("b");
+  metrics.CountDrop("a", "b", "full");
+  EXPECT_EQ(drops("a/b"), 1);
+}
+
 TEST(ShadowMetricsTest, HasABoundedNumberOfPairs) {
   prometheus::Registry registry;
   ShadowMetrics metrics(&registry);

@@ -69,6 +69,8 @@ TEST(AliasTableTest, ARouteChoosesByTheCostsInTheBook) {
   EXPECT_FALSE(book->IsWanted("other")) << "arms with weights cost nothing";
   EXPECT_EQ(table.Choose("auto", kSession)->model, "dense");
   EXPECT_EQ(table.Choose("auto", kSession)->routing->reason, RouteReason::kNotMeasured);
+  const auto is_served = [](const std::string& model) { return model != "dense"; };
+  EXPECT_EQ(table.Choose("auto", kSession, {}, is_served)->model, "hypenet");
   book->Put("dense", CostsOf(2));
   book->Put("hypenet", CostsOf(1));
   const auto chosen = table.Choose("auto", kSession, {.prompt_tokens = 10});

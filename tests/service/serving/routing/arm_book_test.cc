@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "service/routing/costs_file.h"
 #include "service/serving/model_registry.h"
 #include "tests/service/engine/engine_fixture.h"
@@ -63,10 +65,41 @@ TEST(ArmMeasurementTest, TimeIsALimit) {
   EXPECT_LT(costs->measured_depth, 1024u);
 }
 
+TEST(ArmMeasurementTest, PiecesBeginWithOneGridInterval) {
+  const MinimalModel minimal;
+  // A step takes longer than a piece of a served model may.
+  const std::shared_ptr<ServedModel> model = *ServedModel::Load(
+      minimal.Source(R"({"step_delay_us": 25000})"), minimal.plugins(), minimal.host());
+  const uint64_t grid = model->backend().info().prefill_grid;
+  std::optional<ArmCosts> costs;
+  ArmMeasurement measurement({.most_depth = 1536, .most_time = absl::Milliseconds(400)},
+                             [&](const std::optional<ArmCosts>& measured) { costs = measured; });
+  while (measurement.Run(model->backend())) {
+  }
+  ASSERT_TRUE(costs.has_value());
+  // 400 ms are enough for 16 steps at most, and some draws follow.
+  EXPECT_LE(costs->measured_depth, 17 * grid + 10);
+}
+
+TEST(ArmMeasurementTest, DisturbedStepsDoNotCount) {
+  const MinimalModel minimal;
+  const std::shared_ptr<ServedModel> model = LoadModel(minimal);
+  bool is_done = false;
+  std::optional<ArmCosts> costs;
+  ArmMeasurement measurement({.most_depth = 300, .most_time = absl::Seconds(60)},
+                             [&](const std::optional<ArmCosts>& measured) {
+                               is_done = true;
+                               costs = measured;
+                             });
+  while (measurement.Run(model->backend())) measurement.Disturb();
+  EXPECT_TRUE(is_done);
+  EXPECT_FALSE(costs.has_value()) << "no piece has counted";
+}
+
 TEST(ArmMeasurementTest, InterruptionsEndItInTheEnd) {
   const MinimalModel minimal;
   const std::shared_ptr<ServedModel> model = LoadModel(minimal);
-  for (const int pieces : {1, 2, 8, 30}) {
+  for (const int pieces : {1, 2, 8, 100}) {
     bool is_done = false;
     std::optional<ArmCosts> costs;
     ArmMeasurement measurement({.most_depth = 16384, .most_time = absl::Seconds(60)},
@@ -82,7 +115,9 @@ TEST(ArmMeasurementTest, InterruptionsEndItInTheEnd) {
     }
     EXPECT_FALSE(more) << pieces;
     EXPECT_TRUE(is_done) << pieces;
-    EXPECT_EQ(costs.has_value(), pieces >= 8) << pieces << ": fewer do not warm it up";
+    if (pieces <= 2) EXPECT_FALSE(costs.has_value()) << pieces << " do not warm it up";
+    // Some of 100 pieces are behind the first depth with draws, also if they are short.
+    if (pieces == 100) EXPECT_TRUE(costs.has_value());
   }
 }
 
@@ -111,9 +146,10 @@ class ArmBookTest : public testing::Test {
  protected:
   ArmBookTest() { MakeBook(); }
 
-  void MakeBook() {
+  void MakeBook(uint64_t most_depth = 1100) {
     ArmBook::Options options;
-    options.most_depth = 600;
+    options.most_depth = most_depth;
+    options.retry_delay = retry_delay_;
     options.most_time = absl::Seconds(60);
     options.place = [this](const ServedModel&) { return place_; };
     options.log = [this](const std::string& sentence) {
@@ -158,6 +194,7 @@ class ArmBookTest : public testing::Test {
 
   MinimalModel minimal_;
   CostsPlace place_;
+  absl::Duration retry_delay_ = absl::Seconds(30);
   absl::Mutex mutex_;
   std::string log_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<ArmBook> book_;
@@ -191,6 +228,70 @@ TEST_F(ArmBookTest, TurnsGoFirst) {
   turn->Cancel(absl::CancelledError("it has waited long enough"));
   engine->Wake();
   EXPECT_TRUE(WaitUntil([&] { return book_->Find("a").has_value(); }));
+}
+
+TEST_F(ArmBookTest, MeasuresOneModelAfterTheOther) {
+  LoadModels();
+  const std::shared_ptr<Engine> a = *models_->Find("a");
+  const std::shared_ptr<Engine> b = *models_->Find("b");
+  const std::shared_ptr<Turn> turn = BeginTurn(*a);
+  book_->Measure(a);
+  book_->Measure(b);
+  for (int i = 0; i < 20; ++i) b->Flush();
+  turn->Cancel(absl::CancelledError("it has waited long enough"));
+  a->Wake();
+  EXPECT_TRUE(Told("costs of model b were measured"));
+  EXPECT_TRUE(Told("costs of model a were measured"));
+  const std::string log = Log();
+  EXPECT_LT(log.find("model a"), log.find("model b")) << log;
+}
+
+TEST_F(ArmBookTest, MeasuresAgainUntilThereIsMemory) {
+  retry_delay_ = absl::Milliseconds(1);
+  MakeBook();
+  LoadModels();
+  const std::shared_ptr<Engine> engine = *models_->Find("a");
+  // The measurement gets half of it.
+  const auto set_budget = [&](uint64_t bytes) {
+    absl::Notification done;
+    engine->SetBudget(bytes, [&](const absl::Status& status) {
+      EXPECT_TRUE(status.ok()) << status;
+      done.Notify();
+    });
+    done.WaitForNotification();
+  };
+  const uint64_t before = engine->model().backend().memory().budget;
+  // Sessions fill a small one.
+  constexpr uint64_t kBytes = 4096;
+  set_budget(kBytes);
+  const uint64_t of_session = engine->model().backend().info().state_bytes_per_sequence;
+  ASSERT_GT(of_session, 0u);
+  for (uint64_t i = 1; i <= kBytes / of_session; ++i) {
+    TurnLease lease = TurnLease::OfNewSession({0, i}, "a", 65536, absl::InfiniteDuration(),
+                                              models_->host_memory(), nullptr);
+    engine->Open(std::move(lease), [](const absl::Status&) {});
+  }
+  engine->Flush();
+  book_->SetWanted({"a"});
+  book_->Measure(engine);
+  EXPECT_TRUE(Told("costs of model a could not be measured"));
+  EXPECT_TRUE(Told("model a is measured again in 2ms"));
+  set_budget(before);
+  EXPECT_TRUE(WaitUntil([&] { return book_->Find("a").has_value(); }));
+}
+
+TEST_F(ArmBookTest, ShallowMeasurementsAreNotKept) {
+  const TemporaryDirectory directory;
+  place_ = {directory.string() + "/costs.txt", "key of this machine"};
+  MakeBook(/*most_depth=*/200);
+  book_->SetWanted({"a"});
+  LoadModels();
+  ASSERT_TRUE(book_->Find("a").has_value()) << "it counts, but";
+  EXPECT_TRUE(Told("model a is measured again in 30s"));
+  book_->Stop();
+  models_.reset();
+  book_.reset();  // its thread has ended
+  EXPECT_FALSE(ReadCostsFile(place_.path, place_.key).ok());
 }
 
 TEST_F(ArmBookTest, AnEngineThatStopsEndsTheMeasurement) {
