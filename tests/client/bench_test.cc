@@ -21,7 +21,8 @@ TEST_F(BenchTest, MeasuresEveryRequest) {
   EXPECT_EQ(bench["requests"], 7);
   EXPECT_EQ(bench["interrupted"], false);
   EXPECT_GT(bench["generated_tokens_per_second"], 0.0);
-  for (const char* figure : {"time_to_first_token_ms", "inter_token_latency_ms"}) {
+  for (const char* figure :
+       {"time_to_first_token_ms", "inter_token_latency_ms", "finish_latency_ms"}) {
     EXPECT_GT(bench[figure]["p50"], 0.0);
     EXPECT_LE(bench[figure]["p50"], bench[figure]["p90"]);
     EXPECT_LE(bench[figure]["p90"], bench[figure]["p99"]);
