@@ -443,7 +443,7 @@ grpc::ServerWriteReactor<v1::CompareResponse>* ServiceImpl::Compare(
   }
   const absl::StatusOr<SessionId> id = SessionId::Parse(session_id, "session_id");
   if (id.ok()) {
-    sessions_->LoadTurn({caller.tenant, *id}, std::nullopt, loaded);
+    sessions_->LoadHistory({caller.tenant, *id}, loaded);
   } else {
     loaded(id.status());
   }

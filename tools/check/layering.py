@@ -167,8 +167,12 @@ ROOMS = {
     "service/serving/engines": "service/clock service/engine service/serving/log service/sessions",
     "service/serving/turns": "service/clock service/engine service/engine/turn service/host_memory"
                              " service/metrics service/models service/security/tenants"
-                             " service/serving/log service/sessions service/sessions/store",
+                             " service/fleet service/serving/log service/sessions service/sessions/store",
+    "service/serving/fleet": "service/clock service/engine service/fleet service/models"
+                             " service/security/tenants service/serving/caches service/serving/engines"
+                             " service/serving/log service/serving/turns service/sessions",
     "service/serving": "kernels/core service/clock service/engine service/engine/turn"
+                       " service/fleet service/serving/fleet"
                        " service/config service/host_memory service/metrics service/models service/sealing"
                        " service/security/tenants service/serving/aliases service/serving/caches service/serving/file"
                        " service/serving/log service/serving/reads service/serving/engines service/serving/turns service/sessions service/sessions/store"
