@@ -133,7 +133,9 @@ ROOMS = {
     "service/sessions/store/segments": "service/sealing service/sessions service/sessions/store",
     "service/sessions/store/sql": "service/sealing service/sessions service/sessions/store"
                                   " service/sessions/store/segments",
-    "service/sessions/store/postgres": "service/clock service/sealing service/sessions"
+    "service/fleet": "service/sessions service/sessions/fleet service/sessions/store",
+    "service/sessions/store/postgres": "service/clock service/fleet service/sealing service/sessions"
+                                       " service/sessions/fleet"
                                        " service/sessions/store service/sessions/store/segments"
                                        " service/sessions/store/sql",
     "service/sessions/store/sqlite": "service/sealing service/sessions service/sessions/store"

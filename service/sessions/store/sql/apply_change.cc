@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/sessions/store/sql/find_rows.h"
+#include "service/sessions/store/sql/leases.h"
 #include "service/sessions/store/sql/rows.h"
 #include "service/sessions/store/sql/snapshots.h"
 
@@ -239,6 +240,8 @@ absl::StatusOr<Applied> Make(Database& database, const MoveHead& move) {
 absl::StatusOr<Applied> Make(Database& database, const ChangeOwner& change) {
   absl::StatusOr<NumberedSession> session = FencedSession(database, change.fence);
   if (!session.ok()) return session.status();
+  absl::Status allowed = CheckLeases(database, session->row, change);
+  if (!allowed.ok()) return allowed;
   session->row.owner = change.owner;
   ++session->row.epoch;
   return WriteSession(database, *std::move(session));
