@@ -90,8 +90,10 @@ void FleetCalls::Enter(const Wanted& wanted, absl::StatusOr<fleet::Entry> entry,
   if (std::optional<absl::StatusOr<NewTurn>> turn = TurnInMemory(wanted, use); turn.has_value()) {
     return loaded(*std::move(turn));
   }
-  manager_->RunRead({wanted.key.tenant, wanted.key.id}, loaded,
-                    [this, wanted, use, loaded] { LoadUsed(wanted, use, loaded); });
+  const Loaded in_time = AnswerInTime(&manager_->timers_, manager_->CommitTimeout(), loaded, {},
+                                      "send the request again");
+  manager_->RunRead({wanted.key.tenant, wanted.key.id}, in_time,
+                    [this, wanted, use, in_time] { LoadUsed(wanted, use, in_time); });
 }
 
 bool FleetCalls::Fits(const ServedSession& served, const Wanted& wanted,

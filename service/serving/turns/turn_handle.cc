@@ -81,6 +81,10 @@ absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
     if (!status.ok()) return status;
   }
   if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
+  if (is_shared_ && absl::IsNotFound(lease.status())) {
+    return absl::AbortedError(absl::StrCat("session ", session_->id().ToString(),
+                                           " has just left this server; send the request again"));
+  }
   if (!lease.ok()) return lease.status();
   lease_ = *std::move(lease);
   awaited_ = AwaitedSession();

@@ -152,6 +152,7 @@ class NewTurn {
   // The use of a session that a fleet shares, for the turn with this id. Call it before Name or Id.
   void SetUse(std::shared_ptr<fleet::SessionUse> use, const TurnId& id) {
     use_ = std::move(use);
+    is_shared_ = true;
     drawn_id_ = id;
   }
   // The turn can only be read: Name returns kReplayed, or UNAVAILABLE.
@@ -210,6 +211,7 @@ class NewTurn {
   TurnHandle running_;
   std::optional<SessionTurns::Lost> lost_;
   std::shared_ptr<fleet::SessionUse> use_;  // until the turn has an entry; shared with the gate
+  bool is_shared_ = false;                  // there was such a use
   std::optional<TurnId> drawn_id_;          // for a turn whose client has named no id
   bool replays_only_ = false;
   TurnLease lease_;

@@ -205,7 +205,8 @@ class Replicas : public testing::Test {
       *store::SqliteStore::Open(directory_.string() + "/store", {});
   store::CommitQueue commits_{store_.get(), store::CommitQueue::Options{}};
   ModelRegistry models_{
-      {model_.plugins(), model_.host(), model_.registry(), {}}, {model_.Source()}, nullptr};
+      {model_.plugins(), model_.host(), model_.registry(), {}}, {model_.Source(R"({"step_delay_us":500})")},
+      nullptr};  // so that long turns run for as long as a test
   Replica a_{&models_, store_.get(), &commits_, "a/1"};
   Replica b_{&models_, store_.get(), &commits_, "b/2"};
 };
