@@ -109,6 +109,19 @@ absl::StatusOr<SessionTurns::Found> SessionTurns::Resume(Record& record, TurnKin
   return found;
 }
 
+void SessionTurns::Lost::GoOnAs(TurnRequest* request) const {
+  if (start.has_value()) {
+    request->sampling = start->sampling;
+    request->stop = start->stop;
+  }
+  request->sampling.seed = seed;
+}
+
+std::optional<std::tm> SessionTurns::Lost::TimeOfMessages() const {
+  if (!start.has_value() || !start->messages.has_value()) return std::nullopt;
+  return start->messages->now;
+}
+
 absl::Status SessionTurns::SetDigest(uint64_t number, const std::string& digest) {
   absl::MutexLock lock(&mutex_);
   Record& record = records_.at(number);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -135,6 +136,12 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
   struct Lost {
     uint64_t seed = 0;
     std::optional<LoggedStart> start;  // if the turn is read from the store
+
+    // The request goes on with the values with which the turn started, whatever the defaults are
+    // now.
+    void GoOnAs(TurnRequest* request) const;
+    // The time that the template saw when the turn started.
+    std::optional<std::tm> TimeOfMessages() const;
   };
 
   // How a request relates to the turns of the session.
