@@ -23,11 +23,16 @@ class PeerEvents {
   virtual void MessageArrived(const ReplicaName& from, PeerMessage message) = 0;
 };
 
-// Sends messages, and answers to those that have arrived. Thread-safe. No function blocks; what
-// cannot be sent is lost.
+// Sends messages, and answers to those that have arrived. Thread-safe. No function blocks or calls
+// back; what cannot be sent is lost.
 //
 // One call of longstream.peer.v1 carries Fetch, its answer (Given or Refused) and the caches. So
-// does one for Offer. Moved is a call of its own, and the answer to Offer if that still waits.
+// does one for Offer. Moved is a call of its own, and the answer to Offer if that still waits. If a
+// Fetch ends without an answer, Refused with kNotYet arrives in its place. Attach and Attached are
+// not sent: the stream of the turn says the same.
+//
+// The number of a request of a peer is not the one that the peer has drawn, but one that no request
+// of this replica has. Give it back as it has arrived.
 class Peers {
  public:
   virtual ~Peers() = default;
@@ -36,7 +41,8 @@ class Peers {
   virtual void SetReplicas(const std::vector<Replica>& replicas) = 0;
   virtual void Send(const ReplicaName& to, const PeerMessage& message) = 0;
 
-  // Streams the caches of the session, which follow the Given or Offer with this number.
+  // Streams the caches of the session, which follow the Given or Offer with this number. Null: there
+  // are none after all.
   virtual void SendCaches(const ReplicaName& to, Number request,
                           std::shared_ptr<CacheReader> caches) = 0;
   // Takes the caches that follow the Given or Offer with this number. `begin` is called with the

@@ -186,6 +186,9 @@ ROOMS = {
     "service/server/admin": "backends/api service/connections service/interceptors service/models"
                             " service/security service/server/routing service/server/transport service/serving"
                             " service/serving/models service/wire service/config",
+    "service/fleet": "service/sessions service/sessions/fleet service/sessions/store",
+    "service/server/peer": "service/clock service/connections service/fleet service/interceptors service/security"
+                           " service/server/transport service/sessions service/sessions/fleet service/wire",
     "service/server/standard": "service/security service/server/transport service/wire",
     "service/server/transfer": "service/clock service/server/transport service/serving service/sessions"
                                " service/wire",
