@@ -192,6 +192,9 @@ ROOMS = {
     "service/server/admin": "backends/api service/connections service/interceptors service/models"
                             " service/security service/server/routing service/server/transport service/serving"
                             " service/serving/models service/wire service/config",
+    "service/server/peer": "service/clock service/connections service/fleet service/interceptors service/security"
+                           " service/server/transport service/sessions service/sessions/fleet service/wire",
+    "service/server/relay": "service/server/peer",
     "service/server/standard": "service/security service/server/transport service/wire",
     "service/server/transfer": "service/clock service/server/transport service/serving service/sessions"
                                " service/wire",
@@ -200,11 +203,13 @@ ROOMS = {
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
     "service/server": "service/chat service/clock service/config service/connections service/engine/turn"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
-                      " service/security service/security/tenants service/server/compare service/server/routing service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
+                      " service/security service/security/tenants service/server/compare service/server/peer service/server/relay"
+                      " service/server/routing service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
                       " service/serving/aliases service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",
     "service/program": "kernels/core service/clock service/config service/connections"
+                       " service/fleet service/server/peer"
                        " service/engine service/metrics service/models service/scrapes service/sealing service/security service/server"
                        " service/server/admin service/server/transfer service/serving service/shadow"
                        " service/serving/aliases service/serving/models service/serving/routing service/sessions/store"

@@ -9,8 +9,9 @@ namespace longstream {
 namespace {
 
 // gRPC counts these times in milliseconds.
-constexpr int kLeastBackoff = 100;
+constexpr int kFirstBackoff = 100;
 constexpr int kMostBackoff = 500;
+constexpr int kConnectTimeout = 5'000;  // with the handshake
 constexpr int kLookUpEvery = 500;  // the address of the name of a replaced pod changes
 // A host that has vanished is noticed after the sum of the two times.
 constexpr int kPingEvery = 10'000;
@@ -20,8 +21,9 @@ constexpr int kAheadBytes = 1 << 20;
 
 grpc::ChannelArguments ArgumentsOfChannel() {
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kLeastBackoff);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kLeastBackoff);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoff);
+  // gRPC takes this for the time of one attempt.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeout);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMostBackoff);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kLookUpEvery);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -33,7 +35,7 @@ grpc::ChannelArguments ArgumentsOfChannel() {
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kAheadBytes);
   // A proxy that the environment names would read the token.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetServiceConfigJSON("{}");
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   return arguments;
 }
 

@@ -104,8 +104,6 @@ TEST(CredentialsTest, NamesTheLineOfAnError) {
       {absl::StrCat("token name=a ", kDigest), "f:1: role: expected client, operator or peer"},
       {absl::StrCat("token name=a role=root ", kDigest),
        "f:1: role: expected client, operator or peer"},
-      {absl::StrCat("token name=a role=peer ", kDigest),
-       "f:1: role: a peer needs a certificate, not a token"},
       {absl::StrCat("token name=a role=client expires=tomorrow ", kDigest),
        "f:1: expires: expected a time such as 2027-01-31T00:00:00Z"},
       {"token name=a role=client", "f:1: sha256: expected 64 hexadecimal digits"},
