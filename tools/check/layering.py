@@ -14,7 +14,7 @@ import source_tree
 
 # The parts of the service that build without gRPC.
 SERVICE_WITHOUT_GRPC = " ".join(
-    f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine",
+    f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine", "fleet",
                                       "host_memory", "jinja", "metrics", "models", "routing", "scrapes",
                                       "sealing", "security", "serving", "sessions", "shadow", "tokenizer", "wire"))
 
