@@ -36,10 +36,10 @@ absl::Status LeaseAndRead(Decoded<v1::GenerateRequest>* decoded, NewTurn& turn,
   if (absl::Status status = turn.Lease(ExpectedPosition(request)); !status.ok()) return status;
   TurnInput input(turn.model(), turn.history(), request.parse_special());
   if (request.input().has_messages()) {
-    return input.ReadMessages(request.mutable_input()->mutable_messages(), turn.history(),
-                              turn.host_memory(), &decoded->charge, checked, turn.durable(),
-                              turn.lost() == nullptr ? std::nullopt
-                                                     : turn.lost()->TimeOfMessages());
+    return input.ReadMessages(
+        request.mutable_input()->mutable_messages(), turn.history(), turn.host_memory(),
+        &decoded->charge, checked, turn.durable(),
+        turn.lost() == nullptr ? std::nullopt : turn.lost()->TimeOfMessages());
   }
   absl::StatusOr<std::vector<int32_t>> prompt =
       input.Read(request.mutable_input(), &decoded->charge);

@@ -22,9 +22,7 @@ constexpr absl::Duration kExpiryOfOthers = absl::Hours(24);
 }  // namespace
 
 FleetCalls::FleetCalls(SessionManager* manager, fleet::SessionGate* gate)
-    : manager_(manager),
-      gate_(gate),
-      copies_(&manager->sessions_, ServiceOf(manager)) {}
+    : manager_(manager), gate_(gate), copies_(&manager->sessions_, ServiceOf(manager)) {}
 
 ServedCopies::Service FleetCalls::ServiceOf(SessionManager* manager) {
   ServedCopies::Service service;
@@ -81,8 +79,8 @@ void FleetCalls::Enter(const Wanted& wanted, absl::StatusOr<fleet::Entry> entry,
     case fleet::Entry::How::kRelay:
       if (relayed) return relayed(*entry);
       gate_->RelayEnded(entry->relay, absl::AbortedError("not relayed"));
-      return loaded(absl::AbortedError(absl::StrCat(
-          "turn_id: turn ", wanted.turn.ToString(), " is running on another server")));
+      return loaded(absl::AbortedError(
+          absl::StrCat("turn_id: turn ", wanted.turn.ToString(), " is running on another server")));
     case fleet::Entry::How::kClosed:
       return loaded(manager_->ended_.Explain(wanted.key));
   }
@@ -119,9 +117,8 @@ absl::StatusOr<NewTurn> FleetCalls::MakeUsed(const ServedSession& served, const 
   manager_->heap_trim_.NoteWork();
   std::optional<SessionTurns::Looked> looked;
   if (wanted.is_named) {
-    const absl::StatusOr<SessionTurns::Looked> found = use->resumes()
-                                                           ? served.turns->LookStarted(wanted.turn)
-                                                           : served.turns->Look(wanted.turn);
+    const absl::StatusOr<SessionTurns::Looked> found =
+        use->resumes() ? served.turns->LookStarted(wanted.turn) : served.turns->Look(wanted.turn);
     if (!found.ok()) return found.status();
     looked = *found;
   }
@@ -140,13 +137,12 @@ void FleetCalls::LoadUsed(const Wanted& wanted, const Use& use, const Loaded& lo
   // Without its caches the session computes them in its turn, so every outcome is good. The session
   // does not expire meanwhile.
   std::move(caches).Attach(
-      served.session, [this, pending = manager_->Pending(), wanted, use, loaded,
-                       held = std::make_shared<FoundSession>(*std::move(found))](
-                          const absl::Status& /*attached*/) {
-        manager_->RunRead({wanted.key.tenant, wanted.key.id}, loaded, [this, wanted, use, loaded,
-                                                                       held] {
-          loaded(MakeUsed(held->served, wanted, use));
-        });
+      served.session,
+      [this, pending = manager_->Pending(), wanted, use, loaded,
+       held = std::make_shared<FoundSession>(*std::move(found))](const absl::Status& /*attached*/) {
+        manager_->RunRead(
+            {wanted.key.tenant, wanted.key.id}, loaded,
+            [this, wanted, use, loaded, held] { loaded(MakeUsed(held->served, wanted, use)); });
       });
 }
 
@@ -204,26 +200,24 @@ absl::StatusOr<SessionManager::Leased> FleetCalls::FindAndLease(const SessionKey
 }
 
 void FleetCalls::ChangeLeased(const ServedSession& served, std::function<void(Use)> change) {
-  gate_->EnterChange(served.session->key(),
-                     [pending = manager_->Pending(), turns = served.turns,
-                      change = std::move(change)](absl::StatusOr<fleet::Entry> entry) {
-                       const bool may_change = entry.ok() && entry->use != nullptr &&
-                                               turns->stored().log->IsAt(entry->use->fence());
-                       change(may_change ? std::move(entry->use) : nullptr);
-                     });
+  gate_->EnterChange(
+      served.session->key(), [pending = manager_->Pending(), turns = served.turns,
+                              change = std::move(change)](absl::StatusOr<fleet::Entry> entry) {
+        const bool may_change =
+            entry.ok() && entry->use != nullptr && turns->stored().log->IsAt(entry->use->fence());
+        change(may_change ? std::move(entry->use) : nullptr);
+      });
 }
 
 void FleetCalls::Close(const SessionKey& key, SessionManager::Closed closed) {
-  closed =
-      AnswerInTime(&manager_->timers_, manager_->CommitTimeout(), std::move(closed));
+  closed = AnswerInTime(&manager_->timers_, manager_->CommitTimeout(), std::move(closed));
   gate_->EnterClose(key, [this, pending = manager_->Pending(), key,
                           closed = std::move(closed)](absl::StatusOr<fleet::Entry> entry) {
     if (!entry.ok()) return closed(Explained(key, entry.status()));
     if (entry->how != fleet::Entry::How::kUse) return closed(manager_->ended_.Explain(key));
-    manager_->RunRead({key.tenant, key.id}, closed,
-                      [this, key, use = std::move(entry->use), closed] {
-                        CloseNow(key, use, closed);
-                      });
+    manager_->RunRead(
+        {key.tenant, key.id}, closed,
+        [this, key, use = std::move(entry->use), closed] { CloseNow(key, use, closed); });
   });
 }
 

@@ -287,8 +287,8 @@ void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
   const bool is_here = served.ok() && (!asks || served->turns->IsRunning(id));
   if (is_here && CancelInMemory(*served, id, cancelled)) return;
   if (asks) {
-    return fleet_->Change(
-        key, cancelled, [=, this](const Use& use) { CancelNow(key, id, cancelled, use); });
+    return fleet_->Change(key, cancelled,
+                          [=, this](const Use& use) { CancelNow(key, id, cancelled, use); });
   }
   if (may_be_stored) {
     return RunRead({key.tenant, key.id}, cancelled,

@@ -148,15 +148,15 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
     const SessionKey key = change.row.key;
     // A session whose commit is late is restored when it is used, without the caches of the file.
     done = AnswerInTime(&timers_, CommitTimeout(), std::move(done));
-    options_.commits->Submit(std::move(change), [this, pending = Pending(), key, of,
-                                                 done = std::move(done)](
-                                                    const absl::StatusOr<store::Applied>& applied) {
-      if (!applied.ok()) of->ReturnSession();
-      if (applied.ok() && options_.gate != nullptr) {
-        options_.gate->Opened(key, applied->epoch, applied->version);
-      }
-      done(applied.status());
-    });
+    options_.commits->Submit(
+        std::move(change), [this, pending = Pending(), key, of,
+                            done = std::move(done)](const absl::StatusOr<store::Applied>& applied) {
+          if (!applied.ok()) of->ReturnSession();
+          if (applied.ok() && options_.gate != nullptr) {
+            options_.gate->Opened(key, applied->epoch, applied->version);
+          }
+          done(applied.status());
+        });
   };
   service.restore = [this, tenant](const SessionId& id, const std::shared_ptr<Engine>& engine,
                                    SnapshotImport import, Opened opened) {

@@ -70,8 +70,8 @@ void SessionManager::LoadHistory(const SessionKey& key, Loaded loaded) {
   if (fleet_ == nullptr || !fleet_->Shares(key)) {
     return LoadTurn(key, std::nullopt, std::move(loaded));
   }
-  Read<NewTurn>({key.tenant, key.id}, [this, key] { return fleet_->HistoryOf(key); },
-                std::move(loaded));
+  Read<NewTurn>(
+      {key.tenant, key.id}, [this, key] { return fleet_->HistoryOf(key); }, std::move(loaded));
 }
 
 void SessionManager::LoadAnswer(

@@ -84,23 +84,22 @@ void ServedCopies::ReadCaches(const fleet::Fence& at,
   const auto charge = std::make_shared<std::unique_ptr<CacheCharge>>(
       std::make_unique<CacheCharge>(served->session->tenant()));
   CacheCharge* const counted = charge->get();
-  served->engine->BeginSnapshot(
-      std::move(lease), counted,
-      [charge, engine = served->engine, session = served->session,
-       ready = std::move(ready)](absl::StatusOr<Snapshot> snapshot) {
-        if (!snapshot.ok() || !snapshot->valid()) return ready(nullptr);
-        PeerCachesHeader header;
-        header.model = engine->model().name();
-        header.identity = ModelIdentity::Of(engine->model());
-        // This is the engine thread, which may read the caches.
-        const std::string& other = session->caches().other_kernels;
-        if (!other.empty()) header.identity.kernels = other;
-        header.position = snapshot->info().position;
-        header.span_bytes = snapshot->info().span_bytes;
-        header.fixed_bytes = snapshot->info().fixed_bytes;
-        ready(std::make_shared<PeerCachesReader>(engine, std::move(*charge), *std::move(snapshot),
-                                                 header));
-      });
+  served->engine->BeginSnapshot(std::move(lease), counted,
+                                [charge, engine = served->engine, session = served->session,
+                                 ready = std::move(ready)](absl::StatusOr<Snapshot> snapshot) {
+                                  if (!snapshot.ok() || !snapshot->valid()) return ready(nullptr);
+                                  PeerCachesHeader header;
+                                  header.model = engine->model().name();
+                                  header.identity = ModelIdentity::Of(engine->model());
+                                  // This is the engine thread, which may read the caches.
+                                  const std::string& other = session->caches().other_kernels;
+                                  if (!other.empty()) header.identity.kernels = other;
+                                  header.position = snapshot->info().position;
+                                  header.span_bytes = snapshot->info().span_bytes;
+                                  header.fixed_bytes = snapshot->info().fixed_bytes;
+                                  ready(std::make_shared<PeerCachesReader>(
+                                      engine, std::move(*charge), *std::move(snapshot), header));
+                                });
 }
 
 // ---------------------------------------------------------------- caches that arrive
@@ -147,8 +146,8 @@ void ServedCopies::TakeCaches(
               const MonotonicTime until = MonotonicTime::Now() + kArrivedCachesWait;
               Arrived::Waiting freed;  // after the lock
               absl::MutexLock lock(&arrived->mutex);
-              const bool has_place = arrived->waiting.size() < kMostArrivedCaches ||
-                                     arrived->waiting.contains(at.key);
+              const bool has_place =
+                  arrived->waiting.size() < kMostArrivedCaches || arrived->waiting.contains(at.key);
               if (arrived->ended || !has_place) return;
               Arrived::Waiting& waiting = arrived->waiting[at.key];
               freed = std::exchange(waiting, {at, std::move(complete), until});

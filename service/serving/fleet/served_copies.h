@@ -49,14 +49,13 @@ class ServedCopies final : public fleet::SessionCopies {
   bool HasCaches(const fleet::Fence& at) const override;
   void ReadCaches(const fleet::Fence& at,
                   std::function<void(std::shared_ptr<fleet::CacheReader>)> ready) override;
-  void TakeCaches(const SessionKey& session, const std::string& header, const fleet::Fence& at,
-                  std::function<void(absl::StatusOr<std::shared_ptr<fleet::CacheWriter>>)> ready)
-      override;
+  void TakeCaches(
+      const SessionKey& session, const std::string& header, const fleet::Fence& at,
+      std::function<void(absl::StatusOr<std::shared_ptr<fleet::CacheWriter>>)> ready) override;
 
   // The session is used now, at this epoch and version, on this engine: returns the caches that
   // have arrived for it. Not valid: there are none.
-  ArrivedCaches TakeArrived(const fleet::Fence& at, const Engine& engine)
-     ;
+  ArrivedCaches TakeArrived(const fleet::Fence& at, const Engine& engine);
   // Frees caches that have waited for too long.
   void FreeLate(MonotonicTime now);
 

@@ -303,9 +303,8 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
   void SubmitAbandon(uint64_t number, std::function<void(const absl::Status&)> answered);
   void Abandoned(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_);
   // The store has answered. These run on its thread, or at once.
-  void Started(uint64_t number, const std::shared_ptr<Turn>& turn, Progress* progress,
-               TurnUse* use, const absl::StatusOr<store::Applied>& applied)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Started(uint64_t number, const std::shared_ptr<Turn>& turn, Progress* progress, TurnUse* use,
+               const absl::StatusOr<store::Applied>& applied) ABSL_LOCKS_EXCLUDED(mutex_);
   // `use`: nullptr also if no commit was made.
   void CommitAnswered(uint64_t number, const EndedTurn& ended, Progress* progress, TurnUse* use,
                       const absl::Status& outcome) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -332,12 +332,13 @@ void SessionTurns::End(uint64_t number, const EndedTurn& ended, std::shared_ptr<
     if (use == nullptr) {
       return SubmitCommit(number, committed, std::move(result), std::move(progress), nullptr);
     }
-    return use->Ran(fleet::TurnEnd::kCommits, [self = shared_from_this(), number, committed, use,
-                                       result = std::move(result),
-                                       progress = std::move(progress)](const absl::Status& status) {
-      if (status.ok()) return self->SubmitCommit(number, committed, result, progress, use);
-      self->CommitAnswered(number, committed, progress.get(), nullptr, status);
-    });
+    return use->Ran(fleet::TurnEnd::kCommits,
+                    [self = shared_from_this(), number, committed, use, result = std::move(result),
+                     progress = std::move(progress)](const absl::Status& status) {
+                      if (status.ok())
+                        return self->SubmitCommit(number, committed, result, progress, use);
+                      self->CommitAnswered(number, committed, progress.get(), nullptr, status);
+                    });
   }
   if (!ended.kept) return EndWithoutCommit(number, use);
   absl::MutexLock lock(&mutex_);

@@ -19,8 +19,8 @@ absl::StatusOr<NewTurn::How> NewTurn::Name(const TurnId& id, TurnKind kind,
   absl::StatusOr<SessionTurns::Found> found = turns_->Begin(*looked_, kind, digest);
   if (!found.ok()) return found.status();
   if (replays_only_ && !found->committed) {
-    return absl::UnavailableError(absl::StrCat("turn_id: turn ", id.ToString(),
-                                               " is not committed; send the request again"));
+    return absl::UnavailableError(
+        absl::StrCat("turn_id: turn ", id.ToString(), " is not committed; send the request again"));
   }
   // A turn that runs has its own use; one that was committed needs none.
   const std::shared_ptr<fleet::SessionUse> use = std::exchange(use_, nullptr);

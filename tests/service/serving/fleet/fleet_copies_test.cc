@@ -13,9 +13,7 @@ namespace {
 
 class FleetCopiesTest : public Replicas {
  protected:
-  static fleet::Fence At(const store::SessionRow& row) {
-    return {row.key, row.epoch, row.version};
-  }
+  static fleet::Fence At(const store::SessionRow& row) { return {row.key, row.epoch, row.version}; }
   static std::shared_ptr<fleet::CacheReader> Read(Replica& from, const fleet::Fence& at) {
     std::shared_ptr<fleet::CacheReader> reader;
     absl::Notification done;
@@ -46,8 +44,7 @@ class FleetCopiesTest : public Replicas {
     ASSERT_TRUE(from.copies().HasCaches(at));
     const std::shared_ptr<fleet::CacheReader> reader = Read(from, at);
     ASSERT_NE(reader, nullptr);
-    const auto writer =
-        Take(to, reader->header(), {at.key, at.epoch + 1, at.version + 1});
+    const auto writer = Take(to, reader->header(), {at.key, at.epoch + 1, at.version + 1});
     ASSERT_TRUE(writer.ok()) << writer.status();
     uint64_t sent = 0;
     for (;;) {

@@ -183,8 +183,8 @@ class Replicas : public testing::Test {
   void Take(const std::string& owner) {
     const absl::StatusOr<store::SessionRow> row = store_->Session({"", kId});
     ASSERT_TRUE(row.ok()) << row.status();
-    const store::Change change =
-        store::ChangeOwner{{row->key, row->epoch, row->version}, owner, store::OwnerCondition::kNone};
+    const store::Change change = store::ChangeOwner{
+        {row->key, row->epoch, row->version}, owner, store::OwnerCondition::kNone};
     const auto results = store_->Apply({&change, 1});
     ASSERT_TRUE(results[0].ok()) << results[0].status();
   }
@@ -204,9 +204,9 @@ class Replicas : public testing::Test {
   std::unique_ptr<store::SqliteStore> store_ =
       *store::SqliteStore::Open(directory_.string() + "/store", {});
   store::CommitQueue commits_{store_.get(), store::CommitQueue::Options{}};
-  ModelRegistry models_{
-      {model_.plugins(), model_.host(), model_.registry(), {}}, {model_.Source(R"({"step_delay_us":500})")},
-      nullptr};  // so that long turns run for as long as a test
+  ModelRegistry models_{{model_.plugins(), model_.host(), model_.registry(), {}},
+                        {model_.Source(R"({"step_delay_us":500})")},
+                        nullptr};  // so that long turns run for as long as a test
   Replica a_{&models_, store_.get(), &commits_, "a/1"};
   Replica b_{&models_, store_.get(), &commits_, "b/2"};
 };
