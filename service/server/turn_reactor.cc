@@ -245,7 +245,8 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* NewAttachReactor(
     sessions->fleet()->AttachRunning(call.session, call.turn, std::move(loaded));
   };
   return NewReactor<GenerateReactor>(context, caller, std::move(call.request), *sessions, threads,
-                                     calls, load, [] { return CompareTools(); });
+                                     calls, load,
+                                     [counted = call.counted] { return CompareTools(); });
 }
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(

@@ -399,7 +399,7 @@ bool SessionManager::StoreHangs() const {
   return options_.commits != nullptr && options_.commits->BusyFor() >= kLastCommits;
 }
 
-void SessionManager::Drain(absl::Duration grace) {
+void SessionManager::Drain(absl::Duration grace, const std::function<void()>& grace_over) {
   {
     absl::MutexLock lock(&mutex_);
     draining_ = true;
@@ -407,6 +407,7 @@ void SessionManager::Drain(absl::Duration grace) {
   for (const std::shared_ptr<Engine>& engine : models_->Engines()) engine->BeginDrain();
   const MonotonicTime until = MonotonicTime::Now() + grace;
   while (NumTurns() > 0 && MonotonicTime::Now() < until) absl::SleepFor(kDrainPeriod);
+  if (grace_over) grace_over();
   const MonotonicTime last = MonotonicTime::Now() + kLastCommits;
   // Repeat this: a turn may have passed its check for draining just before, and may start after the
   // first round.

@@ -238,7 +238,9 @@ class SessionManager {
   // after `grace`, its transaction takes that long already. Then the readers of turns that wait for
   // the store get UNAVAILABLE. Other calls that wait for it get that kLastCommits later at the
   // latest, and so do calls that begin after the drain.
-  void Drain(absl::Duration grace) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `grace_over`: called, if it is set, before the remaining turns are ended.
+  void Drain(absl::Duration grace, const std::function<void()>& grace_over = nullptr)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   friend class FleetCalls;
