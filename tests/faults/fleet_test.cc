@@ -194,6 +194,7 @@ TEST_F(FleetTest, ATurnThatRunsElsewhereIsRelayed) {
   Generation relayed;
   std::thread reader;
   bool has_begun = false;
+  a->set_resume_timeout(std::chrono::milliseconds(0));  // it does not take the turn back
   const Generation turn = [&] {
     try {
       return a->Generate(request, [&](const v1::GenerateResponse& response) {
