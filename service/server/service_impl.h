@@ -6,10 +6,10 @@
 #include <grpcpp/grpcpp.h>
 
 #include "longstream/v1/longstream.pb.h"
-#include "service/server/transport/call_count.h"
 #include "service/server/compare/compare_limits.h"
 #include "service/server/text_threads.h"
 #include "service/server/transfer/transfer_call.h"
+#include "service/server/transport/call_count.h"
 #include "service/server/transport/decoding_service.h"
 #include "service/serving/session_manager.h"
 

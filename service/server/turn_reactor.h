@@ -12,9 +12,9 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/clock/monotonic_time.h"
 #include "service/security/caller.h"
-#include "service/server/transport/call_count.h"
 #include "service/server/compare/compare_tools.h"
 #include "service/server/text_threads.h"
+#include "service/server/transport/call_count.h"
 #include "service/server/transport/raw_request.h"
 #include "service/serving/session_manager.h"
 

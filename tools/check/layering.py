@@ -179,7 +179,7 @@ ROOMS = {
                               " service/serving/log service/serving/routing service/sessions"
                               " service/sessions/store",
     "service/interceptors": "service/sessions",
-    "service/server/transport": "service/connections service/interceptors service/security service/security/tenants"
+    "service/server/transport": "service/clock service/connections service/interceptors service/security service/security/tenants"
                                 " service/tokenizer/text"
                                 " service/wire",
     "service/server/routing": "service/routing service/tokenizer/text",
@@ -187,8 +187,10 @@ ROOMS = {
                             " service/security service/server/routing service/server/transport service/serving"
                             " service/serving/models service/wire service/config",
     "service/fleet": "service/sessions service/sessions/fleet service/sessions/store",
+    "service/server/peer/caches": "service/fleet",
     "service/server/peer": "service/clock service/connections service/fleet service/interceptors service/security"
-                           " service/server/transport service/sessions service/sessions/fleet service/wire",
+                           " service/server/peer/caches service/server/transport service/sessions"
+                           " service/sessions/fleet service/wire",
     "service/server/standard": "service/security service/server/transport service/wire",
     "service/server/transfer": "service/clock service/server/transport service/serving service/sessions"
                                " service/wire",
@@ -197,13 +199,13 @@ ROOMS = {
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
     "service/server": "service/chat service/clock service/config service/connections service/engine/turn"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
-                      " service/security service/security/tenants service/server/compare service/server/routing service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
+                      " service/security service/security/tenants service/server/compare service/server/peer service/server/routing service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
                       " service/serving/aliases service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",
     "service/program": "kernels/core service/clock service/config service/connections"
                        " service/engine service/metrics service/models service/scrapes service/sealing service/security service/server"
-                       " service/server/admin service/server/transfer service/serving service/shadow"
+                       " service/server/admin service/server/peer service/server/transfer service/serving service/shadow"
                        " service/serving/aliases service/serving/models service/serving/routing service/sessions/store"
                        " service/sessions/store/postgres service/sessions/store/sql service/sessions/store/sqlite",
 

@@ -7,7 +7,7 @@
 #include "service/server/peer/client_call.h"
 #include "service/server/peer/own_calls.h"
 #include "service/server/peer/peer_messages.h"
-#include "service/server/peer/piece_source.h"
+#include "service/server/peer/caches/piece_source.h"
 #include "service/server/peer/time_limit.h"
 
 namespace longstream {
@@ -50,8 +50,7 @@ class OfferToPeer final
     return absl::OkStatus();
   }
 
-  void SendCaches(std::shared_ptr<fleet::CacheReader> caches) override
-      ABSL_LOCKS_EXCLUDED(mutex_) {
+  void SendCaches(std::shared_ptr<fleet::CacheReader> caches) override ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (!held_ || !offer_.has_caches || sending_) return;
     sending_ = true;
@@ -97,8 +96,8 @@ class OfferToPeer final
       absl::MutexLock lock(&mutex_);
       limit_.Clear();
       source_.reset();
-      refused = wanted_ && !answered_ &&
-                status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+      refused =
+          wanted_ && !answered_ && status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
     }
     if (refused) {
       core_->Deliver(key_.peer,

@@ -15,9 +15,9 @@ TEST(TokenFileTest, HoldsOneToken) {
   EXPECT_EQ(*TokenIn("lst_1\n", "f"), "lst_1");
   EXPECT_EQ(*TokenIn("  lst_1", "f"), "lst_1");
   EXPECT_EQ(*TokenIn(std::string(4096, 'a'), "f"), std::string(4096, 'a'));
-  for (const std::string& wrong : {std::string(), std::string("\n"), std::string("a b"),
-                                   std::string("a\nb"), std::string("a\0b", 3),
-                                   std::string("caf\xc3\xa9"), std::string(4097, 'a')}) {
+  for (const std::string& wrong :
+       {std::string(), std::string("\n"), std::string("a b"), std::string("a\nb"),
+        std::string("a\0b", 3), std::string("caf\xc3\xa9"), std::string(4097, 'a')}) {
     const absl::StatusOr<std::string> token = TokenIn(wrong, "f");
     EXPECT_EQ(token.status().message(),
               "f: expected one line with a token, of 1 to 4096 printable characters without "

@@ -21,14 +21,14 @@ namespace longstream {
 namespace {
 
 Credentials TestCredentials() {
-  return *Credentials::Parse(
-      TokenRow("client", "role=client") + TokenRow("operator", "role=operator") +
-          TokenRow("peer", "role=peer") +
-          TokenRow("expired", "role=peer expires=2001-01-01T00:00:00Z") +
-          "certificate name=cc role=client common_name=client\n"
-          "certificate name=oc role=operator common_name=operator\n"
-          "certificate name=pc role=peer dns=replica\n",
-      "f");
+  return *Credentials::Parse(TokenRow("client", "role=client") +
+                                 TokenRow("operator", "role=operator") +
+                                 TokenRow("peer", "role=peer") +
+                                 TokenRow("expired", "role=peer expires=2001-01-01T00:00:00Z") +
+                                 "certificate name=cc role=client common_name=client\n"
+                                 "certificate name=oc role=operator common_name=operator\n"
+                                 "certificate name=pc role=peer dns=replica\n",
+                             "f");
 }
 
 class PeerAccessTest : public testing::Test {
@@ -38,8 +38,8 @@ class PeerAccessTest : public testing::Test {
   void StartWithTokens() { replica_.Listen({.guard = &guard_}); }
   void StartWithTls() {
     replica_.Listen({.guard = &guard_,
-                     .certificates = CertificatesOf(authority_.Issue(
-                         "server", "DNS:localhost,IP:127.0.0.1,DNS:replica")),
+                     .certificates = CertificatesOf(
+                         authority_.Issue("server", "DNS:localhost,IP:127.0.0.1,DNS:replica")),
                      .client_certificates = ClientCertificates::kOptional});
   }
   std::shared_ptr<CurrentCertificates> CertificatesOf(const TestCertificate& own) {
@@ -105,9 +105,14 @@ TEST_F(PeerAccessTest, TheTableHasExactlyTheMethodsOfTheListener) {
 TEST_F(PeerAccessTest, EveryMethodWithEveryToken) {
   StartWithTokens();
   const auto channel = Channel(grpc::InsecureChannelCredentials());
-  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
-           {}, {""}, {"Bearer wrong"}, {"Bearer expired"}, {"peer"}, {"Basic peer"},
-           {"Bearer peer", "Bearer peer"}}) {
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{},
+                                             {""},
+                                             {"Bearer wrong"},
+                                             {"Bearer expired"},
+                                             {"peer"},
+                                             {"Basic peer"},
+                                             {"Bearer peer", "Bearer peer"}}) {
     ExpectAll(channel, wrong, grpc::StatusCode::UNAUTHENTICATED);
   }
   ExpectAll(channel, {"Bearer client"}, grpc::StatusCode::PERMISSION_DENIED);
@@ -147,13 +152,13 @@ TEST_F(PeerAccessTest, AReplicaShowsItsCertificate) {
   EXPECT_FALSE(Reaches({})) << "in plain text";
   TestAuthority stranger;
   const TestCertificate own = stranger.Issue("x", "DNS:replica");
-  EXPECT_FALSE(Reaches({.certificates = std::make_shared<CurrentCertificates>(
-                            Certificates{own.certificate, own.key, authority_.certificate(),
-                                         absl::InfiniteFuture()})}))
+  EXPECT_FALSE(
+      Reaches({.certificates = std::make_shared<CurrentCertificates>(Certificates{
+                   own.certificate, own.key, authority_.certificate(), absl::InfiniteFuture()})}))
       << "of another authority";
-  EXPECT_FALSE(Reaches({.certificates = std::make_shared<CurrentCertificates>(
-                            Certificates{own.certificate, own.key, stranger.certificate(),
-                                         absl::InfiniteFuture()})}))
+  EXPECT_FALSE(
+      Reaches({.certificates = std::make_shared<CurrentCertificates>(Certificates{
+                   own.certificate, own.key, stranger.certificate(), absl::InfiniteFuture()})}))
       << "it does not know the authority of the other replica";
 }
 
@@ -199,8 +204,8 @@ TEST_F(PeerAccessTest, WithoutCredentialsOnlyOnTheLoopback) {
   EXPECT_TRUE(absl::IsInvalidArgument(server.status())) << server.status();
   EXPECT_THAT(server.status().message(), testing::HasSubstr("needs security.credentials"));
   StartWithTokens();
-  const auto taken = PeerServer::Start({.listen = replica_.lease().peer_address},
-                                       replica_.client.get());
+  const auto taken =
+      PeerServer::Start({.listen = replica_.lease().peer_address}, replica_.client.get());
   EXPECT_TRUE(absl::IsUnavailable(taken.status())) << taken.status();
 }
 

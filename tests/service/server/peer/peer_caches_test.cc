@@ -159,8 +159,7 @@ TEST_F(PeerCachesTest, ACutConnection) {
   const fleet::Fetch fetch = AskAndGive(1);
   Arrival arrival;
   a_.client->ReceiveCaches(
-      "b/2", 1,
-      WriteInto(std::make_shared<TestWriter>(&flow_, UINT64_MAX, absl::Milliseconds(1))),
+      "b/2", 1, WriteInto(std::make_shared<TestWriter>(&flow_, UINT64_MAX, absl::Milliseconds(1))),
       arrival.Callback());
   b_.client->SendCaches("a/1", fetch.request, std::make_shared<TestReader>(&flow_, 512 * kMiB));
   ASSERT_TRUE(WaitUntil([&] { return flow_.written > kMiB; }));

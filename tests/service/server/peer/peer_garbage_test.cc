@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "longstream/peer/v1/peer.grpc.pb.h"
+#include "service/server/peer/caches/piece_bytes.h"
 #include "service/server/peer/peer_messages.h"
 #include "tests/service/server/peer/peers_fixture.h"
 
@@ -50,8 +51,9 @@ class PeerGarbageTest : public testing::Test {
  protected:
   PeerGarbageTest() : replica_("a/1") {
     replica_.Listen();
-    stub_ = peer::v1::Peer::NewStub(grpc::CreateChannel(
-        "127.0.0.1:" + std::to_string(replica_.server->port()), grpc::InsecureChannelCredentials()));
+    stub_ = peer::v1::Peer::NewStub(
+        grpc::CreateChannel("127.0.0.1:" + std::to_string(replica_.server->port()),
+                            grpc::InsecureChannelCredentials()));
   }
   grpc::Status Fetch(const peer::v1::FetchRequest& request) {
     grpc::ClientContext context;
@@ -88,9 +90,8 @@ class PeerGarbageTest : public testing::Test {
     const auto offer = replica_.inbox.Next<fleet::Offer>("x/1");
     if (!offer.has_value()) return absl::UnknownError("no offer");
     Arrival arrival;
-    replica_.client->ReceiveCaches("x/1", offer->request,
-                                   WriteInto(std::make_shared<TestWriter>(&flow_)),
-                                   arrival.Callback());
+    replica_.client->ReceiveCaches(
+        "x/1", offer->request, WriteInto(std::make_shared<TestWriter>(&flow_)), arrival.Callback());
     for (const peer::v1::CachePiece& piece : pieces) {
       *request.mutable_piece() = piece;
       stream->Write(request);
@@ -193,8 +194,7 @@ TEST_F(PeerGarbageTest, ANumberThatIsInUse) {
   EXPECT_EQ(Offer(offer).error_code(), grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(replica_.inbox.size(), 0u);
   // The first call goes on.
-  replica_.client->Send(
-      "x/1", fleet::Refused{TestSession(), 5 | kOfPeer, fleet::Refusal::kBusy});
+  replica_.client->Send("x/1", fleet::Refused{TestSession(), 5 | kOfPeer, fleet::Refusal::kBusy});
   peer::v1::FetchResponse response;
   EXPECT_TRUE(first->Read(&response));
   EXPECT_EQ(response.refused().why(), peer::v1::REFUSAL_BUSY);
@@ -249,9 +249,8 @@ TEST_F(PeerGarbageTest, ASecondOffer) {
   const auto offer = replica_.inbox.Next<fleet::Offer>("x/1");
   ASSERT_TRUE(offer.has_value());
   Arrival arrival;
-  replica_.client->ReceiveCaches("x/1", offer->request,
-                                 WriteInto(std::make_shared<TestWriter>(&flow_)),
-                                 arrival.Callback());
+  replica_.client->ReceiveCaches(
+      "x/1", offer->request, WriteInto(std::make_shared<TestWriter>(&flow_)), arrival.Callback());
   stream->Write(request);
   peer::v1::OfferResponse response;
   EXPECT_FALSE(stream->Read(&response));
@@ -278,9 +277,9 @@ class OddPeer final : public peer::v1::Peer::Service {
     for (const peer::v1::FetchResponse& answer : answers_) writer->Write(answer);
     return grpc::Status::OK;
   }
-  grpc::Status Offer(grpc::ServerContext* /*context*/,
-                     grpc::ServerReaderWriter<peer::v1::OfferResponse, peer::v1::OfferRequest>*
-                         stream) override {
+  grpc::Status Offer(
+      grpc::ServerContext* /*context*/,
+      grpc::ServerReaderWriter<peer::v1::OfferResponse, peer::v1::OfferRequest>* stream) override {
     peer::v1::OfferRequest request;
     stream->Read(&request);
     peer::v1::OfferResponse response;  // has no answer
@@ -358,8 +357,8 @@ TEST_F(OddAnswersTest, TwoAnswers) {
 
 TEST_F(OddAnswersTest, PiecesInAWrongOrder) {
   const std::vector<peer::v1::CachePiece> cases[] = {
-      {}, {Header()}, {Header(), Data(10)}, {Data(10)}, {End(0)}, {Header(), Header()},
-      {Header(), Data(10), End(11)}, {peer::v1::CachePiece()}};
+      {},       {Header()},           {Header(), Data(10)},          {Data(10)},
+      {End(0)}, {Header(), Header()}, {Header(), Data(10), End(11)}, {peer::v1::CachePiece()}};
   for (const auto& pieces : cases) {
     std::vector<peer::v1::FetchResponse> answers = {GivenAnswer()};
     for (const peer::v1::CachePiece& piece : pieces) answers.push_back(PieceAnswer(piece));
@@ -367,8 +366,7 @@ TEST_F(OddAnswersTest, PiecesInAWrongOrder) {
     const fleet::Number number = Ask();
     ASSERT_TRUE(replica_.inbox.Next<fleet::Given>("odd/1").has_value());
     Arrival arrival;
-    replica_.client->ReceiveCaches("odd/1", number,
-                                   WriteInto(std::make_shared<TestWriter>(&flow_)),
+    replica_.client->ReceiveCaches("odd/1", number, WriteInto(std::make_shared<TestWriter>(&flow_)),
                                    arrival.Callback());
     EXPECT_FALSE(arrival.Wait().ok());
     EXPECT_FALSE(flow_.finished);

@@ -72,7 +72,9 @@ class Inbox final : public fleet::PeerEvents {
 };
 
 // The byte of caches at this position.
-inline char ByteAt(uint64_t position) { return static_cast<char>((position * 31) ^ (position >> 9)); }
+inline char ByteAt(uint64_t position) {
+  return static_cast<char>((position * 31) ^ (position >> 9));
+}
 
 // What has gone through a reader and a writer.
 struct Flow {
