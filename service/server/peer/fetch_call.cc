@@ -2,9 +2,9 @@
 #include <memory>
 #include <utility>
 
+#include "service/server/peer/caches/piece_source.h"
 #include "service/server/peer/calls_of_peers.h"
 #include "service/server/peer/peer_messages.h"
-#include "service/server/peer/caches/piece_source.h"
 #include "service/server/peer/time_limit.h"
 #include "service/server/transport/grpc_status.h"
 

@@ -20,6 +20,9 @@
 namespace longstream {
 namespace {
 
+// The time of a call for which there is no connection.
+constexpr absl::Duration kShort = absl::Seconds(1);
+
 Credentials TestCredentials() {
   return *Credentials::Parse(TokenRow("client", "role=client") +
                                  TokenRow("operator", "role=operator") +
@@ -64,9 +67,9 @@ class PeerAccessTest : public testing::Test {
     EXPECT_EQ(replica_.inbox.size(), 0u);
   }
   // Whether a replica with these options gets a Fetch through.
-  bool Reaches(PeerChannels::Options channels) {
+  bool Reaches(PeerChannels::Options channels, absl::Duration most = kPatience) {
     PeerLimits limits = PatientLimits();
-    limits.answer_timeout = absl::Seconds(2);
+    limits.answer_timeout = most;
     TestReplica caller("a/1", limits, std::move(channels));
     caller.client->SetReplicas({replica_.lease()});
     caller.client->Send("b/2", fleet::Fetch{TestSession(), ++last_, 1, {}});
@@ -149,16 +152,16 @@ TEST_F(PeerAccessTest, AReplicaShowsItsCertificate) {
   EXPECT_FALSE(Reaches({.certificates = CertificatesOf(authority_.Issue("client", ""))}));
   EXPECT_TRUE(Reaches({.certificates = CertificatesOf(authority_.Issue("client", "")),
                        .token = [] { return std::string("peer"); }}));
-  EXPECT_FALSE(Reaches({})) << "in plain text";
+  EXPECT_FALSE(Reaches({}, kShort)) << "in plain text";
   TestAuthority stranger;
   const TestCertificate own = stranger.Issue("x", "DNS:replica");
-  EXPECT_FALSE(
-      Reaches({.certificates = std::make_shared<CurrentCertificates>(Certificates{
-                   own.certificate, own.key, authority_.certificate(), absl::InfiniteFuture()})}))
-      << "of another authority";
-  EXPECT_FALSE(
-      Reaches({.certificates = std::make_shared<CurrentCertificates>(Certificates{
-                   own.certificate, own.key, stranger.certificate(), absl::InfiniteFuture()})}))
+  const auto with_authority = [&](const std::string& authority) {
+    return std::make_shared<CurrentCertificates>(
+        Certificates{own.certificate, own.key, authority, absl::InfiniteFuture()});
+  };
+  EXPECT_FALSE(Reaches({.certificates = with_authority(authority_.certificate())}, kShort))
+      << "its certificate is of another authority";
+  EXPECT_FALSE(Reaches({.certificates = with_authority(stranger.certificate())}, kShort))
       << "it does not know the authority of the other replica";
 }
 
