@@ -41,12 +41,13 @@ absl::Status ReadAddress(const YamlNode& node, std::string* address) {
 }
 
 // An address that replicas or clients get from the database.
-absl::Status CheckAdvertised(const char* key, const std::string& configured,
-                             const char* listen_key, const std::string& listen) {
+absl::Status CheckAdvertised(const char* key, const std::string& configured, const char* listen_key,
+                             const std::string& listen) {
   if (!configured.empty()) {
     if (const auto error = AddressError(configured)) return Error(key, *error);
     if (IsWildcard(configured) || configured.ends_with(":0")) {
-      return Error(key, absl::StrCat("'", configured, "' is no address that others can connect to"));
+      return Error(key,
+                   absl::StrCat("'", configured, "' is no address that others can connect to"));
     }
     return absl::OkStatus();
   }
@@ -61,24 +62,26 @@ absl::Status CheckCredentials(const ServerConfig& config) {
   const bool is_local = IsLoopback(listen);
   if (config.security.credentials.empty()) {
     if (is_local) return absl::OkStatus();
-    return Error("peer_listen",
-                 absl::StrCat(listen, " can be reached from other hosts, so it needs"
-                                      " security.credentials: only a replica may call"));
+    return Error("peer_listen", absl::StrCat(listen,
+                                             " can be reached from other hosts, so it needs"
+                                             " security.credentials: only a replica may call"));
   }
   if (config.tls.enabled()) {
     if (!config.tls.client_ca.empty()) return absl::OkStatus();
-    return Error("peer_listen", "needs tls.client_ca, whose authorities sign the certificates of"
-                                " the other replicas");
+    return Error("peer_listen",
+                 "needs tls.client_ca, whose authorities sign the certificates of"
+                 " the other replicas");
   }
   if (config.fleet.token_file.empty()) {
-    return Error("token_file", "is needed, because the other replicas ask for a credential, and"
-                               " without tls this replica has no certificate");
+    return Error("token_file",
+                 "is needed, because the other replicas ask for a credential, and"
+                 " without tls this replica has no certificate");
   }
   if (is_local || config.security.plaintext_tokens) return absl::OkStatus();
-  return Error("peer_listen",
-               absl::StrCat(listen, " would take tokens in plain text from other hosts; set"
-                                    " tls.certificate, tls.key and tls.client_ca, or"
-                                    " security.plaintext_tokens"));
+  return Error("peer_listen", absl::StrCat(listen,
+                                           " would take tokens in plain text from other hosts; set"
+                                           " tls.certificate, tls.key and tls.client_ca, or"
+                                           " security.plaintext_tokens"));
 }
 
 }  // namespace
@@ -131,8 +134,8 @@ absl::Status CheckFleet(const ServerConfig& config) {
     return Error("peer_listen",
                  "a fleet needs store.url = postgresql://..., which its replicas share");
   }
-  if (absl::Status status = CheckAdvertised("peer_address", fleet.peer_address,
-                                            "fleet.peer_listen", fleet.peer_listen);
+  if (absl::Status status = CheckAdvertised("peer_address", fleet.peer_address, "fleet.peer_listen",
+                                            fleet.peer_listen);
       !status.ok()) {
     return status;
   }

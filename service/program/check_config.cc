@@ -188,8 +188,7 @@ int PrintFleet(const ServerConfig& config, std::ostream& out) {
   const FleetConfig& fleet = config.fleet;
   if (!fleet.enabled()) return 0;
   out << "fleet: replica " << ReplicaIdOf(fleet) << "\n  replicas reach it at "
-      << (fleet.peer_address.empty() ? fleet.peer_listen : fleet.peer_address)
-      << ", clients at "
+      << (fleet.peer_address.empty() ? fleet.peer_listen : fleet.peer_address) << ", clients at "
       << (fleet.client_address.empty() ? config.listen : fleet.client_address) << "\n"
       << "  lease_ttl " << absl::FormatDuration(fleet.lease_ttl) << ", min_residency "
       << absl::FormatDuration(fleet.min_residency) << ", foreign " << fleet.foreign

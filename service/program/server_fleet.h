@@ -86,7 +86,7 @@ class ServerFleet {
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool exited_ ABSL_GUARDED_BY(mutex_) = false;    // the driver has nothing to do any more
   bool replaced_ ABSL_GUARDED_BY(mutex_) = false;  // by a later incarnation
-  fleet::FleetMetrics metrics_;
+  FleetMetrics metrics_;
   const std::unique_ptr<store::PostgresFleet> store_;
   PeerClient client_;
   fleet::FleetDriver driver_;

@@ -15,9 +15,9 @@ absl::StatusOr<std::string> TokenIn(const std::string& contents, const std::stri
   const bool printable = std::all_of(token.begin(), token.end(),
                                      [](unsigned char c) { return absl::ascii_isgraph(c); });
   if (!token.empty() && token.size() <= kMostBytes && printable) return token;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": expected one line with a token, of 1 to ", kMostBytes,
-                   " printable characters without spaces"));
+  return absl::InvalidArgumentError(absl::StrCat(path, ": expected one line with a token, of 1 to ",
+                                                 kMostBytes,
+                                                 " printable characters without spaces"));
 }
 
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {

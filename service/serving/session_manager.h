@@ -244,6 +244,8 @@ class SessionManager {
 
  private:
   friend class FleetCalls;
+  // Of a session that a fleet shares. nullptr: none does.
+  using Use = std::shared_ptr<fleet::SessionUse>;
 
   // A new session. Another caller may close it at any time; then sessions_ does not have it.
   struct Made {
@@ -338,8 +340,6 @@ class SessionManager {
   void ForkNow(const SessionKey& source_key, std::optional<SessionId> id,
                std::optional<absl::Duration> idle_timeout, Opened opened, const Place& place,
                std::string_view model);
-  // `use`: of a session that a fleet shares, here and below; nullptr: none does.
-  using Use = std::shared_ptr<fleet::SessionUse>;
   void RewindNow(const SessionKey& key, const Place& place,
                  std::optional<uint64_t> expected_version, const Opened& rewound, const Use& use);
   void CancelNow(const SessionKey& key, const TurnId& id, const SessionTurns::Cancelled& cancelled,

@@ -187,15 +187,17 @@ ROOMS = {
                               " service/serving/log service/serving/routing service/sessions"
                               " service/sessions/store",
     "service/interceptors": "service/sessions",
-    "service/server/transport": "service/connections service/interceptors service/security service/security/tenants"
+    "service/server/transport": "service/clock service/connections service/interceptors service/security service/security/tenants"
                                 " service/tokenizer/text"
                                 " service/wire",
     "service/server/routing": "service/routing service/tokenizer/text",
     "service/server/admin": "backends/api service/connections service/interceptors service/models"
                             " service/security service/server/routing service/server/transport service/serving"
                             " service/serving/models service/wire service/config",
+    "service/server/peer/caches": "service/fleet",
     "service/server/peer": "service/clock service/connections service/fleet service/interceptors service/security"
-                           " service/server/transport service/sessions service/sessions/fleet service/wire",
+                           " service/server/peer/caches service/server/transport service/sessions"
+                           " service/sessions/fleet service/wire",
     "service/server/relay": "service/server/peer",
     "service/server/standard": "service/security service/server/transport service/wire",
     "service/server/transfer": "service/clock service/server/transport service/serving service/sessions"
@@ -211,9 +213,9 @@ ROOMS = {
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",
     "service/program": "kernels/core service/clock service/config service/connections"
-                       " service/fleet service/server/peer"
+                       " service/fleet"
                        " service/engine service/metrics service/models service/scrapes service/sealing service/security service/server"
-                       " service/server/admin service/server/transfer service/serving service/shadow"
+                       " service/server/admin service/server/peer service/server/transfer service/serving service/shadow"
                        " service/serving/aliases service/serving/models service/serving/routing service/sessions/store"
                        " service/sessions/store/postgres service/sessions/store/sql service/sessions/store/sqlite",
 

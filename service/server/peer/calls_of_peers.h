@@ -16,15 +16,14 @@ namespace longstream {
 
 // Each function makes a reactor that deletes itself when its call is done. `context`, `core` and
 // `memory` outlive it.
-grpc::ServerWriteReactor<peer::v1::FetchResponse>* NewFetchCall(grpc::CallbackServerContext* context,
-                                                                PeerCore* core,
-                                                                const fleet::ReplicaName& from,
-                                                                const fleet::Fetch& fetch);
+grpc::ServerWriteReactor<peer::v1::FetchResponse>* NewFetchCall(
+    grpc::CallbackServerContext* context, PeerCore* core, const fleet::ReplicaName& from,
+    const fleet::Fetch& fetch);
 grpc::ServerBidiReactor<RawRequest<peer::v1::OfferRequest>, peer::v1::OfferResponse>* NewOfferCall(
     grpc::CallbackServerContext* context, PeerCore* core, RequestMemory* memory);
 
-// Ends the call with this status, past what it has written and the peer has not read. Its operations
-// end with `ok` = false, and then the reactor must finish.
+// Ends the call with this status, past what it has written and the peer has not read. Its
+// operations end with `ok` = false, and then the reactor must finish.
 inline void CancelInCore(grpc::CallbackServerContext* context, const absl::Status& why) {
   grpc_call_cancel_with_status(context->c_call(), static_cast<grpc_status_code>(why.code()),
                                std::string(why.message()).c_str(), nullptr);

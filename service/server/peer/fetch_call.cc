@@ -2,9 +2,9 @@
 #include <memory>
 #include <utility>
 
+#include "service/server/peer/caches/piece_source.h"
 #include "service/server/peer/calls_of_peers.h"
 #include "service/server/peer/peer_messages.h"
-#include "service/server/peer/piece_source.h"
 #include "service/server/peer/time_limit.h"
 #include "service/server/transport/grpc_status.h"
 
@@ -28,9 +28,8 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
   void Begin(const fleet::Fetch& fetch) ABSL_LOCKS_EXCLUDED(mutex_) {
     self_ = shared_from_this();
     const absl::Status status =
-        core_->HasEvents()
-            ? core_->calls().Add(key_, OpenCalls::Kind::kFetch, fetch.session, self_)
-            : absl::UnavailableError("the replica is starting");
+        core_->HasEvents() ? core_->calls().Add(key_, OpenCalls::Kind::kFetch, fetch.session, self_)
+                           : absl::UnavailableError("the replica is starting");
     {
       absl::MutexLock lock(&mutex_);
       added_ = status.ok();
@@ -57,8 +56,7 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
     return true;
   }
 
-  void SendCaches(std::shared_ptr<fleet::CacheReader> caches) override
-      ABSL_LOCKS_EXCLUDED(mutex_) {
+  void SendCaches(std::shared_ptr<fleet::CacheReader> caches) override ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (finished_ || !has_caches_ || sending_) return;
     sending_ = true;
@@ -172,10 +170,9 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
 
 }  // namespace
 
-grpc::ServerWriteReactor<peer::v1::FetchResponse>* NewFetchCall(grpc::CallbackServerContext* context,
-                                                                PeerCore* core,
-                                                                const fleet::ReplicaName& from,
-                                                                const fleet::Fetch& fetch) {
+grpc::ServerWriteReactor<peer::v1::FetchResponse>* NewFetchCall(
+    grpc::CallbackServerContext* context, PeerCore* core, const fleet::ReplicaName& from,
+    const fleet::Fetch& fetch) {
   const auto call = std::make_shared<FetchCall>(context, core, from, fetch);
   FetchCall* const reactor = call.get();
   call->Begin(fetch);

@@ -124,7 +124,8 @@ class OfferCall final
 
   void TakePiece() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!message_->message->has_piece()) {
-      return FinishOnce(absl::InvalidArgumentError("piece: expected it in each message but the first"));
+      return FinishOnce(
+          absl::InvalidArgumentError("piece: expected it in each message but the first"));
     }
     Limit(&limit_, core_->limits().piece_timeout, "the replica does not take the caches");
     sink_->Take(std::move(*message_->message->mutable_piece()),

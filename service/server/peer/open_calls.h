@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "service/fleet/session_copies.h"
+#include "service/server/peer/caches/piece_sink.h"
 #include "service/server/peer/peer_limits.h"
-#include "service/server/peer/piece_sink.h"
 #include "service/sessions/fleet/peer_messages.h"
 #include "service/sessions/session_key.h"
 

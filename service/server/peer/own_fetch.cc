@@ -109,8 +109,8 @@ class FetchFromPeer final : public grpc::ClientReadReactor<peer::v1::FetchRespon
   std::optional<fleet::PeerMessage> TakeAnswer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (response_.has_refused()) {
       state_ = State::kOver;
-      const fleet::Refused refused = RefusedFrom(response_.refused(), fetch_.session,
-                                                 fetch_.request, fleet::Refusal::kNotYet);
+      const fleet::Refused refused =
+          RefusedFrom(response_.refused(), fetch_.session, fetch_.request, fleet::Refusal::kNotYet);
       ReadNext();
       return refused;
     }

@@ -4,17 +4,17 @@
 #include <utility>
 
 #include "longstream/peer/v1/peer.grpc.pb.h"
+#include "service/server/peer/caches/piece_source.h"
 #include "service/server/peer/client_call.h"
 #include "service/server/peer/own_calls.h"
 #include "service/server/peer/peer_messages.h"
-#include "service/server/peer/piece_source.h"
 #include "service/server/peer/time_limit.h"
 
 namespace longstream {
 namespace {
 
-// A read waits for the answer all the time, and ends when the call does. gRPC's hold keeps the call
-// open while the next piece is being read from the caches.
+// A read waits for the answer, and then for the end of the call, all the time. gRPC's hold keeps
+// the call open while the next piece is being read from the caches.
 class OfferToPeer final
     : public grpc::ClientBidiReactor<peer::v1::OfferRequest, peer::v1::OfferResponse>,
       public OpenCall,
@@ -50,10 +50,9 @@ class OfferToPeer final
     return absl::OkStatus();
   }
 
-  void SendCaches(std::shared_ptr<fleet::CacheReader> caches) override
-      ABSL_LOCKS_EXCLUDED(mutex_) {
+  void SendCaches(std::shared_ptr<fleet::CacheReader> caches) override ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    if (!held_ || !offer_.has_caches || sending_) return;
+    if (!held_ || answered_ || !offer_.has_caches || sending_) return;
     sending_ = true;
     if (caches != nullptr) {
       source_ = std::make_shared<PieceSource>(&core_->threads(), std::move(caches),
@@ -70,7 +69,7 @@ class OfferToPeer final
 
   void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    if (!ok || !held_ || last_) return;  // the read says how the call goes on
+    if (!ok || !held_ || answered_ || last_) return;  // the read says how the call goes on
     offered_ = true;
     if (sending_) {
       SendNext();
@@ -83,11 +82,15 @@ class OfferToPeer final
     std::optional<fleet::PeerMessage> answer;
     {
       absl::MutexLock lock(&mutex_);
-      if (ok && wanted_ && !answered_) answer = AnswerIn(response_);
-      answered_ |= answer.has_value();
-      LetGo();
+      if (!ok || !held_) return LetGo();
+      if (!answered_) answer = AnswerIn(response_);
+      // No answer, or more than one.
+      if (!answer.has_value()) return Stop();
+      answered_ = true;
+      Limit(core_->limits().answer_timeout);
+      StartRead(&response_);  // the end
     }
-    if (answer.has_value()) core_->Deliver(key_.peer, *std::move(answer));
+    core_->Deliver(key_.peer, *std::move(answer));
   }
 
   void OnDone(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -97,8 +100,8 @@ class OfferToPeer final
       absl::MutexLock lock(&mutex_);
       limit_.Clear();
       source_.reset();
-      refused = wanted_ && !answered_ &&
-                status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+      refused =
+          wanted_ && !answered_ && status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
     }
     if (refused) {
       core_->Deliver(key_.peer,
@@ -127,7 +130,7 @@ class OfferToPeer final
   }
   void Write(absl::StatusOr<peer::v1::CachePiece> piece) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    if (!held_) return;
+    if (!held_ || answered_) return;
     if (!piece.ok()) return EndPieces();
     *request_.mutable_piece() = *std::move(piece);
     if (request_.piece().has_end()) return WriteLast();

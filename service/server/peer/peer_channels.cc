@@ -12,7 +12,7 @@ namespace {
 constexpr int kFirstBackoff = 100;
 constexpr int kMostBackoff = 500;
 constexpr int kConnectTimeout = 5'000;  // with the handshake
-constexpr int kLookUpEvery = 500;  // the address of the name of a replaced pod changes
+constexpr int kLookUpEvery = 500;       // the address of the name of a replaced pod changes
 // A host that has vanished is noticed after the sum of the two times.
 constexpr int kPingEvery = 10'000;
 constexpr int kPingTimeout = 5'000;

@@ -108,8 +108,8 @@ void PeerClient::Forget(const fleet::ReplicaName& peer, fleet::Number request) {
 std::shared_ptr<RelayedStream> PeerClient::Relay(RelayRequest request) {
   const auto on_end = request.on_end;
   const PeerLine line = LineTo(request.peer);
-  absl::Status status = absl::UnavailableError(
-      absl::StrCat("the replica ", request.peer, " cannot be reached"));
+  absl::Status status =
+      absl::UnavailableError(absl::StrCat("the replica ", request.peer, " cannot be reached"));
   if (line.channel != nullptr) {
     const fleet::Number number = kRelay | last_relay_.fetch_add(1);
     absl::StatusOr<std::shared_ptr<RelayedStream>> relay =

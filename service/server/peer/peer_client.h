@@ -33,7 +33,8 @@ class PeerClient final : public fleet::Peers, public Relays {
   // Ends all calls and waits for them. REQUIRES: its PeerServer has shut down.
   ~PeerClient() override;
 
-  // Until both were called nothing is sent, and peers get UNAVAILABLE. `events` outlives this object.
+  // Until both were called nothing is sent, and peers get UNAVAILABLE. `events` outlives this
+  // object.
   void SetSelf(const fleet::ReplicaName& self) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetEvents(fleet::PeerEvents* events) { core_.SetEvents(events); }
 

@@ -10,7 +10,7 @@
 #include "service/clock/monotonic_time.h"
 #include "service/clock/timers.h"
 #include "service/fleet/peers.h"
-#include "service/server/peer/cache_threads.h"
+#include "service/server/peer/caches/cache_threads.h"
 #include "service/server/peer/open_calls.h"
 #include "service/server/peer/peer_limits.h"
 #include "service/server/transport/call_count.h"

@@ -28,12 +28,10 @@ struct PeerLimits {
   size_t max_notices = 1024;
   size_t max_relays = 1024;  // in each direction
 
-  size_t piece_bytes = size_t{256} << 10;  // of the pieces that are sent; each call holds one or two
-  int cache_threads = 4;                   // they read and write the pieces of all calls
+  size_t piece_bytes = size_t{256}
+                       << 10;  // of the pieces that are sent; each call holds one or two
+  int cache_threads = 4;       // they read and write the pieces of all calls
 };
-
-// The most that a peer may send in a piece.
-inline constexpr size_t kMaxPieceBytes = size_t{1} << 20;
 
 }  // namespace longstream
 

@@ -16,7 +16,8 @@ namespace {
 constexpr size_t kShownBytes = 64;
 constexpr size_t kMaxNameBytes = 128;
 
-absl::Status Invalid(absl::string_view field, absl::string_view expected, const std::string& found) {
+absl::Status Invalid(absl::string_view field, absl::string_view expected,
+                     const std::string& found) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": expected ", expected, ", found '",
                                                  absl::CHexEscape(found.substr(0, kShownBytes)),
                                                  "'"));
@@ -25,8 +26,7 @@ absl::Status Invalid(absl::string_view field, absl::string_view expected, const 
 // The first number of epochs and versions is 1.
 absl::Status CheckPositive(absl::string_view field, int64_t value) {
   if (value >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": expected 1 or more, found ", value));
+  return absl::InvalidArgumentError(absl::StrCat(field, ": expected 1 or more, found ", value));
 }
 
 absl::StatusOr<fleet::Number> NumberOfPeer(uint64_t request) {
@@ -64,8 +64,7 @@ absl::StatusOr<SessionKey> FromProto(const peer::v1::SessionKey& session) {
   if (!session.tenant().empty() && !IsCredentialName(session.tenant())) {
     return Invalid("session.tenant", "1 to 64 letters, digits, '.', '_' or '-'", session.tenant());
   }
-  const absl::StatusOr<SessionId> id =
-      SessionId::Parse(session.session_id(), "session.session_id");
+  const absl::StatusOr<SessionId> id = SessionId::Parse(session.session_id(), "session.session_id");
   if (!id.ok()) return id.status();
   return SessionKey{session.tenant(), *id};
 }

@@ -69,8 +69,8 @@ absl::StatusOr<AttachCall> PeerService::ReadAttach(Decoded<peer::v1::AttachReque
   }
   call.counted = core_->TakeRelayPlace();
   if (call.counted == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "relays are open: ", core_->limits().max_relays, ", which is the limit"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("relays are open: ", core_->limits().max_relays, ", which is the limit"));
   }
   return call;
 }

@@ -19,7 +19,8 @@ class TimeLimit {
   explicit TimeLimit(Timers* timers) : timers_(timers) {}
 
   // A wait begins; the one before has ended. When it has taken this long, calls `over` with the
-  // number of the wait, on the thread of the timers, without the mutex. `over` keeps the call alive.
+  // number of the wait, on the thread of the timers, without the mutex. `over` keeps the call
+  // alive.
   void Set(absl::Duration most, std::function<void(uint64_t wait)> over) {
     Clear();
     timer_ = timers_->Set(MonotonicTime::Now() + most,

@@ -51,10 +51,10 @@ TEST(FleetConfigTest, ByDefaultThereIsNoFleet) {
 }
 
 TEST(FleetConfigTest, EndsOfRanges) {
-  for (const char* yaml : {"fleet: {lease_ttl: 2s}", "fleet: {lease_ttl: 5m}",
-                           "fleet: {min_residency: 0s}", "fleet: {min_residency: 1h}",
-                           "drain_timeout: 0s", "drain_timeout: 87600h", "fleet: {foreign: fetch}",
-                           "fleet: {peer_listen: ''}", "fleet:"}) {
+  for (const char* yaml :
+       {"fleet: {lease_ttl: 2s}", "fleet: {lease_ttl: 5m}", "fleet: {min_residency: 0s}",
+        "fleet: {min_residency: 1h}", "drain_timeout: 0s", "drain_timeout: 87600h",
+        "fleet: {foreign: fetch}", "fleet: {peer_listen: ''}", "fleet:"}) {
     EXPECT_EQ(ErrorOf(yaml), "") << yaml;
   }
   const std::pair<const char*, const char*> refused[] = {

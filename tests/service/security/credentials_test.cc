@@ -68,6 +68,17 @@ TEST(CredentialsTest, ACredentialExpires) {
   }
 }
 
+TEST(CredentialsTest, EveryRoleMayHaveATokenOrACertificate) {
+  for (const Role role : {Role::kClient, Role::kOperator, Role::kPeer}) {
+    const std::string words = std::string(" name=n role=") + NameOf(role);
+    const Credentials credentials =
+        Parsed(RowFor("t", words) + "certificate" + words + " dns=host\n");
+    const absl::Time now = absl::UnixEpoch();
+    EXPECT_EQ(credentials.ByToken("t", now)->role, role);
+    EXPECT_EQ(credentials.ByCertificate({{CertificateName::Kind::kDns, "host"}}, now)->role, role);
+  }
+}
+
 TEST(CredentialsTest, FindsTheCallerOfACertificate) {
   const Credentials credentials = Parsed(
       "certificate name=p role=peer dns=replica-1\n"

@@ -31,7 +31,8 @@ constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/Server
 Credentials TestCredentials() {
   return *Credentials::Parse(
       TokenRow("client", "role=client") + TokenRow("operator", "role=operator") +
-          TokenRow("peer", "role=peer") + TokenRow("expired", "role=client expires=2001-01-01T00:00:00Z") +
+          TokenRow("peer", "role=peer") +
+          TokenRow("expired", "role=client expires=2001-01-01T00:00:00Z") +
           TokenRow("expired-operator", "role=operator expires=2001-01-01T00:00:00Z") +
           "certificate name=cc role=client common_name=client\n"
           "certificate name=oc role=operator dns=operator\n"

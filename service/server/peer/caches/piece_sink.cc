@@ -1,11 +1,11 @@
 // Checks the order of the pieces, and writes each of them on a thread that may wait.
-#include "service/server/peer/piece_sink.h"
+#include "service/server/peer/caches/piece_sink.h"
 
 #include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "service/server/peer/peer_limits.h"
+#include "service/server/peer/caches/piece_bytes.h"
 
 namespace longstream {
 namespace {
@@ -22,13 +22,12 @@ absl::Status CheckPiece(const peer::v1::CachePiece& piece, bool begun, uint64_t 
   }
   const size_t size = std::max(piece.header().size(), piece.data().size());
   if (size > kMaxPieceBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("piece: expected at most ", kMaxPieceBytes,
-                                                   " bytes, found ", size));
+    return absl::InvalidArgumentError(
+        absl::StrCat("piece: expected at most ", kMaxPieceBytes, " bytes, found ", size));
   }
   if (piece.has_end() && piece.end().bytes() != bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("piece.end.bytes: expected ", bytes,
-                                                   ", which have come, found ",
-                                                   piece.end().bytes()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "piece.end.bytes: expected ", bytes, ", which have come, found ", piece.end().bytes()));
   }
   return absl::OkStatus();
 }
@@ -55,13 +54,14 @@ void PieceSink::Take(peer::v1::CachePiece piece, std::function<void(Taken)> then
   }
   auto self = shared_from_this();
   if (piece.has_header()) {
-    threads_->Run([self, header = std::move(*piece.mutable_header()),
-                   then = std::move(then)]() mutable {
-      self->TakeHeader(std::move(header), std::move(then));
-    });
+    threads_->Run(
+        [self, header = std::move(*piece.mutable_header()), then = std::move(then)]() mutable {
+          self->TakeHeader(std::move(header), std::move(then));
+        });
   } else if (piece.has_data()) {
-    threads_->Run([self, writer = std::move(writer), data = std::move(*piece.mutable_data()),
-                   then = std::move(then)]() mutable { self->Write(std::move(writer), data, then); });
+    threads_->Run(
+        [self, writer = std::move(writer), data = std::move(*piece.mutable_data()),
+         then = std::move(then)]() mutable { self->Write(std::move(writer), data, then); });
   } else {
     threads_->Run([self, writer = std::move(writer), then = std::move(then)]() mutable {
       self->Finish(std::move(writer), then);

@@ -1,16 +1,15 @@
 // Reads a piece when the call has sent the one before it.
-#include "service/server/peer/piece_source.h"
+#include "service/server/peer/caches/piece_source.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/server/peer/peer_limits.h"
+#include "service/server/peer/caches/piece_bytes.h"
 
 namespace longstream {
 
 void PieceSource::Next(Ready ready) {
-  threads_->Run(
-      [self = shared_from_this(), ready = std::move(ready)] { ready(self->Read()); });
+  threads_->Run([self = shared_from_this(), ready = std::move(ready)] { ready(self->Read()); });
 }
 
 absl::StatusOr<peer::v1::CachePiece> PieceSource::Read() {

@@ -1,6 +1,6 @@
 // Cuts the caches of a session into the pieces that a call sends.
-#ifndef LONGSTREAM_SERVICE_SERVER_PEER_PIECE_SOURCE_H_
-#define LONGSTREAM_SERVICE_SERVER_PEER_PIECE_SOURCE_H_
+#ifndef LONGSTREAM_SERVICE_SERVER_PEER_CACHES_PIECE_SOURCE_H_
+#define LONGSTREAM_SERVICE_SERVER_PEER_CACHES_PIECE_SOURCE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "longstream/peer/v1/peer.pb.h"
 #include "service/fleet/session_copies.h"
-#include "service/server/peer/cache_threads.h"
+#include "service/server/peer/caches/cache_threads.h"
 
 namespace longstream {
 
@@ -21,8 +21,8 @@ class PieceSource final : public std::enable_shared_from_this<PieceSource> {
   PieceSource(CacheThreads* threads, std::shared_ptr<fleet::CacheReader> reader, size_t piece_bytes)
       : threads_(threads), reader_(std::move(reader)), piece_bytes_(piece_bytes) {}
 
-  // Reads the next piece on one of the threads, and calls `ready` there: the header, then data, then
-  // the end. Not called again before `ready` was called, after the end, or after an error.
+  // Reads the next piece on one of the threads, and calls `ready` there: the header, then data,
+  // then the end. Not called again before `ready` was called, after the end, or after an error.
   using Ready = std::function<void(absl::StatusOr<peer::v1::CachePiece> piece)>;
   void Next(Ready ready);
 
@@ -38,4 +38,4 @@ class PieceSource final : public std::enable_shared_from_this<PieceSource> {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVER_PEER_PIECE_SOURCE_H_
+#endif  // LONGSTREAM_SERVICE_SERVER_PEER_CACHES_PIECE_SOURCE_H_

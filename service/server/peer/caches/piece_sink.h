@@ -1,6 +1,6 @@
 // Puts the pieces that a call receives into the memory of a session.
-#ifndef LONGSTREAM_SERVICE_SERVER_PEER_PIECE_SINK_H_
-#define LONGSTREAM_SERVICE_SERVER_PEER_PIECE_SINK_H_
+#ifndef LONGSTREAM_SERVICE_SERVER_PEER_CACHES_PIECE_SINK_H_
+#define LONGSTREAM_SERVICE_SERVER_PEER_CACHES_PIECE_SINK_H_
 
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "longstream/peer/v1/peer.pb.h"
 #include "service/fleet/peers.h"
-#include "service/server/peer/cache_threads.h"
+#include "service/server/peer/caches/cache_threads.h"
 
 namespace longstream {
 
@@ -64,4 +64,4 @@ class PieceSink final : public std::enable_shared_from_this<PieceSink> {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVER_PEER_PIECE_SINK_H_
+#endif  // LONGSTREAM_SERVICE_SERVER_PEER_CACHES_PIECE_SINK_H_

@@ -1,7 +1,7 @@
-// Threads that read and write the caches of sessions, so that no thread of gRPC waits for a disk or a
-// device.
-#ifndef LONGSTREAM_SERVICE_SERVER_PEER_CACHE_THREADS_H_
-#define LONGSTREAM_SERVICE_SERVER_PEER_CACHE_THREADS_H_
+// Threads that read and write the caches of sessions, so that no thread of gRPC waits for a disk or
+// a device.
+#ifndef LONGSTREAM_SERVICE_SERVER_PEER_CACHES_CACHE_THREADS_H_
+#define LONGSTREAM_SERVICE_SERVER_PEER_CACHES_CACHE_THREADS_H_
 
 #include <deque>
 #include <functional>
@@ -41,4 +41,4 @@ class CacheThreads {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVER_PEER_CACHE_THREADS_H_
+#endif  // LONGSTREAM_SERVICE_SERVER_PEER_CACHES_CACHE_THREADS_H_

@@ -1,5 +1,5 @@
 // A queue of functions and the threads that run them.
-#include "service/server/peer/cache_threads.h"
+#include "service/server/peer/caches/cache_threads.h"
 
 #include <system_error>
 #include <utility>
