@@ -413,7 +413,8 @@ void SessionManager::ShowSession(const SessionKey& key, Opened shown) {
   Read<SessionView>(
       {key.tenant}, [this, key] { return FullView(key); },
       [this, key, shown = std::move(shown)](absl::StatusOr<SessionView> view) {
-        if (!view.ok()) {
+        // Another replica of a fleet may have closed the session.
+        if (!view.ok() && (fleet_ == nullptr || absl::IsUnavailable(view.status()))) {
           const absl::StatusOr<ServedSession> served = sessions_.Find(key);
           if (served.ok()) return shown(Described(*served->session));
         }

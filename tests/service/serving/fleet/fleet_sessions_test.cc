@@ -112,6 +112,7 @@ TEST_F(FleetSessionsTest, ATurnThatIsFencedAtItsCommitIsAbortedAndItsRepeatGoesO
   const auto expected = Undisturbed({kTurn, kNext});
   ASSERT_TRUE(Open(a_).ok());
   ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  ASSERT_TRUE(WaitUntil([&] { return a_.gate.Has("ended"); }));
   const store::TurnNumber head = Row().head;
   a_.gate.TakeEvents();
   a_.gate.SetOnRan([this] {
