@@ -175,13 +175,13 @@ TEST_F(FleetCopiesTest, ADropEndsTheRunningTurn) {
 TEST_F(FleetCopiesTest, AStopKeepsNothingOfTheTurn) {
   ASSERT_TRUE(Open(a_).ok());
   ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  a_.gate.TakeEvents();
   absl::StatusOr<NewTurn> loaded = Load(a_);
   ASSERT_TRUE(loaded.ok());
   ASSERT_TRUE(loaded->Lease().ok());
   SessionTurnRequest request = Generate(nullptr, "text", 10'000);
   request.on_abort = OnAbort::kKeep;
   TurnHandle handle = loaded->Make(request, nullptr);
-  a_.gate.TakeEvents();
   ASSERT_TRUE(loaded->Start(handle).ok());
   ASSERT_TRUE(WaitUntil([&] { return a_.gate.Has("started OK"); }));
   a_.copies().Stop({"", kId}, absl::UnavailableError("the server is shutting down"));

@@ -46,9 +46,12 @@ class ScriptedGate final : public fleet::SessionGate {
     absl::MutexLock lock(&mutex_);
     on_ran_ = std::move(on_ran);
   }
-  // What was called since the last call of this function.
+  // What was called since the last call of this function. Waits until all uses have ended: the
+  // thread of the store may hold one for a moment longer than its turn.
   std::vector<std::string> TakeEvents() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](int* uses) { return *uses == 0; }, &uses_));
     return std::exchange(events_, {});
   }
   bool Has(const std::string& event) const ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -84,8 +87,15 @@ class ScriptedGate final : public fleet::SessionGate {
   class Use final : public fleet::SessionUse {
    public:
     Use(ScriptedGate* gate, fleet::Fence fence, bool resumes)
-        : gate_(gate), fence_(std::move(fence)), resumes_(resumes) {}
-    ~Use() override { gate_->Add("ended"); }
+        : gate_(gate), fence_(std::move(fence)), resumes_(resumes) {
+      absl::MutexLock lock(&gate_->mutex_);
+      ++gate_->uses_;
+    }
+    ~Use() override {
+      absl::MutexLock lock(&gate_->mutex_);
+      gate_->events_.emplace_back("ended");
+      --gate_->uses_;
+    }
 
     const fleet::Fence& fence() const override { return fence_; }
     bool resumes() const override { return resumes_; }
@@ -144,6 +154,7 @@ class ScriptedGate final : public fleet::SessionGate {
   std::deque<Entry> answers_ ABSL_GUARDED_BY(mutex_);
   std::function<absl::Status()> on_ran_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> events_ ABSL_GUARDED_BY(mutex_);
+  int uses_ ABSL_GUARDED_BY(mutex_) = 0;  // that exist
 };
 
 }  // namespace longstream
