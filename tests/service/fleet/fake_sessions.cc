@@ -99,6 +99,7 @@ void FakeSessions::Entered(const SessionKey& session, const TurnId& turn, const 
     return done(absl::InvalidArgumentError("refused"));
   }
   RunningTurn running;
+  if (IsCommittedAt(entry->use->fence(), turn)) return done(absl::OkStatus());
   {
     const absl::MutexLock lock(&mutex_);
     RunningTurn& here = running_[session];
@@ -117,6 +118,24 @@ void FakeSessions::Entered(const SessionKey& session, const TurnId& turn, const 
   }
   if (running == nullptr) return done(absl::AbortedError("another turn ends"));
   After(kStep, [self = shared_from_this(), running] { self->Admit(running); });
+}
+
+// If there is no copy at the fence, the log is read, and says which turns have started and ended.
+bool FakeSessions::IsCommittedAt(const Fence& at, const TurnId& turn) {
+  const absl::MutexLock lock(&mutex_);
+  const auto copy = copies_.find(at.key);
+  if (copy != copies_.end() && copy->second.epoch == at.epoch &&
+      copy->second.version == at.version) {
+    return false;
+  }
+  return database_.WithModel([&](const ModelStore& model) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (model.HasTurn(at.key, turn)) {
+      lost_.insert({at.key, turn});
+    } else {
+      lost_.erase({at.key, turn});
+    }
+    return model.HasTurn(at.key, turn) && model.IsCommitted(at.key, turn);
+  });
 }
 
 Content FakeSessions::ContentAt(const Fence& at) {
