@@ -120,7 +120,7 @@ absl::StatusOr<RenewedLease> Database::Renew(const Replica& self) {
   const std::optional<LeaseRenewed> renewed = model_.Renew(self.name, now);
   if (!renewed.has_value()) return absl::FailedPreconditionError("a later incarnation");
   replicas_[self.name] = self;
-  RenewedLease lease{.generation = renewed->generation, .lapsed = renewed->lapsed};
+  RenewedLease lease{.generation = renewed->generation, .lapsed = renewed->lapsed, .others = {}};
   for (const ReplicaName& peer : model_.Peers(self.name, now)) {
     lease.others.push_back(replicas_[peer]);
   }

@@ -44,11 +44,11 @@ class Client {
       absl::SleepFor(absl::Milliseconds(5));
       return absl::UnavailableError("it is down");
     }
-    struct Answer {
+    struct Ended {
       absl::Notification done;
       absl::Status status;
     };
-    const auto answer = std::make_shared<Answer>();
+    const auto answer = std::make_shared<Ended>();
     begin(replica->sessions(), [answer](const absl::Status& status) {
       answer->status = status;
       answer->done.Notify();  // ends the test if it is called twice

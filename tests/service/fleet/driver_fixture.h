@@ -221,11 +221,11 @@ class DriverTest : public testing::Test {
   }
   // What Ran's go_on gets.
   static absl::Status Ran(SessionUse& use, TurnEnd end) {
-    struct Answer {
+    struct GoneOn {
       absl::Notification arrived;
       absl::Status status;
     };
-    const auto answer = std::make_shared<Answer>();
+    const auto answer = std::make_shared<GoneOn>();
     use.Ran(end, [answer](const absl::Status& status) {
       answer->status = status;
       answer->arrived.Notify();

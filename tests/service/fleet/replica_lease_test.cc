@@ -24,7 +24,7 @@ class ScriptedStore : public FleetStore {
     draining_ = self.draining;
     const absl::MutexLock lock(&mutex_);
     if (!answer_.ok()) return answer_;
-    return RenewedLease{.generation = 3};
+    return RenewedLease{.generation = 3, .lapsed = false, .others = {}};
   }
   absl::Status Release(const ReplicaName& /*self*/) override {
     released_ = true;
@@ -98,7 +98,7 @@ TEST(ReplicaLeaseTest, AnAnswerThatTakesAsLongAsTheLeaseGivesNone) {
   ScriptedStore store;
   store.takes_ms_ = 100;
   CountedEvents events;
-  const auto clock = [&store] { return MonotonicTime() + absl::Milliseconds(store.now_ms_); };
+  const auto clock = [&store] { return MonotonicTime() + absl::Milliseconds(store.now_ms_.load()); };
   ReplicaLease lease(&store, &events,
                      {.self = {"a/5"}, .ttl = absl::Milliseconds(90), .clock = clock});
   EXPECT_TRUE(WaitUntil([&] { return store.renewals_ >= 3; }));

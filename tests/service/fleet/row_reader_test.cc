@@ -24,7 +24,9 @@ class HeldRows : public FleetStore {
                                    const std::optional<TurnId>& /*turn*/) override {
     if (!began_.HasBeenNotified()) began_.Notify();
     go_on_.WaitForNotification();
-    return OwnedRow{.open = true, .version = static_cast<int64_t>(session.id.low)};
+    OwnedRow row;
+    row.version = static_cast<int64_t>(session.id.low);
+    return row;
   }
 
   absl::Notification began_;
