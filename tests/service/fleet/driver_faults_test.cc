@@ -22,16 +22,17 @@ constexpr absl::Duration kLongest = absl::Seconds(120);
 // Sends turns one after the other, each with one id until it is acknowledged.
 class Client {
  public:
-  Client(FleetWorld* world, SessionKey session, uint64_t first_turn, int turns)
-      : world_(*world), session_(std::move(session)), next_(first_turn), left_(turns) {}
+  Client(FleetWorld* world, SessionKey session, uint64_t first_turn)
+      : world_(*world), session_(std::move(session)), next_(first_turn) {}
 
-  void Run() {
-    while (left_ > 0 && !failed_) {
+  // At least `turns`, and until EndSoon.
+  void Run(int turns) {
+    for (; (turns > 0 || !ends_) && !failed_; --turns) {
       if (world_.dice().Chance(0.1)) Change();
       Turn({0, next_++});
-      --left_;
     }
   }
+  void EndSoon() { ends_ = true; }
   bool failed() const { return failed_; }
   int tries() const { return tries_; }
 
@@ -95,7 +96,7 @@ class Client {
   FleetWorld& world_;
   const SessionKey session_;
   uint64_t next_;
-  int left_;
+  std::atomic<bool> ends_{false};
   bool failed_ = false;
   int tries_ = 0;
 };
@@ -138,12 +139,13 @@ void RunSeed(uint64_t seed, absl::Duration faulty) {
   world.SetFaulty(true);
   for (uint64_t i = 0; i < kClients; ++i) {
     clients.push_back(std::make_unique<Client>(
-        &world, SessionKey{"tenant", {0, i % kSessions + 1}}, 1 + 1000 * i, 30));
-    threads.emplace_back([client = clients.back().get()] { client->Run(); });
+        &world, SessionKey{"tenant", {0, i % kSessions + 1}}, 1 + 1'000'000 * i));
+    threads.emplace_back([client = clients.back().get()] { client->Run(10); });
   }
   const MonotonicTime end = MonotonicTime::Now() + faulty;
   while (MonotonicTime::Now() < end) Disturb(world);
   world.SetFaulty(false);
+  for (const auto& client : clients) client->EndSoon();
   for (std::thread& thread : threads) thread.join();
   int tries = 0;
   for (const auto& client : clients) tries += client->tries();
@@ -161,8 +163,9 @@ TEST(DriverFaultsTest, NoFaults) {
   FleetWorld world(2, 1);
   const SessionKey session{"", {0, 1}};
   world.Open(session, 0);
-  Client client(&world, session, 1, 20);
-  client.Run();
+  Client client(&world, session, 1);
+  client.EndSoon();
+  client.Run(20);
   EXPECT_FALSE(client.failed());
   world.database().WithModel([](ModelStore& model) {
     EXPECT_EQ(model.error(), "");

@@ -110,9 +110,10 @@ TEST_F(ImpatientDriverTest, ASessionThatWasNotTakenIsKeptWithItsCopy) {
   Open(self_);
   ASSERT_TRUE(WaitUntil([&] {
     driver_->MessageArrived(kPeerName, Fetch{kSession, 9, 1, {0, 1}});
-    return copies_.kept_version() == 2;
+    return driver_->Counts().drain.offered > 0;
   }));
   EXPECT_FALSE(peers_.Take<Given>().has_caches);  // the copies have none
+  ASSERT_TRUE(WaitUntil([&] { return copies_.kept_version() == 2; }));
   EXPECT_EQ(WaitForMetric(registry_, 1, "longstream_handovers_total", {{"outcome", "kept"}}), 1);
   EXPECT_EQ(copies_.drops(), 0);
 }

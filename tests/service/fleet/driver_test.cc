@@ -252,7 +252,7 @@ TEST_F(DriverTest, ALaterIncarnationEndsTheReplica) {
   exited_.WaitForNotification();
   EXPECT_FALSE(release_);
   EXPECT_TRUE(WaitUntil([&] { return copies_.drops() > 0; }));
-  EXPECT_TRUE(absl::IsUnavailable(copies_.stopped()));
+  EXPECT_TRUE(WaitUntil([&] { return absl::IsUnavailable(copies_.stopped()); }));
   EXPECT_TRUE(absl::IsUnavailable(EnterTurn(2)->Wait().status()));
 }
 
