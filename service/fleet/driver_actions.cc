@@ -186,7 +186,10 @@ void DriverCore::Do(const ShowTurn& action) {
 
 void DriverCore::Do(const EndCall& action) {
   const auto call = calls_.find(action.call);
-  if (call == calls_.end()) return;  // it has a use
+  if (call == calls_.end()) {
+    EndUseOf(action);
+    return;
+  }
   using enum fleet::Answer;
   switch (action.answer) {
     case kReplay:
@@ -199,6 +202,19 @@ void DriverCore::Do(const EndCall& action) {
     default:
       Answer(action.call, StatusOf(action.answer, call->second.session, action.owner));
   }
+}
+
+// The call has a use. Tells its holder why the work has ended, if it has.
+void DriverCore::EndUseOf(const EndCall& action) {
+  using enum fleet::Answer;
+  if (action.answer == kAttached || action.answer == kCommitWaits || action.answer == kReplay ||
+      action.answer == kCommitted || action.answer == kClosed) {
+    return;
+  }
+  const SessionKey* session = SessionOf(*event_);
+  const std::shared_ptr<GivenUse> use = session == nullptr ? nullptr : UseOf(*session);
+  if (use == nullptr || use->call != action.call) return;
+  EndUse(*use, StatusOf(action.answer, use->session, action.owner));
 }
 
 absl::Duration DriverCore::TimeOf(TimerKind kind) const {

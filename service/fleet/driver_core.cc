@@ -7,9 +7,7 @@
 #include <variant>
 
 namespace longstream::fleet {
-namespace {
 
-// The session that the event is about. nullptr: all, or none.
 const SessionKey* SessionOf(const Event& event) {
   return std::visit(
       [](const auto& happened) -> const SessionKey* {
@@ -24,8 +22,6 @@ const SessionKey* SessionOf(const Event& event) {
       },
       event);
 }
-
-}  // namespace
 
 DriverCore::DriverCore(FleetDriverOptions options, FleetStore* store, store::CommitQueue* commits)
     : options_(std::move(options)),

@@ -45,6 +45,9 @@ struct GivenUse {
   absl::Status why;
 };
 
+// The session that the event is about. nullptr: all, or none.
+const SessionKey* SessionOf(const Event& event);
+
 // All functions but Post, Stop and Counts are for the driver's thread.
 class DriverCore : public std::enable_shared_from_this<DriverCore> {
  public:
@@ -114,6 +117,7 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   void Do(const SetTimer& action);
   void Do(const Exit& action);
   void ChangeOwner(const Transact& action);
+  void EndUseOf(const EndCall& action);
   void RelayCall(const Attach& attach, const ReplicaName& owner);
   absl::Duration TimeOf(TimerKind kind) const;
 

@@ -32,16 +32,16 @@ struct FleetTimes {
 };
 
 struct FleetDriverOptions {
-  ReplicaName self;
+  ReplicaName self{};
   bool redirect = false;  // fleet.foreign: redirect
   int max_offers = 4;     // sessions that a drain offers at once
-  FleetTimes times;
+  FleetTimes times{};
   int read_threads = 4;
   size_t max_reads = 1024;          // that wait for a thread
   FleetMetrics* metrics = nullptr;  // may be null; else it must outlive the driver
   // The replica has nothing left to do, or has lost its lease to a later incarnation: the program
   // exits. Called at most once, on the driver's thread. `release_lease`: call ReplicaLease::Release.
-  std::function<void(bool release_lease)> on_exit;
+  std::function<void(bool release_lease)> on_exit{};
 };
 
 // What the driver counts.

@@ -35,7 +35,7 @@ class LeaseEvents {
 class ReplicaLease {
  public:
   struct Options {
-    Replica self;  // with the name that Join has returned
+    Replica self{};  // with the name that Join has returned
     absl::Duration ttl = absl::Seconds(15);
     MonotonicClock clock = MonotonicTime::Now;  // when the lease is over
   };
