@@ -23,7 +23,7 @@ namespace longstream {
 // replica. In this process, the numbers of peers have this bit.
 inline constexpr fleet::Number kOfPeer = fleet::Number{1} << 63;
 // Relays have numbers of their own.
-inline constexpr fleet::Number kRelay = fleet::Number{1} << 62;
+inline constexpr fleet::Number kOfRelay = fleet::Number{1} << 62;
 
 // A call that carries a Fetch, an Offer or a relayed turn, on either side. Thread-safe. No function
 // blocks or calls back. After the end of the call they do nothing.

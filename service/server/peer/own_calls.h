@@ -30,7 +30,7 @@ absl::Status BeginFetch(PeerCore* core, const PeerLine& line, const fleet::Fetch
 // If the peer has not looked at the offer, Refused with kNotTaken goes to core->Deliver.
 absl::Status BeginOffer(PeerCore* core, const PeerLine& line, const fleet::Offer& offer);
 void BeginNotify(PeerCore* core, const PeerLine& line, const fleet::Moved& moved);
-// `number`: of the relay, with the bit kRelay.
+// `number`: of the relay, with the bit kOfRelay.
 absl::StatusOr<std::shared_ptr<RelayedStream>> BeginRelay(PeerCore* core, const PeerLine& line,
                                                           fleet::Number number,
                                                           RelayRequest request);

@@ -111,7 +111,7 @@ std::shared_ptr<RelayedStream> PeerClient::Relay(RelayRequest request) {
   absl::Status status =
       absl::UnavailableError(absl::StrCat("the replica ", request.peer, " cannot be reached"));
   if (line.channel != nullptr) {
-    const fleet::Number number = kRelay | last_relay_.fetch_add(1);
+    const fleet::Number number = kOfRelay | last_relay_.fetch_add(1);
     absl::StatusOr<std::shared_ptr<RelayedStream>> relay =
         BeginRelay(&core_, line, number, std::move(request));
     if (relay.ok()) return *std::move(relay);

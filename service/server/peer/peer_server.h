@@ -27,7 +27,7 @@ class Http2Gate;
 class PeerServer {
  public:
   struct Options {
-    std::string listen;  // host:port
+    std::string listen{};  // host:port
     // Decides who may call; outlives the server. Null: every program of this machine, so `listen`
     // must be a loopback address.
     const Guard* guard = nullptr;

@@ -50,7 +50,6 @@ PeerService::OfferReactor* PeerService::Offer(grpc::CallbackServerContext* conte
 
 absl::StatusOr<AttachCall> PeerService::ReadAttach(Decoded<peer::v1::AttachRequest> request) {
   if (attach_ == nullptr) return absl::UnavailableError("the replica is starting");
-  AttachCall call;
   absl::StatusOr<fleet::ReplicaName> sender = SenderOf(request.message->sender());
   if (!sender.ok()) return sender.status();
   absl::StatusOr<SessionKey> session = FromProto(request.message->session());
@@ -58,21 +57,20 @@ absl::StatusOr<AttachCall> PeerService::ReadAttach(Decoded<peer::v1::AttachReque
   const absl::StatusOr<fleet::TurnId> turn =
       SessionId::Parse(request.message->turn_id(), "turn_id");
   if (!turn.ok()) return turn.status();
-  call.from = *std::move(sender);
-  call.session = *std::move(session);
-  call.turn = *turn;
-  call.request = {std::make_unique<v1::GenerateRequest>(), std::move(request.charge)};
-  absl::Status status = DecodeMessage(request.message->generate_request(), &call.request.charge,
-                                      call.request.message.get());
+  Decoded<v1::GenerateRequest> generate{std::make_unique<v1::GenerateRequest>(),
+                                        std::move(request.charge)};
+  absl::Status status = DecodeMessage(request.message->generate_request(), &generate.charge,
+                                      generate.message.get());
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat("generate_request: ", status.message()));
   }
-  call.counted = core_->TakeRelayPlace();
-  if (call.counted == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("relays are open: ", core_->limits().max_relays, ", which is the limit"));
+  std::shared_ptr<void> counted = core_->TakeRelayPlace();
+  if (counted == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "relays are open: ", core_->limits().max_relays, ", which is the limit"));
   }
-  return call;
+  return AttachCall{*std::move(sender), *std::move(session), *turn, std::move(generate),
+                    std::move(counted)};
 }
 
 PeerService::AttachReactor* PeerService::Attach(grpc::CallbackServerContext* context,

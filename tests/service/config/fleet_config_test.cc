@@ -181,7 +181,9 @@ TEST(ReplicaTest, IsNamedAfterItsHost) {
   std::array<char, 256> host{};
   ASSERT_EQ(gethostname(host.data(), host.size() - 1), 0);
   EXPECT_EQ(ReplicaIdOf({}), host.data());
-  EXPECT_EQ(ReplicaIdOf({.replica_id = "a"}), "a");
+  FleetConfig named;
+  named.replica_id = "a";
+  EXPECT_EQ(ReplicaIdOf(named), "a");
 }
 
 TEST(ReplicaTest, TellsThePortThatWasTaken) {

@@ -81,6 +81,7 @@ class PeerGarbageTest : public testing::Test {
   // Sends an offer and these pieces to the replica, whose driver takes them. Returns how the caches
   // have arrived.
   absl::Status OfferPieces(const std::vector<peer::v1::CachePiece>& pieces) {
+    flow_.written = 0;
     grpc::ClientContext context;
     const auto stream = stub_->Offer(&context);
     peer::v1::OfferRequest request;
