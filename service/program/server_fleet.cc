@@ -20,6 +20,8 @@ namespace {
 constexpr absl::Duration kJoinPatience = absl::Seconds(30);
 // How often the log tells how many sessions are left.
 constexpr absl::Duration kProgress = absl::Seconds(1);
+// A drain begins when the database has said which replicas there are, or after this time.
+constexpr absl::Duration kLastRenewal = absl::Seconds(2);
 // After the time for handovers, what is being done gets so long to end.
 constexpr absl::Duration kLastEvents = absl::Seconds(1);
 
@@ -118,7 +120,7 @@ absl::Status ServerFleet::Start(SessionManager* sessions, const GrpcServer& serv
   lease.self.client_address =
       AdvertisedAddress(config_.fleet.client_address, config_.listen, server.port());
   client_.SetSelf(name_);
-  lease_ = std::make_unique<fleet::ReplicaLease>(store_.get(), &driver_, lease);
+  lease_ = std::make_unique<fleet::ReplicaLease>(store_.get(), this, lease);
   log_->Write(LogLevel::kInfo, "fleet",
               {{"replica", name_},
                {"peer_address", lease.self.peer_address},
@@ -155,9 +157,20 @@ void ServerFleet::BeginDrain() {
   {
     absl::MutexLock lock(&mutex_);
     draining_ = true;
+    renewed_ = false;
   }
   lease_->BeginDrain();
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(&renewed_), kLastRenewal);
+  }
   driver_.BeginDrain();
+}
+
+void ServerFleet::LeaseRenewed(const fleet::RenewedLease& renewed) {
+  driver_.LeaseRenewed(renewed);
+  absl::MutexLock lock(&mutex_);
+  renewed_ = true;
 }
 
 void ServerFleet::HandOver(absl::Duration timeout) {

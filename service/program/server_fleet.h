@@ -32,7 +32,7 @@
 namespace longstream {
 
 // Outlives the sessions. The functions are called in their order, on the thread of the program.
-class ServerFleet {
+class ServerFleet : private fleet::LeaseEvents {
  public:
   // Draws the name of this replica. nullptr: the configuration wants no fleet. `store`: in
   // PostgreSQL. `security`, `store`, `log` and `registry` outlive the object. Errors are those of
@@ -41,7 +41,7 @@ class ServerFleet {
                                                            const ServerSecurity& security,
                                                            ServerStore* store, const JsonLog* log,
                                                            prometheus::Registry* registry);
-  ~ServerFleet();
+  ~ServerFleet() override;
   ServerFleet(const ServerFleet&) = delete;
   ServerFleet& operator=(const ServerFleet&) = delete;
 
@@ -75,6 +75,10 @@ class ServerFleet {
               std::unique_ptr<store::PostgresFleet> fleet, const fleet::ReplicaName& name);
 
   fleet::FleetDriverOptions DriverOptions(const fleet::ReplicaName& name);
+  // LeaseEvents: passed on to the driver.
+  void LeaseRenewed(const fleet::RenewedLease& renewed) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void LeaseOver() override { driver_.LeaseOver(); }
+  void LeaseReplaced() override { driver_.LeaseReplaced(); }
   void OnExit(bool release_lease) ABSL_LOCKS_EXCLUDED(mutex_);
   bool WaitForExit(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -84,6 +88,7 @@ class ServerFleet {
   const fleet::ReplicaName name_;
   mutable absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool renewed_ ABSL_GUARDED_BY(mutex_) = false;   // since the drain began
   bool exited_ ABSL_GUARDED_BY(mutex_) = false;    // the driver has nothing to do any more
   bool replaced_ ABSL_GUARDED_BY(mutex_) = false;  // by a later incarnation
   FleetMetrics metrics_;
