@@ -120,7 +120,8 @@ absl::Status ServerFleet::Start(SessionManager* sessions, const GrpcServer& serv
   lease.self.client_address =
       AdvertisedAddress(config_.fleet.client_address, config_.listen, server.port());
   client_.SetSelf(name_);
-  lease_ = std::make_unique<fleet::ReplicaLease>(store_.get(), this, lease);
+  fleet::LeaseEvents* const events = this;  // which only this class may know
+  lease_ = std::make_unique<fleet::ReplicaLease>(store_.get(), events, lease);
   log_->Write(LogLevel::kInfo, "fleet",
               {{"replica", name_},
                {"peer_address", lease.self.peer_address},
