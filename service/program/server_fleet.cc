@@ -72,8 +72,8 @@ ServerFleet::ServerFleet(const ServerConfig& config, const ServerSecurity& secur
       name_(name),
       metrics_(registry),
       store_(std::move(fleet)),
-      client_(ClientOptions(security)),
-      driver_(DriverOptions(name), store_.get(), store->commits()) {}
+      driver_(DriverOptions(name), store_.get(), store->commits()),
+      client_(ClientOptions(security)) {}
 
 ServerFleet::~ServerFleet() { Stop(); }
 

@@ -93,8 +93,8 @@ class ServerFleet : private fleet::LeaseEvents {
   bool replaced_ ABSL_GUARDED_BY(mutex_) = false;  // by a later incarnation
   FleetMetrics metrics_;
   const std::unique_ptr<store::PostgresFleet> store_;
+  fleet::FleetDriver driver_;  // outlives the client, which tells it messages
   PeerClient client_;
-  fleet::FleetDriver driver_;
   CallCount calls_;                     // that peers relay
   std::optional<TextThreads> threads_;  // for their texts
   std::unique_ptr<PeerServer> server_;
