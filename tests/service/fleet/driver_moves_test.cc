@@ -140,7 +140,7 @@ TEST_F(DriverTest, ADrainOffersIdleSessionsAndExits) {
   driver_->MessageArrived(kPeerName, Moved{.session = kSession, .epoch = offer.epoch + 1});
   exited_.WaitForNotification();
   EXPECT_TRUE(release_);
-  EXPECT_EQ(driver_->Counts().handed_over, 1u);
+  EXPECT_TRUE(WaitUntil([&] { return driver_->Counts().handed_over == 1; }));
 }
 
 TEST_F(DriverTest, TheEndOfTheGraceTimeStopsTurns) {
