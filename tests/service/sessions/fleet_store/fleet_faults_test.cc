@@ -173,7 +173,7 @@ TEST_F(FleetFaultsTest, ALeaseThatWasForgottenHadLapsed) {
   const std::optional<RenewedLease> renewed = a->Renew();
   EXPECT_FALSE(renewed->lapsed);
   EXPECT_THAT(renewed->others,
-              ElementsAre(Replica{.name = b->name, .peer_address = "peer of " + b->name}));
+              ElementsAre(Replica{b->name, "peer of " + b->name, "", false}));
 }
 
 TEST_F(FleetFaultsTest, NamesAreChecked) {
@@ -181,12 +181,12 @@ TEST_F(FleetFaultsTest, NamesAreChecked) {
   EXPECT_EQ(fleet.Join("").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(fleet.Join("\xff").status().code(), absl::StatusCode::kInvalidArgument);
   for (const char* name : {"", "a", "a/", "/1", "a/0", "a/x", "a/-1"}) {
-    EXPECT_EQ(fleet.Renew({.name = name}, kLeaseTtl).status().code(),
+    EXPECT_EQ(fleet.Renew({name, "", "", false}, kLeaseTtl).status().code(),
               absl::StatusCode::kInvalidArgument)
         << name;
   }
   EXPECT_EQ(fleet.Join("a/b'").value_or(""), "a/b'/1");
-  EXPECT_TRUE(fleet.Renew({.name = "a/b'/1"}, kLeaseTtl).ok());
+  EXPECT_TRUE(fleet.Renew({"a/b'/1", "", "", false}, kLeaseTtl).ok());
 }
 
 // The role that owns the database has no other rights.

@@ -31,7 +31,7 @@ struct TestReplica {
     EXPECT_TRUE(Renew().has_value());
   }
   absl::StatusOr<RenewedLease> TryToRenew() {
-    return fleet.Renew({.name = name, .peer_address = "peer of " + name}, kLeaseTtl);
+    return fleet.Renew({name, "peer of " + name, "", false}, kLeaseTtl);
   }
   // Absent: an error, which fails the test.
   std::optional<RenewedLease> Renew() {

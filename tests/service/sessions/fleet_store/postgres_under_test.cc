@@ -26,7 +26,7 @@ class PostgresFleetUnderTest final : public FleetUnderTest {
     return name.value_or("");
   }
   std::optional<Renewal> Renew(const ReplicaName& replica) override {
-    absl::StatusOr<RenewedLease> renewed = fleet_.Renew({.name = replica}, kLeaseTtl);
+    absl::StatusOr<RenewedLease> renewed = fleet_.Renew({replica, "", "", false}, kLeaseTtl);
     if (!renewed.ok()) {
       EXPECT_EQ(renewed.status().code(), absl::StatusCode::kFailedPrecondition)
           << renewed.status();
