@@ -50,8 +50,8 @@ class FleetDatabase {
   std::string url() const { return Server().Url(name_); }
   const std::string& name() const { return name_; }
   std::unique_ptr<store::PostgresStore> OpenStore() const {
-    auto store = store::PostgresStore::Open(
-        {.url = url(), .password = "", .commit_timeout = kLong});
+    auto store =
+        store::PostgresStore::Open({.url = url(), .password = "", .commit_timeout = kLong});
     EXPECT_TRUE(store.ok()) << store.status();
     return store.ok() ? *std::move(store) : nullptr;
   }

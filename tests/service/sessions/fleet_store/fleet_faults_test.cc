@@ -83,8 +83,7 @@ TEST_F(FleetFaultsTest, AfterARenewalWithoutAnAnswerTheNextOneSaysThatTheLeaseLa
   FleetDatabase::Server().Freeze();
   const absl::StatusOr<RenewedLease> lost = a.TryToRenew();
   EXPECT_EQ(lost.status().code(), absl::StatusCode::kUnavailable) << lost.status();
-  EXPECT_EQ(a.fleet.ReadRow(session, std::nullopt).status().code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(a.fleet.ReadRow(session, std::nullopt).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(a.fleet.Join("b").status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(a.fleet.Release(a.name).code(), absl::StatusCode::kUnavailable);
   FleetDatabase::Server().Thaw();
@@ -172,8 +171,7 @@ TEST_F(FleetFaultsTest, ALeaseThatWasForgottenHadLapsed) {
   EXPECT_TRUE(a->Renew()->lapsed);
   const std::optional<RenewedLease> renewed = a->Renew();
   EXPECT_FALSE(renewed->lapsed);
-  EXPECT_THAT(renewed->others,
-              ElementsAre(Replica{b->name, "peer of " + b->name, "", false}));
+  EXPECT_THAT(renewed->others, ElementsAre(Replica{b->name, "peer of " + b->name, "", false}));
 }
 
 TEST_F(FleetFaultsTest, NamesAreChecked) {

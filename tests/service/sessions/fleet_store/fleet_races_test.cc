@@ -33,8 +33,8 @@ TEST_F(FleetRacesTest, ARenewalThatWaitsForAClaimUntilTheLeaseIsOverSaysSo) {
   std::optional<RenewedLease> renewed;
   std::thread renewal([&] { renewed = a->Renew(); });
   EXPECT_TRUE(WaitsForALock(kLeases));
-  EXPECT_TRUE(WaitUntil(
-      [&] { return Run("SELECT lease_end < clock_timestamp() FROM leases") == "t"; }));
+  EXPECT_TRUE(
+      WaitUntil([&] { return Run("SELECT lease_end < clock_timestamp() FROM leases") == "t"; }));
   claim.Run("COMMIT");
   renewal.join();
   ASSERT_TRUE(renewed.has_value());
@@ -84,8 +84,9 @@ TEST_F(FleetRacesTest, AClaimThatWaitsForARenewalIsRefused) {
     EndLease(*a);
     TestConnection renewal(database_.url());
     renewal.Run("BEGIN");
-    renewal.Run("UPDATE leases SET lease_end = clock_timestamp() + interval '1 hour'"
-                " WHERE replica = 'a'");
+    renewal.Run(
+        "UPDATE leases SET lease_end = clock_timestamp() + interval '1 hour'"
+        " WHERE replica = 'a'");
     absl::StatusOr<store::Applied> claimed = absl::UnknownError("");
     std::thread claim([&] { claimed = ApplyOne(*store_, Claim(session, b->name)); });
     EXPECT_TRUE(WaitsForALock(kWriter));

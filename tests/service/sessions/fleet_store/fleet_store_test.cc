@@ -189,8 +189,7 @@ TEST_P(FleetStoreTest, TheRowHasTheStateOfATurn) {
   const OwnedRow row = Row();
   EXPECT_EQ(Make(TransactionKind::kClose, ""), Outcome::kMade);
   EXPECT_EQ(fleet_->Read(session_, first), OwnedRow{});
-  const Transaction late = {
-      TransactionKind::kTransfer, {session_, row.epoch, row.version}, {}, a};
+  const Transaction late = {TransactionKind::kTransfer, {session_, row.epoch, row.version}, {}, a};
   EXPECT_EQ(fleet_->Apply(late), Outcome::kFenced);
 }
 

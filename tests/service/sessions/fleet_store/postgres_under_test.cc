@@ -28,8 +28,7 @@ class PostgresFleetUnderTest final : public FleetUnderTest {
   std::optional<Renewal> Renew(const ReplicaName& replica) override {
     absl::StatusOr<RenewedLease> renewed = fleet_.Renew({replica, "", "", false}, kLeaseTtl);
     if (!renewed.ok()) {
-      EXPECT_EQ(renewed.status().code(), absl::StatusCode::kFailedPrecondition)
-          << renewed.status();
+      EXPECT_EQ(renewed.status().code(), absl::StatusCode::kFailedPrecondition) << renewed.status();
       return std::nullopt;
     }
     Renewal renewal{renewed->generation, renewed->lapsed, {}};

@@ -114,6 +114,7 @@ TEST_P(RandomFleetTest, IsAsTheReference) {
   for (int i = 0; i < kReplicas; ++i) Join(i);
   for (int i = 0; i < kSessions; ++i) {
     const ReplicaName& owner = names_[i].front();
+    ExpectSame(model_->Renew(owner), database_->Renew(owner), owner);
     model_->Open(Session(i), owner);
     database_->Open(Session(i), owner);
   }

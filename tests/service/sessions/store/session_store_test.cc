@@ -96,7 +96,8 @@ TEST_P(SessionStoreTest, ChangesOfAnotherEpochOrVersionAreRefused) {
   const auto started = ApplyOne(*store_, StartTurn{{key_, 1, 1}, NewTurn(1)});
   ASSERT_TRUE(started.ok());
   EXPECT_EQ(CodeOf(StartTurn{{key_, 1, 1}, NewTurn(2)}), absl::StatusCode::kAborted);
-  const auto moved = ApplyOne(*store_, ChangeOwner{{key_, 1, 2}, "replica-2", OwnerCondition::kNone});
+  const auto moved =
+      ApplyOne(*store_, ChangeOwner{{key_, 1, 2}, "replica-2", OwnerCondition::kNone});
   ASSERT_TRUE(moved.ok());
   EXPECT_EQ(moved->epoch, 2);
   const Fence lost = {key_, 1, 3};
