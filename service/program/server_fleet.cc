@@ -34,9 +34,10 @@ store::PostgresFleet::Options FleetOptions(const ServerConfig& config,
   return options;
 }
 
-PeerClient::Options ClientOptions(const ServerSecurity& security) {
+PeerClient::Options ClientOptions(const ServerConfig& config, const ServerSecurity& security) {
   PeerClient::Options options;
   options.channels.certificates = security.certificates();
+  options.channels.plaintext_tokens = config.security.plaintext_tokens;
   if (security.fleet_token() != nullptr) {
     options.channels.token = [token = security.fleet_token()] { return token->Get(); };
   }
@@ -73,7 +74,7 @@ ServerFleet::ServerFleet(const ServerConfig& config, const ServerSecurity& secur
       metrics_(registry),
       store_(std::move(fleet)),
       driver_(DriverOptions(name), store_.get(), store->commits()),
-      client_(ClientOptions(security)) {}
+      client_(ClientOptions(config, security)) {}
 
 ServerFleet::~ServerFleet() { Stop(); }
 
@@ -154,6 +155,17 @@ bool ServerFleet::WaitForExit(absl::Duration timeout) {
   return mutex_.AwaitWithTimeout(absl::Condition(&exited_), timeout);
 }
 
+void ServerFleet::LeaseOver() {
+  driver_.LeaseOver();
+  metrics_.SetLeaseLeft(absl::ZeroDuration());
+}
+
+void ServerFleet::UpdateMetrics() {
+  const fleet::FleetCounts counts = driver_.Counts();
+  metrics_.SetSessions(counts.sessions);
+  metrics_.SetToHandOver(counts.drain.waiting + counts.drain.offered);
+}
+
 void ServerFleet::BeginDrain() {
   {
     absl::MutexLock lock(&mutex_);
@@ -170,6 +182,8 @@ void ServerFleet::BeginDrain() {
 
 void ServerFleet::LeaseRenewed(const fleet::RenewedLease& renewed) {
   driver_.LeaseRenewed(renewed);
+  metrics_.SetLeaseLeft(config_.fleet.lease_ttl);
+  UpdateMetrics();
   absl::MutexLock lock(&mutex_);
   renewed_ = true;
 }
@@ -177,6 +191,7 @@ void ServerFleet::LeaseRenewed(const fleet::RenewedLease& renewed) {
 void ServerFleet::HandOver(absl::Duration timeout) {
   const MonotonicTime until = MonotonicTime::Now() + timeout;
   const auto report = [this](const char* event) {
+    UpdateMetrics();
     const fleet::FleetCounts counts = driver_.Counts();
     log_->Write(LogLevel::kInfo, event,
                 {{"handed_over", absl::StrCat(counts.handed_over)},

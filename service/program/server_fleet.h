@@ -77,8 +77,10 @@ class ServerFleet : private fleet::LeaseEvents {
   fleet::FleetDriverOptions DriverOptions(const fleet::ReplicaName& name);
   // LeaseEvents: passed on to the driver.
   void LeaseRenewed(const fleet::RenewedLease& renewed) override ABSL_LOCKS_EXCLUDED(mutex_);
-  void LeaseOver() override { driver_.LeaseOver(); }
+  void LeaseOver() override;
   void LeaseReplaced() override { driver_.LeaseReplaced(); }
+  // Each renewal brings them up to date, and each second of a drain.
+  void UpdateMetrics();
   void OnExit(bool release_lease) ABSL_LOCKS_EXCLUDED(mutex_);
   bool WaitForExit(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/security/tenants/retry_after.h"
 #include "service/serving/answer_in_time.h"
 
 namespace longstream {
@@ -14,6 +15,9 @@ absl::Status HasMoved(const SessionKey& key) {
   return absl::AbortedError(absl::StrCat("session ", key.id.ToString(),
                                          " has changed on another server; send the request again"));
 }
+
+// What the gate waits for takes about so long: a handover, or a lease that ends.
+constexpr absl::Duration kRetryAfter = absl::Milliseconds(500);
 
 // A session whose owner is another replica is closed by that one, or, if it is gone for good, by
 // any other this much later.
@@ -42,7 +46,8 @@ bool FleetCalls::Shares(const SessionKey& key) const {
 }
 
 absl::Status FleetCalls::Explained(const SessionKey& key, const absl::Status& status) const {
-  return absl::IsNotFound(status) ? manager_->ended_.Explain(key) : status;
+  if (absl::IsNotFound(status)) return manager_->ended_.Explain(key);
+  return absl::IsUnavailable(status) ? WithRetryAfter(status, kRetryAfter) : status;
 }
 
 // ---------------------------------------------------------------- turns

@@ -213,7 +213,7 @@ ROOMS = {
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",
     "service/program": "kernels/core service/clock service/config service/connections"
-                       " service/fleet"
+                       " service/fleet service/server/transport"
                        " service/engine service/metrics service/models service/scrapes service/sealing service/security service/server"
                        " service/server/admin service/server/peer service/server/transfer service/serving service/shadow"
                        " service/serving/aliases service/serving/models service/serving/routing service/sessions/store"

@@ -56,12 +56,11 @@ constexpr const char* kNoteServer =
     " server_start = pg_postmaster_start_time(), timeline = " LONGSTREAM_TIMELINE
     " WHERE NOT " LONGSTREAM_SAME_SERVER;
 
-constexpr const char* kReadRow =
-    "SELECT s.*, " LONGSTREAM_LEASE_HOLDS("s.owner") ", " LONGSTREAM_CLAIMS_ALLOWED
-    ", " LONGSTREAM_TURN_LINK_COLUMNS
-    " FROM (SELECT " LONGSTREAM_SESSION_COLUMNS
-    "  FROM sessions WHERE tenant = ?1 AND id = ?2 AND close_time IS NULL) AS s"
-    " LEFT JOIN turns t ON t.session = s.number AND t.id = ?3";
+constexpr const char* kReadRow = "SELECT s.*, " LONGSTREAM_LEASE_HOLDS(
+    "s.owner") ", " LONGSTREAM_CLAIMS_ALLOWED ", " LONGSTREAM_TURN_LINK_COLUMNS
+               " FROM (SELECT " LONGSTREAM_SESSION_COLUMNS
+               "  FROM sessions WHERE tenant = ?1 AND id = ?2 AND close_time IS NULL) AS s"
+               " LEFT JOIN turns t ON t.session = s.number AND t.id = ?3";
 constexpr int kSessionColumns = 16;
 
 // The columns of a row from one on. Only reads.
@@ -166,9 +165,10 @@ absl::StatusOr<ReplicaName> PostgresFleet::Join(const std::string& replica_id) {
   constexpr absl::string_view kWhat = "join the fleet";
   absl::MutexLock lock(&mutex_);
   absl::Status status =
-      Query("INSERT INTO leases(replica, incarnation, lease_end, peer_address, client_address,"
-            " draining) VALUES ($1, 0, clock_timestamp(), '', '', false) ON CONFLICT DO NOTHING",
-            {replica_id}, kWhat)
+      Query(
+          "INSERT INTO leases(replica, incarnation, lease_end, peer_address, client_address,"
+          " draining) VALUES ($1, 0, clock_timestamp(), '', '', false) ON CONFLICT DO NOTHING",
+          {replica_id}, kWhat)
           .status();
   if (!status.ok()) return status;
   if (status = Query(kForgetOldLeases, {replica_id}, kWhat).status(); !status.ok()) return status;
@@ -213,9 +213,10 @@ absl::StatusOr<RenewedLease> PostgresFleet::RenewLease(const Replica& self,
   }
   if (!row.ok()) return row.status();
   if (PQntuples(row->get()) == 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "fleet: a later incarnation of the replica '", absl::CHexEscape(replica),
-        "' has the lease, not ", incarnation, "; each replica needs a fleet.replica_id of its own"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("fleet: a later incarnation of the replica '", absl::CHexEscape(replica),
+                     "' has the lease, not ", incarnation,
+                     "; each replica needs a fleet.replica_id of its own"));
   }
   RenewedLease renewed;
   renewed.lapsed = IsTrue(*row, 0, 0);
@@ -244,11 +245,11 @@ absl::StatusOr<int64_t> PostgresFleet::NoteOtherServer(absl::Duration ttl) {
 }
 
 absl::StatusOr<std::vector<Replica>> PostgresFleet::Others(const std::string& replica) {
-  const absl::StatusOr<PgResult> rows =
-      Query("SELECT holder, peer_address, client_address, draining FROM leases"
-            " WHERE holder IS NOT NULL AND replica <> $1 AND lease_end > clock_timestamp()"
-            " ORDER BY replica",
-            {replica}, "read the leases of other replicas");
+  const absl::StatusOr<PgResult> rows = Query(
+      "SELECT holder, peer_address, client_address, draining FROM leases"
+      " WHERE holder IS NOT NULL AND replica <> $1 AND lease_end > clock_timestamp()"
+      " ORDER BY replica",
+      {replica}, "read the leases of other replicas");
   if (!rows.ok()) return rows.status();
   std::vector<Replica> others;
   for (int i = 0; i < PQntuples(rows->get()); ++i) {
@@ -262,9 +263,10 @@ absl::StatusOr<std::vector<Replica>> PostgresFleet::Others(const std::string& re
 
 absl::Status PostgresFleet::Release(const ReplicaName& self) {
   absl::MutexLock lock(&mutex_);
-  return Query("UPDATE leases SET lease_end = clock_timestamp()"
-               " WHERE holder = $1 AND lease_end > clock_timestamp()",
-               {self}, "release the lease")
+  return Query(
+             "UPDATE leases SET lease_end = clock_timestamp()"
+             " WHERE holder = $1 AND lease_end > clock_timestamp()",
+             {self}, "release the lease")
       .status();
 }
 

@@ -43,10 +43,9 @@ absl::Status OfTurnSum(const Statement& row) {
 }
 
 absl::Status OfLease(const Statement& row) {
-  return absl::DataLossError(absl::StrCat("store: the lease of replica '",
-                                          absl::CHexEscape(row.Bytes(0)),
-                                          "' belongs to another replica, '",
-                                          absl::CHexEscape(row.Bytes(1)), "'"));
+  return absl::DataLossError(
+      absl::StrCat("store: the lease of replica '", absl::CHexEscape(row.Bytes(0)),
+                   "' belongs to another replica, '", absl::CHexEscape(row.Bytes(1)), "'"));
 }
 
 absl::Status OfFleet(const Statement& row) {

@@ -181,7 +181,8 @@ absl::Status SqlStore::Visit(TurnNumber number, TurnContents contents,
     const TurnPage page = read(number, contents, limit);
     for (const TurnRow& turn : page.turns) {
       if (turn.state == TurnState::kCollected) {
-        return absl::NotFoundError(absl::StrCat("store: turn ", turn.number, " has been collected"));
+        return absl::NotFoundError(
+            absl::StrCat("store: turn ", turn.number, " has been collected"));
       }
       // A parent is older than its children, so a damaged link cannot make a circle.
       if (turn.parent >= turn.number) {

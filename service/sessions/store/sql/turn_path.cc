@@ -15,26 +15,26 @@ namespace {
 
 // At most ?2 turns from ?1 on, as long as those before have no more than ?3 bytes. `size`: of one
 // turn `t`. A database knows the length of a blob without its contents.
-#define LONGSTREAM_TURNS_FROM(size)                                                        \
-  "WITH RECURSIVE path(number, parent, turns, bytes) AS ("                                 \
-  "  SELECT t.number, t.parent, CAST(1 AS INTEGER), CAST(" size                            \
-  " AS INTEGER) FROM turns t WHERE t.number = ?1"                                          \
-  "  UNION ALL"                                                                            \
-  "  SELECT t.number, t.parent, path.turns + 1, path.bytes + " size                        \
-  "    FROM path JOIN turns t ON t.number = path.parent AND t.number < path.number"        \
+#define LONGSTREAM_TURNS_FROM(size)                                                 \
+  "WITH RECURSIVE path(number, parent, turns, bytes) AS ("                          \
+  "  SELECT t.number, t.parent, CAST(1 AS INTEGER), CAST(" size                     \
+  " AS INTEGER) FROM turns t WHERE t.number = ?1"                                   \
+  "  UNION ALL"                                                                     \
+  "  SELECT t.number, t.parent, path.turns + 1, path.bytes + " size                 \
+  "    FROM path JOIN turns t ON t.number = path.parent AND t.number < path.number" \
   "      AND path.turns < ?2 AND path.bytes <= ?3)"
 
 constexpr int64_t kPageBytes = int64_t{4} << 20;
 
 // The rows have no order: a database might sort them with their contents, in a file.
-constexpr const char* kSelectTurns =
-    LONGSTREAM_TURNS_FROM("length(t.request) + length(t.result)")
-    " SELECT " LONGSTREAM_TURN_COLUMNS " FROM path JOIN turns t ON t.number = path.number"
-    " JOIN sessions s ON s.number = t.session";
+constexpr const char* kSelectTurns = LONGSTREAM_TURNS_FROM(
+    "length(t.request) + length(t.result)") " SELECT " LONGSTREAM_TURN_COLUMNS
+                                            " FROM path JOIN turns t ON t.number = path.number"
+                                            " JOIN sessions s ON s.number = t.session";
 constexpr const char* kSelectLinks =
-    LONGSTREAM_TURNS_FROM("0")
-    " SELECT " LONGSTREAM_TURN_LINK_COLUMNS " FROM path JOIN turns t ON t.number = path.number"
-    " JOIN sessions s ON s.number = t.session";
+    LONGSTREAM_TURNS_FROM("0") " SELECT " LONGSTREAM_TURN_LINK_COLUMNS
+                               " FROM path JOIN turns t ON t.number = path.number"
+                               " JOIN sessions s ON s.number = t.session";
 
 absl::StatusOr<StatementUse> UseForPath(Database& database, const char* sql, TurnNumber number,
                                         int64_t limit) {
@@ -93,9 +93,10 @@ absl::StatusOr<std::vector<SnapshotRow>> SnapshotsOfPath(Database& database, Tur
                                                          int64_t limit) {
   absl::StatusOr<StatementUse> select = UseForPath(
       database,
-      LONGSTREAM_TURNS_FROM("0") " SELECT " LONGSTREAM_SNAPSHOT_COLUMNS
-      " FROM (SELECT s.* FROM path JOIN snapshots s ON s.turn = path.number) AS found"
-      " ORDER BY turn DESC, number DESC",
+      LONGSTREAM_TURNS_FROM(
+          "0") " SELECT " LONGSTREAM_SNAPSHOT_COLUMNS
+               " FROM (SELECT s.* FROM path JOIN snapshots s ON s.turn = path.number) AS found"
+               " ORDER BY turn DESC, number DESC",
       number, limit);
   if (!select.ok()) return select.status();
   std::vector<SnapshotRow> snapshots;

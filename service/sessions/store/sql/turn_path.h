@@ -18,7 +18,7 @@ enum class TurnContents { kRead, kLeaveOut };
 // A part of a path.
 struct TurnPage {
   std::vector<TurnRow> turns;  // the first one, its parent and so on
-  absl::Status error;          // of the turn behind them. OK: there is none, or it was not asked for
+  absl::Status error;  // of the turn behind them. OK: there is none, or it was not asked for
 };
 
 // Reads at most `limit` turns, from this one on. With contents, no further turn is read when their
