@@ -56,13 +56,14 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
     return true;
   }
 
-  void SendCaches(std::shared_ptr<fleet::CacheReader> caches) override ABSL_LOCKS_EXCLUDED(mutex_) {
+  void SendCaches(const std::shared_ptr<fleet::CacheReader>& caches) override
+      ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (finished_ || !has_caches_ || sending_) return;
     sending_ = true;
     if (caches != nullptr) {
-      source_ = std::make_shared<PieceSource>(&core_->threads(), std::move(caches),
-                                              core_->limits().piece_bytes);
+      source_ =
+          std::make_shared<PieceSource>(&core_->threads(), caches, core_->limits().piece_bytes);
     }
     if (!writing_) SendNext();
   }

@@ -49,10 +49,10 @@ class OfferCall final
     return true;
   }
 
-  bool ReceiveCaches(std::shared_ptr<PieceSink> sink) override ABSL_LOCKS_EXCLUDED(mutex_) {
+  bool ReceiveCaches(const std::shared_ptr<PieceSink>& sink) override ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (finished_ || !has_caches_ || sink_ != nullptr) return false;
-    sink_ = std::move(sink);
+    sink_ = sink;
     ReadNext();
     return true;
   }

@@ -104,6 +104,7 @@ std::vector<std::shared_ptr<OpenCall>> OpenCalls::Close() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
   std::vector<std::shared_ptr<OpenCall>> calls;
+  calls.reserve(calls_.size());
   for (const auto& [key, entry] : calls_) calls.push_back(entry.call);
   return calls;
 }

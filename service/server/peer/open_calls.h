@@ -34,9 +34,9 @@ class OpenCall {
   // This replica answers the peer. False: the call does not wait for this answer.
   virtual bool Answer(const fleet::PeerMessage& /*message*/) { return false; }
   // Streams the caches. Null: there are none after all.
-  virtual void SendCaches(std::shared_ptr<fleet::CacheReader> /*caches*/) {}
+  virtual void SendCaches(const std::shared_ptr<fleet::CacheReader>& /*caches*/) {}
   // Gives the caches that the peer streams to `sink`. False: none will come.
-  virtual bool ReceiveCaches(std::shared_ptr<PieceSink> /*sink*/) { return false; }
+  virtual bool ReceiveCaches(const std::shared_ptr<PieceSink>& /*sink*/) { return false; }
   virtual void End(const absl::Status& why) = 0;
 };
 

@@ -44,10 +44,10 @@ class FetchFromPeer final : public grpc::ClientReadReactor<peer::v1::FetchRespon
     return absl::OkStatus();
   }
 
-  bool ReceiveCaches(std::shared_ptr<PieceSink> sink) override ABSL_LOCKS_EXCLUDED(mutex_) {
+  bool ReceiveCaches(const std::shared_ptr<PieceSink>& sink) override ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (state_ != State::kGiven || !held_) return false;
-    sink_ = std::move(sink);
+    sink_ = sink;
     state_ = State::kCaches;
     ReadNext();
     return true;
@@ -109,7 +109,7 @@ class FetchFromPeer final : public grpc::ClientReadReactor<peer::v1::FetchRespon
   std::optional<fleet::PeerMessage> TakeAnswer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (response_.has_refused()) {
       state_ = State::kOver;
-      const fleet::Refused refused =
+      fleet::Refused refused =
           RefusedFrom(response_.refused(), fetch_.session, fetch_.request, fleet::Refusal::kNotYet);
       ReadNext();
       return refused;

@@ -50,13 +50,14 @@ class OfferToPeer final
     return absl::OkStatus();
   }
 
-  void SendCaches(std::shared_ptr<fleet::CacheReader> caches) override ABSL_LOCKS_EXCLUDED(mutex_) {
+  void SendCaches(const std::shared_ptr<fleet::CacheReader>& caches) override
+      ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (!held_ || answered_ || !offer_.has_caches || sending_) return;
     sending_ = true;
     if (caches != nullptr) {
-      source_ = std::make_shared<PieceSource>(&core_->threads(), std::move(caches),
-                                              core_->limits().piece_bytes);
+      source_ =
+          std::make_shared<PieceSource>(&core_->threads(), caches, core_->limits().piece_bytes);
     }
     if (offered_) SendNext();
   }

@@ -87,7 +87,7 @@ void PeerClient::SendTo(const fleet::ReplicaName& to, const fleet::Moved& moved)
 void PeerClient::SendCaches(const fleet::ReplicaName& to, fleet::Number request,
                             std::shared_ptr<fleet::CacheReader> caches) {
   const std::shared_ptr<OpenCall> call = core_.calls().Find({to, request});
-  if (call != nullptr) call->SendCaches(std::move(caches));
+  if (call != nullptr) call->SendCaches(caches);
 }
 
 void PeerClient::ReceiveCaches(const fleet::ReplicaName& from, fleet::Number request,

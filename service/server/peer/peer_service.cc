@@ -59,15 +59,15 @@ absl::StatusOr<AttachCall> PeerService::ReadAttach(Decoded<peer::v1::AttachReque
   if (!turn.ok()) return turn.status();
   Decoded<v1::GenerateRequest> generate{std::make_unique<v1::GenerateRequest>(),
                                         std::move(request.charge)};
-  absl::Status status = DecodeMessage(request.message->generate_request(), &generate.charge,
-                                      generate.message.get());
+  absl::Status status =
+      DecodeMessage(request.message->generate_request(), &generate.charge, generate.message.get());
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat("generate_request: ", status.message()));
   }
   std::shared_ptr<void> counted = core_->TakeRelayPlace();
   if (counted == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "relays are open: ", core_->limits().max_relays, ", which is the limit"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("relays are open: ", core_->limits().max_relays, ", which is the limit"));
   }
   return AttachCall{*std::move(sender), *std::move(session), *turn, std::move(generate),
                     std::move(counted)};

@@ -56,7 +56,7 @@ void PieceSink::Take(peer::v1::CachePiece piece, std::function<void(Taken)> then
   if (piece.has_header()) {
     threads_->Run(
         [self, header = std::move(*piece.mutable_header()), then = std::move(then)]() mutable {
-          self->TakeHeader(std::move(header), std::move(then));
+          self->TakeHeader(header, std::move(then));
         });
   } else if (piece.has_data()) {
     threads_->Run(
@@ -69,7 +69,7 @@ void PieceSink::Take(peer::v1::CachePiece piece, std::function<void(Taken)> then
   }
 }
 
-void PieceSink::TakeHeader(std::string header, std::function<void(Taken)> then) {
+void PieceSink::TakeHeader(const std::string& header, std::function<void(Taken)> then) {
   fleet::Peers::BeginCaches begin;
   {
     absl::MutexLock lock(&mutex_);

@@ -42,7 +42,7 @@ class PieceSink final : public std::enable_shared_from_this<PieceSink> {
  private:
   using Writer = std::shared_ptr<fleet::CacheWriter>;
 
-  void TakeHeader(std::string header, std::function<void(Taken)> then);
+  void TakeHeader(const std::string& header, std::function<void(Taken)> then);
   void SetWriter(absl::StatusOr<Writer> writer, const std::function<void(Taken)>& then)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Write(Writer writer, const std::string& data, const std::function<void(Taken)>& then)
