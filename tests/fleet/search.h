@@ -19,6 +19,8 @@ struct SearchBounds {
   int unknowns = 0;    // of transactions; they are made at any later time, or never
   int timers = 1;      // time limits that are over before an answer comes
   int retries = 1;     // of transactions
+  int withdrawals = 0;  // of requests, when their transaction could be made
+  int cancels = 0;      // of turns that run
   bool drain = false;  // the first replica is told to exit
   uint64_t most_states = 20'000'000;
 };

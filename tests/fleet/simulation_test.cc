@@ -35,6 +35,7 @@ TEST(SimulationTest, SeedsHaveNoErrors) {
   EXPECT_GT(counts.offered, 0u);
   EXPECT_GT(counts.abandoned, 0u);
   EXPECT_GT(counts.changes, 0u);
+  EXPECT_GT(counts.withdrawn, 0u);
 }
 
 TEST(SimulationTest, ASeedReplays) {

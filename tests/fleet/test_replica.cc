@@ -7,7 +7,7 @@ namespace longstream::fleet {
 
 Effects TestReplica::Handle(const Event& event, ModelStore* store) {
   Effects effects;
-  if (const auto* ran = std::get_if<TurnRan>(&event); ran != nullptr && !ran->ok) {
+  if (const auto* ran = std::get_if<TurnRan>(&event); ran != nullptr && ran->end != TurnEnd::kCommits) {
     // The engine has put the copy back to the head.
     const auto copy = copies_.find(ran->session);
     if (copy != copies_.end()) copy->second.ran.reset();

@@ -29,6 +29,16 @@ std::vector<CallId> Ownership::OpenCalls() const {
   return calls;
 }
 
+std::optional<CallId> Ownership::CallOfRelay(Number relay) const {
+  const auto found = relayed_.find(relay);
+  return found == relayed_.end() ? std::nullopt : std::optional<CallId>(found->second.call);
+}
+
+DrainProgress Ownership::Progress() const {
+  const auto giving = static_cast<size_t>(giving_);
+  return {to_offer_.size(), giving, static_cast<size_t>(busy_) - giving};
+}
+
 // ---------------------------------------------------------------- calls
 
 void Ownership::On(const TurnArrives& event) {
@@ -70,7 +80,7 @@ void Ownership::On(const CloseArrives& event) {
     Finish(state);
   } else if (state.work == Work::kTurn &&
              (state.phase == Phase::kRunning || state.phase == Phase::kConfirming)) {
-    StopRunning(state);
+    StopRunning(state, Answer::kCancelled);
     EndWork(state, Answer::kCancelled);
   }
 }
@@ -259,11 +269,15 @@ void Ownership::On(const TurnRan& event) {
   if (state == nullptr || state->phase != Phase::kRunning || state->operation != event.operation) {
     return;
   }
-  if (!event.ok) {
+  if (event.end == TurnEnd::kFails) {
     EndWork(*state, Answer::kFailed);  // the engine has put the copy back to the head
     return;
   }
   state->transaction.fence = {state->key, state->epoch, state->version};
+  if (event.end == TurnEnd::kAbandons) {
+    Transact(*state, TransactionKind::kAbandon);
+    return;
+  }
   state->commit_timer = StartTimer(state->key, TimerKind::kCommit);
   if (Mutated(Mutation::kAnswerBeforeCommit)) End(state->call, Answer::kCommitted);
   if (state->checked) {
@@ -320,12 +334,12 @@ void Ownership::End(std::optional<CallId>& call, Answer answer, ReplicaName owne
   call.reset();
 }
 
-void Ownership::StopRunning(SessionState& state) {
+void Ownership::StopRunning(SessionState& state, Answer why) {
   if (state.phase != Phase::kRunning && state.phase != Phase::kConfirming &&
       state.phase != Phase::kCommitting) {
     return;
   }
-  actions_.emplace_back(StopTurn{state.key});
+  actions_.emplace_back(StopTurn{state.key, why});
 }
 
 void Ownership::Drop(SessionState& state) {
@@ -352,7 +366,7 @@ void Ownership::EndWork(SessionState& state, Answer answer) {
 }
 
 void Ownership::Lose(SessionState& state, Answer answer) {
-  StopRunning(state);
+  StopRunning(state, answer);
   if (!Mutated(Mutation::kKeepCopyWhenFenced)) {
     Drop(state);
     state.owned = false;

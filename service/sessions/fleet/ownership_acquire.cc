@@ -1,5 +1,6 @@
 // How a replica gets a session that another one owns or has owned.
 #include <cstdint>
+#include <utility>
 
 #include "service/sessions/fleet/mutations.h"
 #include "service/sessions/fleet/ownership.h"
@@ -96,8 +97,11 @@ void Ownership::FenceEarlierWork(SessionState& state) {
 // The row names this replica now.
 void Ownership::Acquired(SessionState& state) {
   const Fence& fence = state.transaction.fence;
-  const bool was_owned = state.owned;
-  state.owned = true;
+  if (state.owned && state.copy) {
+    actions_.emplace_back(
+        KeepCopy{.from = fence, .to = {state.key, fence.epoch + 1, fence.version + 1}});
+  }
+  const bool was_owned = std::exchange(state.owned, true);
   state.checked = lease_valid_;
   state.undecided = false;
   state.epoch = fence.epoch + 1;

@@ -78,7 +78,7 @@ void Ownership::On(const GraceOver& /*event*/) {
     switch (state.phase) {
       case Phase::kRunning:
       case Phase::kConfirming:
-        StopRunning(state);
+        StopRunning(state, Answer::kNotNow);
         EndWork(state, Answer::kNotNow);
         break;
       case Phase::kReading:
@@ -123,7 +123,7 @@ void Ownership::EndAll(bool release_lease) {
   EndAllRelayed();
   for (auto& [key, state] : sessions_) {
     EndRelays(state, RelayEnd::kLost);
-    StopRunning(state);
+    StopRunning(state, Answer::kNotNow);
     End(state.call, Answer::kNotNow);
     End(state.close, Answer::kNotNow);
     Drop(state);

@@ -21,6 +21,7 @@ Phase PhaseOf(TransactionKind kind) {
       return Phase::kStarting;
     case TransactionKind::kCommit:
       return Phase::kCommitting;
+    case TransactionKind::kAbandon:
     case TransactionKind::kChange:
       return Phase::kChanging;
     case TransactionKind::kClose:
@@ -41,6 +42,11 @@ bool MustBeDecided(const SessionState& state) {
          state.work == Work::kKeep;
 }
 
+bool NamesTurn(TransactionKind kind) {
+  return kind == TransactionKind::kStart || kind == TransactionKind::kCommit ||
+         kind == TransactionKind::kAbandon;
+}
+
 bool ChangesOwner(TransactionKind kind) {
   return kind == TransactionKind::kClaim || kind == TransactionKind::kTransfer;
 }
@@ -50,8 +56,7 @@ bool ChangesOwner(TransactionKind kind) {
 // Makes a transaction that expects the fence in state.transaction.
 void Ownership::Transact(SessionState& state, TransactionKind kind) {
   state.transaction.kind = kind;
-  state.transaction.turn =
-      kind == TransactionKind::kStart || kind == TransactionKind::kCommit ? state.turn : TurnId{};
+  state.transaction.turn = NamesTurn(kind) ? state.turn : TurnId{};
   state.transaction.owner = ChangesOwner(kind) ? self_ : ReplicaName{};
   state.unknown = false;
   SetPhase(state, PhaseOf(kind));
@@ -116,6 +121,22 @@ void Ownership::On(const Transacted& event) {
   NotMade(*state, event.outcome);
 }
 
+// A claim or a transfer has no holder, so it is never withdrawn.
+void Ownership::On(const Withdrawn& event) {
+  SessionState* state = Find(event.session);
+  if (state == nullptr || state->operation != event.operation || state->settling ||
+      state->waiting || !IsTransacting(state->phase)) {
+    return;
+  }
+  if (ChangesOwner(state->transaction.kind)) return;
+  StopRunning(*state, Answer::kNotNow);
+  if (state->unknown) {
+    GiveUp(*state);
+  } else {
+    EndWork(*state, Answer::kNotNow);
+  }
+}
+
 // Reads the row to find out whether a transaction was made, or whether a commit can be made.
 void Ownership::Settle(SessionState& state) {
   state.settling = state.phase != Phase::kConfirming;
@@ -136,7 +157,7 @@ void Ownership::RetryLater(SessionState& state) {
 void Ownership::GiveUp(SessionState& state) {
   const TransactionKind kind = state.transaction.kind;
   state.checked = false;
-  if (state.unknown && (kind == TransactionKind::kStart || kind == TransactionKind::kChange)) {
+  if (state.unknown && !ChangesOwner(kind) && kind != TransactionKind::kClose) {
     state.undecided = true;
   }
   EndWork(state, Answer::kNotNow);
@@ -167,6 +188,7 @@ void Ownership::Settled(SessionState& state, const std::optional<OwnedRow>& row)
   switch (made.kind) {
     case TransactionKind::kClaim:
     case TransactionKind::kTransfer:
+    case TransactionKind::kAbandon:
     case TransactionKind::kChange:
       if (is_next) {
         Made(state);
@@ -237,6 +259,11 @@ void Ownership::Made(SessionState& state) {
       if (state.copy) actions_.emplace_back(AdvanceCopy{state.key});
       EndWork(state, Answer::kCommitted);
       return;
+    case TransactionKind::kAbandon:
+      ++state.version;
+      if (state.copy) actions_.emplace_back(AdvanceCopy{state.key});
+      EndWork(state, Answer::kAbandoned);
+      return;
     case TransactionKind::kClose:
       CloseMade(state);
   }
@@ -262,7 +289,7 @@ void Ownership::NotMade(SessionState& state, Outcome outcome) {
       answer = Answer::kRefused;
       state.checked = false;  // is the session still there?
     }
-    StopRunning(state);
+    StopRunning(state, answer);
     EndWork(state, answer);
     return;
   }
@@ -282,7 +309,7 @@ void Ownership::NotMade(SessionState& state, Outcome outcome) {
         Lose(state, Answer::kMoved);
         return;
       }
-      StopRunning(state);
+      StopRunning(state, Answer::kBusy);
       if (state.turn_refused) {
         EndWork(state, Answer::kFailed);  // the row and the store contradict each other
       } else {
@@ -290,6 +317,7 @@ void Ownership::NotMade(SessionState& state, Outcome outcome) {
         Read(state);  // what is the state of the turn?
       }
       return;
+    case TransactionKind::kAbandon:
     case TransactionKind::kChange:
       Lose(state, Answer::kMoved);
       return;
