@@ -42,8 +42,9 @@ struct Measured {
   std::mutex mutex;
   std::vector<double> first_token_seconds;
   std::vector<double> inter_token_seconds;
-  std::vector<Timeline> timelines;  // filled if --times is set
-  int requests = 0;                 // finished requests
+  std::vector<double> finish_seconds;  // from a request's last token to its end
+  std::vector<Timeline> timelines;     // filled if --times is set
+  int requests = 0;                    // finished requests
   uint64_t generated_tokens = 0;
 };
 
@@ -79,14 +80,19 @@ void RunOne(Connection& connection, const BenchOptions& options, uint32_t vocabu
   const OwnedSession session(connection, options.model);
   request.set_session_id(session.id());
   const auto start = std::chrono::system_clock::now().time_since_epoch();
+  const Clock::time_point begin = Clock::now();
   const Generation generation = connection.Collect(request);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
 
   const std::lock_guard<std::mutex> lock(measured->mutex);
   if (options.times) measured->timelines.push_back(TimelineOf(generation, start));
   ++measured->requests;
   measured->generated_tokens += static_cast<uint64_t>(generation.tokens());
   const std::vector<double>& times = generation.token_seconds;
-  if (!times.empty()) measured->first_token_seconds.push_back(times.front());
+  if (!times.empty()) {
+    measured->first_token_seconds.push_back(times.front());
+    measured->finish_seconds.push_back(seconds - times.back());
+  }
   for (size_t i = 1; i < times.size(); ++i) {
     // A message may carry several tokens. Divide the time since the previous message among them.
     const int tokens = std::max(1, generation.token_counts[i]);
@@ -125,6 +131,7 @@ void Report(const Global& global, const BenchOptions& options, const Measured& m
             double seconds) {
   const Summary first = Summarize(measured.first_token_seconds);
   const Summary inter = Summarize(measured.inter_token_seconds);
+  const Summary finish = Summarize(measured.finish_seconds);
   const double rate = static_cast<double>(measured.generated_tokens) / seconds;
   if (global.json) {
     Json json = {{"model", options.model},
@@ -136,7 +143,8 @@ void Report(const Global& global, const BenchOptions& options, const Measured& m
                  {"seconds", seconds},
                  {"generated_tokens_per_second", rate},
                  {"time_to_first_token_ms", ToJson(first, 1e3)},
-                 {"inter_token_latency_ms", ToJson(inter, 1e3)}};
+                 {"inter_token_latency_ms", ToJson(inter, 1e3)},
+                 {"finish_latency_ms", ToJson(finish, 1e3)}};
     if (options.times) json["times"] = ToJson(measured.timelines);
     return Print(json.dump(2) + "\n");
   }
@@ -146,6 +154,7 @@ void Report(const Global& global, const BenchOptions& options, const Measured& m
   std::printf("%-22s %9s %9s %9s %9s\n", "milliseconds", "p50", "p90", "p99", "max");
   PrintRow("time to first token", first, 1e3);
   PrintRow("inter-token latency", inter, 1e3);
+  PrintRow("last token to the end", finish, 1e3);
 }
 
 void Bench(const Global& global, const BenchOptions& options) {

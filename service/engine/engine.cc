@@ -418,7 +418,6 @@ bool Engine::Step() {
 
 void Engine::GiveUp(const absl::Status& lost) {
   if (std::exchange(gave_up_, true)) return;
-  DropIdleWork();
   AbortNow(lost);
   if (options_.on_lost) options_.on_lost(lost);
 }

@@ -21,7 +21,8 @@ TEST_F(BenchTest, MeasuresEveryRequest) {
   EXPECT_EQ(bench["requests"], 7);
   EXPECT_EQ(bench["interrupted"], false);
   EXPECT_GT(bench["generated_tokens_per_second"], 0.0);
-  for (const char* figure : {"time_to_first_token_ms", "inter_token_latency_ms"}) {
+  for (const char* figure :
+       {"time_to_first_token_ms", "inter_token_latency_ms", "finish_latency_ms"}) {
     EXPECT_GT(bench[figure]["p50"], 0.0);
     EXPECT_LE(bench[figure]["p50"], bench[figure]["p90"]);
     EXPECT_LE(bench[figure]["p90"], bench[figure]["p99"]);
@@ -85,6 +86,12 @@ TEST_F(BenchTest, AnInterruptReportsWhatWasFinishedAndIsNoSuccess) {
 TEST_F(BenchTest, AModelThatIsNotThereIsAnError) {
   ExpectFailure(3, {"bench", "-m", "broken"}, "model broken could not be loaded: ");
   EXPECT_EQ(Run({"bench", "-m", "nobody"}).exit_code, 1);
+}
+
+TEST_F(BenchTest, NobodyWaitsForAModelThatHasFailed) {
+  const ClientRun run = Run({"--wait", "3600", "bench", "-m", "broken", "--requests", "1"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, HasSubstr("UNAVAILABLE: model broken: /nonexistent"));
 }
 
 TEST_F(BenchTest, AFailedRequestIsAnError) {

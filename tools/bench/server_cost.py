@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Measures what mTLS, tokens and tenants cost: runs `longstream bench` on two servers in turn, one
-with all of them and one without any, and prints ratios (with / without).
+"""Measures what a part of the server costs: runs `longstream bench` on two servers in turn, one with
+the part and one without, and prints ratios (with / without).
 
-    security_cost.py --model models/demo/hypenet --streams 16 --pairs 20
+    server_cost.py security --model models/demo/hypenet --streams 16 --pairs 20
+    server_cost.py store
+
+security: mTLS, a token and tenants. store: sessions in a store in a directory, with snapshots.
 
 A pair is one run on each server, whose order changes from pair to pair. Two ratios are printed, each
 as the geometric mean over the pairs with its 95 % interval: the generated tokens per second, which
 other programs on the machine disturb, and the processor seconds of the server per token, which they
-hardly disturb.
+hardly disturb. Then, how much later a turn ends after its last token: the median of the differences
+of the pairs' medians.
 """
 
 import argparse
@@ -42,7 +46,7 @@ def interval(ratios):
 
 
 def ratios_of(pairs, key):
-    return [secured[key] / plain[key] for plain, secured in pairs]
+    return [changed[key] / plain[key] for plain, changed in pairs]
 
 
 def openssl(directory, *arguments):
@@ -82,6 +86,14 @@ def secure(build, directory):
     return (["--config", str(directory / "server.yaml")],
             ["--ca", str(directory / "ca.pem"), "--cert", str(directory / "client.pem"),
              "--key", str(directory / "client.key"), "--token-file", str(directory / "token")])
+
+
+def keep(_build, directory):
+    """Returns the flags of a server with a store and of its client."""
+    return ["--store", str(directory / "store")], []
+
+
+PARTS = {"security": secure, "store": keep}
 
 
 class Server:
@@ -127,7 +139,8 @@ class Server:
         report = self._bench(self._arguments.requests)
         seconds = process_seconds(self._process.pid) - begin
         rate = report["generated_tokens_per_second"]
-        return {"tokens_per_second": rate, "cpu_per_token": seconds / (rate * report["seconds"])}
+        return {"tokens_per_second": rate, "cpu_per_token": seconds / (rate * report["seconds"]),
+                "finish_ms": report["finish_latency_ms"]["p50"]}
 
     def close(self):
         self._process.terminate()
@@ -152,14 +165,17 @@ def print_summary(pairs):
             ("tokens/s", "tokens_per_second", 1, ""),
             ("CPU seconds of the server per token", "cpu_per_token", 1e6, " µs")):
         mean, low, high = interval(ratios_of(pairs, key))
-        plain, secured = (scale * statistics.median(pair[i][key] for pair in pairs) for i in (0, 1))
+        plain, changed = (scale * statistics.median(pair[i][key] for pair in pairs) for i in (0, 1))
         print(f"{title}: with / without {mean:.3f} (95 %: {low:.3f} to {high:.3f};"
-              f" medians {secured:.1f}{unit} and {plain:.1f}{unit})")
+              f" medians {changed:.1f}{unit} and {plain:.1f}{unit})")
+    later = statistics.median(changed["finish_ms"] - plain["finish_ms"] for plain, changed in pairs)
+    print(f"a turn ends {later:.2f} ms later after its last token (median of the pairs)")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=sorted(PARTS))
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--model", type=pathlib.Path, default=pathlib.Path("models/demo/hypenet"))
     parser.add_argument("--streams", type=int, default=16)
@@ -174,11 +190,11 @@ def main():
         directory = pathlib.Path(folder)
         try:
             servers.append(Server(arguments, directory / "plain.log"))
-            servers.append(Server(arguments, directory / "secured.log",
-                                  *secure(arguments.build, directory)))
+            servers.append(Server(arguments, directory / "changed.log",
+                                  *PARTS[arguments.part](arguments.build, directory)))
             print_summary(measure(servers, arguments.pairs, lambda text: print(text, flush=True)))
         except (ProgramError, subprocess.CalledProcessError) as error:
-            sys.exit(f"security_cost.py: {error}")
+            sys.exit(f"server_cost.py: {error}")
         finally:
             for server in servers:
                 server.close()
