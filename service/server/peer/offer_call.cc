@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "service/server/peer/calls_of_peers.h"
 #include "service/server/peer/peer_messages.h"
 #include "service/server/peer/time_limit.h"
@@ -29,6 +30,12 @@ class OfferCall final
   void Begin() ABSL_LOCKS_EXCLUDED(mutex_) {
     self_ = shared_from_this();
     absl::MutexLock lock(&mutex_);
+    nameless_ = core_->TakeNamelessPlace();
+    if (nameless_ == nullptr) {
+      return FinishOnce(absl::ResourceExhaustedError(
+          absl::StrCat("calls without a message are open: ", core_->limits().max_calls_of_peers,
+                       ", which is the limit")));
+    }
     Limit(&whole_, core_->limits().call_timeout, "the call has taken too long");
     ReadNext();
   }
@@ -115,6 +122,7 @@ class OfferCall final
         core_->calls().Add(key_, OpenCalls::Kind::kOffer, offer->session, shared_from_this());
     if (!status.ok()) return status;
     added_ = true;
+    nameless_.reset();
     has_caches_ = offer->has_caches;
     Limit(&limit_, has_caches_ ? core_->limits().answer_timeout : core_->limits().taking_timeout,
           "the replica does not answer");
@@ -181,6 +189,7 @@ class OfferCall final
   std::optional<Decoded<peer::v1::OfferRequest>> message_ ABSL_GUARDED_BY(mutex_);
   peer::v1::OfferResponse response_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<PieceSink> sink_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<void> nameless_ ABSL_GUARDED_BY(mutex_);  // its place until it is added
   bool added_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_caches_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;

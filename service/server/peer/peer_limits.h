@@ -23,7 +23,7 @@ struct PeerLimits {
   absl::Duration call_timeout = absl::Minutes(10);
 
   size_t max_own_calls = 128;       // Fetch and Offer of this replica
-  size_t max_calls_of_peers = 128;  // of all peers together
+  size_t max_calls_of_peers = 128;  // of all peers; as many may not have said yet whose they are
   size_t max_calls_of_peer = 64;    // of one of them
   size_t max_notices = 1024;
   size_t max_relays = 1024;  // in each direction

@@ -32,6 +32,7 @@ constexpr int kAheadBytes = 1 << 20;
 constexpr int kPingEvery = 10'000;
 constexpr int kPingTimeout = 5'000;
 constexpr int kLeastPingInterval = 5'000;
+constexpr int kMaxStreams = 2048;  // of one connection; most of them relays
 
 void SetLimits(const PeerServer::Options& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
@@ -41,6 +42,7 @@ void SetLimits(const PeerServer::Options& options, grpc::ServerBuilder* builder)
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               kLeastPingInterval);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kAheadBytes);
   LimitMessages("peers", options.max_transit_bytes, options.max_message_bytes + kMoreBytes,

@@ -1,8 +1,12 @@
 // The messages between two replicas, in both directions.
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "longstream/peer/v1/peer.grpc.pb.h"
 #include "tests/service/server/peer/peers_fixture.h"
 
 namespace longstream {
@@ -225,6 +229,8 @@ class FewCallsTest : public PeersTest {
     return limits;
   }
   FewCallsTest() : PeersTest(Limits()) {}
+
+  fleet::Number last_ = 0;
 };
 
 TEST_F(FewCallsTest, AFloodOfFetches) {
@@ -255,6 +261,37 @@ TEST_F(FewCallsTest, AFloodOfOffers) {
   }
   EXPECT_EQ(b_.inbox.Next<fleet::Refused>("a/1")->why, Refusal::kNotTaken);
   EXPECT_EQ(a_.open_calls(), 3u);
+}
+
+// Streams that have not said whose they are.
+TEST_F(FewCallsTest, AFloodOfStreamsWithoutAMessage) {
+  const auto stub = peer::v1::Peer::NewStub(
+      grpc::CreateChannel(a_.lease().peer_address, grpc::InsecureChannelCredentials()));
+  struct Call {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<peer::v1::OfferRequest, peer::v1::OfferResponse>>
+        stream;
+  };
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int i = 0; i < 10; ++i) {
+    calls.push_back(std::make_unique<Call>());
+    calls.back()->stream = stub->Offer(&calls.back()->context);
+  }
+  EXPECT_TRUE(WaitUntil([&] {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
+    const auto stream = stub->Offer(&context);
+    return stream->Finish().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+  }));
+  for (const auto& call : calls) {
+    call->context.TryCancel();
+    call->stream->Finish();
+  }
+  // The places are free when the server has seen the ends.
+  EXPECT_TRUE(WaitUntil([&] {
+    b_.client->Send("a/1", fleet::Offer{TestSession(), ++last_, 1, 1, false});
+    return WaitUntil([&] { return a_.inbox.size() + b_.inbox.size() > 0; }) && a_.inbox.size() > 0;
+  }));
 }
 
 // A peer that is silent: each wait ends. These times are long enough for what must succeed.
