@@ -63,7 +63,13 @@ class Client {
   }
 
   void Turn(const TurnId& turn) {
+    const MonotonicTime give_up = MonotonicTime::Now() + kLongest;
     while (!failed_) {
+      if (MonotonicTime::Now() > give_up) {
+        ADD_FAILURE() << "turn " << turn.low << " gets no answer";
+        failed_ = true;
+        return;
+      }
       const absl::Status status = Call([&](FakeSessions& sessions, FakeSessions::Done done) {
         sessions.RunTurn(session_, turn, std::move(done));
       });
