@@ -13,16 +13,16 @@ namespace longstream::fleet {
 void DriverCore::Do(const ReadRow& action) {
   const SessionState* state = Find(action.session);
   const bool is_check = state != nullptr && state->work == Work::kCheck;
-  reader_.Read(action.session, action.turn, is_check ? RowReader::For::kCheck : RowReader::For::kWork,
-               [this, session = action.session,
-                operation = action.operation](absl::StatusOr<OwnedRow> row) {
-                 (void)Post([this, session, operation, row = std::move(row)] {
-                   RowRead read{session, operation, std::nullopt};
-                   if (row.ok()) read.row = *row;
-                   store_error_ = row.status();
-                   Handle(std::move(read));
-                 });
-               });
+  reader_.Read(
+      action.session, action.turn, is_check ? RowReader::For::kCheck : RowReader::For::kWork,
+      [this, session = action.session, operation = action.operation](absl::StatusOr<OwnedRow> row) {
+        (void)Post([this, session, operation, row = std::move(row)] {
+          RowRead read{session, operation, std::nullopt};
+          if (row.ok()) read.row = *row;
+          store_error_ = row.status();
+          Handle(std::move(read));
+        });
+      });
 }
 
 void DriverCore::Do(const Transact& action) {
@@ -60,8 +60,8 @@ void DriverCore::ChangeOwner(const Transact& action) {
   store::ChangeOwner change{
       transaction.fence, transaction.owner,
       is_claim ? store::OwnerCondition::kClaim : store::OwnerCondition::kTransfer};
-  commits_->Submit(std::move(change), [self = shared_from_this(), action, is_claim, is_taken](
-                                          const absl::StatusOr<store::Applied>& applied) {
+  commits_->Submit(std::move(change), [self = shared_from_this(), action, is_claim,
+                                       is_taken](const absl::StatusOr<store::Applied>& applied) {
     FleetMetrics* const metrics = self->options_.metrics;
     if (applied.ok() && metrics != nullptr) {
       if (is_claim) metrics->CountClaim();
@@ -83,8 +83,8 @@ void DriverCore::Do(const Send& action) {
   }
   if (std::holds_alternative<Attached>(message)) return;
   const auto set_caches = [&](auto& offer) {
-    offer.has_caches = offer.has_caches &&
-                       copies_->HasCaches({offer.session, offer.epoch, offer.version});
+    offer.has_caches =
+        offer.has_caches && copies_->HasCaches({offer.session, offer.epoch, offer.version});
     sends_caches_ = offer.has_caches;
   };
   if (auto* given = std::get_if<Given>(&message)) set_caches(*given);
@@ -101,8 +101,7 @@ void DriverCore::RelayCall(const Attach& attach, const ReplicaName& owner) {
     return;
   }
   relays_[attach.relay] = {owner, attach.session};
-  Answer(*call,
-         Entry{.how = Entry::How::kRelay, .peer = replica->second, .relay = attach.relay});
+  Answer(*call, Entry{.how = Entry::How::kRelay, .peer = replica->second, .relay = attach.relay});
 }
 
 void DriverCore::Do(const SendCaches& action) {
@@ -120,7 +119,7 @@ void DriverCore::Do(const SendCaches& action) {
 void DriverCore::Do(const ReceiveCaches& action) {
   const SessionState* state = Find(action.session);
   if (state == nullptr) return;
-  const Fence& expected = state->transaction.fence;
+  const Fence& expected = state->now().transaction.fence;
   const Fence at{action.session, expected.epoch + 1, expected.version + 1};
   using Writer = absl::StatusOr<std::shared_ptr<CacheWriter>>;
   peers_->ReceiveCaches(
@@ -169,10 +168,10 @@ void DriverCore::Do(const ShowTurn& action) {
   if (!calls_.contains(action.call)) return;
   const SessionState* state = Find(action.session);
   if (state == nullptr || UseOf(action.session) == nullptr) {
-    Answer(action.call, absl::UnavailableError(
-                            "turn " + action.turn.ToString() + " of session " +
-                            action.session.id.ToString() +
-                            " has ended, and it is not known yet whether it was committed"));
+    Answer(action.call,
+           absl::UnavailableError("turn " + action.turn.ToString() + " of session " +
+                                  action.session.id.ToString() +
+                                  " has ended, and it is not known yet whether it was committed"));
     return;
   }
   auto without_effect = std::make_shared<GivenUse>();

@@ -73,8 +73,9 @@ absl::Status DriverCore::StatusOf(fleet::Answer answer, const SessionKey& sessio
       return NoSession(session.id);
     case fleet::Answer::kAbandoned:
       return absl::FailedPreconditionError(absl::StrCat(
-          name, "the turn was abandoned, or the session has gone on since it started; send it as "
-                "a new turn"));
+          name,
+          "the turn was abandoned, or the session has gone on since it started; send it as "
+          "a new turn"));
     case fleet::Answer::kElsewhere: {
       const auto replica = replicas_.find(owner);
       if (replica == replicas_.end()) {

@@ -93,7 +93,8 @@ void DriverCore::Enter(Work work, const SessionKey& session, const TurnId& turn,
 
 void DriverCore::AttachRunning(const SessionKey& session, const TurnId& turn, Entered entered) {
   const SessionState* state = Find(session);
-  if (state == nullptr || !state->owned || state->work != Work::kTurn || state->turn != turn) {
+  if (state == nullptr || !state->owned || state->work != Work::kTurn ||
+      state->now().turn != turn) {
     entered(absl::AbortedError("turn " + turn.ToString() + " of session " + session.id.ToString() +
                                " does not run on " + options_.self));
     return;
@@ -145,7 +146,7 @@ DriverCore::Before DriverCore::StateBefore(const Event& event) const {
   const SessionKey* session = SessionOf(event);
   const SessionState* state = session == nullptr ? nullptr : Find(*session);
   if (state == nullptr) return {};
-  return {state->phase, state->work, state->peer, state->request, state->timer};
+  return {state->phase, state->work, state->now().peer, state->now().request, state->now().timer};
 }
 
 void DriverCore::Handle(Event event) {
@@ -209,8 +210,8 @@ void DriverCore::CountEvent(const Event& event, const Before& before) {
   const auto* made = std::get_if<Transacted>(&event);
   const bool is_moved = message != nullptr && std::holds_alternative<Moved>(message->message);
   const bool decides_giving = made != nullptr && before.work == Work::kKeep;
-  const bool is_given = before.phase == Phase::kGiving && is_moved &&
-                        Find(*SessionOf(event)) == nullptr;
+  const bool is_given =
+      before.phase == Phase::kGiving && is_moved && Find(*SessionOf(event)) == nullptr;
   if (is_given || (decides_giving && made->outcome == Outcome::kFenced)) {
     ++handed_over_;
     count("given");

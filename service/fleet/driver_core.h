@@ -156,8 +156,8 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   bool sends_caches_ = false;
   std::vector<SessionKey> ended_;  // the sessions of uses that have ended since
 
-  std::map<CallId, Call> calls_;                             // that are not answered yet
-  std::map<SessionKey, std::shared_ptr<GivenUse>> uses_;     // that are attached
+  std::map<CallId, Call> calls_;                          // that are not answered yet
+  std::map<SessionKey, std::shared_ptr<GivenUse>> uses_;  // that are attached
   std::map<Number, Relay> relays_;
   std::map<ReplicaName, Replica> replicas_;
   CallId last_call_ = 0;

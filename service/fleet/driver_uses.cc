@@ -63,14 +63,14 @@ std::shared_ptr<GivenUse> DriverCore::UseOf(const SessionKey& session) const {
 std::unique_ptr<SessionUse> DriverCore::MakeUse(const SessionState& state,
                                                 std::shared_ptr<GivenUse> given, bool resumes) {
   // A close does not move the session: its fence is of the row.
-  const Fence fence = state.work == Work::kClose ? state.transaction.fence
+  const Fence fence = state.work == Work::kClose ? state.now().transaction.fence
                                                  : Fence{state.key, state.epoch, state.version};
   return std::make_unique<DriverUse>(shared_from_this(), std::move(given), fence, resumes);
 }
 
 // The call has what the transaction needs.
 void DriverCore::GiveToCall(const SessionState& state, Number operation) {
-  if (!state.call.has_value() || !calls_.contains(*state.call)) {
+  if (!state.now().call.has_value() || !calls_.contains(*state.now().call)) {
     events_.emplace_back(Withdrawn{state.key, operation});
     return;
   }
@@ -80,8 +80,8 @@ void DriverCore::GiveToCall(const SessionState& state, Number operation) {
   const auto use = std::make_shared<GivenUse>();
   use->session = state.key;
   use->work = state.work;
-  use->turn = state.turn;
-  use->call = *state.call;
+  use->turn = state.now().turn;
+  use->call = *state.now().call;
   use->operation = operation;
   use->attached = true;
   uses_[state.key] = use;
@@ -91,14 +91,14 @@ void DriverCore::GiveToCall(const SessionState& state, Number operation) {
 // A turn that has been started before, or whose holder has gone after its start.
 void DriverCore::Resume(const RunTurn& action) {
   const SessionState& state = *Find(action.session);
-  if (!state.call.has_value() || !calls_.contains(*state.call)) {
+  if (!state.now().call.has_value() || !calls_.contains(*state.now().call)) {
     events_.emplace_back(TurnRan{action.session, action.operation, TurnEnd::kFails});
     return;
   }
   const auto use = std::make_shared<GivenUse>();
   use->session = state.key;
-  use->turn = state.turn;
-  use->call = *state.call;
+  use->turn = state.now().turn;
+  use->call = *state.now().call;
   use->stage = Stage::kRunning;
   use->operation = action.operation;
   use->attached = true;
@@ -236,7 +236,7 @@ void DriverCore::Reconcile(const std::shared_ptr<GivenUse>& use) {
   const SessionState* state = Find(use->session);
   const bool goes_on = state != nullptr && state->phase != Phase::kFree &&
                        state->work == use->work &&
-                       (use->work != Work::kTurn || state->turn == use->turn);
+                       (use->work != Work::kTurn || state->now().turn == use->turn);
   if (!goes_on) {
     const bool is_leaving = machine_.exited() || grace_over_;
     EndUse(*use, is_leaving

@@ -40,7 +40,8 @@ struct FleetDriverOptions {
   size_t max_reads = 1024;          // that wait for a thread
   FleetMetrics* metrics = nullptr;  // may be null; else it must outlive the driver
   // The replica has nothing left to do, or has lost its lease to a later incarnation: the program
-  // exits. Called at most once, on the driver's thread. `release_lease`: call ReplicaLease::Release.
+  // exits. Called at most once, on the driver's thread. `release_lease`: call
+  // ReplicaLease::Release.
   std::function<void(bool release_lease)> on_exit{};
 };
 

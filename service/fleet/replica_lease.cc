@@ -24,10 +24,7 @@ absl::StatusOr<ReplicaName> ReplicaLease::Join(FleetStore* store, const std::str
 }
 
 ReplicaLease::ReplicaLease(FleetStore* store, LeaseEvents* events, Options options)
-    : store_(store),
-      events_(events),
-      options_(std::move(options)),
-      thread_([this] { Run(); }) {}
+    : store_(store), events_(events), options_(std::move(options)), thread_([this] { Run(); }) {}
 
 ReplicaLease::~ReplicaLease() { StopThread(); }
 

@@ -30,8 +30,8 @@ class LeaseEvents {
   virtual void LeaseReplaced() = 0;
 };
 
-// A thread renews the lease three times in its time. Thread-safe; only the constructor, Join and the
-// destructor block.
+// A thread renews the lease three times in its time. Thread-safe; only the constructor, Join and
+// the destructor block.
 class ReplicaLease {
  public:
   struct Options {

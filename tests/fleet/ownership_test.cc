@@ -314,6 +314,16 @@ TEST_F(OwnershipTest, AnAbandonmentThatIsGivenUpIsFencedBeforeTheNextWork) {
   EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kTransfer);
 }
 
+// A replica may have very many of them.
+TEST_F(OwnershipTest, AnIdleSessionTakesLittleMemory) {
+  static_assert(sizeof(SessionState) <= 128);
+  Open();
+  RunToCommit(1);
+  EXPECT_NE(&machine_.sessions().at(kKey).now(), &SessionState().now());
+  Outcome(fleet::Outcome::kMade);
+  EXPECT_EQ(&machine_.sessions().at(kKey).now(), &SessionState().now());  // that of all idle ones
+}
+
 TEST(OutcomeTest, AnUnknownStatusIsAnUnknownOutcome) {
   using enum TransactionKind;
   for (const TransactionKind kind :

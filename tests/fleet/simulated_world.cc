@@ -57,12 +57,11 @@ std::string Describe(const SimulationCounts& counts) {
   };
   return words(counts.steps, "events: ") + words(counts.commits, "commits, ") +
          words(counts.changes, "other changes, ") + words(counts.abandoned, "turns abandoned, ") +
-         words(counts.withdrawn, "withdrawn, ") +
-         words(counts.claims, "claims, ") + words(counts.transfers, "handovers, ") +
-         words(counts.offered, "offers, ") + words(counts.relayed, "relays, ") +
-         words(counts.fenced, "fenced; ") + words(counts.crashes, "crashes, ") +
-         words(counts.pauses, "pauses, ") + words(counts.drains, "drains, ") +
-         words(counts.restarts, "restarts of the database, ") +
+         words(counts.withdrawn, "withdrawn, ") + words(counts.claims, "claims, ") +
+         words(counts.transfers, "handovers, ") + words(counts.offered, "offers, ") +
+         words(counts.relayed, "relays, ") + words(counts.fenced, "fenced; ") +
+         words(counts.crashes, "crashes, ") + words(counts.pauses, "pauses, ") +
+         words(counts.drains, "drains, ") + words(counts.restarts, "restarts of the database, ") +
          words(counts.unknown, "unknown outcomes (") + words(counts.late, "made late), ") +
          words(counts.lost, "messages lost, ") + words(counts.repeated, "repeated");
 }

@@ -88,6 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{Mutation::kClaimLiving, "ClaimLiving"},
                     Case{Mutation::kRunAbandoned, "RunAbandoned"},
                     Case{Mutation::kForgetUndecided, "ForgetUndecided"},
+                    Case{Mutation::kForgetWithdrawn, "ForgetWithdrawn"},
                     Case{Mutation::kRunAfterGrace, "RunAfterGrace"},
                     Case{Mutation::kNoFence, "NoFence"}, Case{Mutation::kNoEpochs, "NoEpochs"},
                     Case{Mutation::kClaimAfterRestart, "ClaimAfterRestart"}),

@@ -129,9 +129,9 @@ struct GraceOver {};
 struct DrainOver {};
 
 using Event = std::variant<TurnArrives, ChangeArrives, CloseArrives, SessionOpened, RowRead,
-                           Transacted, Withdrawn, TurnRan, CachesArrived, MessageArrives, TimerFired,
-                           RelayBroken, CopyEvicted, LeaseRenewed, LeaseOver, LeaseReplaced,
-                           PeersChanged, DrainBegins, GraceOver, DrainOver>;
+                           Transacted, Withdrawn, TurnRan, CachesArrived, MessageArrives,
+                           TimerFired, RelayBroken, CopyEvicted, LeaseRenewed, LeaseOver,
+                           LeaseReplaced, PeersChanged, DrainBegins, GraceOver, DrainOver>;
 
 }  // namespace longstream::fleet
 

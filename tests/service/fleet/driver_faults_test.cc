@@ -1,5 +1,5 @@
-// Drivers in threads with random faults: no acknowledged turn is missing or doubled, no copy is used
-// at another version, each call is answered, and each driver stops in any state.
+// Drivers in threads with random faults: no acknowledged turn is missing or doubled, no copy is
+// used at another version, each call is answered, and each driver stops in any state.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -63,13 +63,18 @@ class Client {
   }
 
   void Turn(const TurnId& turn) {
+    const MonotonicTime give_up = MonotonicTime::Now() + kLongest;
     while (!failed_) {
+      if (MonotonicTime::Now() > give_up) {
+        ADD_FAILURE() << "turn " << turn.low << " gets no answer";
+        failed_ = true;
+        return;
+      }
       const absl::Status status = Call([&](FakeSessions& sessions, FakeSessions::Done done) {
         sessions.RunTurn(session_, turn, std::move(done));
       });
       if (status.ok()) {
-        world_.database().WithModel(
-            [&](ModelStore& model) { model.Acknowledged(session_, turn); });
+        world_.database().WithModel([&](ModelStore& model) { model.Acknowledged(session_, turn); });
         return;
       }
       if (absl::IsFailedPrecondition(status)) {
@@ -138,8 +143,8 @@ void RunSeed(uint64_t seed, absl::Duration faulty) {
   for (uint64_t i = 0; i < kSessions; ++i) world.Open({"tenant", {0, i + 1}}, i);
   world.SetFaulty(true);
   for (uint64_t i = 0; i < kClients; ++i) {
-    clients.push_back(std::make_unique<Client>(
-        &world, SessionKey{"tenant", {0, i % kSessions + 1}}, 1 + 1'000'000 * i));
+    clients.push_back(std::make_unique<Client>(&world, SessionKey{"tenant", {0, i % kSessions + 1}},
+                                               1 + 1'000'000 * i));
     threads.emplace_back([client = clients.back().get()] { client->Run(10); });
   }
   const MonotonicTime end = MonotonicTime::Now() + faulty;

@@ -102,8 +102,9 @@ class ScriptedCopies : public SessionCopies {
                   std::function<void(std::shared_ptr<CacheReader>)> ready) override {
     ready(nullptr);
   }
-  void TakeCaches(const SessionKey& /*session*/, const std::string& /*header*/, const Fence& at,
-                  std::function<void(absl::StatusOr<std::shared_ptr<CacheWriter>>)> ready) override {
+  void TakeCaches(
+      const SessionKey& /*session*/, const std::string& /*header*/, const Fence& at,
+      std::function<void(absl::StatusOr<std::shared_ptr<CacheWriter>>)> ready) override {
     taken_version_ = at.version;
     ready(absl::ResourceExhaustedError("no memory"));
   }
@@ -170,7 +171,9 @@ class DriverTest : public testing::Test {
     driver_.reset();
   }
 
-  void RenewLease() { driver_->LeaseRenewed(*database_.Renew({self_, "peer:0", "client:0", false})); }
+  void RenewLease() {
+    driver_->LeaseRenewed(*database_.Renew({self_, "peer:0", "client:0", false}));
+  }
   // Adds a session to the database. If it is of this replica, it is in memory here.
   void Open(const ReplicaName& owner) {
     database_.WithModel([&](ModelStore& model) { model.Open(kSession, owner); });

@@ -122,7 +122,8 @@ TEST_F(DriverTest, AFencedStartDropsTheCopyAndTheOwnerIsAsked) {
   const std::shared_ptr<SessionUse> use = UseForTurn(1);
   ASSERT_NE(use, nullptr);
   ASSERT_TRUE(
-      Apply(store::ChangeOwner{{kSession, 1, 1}, kPeerName, store::OwnerCondition::kTransfer}).ok());
+      Apply(store::ChangeOwner{{kSession, 1, 1}, kPeerName, store::OwnerCondition::kTransfer})
+          .ok());
   const absl::Status started = StartTurn(*use, 1);
   EXPECT_TRUE(absl::IsAborted(started));
   use->Started(started);
@@ -138,7 +139,8 @@ TEST_F(DriverTest, AFencedCommitIsCountedAndTheNextCallFindsTheOwner) {
   use->Started(StartTurn(*use, 1));
   ASSERT_TRUE(Ran(*use, TurnEnd::kCommits).ok());
   ASSERT_TRUE(
-      Apply(store::ChangeOwner{{kSession, 1, 2}, kPeerName, store::OwnerCondition::kTransfer}).ok());
+      Apply(store::ChangeOwner{{kSession, 1, 2}, kPeerName, store::OwnerCondition::kTransfer})
+          .ok());
   use->Committed(CommitTurn(*use, 1));
   EXPECT_TRUE(WaitUntil([&] { return copies_.drops() > 0; }));
   EXPECT_EQ(MetricValue(registry_, "longstream_fenced_commits_total"), 1);

@@ -77,8 +77,7 @@ void FakeSessions::RunTurn(const SessionKey& session, const TurnId& turn, Done d
 
 void FakeSessions::AttachTurn(const SessionKey& session, const TurnId& turn, Done done) {
   gate_->AttachRunning(
-      session, turn,
-      [self = shared_from_this(), session, turn, done](absl::StatusOr<Entry> entry) {
+      session, turn, [self = shared_from_this(), session, turn, done](absl::StatusOr<Entry> entry) {
         self->Entered(session, turn, done, std::move(entry));
       });
 }
@@ -244,27 +243,28 @@ void FakeSessions::End(const RunningTurn& running, const absl::Status& status,
 // ---------------------------------------------------------------- changes
 
 void FakeSessions::Change(const SessionKey& session, CallId change, Done done) {
-  gate_->EnterChange(session, [self = shared_from_this(), session, change,
-                               done](absl::StatusOr<Entry> entry) {
-    if (!entry.ok()) return done(entry.status());
-    const std::shared_ptr<SessionUse> use = std::move(entry->use);
-    Content content = 0;
-    {
-      const absl::MutexLock lock(&self->mutex_);
-      content = self->ContentAt(use->fence());
-    }
-    if (self->faulty_ && self->dice_.Chance(0.1)) return done(absl::InvalidArgumentError("refused"));
-    store::MoveHead move{use->fence(), store::kNoTurn, std::nullopt, absl::StrCat(change)};
-    self->Submit(std::move(move), [self, use, content, change,
-                                   done](const absl::StatusOr<store::Applied>& made) {
-      use->Changed(made.status());
-      if (made.ok()) {
-        const Fence& at = use->fence();
-        self->Take({at.key, at.epoch, at.version + 1}, AfterChange(content, change));
-      }
-      done(made.status());
-    });
-  });
+  gate_->EnterChange(
+      session, [self = shared_from_this(), session, change, done](absl::StatusOr<Entry> entry) {
+        if (!entry.ok()) return done(entry.status());
+        const std::shared_ptr<SessionUse> use = std::move(entry->use);
+        Content content = 0;
+        {
+          const absl::MutexLock lock(&self->mutex_);
+          content = self->ContentAt(use->fence());
+        }
+        if (self->faulty_ && self->dice_.Chance(0.1))
+          return done(absl::InvalidArgumentError("refused"));
+        store::MoveHead move{use->fence(), store::kNoTurn, std::nullopt, absl::StrCat(change)};
+        self->Submit(std::move(move), [self, use, content, change,
+                                       done](const absl::StatusOr<store::Applied>& made) {
+          use->Changed(made.status());
+          if (made.ok()) {
+            const Fence& at = use->fence();
+            self->Take({at.key, at.epoch, at.version + 1}, AfterChange(content, change));
+          }
+          done(made.status());
+        });
+      });
 }
 
 void FakeSessions::CloseSession(const SessionKey& session, Done done) {

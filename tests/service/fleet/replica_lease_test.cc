@@ -67,8 +67,7 @@ TEST(ReplicaLeaseTest, JoinWaitsForTheDatabase) {
   ScriptedStore store;
   EXPECT_EQ(*ReplicaLease::Join(&store, "a", absl::Seconds(60)), "a/5");
   store.joins_ = 0;
-  EXPECT_TRUE(
-      absl::IsUnavailable(ReplicaLease::Join(&store, "a", absl::ZeroDuration()).status()));
+  EXPECT_TRUE(absl::IsUnavailable(ReplicaLease::Join(&store, "a", absl::ZeroDuration()).status()));
 }
 
 TEST(ReplicaLeaseTest, RenewsAgainAndAgainUntilItIsReleased) {
@@ -98,7 +97,9 @@ TEST(ReplicaLeaseTest, AnAnswerThatTakesAsLongAsTheLeaseGivesNone) {
   ScriptedStore store;
   store.takes_ms_ = 100;
   CountedEvents events;
-  const auto clock = [&store] { return MonotonicTime() + absl::Milliseconds(store.now_ms_.load()); };
+  const auto clock = [&store] {
+    return MonotonicTime() + absl::Milliseconds(store.now_ms_.load());
+  };
   ReplicaLease lease(&store, &events,
                      {.self = {"a/5"}, .ttl = absl::Milliseconds(90), .clock = clock});
   EXPECT_TRUE(WaitUntil([&] { return store.renewals_ >= 3; }));
