@@ -34,6 +34,7 @@ class Postgres(Service):
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self._sockets),
+            "unix_socket_permissions": "0700",  # nobody else's, because it asks for no password
             "max_connections": str(20 + _CONNECTIONS_OF_A_REPLICA * self._replicas),
             "shared_buffers": "64MB",
             "jit": "off",

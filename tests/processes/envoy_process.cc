@@ -66,8 +66,7 @@ void EnvoyProcess::WaitUntilItListens(const std::string& log, int port) const {
     } catch (const std::runtime_error&) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    const int waited =
-        waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
+    const int waited = waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
     if (waited == 0 && ended.si_pid == pid_) break;
   }
   std::ostringstream text;
