@@ -38,12 +38,12 @@ fleet: packages envoy  ## Run 4 replicas on one database, Envoy and Prometheus u
 	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
 	@python3 -B deploy/local/fleet.py $(FLEET)
 
-# CHAOS holds flags (build/release/tests/chaos --help), for example: make chaos CHAOS='--failover'.
+# CHAOS holds flags (build/release/tests/fleet_chaos --help), for example: make chaos CHAOS='--failover'.
 CHAOS ?=
 chaos: packages envoy  ## Use a fleet while its replicas, connections and database fail (5 minutes); count what is lost.
 	@cmake --preset release
-	@cmake --build --preset release --parallel $(JOBS) --target chaos
-	@build/release/tests/chaos --logs build/chaos $(CHAOS) build/release/bin/longstream-server models/demo
+	@cmake --build --preset release --parallel $(JOBS) --target fleet_chaos
+	@build/release/tests/fleet_chaos --logs build/chaos $(CHAOS) build/release/bin/longstream-server models/demo
 
 eval: packages  ## Measure the demo models past their training length: docs/length-extrapolation.md.
 	@cmake --preset release

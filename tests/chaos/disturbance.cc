@@ -29,7 +29,7 @@ void Disturbance::Say(const std::string& event) const {
 
 void Disturbance::Faults() {
   const auto period = static_cast<int>(1000 * options_.fault_period);
-  const auto whole = seconds(options_.seconds);
+  const auto whole = seconds(options_.run_seconds);
   while (Clock::now() < begin_ + whole) {
     std::this_thread::sleep_for(Between(period / 2, period + period / 2));
     // The database is disturbed after a third and two thirds of the time; with a failover, after

@@ -46,7 +46,7 @@ void ForEach(size_t count, size_t at_once, const std::function<void(size_t)>& fu
 // The conversations, each run on one server that nothing disturbs.
 std::vector<Script> MakeScripts(const Options& options) {
   // Enough turns for a client that happens to make short pauses.
-  const int turns = 3 + static_cast<int>(1.5 * options.seconds / options.pause);
+  const int turns = 3 + static_cast<int>(1.5 * options.run_seconds / options.pause);
   std::vector<Script> scripts;
   std::vector<std::string> arguments = {"--threads", "1"};
   for (const char* model : {"dense", "hwfa2", "hypenet"}) {
@@ -121,7 +121,7 @@ class Run {
       clients.Add([&] { conversation->Run(options_.pause, stopping_, phase_); });
     }
     if (options_.rolling) {
-      std::this_thread::sleep_for(seconds(options_.seconds));
+      std::this_thread::sleep_for(seconds(options_.run_seconds));
       phase_ = Phase::kDuring;
       disturbance->RollingRestart();
     } else {
@@ -221,7 +221,7 @@ void AddOptions(CLI::App* app, Options* options) {
   app->add_option("--sessions", options->sessions)
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  app->add_option("--seconds", options->seconds, "of faults; with --rolling, of load before it")
+  app->add_option("--seconds", options->run_seconds, "of faults; with --rolling, of load before it")
       ->capture_default_str()
       ->check(CLI::Range(1, 86400));
   app->add_option("--seed", options->seed, "which faults come, and when")->capture_default_str();
@@ -261,7 +261,7 @@ int Main(int argc, char** argv) {
   std::filesystem::create_directories(folder);
   std::printf("seed %llu: %d sessions, %d replica(s), %d s%s%s%s%s\n",
               static_cast<unsigned long long>(options.seed), options.sessions, options.replicas,
-              options.seconds, options.direct ? ", without Envoy" : "",
+              options.run_seconds, options.direct ? ", without Envoy" : "",
               options.failover ? ", failover" : "", options.rolling ? ", rolling restart" : "",
               options.other_server.empty() ? "" : ", two versions");
   std::fflush(stdout);

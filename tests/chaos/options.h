@@ -18,7 +18,7 @@ struct Options {
   std::string models;        // the directory of the demo models
   int replicas = 4;          // 1: a server without a fleet
   int sessions = 200;
-  int seconds = 300;
+  int run_seconds = 300;
   uint64_t seed = 1;
   double pause = 4;         // mean seconds between two turns of a session
   double fault_period = 4;  // mean seconds between two faults
