@@ -175,7 +175,8 @@ def _options() -> argparse.Namespace:
 def main() -> int:
     """Run the fleet. Returns the exit status."""
     options = _options()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+    for stops in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a shell may have ignored them
+        signal.signal(stops, signal.default_int_handler)
     try:
         fleet = Fleet(options)
     except ServiceError as error:
