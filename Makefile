@@ -1,8 +1,8 @@
 # Commands for daily work. Each command installs the packages that it needs and builds in
 # build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval compare test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check sim spin tidy bits fuzz asan tsan \
-        gpu-pack gpu-check gpu-peers install packages release
+.PHONY: help demo fleet chaos eval compare test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check sim spin tidy bits fuzz asan tsan \
+        gpu-pack gpu-check gpu-peers install packages envoy release
 
 PREFIX ?= /usr/local
 # The number of parallel jobs of a build, for example: make test JOBS=8.
@@ -30,6 +30,21 @@ demo: packages  ## Start the server with the three demo models, stream from each
 	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
 	@tools/demo.sh
 
+# FLEET holds flags (deploy/local/fleet.py --help), for example: make fleet FLEET='--replicas 2'.
+FLEET ?=
+fleet: packages envoy  ## Run 4 replicas on one database, Envoy and Prometheus until Ctrl-C: docs/local-fleet.md.
+	@tools/install_packages.sh fleet
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
+	@python3 -B deploy/local/fleet.py $(FLEET)
+
+# CHAOS holds flags (build/release/tests/fleet_chaos --help), for example: make chaos CHAOS='--failover'.
+CHAOS ?=
+chaos: packages envoy  ## Use a fleet while its replicas, connections and database fail (5 minutes); count what is lost.
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target fleet_chaos
+	@build/release/tests/fleet_chaos --logs build/chaos $(CHAOS) build/release/bin/longstream-server models/demo
+
 eval: packages  ## Measure the demo models past their training length: docs/length-extrapolation.md.
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
@@ -44,9 +59,8 @@ test: release  ## Build the release preset and run every test but those that nee
 	@ctest --preset release
 
 # These tests have the ctest label `services`.
-test-services: release  ## Run the tests that need Envoy or Chromium (downloads them, 230 MB).
+test-services: release envoy  ## Run the tests that need Envoy or Chromium (downloads them, 230 MB).
 	@tools/install_packages.sh services
-	@tools/setup_venv.sh build/venv-services tests/e2e/envoy/requirements.txt >/dev/null
 	@cmake --build --preset services --parallel $(JOBS)
 	@ctest --preset services
 
@@ -149,6 +163,9 @@ install: release  ## Install the release build under PREFIX (/usr/local).
 
 packages:
 	@tools/install_packages.sh
+
+envoy: packages
+	@tools/setup_venv.sh build/venv-services tests/e2e/envoy/requirements.txt >/dev/null
 
 release: packages
 	@cmake --preset release

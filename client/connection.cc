@@ -64,8 +64,22 @@ void Check(const grpc::ClientContext& context, const grpc::Status& status) {
   if (!status.ok()) throw CallError(status, LoggedId(context, status));
 }
 
-// The context of a call. An interrupt cancels the call.
+// Names the session of a call, so that a proxy before several servers sends all calls of a session
+// to one server. The server refuses what is no id.
+void NameSession(std::string session, grpc::ClientContext* context) {
+  constexpr size_t kDigits = 32;
+  if (session.size() != kDigits) return;
+  for (char& c : session) {
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+    if ((c < '0' || c > '9') && (c < 'a' || c > 'f')) return;
+  }
+  context->AddMetadata("x-session-id", session);
+}
+
+// The context of a call, which may be about a session. An interrupt cancels the call.
 struct Call {
+  explicit Call(const std::string& session = "") { NameSession(session, &context); }
+
   grpc::ClientContext context;
   OnInterrupt on_interrupt{[this] { context.TryCancel(); }};
 };
@@ -252,14 +266,14 @@ v1::Session Connection::Open(const std::string& model, const std::string& id) {
 }
 
 v1::Session Connection::Open(const v1::OpenSessionRequest& request) {
-  Call call;
+  Call call(request.session_id());
   v1::Session session;
   Check(call.context, stubs_->longstream.OpenSession(&call.context, request, &session));
   return session;
 }
 
 v1::Session Connection::Get(const std::string& id) {
-  Call call;
+  Call call(id);
   v1::GetSessionRequest request;
   v1::Session session;
   request.set_session_id(id);
@@ -289,21 +303,21 @@ v1::Session Connection::RewindToPosition(const std::string& id, uint64_t positio
 }
 
 v1::Session Connection::Rewind(const v1::RewindSessionRequest& request) {
-  Call call;
+  Call call(request.session_id());
   v1::Session session;
   Check(call.context, stubs_->longstream.RewindSession(&call.context, request, &session));
   return session;
 }
 
 v1::Session Connection::Fork(const v1::ForkSessionRequest& request) {
-  Call call;
+  Call call(request.session_id());
   v1::Session session;
   Check(call.context, stubs_->longstream.ForkSession(&call.context, request, &session));
   return session;
 }
 
 v1::AppendResponse Connection::Append(const std::string& id, const std::string& text) {
-  Call call;
+  Call call(id);
   v1::AppendRequest request;
   v1::AppendResponse response;
   request.set_session_id(id);
@@ -333,6 +347,7 @@ std::vector<v1::Session> Connection::Sessions(const std::string& model, const st
 
 v1::CloseSessionResponse Connection::Close(const std::string& id) {
   grpc::ClientContext context;
+  NameSession(id, &context);
   context.set_deadline(std::chrono::system_clock::now() + kCloseTimeout);
   v1::CloseSessionRequest request;
   v1::CloseSessionResponse response;
@@ -343,7 +358,7 @@ v1::CloseSessionResponse Connection::Close(const std::string& id) {
 
 void Connection::Export(const std::string& id, bool sealed,
                         const std::function<void(std::string_view)>& on_bytes) {
-  Call call;
+  Call call(id);
   v1::ExportSessionRequest request;
   request.set_session_id(id);
   request.set_sealed(sealed);
@@ -361,7 +376,7 @@ void Connection::Export(const std::string& id, bool sealed,
 
 v1::Session Connection::Import(const v1::ImportSessionRequest& request,
                                const std::function<std::string()>& next_bytes) {
-  Call call;
+  Call call(request.session_id());
   v1::Session session;
   const auto writer = stubs_->longstream.ImportSession(&call.context, &session);
   v1::ImportSessionRequest message = request;
@@ -404,7 +419,7 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
 
 void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& on_message,
                           Clock::time_point begin, Generation* generation) {
-  Call call;
+  Call call(request.session_id());
   const auto reader = stubs_->longstream.Generate(&call.context, request);
   std::exception_ptr thrown;
   bool stopped = false;
@@ -429,6 +444,7 @@ void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& o
 
 v1::Turn Connection::CancelTurn(const std::string& session, const std::string& turn) {
   grpc::ClientContext context;
+  NameSession(session, &context);
   context.set_deadline(std::chrono::system_clock::now() + kCloseTimeout);
   v1::CancelTurnRequest request;
   v1::Turn response;
@@ -443,7 +459,7 @@ std::vector<v1::Turn> Connection::Turns(const std::string& session) {
   v1::ListTurnsRequest request;
   request.set_session_id(session);
   do {
-    Call call;
+    Call call(session);
     v1::ListTurnsResponse response;
     Check(call.context, stubs_->longstream.ListTurns(&call.context, request, &response));
     turns.insert(turns.end(), response.turns().begin(), response.turns().end());
@@ -453,7 +469,7 @@ std::vector<v1::Turn> Connection::Turns(const std::string& session) {
 }
 
 Generation Connection::Collect(const v1::GenerateRequest& request) {
-  Call call;
+  Call call(request.session_id());
   Collector collector;
   stubs_->longstream.async()->Generate(&call.context, &request, &collector);
   Check(call.context, collector.Run());
@@ -476,7 +492,7 @@ v1::ScoreSummary Connection::Score(const v1::ScoreRequest& request, const OnPiec
 void Connection::Compare(
     const v1::CompareRequest& request,
     const std::function<void(const v1::CompareResponse& response)>& on_message) {
-  Call call;
+  Call call(request.session_id());
   const auto reader = stubs_->longstream.Compare(&call.context, request);
   v1::CompareResponse response;
   while (reader->Read(&response)) on_message(response);

@@ -47,6 +47,8 @@ OwnedSession::OwnedSession(Connection& connection, const OwnedSession& parent)
   MakeSession(connection, id_, [&] { opened_ = connection.Fork(parent.id(), id_); });
 }
 
-OwnedSession::~OwnedSession() { CloseQuietly(connection_, id_); }
+OwnedSession::~OwnedSession() {
+  if (!kept_) CloseQuietly(connection_, id_);
+}
 
 }  // namespace longstream::client

@@ -1,4 +1,4 @@
-// A session that the program opens and always closes.
+// A session that the program opens, and closes unless it is kept.
 #ifndef LONGSTREAM_CLIENT_OWNED_SESSION_H_
 #define LONGSTREAM_CLIENT_OWNED_SESSION_H_
 
@@ -9,8 +9,8 @@
 namespace longstream::client {
 
 // The constructor opens a session and the destructor closes it. The connection is borrowed. The
-// client draws the id of the session, so that it can close the session even if the call that opens
-// it is cancelled before the answer arrives.
+// client draws the id of the session. So it can close the session even if the call that opens it is
+// cancelled before the answer arrives, and a proxy can route that call as the session's other ones.
 class OwnedSession {
  public:
   // Opens a session on `model`. Throws CallError.
@@ -23,6 +23,9 @@ class OwnedSession {
   OwnedSession(const OwnedSession&) = delete;
   OwnedSession& operator=(const OwnedSession&) = delete;
 
+  // The destructor leaves the session open.
+  void Keep() { kept_ = true; }
+
   const std::string& id() const { return id_; }
   // The session as it was opened.
   const v1::Session& opened() const { return opened_; }
@@ -31,6 +34,7 @@ class OwnedSession {
   Connection& connection_;
   const std::string id_;
   v1::Session opened_;
+  bool kept_ = false;
 };
 
 }  // namespace longstream::client

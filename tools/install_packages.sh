@@ -2,6 +2,7 @@
 # Installs the Debian packages that are needed to build, test and check Longstream:
 #   install_packages.sh            what every target of the Makefile needs
 #   install_packages.sh services   what only `make test-services` needs beside these
+#   install_packages.sh fleet      what only `make fleet` needs beside these
 # If no package is missing, it prints nothing and is fast (one dpkg-query).
 set -euo pipefail
 
@@ -30,10 +31,16 @@ services=(
   chromium fonts-dejavu-core  # the page of a comparison (tests/client/compare)
 )
 
+# Servers of a local fleet (deploy/local). Envoy comes from PyPI here too.
+fleet=(
+  prometheus
+)
+
 case ${1-} in
   "") ;;
   services) packages=("${services[@]}") ;;
-  *) echo "install_packages.sh: unknown list '$1'; there is one: services" >&2; exit 2 ;;
+  fleet) packages=("${fleet[@]}") ;;
+  *) echo "install_packages.sh: unknown list '$1'; there are services and fleet" >&2; exit 2 ;;
 esac
 ((${#packages[@]})) || exit 0
 

@@ -200,7 +200,9 @@ v1::Session TurnOptions::Session(Connection& connection, const v1::Input& input,
     return session;
   }
   if (keep_) {
-    session = connection.Open(OpenRequest(input));
+    OwnedSession kept(connection, OpenRequest(input));
+    kept.Keep();
+    session = kept.opened();
     std::cerr << "session " << session.session_id() << "\n";
   } else {
     *owned = std::make_unique<OwnedSession>(connection, OpenRequest(input));

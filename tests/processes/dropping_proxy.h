@@ -18,11 +18,12 @@
 
 namespace longstream {
 
-// Forwards connections on a free loopback port to another loopback port. While the other port is 0,
-// new connections wait.
+// Forwards connections on a loopback port to another loopback port. While the other port is 0, new
+// connections wait.
 class DroppingProxy {
  public:
-  explicit DroppingProxy(int target) : target_(target) { Listen(); }
+  // `port`: 0: any free one. A port that is refused for long should be one of FreePort().
+  explicit DroppingProxy(int target, int port = 0) : target_(target), port_(port) { Listen(); }
   ~DroppingProxy() {
     stopping_ = true;
     if (listener_ >= 0) Refuse();
@@ -32,6 +33,7 @@ class DroppingProxy {
   DroppingProxy& operator=(const DroppingProxy&) = delete;
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  int port() const { return port_; }
   int connections() const { return connections_; }
 
   // Further connections go to another port.

@@ -4,11 +4,9 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <libpq-fe.h>
-#include <netinet/in.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,11 +14,12 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <utility>
+
+#include "tests/processes/free_port.h"
 
 namespace longstream {
 namespace {
@@ -60,28 +59,6 @@ User ServerUser() {
     }
   }
   throw std::runtime_error("there is no user 'postgres' or 'nobody' for PostgreSQL");
-}
-
-bool IsFree(int port) {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  const bool is_free = bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-  close(listener);
-  return is_free;
-}
-
-// Linux gives ports from 32768 on to connections, so one of those may be taken while the server is
-// down.
-int FreePort() {
-  std::random_device random;
-  std::uniform_int_distribution<int> ports(10'000, 32'767);
-  for (int tries = 0; tries < 1000; ++tries) {
-    if (const int port = ports(random); IsFree(port)) return port;
-  }
-  throw std::runtime_error("there is no free port for PostgreSQL");
 }
 
 // Gives a file to the server's user.

@@ -92,10 +92,14 @@ ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string>
     if (!running()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  throw std::runtime_error("the server does not listen: " + Log());
+  const std::string log = Log();
+  End();
+  throw std::runtime_error("the server does not listen: " + log);
 }
 
-ServerProcess::~ServerProcess() {
+ServerProcess::~ServerProcess() { End(); }
+
+void ServerProcess::End() {
   if (pid_ > 0) {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
@@ -149,24 +153,31 @@ bool ServerProcess::running() {
   if (pid_ <= 0) return false;
   int status = 0;
   if (waitpid(pid_, &status, WNOHANG) == 0) return true;
-  pid_ = -1;
+  Ended(status);
   return false;
 }
 
-void ServerProcess::Signal(int signal) const { kill(pid_, signal); }
+void ServerProcess::Signal(int signal) const {
+  if (pid_ > 0) kill(pid_, signal);  // -1 would be all processes
+}
 
 int ServerProcess::Stop() {
-  if (pid_ <= 0) return -1;
-  Signal(SIGTERM);
+  if (pid_ > 0) Signal(SIGTERM);
   return Wait();
 }
 
 int ServerProcess::Wait() {
-  if (pid_ <= 0) return -1;
-  int status = 0;
-  waitpid(pid_, &status, 0);
+  if (pid_ > 0) {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    Ended(status);
+  }
+  return exit_code_;
+}
+
+void ServerProcess::Ended(int status) {
   pid_ = -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace longstream

@@ -53,15 +53,18 @@ class ServerProcess {
   void Signal(int signal) const;
   // Sends SIGTERM and waits. Returns the exit status, or -1 if a signal ended the server.
   int Stop();
-  // Waits until the server ends. Returns as Stop does.
+  // Waits until the server ends. Returns as Stop does, also if it has ended already.
   int Wait();
   std::string Log() const;
 
  private:
   bool ReadPorts();
+  void Ended(int status);
+  void End();
 
   std::string log_path_;
   pid_t pid_ = -1;
+  int exit_code_ = -1;
   int port_ = 0;
   int metrics_port_ = 0;
 };

@@ -255,6 +255,7 @@ ROOMS = {
     "tests/service/server": "backends/** kernels/** service/** tests tests/**",
     "tests/client": "client client/** service/** tests tests/**",
     "tests/faults": "client tests tests/**",
+    "tests/chaos": "client tests tests/**",
     "tests/e2e": "backends/** client client/** kernels/** service/** tests tests/**",
     # This program uses the library of a peer, and is built separately.
     "tools/bench/llama_cpp": "",
@@ -299,6 +300,7 @@ LIBRARIES = {
     "tests/service": "absl prometheus protobuf",
     "tests/service/server": "absl grpc prometheus protobuf",
     "tests/client": "absl grpc protobuf",
+    "tests/chaos": "grpc",
     "tests/faults": "grpc",
     "tests/fleet": "absl",
     "tests/e2e": "absl grpc prometheus protobuf",

@@ -12,7 +12,7 @@ import grpc.aio
 from longstream import calls
 from longstream.channel import ChannelSettings
 from longstream.errors import LongstreamError, NotFoundError, error_of
-from longstream.transport import CLEANUP, Limits, log, stub, wants_cancel
+from longstream.transport import CLEANUP, Limits, log, metadata, stub, wants_cancel
 from longstream.turn import ENDED_EARLY, Turn
 from longstream.values import Delta
 
@@ -36,7 +36,11 @@ class AsyncTransport:
         tries = (limits or self.limits).tries(call)
         while True:
             try:
-                answer = getattr(self._stub, call.method)(call.request(), timeout=tries.time_left())
+                answer = getattr(self._stub, call.method)(
+                    call.request(),
+                    timeout=tries.time_left(),
+                    metadata=metadata(call.session_id),
+                )
                 if call.take is None:
                     return call.read(await answer)
                 async for piece in answer:
@@ -59,7 +63,9 @@ class AsyncTransport:
         """Read the answer of a turn, however often the server is lost."""
         try:
             while not turn.ended:
-                answers = self._stub.Generate(turn.request(), timeout=turn.time_left())
+                answers = self._stub.Generate(
+                    turn.request(), timeout=turn.time_left(), metadata=metadata(turn.session_id)
+                )
                 error: LongstreamError = ENDED_EARLY
                 try:
                     async for answer in answers:

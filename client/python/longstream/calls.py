@@ -47,6 +47,7 @@ class Call(Generic[R]):
         repeatable: a call that was lost may be made again, because it then changes nothing.
         timed: the client's timeout applies. Files take as long as they take.
         may_be_gone: NOT_FOUND is an answer too, for which `read` gets None.
+        session_id: of the session that the call is about; empty: of none. Proxies route by it.
     """
 
     method: str
@@ -56,10 +57,13 @@ class Call(Generic[R]):
     repeatable: bool = True
     timed: bool = True
     may_be_gone: bool = False
+    session_id: str = ""
 
 
-def _one(method: str, request: Any, kind: type[T]) -> Call[T]:
-    return Call(method, lambda: request, lambda answer: read(kind, answer))
+def _one(method: str, request: Any, kind: type[T], session_id: str = "") -> Call[T]:
+    return Call(
+        method, lambda: request, lambda answer: read(kind, answer), session_id=session_id
+    )
 
 
 def _duration(seconds: float | None) -> duration_pb2.Duration | None:
@@ -97,7 +101,7 @@ def open_session(
         expect=None if expect is None else _expectation(expect),
         **enums,
     )
-    return _one("OpenSession", request, SessionInfo)
+    return _one("OpenSession", request, SessionInfo, session_id)
 
 
 def fork(
@@ -116,7 +120,7 @@ def fork(
         model=model,
         **_place(turn_id, position),
     )
-    return _one("ForkSession", request, SessionInfo)
+    return _one("ForkSession", request, SessionInfo, session_id)
 
 
 def rewind(
@@ -126,7 +130,7 @@ def rewind(
     request = pb.RewindSessionRequest(
         session_id=session_id, expected_version=expected_version, **_place(turn_id, position)
     )
-    call = _one("RewindSession", request, SessionInfo)
+    call = _one("RewindSession", request, SessionInfo, session_id)
     return dataclasses.replace(call, repeatable=expected_version == 0)
 
 
@@ -140,24 +144,32 @@ def append(session_id: str, inputs: Sequence[pb.Input], options: AppendOptions) 
     """Add input. The turn's id makes a repeat answer as the first call."""
     requests = [pb.AppendRequest(input=each) for each in inputs] or [pb.AppendRequest()]
     requests[0].MergeFrom(append_request(session_id, options))
-    return Call("Append", lambda: iter(requests), lambda answer: read(Appended, answer))
+    return Call(
+        "Append",
+        lambda: iter(requests),
+        lambda answer: read(Appended, answer),
+        session_id=session_id,
+    )
 
 
 def get_session(session_id: str) -> Call[SessionInfo]:
     """Describe a session."""
-    return _one("GetSession", pb.GetSessionRequest(session_id=session_id), SessionInfo)
+    request = pb.GetSessionRequest(session_id=session_id)
+    return _one("GetSession", request, SessionInfo, session_id)
 
 
 def close_session(session_id: str) -> Call[None]:
     """Close a session. A repeat may find that the call that was lost has closed it."""
     request = pb.CloseSessionRequest(session_id=session_id)
-    return Call("CloseSession", lambda: request, lambda _: None, may_be_gone=True)
+    return Call(
+        "CloseSession", lambda: request, lambda _: None, may_be_gone=True, session_id=session_id
+    )
 
 
 def cancel_turn(session_id: str, turn_id: str) -> Call[TurnInfo]:
     """Cancel a turn. A turn that has ended stays as it is."""
     request = pb.CancelTurnRequest(session_id=session_id, turn_id=turn_id)
-    return _one("CancelTurn", request, TurnInfo)
+    return _one("CancelTurn", request, TurnInfo, session_id)
 
 
 def import_session(
@@ -178,6 +190,7 @@ def import_session(
         lambda answer: read(SessionInfo, answer),
         repeatable=False,
         timed=False,
+        session_id=session_id,
     )
 
 
@@ -195,6 +208,7 @@ def export_session(session_id: str, file: BinaryIO, sealed: bool = False) -> Cal
         lambda _: None,
         take=lambda answer: file.write(answer.data),
         timed=False,
+        session_id=session_id,
     )
 
 
@@ -232,7 +246,9 @@ def compare(request: pb.CompareRequest) -> Call[Comparison]:
             pairs=tuple(read(ComparePairSummary, pair) for pair in answers[-1].finish.pairs),
         )
 
-    return Call("Compare", begin, result, take=answers.append)
+    return Call(
+        "Compare", begin, result, take=answers.append, session_id=request.session_id
+    )
 
 
 def list_models() -> Call[list[ModelInfo]]:
@@ -274,6 +290,7 @@ def turns_page(session_id: str, page_token: str) -> Call[Page[TurnInfo]]:
         "ListTurns",
         lambda: request,
         lambda answer: (_all(TurnInfo, answer.turns), answer.next_page_token),
+        session_id=session_id,
     )
 
 

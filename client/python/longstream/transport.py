@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from typing import Any
 
 from longstream import errors
@@ -15,6 +16,7 @@ log = logging.getLogger("longstream")
 
 _NEVER = RetryPolicy(timeout=0)
 _CLEANUP_TIMEOUT = 5.0  # seconds
+_SESSION_ID = re.compile("[0-9a-fA-F]{32}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,17 @@ def stub(channel: Any) -> Any:
     """Return the stub on a channel of grpc or grpc.aio. Generated code has no types."""
     generated: Any = longstream_pb2_grpc
     return generated.LongstreamStub(channel)
+
+
+def metadata(session_id: str) -> tuple[tuple[str, str], ...]:
+    """Return the metadata of a call about a session; empty: about none.
+
+    A proxy before several servers sends all calls of a session to one server by it. What is no id
+    is left to the server to refuse.
+    """
+    if not _SESSION_ID.fullmatch(session_id):
+        return ()
+    return (("x-session-id", session_id.lower()),)
 
 
 # For calls that end what is not wanted any more: a server that hangs must not hold the program.

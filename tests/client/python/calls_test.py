@@ -243,6 +243,26 @@ class Calls:
                 self.caller.call(lambda session: session.export(path.with_name("other")))
             self.assertEqual([each.name for each in path.parent.iterdir()], ["session"])
 
+    def test_calls_name_their_session_for_proxies(self):
+        def sessions():
+            named = [each.get("x-session-id") for each in self.server.metadata]
+            self.server.metadata.clear()
+            return named
+
+        own = self.caller.session.id
+        self.assertEqual(sessions(), [own], "the session is opened where it will be used")
+        self.caller.turn()
+        for make in (lambda session: session.append("one"), lambda session: session.fork(),
+                     lambda session: session.rewind(position=0), lambda session: session.close()):
+            self.caller.call(make)
+        self.assertEqual(sessions(), [own] * 5)
+        self.caller.call(lambda session: session.score("text"))
+        self.assertEqual(sessions(), [None], "any server may do it")
+        self.caller.compare(["a", "b"], "hi", session_id=own.upper())
+        self.assertEqual(sessions(), [own], "both are the same session")
+        self.caller.compare(["a", "b"], "hi", session_id="\u00e9\n")
+        self.assertEqual(sessions(), [None], "the server refuses what is no id")
+
     def test_errors_tell_what_the_server_says(self):
         self.server.fail = [grpc.StatusCode.RESOURCE_EXHAUSTED]
         self.server.details = retry_info(4)

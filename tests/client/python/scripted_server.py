@@ -24,7 +24,7 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
     """One turn has the tokens 0, 1, 2, ... and the text "a", "b", "c", ...
 
     `failures`: how the next calls of Generate end. `fail`: codes with which the next calls of the
-    other methods end. `requests`: of all calls. `cancelled`: ids of turns. A turn whose `hangs` is
+    other methods end. `requests`, `metadata`: of all calls. `cancelled`: ids of turns. A turn whose `hangs` is
     set sends no more after its tokens.
     """
 
@@ -111,6 +111,7 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
 
     def Generate(self, request, context):
         self.requests.append(pb.GenerateRequest.FromString(request.SerializeToString()))
+        self.metadata.append(dict(context.invocation_metadata()))
         failure = self.failures.pop(0) if self.failures else Failure(self.tokens + 1)
         if failure.tokens is None:
             context.abort(failure.code, "before the start")

@@ -2,13 +2,8 @@
 // and honest clients are served through it.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -21,6 +16,8 @@
 #include "client/connection.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "tests/e2e/minimal_server.h"
+#include "tests/processes/envoy_process.h"
+#include "tests/processes/free_port.h"
 #include "tests/processes/http2_frames.h"
 #include "tests/processes/server_process.h"
 #include "tests/service/server/transport/raw_call.h"
@@ -31,20 +28,6 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{60};
 constexpr size_t kMiB = size_t{1} << 20;
-
-// A port of loopback on which nobody listens at the moment.
-int FreePort() {
-  const int any = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  const bool ok = bind(any, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                  getsockname(any, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  close(any);
-  if (!ok) throw std::runtime_error("no free port");
-  return ntohs(address.sin_port);
-}
 
 // docs/envoy.yaml with other addresses.
 std::string EnvoyConfig(int port, int server_port) {
@@ -61,66 +44,19 @@ std::string EnvoyConfig(int port, int server_port) {
   return text;
 }
 
-// Envoy as a child process. The destructor ends it.
-class Envoy {
- public:
-  Envoy(const std::string& config, const std::string& log) : pid_(fork()) {
-    if (pid_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (std::freopen(log.c_str(), "w", stderr) == nullptr) _exit(126);
-    execl(ENVOY_PROGRAM, ENVOY_PROGRAM, "-c", config.c_str(), "--use-dynamic-base-id",
-          "--concurrency", "1", "-l", "warning", nullptr);
-    _exit(127);
-  }
-  ~Envoy() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  Envoy(const Envoy&) = delete;
-  Envoy& operator=(const Envoy&) = delete;
-
-  size_t resident_bytes() const {
-    std::ifstream statm("/proc/" + std::to_string(pid_) + "/statm");
-    size_t size = 0;
-    size_t resident = 0;
-    statm >> size >> resident;
-    return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  }
-
- private:
-  const pid_t pid_;
-};
-
 const std::string kRequestHeaders = HpackBlock(GrpcHeaders("/longstream.v1.Longstream/Generate"));
 
 class EnvoyTest : public testing::Test {
  protected:
   EnvoyTest() {
-    if (access(ENVOY_PROGRAM, X_OK) != 0) {
-      throw std::runtime_error("there is no " ENVOY_PROGRAM "; `make test-services` installs it");
-    }
     server_ = std::make_unique<ServerProcess>(
         kServerBinary,
         std::vector<std::string>{"--model", files_.Flag(",options.step_delay_us=10000")});
     port_ = FreePort();
-    envoy_ = std::make_unique<Envoy>(
-        files_.Write("envoy.yaml", EnvoyConfig(port_, server_->port())), files_.string() + "/log");
-    WaitUntilEnvoyListens();
+    envoy_ = std::make_unique<EnvoyProcess>(
+        files_.Write("envoy.yaml", EnvoyConfig(port_, server_->port())), files_.string() + "/log",
+        port_);
     client::Connection(address()).WaitUntilServing("m", kPatience);
-  }
-
-  // A gRPC client that connects earlier would only try again after some seconds.
-  void WaitUntilEnvoyListens() const {
-    const auto until = std::chrono::steady_clock::now() + kPatience;
-    while (std::chrono::steady_clock::now() < until) {
-      try {
-        const TcpClient probe(port_);
-        return;
-      } catch (const std::runtime_error&) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      }
-    }
-    throw std::runtime_error("Envoy does not listen");
   }
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
@@ -171,7 +107,7 @@ class EnvoyTest : public testing::Test {
   const MinimalModelDirectory files_;
   std::unique_ptr<ServerProcess> server_;
   int port_ = 0;
-  std::unique_ptr<Envoy> envoy_;
+  std::unique_ptr<EnvoyProcess> envoy_;
 };
 
 TEST_F(EnvoyTest, HonestStreamsGetAllTokens) {

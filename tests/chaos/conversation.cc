@@ -1,0 +1,157 @@
+// The calls of a client, and what it compares.
+#include "tests/chaos/conversation.h"
+
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "client/random_id.h"
+
+namespace longstream::chaos {
+namespace {
+
+// How long a call is made again. Longer than any fault.
+constexpr std::chrono::minutes kPatience{2};
+
+// Errors after which the same request may be sent again (docs/fleet.md).
+bool SaysAgain(grpc::StatusCode code) {
+  return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::ABORTED ||
+         code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::UNKNOWN;
+}
+
+}  // namespace
+
+void Experience::Add(const Experience& other) {
+  counts.Add(other.counts);
+  unexpected += other.unexpected;
+  lost += other.lost;
+  resumed += other.resumed;
+  for (const auto& [error, count] : other.repeated) repeated[error] += count;
+  errors.insert(errors.end(), other.errors.begin(), other.errors.end());
+  for (size_t i = 0; i < gaps.size(); ++i) {
+    gaps[i].insert(gaps[i].end(), other.gaps[i].begin(), other.gaps[i].end());
+  }
+}
+
+bool Experience::good() const {
+  return counts.different + counts.missing + counts.twice + unexpected + lost == 0 &&
+         errors.empty();
+}
+
+Conversation::Conversation(const Script* script, const std::string& address, uint64_t seed)
+    : script_(script), connection_(address), id_(client::RandomId()), random_(seed) {}
+
+template <typename Function>
+auto Conversation::UntilAnswered(const Function& call) -> decltype(call()) {
+  const auto until = Clock::now() + kPatience;
+  for (;;) {
+    try {
+      return call();
+    } catch (const client::CallError& error) {
+      if (!SaysAgain(error.status().error_code()) || Clock::now() >= until) throw;
+      ++experience_.repeated[error.code_name()];
+    }
+    std::this_thread::sleep_for(milliseconds(20 + random_() % 80));
+  }
+}
+
+void Conversation::Run(double pause, const std::atomic<bool>& stopping,
+                       const std::atomic<Phase>& phase) {
+  try {
+    Open();
+    // The last turn of the script is for Check.
+    while (next_ + 1 < script_->turns.size()) {
+      const double wait = std::uniform_real_distribution<double>(0, 2 * pause)(random_);
+      const auto at = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                         std::chrono::duration<double>(wait));
+      while (!stopping && Clock::now() < at) std::this_thread::sleep_for(milliseconds(10));
+      if (stopping) break;
+      RunTurn(phase);
+    }
+  } catch (const client::CallError& error) {
+    HasFailed(error);
+  }
+  ended_ = true;
+}
+
+void Conversation::Open() {
+  v1::OpenSessionRequest request;
+  request.set_model(script_->model);
+  request.set_session_id(id_);
+  request.set_durability(v1::DURABILITY_TURN);
+  request.set_recompute(v1::RECOMPUTE_EXACT);
+  UntilAnswered([&] { return connection_.Open(request); });
+  is_open_ = true;
+}
+
+void Conversation::RunTurn(Phase phase) {
+  const ScriptedTurn& turn = script_->turns[next_];
+  v1::GenerateRequest request = turn.request;
+  request.set_session_id(id_);
+  request.set_turn_id(client::RandomId());
+  size_t most = 0;           // tokens that have arrived
+  Clock::time_point last{};  // when the last of them came
+  UntilAnswered([&] {
+    size_t count = 0;  // of this try
+    const auto on_message = [&](const v1::GenerateResponse& response) {
+      for (const int32_t token : response.delta().token_ids()) {
+        if (count >= turn.tokens.size() || token != turn.tokens[count]) {
+          ++experience_.counts.different;
+        }
+        ++count;
+      }
+      if (count <= most) return true;
+      const auto now = Clock::now();
+      if (most > 0) {
+        const std::chrono::duration<float> gap = now - last;
+        experience_.gaps[static_cast<size_t>(phase)].push_back(gap.count());
+      }
+      last = now;
+      most = count;
+      return true;
+    };
+    connection_.Generate(request, on_message,
+                         [&](const client::CallError&) { ++experience_.resumed; });
+    if (count < turn.tokens.size()) {
+      experience_.counts.different += turn.tokens.size() - count;
+    }
+  });
+  experience_.counts.tokens += most;
+  ++experience_.counts.turns;
+  acknowledged_.push_back(request.turn_id());
+  ++next_;
+}
+
+void Conversation::Check() {
+  if (!is_open_) return;
+  try {
+    if (experience_.errors.empty()) RunTurn(Phase::kBefore);
+    CheckTurns();
+  } catch (const client::CallError& error) {
+    HasFailed(error);
+  }
+}
+
+void Conversation::CheckTurns() {
+  std::multiset<std::string> committed;
+  for (const v1::Turn& turn : UntilAnswered([&] { return connection_.Turns(id_); })) {
+    if (turn.state() == v1::TURN_STATE_COMMITTED) committed.insert(turn.turn_id());
+  }
+  for (const std::string& id : acknowledged_) {
+    const size_t count = committed.erase(id);
+    if (count == 0) ++experience_.counts.missing;
+    if (count > 1) ++experience_.counts.twice;
+  }
+  experience_.unexpected += committed.size();
+}
+
+void Conversation::HasFailed(const client::CallError& error) {
+  if (error.status().error_code() == grpc::StatusCode::NOT_FOUND) ++experience_.lost;
+  experience_.errors.push_back(ToString() + ": " + error.what());
+}
+
+std::string Conversation::ToString() const {
+  return "session " + id_ + " on " + script_->model + ", turn " + std::to_string(next_);
+}
+
+}  // namespace longstream::chaos
