@@ -16,7 +16,7 @@ import source_tree
 SERVICE_WITHOUT_GRPC = " ".join(
     f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine",
                                       "host_memory", "jinja", "metrics", "models", "routing", "scrapes",
-                                      "sealing", "security", "serving", "sessions", "shadow", "tokenizer", "wire"))
+                                      "fleet", "sealing", "security", "serving", "sessions", "shadow", "tokenizer", "wire"))
 
 # Room -> rooms that it may include besides itself. Every folder of shipped code has its own row. A
 # row of the tests also covers the folders below it, and a test may include all shipped code.
@@ -130,10 +130,11 @@ ROOMS = {
                         " service/routing service/security/tenants",
     "service/sessions/store": "service/clock service/sessions",
     "service/sessions/fleet": "service/sessions service/sessions/store",
+    "service/fleet": "service/clock service/metrics service/sessions service/sessions/fleet"
+                     " service/sessions/store",
     "service/sessions/store/segments": "service/sealing service/sessions service/sessions/store",
     "service/sessions/store/sql": "service/sealing service/sessions service/sessions/store"
                                   " service/sessions/store/segments",
-    "service/fleet": "service/sessions service/sessions/fleet service/sessions/store",
     "service/sessions/store/postgres": "service/clock service/fleet service/sealing service/sessions"
                                        " service/sessions/fleet"
                                        " service/sessions/store service/sessions/store/segments"
