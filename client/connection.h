@@ -63,7 +63,8 @@ class Connection {
   explicit Connection(const std::string& server, const ChannelSecurity& security = {});
 
   // Waits until the server is reachable and serves `model` (empty: serves any model). Throws
-  // CallError after `timeout`, and Interruption on an interrupt.
+  // CallError after `timeout` or if the server could not load the model, and Interruption on an
+  // interrupt.
   void WaitUntilServing(const std::string& model, std::chrono::milliseconds timeout);
 
   // The same for the model of a session. Throws NOT_FOUND if the server has no such session.

@@ -78,7 +78,7 @@ void AddToken(CLI::App* app, const Global* global) {
   CLI::App* const made = token->add_subcommand(
       "new", "draw a token, and print it with the row for the server's file of credentials");
   made->add_option("--name", options->name, "names the token in logs")->required();
-  made->add_option("--role", options->role, "client or operator")->capture_default_str();
+  made->add_option("--role", options->role, "client, operator or peer")->capture_default_str();
   made->add_option("--tenant", options->tenant, "whose sessions the token uses");
   made->add_option("--expires", options->expires,
                    "a time such as 2027-01-31T00:00:00Z, or a duration such as 720h; none: never");

@@ -20,6 +20,7 @@
 #include "service/config/address.h"
 #include "service/config/read_admin.h"
 #include "service/config/read_aliases.h"
+#include "service/config/read_fleet.h"
 #include "service/config/read_store.h"
 #include "service/config/read_tenants.h"
 #include "service/config/yaml_reader.h"
@@ -278,6 +279,10 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
        [&](const YamlNode& value) {
          return value.ReadDuration(absl::ZeroDuration(), kTenYears, &config->grace);
        }},
+      {"drain_timeout",
+       [&](const YamlNode& value) {
+         return value.ReadDuration(absl::ZeroDuration(), kTenYears, &config->drain_timeout);
+       }},
       {"log_level",
        [&](const YamlNode& value) {
          return value.ReadOneOf({"debug", "info", "warning", "error"}, &config->log_level);
@@ -290,6 +295,7 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
       {"metrics_tls", [&](const YamlNode& value) { return ReadTls(value, &config->metrics_tls); }},
       {"security", [&](const YamlNode& value) { return ReadSecurity(value, &config->security); }},
       {"admin", [&](const YamlNode& value) { return ReadAdmin(value, config); }},
+      {"fleet", [&](const YamlNode& value) { return ReadFleet(value, &config->fleet); }},
       {"tenants", [&](const YamlNode& value) { return ReadTenants(value, &config->tenants); }},
       {"models", [&](const YamlNode& value) { return ReadModels(value, config); }},
       {"aliases", [&](const YamlNode& value) { return ReadAliases(value, &config->aliases); }},
@@ -439,6 +445,7 @@ absl::Status CheckConfig(const ServerConfig& config) {
   }
   if (absl::Status status = CheckStore(config); !status.ok()) return status;
   if (absl::Status status = CheckAdmin(config); !status.ok()) return status;
+  if (absl::Status status = CheckFleet(config); !status.ok()) return status;
   const std::optional<std::string> error =
       SecurityError(config.security, config.channelz, {"listen", config.listen, config.tls},
                     {"metrics_listen", config.metrics_listen, config.metrics_tls});

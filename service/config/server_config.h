@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "service/config/alias_config.h"
 #include "service/config/batch_limits.h"
+#include "service/config/fleet_config.h"
 #include "service/config/security_config.h"
 #include "service/config/tenant_config.h"
 
@@ -30,14 +31,15 @@ struct ModelConfig {
 
 struct ServerConfig {
   std::string listen = "127.0.0.1:50051";
-  std::string metrics_listen = "127.0.0.1:9464";  // empty: no metrics port
-  uint64_t max_message_bytes = 64 << 20;          // limit for one request
-  uint64_t max_transit_bytes = 1 << 30;           // limit for all requests being received
-  std::string plugin_directory;                   // empty: found relative to the binary
-  uint32_t threads = 0;                           // 0: one per processor that may be used
-  uint64_t memory_bytes = 0;                      // 0: all of the machine or control group
-  absl::Duration grace = absl::Seconds(30);       // time for running turns after SIGTERM
-  std::string log_level = "info";                 // debug, info, warning, error
+  std::string metrics_listen = "127.0.0.1:9464";     // empty: no metrics port
+  uint64_t max_message_bytes = 64 << 20;             // limit for one request
+  uint64_t max_transit_bytes = 1 << 30;              // limit for all requests being received
+  std::string plugin_directory;                      // empty: found relative to the binary
+  uint32_t threads = 0;                              // 0: one per processor that may be used
+  uint64_t memory_bytes = 0;                         // 0: all of the machine or control group
+  absl::Duration grace = absl::Seconds(30);          // time for running turns after SIGTERM
+  absl::Duration drain_timeout = absl::Seconds(30);  // then: time for handing sessions to replicas
+  std::string log_level = "info";                    // debug, info, warning, error
 
   uint32_t max_batch_tokens = kDefaultBatchTokens;
   uint32_t max_batch_sequences = kDefaultBatchSequences;
@@ -94,6 +96,8 @@ struct ServerConfig {
   std::string admin_listen;
   // An operator may load the models in these directories.
   std::vector<std::string> admin_model_directories;
+
+  FleetConfig fleet;
 
   std::vector<TenantConfig> tenants;  // empty: the server has no tenants
   std::vector<ModelConfig> models;

@@ -61,6 +61,12 @@ size_t MostInFlight(const Engine::Options& options, const BackendModel& backend)
   return backend.CanLookAhead() ? std::min<size_t>(options.max_steps_in_flight, 2) : 1;
 }
 
+// Why a turn ends whose session was closed. It may have been cancelled before.
+absl::Status WhyClosed(const Turn& turn) {
+  absl::Status reason = turn.cancel_reason();
+  return reason.ok() ? absl::CancelledError("the session was closed") : reason;
+}
+
 }  // namespace
 
 Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, ModelMetrics* metrics)
@@ -185,7 +191,7 @@ void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
     for (auto* turns : {&waiting_, &running_}) {
       for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
         if (turn->ended() || &turn->session() != session.get()) continue;
-        turn->Abort(absl::CancelledError("the session was closed"));
+        turn->Abort(WhyClosed(turn->turn()));
         in_flight |= !turn->ended();
       }
     }
@@ -247,7 +253,7 @@ absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
     auto active = std::make_unique<ActiveTurn>(turn, std::move(lease), std::move(slot),
                                                model_.get(), metrics_, options_.on_failure);
     if (active->session().closed()) {
-      active->Abort(absl::CancelledError("the session was closed"));
+      active->Abort(WhyClosed(active->turn()));
     }
     const auto after = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& other) {
       return other->turn().request.priority < turn->request.priority;
@@ -418,7 +424,6 @@ bool Engine::Step() {
 
 void Engine::GiveUp(const absl::Status& lost) {
   if (std::exchange(gave_up_, true)) return;
-  DropIdleWork();
   AbortNow(lost);
   if (options_.on_lost) options_.on_lost(lost);
 }

@@ -173,8 +173,10 @@ class Engine {
                    std::function<void(absl::StatusOr<SnapshotImport>)> done);
   // Gives a session that has no caches those of the import. ABORTED: the session has caches or runs
   // a turn. NOT_FOUND: it is closed. DATA_LOSS: the import is not complete, or not of these tokens'
-  // length. After an error the session is as before, and the import is freed.
-  void Attach(std::shared_ptr<Session> session, SnapshotImport import, Done done);
+  // length. After an error the session is as before, and the import is freed. `other_kernels`: as
+  // SessionCaches's; absent: a file has brought the caches.
+  void Attach(std::shared_ptr<Session> session, SnapshotImport import, Done done,
+              std::optional<std::string> other_kernels = std::nullopt);
   void Free(Snapshot snapshot);
   void Free(SnapshotImport import);
   // Saves the caches of a session that has StoredCaches, unless a turn of it runs: then the end of
@@ -273,7 +275,8 @@ class Engine {
   // Copies the source, but gives the copy `state`.
   absl::Status CopySessionAt(TurnLease& source, TurnLease& target, SessionState state,
                              std::string reason);
-  absl::Status AttachCaches(const std::shared_ptr<Session>& session, SnapshotImport import);
+  absl::Status AttachCaches(const std::shared_ptr<Session>& session, SnapshotImport import,
+                            std::optional<std::string> other_kernels);
   // Copies the source's caches, if it has any.
   absl::Status CopyCaches(Session& source, Session& target);
 

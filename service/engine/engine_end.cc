@@ -88,7 +88,6 @@ void Engine::EndAll() {
     closes_model = closes_model_;
   }
   has_ended_ = true;
-  DropIdleWork();
   AbortNow(why);
   pipeline_.Drain();
   DropRestores();
@@ -110,7 +109,7 @@ void Engine::EndAll() {
 }
 
 void Engine::AbortNow(const absl::Status& why) {
-  idle_work_.clear();
+  DropIdleWork();
   for (auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(why);
   }

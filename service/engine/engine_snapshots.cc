@@ -53,7 +53,8 @@ void Engine::BeginImport(uint64_t position, std::shared_ptr<Tenant> tenant, Cach
   });
 }
 
-absl::Status Engine::AttachCaches(const std::shared_ptr<Session>& session, SnapshotImport import) {
+absl::Status Engine::AttachCaches(const std::shared_ptr<Session>& session, SnapshotImport import,
+                                  std::optional<std::string> other_kernels) {
   absl::StatusOr<TurnLease> lease = TurnLease::Take(session);
   if (!lease.ok()) return lease.status();
   if (absl::Status status = session->CheckHome(this); !status.ok()) return status;
@@ -79,17 +80,20 @@ absl::Status Engine::AttachCaches(const std::shared_ptr<Session>& session, Snaps
   caches.sequence = *std::move(sequence);
   session->ChargeCaches();
   caches.evicted = caches.restored = false;
-  caches.other_kernels = std::string(kFromFile) + session->id().ToString();
+  caches.other_kernels = other_kernels.has_value()
+                             ? *std::move(other_kernels)
+                             : std::string(kFromFile) + session->id().ToString();
   caches.span_ends.clear();
   caches.restored_at = MonotonicTime::Now();
   lease->Publish();
   return absl::OkStatus();
 }
 
-void Engine::Attach(std::shared_ptr<Session> session, SnapshotImport import, Done done) {
-  Post([this, session = std::move(session), import = std::move(import),
-        done = std::move(done)]() mutable {
-    const absl::Status status = AttachCaches(session, std::move(import));
+void Engine::Attach(std::shared_ptr<Session> session, SnapshotImport import, Done done,
+                    std::optional<std::string> other_kernels) {
+  Post([this, session = std::move(session), import = std::move(import), done = std::move(done),
+        other_kernels = std::move(other_kernels)]() mutable {
+    const absl::Status status = AttachCaches(session, std::move(import), std::move(other_kernels));
     session.reset();
     done(status);
   });

@@ -17,19 +17,19 @@ namespace longstream::fleet {
 
 // A replica as its lease shows it to the others.
 struct Replica {
-  ReplicaName name;            // "<fleet.replica_id>/<incarnation>"
-  std::string peer_address;    // host:port of longstream.peer.v1
-  std::string client_address;  // host:port of longstream.v1, for foreign: redirect
-  bool draining = false;       // takes no sessions any more
+  ReplicaName name;              // "<fleet.replica_id>/<incarnation>"
+  std::string peer_address{};    // host:port of longstream.peer.v1
+  std::string client_address{};  // host:port of longstream.v1, for foreign: redirect
+  bool draining = false;         // takes no sessions any more
 
   friend bool operator==(const Replica&, const Replica&) = default;
 };
 
 // The answer to a renewal.
 struct RenewedLease {
-  int64_t generation = 0;       // of the database (docs/fleet.md)
-  bool lapsed = false;          // the lease had been over
-  std::vector<Replica> others;  // the other replicas whose leases are not over
+  int64_t generation = 0;         // of the database (docs/fleet.md)
+  bool lapsed = false;            // the lease had been over
+  std::vector<Replica> others{};  // the other replicas whose leases are not over
 };
 
 // Leases and rows. Claims and transfers are changes of the log (store::ChangeOwner), which the

@@ -36,7 +36,8 @@ class Peers {
   virtual void SetReplicas(const std::vector<Replica>& replicas) = 0;
   virtual void Send(const ReplicaName& to, const PeerMessage& message) = 0;
 
-  // Streams the caches of the session, which follow the Given or Offer with this number.
+  // Streams the caches of the session, which follow the Given or Offer with this number. nullptr:
+  // there are none after all.
   virtual void SendCaches(const ReplicaName& to, Number request,
                           std::shared_ptr<CacheReader> caches) = 0;
   // Takes the caches that follow the Given or Offer with this number. `begin` is called with the

@@ -48,12 +48,18 @@ class SessionCopies {
   // Another replica has the session, or will have it: forget what is in memory. The log stays. No
   // later call finds the copy. A running turn ends with ABORTED, without a commit.
   virtual void Drop(const SessionKey& session) = 0;
-  // Ends the running turn with this status, without a commit. The copy goes back to the head.
+  // Ends the turn that runs, or waits for admission, with this status, without a commit. The copy
+  // goes back to the head.
   virtual void Stop(const SessionKey& session, const absl::Status& why) = 0;
 
-  // Whether there are caches worth sending. `ready`: nullptr if there are none after all.
-  virtual bool HasCaches(const SessionKey& session) const = 0;
-  virtual void ReadCaches(const SessionKey& session,
+  // The row has another epoch and version now, with the same content: a copy that was at `from` is
+  // at `to` from now on.
+  virtual void Keep(const Fence& from, const Fence& to) = 0;
+
+  // Whether there are caches worth sending, of a copy at this epoch and version. `ready`: nullptr
+  // if there are none after all.
+  virtual bool HasCaches(const Fence& at) const = 0;
+  virtual void ReadCaches(const Fence& at,
                           std::function<void(std::shared_ptr<CacheReader>)> ready) = 0;
   // `header`: of the CacheReader on the other replica. `at`: epoch and version that the session
   // will have when this replica has taken it. Errors as for CacheWriter::Write.

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/fleet/fleet_store.h"
+#include "service/sessions/fleet/events.h"
 #include "service/sessions/fleet/transactions.h"
 #include "service/sessions/session_key.h"
 
@@ -21,7 +22,12 @@ namespace longstream::fleet {
 //
 // The holder calls the functions in their order, on any thread, and destroys the object when the
 // use has ended. If it is destroyed before Started, or before Changed, nothing was made: the
-// request was refused, or the start was. No function blocks.
+// request was refused. If it is destroyed before Committed, the driver finds out what was made. No
+// function blocks.
+//
+// The machine may end the use earlier: the session was lost or closed, or this replica exits. Then
+// SessionCopies::Stop or Drop tells the holder; the functions have no effect any more, and go_on
+// gets an error.
 class SessionUse {
  public:
   virtual ~SessionUse() = default;
@@ -30,14 +36,17 @@ class SessionUse {
   // Of a turn: it is in the log already as started, and is not started again.
   virtual bool resumes() const = 0;
 
-  // Of a turn that does not resume: what the store has answered to its start.
+  // Of a turn that does not resume: what the store has answered to its start. ALREADY_EXISTS: the
+  // turn is in the log as started, and the holder goes on with it. After another error the holder
+  // has ended the turn, and calls nothing more.
   virtual void Started(const absl::Status& outcome) = 0;
-  // The engine has ended the turn. `commits`: there is something to commit. `go_on` is called once,
-  // on any thread or at once. OK: commit now, or, without a commit, the turn is over. Otherwise
-  // another replica has the session or the store cannot be used: the turn is rolled back and ends
-  // with this status.
-  virtual void Ran(bool commits, std::function<void(const absl::Status&)> go_on) = 0;
-  // What the store has answered to the commit.
+  // The engine has ended the turn. `go_on` is called once, on any thread or at once. OK: make the
+  // change that `end` says, at the version after the start; without one, the turn is over.
+  // Otherwise another replica has the session or the store cannot be used: the turn is rolled back
+  // and ends with this status.
+  virtual void Ran(TurnEnd end, std::function<void(const absl::Status&)> go_on) = 0;
+  // What the store has answered to the CommitTurn or AbandonTurn. After an error the holder has
+  // rolled the turn back, and calls nothing more.
   virtual void Committed(const absl::Status& outcome) = 0;
 
   // Of a change or an end: what the store has answered.
@@ -67,16 +76,20 @@ struct Entry {
 //                        cannot be reached, or this replica drains. The same request may succeed
 //                        later, here or on another replica
 //   FAILED_PRECONDITION  the turn was abandoned; or the session is on another replica, whose
-//   address
-//                        the message names (fleet.foreign: redirect)
+//                        address the message names (fleet.foreign: redirect)
+//   RESOURCE_EXHAUSTED   the store has no room for the change of the owner
+//   DATA_LOSS            the row of the session is damaged
 class SessionGate {
  public:
   virtual ~SessionGate() = default;
 
   using Entered = std::function<void(absl::StatusOr<Entry>)>;
   // A call wants to run this turn, or to read it. If the turn runs here for another call, the
-  // answer is a use that resumes with the turn still running: the call attaches to it.
+  // answer comes when its start is durable: a use without effect that resumes. The call attaches to
+  // the running turn. If that has ended meanwhile, Ran gives ABORTED.
   virtual void EnterTurn(const SessionKey& session, const TurnId& turn, Entered entered) = 0;
+  // As EnterTurn, but ABORTED if the turn does not run here. A peer relays the call.
+  virtual void AttachRunning(const SessionKey& session, const TurnId& turn, Entered entered) = 0;
   // A call wants to change the session otherwise.
   virtual void EnterChange(const SessionKey& session, Entered entered) = 0;
   virtual void EnterClose(const SessionKey& session, Entered entered) = 0;

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "service/config/read_fleet.h"
 #include "service/config/read_store.h"
 #include "service/connections/listening_sockets.h"
 #include "service/connections/unix_socket.h"
@@ -24,6 +25,7 @@
 #include "service/program/server_aliases.h"
 #include "service/program/server_security.h"
 #include "service/program/server_store.h"
+#include "service/security/token_file.h"
 #include "service/sessions/store/postgres/postgres_store.h"
 #include "service/sessions/store/sqlite/store_files.h"
 
@@ -73,8 +75,8 @@ int PrintMemory(const ServerConfig& config, const std::vector<ModelSource>& sour
   return 1;
 }
 
-// Prints the addresses that the server would listen on. Both are open at the same time, so two
-// equal ones are an error, too. Returns the number of errors.
+// Prints the addresses that the server would listen on. All are open at the same time, so two equal
+// ones are an error, too. Returns the number of errors.
 int PrintAddresses(const ServerConfig& config, std::ostream& out) {
   struct Address {
     const char* key;
@@ -83,7 +85,8 @@ int PrintAddresses(const ServerConfig& config, std::ostream& out) {
   int errors = 0;
   std::vector<ListeningSockets> opened;
   for (const auto& [key, text] :
-       {Address{"listen", config.listen}, Address{"metrics_listen", config.metrics_listen}}) {
+       {Address{"listen", config.listen}, Address{"metrics_listen", config.metrics_listen},
+        Address{"fleet.peer_listen", config.fleet.peer_listen}}) {
     if (text.empty()) continue;
     out << key << ": " << text << "\n";
     absl::StatusOr<ListeningSockets> sockets = Listen(text, absl::ZeroDuration());
@@ -180,6 +183,21 @@ int PrintSecurity(const ServerConfig& config, std::ostream& out) {
                             out);
 }
 
+// Prints how others find this replica. Returns the number of errors.
+int PrintFleet(const ServerConfig& config, std::ostream& out) {
+  const FleetConfig& fleet = config.fleet;
+  if (!fleet.enabled()) return 0;
+  out << "fleet: replica " << ReplicaIdOf(fleet) << "\n  replicas reach it at "
+      << (fleet.peer_address.empty() ? fleet.peer_listen : fleet.peer_address) << ", clients at "
+      << (fleet.client_address.empty() ? config.listen : fleet.client_address) << "\n"
+      << "  lease_ttl " << absl::FormatDuration(fleet.lease_ttl) << ", min_residency "
+      << absl::FormatDuration(fleet.min_residency) << ", foreign " << fleet.foreign
+      << ", drain_timeout " << absl::FormatDuration(config.drain_timeout) << "\n";
+  if (fleet.token_file.empty()) return 0;
+  const absl::StatusOr<std::string> token = ReadTokenFile(fleet.token_file);
+  return PrintRead("fleet.token_file", fleet.token_file, token.status(), "a token", out);
+}
+
 }  // namespace
 
 int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
@@ -200,7 +218,7 @@ int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
     out << "error: " << directory.status().message() << "\n";
     ++errors;
   }
-  errors += PrintStore(config, out);
+  errors += PrintStore(config, out) + PrintFleet(config, out);
   if (errors == 0) {
     out << "the configuration is usable; options, weights and the memory beside them are checked "
            "when a model is loaded\n";

@@ -35,6 +35,10 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
                      "directory, or postgresql://..., for sessions that outlive the server");
   CLI::Option* admin = app.add_option("--admin-listen", flags.admin_listen,
                                       "unix:PATH or host:port for operators; empty: none");
+  CLI::Option* replica = app.add_option("--replica-id", flags.fleet.replica_id,
+                                        "name of this replica in a fleet; empty: the host's");
+  CLI::Option* peers = app.add_option("--peer-listen", flags.fleet.peer_listen,
+                                      "host:port for other replicas; empty: no fleet");
   CLI::Option* level = app.add_option("--log-level", flags.log_level, "lowest level that is logged")
                            ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   app.add_flag("--check-config", command_line->check_config,
@@ -57,6 +61,8 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
   }
   if (store->count() > 0) config->store_url = flags.store_url;
   if (admin->count() > 0) config->admin_listen = flags.admin_listen;
+  if (replica->count() > 0) config->fleet.replica_id = flags.fleet.replica_id;
+  if (peers->count() > 0) config->fleet.peer_listen = flags.fleet.peer_listen;
   if (level->count() > 0) config->log_level = flags.log_level;
   if (absl::Status status = AddModelFlags(models, config); !status.ok()) return status;
   return CheckConfig(*config);

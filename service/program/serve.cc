@@ -36,6 +36,7 @@
 #include "service/program/process_limits.h"
 #include "service/program/server_admin.h"
 #include "service/program/server_aliases.h"
+#include "service/program/server_fleet.h"
 #include "service/program/server_security.h"
 #include "service/program/server_shadows.h"
 #include "service/program/server_store.h"
@@ -282,7 +283,9 @@ size_t NeededThreads(const ServerConfig& config) {
   constexpr size_t kOwn = 22;
   // Engines of models that operators load. If there are more, a load may be RESOURCE_EXHAUSTED.
   const size_t of_operators = config.admin_listen.empty() ? 0 : 16;
-  return of_grpc + kOfPorts + kOwn + config.models.size() + of_operators;
+  // The driver, the lease, reads of rows, caches that come and go, and calls of peers.
+  const size_t of_fleet = config.fleet.enabled() ? 24 : 0;
+  return of_grpc + kOfPorts + kOwn + config.models.size() + of_operators + of_fleet;
 }
 
 int Fail(const JsonLog& log, const absl::Status& status) {
@@ -339,6 +342,14 @@ void EndOperations(ModelRegistry& models, ServerAdmin* admin, ShadowRunner& shad
   shadows.Stop();
 }
 
+// Running turns end, then idle sessions go to other replicas. `fleet`: nullptr: there is none.
+void Drain(const ServerConfig& config, SessionManager& sessions, ServerFleet* fleet) {
+  if (fleet == nullptr) return sessions.Drain(config.grace);
+  fleet->BeginDrain();
+  sessions.Drain(config.grace, [fleet] { fleet->GraceOver(); });
+  fleet->HandOver(config.drain_timeout);
+}
+
 using LoadedPlugins = std::vector<std::shared_ptr<const Plugin>>;
 
 absl::StatusOr<LoadedPlugins> LoadPlugins(const ServerConfig& config, const JsonLog& log) {
@@ -386,6 +397,9 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   if (!security.ok()) return Fail(log, security.status());
   const absl::StatusOr<std::unique_ptr<ServerStore>> store = OpenStore(config, log, registry.get());
   if (!store.ok()) return Fail(log, store.status());
+  const absl::StatusOr<std::unique_ptr<ServerFleet>> fleet =
+      ServerFleet::Join(config, **security, store->get(), &log, registry.get());
+  if (!fleet.ok()) return Fail(log, fleet.status());
   ServerShadows shadows(registry.get());
   const std::shared_ptr<ArmBook> book = MakeArmBook(pool, log);
   ModelAnnouncer announcer(&log, &shadows, book);
@@ -397,10 +411,14 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
                        [&announcer](const ModelStatus& status) { announcer.Announce(status); });
   if (absl::Status s = CountStored(store->get(), models); !s.ok()) return Fail(log, s);
   SessionMetrics session_metrics(registry.get(), models.host_memory()->limit());
-  const auto session_options =
+  auto session_options =
       SessionOptions(config, &session_metrics, store->get(), registry.get(), shadows, log, book);
   if (!session_options.ok()) return Fail(log, session_options.status());
+  if (*fleet != nullptr) (*fleet)->AddTo(&*session_options);
   SessionManager sessions(&models, *session_options);
+  absl::Cleanup stop_fleet = [&fleet] {
+    if (*fleet != nullptr) (*fleet)->Stop();
+  };
   const auto shadow_runner = shadows.Run(&models, options.engine.live_work);
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
@@ -411,6 +429,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   };
   GrpcServer::Options server_options = ServerOptions(config, **security, log);
   server_options.connection_metrics = &connection_metrics;
+  if (*fleet != nullptr) server_options.relays = (*fleet)->relays();
   absl::StatusOr<std::unique_ptr<GrpcServer>> listening =
       GrpcServer::Start(server_options, &models, &sessions);
   if (!listening.ok()) return Fail(log, listening.status());
@@ -425,6 +444,10 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin = ServerAdmin::Start(
       config, **security, &models, &sessions, store->get(), server_options.on_call_failure);
   if (!admin.ok()) return Fail(log, admin.status());
+  if (*fleet != nullptr) {
+    const absl::Status started = (*fleet)->Start(&sessions, *server, server_options);
+    if (!started.ok()) return Fail(log, started);
+  }
   LogListening(log, config, *server, metrics_server->get(), admin->get());
   LogConnectionLimit(config, log);
   // Not earlier, because the caches may take address space that the threads above need.
@@ -434,10 +457,11 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   EndOperations(models, admin->get(), *shadow_runner);
   server->SetNotServing();
   server->StopAccepting();
-  sessions.Drain(config.grace);
+  Drain(config, sessions, fleet->get());
+  std::move(stop_fleet).Invoke();
   ShutDown(*server, store->get(), sessions, log);
   log.Write(LogLevel::kInfo, "stopped");
-  return 0;
+  return *fleet != nullptr && (*fleet)->replaced() ? 1 : 0;
 }
 
 }  // namespace longstream

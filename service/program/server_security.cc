@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Open(
     const ServerConfig& config, const JsonLog* log, prometheus::Registry* registry) {
   std::unique_ptr<ServerSecurity> security(new ServerSecurity(log, registry));
   if (config.tls.enabled() || config.metrics_tls.enabled() ||
-      !config.security.credentials.empty()) {
+      !config.security.credentials.empty() || !config.fleet.token_file.empty()) {
     security->files_.emplace();
   }
   absl::Status status =
@@ -99,6 +99,7 @@ absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Open(
                                         &security->metrics_certificates_);
   }
   if (status.ok()) status = security->OpenCredentials(config);
+  if (status.ok()) status = security->OpenFleetToken(config.fleet.token_file);
   if (!status.ok()) return status;
   return security;
 }
@@ -141,6 +142,23 @@ absl::Status ServerSecurity::OpenCredentials(const ServerConfig& config) {
                       ParseChangedCredentials(path, tenants, changed);
                   Report("credentials", next.status());
                   if (next.ok()) guard_->SetCredentials(*std::move(next));
+                });
+  return absl::OkStatus();
+}
+
+absl::Status ServerSecurity::OpenFleetToken(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  absl::StatusOr<FileContents> contents = ReadFiles({path});
+  absl::StatusOr<std::string> token =
+      contents.ok() ? TokenIn(contents->front(), path) : contents.status();
+  if (!token.ok()) return At("fleet.token_file", token.status());
+  fleet_token_ = std::make_shared<CurrentToken>(*std::move(token));
+  files_->Watch({path}, *std::move(contents),
+                [this, path](const absl::StatusOr<FileContents>& changed) {
+                  absl::StatusOr<std::string> next =
+                      changed.ok() ? TokenIn(changed->front(), path) : changed.status();
+                  Report("fleet_token", next.status());
+                  if (next.ok()) fleet_token_->Set(*std::move(next));
                 });
   return absl::OkStatus();
 }

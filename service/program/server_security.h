@@ -14,6 +14,7 @@
 #include "service/metrics/security_metrics.h"
 #include "service/security/certificates.h"
 #include "service/security/guard.h"
+#include "service/security/token_file.h"
 #include "service/security/watched_files.h"
 
 namespace longstream {
@@ -48,6 +49,8 @@ class ServerSecurity {
   const std::shared_ptr<CurrentCertificates>& metrics_certificates() const {
     return metrics_certificates_;
   }
+  // The token that this replica shows to others. Null if the configuration names none.
+  const std::shared_ptr<CurrentToken>& fleet_token() const { return fleet_token_; }
 
  private:
   ServerSecurity(const JsonLog* log, prometheus::Registry* registry)
@@ -56,6 +59,7 @@ class ServerSecurity {
   absl::Status OpenCertificates(const TlsConfig& tls, const char* kind, const char* port,
                                 std::shared_ptr<CurrentCertificates>* certificates);
   absl::Status OpenCredentials(const ServerConfig& config);
+  absl::Status OpenFleetToken(const std::string& path);
   Guard::Listeners ListenersOfCalls();
   // Logs and counts that a file has changed. `status`: why the change was not taken.
   void Report(const char* kind, const absl::Status& status);
@@ -65,6 +69,7 @@ class ServerSecurity {
   std::unique_ptr<Guard> guard_;
   std::shared_ptr<CurrentCertificates> certificates_;
   std::shared_ptr<CurrentCertificates> metrics_certificates_;
+  std::shared_ptr<CurrentToken> fleet_token_;
   std::optional<WatchedFiles> files_;  // the last member: its thread uses the others
 };
 

@@ -37,9 +37,8 @@ bool IsCredentialName(std::string_view text);
 //   token name=NAME role=ROLE [tenant=TENANT] [expires=TIME] sha256=DIGEST
 //   certificate name=NAME role=ROLE [tenant=TENANT] [expires=TIME] dns=|uri=|common_name=VALUE
 //
-// TIME is in the format of RFC 3339. A peer has a certificate, because another program could send a
-// token that it has received on to a third one. Two rows may have the same name, for example while
-// a token is being replaced. Immutable, so thread-safe.
+// TIME is in the format of RFC 3339. Two rows may have the same name, for example while a token is
+// being replaced. Immutable, so thread-safe.
 class Credentials {
  public:
   static constexpr size_t kMaxRows = 4096;

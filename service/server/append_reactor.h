@@ -6,8 +6,8 @@
 
 #include "longstream/v1/longstream.pb.h"
 #include "service/security/caller.h"
-#include "service/server/call_count.h"
 #include "service/server/text_threads.h"
+#include "service/server/transport/call_count.h"
 #include "service/server/transport/raw_request.h"
 #include "service/serving/session_manager.h"
 

@@ -130,9 +130,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
                                          : FirstRequests::kBytesOfARequestOverTls);
   const Authorize authorize =
       options.guard == nullptr ? Authorize(AuthorizeEverybody) : AuthorizeWith(options.guard);
-  server->service_ =
-      std::make_unique<ServiceImpl>(models, sessions, options.max_transit_bytes,
-                                    WithTenants(authorize, models->tenants()), options.compare);
+  server->service_ = std::make_unique<ServiceImpl>(models, sessions, options.max_transit_bytes,
+                                                   WithTenants(authorize, models->tenants()),
+                                                   options.compare, options.relays);
 
   grpc::ServerBuilder builder;
   // gRPC gets connections from the gate after the preface, and waits for the SETTINGS frame.

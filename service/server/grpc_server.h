@@ -32,6 +32,7 @@ class Guard;
 class Http2Gate;
 class HealthService;
 class ReflectionService;
+class Relays;
 class RequestMemory;
 class ServiceImpl;
 
@@ -80,6 +81,7 @@ class GrpcServer {
     // The longest time for which a client with a certificate begins calls on one connection.
     absl::Duration max_connection_age = absl::Hours(1);
     CompareLimits compare = {};
+    Relays* relays = nullptr;  // as for NewGenerateReactor; outlives the server
   };
 
   // Starts a server that listens. `models` and `sessions` must outlive it. UNAVAILABLE: the address

@@ -118,11 +118,12 @@ absl::StatusOr<SessionImport::Wanted> CheckImportRequest(const v1::ImportSession
 
 ServiceImpl::ServiceImpl(const ModelRegistry* models, SessionManager* sessions,
                          uint64_t max_request_bytes, Authorize authorize,
-                         const CompareLimits& compare_limits)
+                         const CompareLimits& compare_limits, Relays* relays)
     : DecodingService(&request_memory_, std::move(authorize)),
       compare_limits_(compare_limits),
       models_(models),
       sessions_(sessions),
+      relays_(relays),
       request_memory_(max_request_bytes, [sessions] { sessions->NoteFreedMemory(); }),
       compare_threads_(kCompareThreads, std::numeric_limits<uint64_t>::max()),
       text_threads_(kTextThreads, max_request_bytes) {
@@ -366,8 +367,9 @@ grpc::ServerReadReactor<RawRequest<v1::AppendRequest>>* ServiceImpl::Append(
 grpc::ServerWriteReactor<v1::GenerateResponse>* ServiceImpl::Generate(
     grpc::CallbackServerContext* context, const Caller& caller,
     Decoded<v1::GenerateRequest> request) {
-  return NewGenerateReactor(context, caller, std::move(request), sessions_, &text_threads_, &calls_,
-                            [this] { return NewCompareTools(); });
+  return NewGenerateReactor(
+      context, caller, std::move(request), sessions_, &text_threads_, &calls_,
+      [this] { return NewCompareTools(); }, relays_);
 }
 
 TransferCall ServiceImpl::NewTransfer(const Caller& caller) {
@@ -443,7 +445,7 @@ grpc::ServerWriteReactor<v1::CompareResponse>* ServiceImpl::Compare(
   }
   const absl::StatusOr<SessionId> id = SessionId::Parse(session_id, "session_id");
   if (id.ok()) {
-    sessions_->LoadTurn({caller.tenant, *id}, std::nullopt, loaded);
+    sessions_->LoadHistory({caller.tenant, *id}, loaded);
   } else {
     loaded(id.status());
   }

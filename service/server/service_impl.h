@@ -6,10 +6,11 @@
 #include <grpcpp/grpcpp.h>
 
 #include "longstream/v1/longstream.pb.h"
-#include "service/server/call_count.h"
 #include "service/server/compare/compare_limits.h"
+#include "service/server/peer/relayed_stream.h"
 #include "service/server/text_threads.h"
 #include "service/server/transfer/transfer_call.h"
+#include "service/server/transport/call_count.h"
 #include "service/server/transport/decoding_service.h"
 #include "service/serving/session_manager.h"
 
@@ -22,8 +23,10 @@ class ServiceImpl final : public DecodingService {
  public:
   // `max_request_bytes`: the limit for the memory of requests that are being read, and also for the
   // requests whose long texts wait for a thread.
+  // `relays`: as for NewGenerateReactor.
   ServiceImpl(const ModelRegistry* models, SessionManager* sessions, uint64_t max_request_bytes,
-              Authorize authorize = AuthorizeEverybody, const CompareLimits& compare_limits = {});
+              Authorize authorize = AuthorizeEverybody, const CompareLimits& compare_limits = {},
+              Relays* relays = nullptr);
 
   // Blocks until no call is in progress, at most until `deadline`. A call whose request could not
   // be decoded does not count.
@@ -85,6 +88,7 @@ class ServiceImpl final : public DecodingService {
   const CompareLimits compare_limits_;
   const ModelRegistry* const models_;
   SessionManager* const sessions_;
+  Relays* const relays_;
   CallCount calls_;
   RequestMemory request_memory_;
   // The last members: their work uses the others.

@@ -1,4 +1,4 @@
-// Calls that stream the events of one turn. One message is in flight at a time.
+// Checks the requests of calls that stream the events of one turn, and begins them.
 #include "service/server/turn_reactor.h"
 
 #include <functional>
@@ -8,38 +8,18 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/interceptors/request_id.h"
-#include "service/server/compare/live_twin.h"
-#include "service/server/compare/twin_plan.h"
-#include "service/server/compare/twin_stream.h"
 #include "service/server/request_check.h"
 #include "service/server/request_digest.h"
 #include "service/server/routing/route_messages.h"
-#include "service/server/to_proto.h"
-#include "service/server/transport/grpc_status.h"
 #include "service/server/turn_input.h"
-#include "service/serving/turns/turn_pump.h"
-#include "service/tokenizer/text/utf8.h"
+#include "service/server/turn_reactors.h"
+#include "service/serving/fleet_calls.h"
 
 namespace longstream {
 namespace {
-
-// A turn that holds its session's lease, and its checked request; or a turn that exists already.
-struct CheckedTurn {
-  explicit CheckedTurn(NewTurn new_turn) : turn(std::move(new_turn)) {}
-
-  NewTurn turn;
-  TurnRequest request;
-  TurnHandle running{};  // the turn exists and runs; the call reads it behind `place`
-  TurnStream::Place place{};
-  std::string turn_id{};
-  v1::Attach how = v1::ATTACH_NEW;
-  std::optional<TwinPlan> twin{};
-};
 
 // The checks of a call read its request and these values.
 struct CheckContext {
@@ -47,251 +27,6 @@ struct CheckContext {
   MonotonicTime deadline;  // of the call
   const SessionManager& sessions;
 };
-
-// A call that runs one turn. `self_` keeps the reactor alive until OnDone. Pending work keeps it
-// alive too.
-template <typename Response>
-class TurnReactor : public grpc::ServerWriteReactor<Response>,
-                    public TurnPump::Sink,
-                    public std::enable_shared_from_this<TurnReactor<Response>> {
- public:
-  // Checks the request and takes the lease of the new turn. Called once. Holds the request, and
-  // frees it when it is destroyed.
-  using Check = std::function<absl::StatusOr<CheckedTurn>(NewTurn turn)>;
-
-  TurnReactor(CallCount* calls, const grpc::CallbackServerContext* context,
-              SessionManager* sessions, Check check)
-      : call_(calls), context_(context), sessions_(sessions), check_(std::move(check)) {}
-
-  // Begins with the new turn. `text_bytes`, `held_bytes`: as for TextThreads::Run.
-  void Begin(absl::StatusOr<NewTurn> turn, size_t text_bytes, uint64_t held_bytes,
-             TextThreads* threads) {
-    self_ = this->shared_from_this();
-    absl::Status taken = turn.status();
-    if (taken.ok()) {
-      turn_.emplace(*std::move(turn));
-      taken = threads->Run(text_bytes, held_bytes, [self = self_] { self->Start(); });
-    }
-    if (!taken.ok()) Refuse(taken);
-  }
-
-  void OnWriteDone(bool ok) override { EventWritten(ok); }
-  void OnCancel() override { pump_.Cancel(absl::CancelledError("the caller cancelled the turn")); }
-  void OnDone() override { self_.reset(); }
-
- protected:
-  const TurnRequest& request() const { return pump_.turn().request(); }
-  const ServedModel& model() const { return pump_.turn().model(); }
-  const std::string& turn_id() const { return turn_id_; }
-  v1::Attach how() const { return how_; }
-  // The message of the latest event.
-  const Response& response() const { return response_; }
-
-  // The turn has been checked and is started now.
-  virtual void PrepareTurn(CheckedTurn* /*checked*/) {}
-  virtual void WriteEvent() { this->StartWrite(&response_); }
-  // That message was written.
-  void EventWritten(bool ok) { pump_.Written(ok); }
-  // Ends the call, whose turn has ended.
-  void WriteEnd(const TurnEnd& end) {
-    if (!end.status.ok()) return this->Finish(ToGrpc(end.status));
-    response_.Clear();
-    TranslateEnd(end, &response_);
-    this->StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
-  }
-  void OnEnd(const TurnEnd& end) override { WriteEnd(end); }
-
-  // Writes the message for an event. Returns false if the event needs no message.
-  virtual bool Translate(const TurnEvent& event, Response* response) = 0;
-  // Writes the last message of a turn that ended with OK.
-  virtual void TranslateEnd(const TurnEnd& end, Response* response) = 0;
-
- private:
-  // Ends the call before its turn has begun.
-  void Refuse(const absl::Status& status) {
-    check_ = nullptr;  // the request is freed before the client gets the error
-    this->Finish(ToGrpc(status));
-  }
-
-  void Start() {
-    // The caller may have cancelled the call while its text waited for this thread.
-    const Check check = std::exchange(check_, nullptr);
-    NewTurn turn = *std::exchange(turn_, std::nullopt);
-    absl::StatusOr<CheckedTurn> checked = absl::CancelledError("the caller cancelled the call");
-    if (!context_->IsCancelled()) checked = check(std::move(turn));
-    if (!checked.ok()) return this->Finish(ToGrpc(checked.status()));
-    turn_id_ = std::move(checked->turn_id);
-    how_ = checked->how;
-    if (how_ == v1::ATTACH_REPLAYED) return Replay(*std::move(checked));
-    PrepareTurn(&*checked);
-    const absl::Status status =
-        checked->running
-            ? pump_.Attach(std::move(checked->running), checked->place, self_)
-            : pump_.Start(std::move(checked->turn), std::move(checked->request), self_);
-    if (!status.ok()) this->Finish(ToGrpc(status));
-  }
-
-  // Reads the answer of a committed turn, which may be in the store.
-  void Replay(CheckedTurn checked) {
-    const auto held = std::make_shared<CheckedTurn>(std::move(checked));
-    sessions_->LoadAnswer(held->turn, [self = self_,
-                                       held](absl::StatusOr<SessionTurns::Committed> committed) {
-      absl::Status status = committed.status();
-      if (status.ok()) {
-        held->turn.CountResumed("replayed");
-        status = self->pump_.Attach(held->turn.Replay(*std::move(committed)), held->place, self);
-      } else {
-        status = held->turn.Refuse(status);
-      }
-      if (!status.ok()) self->Finish(ToGrpc(status));
-    });
-  }
-
-  bool OnEvent(const TurnEvent& event) override {
-    response_.Clear();
-    if (!Translate(event, &response_)) return false;
-    WriteEvent();
-    return true;
-  }
-
-  const CallCount::Call call_;
-  const grpc::CallbackServerContext* const context_;
-  SessionManager* const sessions_;
-  Check check_;
-  std::optional<NewTurn> turn_;  // until Start
-  TurnPump pump_{this};
-  std::string turn_id_;
-  v1::Attach how_ = v1::ATTACH_UNSPECIFIED;
-  Response response_;                  // the message in flight
-  std::shared_ptr<TurnReactor> self_;  // keeps this object alive until OnDone
-};
-
-class GenerateReactor final : public TurnReactor<v1::GenerateResponse>, public TwinStream::Writer {
- public:
-  // `twin_tools`: makes the tools of a twin.
-  GenerateReactor(CallCount* calls, const grpc::CallbackServerContext* context,
-                  SessionManager* sessions, Check check, std::function<CompareTools()> twin_tools)
-      : TurnReactor(calls, context, sessions, std::move(check)),
-        twin_tools_(std::move(twin_tools)) {}
-
-  void OnWriteDone(bool ok) override {
-    if (stream_ == nullptr) return EventWritten(ok);
-    const auto self = shared_from_this();  // the call may end meanwhile
-    if (!ok) OnCancel();
-    if (stream_->Written()) EventWritten(ok);
-    stream_->Look();
-  }
-  void OnCancel() override {
-    TurnReactor::OnCancel();
-    const std::shared_ptr<LiveTwin> twin = SharedTwin();
-    if (twin == nullptr) return;
-    const auto self = shared_from_this();
-    twin->Drop(absl::CancelledError("the caller cancelled the turn"));
-    stream_->Look();
-  }
-
- protected:
-  void PrepareTurn(CheckedTurn* checked) override {
-    if (!checked->twin.has_value()) return;
-    auto ready = [weak = std::weak_ptr<TurnReactor>(shared_from_this()), this] {
-      if (const auto self = weak.lock()) stream_->Look();
-    };
-    const uint64_t known_tokens = checked->request.forced_tokens.size();
-    twin_ = std::make_shared<LiveTwin>(*std::move(checked->twin), twin_tools_(), std::move(ready));
-    stream_ = std::make_unique<TwinStream>(twin_, known_tokens, this);
-    checked->request.logits = twin_->MakeSink();
-    absl::MutexLock lock(&mutex_);
-    shared_twin_ = twin_;
-  }
-  void WriteEvent() override {
-    if (stream_ == nullptr) return TurnReactor::WriteEvent();
-    stream_->Write(&response(), static_cast<uint64_t>(response().delta().token_ids_size()));
-  }
-  void OnEnd(const TurnEnd& end) override {
-    if (stream_ == nullptr) return TurnReactor::WriteEnd(end);
-    end_ = end;
-    if (end.status.ok()) {
-      twin_->TurnEnded(end.usage.generated_tokens);
-    } else {
-      twin_->Drop(end.status);
-    }
-    stream_->End();
-  }
-  void Write(const v1::GenerateResponse* message) override { StartWrite(message); }
-  void WriteEnd() override { TurnReactor::WriteEnd(end_); }
-
-  bool Translate(const TurnEvent& event, v1::GenerateResponse* response) override {
-    ToProto(event, model().tokenizer(), response);
-    if (response->has_started()) {
-      response->mutable_started()->set_turn_id(turn_id());
-      response->mutable_started()->set_how(how());
-      if (twin_ != nullptr) twin_->ToProto(response->mutable_started()->mutable_twin());
-    }
-    return true;
-  }
-  void TranslateEnd(const TurnEnd& end, v1::GenerateResponse* response) override {
-    ToProto(end, response->mutable_finish());
-    if (twin_ != nullptr) twin_->ToProto(response->mutable_finish()->mutable_twin());
-  }
-
- private:
-  std::shared_ptr<LiveTwin> SharedTwin() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    return shared_twin_;
-  }
-
-  const std::function<CompareTools()> twin_tools_;
-  std::shared_ptr<LiveTwin> twin_;      // set before the turn starts; nullptr: there is none
-  std::unique_ptr<TwinStream> stream_;  // the same
-  TurnEnd end_;                         // of the turn
-  absl::Mutex mutex_;
-  std::shared_ptr<LiveTwin> shared_twin_ ABSL_GUARDED_BY(mutex_);  // for OnCancel, at any time
-};
-
-class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
- public:
-  using TurnReactor::TurnReactor;
-
- protected:
-  bool Translate(const TurnEvent& event, v1::ScoreResponse* response) override {
-    const auto* score = std::get_if<ScoreEvent>(&event);
-    if (score == nullptr) return false;
-    ToProto(*score, model().tokenizer(), request().top_log_probs, response);
-    for (const v1::TokenScore& token : response->tokens()) {
-      if (!token.has_log_prob()) continue;
-      summary_.set_tokens(summary_.tokens() + 1);
-      summary_.set_sum_log_prob(summary_.sum_log_prob() + token.log_prob());
-      summary_.set_top1_tokens(summary_.top1_tokens() + (token.top1() ? 1 : 0));
-    }
-    return true;
-  }
-  void TranslateEnd(const TurnEnd& end, v1::ScoreResponse* response) override {
-    ToProto(end.usage.bytes, summary_.mutable_bytes());
-    summary_.set_model(RepairUtf8(model().name()));
-    *response->mutable_summary() = summary_;
-  }
-
- private:
-  v1::ScoreSummary summary_;
-};
-
-// The time that the template saw when a lost turn started.
-std::optional<std::tm> TimeOfLost(const NewTurn& turn) {
-  const SessionTurns::Lost* lost = turn.lost();
-  if (lost == nullptr || !lost->start.has_value() || !lost->start->messages.has_value()) {
-    return std::nullopt;
-  }
-  return lost->start->messages->now;
-}
-
-// A lost turn goes on with the values that it started with, whatever the defaults are now.
-void GoOnAs(const SessionTurns::Lost& lost, TurnRequest* request) {
-  if (lost.start.has_value()) {
-    request->sampling = lost.start->sampling;
-    request->stop = lost.start->stop;
-  }
-  request->sampling.seed = lost.seed;
-}
 
 // Takes the lease, then encodes the input as the continuation of the history that the lease
 // protects.
@@ -301,9 +36,10 @@ absl::Status LeaseAndRead(Decoded<v1::GenerateRequest>* decoded, NewTurn& turn,
   if (absl::Status status = turn.Lease(ExpectedPosition(request)); !status.ok()) return status;
   TurnInput input(turn.model(), turn.history(), request.parse_special());
   if (request.input().has_messages()) {
-    return input.ReadMessages(request.mutable_input()->mutable_messages(), turn.history(),
-                              turn.host_memory(), &decoded->charge, checked, turn.durable(),
-                              TimeOfLost(turn));
+    return input.ReadMessages(
+        request.mutable_input()->mutable_messages(), turn.history(), turn.host_memory(),
+        &decoded->charge, checked, turn.durable(),
+        turn.lost() == nullptr ? std::nullopt : turn.lost()->TimeOfMessages());
   }
   absl::StatusOr<std::vector<int32_t>> prompt =
       input.Read(request.mutable_input(), &decoded->charge);
@@ -351,7 +87,7 @@ absl::Status FindOrBegin(v1::GenerateRequest& request, CheckedTurn* checked) {
       checked->how = v1::ATTACH_REPLAYED;
       return absl::OkStatus();
     case NewTurn::How::kLost:
-      GoOnAs(*checked->turn.lost(), &checked->request);
+      checked->turn.lost()->GoOnAs(&checked->request);
       checked->how = v1::ATTACH_RESTARTED;
       break;
     case NewTurn::How::kNew:
@@ -425,25 +161,31 @@ absl::StatusOr<CheckedTurn> Check(NewTurn turn, Decoded<v1::ScoreRequest>* decod
 
 using Loaded = std::function<void(absl::StatusOr<NewTurn>)>;
 
-void LoadTurn(const std::string& tenant, const v1::GenerateRequest& request,
-              SessionManager& sessions, Loaded loaded) {
+// Finds the session's turn that the request names.
+void LoadTurn(const std::string& tenant, const std::shared_ptr<GenerateReactor>& reactor,
+              const v1::GenerateRequest& request, SessionManager* sessions, Relays* relays,
+              Loaded loaded) {
   const absl::StatusOr<SessionId> session = SessionId::Parse(request.session_id(), "session_id");
   if (!session.ok()) return loaded(session.status());
+  const SessionKey key{tenant, *session};
   // The check of the request refuses a wrong turn id.
-  const absl::StatusOr<std::optional<SessionId>> id = CheckTurnId(request);
-  sessions.LoadTurn({tenant, *session}, id.value_or(std::nullopt), std::move(loaded));
+  const std::optional<SessionId> id = CheckTurnId(request).value_or(std::nullopt);
+  if (relays == nullptr || !id.has_value()) return sessions->LoadTurn(key, id, std::move(loaded));
+  // The reactor keeps the request.
+  const auto relay = [=, &request, id = *id](const fleet::Entry& entry) {
+    const auto ended = [sessions, number = entry.relay](const absl::Status& status) {
+      sessions->fleet()->RelayEnded(number, status);
+    };
+    reactor->Relay(*relays, {entry.peer.name, key, id, request.SerializeAsString(), {}, {}}, ended);
+  };
+  sessions->LoadTurn(key, id, std::move(loaded), relay);
 }
 
-void LoadTurn(const std::string& tenant, const v1::ScoreRequest& request, SessionManager& sessions,
-              const Loaded& loaded) {
-  loaded(sessions.ScoreWith(tenant, request.model(), AskFor(request.input(), /*max_tokens=*/1)));
-}
-
-// The sessions must outlive the call.
-template <typename Reactor, typename Request, typename... Tools>
+// The sessions must outlive the call. `load`: finds the turn of the request for the reactor.
+template <typename Reactor, typename Request, typename Load, typename... Tools>
 Reactor* NewReactor(grpc::CallbackServerContext* context, const Caller& caller,
                     Decoded<Request> request, SessionManager& sessions, TextThreads* threads,
-                    CallCount* calls, Tools... tools) {
+                    CallCount* calls, const Load& load, Tools... tools) {
   // Shared, because std::function can only hold what can be copied.
   const auto held = std::make_shared<Decoded<Request>>(std::move(request));
   const size_t text_bytes = TextBytes(held->message->input());
@@ -462,10 +204,10 @@ Reactor* NewReactor(grpc::CallbackServerContext* context, const Caller& caller,
         return turn;
       },
       std::move(tools)...);
-  LoadTurn(caller.tenant, *held->message, sessions,
-           [reactor, text_bytes, held_bytes, threads](absl::StatusOr<NewTurn> turn) {
-             reactor->Begin(std::move(turn), text_bytes, held_bytes, threads);
-           });
+  load(reactor, *held->message,
+       [reactor, text_bytes, held_bytes, threads](absl::StatusOr<NewTurn> turn) {
+         reactor->Begin(std::move(turn), text_bytes, held_bytes, threads);
+       });
   return reactor.get();
 }
 
@@ -482,15 +224,42 @@ MonotonicTime DeadlineFrom(const gpr_timespec& deadline) {
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const Caller& caller,
     Decoded<v1::GenerateRequest> request, SessionManager* sessions, TextThreads* threads,
-    CallCount* calls, std::function<CompareTools()> twin_tools) {
+    CallCount* calls, std::function<CompareTools()> twin_tools, Relays* relays) {
+  const auto load = [tenant = caller.tenant, sessions, relays](
+                        const std::shared_ptr<GenerateReactor>& reactor,
+                        const v1::GenerateRequest& message, Loaded loaded) {
+    LoadTurn(tenant, reactor, message, sessions, relays, std::move(loaded));
+  };
   return NewReactor<GenerateReactor>(context, caller, std::move(request), *sessions, threads, calls,
-                                     std::move(twin_tools));
+                                     load, std::move(twin_tools));
+}
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* NewAttachReactor(
+    grpc::CallbackServerContext* context, AttachCall call, SessionManager* sessions,
+    TextThreads* threads, CallCount* calls) {
+  call.request.message->clear_twin_model();  // it began with the turn, or never will
+  Caller caller;
+  caller.tenant = call.session.tenant;
+  const auto load = [&call, sessions](const std::shared_ptr<GenerateReactor>& /*reactor*/,
+                                      const v1::GenerateRequest& /*message*/, Loaded loaded) {
+    sessions->fleet()->AttachRunning(call.session, call.turn, std::move(loaded));
+  };
+  return NewReactor<GenerateReactor>(context, caller, std::move(call.request), *sessions, threads,
+                                     calls, load,
+                                     [counted = call.counted] { return CompareTools(); });
 }
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(
     grpc::CallbackServerContext* context, const Caller& caller, Decoded<v1::ScoreRequest> request,
     SessionManager* sessions, TextThreads* threads, CallCount* calls) {
-  return NewReactor<ScoreReactor>(context, caller, std::move(request), *sessions, threads, calls);
+  const auto load = [tenant = caller.tenant, sessions](
+                        const std::shared_ptr<ScoreReactor>& /*reactor*/,
+                        const v1::ScoreRequest& message, const Loaded& loaded) {
+    const RouteAsk ask = AskFor(message.input(), /*max_tokens=*/1);
+    loaded(sessions->ScoreWith(tenant, message.model(), ask));
+  };
+  return NewReactor<ScoreReactor>(context, caller, std::move(request), *sessions, threads, calls,
+                                  load);
 }
 
 }  // namespace longstream

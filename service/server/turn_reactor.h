@@ -12,9 +12,11 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/clock/monotonic_time.h"
 #include "service/security/caller.h"
-#include "service/server/call_count.h"
 #include "service/server/compare/compare_tools.h"
+#include "service/server/peer/peer_service.h"
+#include "service/server/peer/relayed_stream.h"
 #include "service/server/text_threads.h"
+#include "service/server/transport/call_count.h"
 #include "service/server/transport/raw_request.h"
 #include "service/serving/session_manager.h"
 
@@ -22,11 +24,17 @@ namespace longstream {
 
 // Each function makes a reactor that deletes itself when its call is done. The pointers must
 // outlive the call. `twin_tools`: makes the tools of a LiveTwin, which counts as a call of its own.
-// The request is freed as soon as its turn has been checked.
+// The request is freed as soon as its turn has been checked. `relays`: open the streams of turns
+// that run on other replicas; nullptr: there is no fleet.
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const Caller& caller,
     Decoded<v1::GenerateRequest> request, SessionManager* sessions, TextThreads* threads,
-    CallCount* calls, std::function<CompareTools()> twin_tools);
+    CallCount* calls, std::function<CompareTools()> twin_tools, Relays* relays);
+
+// As AttachTurn. REQUIRES: the sessions are those of a fleet.
+grpc::ServerWriteReactor<v1::GenerateResponse>* NewAttachReactor(
+    grpc::CallbackServerContext* context, AttachCall call, SessionManager* sessions,
+    TextThreads* threads, CallCount* calls);
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(
     grpc::CallbackServerContext* context, const Caller& caller, Decoded<v1::ScoreRequest> request,

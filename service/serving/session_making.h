@@ -7,17 +7,25 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "service/engine/engine.h"
 #include "service/routing/route_choice.h"
 #include "service/serving/aliases/alias_table.h"
 #include "service/serving/log/turn_codec.h"
+#include "service/serving/turns/session_turns.h"
 #include "service/sessions/session.h"
 #include "service/sessions/session_id.h"
+#include "service/sessions/turn_lease.h"
 
 namespace longstream {
+
+// How long a session lives: kMemory, as long as the process at most; kTurn, each committed turn is
+// in the store. kDefault: kTurn if there is a store.
+enum class Durability { kDefault, kTurn, kMemory };
 
 struct SessionMaking {
   SessionMaking(std::string of_tenant, std::optional<SessionId> wanted_id, const char* field,
@@ -45,6 +53,22 @@ struct SessionMaking {
   bool durable = false;
   std::optional<ModelIdentity> forked_onto;  // the model, if its source has another
   std::function<void()> again;               // makes the call once more
+};
+
+// A fork that is being made, as the state of its source at a place.
+struct SessionForking {
+  std::shared_ptr<TurnLease> source;
+  std::shared_ptr<TurnLease> target;
+  SessionTurns::PlaceFound at;
+  bool is_whole = false;           // the fork is the source as it is
+  std::shared_ptr<Engine> engine;  // of the fork
+  bool has_other_model = false;
+};
+
+// A session that is being closed in the store.
+struct SessionClosing {
+  int count = 0;                               // the objects of SessionManager::Closing
+  std::vector<std::function<void()>> waiting;  // the calls that wait for its end
 };
 
 // Answers with `why` if the id of the call is in use by another one.

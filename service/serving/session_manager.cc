@@ -14,6 +14,7 @@
 #include "service/config/names.h"
 #include "service/metrics/tenant_metrics.h"
 #include "service/serving/answer_in_time.h"
+#include "service/serving/fleet_calls.h"
 
 namespace longstream {
 namespace {
@@ -57,6 +58,9 @@ SessionManager::SessionManager(const ModelRegistry* models, const Options& optio
       sessions_(options.max_sessions),
       transfers_(options.max_transfers),
       reads_(options.store == nullptr ? 0 : kReadThreads, ReadLimits(models->tenants())),
+      fleet_(options.gate == nullptr || options.store == nullptr
+                 ? nullptr
+                 : std::make_unique<FleetCalls>(this, options.gate)),
       expiry_([this] { ExpireSessions(); }) {}
 
 SessionManager::~SessionManager() {
@@ -229,6 +233,9 @@ Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, std::sha
       std::shared_ptr<void> closing = is_stored ? Closing(session->key()) : nullptr;
       const bool is_first = Remove(*session).has_value();
       if (is_first && is_stored) RemoveMade(made->turns, std::move(closing));
+    } else if (fleet_ != nullptr && session->View().durable) {
+      const std::optional<ServedSession> made = sessions_.Of(*session);
+      if (made.has_value()) fleet_->Opened(*made);
     }
     std::vector<Opened> callers;
     {
@@ -247,6 +254,7 @@ Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, std::sha
 }
 
 void SessionManager::CloseSession(const SessionKey& key, Closed closed) {
+  if (fleet_ != nullptr && fleet_->Shares(key)) return fleet_->Close(key, std::move(closed));
   const absl::StatusOr<ServedSession> served = FindServed(key);
   if (!served.ok() && options_.store != nullptr) return CloseStored(key, std::move(closed));
   if (!served.ok()) return closed(served.status());
@@ -274,32 +282,40 @@ void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
                  in_time = AnswerInTime(&timers_, CommitTimeout(), std::move(cancelled))](
                     absl::StatusOr<TurnView> turn) { in_time(std::move(turn)); };
   }
-  if (served.ok() && CancelInMemory(*served, id, cancelled)) return;
+  // Another replica may have run the turn; if it runs here, it is cancelled here.
+  const bool asks = fleet_ != nullptr && may_be_stored;
+  const bool is_here = served.ok() && (!asks || served->turns->IsRunning(id));
+  if (is_here && CancelInMemory(*served, id, cancelled)) return;
+  if (asks) {
+    return fleet_->Change(key, cancelled,
+                          [=, this](const Use& use) { CancelNow(key, id, cancelled, use); });
+  }
   if (may_be_stored) {
     return RunRead({key.tenant, key.id}, cancelled,
-                   [this, key, id, cancelled] { CancelNow(key, id, cancelled); });
+                   [this, key, id, cancelled] { CancelNow(key, id, cancelled, nullptr); });
   }
   cancelled(served.ok() ? served->turns->NoTurn(id) : served.status());
 }
 
 void SessionManager::CancelNow(const SessionKey& key, const TurnId& id,
-                               const SessionTurns::Cancelled& cancelled) {
+                               const SessionTurns::Cancelled& cancelled, const Use& use) {
   // Before the turn is cancelled, the session may move; then it is read from the store again.
   for (const bool is_last : {false, true}) {
-    const absl::StatusOr<FoundSession> found = FindOrRestore(key);
+    const absl::StatusOr<FoundSession> found =
+        use == nullptr ? FindOrRestore(key) : fleet_->Find(key, *use);
     if (!found.ok()) return cancelled(found.status());
     const ServedSession& served = found->served;
     const absl::StatusOr<SessionTurns::Looked> looked = served.turns->Look(id);
     if (!looked.ok()) return cancelled(looked.status());
-    if (CancelInMemory(served, id, cancelled)) return;
+    if (CancelInMemory(served, id, cancelled, use)) return;
     if (!looked->known) return cancelled(served.turns->NoTurn(id));
     if (is_last) cancelled(served.session->HasMoved());
   }
 }
 
 bool SessionManager::CancelInMemory(const ServedSession& served, const TurnId& id,
-                                    const SessionTurns::Cancelled& cancelled) {
-  if (!served.turns->Cancel(id, cancelled)) return false;
+                                    const SessionTurns::Cancelled& cancelled, const Use& use) {
+  if (!served.turns->Cancel(id, cancelled, use)) return false;
   served.engine->Wake();
   return true;
 }
@@ -308,12 +324,14 @@ absl::StatusOr<std::vector<TurnView>> SessionManager::ListTurns(const SessionKey
                                                                 uint64_t begin, size_t limit,
                                                                 uint64_t* next) const {
   const absl::StatusOr<ServedSession> served = FindServed(key);
-  if (served.ok()) return served->turns->List(begin, limit, next);
+  if (served.ok() && (fleet_ == nullptr || fleet_->IsCurrent(*served))) {
+    return served->turns->List(begin, limit, next);
+  }
   if (options_.store == nullptr) return served.status();
   if (IsClosing(key)) return ended_.Explain(key);
   // A list needs no model, so the session stays where it is.
   const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
-  if (absl::IsNotFound(row.status())) return served.status();
+  if (absl::IsNotFound(row.status())) return ended_.Explain(key);
   if (!row.ok()) return row.status();
   return SessionTurns::ListOf(options_.store, *row, begin, limit, next);
 }
@@ -329,6 +347,9 @@ void SessionManager::Release(const std::shared_ptr<Session>& session, std::share
   }
   std::shared_ptr<SessionTurns> turns = leaves_store ? removed->turns : nullptr;
   if (leaves_store) closed = AnswerInTime(&timers_, CommitTimeout(), std::move(closed));
+  if (fleet_ != nullptr && !leaves_store && session->View().durable) {
+    fleet_->Evicted(session->key());
+  }
   removed->engine->Close(session, [this, turns = std::move(turns), closing = std::move(closing),
                                    closed = std::move(closed)](uint64_t position) mutable {
     heap_trim_.NoteWork();
@@ -345,6 +366,7 @@ SessionView SessionManager::Described(const Session& session) const {
 }
 
 absl::StatusOr<SessionView> SessionManager::View(const SessionKey& key) const {
+  if (fleet_ != nullptr) return fleet_->View(key);
   const absl::StatusOr<ServedSession> served = FindServed(key);
   return served.ok() ? Described(*served->session) : StoredView(key);
 }
@@ -354,7 +376,10 @@ SessionPage SessionManager::List(const std::string& tenant, const std::optional<
   // With one session more than the page holds, there is another page.
   SessionPage page;
   for (const std::shared_ptr<Session>& session : sessions_.List(tenant, after, limit + 1, filter)) {
-    page.sessions.push_back(Described(*session));
+    // The rows of a fleet say more than this replica's memory.
+    if (fleet_ == nullptr || !session->View().durable) {
+      page.sessions.push_back(Described(*session));
+    }
   }
   AddStoredViews(tenant, after, limit + 1, filter, &page);
   if (page.sessions.size() > limit) {
@@ -374,7 +399,7 @@ bool SessionManager::StoreHangs() const {
   return options_.commits != nullptr && options_.commits->BusyFor() >= kLastCommits;
 }
 
-void SessionManager::Drain(absl::Duration grace) {
+void SessionManager::Drain(absl::Duration grace, const std::function<void()>& grace_over) {
   {
     absl::MutexLock lock(&mutex_);
     draining_ = true;
@@ -382,6 +407,7 @@ void SessionManager::Drain(absl::Duration grace) {
   for (const std::shared_ptr<Engine>& engine : models_->Engines()) engine->BeginDrain();
   const MonotonicTime until = MonotonicTime::Now() + grace;
   while (NumTurns() > 0 && MonotonicTime::Now() < until) absl::SleepFor(kDrainPeriod);
+  if (grace_over) grace_over();
   const MonotonicTime last = MonotonicTime::Now() + kLastCommits;
   // Repeat this: a turn may have passed its check for draining just before, and may start after the
   // first round.
@@ -453,6 +479,7 @@ void SessionManager::ExpireSessions() {
       Release(session, /*closing=*/nullptr, [](const absl::StatusOr<uint64_t>&) {});
     }
     CloseExpired();
+    if (fleet_ != nullptr) fleet_->FreeLate(now);
     TrimHeap(now);
   }
 }

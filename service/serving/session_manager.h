@@ -53,9 +53,7 @@
 
 namespace longstream {
 
-// How long a session lives: kMemory, as long as the process at most; kTurn, each committed turn is
-// in the store. kDefault: kTurn if there is a store.
-enum class Durability { kDefault, kTurn, kMemory };
+class FleetCalls;
 
 // Thread-safe. Only Drain and the destructor block, and, with a store, the const functions that say
 // so: another thread calls them (Read). Functions with longer work answer through a callback, which
@@ -176,9 +174,16 @@ class SessionManager {
   absl::StatusOr<NewTurn> TurnOf(const SessionKey& key,
                                  const std::optional<TurnId>& id = std::nullopt) const;
   // As TurnOf, for threads that must not wait for the disk: answers at once if it reads nothing,
-  // and otherwise as Read.
-  void LoadTurn(const SessionKey& key, const std::optional<TurnId>& id,
-                std::function<void(absl::StatusOr<NewTurn>)> loaded);
+  // and otherwise as Read. In a fleet, the session comes to this replica first; errors as for
+  // SessionGate. `relayed` is called instead if the turn runs on another replica; empty: ABORTED.
+  using Loaded = std::function<void(absl::StatusOr<NewTurn>)>;
+  using Relayed = std::function<void(const fleet::Entry& entry)>;
+  void LoadTurn(const SessionKey& key, const std::optional<TurnId>& id, Loaded loaded,
+                const Relayed& relayed = nullptr);
+  // As LoadTurn, for a caller that only reads the tokens of the session.
+  void LoadHistory(const SessionKey& key, Loaded loaded);
+  // The fleet's calls; nullptr: there is no fleet.
+  FleetCalls* fleet() const { return fleet_.get(); }
   // Finds the answer of a turn that NewTurn::Name has found committed. Answers as LoadTurn.
   void LoadAnswer(const NewTurn& turn,
                   std::function<void(absl::StatusOr<SessionTurns::Committed>)> loaded);
@@ -233,9 +238,15 @@ class SessionManager {
   // after `grace`, its transaction takes that long already. Then the readers of turns that wait for
   // the store get UNAVAILABLE. Other calls that wait for it get that kLastCommits later at the
   // latest, and so do calls that begin after the drain.
-  void Drain(absl::Duration grace) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `grace_over`: called, if it is set, before the remaining turns are ended.
+  void Drain(absl::Duration grace, const std::function<void()>& grace_over = nullptr)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  friend class FleetCalls;
+  // Of a session that a fleet shares. nullptr: none does.
+  using Use = std::shared_ptr<fleet::SessionUse>;
+
   // A new session. Another caller may close it at any time; then sessions_ does not have it.
   struct Made {
     TurnLease lease;
@@ -270,18 +281,9 @@ class SessionManager {
                                                      const SessionTurns& turns,
                                                      const ServedModel& model,
                                                      const Place& place) const;
-  // Makes the fork, as the state of the source at the place.
-  struct Forking {
-    std::shared_ptr<TurnLease> source;
-    std::shared_ptr<TurnLease> target;
-    SessionTurns::PlaceFound at;
-    bool is_whole = false;           // the fork is the source as it is
-    std::shared_ptr<Engine> engine;  // of the fork
-    bool has_other_model = false;
-  };
-  void Fork(const std::shared_ptr<Forking>& forking, const Engine::Done& done);
+  void Fork(const std::shared_ptr<SessionForking>& forking, const Engine::Done& done);
   // Adds the fork to the store first.
-  void ForkStored(const std::shared_ptr<Forking>& forking, const SessionTurns& turns,
+  void ForkStored(const std::shared_ptr<SessionForking>& forking, const SessionTurns& turns,
                   Engine::Done done);
   // The properties of a session in the store. `source`: of the session of which it is a fork.
   static LoggedProperties PropertiesOf(const TurnLease& lease, LoggedProperties source = {});
@@ -303,7 +305,7 @@ class SessionManager {
   // `place`: of EngineUses::BeginMove.
   bool MoveSession(const ServedSession& served, const FoundEngine& to, std::shared_ptr<void> place);
   void MoveStored(std::shared_ptr<TurnLease> lease, const ServedSession& served,
-                  const FoundEngine& to, std::shared_ptr<void> place);
+                  const FoundEngine& to, std::shared_ptr<void> place, const Use& use);
   // The engine `from` has given up the session.
   void EndMove(TurnLease lease, const std::shared_ptr<Engine>& from, const FoundEngine& to);
   // The model reads the whole history as one prompt. Only for a session that no engine knows.
@@ -339,13 +341,14 @@ class SessionManager {
                std::optional<absl::Duration> idle_timeout, Opened opened, const Place& place,
                std::string_view model);
   void RewindNow(const SessionKey& key, const Place& place,
-                 std::optional<uint64_t> expected_version, const Opened& rewound);
-  void CancelNow(const SessionKey& key, const TurnId& id, const SessionTurns::Cancelled& cancelled);
+                 std::optional<uint64_t> expected_version, const Opened& rewound, const Use& use);
+  void CancelNow(const SessionKey& key, const TurnId& id, const SessionTurns::Cancelled& cancelled,
+                 const Use& use);
   void ExportNow(const SessionKey& key, const Exported& exported, bool sealed,
                  const std::shared_ptr<TransferPlace>& place);
   // Cancels a turn that has a record in memory. False: it has none.
   static bool CancelInMemory(const ServedSession& served, const TurnId& id,
-                             const SessionTurns::Cancelled& cancelled);
+                             const SessionTurns::Cancelled& cancelled, const Use& use = nullptr);
   absl::StatusOr<NewTurn> MakeTurn(const ServedSession& served,
                                    const std::optional<SessionTurns::Looked>& looked) const;
   // A session that does not expire while the object exists. No move to another engine begins
@@ -362,6 +365,8 @@ class SessionManager {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // REQUIRES: the caller holds AloneWith(row.key).
   absl::StatusOr<ServedSession> Restore(const store::SessionRow& row) const;
+  // The error for a stored session whose model cannot be used. `why`: of ModelRegistry::Find.
+  static absl::Status NotServed(const store::SessionRow& row, const absl::Status& why);
   absl::StatusOr<ServedSession> RestoreOn(const std::shared_ptr<Engine>& engine,
                                           const store::SessionRow& row) const;
   // Makes a restored session that no call can find yet. `engine`: of its model.
@@ -475,19 +480,14 @@ class SessionManager {
   bool closing_expired_ ABSL_GUARDED_BY(mutex_) = false;  // CloseExpiredNow runs, or will
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);
-  // Sessions that are being closed in the store: the number of the objects of Closing, and the
-  // calls that wait for their end.
-  struct Closes {
-    int count = 0;
-    std::vector<std::function<void()>> waiting;
-  };
-  std::map<SessionKey, Closes> closing_ ABSL_GUARDED_BY(mutex_);
+  std::map<SessionKey, SessionClosing> closing_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<bool> drained_{false};  // Drain has ended
 
   Timers timers_;
   StoreReads reads_;
+  const std::unique_ptr<FleetCalls> fleet_;  // nullptr: there is no fleet
   std::thread expiry_;  // the last member: starts when all others are constructed
 };
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/serving/answer_in_time.h"
+#include "service/serving/fleet_calls.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
@@ -53,9 +54,11 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
   const SessionId& id = key.id;
   std::optional<TurnLease> lease;
   std::shared_ptr<Engine> on;
+  std::shared_ptr<SessionTurns> turns;  // of the lease
   if (const absl::StatusOr<FoundSession> found = FindInMemory(key); found.ok()) {
     const ServedSession& served = found->served;
     on = served.engine;
+    turns = served.turns;
     if (!served.turns->durable()) {
       return exported(
           NeedsStore(absl::StrCat("session_id: session ", id.ToString(), " lives in memory")));
@@ -64,7 +67,8 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
     absl::StatusOr<TurnLease> taken = TurnLease::Take(served.session);
     // Its model may have been unloaded meanwhile: then the session is only in the store.
     const bool has_left = !sessions_.Of(*served.session).has_value() && !IsClosing(key);
-    if (!taken.ok() && !(has_left && absl::IsNotFound(taken.status()))) {
+    const bool is_stale = fleet_ != nullptr && !fleet_->IsCurrent(served);
+    if (!taken.ok() && !is_stale && !(has_left && absl::IsNotFound(taken.status()))) {
       return exported(taken.status());
     }
     if (taken.ok() && !has_left) lease = *std::move(taken);
@@ -74,6 +78,11 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
   if (!row.ok()) {
     lease.reset();  // the session is free before the caller learns of the error
     return exported(absl::IsNotFound(row.status()) ? ended_.Explain(key) : row.status());
+  }
+  // Another replica may have changed the session; then only the log is right.
+  if (lease.has_value() && fleet_ != nullptr &&
+      !turns->stored().log->IsAt({row->key, row->epoch, row->version})) {
+    lease.reset();
   }
   const auto export_with = [store = options_.store, row = *std::move(row), place,
                             sealing = sealed ? options_.files.sealing : Sealing()](
@@ -135,13 +144,19 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
     if (absl::Status status = of->TakeSession(); !status.ok()) return done(std::move(status));
     change.row.key.tenant = of->name();
     change.row.delete_time = change.row.last_use_time + options_.ttl;
+    change.row.owner = options_.owner;
+    const SessionKey key = change.row.key;
     // A session whose commit is late is restored when it is used, without the caches of the file.
     done = AnswerInTime(&timers_, CommitTimeout(), std::move(done));
-    options_.commits->Submit(std::move(change), [pending = Pending(), of, done = std::move(done)](
-                                                    const absl::StatusOr<store::Applied>& applied) {
-      if (!applied.ok()) of->ReturnSession();
-      done(applied.status());
-    });
+    options_.commits->Submit(
+        std::move(change), [this, pending = Pending(), key, of,
+                            done = std::move(done)](const absl::StatusOr<store::Applied>& applied) {
+          if (!applied.ok()) of->ReturnSession();
+          if (applied.ok() && options_.gate != nullptr) {
+            options_.gate->Opened(key, applied->epoch, applied->version);
+          }
+          done(applied.status());
+        });
   };
   service.restore = [this, tenant](const SessionId& id, const std::shared_ptr<Engine>& engine,
                                    SnapshotImport import, Opened opened) {

@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "service/engine/turn/turn_journal.h"
+#include "service/fleet/session_gate.h"
 #include "service/metrics/session_metrics.h"
 #include "service/serving/aliases/alias_table.h"
 #include "service/serving/log/restore.h"
@@ -37,6 +38,10 @@ struct SessionManagerOptions {
   // Where sessions are kept. nullptr: they live in memory. Both outlive the manager.
   store::SessionStore* store = nullptr;
   store::CommitQueue* commits = nullptr;
+  // A fleet shares the sessions of the store: calls for them pass the gate, which outlives the
+  // manager, and new rows name `owner`, this replica. nullptr: there is no fleet.
+  fleet::SessionGate* gate = nullptr;
+  std::string owner = {};
   absl::Duration ttl = absl::Hours(30 * 24);  // a stored session that is not used ends
   // A call waits for the store no longer than this, and a turn as SessionTurns::Stored says.
   absl::Duration commit_timeout = absl::Seconds(10);

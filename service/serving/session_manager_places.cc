@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/config/names.h"
+#include "service/serving/fleet_calls.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
@@ -104,14 +105,21 @@ void SessionManager::RewindSession(const SessionKey& key, const Place& place,
                                    std::optional<uint64_t> expected_version,
                                    const Opened& rewound) {
   const Opened answer = options_.store == nullptr ? rewound : InTime(rewound);
+  if (fleet_ != nullptr && fleet_->Shares(key)) {
+    return fleet_->Change(key, answer, [=, this](const Use& use) {
+      RewindNow(key, place, expected_version, answer, use);
+    });
+  }
   RunRead({key.tenant, key.id}, answer, [this, key, place, expected_version, answer] {
-    RewindNow(key, place, expected_version, answer);
+    RewindNow(key, place, expected_version, answer, nullptr);
   });
 }
 
 void SessionManager::RewindNow(const SessionKey& key, const Place& place,
-                               std::optional<uint64_t> expected_version, const Opened& rewound) {
-  absl::StatusOr<Leased> leased = FindAndLease(key);
+                               std::optional<uint64_t> expected_version, const Opened& rewound,
+                               const Use& use) {
+  absl::StatusOr<Leased> leased =
+      use == nullptr ? FindAndLease(key) : fleet_->FindAndLease(key, *use);
   if (!leased.ok()) return rewound(leased.status());
   const auto& [session, turns, engine, moves_at] = leased->served;
   auto lease = std::make_shared<TurnLease>(std::move(leased->lease));
@@ -155,7 +163,8 @@ void SessionManager::RewindNow(const SessionKey& key, const Place& place,
         return store::MoveHead{fence, at->head.number, absl::Now(),
                                EncodeProperties(at->head.properties)};
       },
-      [pending = Pending(), go](const absl::StatusOr<store::Applied>& applied) {
+      [pending = Pending(), go, use](const absl::StatusOr<store::Applied>& applied) {
+        if (use != nullptr) use->Changed(applied.status());
         go(applied.status());
       });
 }
@@ -192,7 +201,9 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   if (!known.ok()) opened = UnlessInUse(known, std::move(opened));
   if (AnswerRepeat(making, opened)) return;
   if (!known.ok()) return opened(known);
-  absl::StatusOr<Leased> leased = FindAndLease(source_key);
+  const bool is_shared = fleet_ != nullptr && fleet_->Shares(source_key);
+  absl::StatusOr<Leased> leased =
+      is_shared ? fleet_->LeaseToRead(source_key) : FindAndLease(source_key);
   if (!leased.ok()) return opened(leased.status());
   TurnLease& lease = leased->lease;
   const SessionTurns& source_turns = *leased->served.turns;
@@ -218,7 +229,7 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
     return refuse(other.status());
   }
   making.ComeBy(chosen, model.empty() ? lease.session()->alias() : "");
-  auto forking = std::make_shared<Forking>();
+  auto forking = std::make_shared<SessionForking>();
   forking->engine = other->engine;
   forking->has_other_model = other->engine != engine;
   forking->is_whole = !place.given() && !forking->has_other_model;
@@ -258,8 +269,8 @@ void SessionManager::ForkNow(const SessionKey& source_key, std::optional<Session
   making.durable ? ForkStored(forking, *made->turns, std::move(done)) : Fork(forking, done);
 }
 
-void SessionManager::ForkStored(const std::shared_ptr<Forking>& forking, const SessionTurns& turns,
-                                Engine::Done done) {
+void SessionManager::ForkStored(const std::shared_ptr<SessionForking>& forking,
+                                const SessionTurns& turns, Engine::Done done) {
   AddToStore(*forking->target, turns,
              [this, forking, done = std::move(done)](const absl::Status& status) {
                if (status.ok()) return Fork(forking, done);
@@ -270,7 +281,8 @@ void SessionManager::ForkStored(const std::shared_ptr<Forking>& forking, const S
              });
 }
 
-void SessionManager::Fork(const std::shared_ptr<Forking>& forking, const Engine::Done& done) {
+void SessionManager::Fork(const std::shared_ptr<SessionForking>& forking,
+                          const Engine::Done& done) {
   Engine& engine = *forking->engine;
   TurnLease& target = *forking->target;
   if (forking->has_other_model) {

@@ -5,12 +5,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "service/serving/fleet_calls.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
 
 bool SessionManager::AnswerRepeat(const SessionMaking& making, const Opened& opened) {
   if (!making.id.has_value()) return false;
+  if (fleet_ != nullptr) fleet_->RemoveIfStale({making.tenant, *making.id});
   const absl::StatusOr<ServedSession> served = FindServed({making.tenant, *making.id});
   if (!served.ok()) return AnswerStoredRepeat(making, opened);
   const Session& session = *served->session;

@@ -10,23 +10,23 @@
 #include "absl/time/clock.h"
 #include "service/engine/turn/turn_history.h"
 #include "service/serving/answer_in_time.h"
+#include "service/serving/fleet_calls.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
 namespace {
 
-// The error for a stored session whose model cannot be used. `why`: of ModelRegistry::Find.
-absl::Status NotServed(const store::SessionRow& row, const absl::Status& why) {
+// Rows that are read at once to find those of an alias.
+constexpr size_t kRowsOfAllAliases = 1000;
+
+}  // namespace
+
+absl::Status SessionManager::NotServed(const store::SessionRow& row, const absl::Status& why) {
   if (!absl::IsNotFound(why)) return why;
   return absl::FailedPreconditionError(absl::StrCat("session_id: session ", row.key.id.ToString(),
                                                     " is of model ", row.model,
                                                     ", which the server does not serve now"));
 }
-
-// Rows that are read at once to find those of an alias.
-constexpr size_t kRowsOfAllAliases = 1000;
-
-}  // namespace
 
 std::shared_ptr<void> SessionManager::Pending() {
   {
@@ -63,6 +63,7 @@ SessionTurns::Stored SessionManager::StoredOf(const Session& session, const Engi
   stored.ttl = options_.ttl;
   stored.commit_timeout = options_.commit_timeout;
   stored.host_memory = session.tenant()->shared_host_memory();
+  stored.gate = options_.gate;
   return stored;
 }
 
@@ -110,6 +111,7 @@ void SessionManager::AddToStore(TurnLease& lease, const SessionTurns& turns,
   store::SessionRow row;
   row.key = lease.session()->key();
   row.model = view.model;
+  row.owner = options_.owner;
   const SessionTurns::Head head = turns.head();
   row.head = head.number;
   row.create_time = row.last_use_time = view.create_time;
@@ -199,7 +201,13 @@ void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
         only_expired && ((restored.ok() && restored->session->View().turn_running) ||
                          (row.ok() && row->delete_time > absl::Now()));
     if (is_used) return closed(absl::AbortedError("the session is in use"));
+    if (only_expired && fleet_ != nullptr && row.ok() && !fleet_->MayExpire(*row)) {
+      return closed(absl::AbortedError("another server has the session"));
+    }
     if (row.ok() && !restored.ok()) closing = Closing(key);  // none restores it from now on
+  }
+  if (restored.ok() && fleet_ != nullptr && restored->turns->durable()) {
+    return fleet_->Close(key, closed);
   }
   if (restored.ok()) return CloseNow(restored->session, closed);
   if (!row.ok()) {
@@ -405,7 +413,8 @@ void SessionManager::ShowSession(const SessionKey& key, Opened shown) {
   Read<SessionView>(
       {key.tenant}, [this, key] { return FullView(key); },
       [this, key, shown = std::move(shown)](absl::StatusOr<SessionView> view) {
-        if (!view.ok()) {
+        // Another replica of a fleet may have closed the session.
+        if (!view.ok() && (fleet_ == nullptr || absl::IsUnavailable(view.status()))) {
           const absl::StatusOr<ServedSession> served = sessions_.Find(key);
           if (served.ok()) return shown(Described(*served->session));
         }
@@ -456,7 +465,12 @@ void SessionManager::AddStoredViews(const std::string& tenant,
       const absl::StatusOr<SessionView> view = ViewOf(row);
       if (!view.ok() || !filter.Takes(view->model, view->alias)) continue;
       ++found;
-      if (!sessions_.Find(row.key).ok()) views.push_back(*view);
+      const absl::StatusOr<ServedSession> served = sessions_.Find(row.key);
+      if (!served.ok() || (fleet_ != nullptr && !FleetCalls::IsCurrent(*served, row))) {
+        views.push_back(*view);
+      } else if (fleet_ != nullptr) {
+        views.push_back(Described(*served->session));
+      }
     }
     if (rows->size() < most_rows) break;
     read += rows->size();

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "service/config/alias_config.h"
 #include "service/serving/aliases/arm_choice.h"
+#include "service/serving/fleet_calls.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
@@ -49,8 +50,11 @@ absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionKey& key,
   return MakeTurn(found->served, *looked);
 }
 
-void SessionManager::LoadTurn(const SessionKey& key, const std::optional<TurnId>& id,
-                              std::function<void(absl::StatusOr<NewTurn>)> loaded) {
+void SessionManager::LoadTurn(const SessionKey& key, const std::optional<TurnId>& id, Loaded loaded,
+                              const Relayed& relayed) {
+  if (fleet_ != nullptr && fleet_->Shares(key)) {
+    return fleet_->LoadTurn(key, id, std::move(loaded), relayed);
+  }
   const absl::StatusOr<FoundSession> found = FindInMemory(key);
   std::optional<SessionTurns::Looked> looked;
   if (found.ok() && id.has_value()) looked = found->served.turns->LookInMemory(*id);
@@ -60,6 +64,14 @@ void SessionManager::LoadTurn(const SessionKey& key, const std::optional<TurnId>
   }
   Read<NewTurn>(
       {key.tenant, key.id}, [this, key, id] { return TurnOf(key, id); }, std::move(loaded));
+}
+
+void SessionManager::LoadHistory(const SessionKey& key, Loaded loaded) {
+  if (fleet_ == nullptr || !fleet_->Shares(key)) {
+    return LoadTurn(key, std::nullopt, std::move(loaded));
+  }
+  Read<NewTurn>(
+      {key.tenant, key.id}, [this, key] { return fleet_->HistoryOf(key); }, std::move(loaded));
 }
 
 void SessionManager::LoadAnswer(

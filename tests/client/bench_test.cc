@@ -88,6 +88,12 @@ TEST_F(BenchTest, AModelThatIsNotThereIsAnError) {
   EXPECT_EQ(Run({"bench", "-m", "nobody"}).exit_code, 1);
 }
 
+TEST_F(BenchTest, NobodyWaitsForAModelThatHasFailed) {
+  const ClientRun run = Run({"--wait", "3600", "bench", "-m", "broken", "--requests", "1"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, HasSubstr("UNAVAILABLE: model broken: /nonexistent"));
+}
+
 TEST_F(BenchTest, AFailedRequestIsAnError) {
   ExpectFailure(1, {"bench", "-m", "quick", "--prompt-tokens", "70000"}, "INVALID_ARGUMENT");
   EXPECT_EQ(Run({"bench", "--streams", "0"}).exit_code, 2);

@@ -389,9 +389,9 @@ TEST_F(SecurityE2eTest, TheCommandMakesTokens) {
   WaitForReloads("credentials", "taken", 1);
   EXPECT_EQ(CodeOf(With(made.out.substr(token, 68))), grpc::StatusCode::OK);
   EXPECT_EQ(CodeOf(With("client")), grpc::StatusCode::UNAUTHENTICATED);
-  const ClientRun refused = RunClient({"token", "new", "--name", "a", "--role", "peer"});
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("a peer needs a certificate"));
+  const ClientRun peer = RunClient({"token", "new", "--name", "a", "--role", "peer"});
+  EXPECT_THAT(peer.out, HasSubstr("token name=a role=peer sha256="));
+  EXPECT_EQ(RunClient({"token", "new", "--name", "a", "--role", "root"}).exit_code, 2);
 }
 
 TEST_F(SecurityE2eTest, EachCallOfAnOperatorIsALineOfTheLog) {

@@ -231,6 +231,18 @@ TEST_F(ServerStartTest, TheFolderOfTheOperatorsSocketIsChecked) {
                 "/none: No such file or directory"));
 }
 
+TEST_F(ServerStartTest, AReplicaIsShown) {
+  const std::string shown =
+      Checked(Arguments(), {"--peer-listen", "127.0.0.1:0", "--replica-id", "one", "--store",
+                            "postgresql://nobody@127.0.0.1:1/none"});
+  EXPECT_THAT(shown, HasSubstr("fleet.peer_listen: 127.0.0.1:0\n"));
+  EXPECT_THAT(shown,
+              HasSubstr("fleet: replica one\n  replicas reach it at 127.0.0.1:0, clients at "));
+  EXPECT_THAT(shown, HasSubstr("lease_ttl 10s, min_residency 5s, foreign fetch"));
+  EXPECT_THAT(Checked(Arguments(), {"--peer-listen", "127.0.0.1:0"}),
+              HasSubstr("fleet.peer_listen: a fleet needs store.url = postgresql://"));
+}
+
 TEST_F(ServerStartTest, Version) {
   const ServerRun run = RunServer("/bin/bash", {"-c", "exec \"$0\" --version >&2", kServerBinary});
   EXPECT_EQ(run.exit_code, 0);

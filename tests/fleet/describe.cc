@@ -19,8 +19,8 @@ std::string Of(const SessionKey& key) { return absl::StrCat("session ", key.id.l
 std::string Of(const TurnId& turn) { return absl::StrCat("turn ", turn.low); }
 
 std::string Of(const Transaction& made) {
-  static constexpr std::array<const char*, 6> kNames = {"claim",  "transfer", "start",
-                                                        "commit", "change",   "close"};
+  static constexpr std::array<const char*, 7> kNames = {"claim",   "transfer", "start", "commit",
+                                                        "abandon", "change",   "close"};
   return absl::StrCat(Name(kNames, static_cast<size_t>(made.kind)), " ", Of(made.fence.key),
                       " at epoch ", made.fence.epoch, " version ", made.fence.version,
                       made.turn == TurnId{} ? "" : absl::StrCat(" ", Of(made.turn)));
@@ -89,8 +89,13 @@ struct EventWords {
     return absl::StrCat("#", e.operation, " transaction on ", Of(e.session), ": ",
                         Describe(e.outcome));
   }
+  std::string operator()(const Withdrawn& e) const {
+    return absl::StrCat("#", e.operation, " request for ", Of(e.session), " is withdrawn");
+  }
   std::string operator()(const TurnRan& e) const {
-    return absl::StrCat("#", e.operation, " turn of ", Of(e.session), e.ok ? " ran" : " failed");
+    static constexpr std::array<const char*, 3> kNames = {" ran", " was cancelled", " failed"};
+    return absl::StrCat("#", e.operation, " turn of ", Of(e.session),
+                        Name(kNames, static_cast<size_t>(e.end)));
   }
   std::string operator()(const CachesArrived& e) const {
     return absl::StrCat("#", e.operation, " caches of ", Of(e.session),
@@ -142,7 +147,11 @@ struct ActionWords {
                         a.restore ? ", restored" : "", a.resume ? ", resumed" : "");
   }
   std::string operator()(const StopTurn& a) const {
-    return absl::StrCat("stop the turn of ", Of(a.session));
+    return absl::StrCat("stop the turn of ", Of(a.session), ": ", Describe(a.why));
+  }
+  std::string operator()(const KeepCopy& a) const {
+    return absl::StrCat("the copy of ", Of(a.to.key), " is at epoch ", a.to.epoch, " version ",
+                        a.to.version);
   }
   std::string operator()(const AdvanceCopy& a) const {
     return absl::StrCat("advance the copy of ", Of(a.session));

@@ -165,6 +165,14 @@ Outcome ModelStore::Apply(const Transaction& transaction, const ReplicaName& by,
       ++session.version;
       ++num_commits_;
       break;
+    case TransactionKind::kAbandon:
+      if (turn == session.turns.end() || turn->second.state != TurnState::kStarted) {
+        return Outcome::kRefused;
+      }
+      CheckTurn(session, transaction, by);
+      turn->second.state = TurnState::kAbandoned;
+      ++session.version;
+      break;
     case TransactionKind::kChange:
       CheckTurn(session, transaction, by);
       session.content = AfterChange(session.content, content);
@@ -223,10 +231,11 @@ void ModelStore::ChangeAcknowledged(const SessionKey& key, CallId change) {
 void ModelStore::Abandoned(const SessionKey& key, const TurnId& turn) {
   const Session& session = sessions_.at(key);
   const auto found = session.turns.find(turn);
-  if (found == session.turns.end() || found->second.state != TurnState::kStarted ||
-      found->second.parent == session.content) {
-    Fail("a turn was called abandoned that is not");
-  }
+  const bool is_abandoned =
+      found != session.turns.end() &&
+      (found->second.state == TurnState::kAbandoned ||
+       (found->second.state == TurnState::kStarted && found->second.parent != session.content));
+  if (!is_abandoned) Fail("a turn was called abandoned that is not");
 }
 
 void ModelStore::Shown(const SessionKey& key, const TurnId& turn) {

@@ -69,6 +69,7 @@ class OwnershipTest : public testing::Test {
   void Outcome(fleet::Outcome outcome) {
     Handle(Transacted{kKey, Find<Transact>()->operation, outcome});
   }
+  void Withdraw() { Handle(Withdrawn{kKey, Find<Transact>()->operation}); }
   void TimeOver() { Handle(TimerFired{kKey, Find<SetTimer>()->timer}); }
   void Ran() { Handle(TurnRan{kKey, run_operation_}); }
   // Runs a turn of an open session up to its commit transaction.

@@ -238,9 +238,96 @@ TEST_F(OwnershipTest, AStartThatWasGivenUpIsFencedBeforeAChange) {
   EXPECT_EQ(AnswerOf(2), Answer::kCommitted);
 }
 
+// The holder of the request has refused it: nothing was made, and the session stays as it is.
+TEST_F(OwnershipTest, AStartThatIsWithdrawnKeepsTheCopy) {
+  Open();
+  Call(1);
+  Withdraw();
+  EXPECT_EQ(AnswerOf(1), Answer::kNotNow);
+  EXPECT_FALSE(Has<DropCopy>());
+  Call(2, kOther);
+  ASSERT_TRUE(Has<Transact>());
+  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kStart);
+  EXPECT_EQ(Find<Transact>()->transaction.fence.version, 1);
+}
+
+TEST_F(OwnershipTest, AnUnknownCommitThatIsWithdrawnIsFencedBeforeTheNextWork) {
+  Open();
+  RunToCommit(1);
+  Outcome(fleet::Outcome::kUnknown);
+  Row(OwnRow(1, 2));
+  TimeOver();
+  Withdraw();
+  EXPECT_EQ(AnswerOf(1), Answer::kNotNow);
+  EXPECT_TRUE(Has<StopTurn>());
+  Row(OwnRow(1, 2));
+  Call(2, kOther);
+  ASSERT_TRUE(Has<Transact>());
+  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kTransfer);
+  EXPECT_EQ(Find<Transact>()->transaction.fence.version, 2);
+  Outcome(fleet::Outcome::kMade);
+  ASSERT_TRUE(Has<KeepCopy>());
+  EXPECT_EQ(Find<KeepCopy>()->from.version, 2);
+  EXPECT_EQ(Find<KeepCopy>()->to.version, 3);
+  EXPECT_EQ(Find<KeepCopy>()->to.epoch, 2);
+  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kStart);
+}
+
+TEST_F(OwnershipTest, ALateWithdrawalChangesNothing) {
+  Open();
+  Call(1);
+  const Number operation = Find<Transact>()->operation;
+  Outcome(fleet::Outcome::kMade);
+  Handle(Withdrawn{kKey, operation});
+  EXPECT_TRUE(actions_.empty());
+  EXPECT_TRUE(Owns());
+}
+
+TEST_F(OwnershipTest, ACancelledTurnIsAbandonedInTheLog) {
+  Open();
+  Call(1);
+  Outcome(fleet::Outcome::kMade);
+  Handle(TurnRan{kKey, Find<RunTurn>()->operation, TurnEnd::kAbandons});
+  ASSERT_TRUE(Has<Transact>());
+  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kAbandon);
+  EXPECT_EQ(Find<Transact>()->transaction.turn, kTurn);
+  EXPECT_EQ(Find<Transact>()->transaction.fence.version, 2);
+  Outcome(fleet::Outcome::kMade);
+  EXPECT_EQ(AnswerOf(1), Answer::kAbandoned);
+  EXPECT_EQ(machine_.sessions().at(kKey).version, 3);
+  EXPECT_TRUE(Owns());
+}
+
+// A change at the same version could take the place of the other one.
+TEST_F(OwnershipTest, AnAbandonmentThatIsGivenUpIsFencedBeforeTheNextWork) {
+  Open();
+  Call(1);
+  Outcome(fleet::Outcome::kMade);
+  Handle(TurnRan{kKey, Find<RunTurn>()->operation, TurnEnd::kAbandons});
+  Outcome(fleet::Outcome::kUnknown);
+  Row(OwnRow(1, 2));
+  TimeOver();
+  Withdraw();
+  EXPECT_EQ(AnswerOf(1), Answer::kNotNow);
+  Row(OwnRow(1, 2));
+  Change(2);
+  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kTransfer);
+}
+
+// A replica may have very many of them.
+TEST_F(OwnershipTest, AnIdleSessionTakesLittleMemory) {
+  static_assert(sizeof(SessionState) <= 128);
+  Open();
+  RunToCommit(1);
+  EXPECT_NE(&machine_.sessions().at(kKey).now(), &SessionState().now());
+  Outcome(fleet::Outcome::kMade);
+  EXPECT_EQ(&machine_.sessions().at(kKey).now(), &SessionState().now());  // that of all idle ones
+}
+
 TEST(OutcomeTest, AnUnknownStatusIsAnUnknownOutcome) {
   using enum TransactionKind;
-  for (const TransactionKind kind : {kClaim, kTransfer, kStart, kCommit, kChange, kClose}) {
+  for (const TransactionKind kind :
+       {kClaim, kTransfer, kStart, kCommit, kAbandon, kChange, kClose}) {
     EXPECT_EQ(OutcomeOf(absl::OkStatus(), kind), Outcome::kMade);
     EXPECT_EQ(OutcomeOf(absl::AbortedError(""), kind), Outcome::kFenced);
     EXPECT_EQ(OutcomeOf(absl::ResourceExhaustedError(""), kind), Outcome::kFull);

@@ -14,12 +14,14 @@ struct SearchBounds {
   int turns = 2;  // each by a client of its own
   int calls = 2;  // of all clients
   int crashes = 1;
-  int lapses = 0;      // a lease ends while its replica lives
-  int losses = 0;      // of messages
-  int unknowns = 0;    // of transactions; they are made at any later time, or never
-  int timers = 1;      // time limits that are over before an answer comes
-  int retries = 1;     // of transactions
-  bool drain = false;  // the first replica is told to exit
+  int lapses = 0;       // a lease ends while its replica lives
+  int losses = 0;       // of messages
+  int unknowns = 0;     // of transactions; they are made at any later time, or never
+  int timers = 1;       // time limits that are over before an answer comes
+  int retries = 1;      // of transactions
+  int withdrawals = 0;  // of requests, when their transaction could be made
+  int cancels = 0;      // of turns that run
+  bool drain = false;   // the first replica is told to exit
   uint64_t most_states = 20'000'000;
 };
 

@@ -14,6 +14,11 @@ const SessionKey kSession{"", SessionId{0, 1}};
 
 TurnId TurnOf(size_t client) { return {0, client + 1}; }
 
+bool HasHolder(const Pending& pending) {
+  const TransactionKind kind = std::get<Transact>(*pending.action).transaction.kind;
+  return kind != TransactionKind::kClaim && kind != TransactionKind::kTransfer;
+}
+
 }  // namespace
 
 void SearchState::AddPending(Pending pending) {
@@ -69,6 +74,13 @@ std::vector<Choice> SearchState::Choices() const {
     if (pending.kind == kTransact && left_.unknowns > 0) {
       choices.push_back({Choice::Kind::kUnknown, i});
     }
+    if (pending.kind == kTransact && left_.withdrawals > 0 && HasHolder(pending)) {
+      choices.push_back({Choice::Kind::kWithdraw, i});
+    }
+    if (std::holds_alternative<TurnRan>(pending.event) && pending.kind == kEvent &&
+        left_.cancels > 0) {
+      choices.push_back({Choice::Kind::kCancel, i});
+    }
   }
   for (size_t client = 0; client < done_.size(); ++client) {
     if (done_[client] || open_[client] != 0 || left_.calls == 0) continue;
@@ -100,30 +112,13 @@ std::vector<Choice> SearchState::Choices() const {
 void SearchState::Take(const Choice& choice) {
   const size_t replica = choice.replica;
   switch (choice.kind) {
-    case Choice::Kind::kHappen: {
-      const Pending pending = pending_[choice.index];
-      pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(choice.index));
-      if (pending.kind == Pending::Kind::kTimer) --left_.timers;
-      if (pending.kind == Pending::Kind::kRetry) --left_.retries;
-      Happen(pending);
-      return;
-    }
+    case Choice::Kind::kHappen:
     case Choice::Kind::kLose:
-      --left_.losses;
-      pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(choice.index));
+    case Choice::Kind::kUnknown:
+    case Choice::Kind::kWithdraw:
+    case Choice::Kind::kCancel:
+      TakePending(choice.kind, choice.index);
       return;
-    case Choice::Kind::kUnknown: {
-      Pending late = pending_[choice.index];
-      pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(choice.index));
-      --left_.unknowns;
-      const auto& transact = std::get<Transact>(*late.action);
-      AddPending({.replica = late.replica,
-                  .event = Transacted{kSession, transact.operation, Outcome::kUnknown}});
-      late.kind = Pending::Kind::kLate;
-      late.bytes[0] = static_cast<char>('0' + static_cast<int>(late.kind));
-      pending_.push_back(std::move(late));
-      return;
-    }
     case Choice::Kind::kCall:
       --left_.calls;
       open_[choice.index] = ++last_call_;
@@ -149,6 +144,39 @@ void SearchState::Take(const Choice& choice) {
       left_.drain = false;
       Do(0, replicas_[0]->Handle(DrainBegins{}, &store_));
   }
+}
+
+void SearchState::TakePending(Choice::Kind kind, size_t index) {
+  Pending pending = pending_[index];
+  pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(index));
+  switch (kind) {
+    case Choice::Kind::kLose:
+      --left_.losses;
+      return;
+    case Choice::Kind::kUnknown: {
+      --left_.unknowns;
+      const Number operation = std::get<Transact>(*pending.action).operation;
+      AddPending({.replica = pending.replica,
+                  .event = Transacted{kSession, operation, Outcome::kUnknown}});
+      pending.kind = Pending::Kind::kLate;
+      pending.bytes[0] = static_cast<char>('0' + static_cast<int>(pending.kind));
+      pending_.push_back(std::move(pending));
+      return;
+    }
+    case Choice::Kind::kWithdraw:
+      --left_.withdrawals;
+      AddPending({.replica = pending.replica,
+                  .event = Withdrawn{kSession, std::get<Transact>(*pending.action).operation}});
+      return;
+    case Choice::Kind::kCancel:
+      --left_.cancels;
+      std::get<TurnRan>(pending.event).end = TurnEnd::kAbandons;
+      break;
+    default:
+      if (pending.kind == Pending::Kind::kTimer) --left_.timers;
+      if (pending.kind == Pending::Kind::kRetry) --left_.retries;
+  }
+  Happen(pending);
 }
 
 // Messages and answers under way to or at a replica are gone with it; transactions that the
@@ -325,7 +353,7 @@ void SearchState::AppendBytes(std::string* bytes) const {
     bytes->push_back(done_[i] ? '1' : '0');
   }
   for (const int left : {left_.calls, left_.crashes, left_.lapses, left_.losses, left_.unknowns,
-                         left_.timers, left_.retries}) {
+                         left_.timers, left_.retries, left_.withdrawals, left_.cancels}) {
     bytes->push_back(static_cast<char>(left));
   }
   bytes->push_back(left_.drain ? '1' : '0');
@@ -336,11 +364,15 @@ std::string SearchState::Words(const Choice& choice) const {
   switch (choice.kind) {
     case Choice::Kind::kHappen:
     case Choice::Kind::kLose:
-    case Choice::Kind::kUnknown: {
+    case Choice::Kind::kUnknown:
+    case Choice::Kind::kWithdraw:
+    case Choice::Kind::kCancel: {
       const Pending& pending = pending_[choice.index];
-      const char* const fate = choice.kind == Choice::Kind::kLose      ? "lost: "
-                               : choice.kind == Choice::Kind::kUnknown ? "unknown: "
-                                                                       : "";
+      const char* const fate = choice.kind == Choice::Kind::kLose       ? "lost: "
+                               : choice.kind == Choice::Kind::kUnknown  ? "unknown: "
+                               : choice.kind == Choice::Kind::kWithdraw ? "withdrawn: "
+                               : choice.kind == Choice::Kind::kCancel   ? "cancelled: "
+                                                                        : "";
       const std::string what =
           pending.action.has_value() ? Describe(*pending.action) : Describe(pending.event);
       return fate + ("at " + std::to_string(pending.replica)) + ": " + what +

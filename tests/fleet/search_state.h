@@ -45,6 +45,8 @@ struct Choice {
     kHappen,
     kLose,
     kUnknown,
+    kWithdraw,
+    kCancel,
     kCall,
     kCrash,
     kStart,
@@ -85,6 +87,7 @@ class SearchState {
   void Start(size_t replica);
   void Renew(size_t replica);
   void Happen(const Pending& pending);
+  void TakePending(Choice::Kind kind, size_t index);
   void Do(size_t replica, const Effects& effects);
   void Do(size_t replica, const Effect& effect);
   void End(const EndCall& end);

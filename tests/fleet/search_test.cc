@@ -44,6 +44,14 @@ TEST(SearchTest, Zombie) {
 TEST(SearchTest, UnknownOutcome) {
   ExpectNothingWrong("an unknown outcome", {.crashes = 0, .unknowns = 1, .timers = 0});
 }
+TEST(SearchTest, Withdrawal) {
+  ExpectNothingWrong("an unknown outcome, two requests withdrawn",
+                     {.crashes = 0, .unknowns = 1, .timers = 0, .withdrawals = 2});
+}
+TEST(SearchTest, Cancel) {
+  ExpectNothingWrong("a turn is cancelled, an unknown outcome",
+                     {.crashes = 0, .unknowns = 1, .timers = 0, .withdrawals = 1, .cancels = 1});
+}
 TEST(SearchTest, Drain) {
   ExpectNothingWrong("a drain", {.crashes = 0, .timers = 1, .drain = true});
 }

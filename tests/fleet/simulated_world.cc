@@ -48,6 +48,7 @@ void SimulationCounts::Add(const SimulationCounts& other) {
   offered += other.offered;
   abandoned += other.abandoned;
   changes += other.changes;
+  withdrawn += other.withdrawn;
 }
 
 std::string Describe(const SimulationCounts& counts) {
@@ -56,11 +57,11 @@ std::string Describe(const SimulationCounts& counts) {
   };
   return words(counts.steps, "events: ") + words(counts.commits, "commits, ") +
          words(counts.changes, "other changes, ") + words(counts.abandoned, "turns abandoned, ") +
-         words(counts.claims, "claims, ") + words(counts.transfers, "handovers, ") +
-         words(counts.offered, "offers, ") + words(counts.relayed, "relays, ") +
-         words(counts.fenced, "fenced; ") + words(counts.crashes, "crashes, ") +
-         words(counts.pauses, "pauses, ") + words(counts.drains, "drains, ") +
-         words(counts.restarts, "restarts of the database, ") +
+         words(counts.withdrawn, "withdrawn, ") + words(counts.claims, "claims, ") +
+         words(counts.transfers, "handovers, ") + words(counts.offered, "offers, ") +
+         words(counts.relayed, "relays, ") + words(counts.fenced, "fenced; ") +
+         words(counts.crashes, "crashes, ") + words(counts.pauses, "pauses, ") +
+         words(counts.drains, "drains, ") + words(counts.restarts, "restarts of the database, ") +
          words(counts.unknown, "unknown outcomes (") + words(counts.late, "made late), ") +
          words(counts.lost, "messages lost, ") + words(counts.repeated, "repeated");
 }
@@ -113,6 +114,8 @@ void SimulatedWorld::DrawPlan() {
   plan_.unknown = maybe(0.5, 0.3);
   plan_.fail_read = maybe(0.3, 0.2);
   plan_.fail_turn = maybe(0.2, 0.2);
+  plan_.cancel_turn = maybe(0.2, 0.2);
+  plan_.withdraw = maybe(0.3, 0.2);
   plan_.crash_step = maybe(0.3, 0.01);
   plan_.crash_every = maybe_every(0.4);
   plan_.pause_every = maybe_every(0.5);
@@ -263,6 +266,15 @@ void SimulatedWorld::Do(Node& node, const Effect& effect, const Transact& transa
       Handle(node, Transacted{key, operation, outcome});
     });
   };
+  const bool has_holder =
+      made.kind != TransactionKind::kClaim && made.kind != TransactionKind::kTransfer;
+  if (has_holder && Faulty() && random_.Chance(plan_.withdraw)) {
+    ++counts_.withdrawn;
+    AfterAt(node, NetworkDelay(), [this, &node, key = made.fence.key, transact] {
+      Handle(node, Withdrawn{key, transact.operation});
+    });
+    return;
+  }
   const bool is_stalled = now_ < store_stalls_until_;
   const bool is_unknown = is_stalled || (Faulty() && random_.Chance(plan_.unknown));
   const bool is_late = is_unknown && random_.Chance(0.5);
@@ -334,9 +346,11 @@ void SimulatedWorld::Do(Node& node, const Effect& effect, const SendCaches& send
 
 void SimulatedWorld::Do(Node& node, const Effect& /*effect*/, const RunTurn& run) {
   if (node.grace_over) store_.Fail("a turn starts after the grace time");
-  const bool ok = !(Faulty() && random_.Chance(plan_.fail_turn));
-  AfterAt(node, random_.Between(kMillisecond, 200 * kMillisecond), [this, &node, run, ok] {
-    Handle(node, TurnRan{run.session, run.operation, ok});
+  TurnEnd end = TurnEnd::kCommits;
+  if (Faulty() && random_.Chance(plan_.fail_turn)) end = TurnEnd::kFails;
+  if (Faulty() && random_.Chance(plan_.cancel_turn)) end = TurnEnd::kAbandons;
+  AfterAt(node, random_.Between(kMillisecond, 200 * kMillisecond), [this, &node, run, end] {
+    Handle(node, TurnRan{run.session, run.operation, end});
   });
 }
 
@@ -384,6 +398,7 @@ void SimulatedWorld::Do(Node& node, const Effect& /*effect*/, const Exit& exit) 
 void SimulatedWorld::Do(Node& /*node*/, const Effect& /*effect*/, const ReceiveCaches& /*a*/) {}
 void SimulatedWorld::Do(Node& /*node*/, const Effect& /*effect*/, const StopTurn& /*a*/) {}
 void SimulatedWorld::Do(Node& /*node*/, const Effect& /*effect*/, const AdvanceCopy& /*a*/) {}
+void SimulatedWorld::Do(Node& /*node*/, const Effect& /*effect*/, const KeepCopy& /*a*/) {}
 void SimulatedWorld::Do(Node& /*node*/, const Effect& /*effect*/, const DropCopy& /*a*/) {}
 
 }  // namespace longstream::fleet

@@ -49,6 +49,8 @@ class SimulatedWorld {
     double unknown = 0;      // of a transaction
     double fail_read = 0;    // of a row
     double fail_turn = 0;    // the model fails
+    double cancel_turn = 0;  // the client cancels it
+    double withdraw = 0;     // a request, when its transaction could be made
     double crash_step = 0;   // after an event
     Micros crash_every = 0;  // 0: never
     Micros pause_every = 0;
@@ -125,6 +127,7 @@ class SimulatedWorld {
   void Do(Node& node, const Effect& effect, const RunTurn& run);
   void Do(Node& node, const Effect& effect, const StopTurn& stop);
   void Do(Node& node, const Effect& effect, const AdvanceCopy& advance);
+  void Do(Node& node, const Effect& effect, const KeepCopy& keep);
   void Do(Node& node, const Effect& effect, const DropCopy& drop);
   void Do(Node& node, const Effect& effect, const ShowTurn& show);
   void Do(Node& node, const Effect& effect, const EndCall& end);

@@ -30,8 +30,9 @@ struct SimulationCounts {
   uint64_t repeated = 0;
   uint64_t relayed = 0;
   uint64_t offered = 0;
-  uint64_t abandoned = 0;  // turns whose head moved after their start
+  uint64_t abandoned = 0;  // turns that were cancelled, or whose head moved after their start
   uint64_t changes = 0;    // acknowledged
+  uint64_t withdrawn = 0;  // requests
 
   void Add(const SimulationCounts& other);
 };

@@ -35,6 +35,7 @@ TEST(SimulationTest, SeedsHaveNoErrors) {
   EXPECT_GT(counts.offered, 0u);
   EXPECT_GT(counts.abandoned, 0u);
   EXPECT_GT(counts.changes, 0u);
+  EXPECT_GT(counts.withdrawn, 0u);
 }
 
 TEST(SimulationTest, ASeedReplays) {
@@ -87,6 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{Mutation::kClaimLiving, "ClaimLiving"},
                     Case{Mutation::kRunAbandoned, "RunAbandoned"},
                     Case{Mutation::kForgetUndecided, "ForgetUndecided"},
+                    Case{Mutation::kForgetWithdrawn, "ForgetWithdrawn"},
                     Case{Mutation::kRunAfterGrace, "RunAfterGrace"},
                     Case{Mutation::kNoFence, "NoFence"}, Case{Mutation::kNoEpochs, "NoEpochs"},
                     Case{Mutation::kClaimAfterRestart, "ClaimAfterRestart"}),

@@ -7,7 +7,8 @@ namespace longstream::fleet {
 
 Effects TestReplica::Handle(const Event& event, ModelStore* store) {
   Effects effects;
-  if (const auto* ran = std::get_if<TurnRan>(&event); ran != nullptr && !ran->ok) {
+  if (const auto* ran = std::get_if<TurnRan>(&event);
+      ran != nullptr && ran->end != TurnEnd::kCommits) {
     // The engine has put the copy back to the head.
     const auto copy = copies_.find(ran->session);
     if (copy != copies_.end()) copy->second.ran.reset();
@@ -67,7 +68,7 @@ Content TestReplica::ContentOf(const Transaction& transaction) {
   const SessionKey& key = transaction.fence.key;
   const auto copy = copies_.find(key);
   if (transaction.kind == TransactionKind::kChange) {
-    const CallId change = machine_.sessions().at(key).call.value_or(0);
+    const CallId change = machine_.sessions().at(key).now().call.value_or(0);
     if (copy != copies_.end()) copy->second.ran = AfterChange(copy->second.content, change);
     return change;
   }

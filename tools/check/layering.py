@@ -14,9 +14,9 @@ import source_tree
 
 # The parts of the service that build without gRPC.
 SERVICE_WITHOUT_GRPC = " ".join(
-    f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine",
+    f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine", "fleet",
                                       "host_memory", "jinja", "metrics", "models", "routing", "scrapes",
-                                      "sealing", "security", "serving", "sessions", "shadow", "tokenizer", "wire"))
+                                      "fleet", "sealing", "security", "serving", "sessions", "shadow", "tokenizer", "wire"))
 
 # Room -> rooms that it may include besides itself. Every folder of shipped code has its own row. A
 # row of the tests also covers the folders below it, and a test may include all shipped code.
@@ -130,10 +130,14 @@ ROOMS = {
                         " service/routing service/security/tenants",
     "service/sessions/store": "service/clock service/sessions",
     "service/sessions/fleet": "service/sessions service/sessions/store",
+    "service/fleet": "service/clock service/metrics service/sessions service/sessions/fleet"
+                     " service/sessions/store",
     "service/sessions/store/segments": "service/sealing service/sessions service/sessions/store",
     "service/sessions/store/sql": "service/sealing service/sessions service/sessions/store"
                                   " service/sessions/store/segments",
-    "service/sessions/store/postgres": "service/clock service/sealing service/sessions"
+    "service/fleet": "service/sessions service/sessions/fleet service/sessions/store",
+    "service/sessions/store/postgres": "service/clock service/fleet service/sealing service/sessions"
+                                       " service/sessions/fleet"
                                        " service/sessions/store service/sessions/store/segments"
                                        " service/sessions/store/sql",
     "service/sessions/store/sqlite": "service/sealing service/sessions service/sessions/store"
@@ -167,8 +171,12 @@ ROOMS = {
     "service/serving/engines": "service/clock service/engine service/serving/log service/sessions",
     "service/serving/turns": "service/clock service/engine service/engine/turn service/host_memory"
                              " service/metrics service/models service/security/tenants"
-                             " service/serving/log service/sessions service/sessions/store",
+                             " service/fleet service/serving/log service/sessions service/sessions/store",
+    "service/serving/fleet": "service/clock service/engine service/fleet service/models"
+                             " service/security/tenants service/serving/caches service/serving/engines"
+                             " service/serving/log service/serving/turns service/sessions",
     "service/serving": "kernels/core service/clock service/engine service/engine/turn"
+                       " service/fleet service/serving/fleet"
                        " service/config service/host_memory service/metrics service/models service/sealing"
                        " service/security/tenants service/serving/aliases service/serving/caches service/serving/file"
                        " service/serving/log service/serving/reads service/serving/engines service/serving/turns service/sessions service/sessions/store"
@@ -179,13 +187,18 @@ ROOMS = {
                               " service/serving/log service/serving/routing service/sessions"
                               " service/sessions/store",
     "service/interceptors": "service/sessions",
-    "service/server/transport": "service/connections service/interceptors service/security service/security/tenants"
+    "service/server/transport": "service/clock service/connections service/interceptors service/security service/security/tenants"
                                 " service/tokenizer/text"
                                 " service/wire",
     "service/server/routing": "service/routing service/tokenizer/text",
     "service/server/admin": "backends/api service/connections service/interceptors service/models"
                             " service/security service/server/routing service/server/transport service/serving"
                             " service/serving/models service/wire service/config",
+    "service/server/peer/caches": "service/fleet",
+    "service/server/peer": "service/clock service/connections service/fleet service/interceptors service/security"
+                           " service/server/peer/caches service/server/transport service/sessions"
+                           " service/sessions/fleet service/wire",
+    "service/server/relay": "service/server/peer",
     "service/server/standard": "service/security service/server/transport service/wire",
     "service/server/transfer": "service/clock service/server/transport service/serving service/sessions"
                                " service/wire",
@@ -194,13 +207,15 @@ ROOMS = {
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
     "service/server": "service/chat service/clock service/config service/connections service/engine/turn"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
-                      " service/security service/security/tenants service/server/compare service/server/routing service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
+                      " service/security service/security/tenants service/server/compare service/server/peer service/server/relay"
+                      " service/server/routing service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
                       " service/serving/aliases service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",
     "service/program": "kernels/core service/clock service/config service/connections"
+                       " service/fleet service/server/transport"
                        " service/engine service/metrics service/models service/scrapes service/sealing service/security service/server"
-                       " service/server/admin service/server/transfer service/serving service/shadow"
+                       " service/server/admin service/server/peer service/server/transfer service/serving service/shadow"
                        " service/serving/aliases service/serving/models service/serving/routing service/sessions/store"
                        " service/sessions/store/postgres service/sessions/store/sql service/sessions/store/sqlite",
 

@@ -34,8 +34,9 @@ std::string RetryDetails(const absl::Status& status) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
+  const bool says_when = absl::IsResourceExhausted(status) || RetryAfterOf(status).has_value();
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), absl::StrCat(status.message()),
-                      absl::IsResourceExhausted(status) ? RetryDetails(status) : std::string());
+                      says_when ? RetryDetails(status) : std::string());
 }
 
 }  // namespace longstream

@@ -30,6 +30,16 @@ class SessionLog : public std::enable_shared_from_this<SessionLog> {
   // The session is in the store with this epoch and version. Before the first change.
   void SetVersion(int64_t epoch, int64_t version) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // The epoch and the version that the last change left.
+  store::Fence fence() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return {key_, now_.epoch, now_.version};
+  }
+  // Whether the session has this epoch and this version, as far as this log knows.
+  bool IsAt(const store::Fence& fence) const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return now_.epoch == fence.epoch && now_.version == fence.version;
+  }
   // The version that the last change left.
   int64_t version() const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "service/serving/fleet_calls.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
@@ -78,6 +79,7 @@ absl::StatusOr<ServedSession> SessionManager::FindServed(const SessionKey& key) 
   if (!served.ok()) return ended_.Explain(key);
   if (!served->engine->model().backend().closed()) return served;
   EndInMemory(*served);
+  if (fleet_ != nullptr && served->turns->durable()) fleet_->Evicted(key);
   return ended_.Explain(key);
 }
 
@@ -119,7 +121,9 @@ void SessionManager::EndSessionsOn(const Engine& engine) {
   do {
     const ServedSessions::Part part = sessions_.On(engine, next, kSessionsOfPart);
     for (const ServedSession& served : part.sessions) {
-      if (!IsBeingMade(*served.session)) EndInMemory(served);
+      if (IsBeingMade(*served.session)) continue;
+      EndInMemory(served);
+      if (fleet_ != nullptr && served.turns->durable()) fleet_->Evicted(served.session->key());
     }
     next = part.next;
   } while (next != nullptr);
@@ -175,7 +179,17 @@ bool SessionManager::MoveSession(const ServedSession& served, const FoundEngine&
   if (served.turns->durable()) {
     if (!served.turns->IsSettled()) return false;
     // std::function can only hold what can be copied.
-    MoveStored(std::make_shared<TurnLease>(std::move(taken)), served, to, std::move(place));
+    const auto lease = std::make_shared<TurnLease>(std::move(taken));
+    if (fleet_ == nullptr) {
+      MoveStored(lease, served, to, std::move(place), nullptr);
+      return true;
+    }
+    fleet_->ChangeLeased(served,
+                         [this, lease, served, to, place = std::move(place)](const Use& use) {
+                           if (use != nullptr) return MoveStored(lease, served, to, place, use);
+                           sessions_.DelayMove(*served.session);
+                           lease->Drop();
+                         });
     return true;
   }
   served.engine->Release(std::move(taken), [this, pending = Pending(), place = std::move(place),
@@ -211,7 +225,8 @@ void SessionManager::EndMove(TurnLease lease, const std::shared_ptr<Engine>& fro
 }
 
 void SessionManager::MoveStored(std::shared_ptr<TurnLease> lease, const ServedSession& served,
-                                const FoundEngine& to, std::shared_ptr<void> place) {
+                                const FoundEngine& to, std::shared_ptr<void> place,
+                                const Use& use) {
   SessionTurns::Head head = served.turns->head();
   head.properties.GoOnWith(ModelIdentity::Of(to.engine->model()), head.number, /*moves=*/true);
   served.turns->stored().log->Submit(
@@ -220,8 +235,9 @@ void SessionManager::MoveStored(std::shared_ptr<TurnLease> lease, const ServedSe
         return store::MoveHead{fence, number, std::nullopt, properties};
       },
       [this, pending = Pending(), place = std::move(place), lease = std::move(lease),
-       turns = served.turns, from = served.engine,
-       to](const absl::StatusOr<store::Applied>& applied) {
+       turns = served.turns, from = served.engine, to,
+       use](const absl::StatusOr<store::Applied>& applied) {
+        if (use != nullptr) use->Changed(applied.status());
         const std::shared_ptr<Session> session = lease->session();
         if (!applied.ok()) sessions_.DelayMove(*session);
         // If the version has been replaced or unloaded meanwhile, or if a turn will still change

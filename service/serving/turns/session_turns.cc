@@ -67,9 +67,15 @@ absl::StatusOr<SessionTurns::Found> SessionTurns::Begin(const Looked& looked, Tu
   return found;
 }
 
-std::shared_ptr<TurnEntry> SessionTurns::BeginDrawn(TurnKind kind) {
+std::shared_ptr<TurnEntry> SessionTurns::BeginDrawn(TurnKind kind, const TurnId& id) {
   absl::MutexLock lock(&mutex_);
-  return AddRunning(TurnId::Random(), kind, /*drawn=*/true);
+  return AddRunning(id, kind, /*drawn=*/true);
+}
+
+bool SessionTurns::IsRunning(const TurnId& id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto known = numbers_.find(id);
+  return known != numbers_.end() && records_.at(known->second).view.running;
 }
 
 absl::StatusOr<SessionTurns::Found> SessionTurns::Resume(Record& record, TurnKind kind,
@@ -103,6 +109,19 @@ absl::StatusOr<SessionTurns::Found> SessionTurns::Resume(Record& record, TurnKin
   return found;
 }
 
+void SessionTurns::Lost::GoOnAs(TurnRequest* request) const {
+  if (start.has_value()) {
+    request->sampling = start->sampling;
+    request->stop = start->stop;
+  }
+  request->sampling.seed = seed;
+}
+
+std::optional<std::tm> SessionTurns::Lost::TimeOfMessages() const {
+  if (!start.has_value() || !start->messages.has_value()) return std::nullopt;
+  return start->messages->now;
+}
+
 absl::Status SessionTurns::SetDigest(uint64_t number, const std::string& digest) {
   absl::MutexLock lock(&mutex_);
   Record& record = records_.at(number);
@@ -116,6 +135,7 @@ void SessionTurns::SetTurn(uint64_t number, const std::shared_ptr<Turn>& turn) {
   absl::MutexLock lock(&mutex_);
   Record& record = records_.at(number);
   record.turn = turn;
+  if (!record.stopped.ok()) turn->Cancel(record.stopped);
   if (record.cancelled) turn->Cancel(absl::CancelledError("the turn was cancelled"));
 }
 
@@ -126,12 +146,12 @@ void SessionTurns::Release(uint64_t number) {
   {
     absl::MutexLock lock(&mutex_);
     Record& record = records_.at(number);
-    abandon = durable() && record.cancelled && record.admitted &&
+    abandon = durable() && record.cancelled && record.admitted && record.stopped.ok() &&
               record.view.state == TurnState::kStarted;
-    record.abandoning = abandon;
+    if (abandon) record.abandoning = true;
     waiting = Stop(number, record, &view);
   }
-  if (abandon) SubmitAbandon(number);
+  if (abandon) Abandon(number);
   for (const Cancelled& cancelled : waiting) cancelled(view);
 }
 
@@ -140,6 +160,7 @@ std::vector<SessionTurns::Cancelled> SessionTurns::Stop(uint64_t number, Record&
   record.view.running = false;
   record.view.end_time = absl::Now();
   record.turn.reset();
+  record.stopped = absl::OkStatus();
   if (record.cancelled && record.view.state == TurnState::kStarted) {
     record.view.state = TurnState::kAbandoned;
   }
@@ -154,7 +175,17 @@ std::vector<SessionTurns::Cancelled> SessionTurns::Stop(uint64_t number, Record&
   return waiting;
 }
 
-bool SessionTurns::Cancel(const TurnId& id, const Cancelled& cancelled) {
+void SessionTurns::StopRunning(const absl::Status& why) {
+  absl::MutexLock lock(&mutex_);
+  for (auto& [number, record] : records_) {
+    if (!record.view.running) continue;
+    record.stopped = why;
+    if (const std::shared_ptr<Turn> turn = record.turn.lock()) turn->Cancel(why);
+  }
+}
+
+bool SessionTurns::Cancel(const TurnId& id, const Cancelled& cancelled,
+                          const std::shared_ptr<fleet::SessionUse>& use) {
   TurnView view;
   uint64_t abandoned = 0;
   {
@@ -177,7 +208,13 @@ bool SessionTurns::Cancel(const TurnId& id, const Cancelled& cancelled) {
     }
     view = ViewOf(record);
   }
-  if (abandoned != 0 && durable()) SubmitAbandon(abandoned);
+  if (abandoned != 0 && durable()) {
+    if (use == nullptr) {
+      Abandon(abandoned);
+    } else {
+      SubmitAbandon(abandoned, [use](const absl::Status& made) { use->Changed(made); });
+    }
+  }
   cancelled(view);
   return true;
 }

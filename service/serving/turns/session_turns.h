@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,11 +20,13 @@
 #include "service/clock/monotonic_time.h"
 #include "service/engine/turn/turn.h"
 #include "service/engine/turn/turn_journal.h"
+#include "service/fleet/session_gate.h"
 #include "service/host_memory/host_memory.h"
 #include "service/models/served_model.h"
 #include "service/serving/log/place.h"
 #include "service/serving/log/session_log.h"
 #include "service/serving/log/turn_codec.h"
+#include "service/serving/turns/turn_use.h"
 #include "service/sessions/session.h"
 #include "service/sessions/session_id.h"
 #include "service/sessions/store/session_store.h"
@@ -81,6 +84,8 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
     // The thread of the store may hold the turns for a moment longer than the registry of models
     // exists.
     std::shared_ptr<HostMemory> host_memory{};
+    // Of a session that a fleet shares: changes outside of turns pass it. nullptr: there is none.
+    fleet::SessionGate* gate = nullptr;
   };
 
   // The end of the session's history.
@@ -131,6 +136,12 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
   struct Lost {
     uint64_t seed = 0;
     std::optional<LoggedStart> start;  // if the turn is read from the store
+
+    // The request goes on with the values with which the turn started, whatever the defaults are
+    // now.
+    void GoOnAs(TurnRequest* request) const;
+    // The time that the template saw when the turn started.
+    std::optional<std::tm> TimeOfMessages() const;
   };
 
   // How a request relates to the turns of the session.
@@ -152,6 +163,10 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
   absl::StatusOr<Looked> Look(const TurnId& id) ABSL_LOCKS_EXCLUDED(mutex_);
   // As Look. Absent: the turn may be in the store.
   std::optional<Looked> LookInMemory(const TurnId& id) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // As Look, for a turn that the store has as started, whatever this object knows of it.
+  absl::StatusOr<Looked> LookStarted(const TurnId& id) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether the turn runs, here and now.
+  bool IsRunning(const TurnId& id) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Finds the turn, or begins it. `digest`: the SHA-256 of the request. Empty if it is known only
   // later, for an Append (TurnEntry::SetDigest).
   // ALREADY_EXISTS: the id is that of another request. ABORTED: another call is starting the turn,
@@ -161,15 +176,21 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // The turn that Begin has found committed. Returns the errors of the store.
   absl::StatusOr<Committed> ReadCommitted(const TurnId& id) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Begins a turn with an id that the server draws.
-  std::shared_ptr<TurnEntry> BeginDrawn(TurnKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Begins a turn with an id that the server has drawn.
+  std::shared_ptr<TurnEntry> BeginDrawn(TurnKind kind, const TurnId& id = TurnId::Random())
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Cancels the turn, which is abandoned unless its request keeps what was delivered. Calls
   // `cancelled` when the turn has ended, on an engine thread or at once. Afterwards the caller
   // wakes the engine of the session. False: there is no record of the turn in memory; `cancelled`
   // is not called.
+  // `use`: the change of a session that a fleet shares, if the turn does not run.
   using Cancelled = std::function<void(absl::StatusOr<TurnView>)>;
-  bool Cancel(const TurnId& id, const Cancelled& cancelled) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Cancel(const TurnId& id, const Cancelled& cancelled,
+              const std::shared_ptr<fleet::SessionUse>& use = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the running turn with this status; the session keeps nothing of it. Afterwards the caller
+  // wakes the engine. A commit that the store is making goes on.
+  void StopRunning(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether no turn is running, and no cancelled one will still change the session in the store.
   bool IsSettled() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The session leaves memory while it is settled: from now on Cancel returns false, and the turn
@@ -200,6 +221,7 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
     bool admitted = false;
     bool cancelled = false;
     bool abandoning = false;  // the store has not abandoned it yet
+    absl::Status stopped;     // of StopRunning
     std::string digest;
     uint64_t seed = 0;
     std::optional<LoggedStart> start;  // of a turn that was read from the store
@@ -258,27 +280,38 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
   absl::Status SetDigest(uint64_t number, const std::string& digest) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetTurn(uint64_t number, const std::shared_ptr<Turn>& turn) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetWake(Progress* progress, std::function<void()> wake) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Start(uint64_t number, const StartedEvent& started, std::shared_ptr<Progress> progress)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  void End(uint64_t number, const EndedTurn& ended, std::shared_ptr<Progress> progress)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // `use`: nullptr: no fleet shares the session, here and below.
+  void Start(uint64_t number, const StartedEvent& started, std::shared_ptr<Progress> progress,
+             const std::shared_ptr<TurnUse>& use) ABSL_LOCKS_EXCLUDED(mutex_);
+  void End(uint64_t number, const EndedTurn& ended, std::shared_ptr<Progress> progress,
+           const std::shared_ptr<TurnUse>& use) ABSL_LOCKS_EXCLUDED(mutex_);
   std::optional<absl::Status> Outcome(uint64_t number, Progress* progress)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Release(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Submit changes to the store.
   void SubmitStart(uint64_t number, const std::shared_ptr<Turn>& turn, store::TurnRow row,
-                   std::shared_ptr<Progress> progress);
+                   std::shared_ptr<Progress> progress, std::shared_ptr<TurnUse> use);
   void SubmitCommit(uint64_t number, const EndedTurn& ended, std::string result,
-                    std::shared_ptr<Progress> progress);
-  void SubmitAbandon(uint64_t number);
+                    std::shared_ptr<Progress> progress, std::shared_ptr<TurnUse> use);
+  // The turn of a session that a fleet shares has ended, and the session keeps nothing of it.
+  void EndWithoutCommit(uint64_t number, const std::shared_ptr<TurnUse>& use)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Asks the gate for a use first, if there is a gate. Without a use, the turn stays STARTED.
+  void Abandon(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `answered`: by the store.
+  void SubmitAbandon(uint64_t number, std::function<void(const absl::Status&)> answered);
   void Abandoned(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_);
   // The store has answered. These run on its thread, or at once.
-  void Started(uint64_t number, const std::shared_ptr<Turn>& turn, Progress* progress,
+  void Started(uint64_t number, const std::shared_ptr<Turn>& turn, Progress* progress, TurnUse* use,
                const absl::StatusOr<store::Applied>& applied) ABSL_LOCKS_EXCLUDED(mutex_);
-  void CommitAnswered(uint64_t number, const EndedTurn& ended, Progress* progress,
-                      const absl::StatusOr<store::Applied>& applied) ABSL_LOCKS_EXCLUDED(mutex_);
-  static void Answered(Progress* progress, const absl::Status& status);
+  // `use`: nullptr also if no commit was made.
+  void CommitAnswered(uint64_t number, const EndedTurn& ended, Progress* progress, TurnUse* use,
+                      const absl::Status& outcome) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The error for a client whose change was not made.
+  absl::Status AsAnswer(const absl::Status& status) const;
+  void Answered(Progress* progress, const absl::Status& status) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The number of a started turn in the store, or why it is not there.
   absl::StatusOr<store::TurnNumber> StoredNumber(uint64_t number) const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -313,10 +346,16 @@ class TurnEntry final : public TurnJournal {
   TurnEntry(std::shared_ptr<SessionTurns> turns, uint64_t number, TurnId id)
       : turns_(std::move(turns)), number_(number), id_(id) {}
   ~TurnEntry() override {
+    use_ = nullptr;  // first: the cancellation of the turn is another use
     if (!ended_) turns_->Release(number_);
   }
 
   const TurnId& id() const { return id_; }
+
+  // The use that the turn makes of a session that a fleet shares. Call it before the turn starts.
+  void SetUse(std::shared_ptr<fleet::SessionUse> use) {
+    if (use != nullptr) use_ = std::make_shared<TurnUse>(std::move(use));
+  }
 
   // ALREADY_EXISTS: the turn has run before, for another request.
   absl::Status SetDigest(const std::string& digest) { return turns_->SetDigest(number_, digest); }
@@ -328,15 +367,20 @@ class TurnEntry final : public TurnJournal {
   }
 
   bool is_logged() const override { return turns_->durable(); }
-  void Start(const StartedEvent& started) override { turns_->Start(number_, started, progress_); }
+  void Start(const StartedEvent& started) override {
+    turns_->Start(number_, started, progress_, use_);
+  }
   void End(const EndedTurn& ended) override {
     ended_ = true;
-    turns_->End(number_, ended, progress_);
+    turns_->End(number_, ended, progress_, use_);
   }
   std::optional<absl::Status> Outcome() override {
     return turns_->Outcome(number_, progress_.get());
   }
-  void Release() override { turns_->Release(number_); }
+  void Release() override {
+    use_ = nullptr;  // as above
+    turns_->Release(number_);
+  }
 
  private:
   const std::shared_ptr<SessionTurns::Progress> progress_ =
@@ -344,6 +388,7 @@ class TurnEntry final : public TurnJournal {
   const std::shared_ptr<SessionTurns> turns_;
   const uint64_t number_;
   const TurnId id_;
+  std::shared_ptr<TurnUse> use_;  // shared with changes of the store; used like ended_
   bool ended_ = false;  // written by the engine thread, before the last pointer to the turn is gone
 };
 

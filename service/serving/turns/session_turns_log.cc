@@ -12,6 +12,9 @@
 namespace longstream {
 namespace {
 
+constexpr const char* kSessionHasMoved =
+    "another server has the session now; send the request again with the same turn_id";
+
 // The error for a client whose change could not be made durable. It may send the request again.
 absl::Status AsUnavailable(const absl::Status& status) {
   if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) return status;
@@ -59,6 +62,23 @@ absl::StatusOr<SessionTurns::Looked> SessionTurns::Look(const TurnId& id) {
   absl::Status status = ReadRecord(id);
   if (!status.ok() && !absl::IsNotFound(status)) return status;
   return Looked{id, status.ok()};
+}
+
+absl::StatusOr<SessionTurns::Looked> SessionTurns::LookStarted(const TurnId& id) {
+  {
+    // The store may have answered to the start that it was not made, and then have made it.
+    absl::MutexLock lock(&mutex_);
+    const auto known = numbers_.find(id);
+    if (known != numbers_.end()) {
+      const Record& record = records_.at(known->second);
+      const bool is_known = record.view.running || record.stored != store::kNoTurn;
+      if (is_known || record.drawn || record.abandoning) return Looked{id, true};
+      records_.erase(known->second);
+      numbers_.erase(known);
+      Count();
+    }
+  }
+  return Look(id);
 }
 
 absl::Status SessionTurns::ReadRecord(const TurnId& id) {
@@ -172,9 +192,11 @@ void SessionTurns::SetWake(Progress* progress, std::function<void()> wake) {
 }
 
 void SessionTurns::Start(uint64_t number, const StartedEvent& started,
-                         std::shared_ptr<Progress> progress) {
+                         std::shared_ptr<Progress> progress, const std::shared_ptr<TurnUse>& use) {
   std::shared_ptr<Turn> turn;
   store::TurnRow row;
+  // A lost turn that goes on is STARTED in the store already.
+  bool is_logged = false;
   {
     absl::MutexLock lock(&mutex_);
     Record& record = records_.at(number);
@@ -182,6 +204,7 @@ void SessionTurns::Start(uint64_t number, const StartedEvent& started,
     record.parent = head_.number;
     record.seed = started.seed;
     turn = record.turn.lock();
+    is_logged = record.stored != store::kNoTurn;
     if (durable() && record.stored != store::kNoTurn && turn != nullptr &&
         record.view.start_position != started.position) {
       turn->Cancel(absl::FailedPreconditionError(
@@ -192,33 +215,35 @@ void SessionTurns::Start(uint64_t number, const StartedEvent& started,
     }
     record.view.start_position = started.position;
     record.view.prompt_tokens = started.prompt_tokens;
-    // A lost turn that goes on is STARTED in the store already.
-    if (!durable() || record.stored != store::kNoTurn || turn == nullptr) return;
-    ++progress->pending;
+    if (!durable() || turn == nullptr) return;
+    if (!is_logged) ++progress->pending;
     row.id = record.view.id;
     row.kept_position = started.position;
     row.start_time = record.view.start_time;
     row.request_digest = record.digest;
-    row.request = EncodeStart(turn->request, started, record.drawn, stored_.model);
+    if (!is_logged) row.request = EncodeStart(turn->request, started, record.drawn, stored_.model);
   }
+  if (use != nullptr) use->Admitted(is_logged);
+  if (is_logged) return;
   turn->stream.Hold();
-  SubmitStart(number, turn, std::move(row), std::move(progress));
+  SubmitStart(number, turn, std::move(row), std::move(progress), use);
 }
 
 void SessionTurns::SubmitStart(uint64_t number, const std::shared_ptr<Turn>& turn,
-                               store::TurnRow row, std::shared_ptr<Progress> progress) {
+                               store::TurnRow row, std::shared_ptr<Progress> progress,
+                               std::shared_ptr<TurnUse> use) {
   stored_.log->Submit(
       [row = std::move(row)](const store::Fence& fence) -> absl::StatusOr<store::Change> {
         return store::StartTurn{fence, row};
       },
-      [self = shared_from_this(), number, turn,
-       progress = std::move(progress)](const absl::StatusOr<store::Applied>& applied) {
-        self->Started(number, turn, progress.get(), applied);
+      [self = shared_from_this(), number, turn, progress = std::move(progress),
+       use = std::move(use)](const absl::StatusOr<store::Applied>& applied) {
+        self->Started(number, turn, progress.get(), use.get(), applied);
       });
 }
 
 void SessionTurns::Started(uint64_t number, const std::shared_ptr<Turn>& turn, Progress* progress,
-                           const absl::StatusOr<store::Applied>& applied) {
+                           TurnUse* use, const absl::StatusOr<store::Applied>& applied) {
   if (applied.ok()) {
     {
       absl::MutexLock lock(&mutex_);
@@ -227,15 +252,24 @@ void SessionTurns::Started(uint64_t number, const std::shared_ptr<Turn>& turn, P
     }
     turn->stream.Release();
   } else {
-    turn->Cancel(AsUnavailable(applied.status()));
+    turn->Cancel(AsAnswer(applied.status()));
   }
+  // Before the reader learns of the end. The commit may follow from within this call.
+  if (use != nullptr) use->StartAnswered(applied.status());
   absl::MutexLock lock(&mutex_);
   Answered(progress, applied.status());
 }
 
-void SessionTurns::Answered(Progress* progress, const absl::Status& status) {
+absl::Status SessionTurns::AsAnswer(const absl::Status& status) const {
+  if (stored_.gate == nullptr) return AsUnavailable(status);
+  // The store finds another epoch or version, or no session.
+  const bool is_fenced = absl::IsAborted(status) || absl::IsNotFound(status);
+  return is_fenced ? absl::AbortedError(kSessionHasMoved) : AsUnavailable(status);
+}
+
+void SessionTurns::Answered(Progress* progress, const absl::Status& status) const {
   --progress->pending;
-  if (progress->error.ok() && !status.ok()) progress->error = AsUnavailable(status);
+  if (progress->error.ok() && !status.ok()) progress->error = AsAnswer(status);
   // The engine may be destroyed as soon as it knows the outcome, for which it needs the lock that
   // the caller holds.
   if (progress->wake) progress->wake();
@@ -271,28 +305,64 @@ std::optional<absl::Status> SessionTurns::Outcome(uint64_t number, Progress* pro
   return std::nullopt;
 }
 
-void SessionTurns::End(uint64_t number, const EndedTurn& ended,
-                       std::shared_ptr<Progress> progress) {
+void SessionTurns::End(uint64_t number, const EndedTurn& ended, std::shared_ptr<Progress> progress,
+                       const std::shared_ptr<TurnUse>& use) {
   if (ended.kept && durable()) {
     TurnKind kind;
     std::string digest;
+    absl::Status stopped;
     {
       absl::MutexLock lock(&mutex_);
       Record& record = records_.at(number);
-      record.view.state = TurnState::kCommitting;
       kind = record.kind;
       digest = record.digest;
-      ++progress->pending;
-      progress->dismiss_at = MonotonicTime::Now() + stored_.commit_timeout;
+      stopped = record.stopped;
+      if (stopped.ok()) {
+        record.view.state = TurnState::kCommitting;
+        ++progress->pending;
+        progress->dismiss_at = MonotonicTime::Now() + stored_.commit_timeout;
+      } else if (progress->error.ok()) {
+        progress->error = stopped;
+      }
     }
+    if (!stopped.ok()) return EndWithoutCommit(number, use);
     std::string result = EncodeResult(ended, kind, digest);
     EndedTurn committed = ended;
     committed.state = nullptr;
-    return SubmitCommit(number, committed, std::move(result), std::move(progress));
+    if (use == nullptr) {
+      return SubmitCommit(number, committed, std::move(result), std::move(progress), nullptr);
+    }
+    return use->Ran(fleet::TurnEnd::kCommits,
+                    [self = shared_from_this(), number, committed, use, result = std::move(result),
+                     progress = std::move(progress)](const absl::Status& status) {
+                      if (status.ok())
+                        return self->SubmitCommit(number, committed, result, progress, use);
+                      self->CommitAnswered(number, committed, progress.get(), nullptr, status);
+                    });
   }
-  if (!ended.kept) return;
+  if (!ended.kept) return EndWithoutCommit(number, use);
   absl::MutexLock lock(&mutex_);
   Commit(number, records_.at(number), ended);
+}
+
+void SessionTurns::EndWithoutCommit(uint64_t number, const std::shared_ptr<TurnUse>& use) {
+  if (use == nullptr) return;
+  bool abandons = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    Record& record = records_.at(number);
+    abandons = record.cancelled && record.admitted && record.stopped.ok();
+    if (abandons) {  // and Release does not do it
+      record.abandoning = true;
+      record.view.state = TurnState::kAbandoned;
+    }
+  }
+  if (!abandons) return use->Ran(fleet::TurnEnd::kFails, [](const absl::Status&) {});
+  use->Ran(fleet::TurnEnd::kAbandons,
+           [self = shared_from_this(), number, use](const absl::Status& status) {
+             if (!status.ok()) return self->Abandoned(number);
+             self->SubmitAbandon(number, [use](const absl::Status& made) { use->Committed(made); });
+           });
 }
 
 void SessionTurns::Commit(uint64_t number, Record& record, const EndedTurn& ended) {
@@ -314,7 +384,7 @@ void SessionTurns::Commit(uint64_t number, Record& record, const EndedTurn& ende
 }
 
 void SessionTurns::SubmitCommit(uint64_t number, const EndedTurn& ended, std::string result,
-                                std::shared_ptr<Progress> progress) {
+                                std::shared_ptr<Progress> progress, std::shared_ptr<TurnUse> use) {
   stored_.log->Submit(
       [self = shared_from_this(), number, position = ended.end.position,
        result = std::move(result)](const store::Fence& fence) -> absl::StatusOr<store::Change> {
@@ -323,25 +393,46 @@ void SessionTurns::SubmitCommit(uint64_t number, const EndedTurn& ended, std::st
         const absl::Time now = absl::Now();
         return store::CommitTurn{fence, *turn, position, result, now, now + self->stored_.ttl};
       },
-      [self = shared_from_this(), number, ended,
-       progress = std::move(progress)](const absl::StatusOr<store::Applied>& applied) {
-        self->CommitAnswered(number, ended, progress.get(), applied);
+      [self = shared_from_this(), number, ended, progress = std::move(progress),
+       use = std::move(use)](const absl::StatusOr<store::Applied>& applied) {
+        self->CommitAnswered(number, ended, progress.get(), use.get(), applied.status());
       });
 }
 
 void SessionTurns::CommitAnswered(uint64_t number, const EndedTurn& ended, Progress* progress,
-                                  const absl::StatusOr<store::Applied>& applied) {
-  absl::MutexLock lock(&mutex_);
-  Record& record = records_.at(number);
-  if (applied.ok()) {
-    Commit(number, record, ended);
-  } else {
-    record.view.state = TurnState::kStarted;
+                                  TurnUse* use, const absl::Status& outcome) {
+  {
+    absl::MutexLock lock(&mutex_);
+    Record& record = records_.at(number);
+    if (outcome.ok()) {
+      Commit(number, record, ended);
+    } else {
+      record.view.state = TurnState::kStarted;
+    }
   }
-  Answered(progress, applied.status());
+  // Before the reader learns of the end, after which its client may send the next turn.
+  if (use != nullptr) use->Committed(outcome);
+  absl::MutexLock lock(&mutex_);
+  Answered(progress, outcome);
 }
 
-void SessionTurns::SubmitAbandon(uint64_t number) {
+void SessionTurns::Abandon(uint64_t number) {
+  if (stored_.gate == nullptr) return SubmitAbandon(number, [](const absl::Status&) {});
+  stored_.gate->EnterChange(
+      stored_.log->key(), [self = shared_from_this(), number](absl::StatusOr<fleet::Entry> entry) {
+        // Without a use, or if the session has changed elsewhere, the turn stays STARTED. When
+        // another turn is committed, it counts as abandoned.
+        const bool may_change = entry.ok() && entry->how == fleet::Entry::How::kUse &&
+                                self->stored_.log->IsAt(entry->use->fence());
+        if (!may_change) return self->Abandoned(number);
+        self->SubmitAbandon(number, [use = std::move(entry->use)](const absl::Status& made) {
+          use->Changed(made);
+        });
+      });
+}
+
+void SessionTurns::SubmitAbandon(uint64_t number,
+                                 std::function<void(const absl::Status&)> answered) {
   stored_.log->Submit(
       [self = shared_from_this(),
        number](const store::Fence& fence) -> absl::StatusOr<store::Change> {
@@ -350,8 +441,10 @@ void SessionTurns::SubmitAbandon(uint64_t number) {
         return store::AbandonTurn{fence, *turn, "", absl::Now()};
       },
       // If it fails, the turn stays STARTED in the store, and can go on after a restart.
-      [self = shared_from_this(), number](const absl::StatusOr<store::Applied>&) {
+      [self = shared_from_this(), number,
+       answered = std::move(answered)](const absl::StatusOr<store::Applied>& applied) {
         self->Abandoned(number);
+        answered(applied.status());
       });
 }
 
@@ -360,7 +453,7 @@ void SessionTurns::Abandoned(uint64_t number) {
   const auto record = records_.find(number);
   if (record == records_.end()) return;
   record->second.abandoning = false;
-  if (!record->second.drawn) return;
+  if (!record->second.drawn || record->second.view.running) return;
   --num_drawn_;
   numbers_.erase(record->second.view.id);
   records_.erase(record);

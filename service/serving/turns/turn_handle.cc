@@ -2,6 +2,7 @@
 #include "service/serving/turns/turn_handle.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -17,7 +18,14 @@ absl::StatusOr<NewTurn::How> NewTurn::Name(const TurnId& id, TurnKind kind,
   }
   absl::StatusOr<SessionTurns::Found> found = turns_->Begin(*looked_, kind, digest);
   if (!found.ok()) return found.status();
+  if (replays_only_ && !found->committed) {
+    return absl::UnavailableError(
+        absl::StrCat("turn_id: turn ", id.ToString(), " is not committed; send the request again"));
+  }
+  // A turn that runs has its own use; one that was committed needs none.
+  const std::shared_ptr<fleet::SessionUse> use = std::exchange(use_, nullptr);
   entry_ = std::move(found->entry);
+  if (entry_ != nullptr) entry_->SetUse(use);
   lost_ = std::move(found->lost);
   if (found->running != nullptr) {
     running_ = TurnHandle(engine_, std::move(found->running));
@@ -44,8 +52,13 @@ TurnHandle NewTurn::Replay(SessionTurns::Committed committed) const {
 }
 
 std::string NewTurn::Id(TurnKind kind) {
-  entry_ = turns_->BeginDrawn(kind);
+  BeginDrawn(kind);
   return entry_->id().ToString();
+}
+
+void NewTurn::BeginDrawn(TurnKind kind) {
+  entry_ = drawn_id_.has_value() ? turns_->BeginDrawn(kind, *drawn_id_) : turns_->BeginDrawn(kind);
+  entry_->SetUse(std::exchange(use_, nullptr));
 }
 
 absl::StatusOr<std::vector<int32_t>> NewTurn::CopyTokens() const {
@@ -68,6 +81,10 @@ absl::Status NewTurn::Lease(std::optional<uint64_t> expected_position) {
     if (!status.ok()) return status;
   }
   if (absl::Status status = engine_->CheckOpen(); !status.ok()) return status;
+  if (is_shared_ && absl::IsNotFound(lease.status())) {
+    return absl::AbortedError(absl::StrCat("session ", session_->id().ToString(),
+                                           " has just left this server; send the request again"));
+  }
   if (!lease.ok()) return lease.status();
   lease_ = *std::move(lease);
   awaited_ = AwaitedSession();
@@ -89,7 +106,7 @@ TurnHandle NewTurn::Make(TurnRequest request, std::function<void()> wake) {
   turn->arm = arm_;
   turn->stream.SetReader(std::move(wake));
   if (turn->request.outlives_reader || durable()) turn->stream.KeepAnswer();
-  if (turns_ != nullptr && entry_ == nullptr) entry_ = turns_->BeginDrawn(turn->request.kind);
+  if (turns_ != nullptr && entry_ == nullptr) BeginDrawn(turn->request.kind);
   if (entry_ != nullptr) {
     if (choose_tap_ && turn->request.kind == TurnKind::kGenerate) {
       turn->tap = choose_tap_(entry_->id());

@@ -149,6 +149,15 @@ class NewTurn {
   absl::StatusOr<How> Name(const TurnId& id, TurnKind kind, const std::string& digest);
   // REQUIRES: Name returned kAttached.
   TurnHandle Running() const { return running_; }
+  // The use of a session that a fleet shares, for the turn with this id. Call it before Name or Id.
+  void SetUse(std::shared_ptr<fleet::SessionUse> use, const TurnId& id) {
+    use_ = std::move(use);
+    is_shared_ = true;
+    drawn_id_ = id;
+  }
+  // The turn can only be read: Name returns kReplayed, or UNAVAILABLE.
+  void SetReplayOnly() { replays_only_ = true; }
+
   // Whether the turn is logged in the store.
   bool durable() const { return turns_ != nullptr && turns_->durable(); }
   // Returns a function that finds the committed turn. It blocks while it reads the store; the turn
@@ -185,6 +194,7 @@ class NewTurn {
   absl::Status Start(const TurnHandle& handle);
 
  private:
+  void BeginDrawn(TurnKind kind);
   void CountInArm(const absl::Status& refusal) const;
   absl::Status TakeQuota(const TurnHandle& handle);
 
@@ -200,6 +210,10 @@ class NewTurn {
   std::shared_ptr<TurnEntry> entry_;  // nullptr: the turn has no id yet, or exists already
   TurnHandle running_;
   std::optional<SessionTurns::Lost> lost_;
+  std::shared_ptr<fleet::SessionUse> use_;  // until the turn has an entry; shared with the gate
+  bool is_shared_ = false;                  // there was such a use
+  std::optional<TurnId> drawn_id_;          // for a turn whose client has named no id
+  bool replays_only_ = false;
   TurnLease lease_;
 };
 

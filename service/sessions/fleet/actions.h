@@ -22,8 +22,9 @@ struct ReadRow {
   std::optional<TurnId> turn;
 };
 
-// Make this transaction. Answered by Transacted. The driver adds what the machine does not know:
-// the request of a turn to kStart, its result to kCommit, the change to kChange.
+// Make this transaction. Answered by Transacted, or by Withdrawn if the call is gone that has what
+// the machine does not know: the request of a turn for kStart, its result for kCommit, the change
+// for kChange.
 struct Transact {
   Number operation = 0;
   Transaction transaction;
@@ -59,28 +60,6 @@ struct RunTurn {
   bool resume = false;   // the turn has been started before
 };
 
-// The turn ends without a commit: cancel it if it still runs, and put the copy back to the head.
-struct StopTurn {
-  SessionKey session;
-};
-
-// The turn that has run, or the change, is in the store: the copy is now as it says.
-struct AdvanceCopy {
-  SessionKey session;
-};
-
-// Forget the session: its caches and its state. The row and the log stay.
-struct DropCopy {
-  SessionKey session;
-};
-
-// The call may see the turn from now on: `started` and deltas.
-struct ShowTurn {
-  CallId call = 0;
-  SessionKey session;
-  TurnId turn;
-};
-
 enum class Answer : uint8_t {
   kCommitted,    // OK: the turn or the change is in the log
   kReplay,       // OK: the turn is in the log; read its answer there
@@ -98,6 +77,36 @@ enum class Answer : uint8_t {
   kElsewhere,  // FAILED_PRECONDITION: the address of the owner in ErrorInfo (foreign: redirect)
   kFailed,     // INTERNAL: the model failed
   kCancelled,  // CANCELLED: the session was closed
+};
+
+// The turn ends without a commit: cancel it if it still runs, and put the copy back to the head.
+// `why`: the answer to its call.
+struct StopTurn {
+  SessionKey session;
+  Answer why = Answer::kMoved;
+};
+
+// The turn that has run, or the change, is in the store: the copy is now as it says.
+struct AdvanceCopy {
+  SessionKey session;
+};
+
+// The row has another epoch and version now, with the same content: the copy belongs to these.
+struct KeepCopy {
+  Fence from;
+  Fence to;
+};
+
+// Forget the session: its caches and its state. The row and the log stay.
+struct DropCopy {
+  SessionKey session;
+};
+
+// The call may see the turn from now on: `started` and deltas.
+struct ShowTurn {
+  CallId call = 0;
+  SessionKey session;
+  TurnId turn;
 };
 
 // End the call.
@@ -130,7 +139,7 @@ struct Exit {
 };
 
 using Action = std::variant<ReadRow, Transact, Send, SendCaches, ReceiveCaches, RunTurn, StopTurn,
-                            AdvanceCopy, DropCopy, ShowTurn, EndCall, SetTimer, Exit>;
+                            AdvanceCopy, KeepCopy, DropCopy, ShowTurn, EndCall, SetTimer, Exit>;
 using Actions = std::vector<Action>;
 
 }  // namespace longstream::fleet

@@ -57,11 +57,26 @@ struct Transacted {
   Outcome outcome = Outcome::kMade;
 };
 
-// The engine has computed the turn. It can be committed, or it has failed.
+// The holder of the request is gone, and with it the transaction with this number: it was not made
+// and never will be. An earlier attempt may have been made, or may still be made. A turn was put
+// back to the head.
+struct Withdrawn {
+  SessionKey session;
+  Number operation = 0;
+};
+
+enum class TurnEnd : uint8_t {
+  kCommits,   // it can be committed
+  kAbandons,  // its client has cancelled it; the log shall say so. The engine has put the copy back
+              // to the head
+  kFails,     // likewise, but the turn stays as it is in the log
+};
+
+// The engine has ended the turn.
 struct TurnRan {
   SessionKey session;
   Number operation = 0;
-  bool ok = true;
+  TurnEnd end = TurnEnd::kCommits;
 };
 
 // The answer to ReceiveCaches. False: they did not come, so the log is read instead.
@@ -114,9 +129,9 @@ struct GraceOver {};
 struct DrainOver {};
 
 using Event = std::variant<TurnArrives, ChangeArrives, CloseArrives, SessionOpened, RowRead,
-                           Transacted, TurnRan, CachesArrived, MessageArrives, TimerFired,
-                           RelayBroken, CopyEvicted, LeaseRenewed, LeaseOver, LeaseReplaced,
-                           PeersChanged, DrainBegins, GraceOver, DrainOver>;
+                           Transacted, Withdrawn, TurnRan, CachesArrived, MessageArrives,
+                           TimerFired, RelayBroken, CopyEvicted, LeaseRenewed, LeaseOver,
+                           LeaseReplaced, PeersChanged, DrainBegins, GraceOver, DrainOver>;
 
 }  // namespace longstream::fleet
 

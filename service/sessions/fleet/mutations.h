@@ -27,6 +27,7 @@ enum class Mutation : uint8_t {
   kClaimLiving,             // a session is claimed while its owner's lease holds (store too)
   kRunAbandoned,            // a turn runs although the head has moved since its start
   kForgetUndecided,         // a start that was given up, and is made late, passes for a change
+  kForgetWithdrawn,         // a commit that is withdrawn, and made late, passes for a change
   kRunAfterGrace,           // a turn whose start is being made when the grace time ends runs
   // Of the store that tests use.
   kNoFence,            // transactions do not compare epoch and version

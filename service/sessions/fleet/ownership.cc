@@ -22,11 +22,21 @@ Actions Ownership::Handle(const Event& event) {
 std::vector<CallId> Ownership::OpenCalls() const {
   std::vector<CallId> calls;
   for (const auto& [key, state] : sessions_) {
-    if (state.call.has_value()) calls.push_back(*state.call);
+    if (state.now().call.has_value()) calls.push_back(*state.now().call);
     if (state.close.has_value()) calls.push_back(*state.close);
   }
   for (const auto& [relay, relayed] : relayed_) calls.push_back(relayed.call);
   return calls;
+}
+
+std::optional<CallId> Ownership::CallOfRelay(Number relay) const {
+  const auto found = relayed_.find(relay);
+  return found == relayed_.end() ? std::nullopt : std::optional<CallId>(found->second.call);
+}
+
+DrainProgress Ownership::Progress() const {
+  const auto giving = static_cast<size_t>(giving_);
+  return {to_offer_.size(), giving, static_cast<size_t>(busy_) - giving};
 }
 
 // ---------------------------------------------------------------- calls
@@ -52,8 +62,8 @@ void Ownership::BeginForCall(SessionState& state, Work work, CallId call, const 
     return;
   }
   Begin(state, work);
-  state.turn = turn;
-  state.call = call;
+  state.job().turn = turn;
+  state.job().call = call;
   if (state.owned && state.checked) {
     Continue(state);
   } else {
@@ -70,7 +80,7 @@ void Ownership::On(const CloseArrives& event) {
     Finish(state);
   } else if (state.work == Work::kTurn &&
              (state.phase == Phase::kRunning || state.phase == Phase::kConfirming)) {
-    StopRunning(state);
+    StopRunning(state, Answer::kCancelled);
     EndWork(state, Answer::kCancelled);
   }
 }
@@ -102,27 +112,27 @@ void Ownership::Read(SessionState& state) {
 }
 
 void Ownership::AskForRow(SessionState& state) {
-  state.operation = Draw();
+  state.job().operation = Draw();
   const bool with_turn = state.work == Work::kTurn;
   actions_.emplace_back(
-      ReadRow{state.key, state.operation,
-              with_turn ? std::optional<TurnId>(state.turn) : std::optional<TurnId>()});
+      ReadRow{state.key, state.job().operation,
+              with_turn ? std::optional<TurnId>(state.job().turn) : std::optional<TurnId>()});
 }
 
 void Ownership::On(const RowRead& event) {
   SessionState* state = Find(event.session);
-  if (state == nullptr || state->operation != event.operation) return;
-  if (state->settling) {
+  if (state == nullptr || state->now().operation != event.operation) return;
+  if (state->now().settling) {
     Settled(*state, event.row);
   } else if (state->phase == Phase::kConfirming) {
     Confirmed(*state, event.row);
-  } else if (state->phase != Phase::kReading || state->waiting) {
+  } else if (state->phase != Phase::kReading || state->job().waiting) {
     return;
   } else if (event.row.has_value()) {
     Use(*state, *event.row);
   } else if (state->work == Work::kCheck) {
-    state->waiting = true;
-    state->timer = StartTimer(state->key, TimerKind::kRetry);
+    state->job().waiting = true;
+    state->job().timer = StartTimer(state->key, TimerKind::kRetry);
   } else {
     EndWork(*state, Answer::kNotNow);
   }
@@ -165,8 +175,8 @@ void Ownership::Use(SessionState& state, const OwnedRow& row) {
       }
       return;
     case Work::kClose:
-      state.peer = row.owner;
-      state.transaction.fence = {state.key, row.epoch, row.version};
+      state.job().peer = row.owner;
+      state.job().transaction.fence = {state.key, row.epoch, row.version};
       Transact(state, TransactionKind::kClose);
       return;
     case Work::kFetch:
@@ -196,7 +206,7 @@ void Ownership::UseForTurn(SessionState& state, const OwnedRow& row) {
     EndWork(state, Answer::kAbandoned);
     return;
   }
-  state.turn_started = row.turn.has_value();
+  state.job().turn_started = row.turn.has_value();
   if (state.owned) {
     Continue(state);
   } else {
@@ -207,14 +217,14 @@ void Ownership::UseForTurn(SessionState& state, const OwnedRow& row) {
 // ---------------------------------------------------------------- turns
 
 void Ownership::Continue(SessionState& state) {
-  state.transaction.fence = {state.key, state.epoch, state.version};
+  state.job().transaction.fence = {state.key, state.epoch, state.version};
   if (grace_over_ && !Mutated(Mutation::kRunAfterGrace)) {
     EndWork(state, Answer::kNotNow);
   } else if (state.undecided && !Mutated(Mutation::kForgetUndecided)) {
     FenceEarlierWork(state);
   } else if (state.work == Work::kChange) {
     Transact(state, TransactionKind::kChange);
-  } else if (state.turn_started) {
+  } else if (state.job().turn_started) {
     Run(state);
   } else {
     if (Mutated(Mutation::kShowBeforeStart)) Show(state);
@@ -228,26 +238,26 @@ void Ownership::Run(SessionState& state) {
     return;
   }
   SetPhase(state, Phase::kRunning);
-  state.operation = Draw();
+  state.job().operation = Draw();
   actions_.emplace_back(RunTurn{.session = state.key,
-                                .operation = state.operation,
-                                .turn = state.turn,
+                                .operation = state.job().operation,
+                                .turn = state.job().turn,
                                 .restore = !state.copy,
-                                .resume = state.turn_started});
+                                .resume = state.job().turn_started});
   state.copy = true;
   Show(state);
 }
 
 void Ownership::Show(const SessionState& state) {
-  if (state.call.has_value()) {
-    actions_.emplace_back(ShowTurn{*state.call, state.key, state.turn});
+  if (state.now().call.has_value()) {
+    actions_.emplace_back(ShowTurn{*state.now().call, state.key, state.now().turn});
   }
 }
 
 // The latest call that attaches to a turn has it.
 void Ownership::Join(SessionState& state, CallId call) {
-  End(state.call, Answer::kAttached);
-  state.call = call;
+  End(state.job().call, Answer::kAttached);
+  state.job().call = call;
   if (state.phase == Phase::kRunning || state.phase == Phase::kConfirming ||
       state.phase == Phase::kCommitting) {
     Show(state);
@@ -256,16 +266,21 @@ void Ownership::Join(SessionState& state, CallId call) {
 
 void Ownership::On(const TurnRan& event) {
   SessionState* state = Find(event.session);
-  if (state == nullptr || state->phase != Phase::kRunning || state->operation != event.operation) {
+  if (state == nullptr || state->phase != Phase::kRunning ||
+      state->job().operation != event.operation) {
     return;
   }
-  if (!event.ok) {
+  if (event.end == TurnEnd::kFails) {
     EndWork(*state, Answer::kFailed);  // the engine has put the copy back to the head
     return;
   }
-  state->transaction.fence = {state->key, state->epoch, state->version};
-  state->commit_timer = StartTimer(state->key, TimerKind::kCommit);
-  if (Mutated(Mutation::kAnswerBeforeCommit)) End(state->call, Answer::kCommitted);
+  state->job().transaction.fence = {state->key, state->epoch, state->version};
+  if (event.end == TurnEnd::kAbandons) {
+    Transact(*state, TransactionKind::kAbandon);
+    return;
+  }
+  state->job().commit_timer = StartTimer(state->key, TimerKind::kCommit);
+  if (Mutated(Mutation::kAnswerBeforeCommit)) End(state->job().call, Answer::kCommitted);
   if (state->checked) {
     Transact(*state, TransactionKind::kCommit);
     return;
@@ -282,12 +297,12 @@ void Ownership::On(const TimerFired& event) {
   if (event.timer == state->residency_timer) {
     state->residency_timer = 0;
     state->may_leave = true;
-  } else if (event.timer == state->commit_timer) {
-    state->commit_timer = 0;
-    End(state->call, Answer::kCommitWaits);
+  } else if (event.timer == state->now().commit_timer) {
+    state->job().commit_timer = 0;
+    End(state->job().call, Answer::kCommitWaits);
   }
-  if (event.timer != state->timer) return;
-  state->timer = 0;
+  if (event.timer != state->now().timer) return;
+  state->job().timer = 0;
   if (state->phase == Phase::kFetching) {
     EndWork(*state, Answer::kNotNow);
   } else if (state->phase == Phase::kReceiving) {
@@ -295,8 +310,8 @@ void Ownership::On(const TimerFired& event) {
     Transfer(*state);
   } else if (state->phase == Phase::kGiving) {
     Keep(*state);
-  } else if (state->waiting) {
-    state->waiting = false;
+  } else if (state->job().waiting) {
+    state->job().waiting = false;
     if (state->phase == Phase::kReading) {
       Read(*state);
     } else if (state->phase == Phase::kConfirming) {
@@ -320,12 +335,12 @@ void Ownership::End(std::optional<CallId>& call, Answer answer, ReplicaName owne
   call.reset();
 }
 
-void Ownership::StopRunning(SessionState& state) {
+void Ownership::StopRunning(SessionState& state, Answer why) {
   if (state.phase != Phase::kRunning && state.phase != Phase::kConfirming &&
       state.phase != Phase::kCommitting) {
     return;
   }
-  actions_.emplace_back(StopTurn{state.key});
+  actions_.emplace_back(StopTurn{state.key, why});
 }
 
 void Ownership::Drop(SessionState& state) {
@@ -341,18 +356,19 @@ void Ownership::EndWork(SessionState& state, Answer answer) {
   if (state.work == Work::kFetch) {
     const Refusal why = answer == Answer::kMoved || answer == Answer::kNotFound ? Refusal::kNotMine
                                                                                 : Refusal::kNotYet;
-    actions_.emplace_back(Send{state.peer, Refused{state.key, state.request, why}});
-  } else if (state.work == Work::kTake && answer != Answer::kCommitted && !state.unknown) {
-    actions_.emplace_back(Send{state.peer, Refused{state.key, state.request, Refusal::kNotTaken}});
+    actions_.emplace_back(Send{state.job().peer, Refused{state.key, state.job().request, why}});
+  } else if (state.work == Work::kTake && answer != Answer::kCommitted && !state.job().unknown) {
+    actions_.emplace_back(
+        Send{state.job().peer, Refused{state.key, state.job().request, Refusal::kNotTaken}});
   }
   // A copy that a peer has sent is of no use without the session.
   if (!state.owned && !Mutated(Mutation::kKeepCopyWhenFenced)) Drop(state);
-  End(state.call, answer);
+  End(state.job().call, answer);
   Finish(state);
 }
 
 void Ownership::Lose(SessionState& state, Answer answer) {
-  StopRunning(state);
+  StopRunning(state, answer);
   if (!Mutated(Mutation::kKeepCopyWhenFenced)) {
     Drop(state);
     state.owned = false;
@@ -362,15 +378,12 @@ void Ownership::Lose(SessionState& state, Answer answer) {
 
 void Ownership::Finish(SessionState& state) {
   state.work = Work::kNone;
-  state.call.reset();
-  state.relays.clear();
-  state.turn_started = state.unknown = state.settling = state.waiting = false;
-  state.operation = state.timer = state.commit_timer = 0;
+  state.job_of_work.End();
   SetPhase(state, Phase::kFree);
   if (state.close.has_value()) {
     const std::optional<CallId> call = std::exchange(state.close, std::nullopt);
     Begin(state, Work::kClose);
-    state.call = call;
+    state.job().call = call;
     Read(state);
   } else if (!state.owned && !state.copy) {
     sessions_.erase(SessionKey(state.key));
@@ -399,16 +412,12 @@ bool Ownership::IsFree(const SessionState& state) {
 }
 
 bool Ownership::HasTurn(const SessionState& state, const TurnId& turn) {
-  return state.work == Work::kTurn && state.turn == turn;
+  return state.work == Work::kTurn && state.now().turn == turn;
 }
 
 void Ownership::Begin(SessionState& state, Work work) {
   state.work = work;
-  state.turn = {};
-  state.reads = 0;
-  state.unknown = state.settling = state.waiting = state.turn_started = false;
-  state.turn_refused = false;
-  state.timer = 0;
+  state.job_of_work.End();
   state.last_use = ++uses_;
 }
 

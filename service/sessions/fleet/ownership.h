@@ -24,6 +24,12 @@ struct OwnershipOptions {
   int max_offers = 4;
 };
 
+struct DrainProgress {
+  size_t waiting = 0;  // idle sessions that will be offered
+  size_t offered = 0;  // to a peer that has not answered yet
+  size_t busy = 0;     // in other work
+};
+
 // The ownership protocol of one replica (docs/fleet.md). It is a pure function of its state and an
 // event, with the actions as its result: it has no thread, no clock and no random numbers, and
 // calls nothing. A driver feeds it with events, one after the other, and runs the actions against
@@ -49,6 +55,10 @@ class Ownership {
   const std::map<SessionKey, SessionState>& sessions() const { return sessions_; }
   // The calls that have not ended yet, here and those that are relayed.
   std::vector<CallId> OpenCalls() const;
+  // The call that Send{Attach} with this number is about.
+  std::optional<CallId> CallOfRelay(Number relay) const;
+  // How far a drain has got.
+  DrainProgress Progress() const;
   // After Exit: no event has any effect.
   bool exited() const { return exited_; }
   // Appends the whole state: two machines that behave alike in future may differ in these bytes,
@@ -95,7 +105,7 @@ class Ownership {
   void Run(SessionState& state);
   void Show(const SessionState& state);
   void SetPhase(SessionState& state, Phase phase);
-  void StopRunning(SessionState& state);
+  void StopRunning(SessionState& state, Answer why);
   void Drop(SessionState& state);
   void End(std::optional<CallId>& call, Answer answer, ReplicaName owner = {});
   // Ends the work, with this answer to its call. May forget the session.
@@ -115,6 +125,7 @@ class Ownership {
 
   // ownership_transactions.cc: transactions, and the settling of unknown outcomes.
   void On(const Transacted& event);
+  void On(const Withdrawn& event);
   void Transact(SessionState& state, TransactionKind kind);
   void TransactAgain(SessionState& state);
   void Settle(SessionState& state);

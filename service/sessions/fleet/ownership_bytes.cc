@@ -43,15 +43,16 @@ class Writer {
 };
 
 void Append(Writer& writer, const SessionState& state) {
+  const SessionWork& now = state.now();
   writer.Add(state.key).Add(state.owned).Add(state.checked).Add(state.copy).Add(state.may_leave);
   writer.Add(state.epoch).Add(state.version).Add(state.last_use).Add(state.offers);
-  writer.Add(state.work).Add(state.phase).Add(state.turn).Add(state.turn_started);
-  writer.Add(state.call).Add(state.close).Add(state.relays.size());
-  for (const Relay& relay : state.relays) writer.Add(relay.peer).Add(relay.number);
-  writer.Add(state.peer).Add(state.request).Add(state.row_epoch).Add(state.row_version);
-  writer.Add(state.reads).Add(state.turn_refused).Add(state.transaction);
-  writer.Add(state.unknown).Add(state.settling).Add(state.waiting).Add(state.undecided);
-  writer.Add(state.operation).Add(state.timer).Add(state.commit_timer).Add(state.residency_timer);
+  writer.Add(state.work).Add(state.phase).Add(now.turn).Add(now.turn_started);
+  writer.Add(now.call).Add(state.close).Add(now.relays.size());
+  for (const Relay& relay : now.relays) writer.Add(relay.peer).Add(relay.number);
+  writer.Add(now.peer).Add(now.request).Add(now.row_epoch).Add(now.row_version);
+  writer.Add(now.reads).Add(now.turn_refused).Add(now.transaction);
+  writer.Add(now.unknown).Add(now.settling).Add(now.waiting).Add(state.undecided);
+  writer.Add(now.operation).Add(now.timer).Add(now.commit_timer).Add(state.residency_timer);
 }
 
 }  // namespace

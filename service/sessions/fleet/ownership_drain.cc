@@ -78,13 +78,13 @@ void Ownership::On(const GraceOver& /*event*/) {
     switch (state.phase) {
       case Phase::kRunning:
       case Phase::kConfirming:
-        StopRunning(state);
+        StopRunning(state, Answer::kNotNow);
         EndWork(state, Answer::kNotNow);
         break;
       case Phase::kReading:
       case Phase::kFetching:
       case Phase::kReceiving:
-        if (state.call.has_value()) EndWork(state, Answer::kNotNow);
+        if (state.now().call.has_value()) EndWork(state, Answer::kNotNow);
         break;
       default:  // a transaction is being made, and its outcome is awaited
         break;
@@ -114,8 +114,8 @@ void Ownership::OfferSessions() {
 void Ownership::OfferToPeer(SessionState& state) {
   ++state.offers;
   state.work = Work::kOffer;
-  state.peer = peers_[next_peer_++ % peers_.size()];
-  state.request = Draw();
+  state.job().peer = peers_[next_peer_++ % peers_.size()];
+  state.job().request = Draw();
   Give(state);
 }
 
@@ -123,8 +123,8 @@ void Ownership::EndAll(bool release_lease) {
   EndAllRelayed();
   for (auto& [key, state] : sessions_) {
     EndRelays(state, RelayEnd::kLost);
-    StopRunning(state);
-    End(state.call, Answer::kNotNow);
+    StopRunning(state, Answer::kNotNow);
+    if (state.now().call.has_value()) End(state.job().call, Answer::kNotNow);
     End(state.close, Answer::kNotNow);
     Drop(state);
   }

@@ -24,8 +24,8 @@ void Ownership::OnMessage(const ReplicaName& from, const Fetch& fetch) {
     return;
   }
   SessionState& state = State(fetch.session);
-  if (state.phase == Phase::kGiving && state.peer == from) {
-    state.request = fetch.request;  // the receiver asks again
+  if (state.phase == Phase::kGiving && state.job().peer == from) {
+    state.job().request = fetch.request;  // the receiver asks again
     state.work = Work::kFetch;
     Give(state);
     return;
@@ -49,8 +49,8 @@ void Ownership::OnMessage(const ReplicaName& from, const Fetch& fetch) {
   const uint64_t last_use = state.last_use;
   Begin(state, Work::kFetch);
   state.last_use = last_use;
-  state.peer = from;
-  state.request = fetch.request;
+  state.job().peer = from;
+  state.job().request = fetch.request;
   if (state.owned && state.checked && state.epoch == fetch.epoch) {
     Give(state);
   } else {
@@ -58,21 +58,22 @@ void Ownership::OnMessage(const ReplicaName& from, const Fetch& fetch) {
   }
 }
 
-// Offers the session to state.peer, at its epoch and version. No turn starts until the receiver's
+// Offers the session to the peer, at its epoch and version. No turn starts until the receiver's
 // transaction was made, or the time is over.
 void Ownership::Give(SessionState& state) {
   SetPhase(state, Phase::kGiving);
   if (!Mutated(Mutation::kWaitForReceiverForever)) {
-    state.timer = StartTimer(state.key, TimerKind::kGiving);
+    state.job().timer = StartTimer(state.key, TimerKind::kGiving);
   }
   if (state.work == Work::kOffer) {
-    actions_.emplace_back(
-        Send{state.peer, Offer{state.key, state.request, state.epoch, state.version, state.copy}});
+    actions_.emplace_back(Send{state.job().peer, Offer{state.key, state.job().request, state.epoch,
+                                                       state.version, state.copy}});
   } else {
-    actions_.emplace_back(
-        Send{state.peer, Given{state.key, state.request, state.epoch, state.version, state.copy}});
+    actions_.emplace_back(Send{state.job().peer, Given{state.key, state.job().request, state.epoch,
+                                                       state.version, state.copy}});
   }
-  if (state.copy) actions_.emplace_back(SendCaches{state.key, state.peer, state.request});
+  if (state.copy)
+    actions_.emplace_back(SendCaches{state.key, state.job().peer, state.job().request});
 }
 
 // The time is over. A transaction of this replica decides: it gives the session to itself. If it is
@@ -80,20 +81,20 @@ void Ownership::Give(SessionState& state) {
 // row would not do: the receiver's transaction could still be made after that.
 void Ownership::Keep(SessionState& state) {
   state.work = Work::kKeep;
-  state.peer.clear();
-  state.reads = 0;
+  state.job().peer.clear();
+  state.job().reads = 0;
   if (Mutated(Mutation::kOnlyReadAfterGiving)) {
     Read(state);
     return;
   }
-  state.transaction.fence = {state.key, state.epoch, state.version};
+  state.job().transaction.fence = {state.key, state.epoch, state.version};
   Transact(state, TransactionKind::kTransfer);
 }
 
 void Ownership::OnMessage(const ReplicaName& from, const Given& given) {
   SessionState* state = Find(given.session);
-  if (state == nullptr || state->phase != Phase::kFetching || state->peer != from ||
-      state->request != given.request) {
+  if (state == nullptr || state->phase != Phase::kFetching || state->job().peer != from ||
+      state->job().request != given.request) {
     return;
   }
   Receive(*state, given.epoch, given.version, given.has_caches);
@@ -101,7 +102,9 @@ void Ownership::OnMessage(const ReplicaName& from, const Given& given) {
 
 void Ownership::OnMessage(const ReplicaName& from, const Refused& refused) {
   SessionState* state = Find(refused.session);
-  if (state == nullptr || state->peer != from || state->request != refused.request) return;
+  if (state == nullptr || state->now().peer != from || state->now().request != refused.request) {
+    return;
+  }
   if (state->phase == Phase::kGiving && state->work == Work::kOffer) {
     Finish(*state);
     return;
@@ -128,10 +131,10 @@ void Ownership::OnMessage(const ReplicaName& from, const Refused& refused) {
 
 // The turn runs on the owner. The call reads its stream; the session has no work here.
 void Ownership::RelayCall(SessionState& state) {
-  if (state.call.has_value()) {
+  if (state.job().call.has_value()) {
     const Number relay = Draw();
-    relayed_[relay] = {*std::exchange(state.call, std::nullopt), state.key, state.peer};
-    actions_.emplace_back(Send{state.peer, Attach{state.key, relay, state.turn}});
+    relayed_[relay] = {*std::exchange(state.job().call, std::nullopt), state.key, state.job().peer};
+    actions_.emplace_back(Send{state.job().peer, Attach{state.key, relay, state.job().turn}});
   }
   Finish(state);
 }
@@ -144,16 +147,18 @@ void Ownership::OnMessage(const ReplicaName& from, const Attach& attach) {
     return;
   }
   const Relay relay{from, attach.relay};
-  if (std::find(state->relays.begin(), state->relays.end(), relay) == state->relays.end()) {
-    state->relays.push_back(relay);
+  if (std::find(state->job().relays.begin(), state->job().relays.end(), relay) ==
+      state->job().relays.end()) {
+    state->job().relays.push_back(relay);
   }
 }
 
 void Ownership::EndRelays(SessionState& state, RelayEnd end) {
-  for (const Relay& relay : state.relays) {
+  if (state.now().relays.empty()) return;
+  for (const Relay& relay : state.job().relays) {
     actions_.emplace_back(Send{relay.peer, Attached{state.key, relay.number, end}});
   }
-  state.relays.clear();
+  state.job().relays.clear();
 }
 
 void Ownership::OnMessage(const ReplicaName& from, const Attached& attached) {
@@ -178,15 +183,16 @@ void Ownership::EndAllRelayed() {
 
 void Ownership::OnMessage(const ReplicaName& from, const Offer& offer) {
   SessionState& state = State(offer.session);
-  if (state.work == Work::kTake && state.peer == from && state.request == offer.request) return;
+  if (state.work == Work::kTake && state.job().peer == from && state.job().request == offer.request)
+    return;
   if (!Serving() || !IsFree(state) || state.owned) {
     actions_.emplace_back(Send{from, Refused{offer.session, offer.request, Refusal::kNotTaken}});
     if (state.phase == Phase::kFree) Finish(state);
     return;
   }
   Begin(state, Work::kTake);
-  state.peer = from;
-  state.request = offer.request;
+  state.job().peer = from;
+  state.job().request = offer.request;
   Receive(state, offer.epoch, offer.version, offer.has_caches);
 }
 

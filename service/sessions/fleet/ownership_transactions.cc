@@ -21,6 +21,7 @@ Phase PhaseOf(TransactionKind kind) {
       return Phase::kStarting;
     case TransactionKind::kCommit:
       return Phase::kCommitting;
+    case TransactionKind::kAbandon:
     case TransactionKind::kChange:
       return Phase::kChanging;
     case TransactionKind::kClose:
@@ -41,37 +42,41 @@ bool MustBeDecided(const SessionState& state) {
          state.work == Work::kKeep;
 }
 
+bool NamesTurn(TransactionKind kind) {
+  return kind == TransactionKind::kStart || kind == TransactionKind::kCommit ||
+         kind == TransactionKind::kAbandon;
+}
+
 bool ChangesOwner(TransactionKind kind) {
   return kind == TransactionKind::kClaim || kind == TransactionKind::kTransfer;
 }
 
 }  // namespace
 
-// Makes a transaction that expects the fence in state.transaction.
+// Makes a transaction that expects the fence in the job's transaction.
 void Ownership::Transact(SessionState& state, TransactionKind kind) {
-  state.transaction.kind = kind;
-  state.transaction.turn =
-      kind == TransactionKind::kStart || kind == TransactionKind::kCommit ? state.turn : TurnId{};
-  state.transaction.owner = ChangesOwner(kind) ? self_ : ReplicaName{};
-  state.unknown = false;
+  state.job().transaction.kind = kind;
+  state.job().transaction.turn = NamesTurn(kind) ? state.job().turn : TurnId{};
+  state.job().transaction.owner = ChangesOwner(kind) ? self_ : ReplicaName{};
+  state.job().unknown = false;
   SetPhase(state, PhaseOf(kind));
   TransactAgain(state);
 }
 
 void Ownership::TransactAgain(SessionState& state) {
-  state.settling = state.waiting = false;
-  state.timer = 0;
-  state.operation = Draw();
-  actions_.emplace_back(fleet::Transact{state.operation, state.transaction});
+  state.job().settling = state.job().waiting = false;
+  state.job().timer = 0;
+  state.job().operation = Draw();
+  actions_.emplace_back(fleet::Transact{state.job().operation, state.job().transaction});
 }
 
 void Ownership::On(const Transacted& event) {
   SessionState* state = Find(event.session);
-  if (state == nullptr || state->operation != event.operation || state->settling ||
-      state->waiting || !IsTransacting(state->phase)) {
+  if (state == nullptr || state->now().operation != event.operation || state->now().settling ||
+      state->now().waiting || !IsTransacting(state->phase)) {
     return;
   }
-  const bool is_commit = state->transaction.kind == TransactionKind::kCommit;
+  const bool is_commit = state->job().transaction.kind == TransactionKind::kCommit;
   const bool is_keep = state->work == Work::kKeep;
   switch (event.outcome) {
     case Outcome::kMade:
@@ -82,24 +87,24 @@ void Ownership::On(const Transacted& event) {
         Made(*state);
         return;
       }
-      state->unknown = true;
+      state->job().unknown = true;
       Settle(*state);
       return;
     case Outcome::kUnavailable:
-      if (is_commit || is_keep || state->unknown) {
+      if (is_commit || is_keep || state->job().unknown) {
         RetryLater(*state);
         return;
       }
       break;
     case Outcome::kFull:
     case Outcome::kRefused:
-      if (is_keep || state->unknown) {  // an earlier attempt may still be made
+      if (is_keep || state->job().unknown) {  // an earlier attempt may still be made
         RetryLater(*state);
         return;
       }
       break;
     case Outcome::kFenced:
-      if (is_commit && Mutated(Mutation::kFenceAnew)) state->unknown = true;
+      if (is_commit && Mutated(Mutation::kFenceAnew)) state->job().unknown = true;
       [[fallthrough]];
     case Outcome::kTurnExists:
     case Outcome::kNotAllowed:
@@ -107,7 +112,7 @@ void Ownership::On(const Transacted& event) {
         RetryLater(*state);
         return;
       }
-      if (state->unknown) {  // perhaps by the earlier attempt
+      if (state->job().unknown) {  // perhaps by the earlier attempt
         Settle(*state);
         return;
       }
@@ -116,27 +121,43 @@ void Ownership::On(const Transacted& event) {
   NotMade(*state, event.outcome);
 }
 
+// A claim or a transfer has no holder, so it is never withdrawn.
+void Ownership::On(const Withdrawn& event) {
+  SessionState* state = Find(event.session);
+  if (state == nullptr || state->now().operation != event.operation || state->now().settling ||
+      state->now().waiting || !IsTransacting(state->phase)) {
+    return;
+  }
+  if (ChangesOwner(state->job().transaction.kind)) return;
+  StopRunning(*state, Answer::kNotNow);
+  if (state->now().unknown && !Mutated(Mutation::kForgetWithdrawn)) {
+    GiveUp(*state);
+  } else {
+    EndWork(*state, Answer::kNotNow);
+  }
+}
+
 // Reads the row to find out whether a transaction was made, or whether a commit can be made.
 void Ownership::Settle(SessionState& state) {
-  state.settling = state.phase != Phase::kConfirming;
+  state.job().settling = state.phase != Phase::kConfirming;
   AskForRow(state);
 }
 
 void Ownership::RetryLater(SessionState& state) {
-  if (!MustBeDecided(state) && ++state.reads > kMaxAttempts) {
+  if (!MustBeDecided(state) && ++state.job().reads > kMaxAttempts) {
     GiveUp(state);
     return;
   }
-  state.settling = false;
-  state.waiting = true;
-  state.operation = 0;
-  state.timer = StartTimer(state.key, TimerKind::kRetry);
+  state.job().settling = false;
+  state.job().waiting = true;
+  state.job().operation = 0;
+  state.job().timer = StartTimer(state.key, TimerKind::kRetry);
 }
 
 void Ownership::GiveUp(SessionState& state) {
-  const TransactionKind kind = state.transaction.kind;
+  const TransactionKind kind = state.job().transaction.kind;
   state.checked = false;
-  if (state.unknown && (kind == TransactionKind::kStart || kind == TransactionKind::kChange)) {
+  if (state.job().unknown && !ChangesOwner(kind) && kind != TransactionKind::kClose) {
     state.undecided = true;
   }
   EndWork(state, Answer::kNotNow);
@@ -148,7 +169,7 @@ void Ownership::Settled(SessionState& state, const std::optional<OwnedRow>& row)
     RetryLater(state);
     return;
   }
-  const Transaction& made = state.transaction;
+  const Transaction& made = state.job().transaction;
   const bool epoch_rose = ChangesOwner(made.kind);
   const bool is_unchanged =
       row->open && row->epoch == made.fence.epoch && row->version == made.fence.version;
@@ -157,7 +178,7 @@ void Ownership::Settled(SessionState& state, const std::optional<OwnedRow>& row)
   // must be there too.
   const bool is_next = row->open && row->epoch == made.fence.epoch + (epoch_rose ? 1 : 0) &&
                        row->version == made.fence.version + 1 && row->owner == self_;
-  state.settling = false;
+  state.job().settling = false;
   if (is_unchanged) {
     // It may still be made. Only the same transaction again, with the same fence, decides that: one
     // of the two is made.
@@ -167,6 +188,7 @@ void Ownership::Settled(SessionState& state, const std::optional<OwnedRow>& row)
   switch (made.kind) {
     case TransactionKind::kClaim:
     case TransactionKind::kTransfer:
+    case TransactionKind::kAbandon:
     case TransactionKind::kChange:
       if (is_next) {
         Made(state);
@@ -189,7 +211,7 @@ void Ownership::Settled(SessionState& state, const std::optional<OwnedRow>& row)
         return;
       }
       if (Mutated(Mutation::kFenceAnew) && row->open) {
-        state.transaction.fence = {state.key, row->epoch, row->version};
+        state.job().transaction.fence = {state.key, row->epoch, row->version};
         TransactAgain(state);
         return;
       }
@@ -221,8 +243,8 @@ void Ownership::Confirmed(SessionState& state, const std::optional<OwnedRow>& ro
 }
 
 void Ownership::Made(SessionState& state) {
-  state.unknown = false;
-  switch (state.transaction.kind) {
+  state.job().unknown = false;
+  switch (state.job().transaction.kind) {
     case TransactionKind::kClaim:
     case TransactionKind::kTransfer:
       Acquired(state);
@@ -237,16 +259,21 @@ void Ownership::Made(SessionState& state) {
       if (state.copy) actions_.emplace_back(AdvanceCopy{state.key});
       EndWork(state, Answer::kCommitted);
       return;
+    case TransactionKind::kAbandon:
+      ++state.version;
+      if (state.copy) actions_.emplace_back(AdvanceCopy{state.key});
+      EndWork(state, Answer::kAbandoned);
+      return;
     case TransactionKind::kClose:
       CloseMade(state);
   }
 }
 
 void Ownership::CloseMade(SessionState& state) {
-  if (state.peer != self_ && !state.peer.empty()) {
-    actions_.emplace_back(
-        Send{state.peer,
-             Moved{.session = state.key, .epoch = state.transaction.fence.epoch, .closed = true}});
+  if (state.job().peer != self_ && !state.job().peer.empty()) {
+    actions_.emplace_back(Send{
+        state.job().peer,
+        Moved{.session = state.key, .epoch = state.job().transaction.fence.epoch, .closed = true}});
   }
   Lose(state, Answer::kClosed);
 }
@@ -262,11 +289,11 @@ void Ownership::NotMade(SessionState& state, Outcome outcome) {
       answer = Answer::kRefused;
       state.checked = false;  // is the session still there?
     }
-    StopRunning(state);
+    StopRunning(state, answer);
     EndWork(state, answer);
     return;
   }
-  switch (state.transaction.kind) {
+  switch (state.job().transaction.kind) {
     case TransactionKind::kClaim:
     case TransactionKind::kTransfer:
       Drop(state);
@@ -282,19 +309,20 @@ void Ownership::NotMade(SessionState& state, Outcome outcome) {
         Lose(state, Answer::kMoved);
         return;
       }
-      StopRunning(state);
-      if (state.turn_refused) {
+      StopRunning(state, Answer::kBusy);
+      if (state.job().turn_refused) {
         EndWork(state, Answer::kFailed);  // the row and the store contradict each other
       } else {
-        state.turn_refused = true;
+        state.job().turn_refused = true;
         Read(state);  // what is the state of the turn?
       }
       return;
+    case TransactionKind::kAbandon:
     case TransactionKind::kChange:
       Lose(state, Answer::kMoved);
       return;
     case TransactionKind::kClose:
-      if (++state.reads <= kMaxAttempts) {
+      if (++state.job().reads <= kMaxAttempts) {
         Read(state);
       } else {
         EndWork(state, Answer::kBusy);

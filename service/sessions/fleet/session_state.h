@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_SESSIONS_FLEET_SESSION_STATE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -53,6 +54,58 @@ struct Relay {
   friend bool operator==(const Relay&, const Relay&) = default;
 };
 
+// What the work that is in progress needs.
+struct SessionWork {
+  TurnId turn;
+  bool turn_started = false;  // the turn is in the log already
+  std::optional<CallId> call{};
+  std::vector<Relay> relays{};
+  ReplicaName peer{};  // the owner before, or the receiver
+  Number request = 0;
+  int64_t row_epoch = 0;  // of the row, when the owner was asked
+  int64_t row_version = 0;
+  int reads = 0;              // of this work; bounded
+  bool turn_refused = false;  // a transaction of this work had the outcome kTurnExists
+
+  // In the phases of transactions.
+  Transaction transaction{};
+  bool unknown = false;   // an earlier attempt may have been made, or may still be made
+  bool settling = false;  // the row is being read to find that out
+  bool waiting = false;   // the store failed; it is tried again later
+
+  // Numbers of what is awaited; 0: nothing.
+  Number operation = 0;
+  Number timer = 0;
+  Number commit_timer = 0;
+};
+
+// The job of a session, which an idle session has not: there may be very many of those.
+class SessionJob {
+ public:
+  SessionJob() = default;
+  SessionJob(const SessionJob& other) { *this = other; }
+  SessionJob& operator=(const SessionJob& other) {
+    if (this != &other) work_ = other.work_ ? std::make_unique<SessionWork>(*other.work_) : nullptr;
+    return *this;
+  }
+  SessionJob(SessionJob&&) = default;
+  SessionJob& operator=(SessionJob&&) = default;
+  ~SessionJob() = default;
+
+  const SessionWork& Look() const {
+    static const SessionWork none;
+    return work_ ? *work_ : none;
+  }
+  SessionWork& Get() {
+    if (!work_) work_ = std::make_unique<SessionWork>();
+    return *work_;
+  }
+  void End() { work_.reset(); }
+
+ private:
+  std::unique_ptr<SessionWork> work_;
+};
+
 struct SessionState {
   SessionKey key;
 
@@ -68,33 +121,16 @@ struct SessionState {
 
   Work work = Work::kNone;
   Phase phase = Phase::kFree;
-  TurnId turn;
-  bool turn_started = false;  // the turn is in the log already
-  std::optional<CallId> call;
   std::optional<CallId> close;  // a call that waits for the end of the work to close the session
-  std::vector<Relay> relays;
-  ReplicaName peer;  // the owner before, or the receiver
-  Number request = 0;
-  int64_t row_epoch = 0;  // of the row, when the owner was asked
-  int64_t row_version = 0;
-  int reads = 0;              // of this work; bounded
-  bool turn_refused = false;  // a transaction of this work had the outcome kTurnExists
-
-  // In the phases of transactions.
-  Transaction transaction;
-  bool unknown = false;   // an earlier attempt may have been made, or may still be made
-  bool settling = false;  // the row is being read to find that out
-  bool waiting = false;   // the store failed; it is tried again later
+  Number residency_timer = 0;   // 0: none
+  SessionJob job_of_work;
+  // Of the work in progress. While there is none, only `now` may be used.
+  SessionWork& job() { return job_of_work.Get(); }
+  const SessionWork& now() const { return job_of_work.Look(); }
 
   // A start or a change at `epoch` and `version` was given up, and may still be made. Other changes
   // could not be told from it, so the next work raises the epoch first.
   bool undecided = false;
-
-  // Numbers of what is awaited; 0: nothing.
-  Number operation = 0;
-  Number timer = 0;
-  Number commit_timer = 0;
-  Number residency_timer = 0;
 };
 
 }  // namespace longstream::fleet

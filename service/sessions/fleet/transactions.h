@@ -56,6 +56,7 @@ enum class TransactionKind : uint8_t {
   kTransfer,  // takes a session that its owner gives
   kStart,     // adds a turn (store::StartTurn)
   kCommit,    // commits a turn (store::CommitTurn)
+  kAbandon,   // ends a turn that will never be committed (store::AbandonTurn)
   kChange,    // another change of the session (store::MoveHead, AbandonTurn)
   kClose,     // ends the session (store::CloseSession)
 };
@@ -63,7 +64,7 @@ enum class TransactionKind : uint8_t {
 struct Transaction {
   TransactionKind kind = TransactionKind::kStart;
   Fence fence;
-  TurnId turn;        // of kStart and kCommit
+  TurnId turn;        // of kStart, kCommit and kAbandon
   ReplicaName owner;  // of kClaim and kTransfer: the new one. Refused if its own lease is over
 
   friend bool operator==(const Transaction& a, const Transaction& b) {

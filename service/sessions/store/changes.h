@@ -82,10 +82,20 @@ struct MoveHead {
   std::optional<std::string> properties = std::nullopt;  // absent: they stay
 };
 
-// Gives the session to another replica, with the next epoch.
+// What a change of the owner requires of leases. The database's clock decides, while no renewal can
+// be made.
+enum class OwnerCondition {
+  kClaim,     // the present owner's lease is over, the new owner's is not, and claims are allowed
+  kTransfer,  // the new owner's lease is not over
+  kNone,      // nothing: no lease is looked at
+};
+
+// Gives the session to another replica, with the next epoch. PERMISSION_DENIED: the condition does
+// not hold. FAILED_PRECONDITION: the store has no leases, because no fleet can share it.
 struct ChangeOwner {
   Fence fence;
   std::string owner;
+  OwnerCondition condition = OwnerCondition::kClaim;
 };
 
 // Ends the session. Its id is free for another session. Its turns stay readable until they are

@@ -226,6 +226,11 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.plugin_directory, defaults.plugin_directory);
   EXPECT_EQ(config.threads, defaults.threads);
   EXPECT_EQ(config.grace, defaults.grace);
+  EXPECT_EQ(config.drain_timeout, defaults.drain_timeout);
+  EXPECT_EQ(config.fleet.peer_listen + config.fleet.replica_id + config.fleet.token_file, "");
+  EXPECT_EQ(config.fleet.lease_ttl, defaults.fleet.lease_ttl);
+  EXPECT_EQ(config.fleet.foreign, defaults.fleet.foreign);
+  EXPECT_EQ(config.fleet.min_residency, defaults.fleet.min_residency);
   EXPECT_EQ(config.log_level, defaults.log_level);
   EXPECT_EQ(config.max_batch_tokens, defaults.max_batch_tokens);
   EXPECT_EQ(config.max_batch_sequences, defaults.max_batch_sequences);

@@ -68,6 +68,17 @@ TEST(CredentialsTest, ACredentialExpires) {
   }
 }
 
+TEST(CredentialsTest, EveryRoleMayHaveATokenOrACertificate) {
+  for (const Role role : {Role::kClient, Role::kOperator, Role::kPeer}) {
+    const std::string words = std::string(" name=n role=") + NameOf(role);
+    const Credentials credentials =
+        Parsed(RowFor("t", words) + "certificate" + words + " dns=host\n");
+    const absl::Time now = absl::UnixEpoch();
+    EXPECT_EQ(credentials.ByToken("t", now)->role, role);
+    EXPECT_EQ(credentials.ByCertificate({{CertificateName::Kind::kDns, "host"}}, now)->role, role);
+  }
+}
+
 TEST(CredentialsTest, FindsTheCallerOfACertificate) {
   const Credentials credentials = Parsed(
       "certificate name=p role=peer dns=replica-1\n"
@@ -104,8 +115,6 @@ TEST(CredentialsTest, NamesTheLineOfAnError) {
       {absl::StrCat("token name=a ", kDigest), "f:1: role: expected client, operator or peer"},
       {absl::StrCat("token name=a role=root ", kDigest),
        "f:1: role: expected client, operator or peer"},
-      {absl::StrCat("token name=a role=peer ", kDigest),
-       "f:1: role: a peer needs a certificate, not a token"},
       {absl::StrCat("token name=a role=client expires=tomorrow ", kDigest),
        "f:1: expires: expected a time such as 2027-01-31T00:00:00Z"},
       {"token name=a role=client", "f:1: sha256: expected 64 hexadecimal digits"},

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "service/sessions/store/sql/find_rows.h"
+#include "service/sessions/store/sql/leases.h"
 #include "service/sessions/store/sql/rows.h"
 #include "service/sessions/store/sql/snapshots.h"
 
@@ -236,9 +238,83 @@ absl::StatusOr<Applied> Make(Database& database, const MoveHead& move) {
   return WriteSession(database, *std::move(session));
 }
 
+constexpr const char* kLockLeases =
+    "SELECT 1 FROM leases WHERE holder IN (?1, ?2) ORDER BY replica /*FOR SHARE*/";
+constexpr const char* kLockFleet = "SELECT 1 FROM fleet /*FOR SHARE*/";
+constexpr const char* kReadLeases = "SELECT " LONGSTREAM_LEASE_HOLDS(
+    "?1") ", " LONGSTREAM_LEASE_HOLDS("?2") ", " LONGSTREAM_CLAIMS_ALLOWED;
+constexpr const char* kReadingLeases = "look at the leases of replicas";
+
+absl::StatusOr<StatementUse> UseFor(Database& database, const char* sql, std::string_view owner,
+                                    std::string_view taker) {
+  absl::StatusOr<StatementUse> select = database.Use(sql);
+  if (!select.ok()) return select;
+  (*select)->BindText(0, owner);
+  (*select)->BindText(1, taker);
+  return select;
+}
+
+// Waits for the locks that the query takes.
+absl::Status WaitForLocks(Database& database, Statement& select) {
+  Stepped code = Stepped::kRow;
+  while (code == Stepped::kRow) code = select.Step();
+  return code == Stepped::kDone ? absl::OkStatus() : database.Error(kReadingLeases);
+}
+
+absl::Status NotAllowed(const SessionRow& session, std::string_view why) {
+  return absl::PermissionDeniedError(absl::StrCat("store: session ", session.key.id.ToString(),
+                                                  ": ", absl::string_view(why.data(), why.size())));
+}
+
+// Whether the condition of the change holds for the session, whose row is locked. The leases are
+// locked first, so no renewal or release of them is made until the transaction has ended. Then the
+// time is asked for, when there is nothing left to wait for.
+//
+// Locks are taken in this order: rows of sessions, rows of leases by their replica, the row of the
+// fleet. Claims share the locks of leases and of the fleet, and a renewal or a release waits for
+// nothing while it has the lock of its row. So no two transactions wait for each other's leases.
+// Two servers' transactions can wait for each other's sessions only if they have several changes of
+// one session (AnnounceReads); PostgreSQL then ends one of them, which is made again.
+absl::Status CheckLeases(Database& database, const SessionRow& session, const ChangeOwner& change) {
+  if (change.condition == OwnerCondition::kNone) return absl::OkStatus();
+  const absl::StatusOr<bool> has_leases = database.HasTable("leases");
+  if (!has_leases.ok()) return has_leases.status();
+  if (!*has_leases) {
+    return absl::FailedPreconditionError("store: a store in a directory has no fleet");
+  }
+  absl::StatusOr<StatementUse> leases = UseFor(database, kLockLeases, session.owner, change.owner);
+  if (!leases.ok()) return leases.status();
+  absl::StatusOr<StatementUse> fleet = database.Use(kLockFleet);
+  if (!fleet.ok()) return fleet.status();
+  absl::StatusOr<StatementUse> read = UseFor(database, kReadLeases, session.owner, change.owner);
+  if (!read.ok()) return read.status();
+  // All three are sent at once. The server executes one after the other, so the third one asks for
+  // the time when the leases are locked.
+  for (const auto* query : {&leases, &fleet, &read}) (**query)->Announce();
+  if (absl::Status status = WaitForLocks(database, **leases); !status.ok()) return status;
+  if (absl::Status status = WaitForLocks(database, **fleet); !status.ok()) return status;
+  if ((*read)->Step() != Stepped::kRow) return database.Error(kReadingLeases);
+  const bool owner_lives = (*read)->Int(0) != 0, taker_lives = (*read)->Int(1) != 0;
+  const bool claims_allowed = (*read)->Int(2) != 0;
+  if (!taker_lives) {
+    return NotAllowed(session, absl::StrCat("the lease of ", change.owner, " is over"));
+  }
+  if (change.condition == OwnerCondition::kTransfer) return absl::OkStatus();
+  if (owner_lives) {
+    return NotAllowed(session,
+                      absl::StrCat("the lease of its owner ", session.owner, " is not over"));
+  }
+  if (!claims_allowed) {
+    return NotAllowed(session, "the database was started again, so no claims are allowed yet");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Applied> Make(Database& database, const ChangeOwner& change) {
   absl::StatusOr<NumberedSession> session = FencedSession(database, change.fence);
   if (!session.ok()) return session.status();
+  absl::Status allowed = CheckLeases(database, session->row, change);
+  if (!allowed.ok()) return allowed;
   session->row.owner = change.owner;
   ++session->row.epoch;
   return WriteSession(database, *std::move(session));

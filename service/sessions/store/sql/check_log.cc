@@ -42,6 +42,23 @@ absl::Status OfTurnSum(const Statement& row) {
                                           " is ", row.Int(1), ", not ", row.Int(2)));
 }
 
+absl::Status OfLease(const Statement& row) {
+  return absl::DataLossError(
+      absl::StrCat("store: the lease of replica '", absl::CHexEscape(row.Bytes(0)),
+                   "' belongs to another replica, '", absl::CHexEscape(row.Bytes(1)), "'"));
+}
+
+absl::Status OfFleet(const Statement& row) {
+  return absl::DataLossError(
+      absl::StrCat("store: the table fleet has ", row.Int(0), " rows, not one"));
+}
+
+absl::Status OfIncarnation(const Statement& row) {
+  return absl::DataLossError(absl::StrCat("store: the lease of replica '",
+                                          absl::CHexEscape(row.Bytes(0)), "' has incarnation ",
+                                          row.Int(1), ", which has not been drawn yet"));
+}
+
 constexpr RowCheck kChecks[] = {
     {"SELECT " LONGSTREAM_SESSION_COLUMNS " FROM sessions",
      [](const Statement& row) { return ReadSession(row).status(); }},
@@ -89,6 +106,17 @@ constexpr RowCheck kAliasChecks[] = {
      [](const Statement& row) { return ReadAlias(row).status(); }},
 };
 
+// Stores of version 4 do not have these tables, nor do those in a directory.
+constexpr RowCheck kFleetChecks[] = {
+    {"SELECT count(*) FROM fleet HAVING count(*) != 1", OfFleet},
+    {"SELECT replica, holder FROM leases"
+     " WHERE holder IS NOT NULL AND holder != replica || '/' || incarnation",
+     OfLease},
+    {"SELECT l.replica, l.incarnation FROM leases l JOIN fleet f"
+     " ON l.incarnation > f.last_incarnation",
+     OfIncarnation},
+};
+
 // Checks of a table that older stores do not have.
 struct TableChecks {
   const char* table;
@@ -127,7 +155,7 @@ std::vector<std::string> CheckLog(Database& database, size_t limit) {
   if (status.ok()) status = RunChecks(database, kChecks, limit, &faults);
   for (const TableChecks& later :
        {TableChecks{"segments", kSegmentChecks}, TableChecks{"turn_sums", kSumChecks},
-        TableChecks{"aliases", kAliasChecks}}) {
+        TableChecks{"aliases", kAliasChecks}, TableChecks{"leases", kFleetChecks}}) {
     if (!status.ok()) break;
     const absl::StatusOr<bool> has_table = database.HasTable(later.table);
     status = has_table.status();

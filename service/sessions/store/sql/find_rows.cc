@@ -3,7 +3,6 @@
 
 #include <set>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -121,18 +120,6 @@ Touched TouchedBy(const Change& change) {
   return std::visit(touched, change);
 }
 
-// The rows that a change reads in any case, in the order in which it reads them.
-void AnnounceRows(Database& database, const Change& change, const Touched& touched) {
-  const bool head_is_first = std::holds_alternative<OpenSession>(change);
-  if (head_is_first) AnnounceTurn(database, touched.turn);
-  if (touched.session != nullptr) AnnounceSession(database, *touched.session);
-  if (const auto* start = std::get_if<StartTurn>(&change)) {
-    TurnIdQuery query(database, start->fence.key, start->turn.id);
-    Announce(std::move(query.select()));
-  }
-  if (!head_is_first) AnnounceTurn(database, touched.turn);
-}
-
 // The numbers that a change draws.
 void AnnounceNumbers(Database& database, const Change& change) {
   size_t num_sessions = 0, num_turns = std::holds_alternative<StartTurn>(change) ? 1 : 0;
@@ -168,15 +155,24 @@ absl::Status CheckTurnIsNew(Database& database, const SessionKey& session, const
 }
 
 size_t AnnounceReads(Database& database, absl::Span<const Change> changes) {
-  std::set<std::tuple<std::string_view, SessionId>> sessions;
+  std::set<SessionKey> sessions;
   std::set<TurnNumber> turns;
   size_t num = 0;
   for (; num < changes.size(); ++num) {
-    const Touched touched = TouchedBy(changes[num]);
-    const auto [session, turn] = touched;
-    if (session != nullptr && !sessions.emplace(session->tenant, session->id).second) break;
-    if (turn != kNoTurn && !turns.insert(turn).second) break;
-    AnnounceRows(database, changes[num], touched);
+    const auto [session, turn] = TouchedBy(changes[num]);
+    if ((session != nullptr && sessions.contains(*session)) || turns.contains(turn)) break;
+    if (session != nullptr) sessions.insert(*session);
+    if (turn != kNoTurn) turns.insert(turn);
+  }
+  // Rows are locked in the order of their keys, first all sessions. So two servers' transactions
+  // that take the same sessions do not wait for each other.
+  for (const SessionKey& session : sessions) AnnounceSession(database, session);
+  for (const TurnNumber turn : turns) AnnounceTurn(database, turn);
+  for (const Change& change : changes.subspan(0, num)) {
+    if (const auto* start = std::get_if<StartTurn>(&change)) {
+      TurnIdQuery query(database, start->fence.key, start->turn.id);
+      Announce(std::move(query.select()));
+    }
   }
   // All rows are locked before a number is drawn, so a turn has a greater number than its parent.
   for (size_t i = 0; i < num; ++i) AnnounceNumbers(database, changes[i]);

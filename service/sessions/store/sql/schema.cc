@@ -133,6 +133,33 @@ constexpr const char* kSteps[] = {
     CREATE TABLE aliases(name TEXT PRIMARY KEY, arms BLOB NOT NULL, checksum INTEGER NOT NULL)
       WITHOUT ROWID;
     )sql",
+    // PostgreSQL alone, because only its servers can be replicas of a fleet (docs/fleet.md).
+    // Programs of version 4 have none. `leases` has a row for each replica id: `holder` is the name
+    // of the replica that has the lease, `incarnation` the number in that name; NULL and 0: no
+    // incarnation has had it. `fleet` has one row: `server_start` and `timeline` are those of the
+    // server on which the last renewal was made; an empty `timeline`: there was none yet. Before
+    // `claims_from` no claim is allowed. `last_incarnation` is the last one that was drawn, of all
+    // replicas. These rows have no checksums: leases save work, and the fence keeps sessions safe.
+    R"sql(
+    /*POSTGRES
+    CREATE TABLE leases(
+      replica TEXT PRIMARY KEY,
+      holder TEXT,
+      incarnation INTEGER NOT NULL,
+      lease_end TIMESTAMPTZ NOT NULL,
+      peer_address TEXT NOT NULL,
+      client_address TEXT NOT NULL,
+      draining BOOLEAN NOT NULL);
+    CREATE INDEX leases_by_holder ON leases(holder);
+    CREATE TABLE fleet(
+      generation INTEGER NOT NULL,
+      server_start TIMESTAMPTZ NOT NULL,
+      timeline TEXT NOT NULL,
+      claims_from TIMESTAMPTZ NOT NULL,
+      last_incarnation INTEGER NOT NULL);
+    INSERT INTO fleet VALUES (1, '-infinity', '', '-infinity', 0);
+    */
+    )sql",
 };
 
 absl::Status MakeSteps(Database& database, absl::Span<const char* const> steps) {

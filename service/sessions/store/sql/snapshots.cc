@@ -306,48 +306,6 @@ absl::StatusOr<uint64_t> SpanBytes(Database& database, const std::string& tenant
   return static_cast<uint64_t>(*sum);
 }
 
-absl::StatusOr<std::vector<SegmentKey>> SegmentsOfPath(Database& database, TurnNumber number,
-                                                       int64_t limit) {
-  // A parent is older than its children, so a damaged link cannot make a circle.
-  absl::StatusOr<StatementUse> select = database.Use(
-      "WITH RECURSIVE path(number, parent, turns_left) AS ("
-      "  SELECT number, parent, CAST(?2 AS INTEGER) FROM turns WHERE number = ?1"
-      "  UNION ALL"
-      "  SELECT turns.number, turns.parent, path.turns_left - 1"
-      "    FROM path JOIN turns ON turns.number = path.parent AND turns.number < path.number"
-      "      AND path.turns_left > 1)"
-      " SELECT snapshots.span, snapshots.fixed"
-      "  FROM path JOIN snapshots ON snapshots.turn = path.number ORDER BY path.number DESC");
-  if (!select.ok()) return select.status();
-  (*select)->Bind(0, number);
-  (*select)->Bind(1, limit);
-  std::vector<SegmentKey> keys;
-  Stepped code;
-  while ((code = (*select)->Step()) == Stepped::kRow) {
-    for (const int column : {0, 1}) {
-      const std::optional<SegmentKey> key = KeyOf((*select)->Bytes(column));
-      if (key.has_value()) keys.push_back(*key);  // otherwise there is none, or it is damaged
-    }
-  }
-  if (code != Stepped::kDone) return database.Error("read the snapshots of turns");
-  return keys;
-}
-
-absl::StatusOr<std::vector<SnapshotRow>> SnapshotsOf(Database& database, TurnNumber turn) {
-  absl::StatusOr<StatementUse> select = database.Use(
-      "SELECT " LONGSTREAM_SNAPSHOT_COLUMNS " FROM snapshots WHERE turn = ?1 ORDER BY number DESC");
-  if (!select.ok()) return select.status();
-  (*select)->Bind(0, turn);
-  std::vector<SnapshotRow> snapshots;
-  Stepped code;
-  while ((code = (*select)->Step()) == Stepped::kRow) {
-    absl::StatusOr<SnapshotRow> snapshot = ReadSnapshot(**select);
-    if (snapshot.ok()) snapshots.push_back(*std::move(snapshot));
-  }
-  if (code != Stepped::kDone) return database.Error("read the snapshots of a turn");
-  return snapshots;
-}
-
 absl::Status AddSnapshotRows(Database& database, const AddSnapshot& add) {
   const SnapshotRow& row = add.snapshot;
   absl::Status status = CheckIsCommitted(database, add.tenant, row.turn);

@@ -26,9 +26,6 @@ absl::StatusOr<StoredSegment> FindStoredSegment(Database& database, const std::s
 absl::StatusOr<StoredSegment> ReadStoredSegment(Database& database, const std::string& tenant,
                                                 const SegmentKey& key);
 
-// The snapshots of one turn. Leaves out damaged ones.
-absl::StatusOr<std::vector<SnapshotRow>> SnapshotsOf(Database& database, TurnNumber turn);
-
 // Bytes of the requests and results of the turns from this one to the root. Reads neither requests
 // nor results, and only one turn if its sum is known.
 absl::StatusOr<uint64_t> PathBytes(Database& database, TurnNumber number);
@@ -38,11 +35,6 @@ absl::Status AddPathSum(Database& database, TurnNumber number);
 // Bytes of a span and of the spans before it. Reads only one span if its sum is known.
 absl::StatusOr<uint64_t> SpanBytes(Database& database, const std::string& tenant,
                                    const SegmentKey& key);
-// The segments that the snapshots of at most `limit` turns name, from `number` on: fixed blocks,
-// and last spans. The segments of later turns come first.
-absl::StatusOr<std::vector<SegmentKey>> SegmentsOfPath(Database& database, TurnNumber number,
-                                                       int64_t limit);
-
 // A file whose segment has no row any more.
 struct DeadFile {
   std::string name;

@@ -13,9 +13,13 @@
 #include "service/sessions/store/sql/collect.h"
 #include "service/sessions/store/sql/find_rows.h"
 #include "service/sessions/store/sql/snapshots.h"
+#include "service/sessions/store/sql/turn_path.h"
 
 namespace longstream::store {
 namespace {
+
+// Turns that one query of a path reads.
+constexpr int64_t kLongestPage = 256;
 
 // Runs a query that selects sessions, and that has the parameter `limit_parameter` for the number
 // of its rows. Leaves out damaged rows, and reads others in their place.
@@ -157,44 +161,47 @@ absl::StatusOr<std::vector<TurnNumber>> SqlStore::TurnNumbers(const SessionKey& 
 
 absl::Status SqlStore::VisitPath(TurnNumber number,
                                  const std::function<bool(const TurnRow&)>& visit) {
-  return Visit(number, FindTurn, visit);
+  return Visit(number, TurnContents::kRead, visit);
 }
 
 absl::Status SqlStore::VisitLinks(TurnNumber number,
                                   const std::function<bool(const TurnRow&)>& visit) {
-  return Visit(number, FindTurnLink, visit);
+  return Visit(number, TurnContents::kLeaveOut, visit);
 }
 
-absl::Status SqlStore::Visit(TurnNumber number, FindOne* find,
+// Often one turn is enough. A path of 200 turns takes three queries.
+absl::Status SqlStore::Visit(TurnNumber number, TurnContents contents,
                              const std::function<bool(const TurnRow&)>& visit) {
-  const auto read = [&](TurnNumber one) -> absl::StatusOr<TurnRow> {
+  const auto read = [&](TurnNumber first, TurnContents what, int64_t limit) {
     const ReaderPool::Reader reader = readers_.Take();
-    absl::StatusOr<NumberedTurn> turn = find(*reader, one);
-    if (!turn.ok()) return turn.status();
-    return std::move(turn->row);
+    return ReadTurnPage(*reader, first, what, limit);
   };
   const TurnNumber begin = number;
-  while (number != kNoTurn) {
-    const absl::StatusOr<TurnRow> turn = read(number);
-    if (absl::IsNotFound(turn.status()) && number != begin) {
+  for (int64_t limit = 1; number != kNoTurn; limit = std::min(16 * limit, kLongestPage)) {
+    const TurnPage page = read(number, contents, limit);
+    for (const TurnRow& turn : page.turns) {
+      if (turn.state == TurnState::kCollected) {
+        return absl::NotFoundError(
+            absl::StrCat("store: turn ", turn.number, " has been collected"));
+      }
+      // A parent is older than its children, so a damaged link cannot make a circle.
+      if (turn.parent >= turn.number) {
+        return absl::DataLossError(absl::StrCat("store: turn ", turn.number, " has the parent ",
+                                                turn.parent, ", which is not older"));
+      }
+      if (!visit(turn)) return absl::OkStatus();
+      number = turn.parent;
+    }
+    if (absl::IsNotFound(page.error) && number != begin) {
       // Turns are collected from the youngest on, so the first turn tells whether this one was.
-      const absl::StatusOr<TurnRow> first = read(begin);
-      if (absl::IsNotFound(first.status()) || first->state == TurnState::kCollected) {
+      const TurnPage first = read(begin, TurnContents::kLeaveOut, 1);
+      if (absl::IsNotFound(first.error) ||
+          (!first.turns.empty() && first.turns[0].state == TurnState::kCollected)) {
         return absl::NotFoundError(absl::StrCat("store: turn ", begin, " has been collected"));
       }
-      return absl::DataLossError(turn.status().message());
+      return absl::DataLossError(page.error.message());
     }
-    if (!turn.ok()) return turn.status();
-    if (turn->state == TurnState::kCollected) {
-      return absl::NotFoundError(absl::StrCat("store: turn ", number, " has been collected"));
-    }
-    // A parent is older than its children, so a damaged link cannot make a circle.
-    if (turn->parent >= number) {
-      return absl::DataLossError(absl::StrCat("store: turn ", number, " has the parent ",
-                                              turn->parent, ", which is not older"));
-    }
-    if (!visit(*turn)) break;
-    number = turn->parent;
+    if (!page.error.ok()) return page.error;
   }
   return absl::OkStatus();
 }

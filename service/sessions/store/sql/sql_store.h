@@ -23,7 +23,7 @@
 #include "service/sessions/store/session_store.h"
 #include "service/sessions/store/sql/check_segments.h"
 #include "service/sessions/store/sql/database.h"
-#include "service/sessions/store/sql/rows.h"
+#include "service/sessions/store/sql/turn_path.h"
 
 namespace longstream::store {
 
@@ -99,9 +99,8 @@ class SqlStore : public SessionStore {
   SegmentFiles files_;
 
  private:
-  // VisitPath, with turns that `find` returns.
-  using FindOne = absl::StatusOr<NumberedTurn>(Database& database, TurnNumber number);
-  absl::Status Visit(TurnNumber number, FindOne* find,
+  // VisitPath or VisitLinks. `visit` may read the store, so no connection is taken meanwhile.
+  absl::Status Visit(TurnNumber number, TurnContents contents,
                      const std::function<bool(const TurnRow&)>& visit);
   // Collects turns with numbers from `first` to `last` in one transaction.
   absl::StatusOr<size_t> CollectSlice(absl::Time before, TurnNumber first, TurnNumber last);

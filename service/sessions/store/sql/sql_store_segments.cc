@@ -10,6 +10,7 @@
 #include "service/sessions/store/sql/rows.h"
 #include "service/sessions/store/sql/snapshots.h"
 #include "service/sessions/store/sql/sql_store.h"
+#include "service/sessions/store/sql/turn_path.h"
 
 namespace longstream::store {
 namespace {
@@ -46,20 +47,12 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> SqlStore::WriteSegments() {
 }
 
 absl::StatusOr<std::vector<SnapshotRow>> SqlStore::Snapshots(TurnNumber number, size_t max_turns) {
-  std::vector<SnapshotRow> all;
-  if (max_turns == 0) return all;
-  absl::Status failed;
-  absl::Status status = VisitLinks(number, [&](const TurnRow& turn) {
-    const ReaderPool::Reader reader = readers_.Take();
-    absl::StatusOr<std::vector<SnapshotRow>> snapshots = SnapshotsOf(*reader, turn.number);
-    failed = snapshots.status();
-    if (!failed.ok()) return false;
-    std::move(snapshots->begin(), snapshots->end(), std::back_inserter(all));
-    return --max_turns > 0;
-  });
+  if (max_turns == 0) return std::vector<SnapshotRow>();
+  size_t turns = 0;
+  absl::Status status = VisitLinks(number, [&](const TurnRow&) { return ++turns < max_turns; });
   if (!status.ok()) return status;
-  if (!failed.ok()) return failed;
-  return all;
+  const ReaderPool::Reader reader = readers_.Take();
+  return SnapshotsOfPath(*reader, number, static_cast<int64_t>(turns));
 }
 
 absl::StatusOr<std::vector<SegmentRow>> SqlStore::Segments(const std::string& tenant,

@@ -31,6 +31,7 @@ constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/Server
 Credentials TestCredentials() {
   return *Credentials::Parse(
       TokenRow("client", "role=client") + TokenRow("operator", "role=operator") +
+          TokenRow("peer", "role=peer") +
           TokenRow("expired", "role=client expires=2001-01-01T00:00:00Z") +
           TokenRow("expired-operator", "role=operator expires=2001-01-01T00:00:00Z") +
           "certificate name=cc role=client common_name=client\n"
@@ -73,6 +74,7 @@ const std::vector<Proof>& TokenProofs() {
       {"two tokens", {"Bearer client", "Bearer operator"}, {}},
       {"a digest", {"Bearer " + ToHex(DigestOf("client"))}, {}},
       {"a client's token", {"Bearer client"}, Role::kClient},
+      {"a peer's token", {"Bearer peer"}, Role::kPeer},
       {"an operator's token", {"bearer operator"}, Role::kOperator},
   };
   return *proofs;
@@ -191,8 +193,10 @@ TEST_F(AccessTest, TheTableHasExactlyTheMethodsOfTheServer) {
   }
   EXPECT_EQ(methods, reflected);
   std::vector<std::string_view> rows = AccessTable::Methods();
-  // The operators' listener has these (admin_server_test).
-  std::erase_if(rows, [](std::string_view row) { return row.starts_with("/longstream.admin."); });
+  // Other listeners have these (admin_server_test, peer_access_test).
+  std::erase_if(rows, [](std::string_view row) {
+    return row.starts_with("/longstream.admin.") || row.starts_with("/longstream.peer.");
+  });
   EXPECT_EQ(methods, std::set<std::string>(rows.begin(), rows.end()));
 }
 

@@ -115,9 +115,13 @@ TEST(ArmMeasurementTest, InterruptionsEndItInTheEnd) {
     }
     EXPECT_FALSE(more) << pieces;
     EXPECT_TRUE(is_done) << pieces;
-    if (pieces <= 2) EXPECT_FALSE(costs.has_value()) << pieces << " do not warm it up";
+    if (pieces <= 2) {
+      EXPECT_FALSE(costs.has_value()) << pieces << " do not warm it up";
+    }
     // Some of 100 pieces are behind the first depth with draws, also if they are short.
-    if (pieces == 100) EXPECT_TRUE(costs.has_value());
+    if (pieces == 100) {
+      EXPECT_TRUE(costs.has_value());
+    }
   }
 }
 

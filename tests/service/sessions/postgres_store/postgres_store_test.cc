@@ -6,8 +6,10 @@
 
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "service/sessions/store/sql/turn_path.h"
 #include "tests/service/sessions/postgres_store/postgres_fixture.h"
 
 namespace longstream::store {
@@ -223,6 +225,50 @@ TEST_F(PostgresStoreTest, AChangedRowIsDataLossAndTheOthersServe) {
   EXPECT_TRUE(store->Session(NewSession(8).key).ok());
   EXPECT_EQ(store->Sessions("", {}, 1, "")->size(), 1u) << "damaged rows do not count";
   EXPECT_EQ(store->Check(10)->size(), 1u);
+}
+
+TEST_F(PostgresStoreTest, TheTurnsBeforeADamagedOneAreVisited) {
+  const auto store = Open();
+  std::vector<TurnRow> turns;
+  for (uint64_t i = 1; i <= 100; ++i) turns.push_back(NewTurn(i));
+  ASSERT_TRUE(ApplyOne(*store, ImportSession{NewSession(7), turns, nullptr}).ok());
+  const TurnNumber head = store->Session(key_)->head;
+  const auto visits_until = [&](uint64_t last) {
+    uint64_t seen = 0;
+    const absl::Status status = store->VisitPath(head, [&](const TurnRow& turn) {
+      seen = turn.id.low;
+      return seen > last;
+    });
+    return std::make_pair(status.code(), seen);
+  };
+  EXPECT_EQ(visits_until(1), std::make_pair(absl::StatusCode::kOk, uint64_t{1}));
+  const std::string damaged = " WHERE number = " + std::to_string(head - 50);
+  Sql("UPDATE longstream.turns SET result = 'x'" + damaged);
+  EXPECT_EQ(visits_until(1), std::make_pair(absl::StatusCode::kDataLoss, uint64_t{51}));
+  EXPECT_EQ(visits_until(51), std::make_pair(absl::StatusCode::kOk, uint64_t{51}));
+  Sql("UPDATE longstream.turns SET parent = " + std::to_string(head) + damaged);
+  EXPECT_EQ(visits_until(1), std::make_pair(absl::StatusCode::kDataLoss, uint64_t{51}));
+}
+
+// Restoring a session takes few round trips.
+TEST_F(PostgresStoreTest, OneQueryReadsManyTurns) {
+  const auto store = Open();
+  std::vector<TurnRow> turns;
+  for (uint64_t i = 1; i <= 200; ++i) turns.push_back(NewTurn(i, std::string(10'000, 'x')));
+  turns.push_back(NewTurn(201, std::string(5 << 20, 'x')));
+  ASSERT_TRUE(ApplyOne(*store, ImportSession{NewSession(7), turns, nullptr}).ok());
+  const TurnNumber head = store->Session(key_)->head;
+  ReconnectGate gate;
+  PostgresReader reader({.url = Server().Url(database_), .password = "", .timeout = kLong}, &gate);
+  const TurnPage all = ReadTurnPage(reader, head - 1, TurnContents::kRead, 256);
+  EXPECT_TRUE(all.error.ok()) << all.error;
+  EXPECT_EQ(all.turns.size(), 200u);
+  EXPECT_EQ(ReadTurnPage(reader, head, TurnContents::kRead, 256).turns.size(), 1u)
+      << "it has more bytes than a page";
+  EXPECT_EQ(ReadTurnPage(reader, head, TurnContents::kLeaveOut, 256).turns.size(), 201u);
+  EXPECT_EQ(ReadTurnPage(reader, head, TurnContents::kLeaveOut, 16).turns.size(), 16u);
+  EXPECT_EQ(ReadTurnPage(reader, head + 1, TurnContents::kRead, 16).error.code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST_F(PostgresStoreTest, WithoutADirectoryOnlyShortSegmentsAreKept) {

@@ -90,8 +90,8 @@ TEST_F(AliasRowsTest, AStoreOfVersion3GetsTheTable) {
   EXPECT_TRUE(Open()->Session(NewSession(7).key).ok());
   EXPECT_THAT(Check(), IsEmpty());
   const auto log = SqliteDatabase::OpenToRead(path_ + "/log.db");
-  EXPECT_EQ(*StoredVersion(**log, SchemaSteps().size()), 4);
-  EXPECT_EQ(*StoredVersion(**log, 3), 4) << "a program of version 3 may open it";
+  EXPECT_EQ(*StoredVersion(**log, SchemaSteps().size()), 5);
+  EXPECT_EQ(*StoredVersion(**log, 3), 5) << "a program of version 3 may open it";
 }
 
 }  // namespace

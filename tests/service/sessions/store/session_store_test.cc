@@ -96,7 +96,8 @@ TEST_P(SessionStoreTest, ChangesOfAnotherEpochOrVersionAreRefused) {
   const auto started = ApplyOne(*store_, StartTurn{{key_, 1, 1}, NewTurn(1)});
   ASSERT_TRUE(started.ok());
   EXPECT_EQ(CodeOf(StartTurn{{key_, 1, 1}, NewTurn(2)}), absl::StatusCode::kAborted);
-  const auto moved = ApplyOne(*store_, ChangeOwner{{key_, 1, 2}, "replica-2"});
+  const auto moved =
+      ApplyOne(*store_, ChangeOwner{{key_, 1, 2}, "replica-2", OwnerCondition::kNone});
   ASSERT_TRUE(moved.ok());
   EXPECT_EQ(moved->epoch, 2);
   const Fence lost = {key_, 1, 3};
@@ -105,7 +106,7 @@ TEST_P(SessionStoreTest, ChangesOfAnotherEpochOrVersionAreRefused) {
       CommitTurn{.fence = lost, .turn = started->turn, .result = "", .now = At(4)},
       AbandonTurn{.fence = lost, .turn = started->turn, .result = "", .now = At(4)},
       MoveHead{.fence = lost, .now = At(4)},
-      ChangeOwner{lost, "replica-1"},
+      ChangeOwner{lost, "replica-1", OwnerCondition::kNone},
       CloseSession{.key = key_, .fence = lost, .now = At(4)},
   };
   const SessionRow before = *store_->Session(key_);
@@ -237,6 +238,7 @@ TEST_P(SessionStoreTest, AnImportedSessionHasItsTurnsAndGoesOn) {
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_EQ(session->position, 20u);
   EXPECT_EQ(session->forked_from, row.forked_from);
+  EXPECT_EQ(session->owner, row.owner);
   EXPECT_EQ(session->epoch, imported->epoch);
   EXPECT_EQ(session->version, imported->version);
   const std::vector<TurnNumber> path = Path(session->head);
@@ -384,6 +386,38 @@ TEST_P(SessionStoreTest, LinksAreTurnsWithoutRequestAndResult) {
   ASSERT_EQ(CodeOf(MoveHead{FenceOf(*store_, key_), kNoTurn, At(3)}), absl::StatusCode::kOk);
   ASSERT_EQ(*store_->Collect(At(40)), 3u);
   EXPECT_EQ(store_->VisitLinks(turns[0].number, add).code(), absl::StatusCode::kNotFound);
+}
+
+// More turns than one query reads, some of them larger than what one query reads.
+TEST_P(SessionStoreTest, ALongPathIsVisitedFromItsEnd) {
+  std::vector<TurnRow> turns;
+  for (uint64_t i = 1; i <= 600; ++i) {
+    turns.push_back(NewTurn(i, i % 100 == 7 ? std::string(5 << 20, 'x') : "request"));
+    turns.back().position = i;
+  }
+  ASSERT_EQ(CodeOf(ImportSession{NewSession(7), turns, nullptr}), absl::StatusCode::kOk);
+  const TurnNumber head = store_->Session(key_)->head;
+  for (const bool with_contents : {true, false}) {
+    uint64_t position = 600, nested = 0;
+    const auto visit = [&](const TurnRow& turn) {
+      EXPECT_EQ(turn.position, position);
+      EXPECT_EQ(turn.id.low, position);
+      EXPECT_EQ(turn.request, with_contents ? turns[position - 1].request : "");
+      // A visitor may read the store.
+      if (position % 100 == 0 && store_->Turn(turn.number).ok()) ++nested;
+      return --position > 0;
+    };
+    const absl::Status status =
+        with_contents ? store_->VisitPath(head, visit) : store_->VisitLinks(head, visit);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(position, 0u);
+    EXPECT_EQ(nested, 6u);
+  }
+  for (const uint64_t wanted : {1u, 2u, 17u, 18u, 273u, 274u}) {
+    uint64_t visited = 0;
+    EXPECT_TRUE(store_->VisitLinks(head, [&](const TurnRow&) { return ++visited < wanted; }).ok());
+    EXPECT_EQ(visited, wanted);
+  }
 }
 
 TEST_P(SessionStoreTest, ATurnThatCanStillBeCommittedIsNotCollected) {

@@ -108,7 +108,18 @@ TEST_F(SqliteStoreTest, AStoreOfANewerProgramIsRefusedIfItSaysSo) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.status().message(), HasSubstr("min_reader is 9"));
   EXPECT_THAT(refused.status().message(), HasSubstr(directory_.string()));
-  EXPECT_THAT(refused.status().message(), HasSubstr("this program has version 4"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("this program has version 5"));
+}
+
+TEST_F(SqliteStoreTest, ADirectoryHasNoFleet) {
+  const auto store = Open();
+  ASSERT_TRUE(ApplyOne(**store, OpenSession{NewSession(7)}).ok());
+  for (const OwnerCondition condition : {OwnerCondition::kClaim, OwnerCondition::kTransfer}) {
+    const auto refused = ApplyOne(**store, ChangeOwner{{key_, 1, 1}, "replica-2/1", condition});
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(refused.status().message(), HasSubstr("no fleet"));
+  }
+  EXPECT_EQ((*store)->Session(key_)->owner, NewSession(7).owner);
 }
 
 TEST_F(SqliteStoreTest, AFileThatIsNoDatabaseIsDataLoss) {

@@ -1,7 +1,7 @@
-// Counts the calls of our service that are in progress, so that a shutdown can wait for them and
+// Counts the calls of a service that are in progress, so that a shutdown can wait for them and
 // not for calls of other services.
-#ifndef LONGSTREAM_SERVICE_SERVER_CALL_COUNT_H_
-#define LONGSTREAM_SERVICE_SERVER_CALL_COUNT_H_
+#ifndef LONGSTREAM_SERVICE_SERVER_TRANSPORT_CALL_COUNT_H_
+#define LONGSTREAM_SERVICE_SERVER_TRANSPORT_CALL_COUNT_H_
 
 #include <cstddef>
 
@@ -47,4 +47,4 @@ class CallCount {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVER_CALL_COUNT_H_
+#endif  // LONGSTREAM_SERVICE_SERVER_TRANSPORT_CALL_COUNT_H_

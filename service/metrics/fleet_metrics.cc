@@ -1,0 +1,66 @@
+// Registers the metrics of the fleet in Prometheus, and updates them.
+#include "service/metrics/fleet_metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+
+namespace longstream {
+
+struct FleetMetrics::Families {
+  explicit Families(prometheus::Registry* registry)
+      : claims(prometheus::BuildCounter()
+                   .Name("longstream_claims_total")
+                   .Help("Sessions that were taken because their owner's lease was over")
+                   .Register(*registry)
+                   .Add({})),
+        handovers(prometheus::BuildCounter()
+                      .Name("longstream_handovers_total")
+                      .Help("Sessions handed from one living replica to another, by outcome")
+                      .Register(*registry)),
+        fenced(prometheus::BuildCounter()
+                   .Name("longstream_fenced_commits_total")
+                   .Help("Commits of turns that were refused because the session had moved")
+                   .Register(*registry)
+                   .Add({})),
+        sessions(Gauge(registry, "longstream_fleet_sessions",
+                       "Sessions that this replica owns and has in memory, or works for")),
+        to_hand_over(Gauge(registry, "longstream_fleet_sessions_to_hand_over",
+                           "Idle sessions that a replica that shuts down has not handed over yet")),
+        lease_left(Gauge(registry, "longstream_fleet_lease_seconds",
+                         "How long the lease of this replica holds")) {}
+
+  static prometheus::Gauge& Gauge(prometheus::Registry* registry, const char* name,
+                                  const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(*registry).Add({});
+  }
+
+  prometheus::Counter& claims;
+  prometheus::Family<prometheus::Counter>& handovers;
+  prometheus::Counter& fenced;
+  prometheus::Gauge& sessions;
+  prometheus::Gauge& to_hand_over;
+  prometheus::Gauge& lease_left;
+};
+
+FleetMetrics::FleetMetrics(prometheus::Registry* registry)
+    : families_(std::make_unique<Families>(registry)) {}
+
+FleetMetrics::~FleetMetrics() = default;
+
+void FleetMetrics::CountClaim() { families_->claims.Increment(); }
+void FleetMetrics::CountHandover(const std::string& outcome) {
+  families_->handovers.Add({{"outcome", outcome}}).Increment();
+}
+void FleetMetrics::CountFencedCommit() { families_->fenced.Increment(); }
+void FleetMetrics::SetSessions(size_t owned) {
+  families_->sessions.Set(static_cast<double>(owned));
+}
+void FleetMetrics::SetToHandOver(size_t sessions) {
+  families_->to_hand_over.Set(static_cast<double>(sessions));
+}
+void FleetMetrics::SetLeaseLeft(absl::Duration left) {
+  families_->lease_left.Set(absl::ToDoubleSeconds(left));
+}
+
+}  // namespace longstream

@@ -1,0 +1,224 @@
+// Connects the parts of a replica: database, peers, driver and sessions.
+#include "service/program/server_fleet.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/clock/monotonic_time.h"
+#include "service/config/read_fleet.h"
+#include "service/server/turn_reactor.h"
+#include "service/serving/fleet_calls.h"
+
+namespace longstream {
+namespace {
+
+// How long the start waits for the database.
+constexpr absl::Duration kJoinPatience = absl::Seconds(30);
+// How often the log tells how many sessions are left.
+constexpr absl::Duration kProgress = absl::Seconds(1);
+// A drain begins when the database has said which replicas there are, or after this time.
+constexpr absl::Duration kLastRenewal = absl::Seconds(2);
+// After the time for handovers, what is being done gets so long to end.
+constexpr absl::Duration kLastEvents = absl::Seconds(1);
+
+store::PostgresFleet::Options FleetOptions(const ServerConfig& config,
+                                           const store::PostgresStore::Options& store) {
+  store::PostgresFleet::Options options;
+  options.url = store.url;
+  options.password = store.password;
+  options.timeout = config.fleet.lease_ttl / 4;
+  return options;
+}
+
+PeerClient::Options ClientOptions(const ServerConfig& config, const ServerSecurity& security) {
+  PeerClient::Options options;
+  options.channels.certificates = security.certificates();
+  options.channels.plaintext_tokens = config.security.plaintext_tokens;
+  if (security.fleet_token() != nullptr) {
+    options.channels.token = [token = security.fleet_token()] { return token->Get(); };
+  }
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerFleet>> ServerFleet::Join(const ServerConfig& config,
+                                                               const ServerSecurity& security,
+                                                               ServerStore* store,
+                                                               const JsonLog* log,
+                                                               prometheus::Registry* registry) {
+  if (!config.fleet.enabled()) return nullptr;
+  const absl::StatusOr<store::PostgresStore::Options> database = PostgresOptionsOf(config);
+  if (!database.ok()) return database.status();
+  auto fleet = std::make_unique<store::PostgresFleet>(FleetOptions(config, *database));
+  const absl::StatusOr<fleet::ReplicaName> name =
+      fleet::ReplicaLease::Join(fleet.get(), ReplicaIdOf(config.fleet), kJoinPatience);
+  if (!name.ok()) return name.status();
+  log->Write(LogLevel::kInfo, "fleet_joined", {{"replica", *name}});
+  return std::unique_ptr<ServerFleet>(
+      new ServerFleet(config, security, store, log, registry, std::move(fleet), *name));
+}
+
+ServerFleet::ServerFleet(const ServerConfig& config, const ServerSecurity& security,
+                         ServerStore* store, const JsonLog* log, prometheus::Registry* registry,
+                         std::unique_ptr<store::PostgresFleet> fleet,
+                         const fleet::ReplicaName& name)
+    : config_(config),
+      security_(security),
+      log_(log),
+      name_(name),
+      metrics_(registry),
+      store_(std::move(fleet)),
+      driver_(DriverOptions(name), store_.get(), store->commits()),
+      client_(ClientOptions(config, security)) {}
+
+ServerFleet::~ServerFleet() { Stop(); }
+
+fleet::FleetDriverOptions ServerFleet::DriverOptions(const fleet::ReplicaName& name) {
+  fleet::FleetDriverOptions options;
+  options.self = name;
+  options.redirect = config_.fleet.foreign == "redirect";
+  options.times.commit = config_.store_commit_timeout;
+  options.times.residency = config_.fleet.min_residency;
+  options.metrics = &metrics_;
+  options.on_exit = [this](bool release_lease) { OnExit(release_lease); };
+  return options;
+}
+
+void ServerFleet::AddTo(SessionManager::Options* options) {
+  options->gate = &driver_;
+  options->owner = name_;
+}
+
+absl::Status ServerFleet::Start(SessionManager* sessions, const GrpcServer& server,
+                                const GrpcServer::Options& options) {
+  threads_.emplace(/*num_threads=*/1, config_.max_transit_bytes);
+  PeerServer::Options peers;
+  peers.listen = config_.fleet.peer_listen;
+  peers.guard = options.guard;
+  peers.certificates = options.certificates;
+  peers.client_certificates = options.client_certificates;
+  peers.max_message_bytes = options.max_message_bytes;
+  peers.max_transit_bytes = options.max_transit_bytes;
+  peers.on_call_failure = options.on_call_failure;
+  peers.attach = [this, sessions](grpc::CallbackServerContext* context, AttachCall call) {
+    return NewAttachReactor(context, std::move(call), sessions, &*threads_, &calls_);
+  };
+  client_.SetEvents(&driver_);
+  driver_.Start(&sessions->fleet()->copies(), &client_);
+  absl::StatusOr<std::unique_ptr<PeerServer>> listening = PeerServer::Start(peers, &client_);
+  if (!listening.ok()) return listening.status();
+  server_ = *std::move(listening);
+  fleet::ReplicaLease::Options lease;
+  lease.ttl = config_.fleet.lease_ttl;
+  lease.self.name = name_;
+  lease.self.peer_address =
+      AdvertisedAddress(config_.fleet.peer_address, config_.fleet.peer_listen, server_->port());
+  lease.self.client_address =
+      AdvertisedAddress(config_.fleet.client_address, config_.listen, server.port());
+  client_.SetSelf(name_);
+  fleet::LeaseEvents* const events = this;  // which only this class may know
+  lease_ = std::make_unique<fleet::ReplicaLease>(store_.get(), events, lease);
+  log_->Write(LogLevel::kInfo, "fleet",
+              {{"replica", name_},
+               {"peer_address", lease.self.peer_address},
+               {"client_address", lease.self.client_address}});
+  return absl::OkStatus();
+}
+
+void ServerFleet::OnExit(bool release_lease) {
+  {
+    absl::MutexLock lock(&mutex_);
+    exited_ = true;
+    if (release_lease || draining_) return;
+    replaced_ = true;
+  }
+  log_->Write(LogLevel::kError, "fleet_replaced",
+              {{"replica", name_},
+               {"error",
+                "a later start of this replica has taken its place; two servers have the same "
+                "fleet.replica_id, or this one was started again while it still ran"}});
+  kill(getpid(), SIGTERM);
+}
+
+bool ServerFleet::replaced() const {
+  absl::MutexLock lock(&mutex_);
+  return replaced_;
+}
+
+bool ServerFleet::WaitForExit(absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(absl::Condition(&exited_), timeout);
+}
+
+void ServerFleet::LeaseOver() {
+  driver_.LeaseOver();
+  metrics_.SetLeaseLeft(absl::ZeroDuration());
+}
+
+void ServerFleet::UpdateMetrics() {
+  const fleet::FleetCounts counts = driver_.Counts();
+  metrics_.SetSessions(counts.sessions);
+  metrics_.SetToHandOver(counts.drain.waiting + counts.drain.offered);
+}
+
+void ServerFleet::BeginDrain() {
+  {
+    absl::MutexLock lock(&mutex_);
+    draining_ = true;
+    renewed_ = false;
+  }
+  lease_->BeginDrain();
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(&renewed_), kLastRenewal);
+  }
+  driver_.BeginDrain();
+}
+
+void ServerFleet::LeaseRenewed(const fleet::RenewedLease& renewed) {
+  driver_.LeaseRenewed(renewed);
+  metrics_.SetLeaseLeft(config_.fleet.lease_ttl);
+  UpdateMetrics();
+  absl::MutexLock lock(&mutex_);
+  renewed_ = true;
+}
+
+void ServerFleet::HandOver(absl::Duration timeout) {
+  const MonotonicTime until = MonotonicTime::Now() + timeout;
+  const auto report = [this](const char* event) {
+    UpdateMetrics();
+    const fleet::FleetCounts counts = driver_.Counts();
+    log_->Write(LogLevel::kInfo, event,
+                {{"handed_over", absl::StrCat(counts.handed_over)},
+                 {"waiting", absl::StrCat(counts.drain.waiting)},
+                 {"offered", absl::StrCat(counts.drain.offered)},
+                 {"busy", absl::StrCat(counts.drain.busy)}});
+  };
+  while (MonotonicTime::Now() < until) {
+    if (WaitForExit(std::min(kProgress, until - MonotonicTime::Now()))) break;
+    report("handing_over");
+  }
+  driver_.DrainOver();
+  WaitForExit(kLastEvents);
+  report("handed_over");
+  const absl::Status released = lease_->Release();
+  if (released.ok()) return;
+  log_->Write(LogLevel::kWarning, "fleet",
+              {{"error", absl::StrCat("the lease ends by itself: ", released.message())}});
+}
+
+void ServerFleet::Stop() {
+  driver_.Stop();
+  lease_ = nullptr;
+  if (server_ != nullptr) server_->Shutdown();
+  server_ = nullptr;
+  client_.SetEvents(nullptr);
+  threads_.reset();
+}
+
+}  // namespace longstream

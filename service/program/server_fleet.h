@@ -1,0 +1,108 @@
+// This server as a replica of a fleet: its lease, its port for other replicas, and the driver that
+// decides which sessions it has.
+#ifndef LONGSTREAM_SERVICE_PROGRAM_SERVER_FLEET_H_
+#define LONGSTREAM_SERVICE_PROGRAM_SERVER_FLEET_H_
+
+#include <prometheus/registry.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "service/config/server_config.h"
+#include "service/fleet/fleet_driver.h"
+#include "service/fleet/replica_lease.h"
+#include "service/metrics/fleet_metrics.h"
+#include "service/metrics/json_log.h"
+#include "service/program/server_security.h"
+#include "service/program/server_store.h"
+#include "service/server/grpc_server.h"
+#include "service/server/peer/peer_client.h"
+#include "service/server/peer/peer_server.h"
+#include "service/server/text_threads.h"
+#include "service/server/transport/call_count.h"
+#include "service/serving/session_manager.h"
+#include "service/sessions/store/postgres/postgres_fleet.h"
+
+namespace longstream {
+
+// Outlives the sessions. The functions are called in their order, on the thread of the program.
+class ServerFleet : private fleet::LeaseEvents {
+ public:
+  // Draws the name of this replica. nullptr: the configuration wants no fleet. `store`: in
+  // PostgreSQL. `security`, `store`, `log` and `registry` outlive the object. Errors are those of
+  // ReplicaLease::Join.
+  static absl::StatusOr<std::unique_ptr<ServerFleet>> Join(const ServerConfig& config,
+                                                           const ServerSecurity& security,
+                                                           ServerStore* store, const JsonLog* log,
+                                                           prometheus::Registry* registry);
+  ~ServerFleet() override;
+  ServerFleet(const ServerFleet&) = delete;
+  ServerFleet& operator=(const ServerFleet&) = delete;
+
+  // Calls of clients pass the gate, and are answered with UNAVAILABLE before Start.
+  void AddTo(SessionManager::Options* options);
+  Relays* relays() { return &client_; }
+
+  // Listens for peers and takes the lease. `sessions` and `server` outlive Stop. Errors are those
+  // of PeerServer::Start.
+  absl::Status Start(SessionManager* sessions, const GrpcServer& server,
+                     const GrpcServer::Options& options);
+  int port() const { return server_ == nullptr ? 0 : server_->port(); }
+
+  // The server drains: no call gets a session any more, and idle ones are offered to peers.
+  void BeginDrain();
+  // Running turns have had their time.
+  void GraceOver() { driver_.GraceOver(); }
+  // Waits until peers have the sessions, at most for `timeout`, and tells the log once a second how
+  // many are left. Then ends the lease and all calls that wait for sessions.
+  void HandOver(absl::Duration timeout);
+  // Ends all calls with peers. Nothing calls the sessions any more.
+  void Stop();
+
+  // Whether a later incarnation of this replica has taken its place. Then the process has got
+  // SIGTERM.
+  bool replaced() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  ServerFleet(const ServerConfig& config, const ServerSecurity& security, ServerStore* store,
+              const JsonLog* log, prometheus::Registry* registry,
+              std::unique_ptr<store::PostgresFleet> fleet, const fleet::ReplicaName& name);
+
+  fleet::FleetDriverOptions DriverOptions(const fleet::ReplicaName& name);
+  // LeaseEvents: passed on to the driver.
+  void LeaseRenewed(const fleet::RenewedLease& renewed) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void LeaseOver() override;
+  void LeaseReplaced() override { driver_.LeaseReplaced(); }
+  // Each renewal brings them up to date, and each second of a drain.
+  void UpdateMetrics();
+  void OnExit(bool release_lease) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool WaitForExit(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const ServerConfig& config_;
+  const ServerSecurity& security_;
+  const JsonLog* const log_;
+  const fleet::ReplicaName name_;
+  mutable absl::Mutex mutex_;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool renewed_ ABSL_GUARDED_BY(mutex_) = false;   // since the drain began
+  bool exited_ ABSL_GUARDED_BY(mutex_) = false;    // the driver has nothing to do any more
+  bool replaced_ ABSL_GUARDED_BY(mutex_) = false;  // by a later incarnation
+  FleetMetrics metrics_;
+  const std::unique_ptr<store::PostgresFleet> store_;
+  fleet::FleetDriver driver_;  // outlives the client, which tells it messages
+  PeerClient client_;
+  CallCount calls_;                     // that peers relay
+  std::optional<TextThreads> threads_;  // for their texts
+  std::unique_ptr<PeerServer> server_;
+  std::unique_ptr<fleet::ReplicaLease> lease_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_PROGRAM_SERVER_FLEET_H_

@@ -1,0 +1,29 @@
+// Checks that a file holds a token.
+#include "service/security/token_file.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "service/security/watched_files.h"
+
+namespace longstream {
+
+absl::StatusOr<std::string> TokenIn(const std::string& contents, const std::string& path) {
+  constexpr size_t kMostBytes = 4096;
+  std::string token(absl::StripAsciiWhitespace(contents));
+  const bool printable = std::all_of(token.begin(), token.end(),
+                                     [](unsigned char c) { return absl::ascii_isgraph(c); });
+  if (!token.empty() && token.size() <= kMostBytes && printable) return token;
+  return absl::InvalidArgumentError(absl::StrCat(path, ": expected one line with a token, of 1 to ",
+                                                 kMostBytes,
+                                                 " printable characters without spaces"));
+}
+
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
+  const absl::StatusOr<FileContents> contents = ReadFiles({path});
+  if (!contents.ok()) return contents.status();
+  return TokenIn(contents->front(), path);
+}
+
+}  // namespace longstream

@@ -1,0 +1,191 @@
+// Asks a peer for a session, and receives its caches.
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "longstream/peer/v1/peer.grpc.pb.h"
+#include "service/server/peer/client_call.h"
+#include "service/server/peer/own_calls.h"
+#include "service/server/peer/peer_messages.h"
+#include "service/server/peer/time_limit.h"
+
+namespace longstream {
+namespace {
+
+// gRPC's hold keeps the call open while nothing is read: a read may begin on another thread. At any
+// moment the call waits for a message, or for this replica.
+class FetchFromPeer final : public grpc::ClientReadReactor<peer::v1::FetchResponse>,
+                            public OpenCall,
+                            public std::enable_shared_from_this<FetchFromPeer> {
+ public:
+  FetchFromPeer(PeerCore* core, const PeerLine& line, const fleet::Fetch& fetch)
+      : core_(core),
+        counted_(&core->count()),
+        fetch_(fetch),
+        key_{line.peer, fetch.request},
+        request_(ToProto(line.self, fetch)),
+        limit_(&core->timers()) {
+    PrepareCall(line, core->limits().call_timeout, &context_);
+  }
+
+  absl::Status Begin(const std::shared_ptr<grpc::Channel>& channel) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    absl::Status status =
+        core_->calls().Add(key_, OpenCalls::Kind::kFetch, fetch_.session, shared_from_this());
+    if (!status.ok()) return status;
+    self_ = shared_from_this();
+    stub_ = peer::v1::Peer::NewStub(channel);
+    stub_->async()->Fetch(&context_, &request_, this);
+    AddHold();
+    Limit(core_->limits().answer_timeout);
+    StartRead(&response_);
+    StartCall();
+    return absl::OkStatus();
+  }
+
+  bool ReceiveCaches(const std::shared_ptr<PieceSink>& sink) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (state_ != State::kGiven || !held_) return false;
+    sink_ = sink;
+    state_ = State::kCaches;
+    ReadNext();
+    return true;
+  }
+
+  void End(const absl::Status& /*why*/) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    wanted_ = false;
+    Stop();
+  }
+
+  void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    std::optional<fleet::PeerMessage> answer;
+    {
+      absl::MutexLock lock(&mutex_);
+      limit_.Clear();
+      if (!ok || !held_) return LetGo();
+      if (state_ == State::kAsked) {
+        answer = TakeAnswer();
+      } else if (state_ == State::kCaches && response_.has_piece()) {
+        TakePiece();
+      } else {
+        Stop();  // the peer says more than it may
+      }
+    }
+    if (answer.has_value()) core_->Deliver(key_.peer, *std::move(answer));
+  }
+
+  void OnDone(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    core_->calls().Remove(key_);
+    std::shared_ptr<PieceSink> sink;
+    bool answered = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      limit_.Clear();
+      answered = state_ != State::kAsked || !wanted_;
+      sink.swap(sink_);
+    }
+    if (!answered) {
+      core_->Deliver(key_.peer,
+                     fleet::Refused{fetch_.session, fetch_.request, fleet::Refusal::kNotYet});
+    }
+    if (sink != nullptr) {
+      sink->Fail(absl::UnavailableError(
+          absl::StrCat("the caches did not arrive: ", status.error_message())));
+    }
+    const std::shared_ptr<FetchFromPeer> self = std::move(self_);  // destroyed last
+  }
+
+ private:
+  enum class State {
+    kAsked,
+    kGiven,   // caches will come; this replica does not take them yet
+    kCaches,  // they are coming
+    kOver,    // only the end may come
+  };
+
+  // Empty: it is no answer, and the call ends.
+  std::optional<fleet::PeerMessage> TakeAnswer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (response_.has_refused()) {
+      state_ = State::kOver;
+      fleet::Refused refused =
+          RefusedFrom(response_.refused(), fetch_.session, fetch_.request, fleet::Refusal::kNotYet);
+      ReadNext();
+      return refused;
+    }
+    absl::StatusOr<fleet::Given> given = GivenFrom(response_.given(), fetch_);
+    if (!given.ok()) {
+      Stop();
+      return std::nullopt;
+    }
+    state_ = given->has_caches ? State::kGiven : State::kOver;
+    if (state_ == State::kGiven) {
+      Limit(core_->limits().answer_timeout);
+    } else {
+      ReadNext();
+    }
+    return *std::move(given);
+  }
+
+  void TakePiece() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Limit(core_->limits().piece_timeout);
+    sink_->Take(std::move(*response_.mutable_piece()),
+                [self = shared_from_this()](PieceSink::Taken taken) { self->GoOn(taken); });
+  }
+
+  // The sink has taken a piece.
+  void GoOn(PieceSink::Taken taken) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (!held_) return;
+    if (taken == PieceSink::Taken::kFailed) return Stop();
+    if (taken == PieceSink::Taken::kComplete) state_ = State::kOver;
+    ReadNext();
+  }
+
+  void ReadNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Limit(core_->limits().piece_timeout);
+    StartRead(&response_);
+  }
+  void Limit(absl::Duration most) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    limit_.Set(most, [self = shared_from_this()](uint64_t wait) {
+      absl::MutexLock lock(&self->mutex_);
+      if (self->limit_.Is(wait)) self->Stop();
+    });
+  }
+  // Ends the call.
+  void Stop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!held_) return;
+    context_.TryCancel();
+    LetGo();
+  }
+  // No operation begins any more.
+  void LetGo() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    limit_.Clear();
+    if (std::exchange(held_, false)) RemoveHold();
+  }
+
+  PeerCore* const core_;
+  const CallCount::Call counted_;
+  const fleet::Fetch fetch_;
+  const OpenCalls::Key key_;
+  const peer::v1::FetchRequest request_;
+  grpc::ClientContext context_;
+  std::unique_ptr<peer::v1::Peer::Stub> stub_;
+  peer::v1::FetchResponse response_;
+  absl::Mutex mutex_;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kAsked;
+  bool held_ ABSL_GUARDED_BY(mutex_) = true;
+  bool wanted_ ABSL_GUARDED_BY(mutex_) = true;  // End was not called
+  std::shared_ptr<PieceSink> sink_ ABSL_GUARDED_BY(mutex_);
+  TimeLimit limit_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<FetchFromPeer> self_;  // keeps this object alive until OnDone
+};
+
+}  // namespace
+
+absl::Status BeginFetch(PeerCore* core, const PeerLine& line, const fleet::Fetch& fetch) {
+  return std::make_shared<FetchFromPeer>(core, line, fetch)->Begin(line.channel);
+}
+
+}  // namespace longstream

@@ -1,0 +1,195 @@
+// Offers a session to a peer, and sends its caches.
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "longstream/peer/v1/peer.grpc.pb.h"
+#include "service/server/peer/caches/piece_source.h"
+#include "service/server/peer/client_call.h"
+#include "service/server/peer/own_calls.h"
+#include "service/server/peer/peer_messages.h"
+#include "service/server/peer/time_limit.h"
+
+namespace longstream {
+namespace {
+
+// A read waits for the answer, and then for the end of the call, all the time. gRPC's hold keeps
+// the call open while the next piece is being read from the caches.
+class OfferToPeer final
+    : public grpc::ClientBidiReactor<peer::v1::OfferRequest, peer::v1::OfferResponse>,
+      public OpenCall,
+      public std::enable_shared_from_this<OfferToPeer> {
+ public:
+  OfferToPeer(PeerCore* core, const PeerLine& line, const fleet::Offer& offer)
+      : core_(core),
+        counted_(&core->count()),
+        offer_(offer),
+        key_{line.peer, offer.request},
+        limit_(&core->timers()) {
+    *request_.mutable_offer() = ToProto(line.self, offer);
+    PrepareCall(line, core->limits().call_timeout, &context_);
+  }
+
+  absl::Status Begin(const std::shared_ptr<grpc::Channel>& channel) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    absl::Status status =
+        core_->calls().Add(key_, OpenCalls::Kind::kOffer, offer_.session, shared_from_this());
+    if (!status.ok()) return status;
+    self_ = shared_from_this();
+    stub_ = peer::v1::Peer::NewStub(channel);
+    stub_->async()->Offer(&context_, this);
+    AddHold();
+    Limit(core_->limits().answer_timeout);
+    StartRead(&response_);
+    if (offer_.has_caches) {
+      StartWrite(&request_);
+    } else {
+      WriteLast();
+    }
+    StartCall();
+    return absl::OkStatus();
+  }
+
+  void SendCaches(const std::shared_ptr<fleet::CacheReader>& caches) override
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (!held_ || answered_ || !offer_.has_caches || sending_) return;
+    sending_ = true;
+    if (caches != nullptr) {
+      source_ =
+          std::make_shared<PieceSource>(&core_->threads(), caches, core_->limits().piece_bytes);
+    }
+    if (offered_) SendNext();
+  }
+
+  void End(const absl::Status& /*why*/) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    wanted_ = false;
+    Stop();
+  }
+
+  void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (!ok || !held_ || answered_ || last_) return;  // the read says how the call goes on
+    offered_ = true;
+    if (sending_) {
+      SendNext();
+    } else {
+      Limit(core_->limits().answer_timeout);
+    }
+  }
+
+  void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    std::optional<fleet::PeerMessage> answer;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!ok || !held_) return LetGo();
+      if (!answered_) answer = AnswerIn(response_);
+      // No answer, or more than one.
+      if (!answer.has_value()) return Stop();
+      answered_ = true;
+      Limit(core_->limits().answer_timeout);
+      StartRead(&response_);  // the end
+    }
+    core_->Deliver(key_.peer, *std::move(answer));
+  }
+
+  void OnDone(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    core_->calls().Remove(key_);
+    bool refused = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      limit_.Clear();
+      source_.reset();
+      refused =
+          wanted_ && !answered_ && status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+    }
+    if (refused) {
+      core_->Deliver(key_.peer,
+                     fleet::Refused{offer_.session, offer_.request, fleet::Refusal::kNotTaken});
+    }
+    const std::shared_ptr<OfferToPeer> self = std::move(self_);  // destroyed last
+  }
+
+ private:
+  std::optional<fleet::PeerMessage> AnswerIn(const peer::v1::OfferResponse& response) const {
+    if (response.has_refused()) {
+      return RefusedFrom(response.refused(), offer_.session, offer_.request,
+                         fleet::Refusal::kNotTaken);
+    }
+    if (!response.has_taken() || response.taken().epoch() < 1) return std::nullopt;
+    return fleet::Moved{.session = offer_.session, .epoch = response.taken().epoch()};
+  }
+
+  // Without a source the caches end here, incomplete: the peer then reads the log.
+  void SendNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (source_ == nullptr) return EndPieces();
+    limit_.Clear();  // this replica's own reading has no limit but that of the call
+    source_->Next([self = shared_from_this()](absl::StatusOr<peer::v1::CachePiece> piece) {
+      self->Write(std::move(piece));
+    });
+  }
+  void Write(absl::StatusOr<peer::v1::CachePiece> piece) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (!held_ || answered_) return;
+    if (!piece.ok()) return EndPieces();
+    *request_.mutable_piece() = *std::move(piece);
+    if (request_.piece().has_end()) return WriteLast();
+    Limit(core_->limits().piece_timeout);
+    StartWrite(&request_);
+  }
+  void WriteLast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    last_ = true;
+    Limit(core_->limits().taking_timeout);
+    StartWriteLast(&request_, grpc::WriteOptions());
+  }
+  void EndPieces() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    last_ = true;
+    Limit(core_->limits().taking_timeout);
+    StartWritesDone();
+  }
+
+  void Limit(absl::Duration most) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    limit_.Set(most, [self = shared_from_this()](uint64_t wait) {
+      absl::MutexLock lock(&self->mutex_);
+      if (self->limit_.Is(wait)) self->Stop();
+    });
+  }
+  void Stop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!held_) return;
+    context_.TryCancel();
+    LetGo();
+  }
+  // No operation begins any more.
+  void LetGo() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    limit_.Clear();
+    if (std::exchange(held_, false)) RemoveHold();
+  }
+
+  PeerCore* const core_;
+  const CallCount::Call counted_;
+  const fleet::Offer offer_;
+  const OpenCalls::Key key_;
+  grpc::ClientContext context_;
+  std::unique_ptr<peer::v1::Peer::Stub> stub_;
+  peer::v1::OfferRequest request_;
+  peer::v1::OfferResponse response_;
+  absl::Mutex mutex_;
+  std::shared_ptr<PieceSource> source_ ABSL_GUARDED_BY(mutex_);
+  bool offered_ ABSL_GUARDED_BY(mutex_) = false;  // the first message was sent
+  bool sending_ ABSL_GUARDED_BY(mutex_) = false;  // SendCaches was called
+  bool last_ ABSL_GUARDED_BY(mutex_) = false;     // the last message is being sent, or was
+  bool answered_ ABSL_GUARDED_BY(mutex_) = false;
+  bool held_ ABSL_GUARDED_BY(mutex_) = true;
+  bool wanted_ ABSL_GUARDED_BY(mutex_) = true;  // End was not called
+  TimeLimit limit_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<OfferToPeer> self_;  // keeps this object alive until OnDone
+};
+
+}  // namespace
+
+absl::Status BeginOffer(PeerCore* core, const PeerLine& line, const fleet::Offer& offer) {
+  return std::make_shared<OfferToPeer>(core, line, offer)->Begin(line.channel);
+}
+
+}  // namespace longstream

@@ -1,0 +1,108 @@
+// Listens for peers.
+#include "service/server/peer/peer_server.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/connections/http2_gate.h"
+#include "service/connections/listening_sockets.h"
+#include "service/interceptors/request_id.h"
+#include "service/security/access_table.h"
+#include "service/security/loopback.h"
+#include "service/server/transport/authorize.h"
+#include "service/server/transport/listener.h"
+#include "service/server/transport/tls_credentials.h"
+#include "service/wire/request_memory.h"
+
+namespace longstream {
+namespace {
+
+constexpr size_t kMaxConnections = 256;
+constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
+// What an AttachRequest has besides the client's request.
+constexpr int kMoreBytes = 64 << 10;
+// A stream may hold so much that its call has not taken yet.
+constexpr int kAheadBytes = 1 << 20;
+
+// gRPC counts these times in milliseconds. A peer that has vanished is noticed after the sum of the
+// first two.
+constexpr int kPingEvery = 10'000;
+constexpr int kPingTimeout = 5'000;
+constexpr int kLeastPingInterval = 5'000;
+constexpr int kMaxStreams = 2048;  // of one connection; most of them relays
+
+void SetLimits(const PeerServer::Options& options, grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              static_cast<int>(absl::ToInt64Milliseconds(kHandshakeTimeout)));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEvery);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeout);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kLeastPingInterval);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kAheadBytes);
+  LimitMessages("peers", options.max_transit_bytes, options.max_message_bytes + kMoreBytes,
+                builder);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(const Options& options,
+                                                              PeerClient* client) {
+  if (options.guard == nullptr && !IsLoopback(options.listen)) {
+    return absl::InvalidArgumentError(
+        "fleet.peer_listen: an address that other hosts reach needs security.credentials");
+  }
+  absl::StatusOr<ListeningSockets> listening = Listen(options.listen, absl::ZeroDuration());
+  if (!listening.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("fleet.peer_listen: ", listening.status().message()));
+  }
+  std::unique_ptr<PeerServer> server(new PeerServer());
+  server->port_ = listening->port;
+  server->memory_ = std::make_unique<RequestMemory>(options.max_transit_bytes);
+  server->service_ = std::make_unique<PeerService>(
+      client->core(), options.attach, server->memory_.get(),
+      options.guard == nullptr ? Authorize(AuthorizeEverybody) : AuthorizeWith(options.guard));
+  if (absl::Status status = AccessTable(/*open_health=*/false).CheckHasRows(server->methods());
+      !status.ok()) {
+    return status;
+  }
+  grpc::ServerBuilder builder;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+          options.certificates == nullptr
+              ? grpc::InsecureServerCredentials()
+              : TlsCredentials(options.certificates, options.client_certificates));
+  SetLimits(options, &builder);
+  builder.RegisterService(server->service_.get());
+  builder.experimental().SetInterceptorCreators(
+      RequestIdInterceptors(nullptr, options.on_call_failure));
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr) return absl::InternalError("gRPC did not start; see its log");
+  Http2Gate::Options limits;
+  limits.max_connections = kMaxConnections;
+  limits.preface_timeout = kHandshakeTimeout;
+  limits.tls = options.certificates != nullptr;
+  absl::StatusOr<std::unique_ptr<Http2Gate>> gate =
+      Http2Gate::Start(*std::move(listening), limits, GiveTo(std::move(acceptor)));
+  if (!gate.ok()) return gate.status();
+  server->gate_ = *std::move(gate);
+  return server;
+}
+
+PeerServer::~PeerServer() { Shutdown(); }
+
+void PeerServer::Shutdown() {
+  if (gate_ != nullptr) gate_->StopAccepting();
+  if (server_ == nullptr) return;
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+}
+
+}  // namespace longstream

@@ -1,0 +1,258 @@
+// Turns, changes and ends of sessions that a fleet shares.
+#include "service/serving/fleet_calls.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/security/tenants/retry_after.h"
+#include "service/serving/answer_in_time.h"
+
+namespace longstream {
+namespace {
+
+absl::Status HasMoved(const SessionKey& key) {
+  return absl::AbortedError(absl::StrCat("session ", key.id.ToString(),
+                                         " has changed on another server; send the request again"));
+}
+
+// What the gate waits for takes about so long: a handover, or a lease that ends.
+constexpr absl::Duration kRetryAfter = absl::Milliseconds(500);
+
+// A session whose owner is another replica is closed by that one, or, if it is gone for good, by
+// any other this much later.
+constexpr absl::Duration kExpiryOfOthers = absl::Hours(24);
+
+}  // namespace
+
+FleetCalls::FleetCalls(SessionManager* manager, fleet::SessionGate* gate)
+    : manager_(manager), gate_(gate), copies_(&manager->sessions_, ServiceOf(manager)) {}
+
+ServedCopies::Service FleetCalls::ServiceOf(SessionManager* manager) {
+  ServedCopies::Service service;
+  service.find_model = [models = manager->models_](const std::string& model) {
+    return models->Find(model);
+  };
+  service.find_tenant = [models = manager->models_](const std::string& name) {
+    return models->tenants().Find(name);
+  };
+  service.remove = [manager](const ServedSession& served) { manager->EndInMemory(served); };
+  return service;
+}
+
+bool FleetCalls::Shares(const SessionKey& key) const {
+  const absl::StatusOr<ServedSession> served = manager_->sessions_.Find(key);
+  return !served.ok() || IsShared(*served);
+}
+
+absl::Status FleetCalls::Explained(const SessionKey& key, const absl::Status& status) const {
+  if (absl::IsNotFound(status)) return manager_->ended_.Explain(key);
+  return absl::IsUnavailable(status) ? WithRetryAfter(status, kRetryAfter) : status;
+}
+
+// ---------------------------------------------------------------- turns
+
+void FleetCalls::LoadTurn(const SessionKey& key, const std::optional<TurnId>& id, Loaded loaded,
+                          Relayed relayed) {
+  const Wanted wanted{key, id.value_or(TurnId::Random()), id.has_value()};
+  gate_->EnterTurn(key, wanted.turn,
+                   [this, pending = manager_->Pending(), wanted, loaded = std::move(loaded),
+                    relayed = std::move(relayed)](absl::StatusOr<fleet::Entry> entry) {
+                     Enter(wanted, std::move(entry), loaded, relayed);
+                   });
+}
+
+void FleetCalls::AttachRunning(const SessionKey& key, const TurnId& id, Loaded loaded) {
+  const Wanted wanted{key, id, /*is_named=*/true};
+  gate_->AttachRunning(key, id,
+                       [this, pending = manager_->Pending(), wanted,
+                        loaded = std::move(loaded)](absl::StatusOr<fleet::Entry> entry) {
+                         Enter(wanted, std::move(entry), loaded, nullptr);
+                       });
+}
+
+void FleetCalls::Enter(const Wanted& wanted, absl::StatusOr<fleet::Entry> entry,
+                       const Loaded& loaded, const Relayed& relayed) {
+  if (!entry.ok()) return loaded(Explained(wanted.key, entry.status()));
+  switch (entry->how) {
+    case fleet::Entry::How::kUse:
+      break;
+    case fleet::Entry::How::kReplay:
+      return manager_->Read<NewTurn>(
+          {wanted.key.tenant, wanted.key.id},
+          [this, wanted] { return ReplayOf(wanted.key, wanted.turn); }, loaded);
+    case fleet::Entry::How::kRelay:
+      if (relayed) return relayed(*entry);
+      gate_->RelayEnded(entry->relay, absl::AbortedError("not relayed"));
+      return loaded(absl::AbortedError(
+          absl::StrCat("turn_id: turn ", wanted.turn.ToString(), " is running on another server")));
+    case fleet::Entry::How::kClosed:
+      return loaded(manager_->ended_.Explain(wanted.key));
+  }
+  const Use use = std::move(entry->use);
+  if (std::optional<absl::StatusOr<NewTurn>> turn = TurnInMemory(wanted, use); turn.has_value()) {
+    return loaded(*std::move(turn));
+  }
+  const Loaded in_time = AnswerInTime(&manager_->timers_, manager_->CommitTimeout(), loaded, {},
+                                      "send the request again");
+  manager_->RunRead({wanted.key.tenant, wanted.key.id}, in_time,
+                    [this, wanted, use, in_time] { LoadUsed(wanted, use, in_time); });
+}
+
+bool FleetCalls::Fits(const ServedSession& served, const Wanted& wanted,
+                      const fleet::SessionUse& use) {
+  return served.turns->stored().log->IsAt(use.fence()) || served.turns->IsRunning(wanted.turn);
+}
+
+std::optional<absl::StatusOr<NewTurn>> FleetCalls::TurnInMemory(const Wanted& wanted,
+                                                                const Use& use) {
+  const absl::StatusOr<FoundSession> found = manager_->FindInMemory(wanted.key);
+  if (!found.ok() || !IsShared(found->served) || !Fits(found->served, wanted, *use)) {
+    return std::nullopt;
+  }
+  const bool is_known =
+      !wanted.is_named || found->served.turns->IsRunning(wanted.turn) ||
+      (!use->resumes() && found->served.turns->LookInMemory(wanted.turn).has_value());
+  if (!is_known) return std::nullopt;
+  return MakeUsed(found->served, wanted, use);
+}
+
+absl::StatusOr<NewTurn> FleetCalls::MakeUsed(const ServedSession& served, const Wanted& wanted,
+                                             const Use& use) {
+  manager_->heap_trim_.NoteWork();
+  std::optional<SessionTurns::Looked> looked;
+  if (wanted.is_named) {
+    const absl::StatusOr<SessionTurns::Looked> found =
+        use->resumes() ? served.turns->LookStarted(wanted.turn) : served.turns->Look(wanted.turn);
+    if (!found.ok()) return found.status();
+    looked = *found;
+  }
+  absl::StatusOr<NewTurn> turn = manager_->MakeTurn(served, looked);
+  if (turn.ok()) turn->SetUse(use, wanted.turn);
+  return turn;
+}
+
+void FleetCalls::LoadUsed(const Wanted& wanted, const Use& use, const Loaded& loaded) {
+  bool restored = false;
+  absl::StatusOr<FoundSession> found = FindFor(wanted, *use, &restored);
+  if (!found.ok()) return loaded(found.status());
+  const ServedSession served = found->served;
+  ArrivedCaches caches = copies_.TakeArrived(use->fence(), *served.engine);
+  if (!restored || !caches.valid()) return loaded(MakeUsed(served, wanted, use));
+  // Without its caches the session computes them in its turn, so every outcome is good. The session
+  // does not expire meanwhile.
+  std::move(caches).Attach(
+      served.session,
+      [this, pending = manager_->Pending(), wanted, use, loaded,
+       held = std::make_shared<FoundSession>(*std::move(found))](const absl::Status& /*attached*/) {
+        manager_->RunRead(
+            {wanted.key.tenant, wanted.key.id}, loaded,
+            [this, wanted, use, loaded, held] { loaded(MakeUsed(held->served, wanted, use)); });
+      });
+}
+
+absl::StatusOr<FleetCalls::FoundSession> FleetCalls::FindFor(const Wanted& wanted,
+                                                             const fleet::SessionUse& use,
+                                                             bool* restored) {
+  const SessionKey& key = wanted.key;
+  const std::shared_ptr<void> alone = manager_->AloneWith(key);
+  // As in FindOrRestore, a session may leave the memory when it has been found.
+  for (const bool is_last : {false, true}) {
+    absl::StatusOr<ServedSession> served = manager_->FindServed(key);
+    if (served.ok() && manager_->IsBeingMade(*served->session)) return HasMoved(key);
+    if (served.ok() && !Fits(*served, wanted, use)) {
+      copies_.RemoveStale(*served);
+      served = absl::NotFoundError("");
+    }
+    if (!served.ok()) {
+      if (manager_->IsClosing(key)) break;
+      const absl::StatusOr<store::SessionRow> row = manager_->options_.store->Session(key);
+      if (!row.ok()) return Explained(key, row.status());
+      if (row->epoch != use.fence().epoch || row->version != use.fence().version) {
+        return HasMoved(key);
+      }
+      served = manager_->Restore(*row);
+      if (!served.ok()) return served.status();
+      *restored = true;
+    }
+    AwaitedSession awaited(served->session);
+    if (!served->session->closed()) return FoundSession{*std::move(served), std::move(awaited)};
+    if (is_last || manager_->IsClosing(key)) break;
+  }
+  return manager_->ended_.Explain(key);
+}
+
+absl::StatusOr<FleetCalls::FoundSession> FleetCalls::Find(const SessionKey& key,
+                                                          const fleet::SessionUse& use) {
+  bool restored = false;
+  // No turn of the session has this id.
+  return FindFor({key, TurnId::Random(), false}, use, &restored);
+}
+
+// ---------------------------------------------------------------- changes
+
+absl::StatusOr<SessionManager::Leased> FleetCalls::FindAndLease(const SessionKey& key,
+                                                                const fleet::SessionUse& use) {
+  absl::StatusOr<FoundSession> found = Find(key, use);
+  if (!found.ok()) return found.status();
+  absl::StatusOr<TurnLease> lease = TurnLease::Take(found->served.session);
+  if (!lease.ok()) return lease.status();
+  if (absl::Status home = found->served.session->CheckHome(found->served.engine.get());
+      !home.ok()) {
+    return home;
+  }
+  return SessionManager::Leased{std::move(found->served), *std::move(lease)};
+}
+
+void FleetCalls::ChangeLeased(const ServedSession& served, std::function<void(Use)> change) {
+  gate_->EnterChange(
+      served.session->key(), [pending = manager_->Pending(), turns = served.turns,
+                              change = std::move(change)](absl::StatusOr<fleet::Entry> entry) {
+        const bool may_change =
+            entry.ok() && entry->use != nullptr && turns->stored().log->IsAt(entry->use->fence());
+        change(may_change ? std::move(entry->use) : nullptr);
+      });
+}
+
+void FleetCalls::Close(const SessionKey& key, SessionManager::Closed closed) {
+  closed = AnswerInTime(&manager_->timers_, manager_->CommitTimeout(), std::move(closed));
+  gate_->EnterClose(key, [this, pending = manager_->Pending(), key,
+                          closed = std::move(closed)](absl::StatusOr<fleet::Entry> entry) {
+    if (!entry.ok()) return closed(Explained(key, entry.status()));
+    if (entry->how != fleet::Entry::How::kUse) return closed(manager_->ended_.Explain(key));
+    manager_->RunRead(
+        {key.tenant, key.id}, closed,
+        [this, key, use = std::move(entry->use), closed] { CloseNow(key, use, closed); });
+  });
+}
+
+void FleetCalls::CloseNow(const SessionKey& key, const Use& use,
+                          const SessionManager::Closed& closed) {
+  absl::StatusOr<store::SessionRow> row = manager_->options_.store->Session(key);
+  if (!row.ok()) return closed(Explained(key, row.status()));
+  const absl::StatusOr<SessionView> view = manager_->ViewOf(*row);
+  const uint64_t position = view.ok() ? view->position : row->position;
+  std::shared_ptr<void> closing;
+  {
+    const std::shared_ptr<void> alone = manager_->AloneWith(key);
+    closing = manager_->Closing(key);  // none restores it from now on
+  }
+  const absl::StatusOr<ServedSession> served = manager_->sessions_.Find(key);
+  if (served.ok() && IsShared(*served)) manager_->EndInMemory(*served);
+  manager_->options_.commits->Submit(
+      store::CloseSession{key, use->fence(), absl::Now()},
+      [this, pending = manager_->Pending(), key, use, position, closing = std::move(closing),
+       closed](const absl::StatusOr<store::Applied>& applied) mutable {
+        if (applied.ok()) manager_->ReturnStored(key);
+        use->Changed(applied.status());
+        closing.reset();
+        applied.ok() ? closed(position) : closed(applied.status());
+      });
+}
+
+bool FleetCalls::MayExpire(const store::SessionRow& row) const {
+  const bool is_own = row.owner.empty() || row.owner == manager_->options_.owner;
+  return is_own || row.delete_time + kExpiryOfOthers < absl::Now();
+}
+
+}  // namespace longstream

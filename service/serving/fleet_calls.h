@@ -1,0 +1,131 @@
+// The calls for sessions that a fleet shares: they pass the gate before they use a session.
+#ifndef LONGSTREAM_SERVICE_SERVING_FLEET_CALLS_H_
+#define LONGSTREAM_SERVICE_SERVING_FLEET_CALLS_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/fleet/session_gate.h"
+#include "service/serving/fleet/served_copies.h"
+#include "service/serving/session_manager.h"
+
+namespace longstream {
+
+// A part of the SessionManager of a replica. Sessions that live in memory alone are no concern of
+// the fleet. For the others, the copy in memory is used only if it has the epoch and the version
+// that the gate names, or, to read it, those of the row; otherwise the store is read.
+//
+// Thread-safe. Only the functions that say so read the store, and block meanwhile.
+class FleetCalls {
+ public:
+  using Use = std::shared_ptr<fleet::SessionUse>;
+  using FoundSession = SessionManager::FoundSession;
+
+  // Both outlive the object. `gate` is not nullptr.
+  FleetCalls(SessionManager* manager, fleet::SessionGate* gate);
+
+  ServedCopies& copies() { return copies_; }
+  // Whether the session is shared, as far as this replica knows: it is not if it is in memory only.
+  bool Shares(const SessionKey& key) const;
+  static bool IsShared(const ServedSession& served) { return served.turns->durable(); }
+
+  // As SessionManager::LoadTurn. `relayed`: the turn runs on another replica.
+  using Loaded = std::function<void(absl::StatusOr<NewTurn>)>;
+  using Relayed = std::function<void(const fleet::Entry&)>;
+  void LoadTurn(const SessionKey& key, const std::optional<TurnId>& id, Loaded loaded,
+                Relayed relayed);
+  // As LoadTurn, for a peer that relays its call. ABORTED: the turn does not run here.
+  void AttachRunning(const SessionKey& key, const TurnId& id, Loaded loaded);
+  // A turn of which only the history is read. Reads the store.
+  absl::StatusOr<NewTurn> HistoryOf(const SessionKey& key);
+
+  // Asks for a use that changes the session, and calls `change` on a thread that reads the store.
+  // `answer` gets the errors of the gate.
+  template <typename Answer>
+  void Change(const SessionKey& key, Answer answer, std::function<void(Use)> change) {
+    gate_->EnterChange(key, [this, pending = manager_->Pending(), key, answer = std::move(answer),
+                             change = std::move(change)](absl::StatusOr<fleet::Entry> entry) {
+      if (!entry.ok()) return answer(Explained(key, entry.status()));
+      manager_->RunRead({key.tenant, key.id}, answer,
+                        [change, use = std::move(entry->use)] { change(use); });
+    });
+  }
+  // As Change, without a thread: for a session whose lease the caller holds. nullptr: it cannot be
+  // changed now, or the copy is old.
+  void ChangeLeased(const ServedSession& served, std::function<void(Use)> change);
+  void Close(const SessionKey& key, SessionManager::Closed closed);
+
+  // Finds or restores the session at the epoch and version of the use. Reads the store. ABORTED:
+  // it has moved. Other errors as for SessionManager::FindOrRestore.
+  absl::StatusOr<FoundSession> Find(const SessionKey& key, const fleet::SessionUse& use);
+  // The same, and takes the lease. Errors as for TurnLease::Take.
+  absl::StatusOr<SessionManager::Leased> FindAndLease(const SessionKey& key,
+                                                      const fleet::SessionUse& use);
+  // The session as the row has it, to be read. It may be a copy of its own that no call can find.
+  // Reads the store. Errors as for FindAndLease.
+  absl::StatusOr<SessionManager::Leased> LeaseToRead(const SessionKey& key);
+
+  // Whether the copy is as the row says. Reads the store.
+  bool IsCurrent(const ServedSession& served) const;
+  static bool IsCurrent(const ServedSession& served, const store::SessionRow& row);
+  // Takes an idle copy out of memory if it is not as the row says. Reads the store.
+  void RemoveIfStale(const SessionKey& key);
+  // As SessionManager::View. Reads the store.
+  absl::StatusOr<SessionView> View(const SessionKey& key) const;
+
+  // The session is in memory, and its row is durable.
+  void Opened(const ServedSession& served);
+  // The idle session has left the memory.
+  void Evicted(const SessionKey& key) { gate_->Evicted(key); }
+  // Whether this replica may close the expired session of the row.
+  bool MayExpire(const store::SessionRow& row) const;
+  void FreeLate(MonotonicTime now) { copies_.FreeLate(now); }
+  void RelayEnded(uint64_t relay, const absl::Status& outcome) {
+    gate_->RelayEnded(relay, outcome);
+  }
+
+ private:
+  static ServedCopies::Service ServiceOf(SessionManager* manager);
+
+  // The turn that a call wants to run. `is_named`: its client chose the id.
+  struct Wanted {
+    SessionKey key;
+    TurnId turn;
+    bool is_named = false;
+  };
+
+  // The error for the client. NOT_FOUND says what became of the session.
+  absl::Status Explained(const SessionKey& key, const absl::Status& status) const;
+  // The gate has answered a call for a turn.
+  void Enter(const Wanted& wanted, absl::StatusOr<fleet::Entry> entry, const Loaded& loaded,
+             const Relayed& relayed);
+  // Whether the copy may be used for the turn.
+  static bool Fits(const ServedSession& served, const Wanted& wanted, const fleet::SessionUse& use);
+  // Absent: the store must be read.
+  std::optional<absl::StatusOr<NewTurn>> TurnInMemory(const Wanted& wanted, const Use& use);
+  // Reads the store.
+  void LoadUsed(const Wanted& wanted, const Use& use, const Loaded& loaded);
+  absl::StatusOr<NewTurn> MakeUsed(const ServedSession& served, const Wanted& wanted,
+                                   const Use& use);
+  absl::StatusOr<NewTurn> ReplayOf(const SessionKey& key, const TurnId& turn);
+  // *restored: the session was restored now.
+  absl::StatusOr<FoundSession> FindFor(const Wanted& wanted, const fleet::SessionUse& use,
+                                       bool* restored);
+  // Makes a copy of the session that no call can find, without its state.
+  absl::StatusOr<ServedSession> WithoutState(const store::SessionRow& row,
+                                             const std::shared_ptr<Engine>& engine);
+  void CloseNow(const SessionKey& key, const Use& use, const SessionManager::Closed& closed);
+
+  SessionManager* const manager_;
+  fleet::SessionGate* const gate_;
+  ServedCopies copies_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVING_FLEET_CALLS_H_

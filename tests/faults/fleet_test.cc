@@ -1,0 +1,243 @@
+// Two servers that share a database, as a fleet: sessions go from one to the other, and neither a
+// SIGKILL in a turn nor a SIGTERM changes a token.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/connection.h"
+#include "client/random_id.h"
+#include "tests/faults/turn_script.h"
+#include "tests/processes/postgres_server.h"
+#include "tests/processes/server_process.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+using client::Connection;
+using client::Generation;
+using testing::HasSubstr;
+
+constexpr char kModel[] = "hypenet";
+
+class FleetTest : public testing::Test {
+ protected:
+  struct Replica {
+    std::unique_ptr<ServerProcess> server;
+    std::unique_ptr<Connection> connection;
+
+    Connection& operator*() const { return *connection; }
+    Connection* operator->() const { return connection.get(); }
+  };
+
+  // `foreign`: of fleet.foreign.
+  Replica Start(const std::string& id, const std::string& foreign = "fetch") {
+    const std::string config = directory_.string() + "/" + id + ".yaml";
+    std::ofstream(config) << "fleet:\n"
+                          << "  replica_id: " << id << "\n"
+                          << "  peer_listen: 127.0.0.1:0\n"
+                          << "  lease_ttl: 2s\n"
+                          << "  min_residency: 0s\n"
+                          << "  foreign: " << foreign << "\n"
+                          << "drain_timeout: 20s\n";
+    Replica replica;
+    replica.server = std::make_unique<ServerProcess>(
+        LONGSTREAM_BINARY_DIR "/bin/longstream-server",
+        std::vector<std::string>{"--config", config, "--store", url_, "--model",
+                                 std::string(kModel) + "=" LONGSTREAM_SOURCE_DIR "/models/demo/" +
+                                     kModel + ",device=cpu"});
+    replica.connection = std::make_unique<Connection>(replica.server->address());
+    replica->WaitUntilServing(kModel, std::chrono::seconds(60));
+    return replica;
+  }
+
+  // Makes a call until the answer is neither UNAVAILABLE nor ABORTED, as clients of a fleet do.
+  template <typename Call>
+  static auto Insist(const Call& call) -> decltype(call()) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    for (;;) {
+      try {
+        return call();
+      } catch (const client::CallError& error) {
+        const grpc::StatusCode code = error.status().error_code();
+        const bool may_repeat =
+            code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::ABORTED ||
+            code == grpc::StatusCode::UNKNOWN || code == grpc::StatusCode::INTERNAL;
+        if (!may_repeat || std::chrono::steady_clock::now() >= until) throw;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  static Generation Run(const Replica& on, const v1::GenerateRequest& request) {
+    return Insist([&] { return on->Collect(request); });
+  }
+  static std::string Open(const Replica& on) {
+    const std::string id = client::RandomId();
+    Insist([&] { return on->Open(kModel, id); });
+    return id;
+  }
+  static v1::GenerateRequest For(const std::string& session, const ScriptedTurn& turn) {
+    v1::GenerateRequest request = turn.request;
+    request.set_session_id(session);
+    request.set_turn_id(client::RandomId());
+    return request;
+  }
+  // Turns of a conversation, and their tokens if nothing disturbs them.
+  static std::vector<ScriptedTurn> Script(const Replica& on, int turns, uint32_t tokens) {
+    std::vector<ScriptedTurn> script;
+    for (int i = 0; i < turns; ++i) {
+      std::string text = "The " + std::to_string(i) + ". part of a long story";
+      script.push_back({RandomTurn(text, tokens, 7 + static_cast<uint64_t>(i)), {}});
+    }
+    RunUndisturbed(*on, kModel, &script);
+    return script;
+  }
+  // The tokens whose caches were not there.
+  static uint64_t Lost(const Generation& turn) {
+    return turn.finish.usage().recomputed_tokens() + turn.finish.usage().restored_tokens();
+  }
+
+  const TemporaryDirectory directory_;
+  PostgresServer postgres_;
+  const std::string url_ = postgres_.Url(postgres_.NewDatabase());
+};
+
+TEST_F(FleetTest, TurnsAlternateBetweenServersWithTheTokensOfOne) {
+  const Replica a = Start("a");
+  const Replica b = Start("b");
+  const std::vector<ScriptedTurn> script = Script(a, 4, 24);
+  const std::string session = Open(a);
+  for (size_t i = 0; i < script.size(); ++i) {
+    const Generation turn = Run(i % 2 == 0 ? a : b, For(session, script[i]));
+    EXPECT_EQ(turn.token_ids, script[i].tokens) << i;
+    EXPECT_EQ(Lost(turn), 0u) << "the caches came with the session, turn " << i;
+  }
+  // Each server shows the session as it is.
+  EXPECT_EQ(a->Get(session).position(), b->Get(session).position());
+  EXPECT_EQ(a->Get(session).version(), b->Get(session).version());
+  EXPECT_EQ(a->Turns(session).size(), script.size());
+  // A fork of a session of the other server, and the end of one.
+  const std::string fork = Insist([&] { return a->Fork(session); }).session_id();
+  EXPECT_EQ(a->Get(fork).position(), b->Get(session).position());
+  Insist([&] { return a->Close(session); });
+  EXPECT_THROW(b->Get(session), client::CallError);
+}
+
+TEST_F(FleetTest, ATurnWhoseServerIsKilledGoesOnElsewhere) {
+  Replica a = Start("a");
+  const Replica b = Start("b");
+  const std::vector<ScriptedTurn> script = Script(b, 2, 200);
+  const std::string session = Open(a);
+  EXPECT_EQ(Run(a, For(session, script[0])).token_ids, script[0].tokens);
+  v1::GenerateRequest request = For(session, script[1]);
+  std::vector<int32_t> received;
+  uint64_t position = 0;
+  a->set_resume_timeout(std::chrono::milliseconds(0));
+  try {
+    a->Generate(request, [&](const v1::GenerateResponse& response) {
+      if (response.has_delta()) {
+        received.insert(received.end(), response.delta().token_ids().begin(),
+                        response.delta().token_ids().end());
+        position = response.delta().position();
+        if (received.size() >= 20) a.server->Signal(SIGKILL);
+      }
+      return true;
+    });
+  } catch (const client::CallError&) {
+    // The server is dead.
+  }
+  a.server->Wait();
+  ASSERT_GE(received.size(), 20u);
+  request.mutable_resume()->set_position(position);
+  for (const int32_t token : received) request.mutable_resume()->add_token_ids(token);
+  // Until the lease of the dead server is over, the answer is UNAVAILABLE.
+  const Generation rest = Run(b, request);
+  received.insert(received.end(), rest.token_ids.begin(), rest.token_ids.end());
+  EXPECT_EQ(received, script[1].tokens);
+  // The same id again has the same answer.
+  request.clear_resume();
+  EXPECT_EQ(Run(b, request).token_ids, script[1].tokens);
+}
+
+TEST_F(FleetTest, AServerThatStopsHandsItsSessionsOver) {
+  Replica a = Start("a");
+  const Replica b = Start("b");
+  const std::vector<ScriptedTurn> script = Script(b, 2, 24);
+  std::vector<std::string> sessions;
+  for (int i = 0; i < 6; ++i) {
+    sessions.push_back(Open(a));
+    EXPECT_EQ(Run(a, For(sessions.back(), script[0])).token_ids, script[0].tokens);
+  }
+  EXPECT_EQ(a.server->Stop(), 0) << a.server->Log();
+  EXPECT_THAT(a.server->Log(), HasSubstr("\"handed_over\":\"6\""));
+  for (const std::string& session : sessions) {
+    const Generation turn = Run(b, For(session, script[1]));
+    EXPECT_EQ(turn.token_ids, script[1].tokens);
+    EXPECT_EQ(Lost(turn), 0u) << "the caches came with the session";
+  }
+}
+
+TEST_F(FleetTest, ATurnThatRunsElsewhereIsRelayed) {
+  const Replica a = Start("a");
+  const Replica b = Start("b");
+  const std::vector<ScriptedTurn> script = Script(a, 1, 400);
+  const std::string session = Open(a);
+  const v1::GenerateRequest request = For(session, script[0]);
+  Generation relayed;
+  std::thread reader;
+  bool has_begun = false;
+  a->set_resume_timeout(std::chrono::milliseconds(0));  // it does not take the turn back
+  const Generation turn = [&] {
+    try {
+      return a->Generate(request, [&](const v1::GenerateResponse& response) {
+        if (response.has_delta() && !has_begun) {
+          has_begun = true;
+          reader = std::thread([&] { relayed = Run(b, request); });
+        }
+        return true;
+      });
+    } catch (const client::CallError&) {
+      return Generation();  // the other call reads the turn now
+    }
+  }();
+  if (reader.joinable()) reader.join();
+  EXPECT_EQ(relayed.token_ids, script[0].tokens);
+  // Both servers have the answer.
+  EXPECT_EQ(Run(a, request).token_ids, script[0].tokens);
+}
+
+TEST_F(FleetTest, AServerNamesTheOwnerOfASession) {
+  const Replica a = Start("a", "redirect");
+  const Replica b = Start("b", "redirect");
+  const std::vector<ScriptedTurn> script = Script(a, 1, 8);
+  const std::string session = Open(a);
+  EXPECT_EQ(Run(a, For(session, script[0])).token_ids, script[0].tokens);
+  try {
+    Run(b, For(session, script[0]));
+    ADD_FAILURE() << "the session is on the other server";
+  } catch (const client::CallError& error) {
+    EXPECT_EQ(error.status().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_THAT(error.status().error_message(), HasSubstr(a.server->address()));
+  }
+  EXPECT_EQ(b->Get(session).position(), a->Get(session).position()) << "to read it, it may stay";
+}
+
+TEST_F(FleetTest, AServerWhoseNameIsTakenEnds) {
+  Replica first = Start("a");
+  const Replica second = Start("a");
+  EXPECT_NE(first.server->Wait(), 0);
+  EXPECT_THAT(first.server->Log(), HasSubstr("fleet_replaced"));
+  const std::vector<ScriptedTurn> script = Script(second, 1, 8);
+  EXPECT_EQ(Run(second, For(Open(second), script[0])).token_ids, script[0].tokens);
+}
+
+}  // namespace
+}  // namespace longstream

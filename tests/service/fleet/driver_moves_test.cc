@@ -1,0 +1,184 @@
+// Single steps of the driver: how sessions get from one replica to another, and the end of a
+// replica.
+#include <gtest/gtest.h>
+
+#include "tests/service/fleet/driver_fixture.h"
+#include "tests/service/metric_value.h"
+
+namespace longstream::fleet {
+namespace {
+
+class RedirectingDriverTest : public DriverTest {
+ protected:
+  RedirectingDriverTest() : DriverTest({.redirect = true}) {}
+};
+
+class ImpatientDriverTest : public DriverTest {
+ protected:
+  ImpatientDriverTest()
+      : DriverTest({.times = {.peer_answer = absl::Milliseconds(20),
+                              .giving = absl::Milliseconds(20),
+                              .residency = absl::ZeroDuration()}}) {}
+};
+
+TEST_F(DriverTest, ASessionOfADeadOwnerIsClaimed) {
+  Open("7/1");
+  const std::shared_ptr<SessionUse> use = UseForTurn(1);
+  ASSERT_NE(use, nullptr);
+  EXPECT_EQ(use->fence().epoch, 2);
+  EXPECT_EQ(use->fence().version, 2);
+  EXPECT_EQ(MetricValue(registry_, "longstream_claims_total"), 1);
+}
+
+TEST_F(DriverTest, AnOwnerThatLivesGivesTheSessionAndItsCaches) {
+  Open(kPeerName);
+  const std::shared_ptr<Reply> reply = EnterTurn(1);
+  const Fetch fetch = peers_.Take<Fetch>();
+  EXPECT_EQ(fetch.turn, (TurnId{0, 1}));
+  driver_->MessageArrived(kPeerName, Given{kSession, fetch.request, 1, 1, true});
+  const ScriptedPeers::Receive receive = peers_.TakeReceive();
+  EXPECT_EQ(receive.request, fetch.request);
+  absl::Notification refused;
+  receive.begin("header", [&](const absl::StatusOr<std::shared_ptr<CacheWriter>>& writer) {
+    EXPECT_TRUE(absl::IsResourceExhausted(writer.status()));
+    refused.Notify();
+  });
+  refused.WaitForNotification();
+  EXPECT_EQ(copies_.taken_version(), 2);
+  EXPECT_FALSE(reply->has_arrived());
+  receive.arrived(absl::ResourceExhaustedError("no memory"));  // goes on without them
+  ASSERT_TRUE(reply->Wait().ok());
+  EXPECT_EQ(reply->Wait()->use->fence().epoch, 2);
+  EXPECT_EQ(peers_.Take<Moved>().epoch, 2);
+  EXPECT_EQ(MetricValue(registry_, "longstream_handovers_total", {{"outcome", "taken"}}), 1);
+}
+
+TEST_F(DriverTest, ATurnThatRunsOnThePeerIsRelayed) {
+  Open(kPeerName);
+  const std::shared_ptr<Reply> reply = EnterTurn(1);
+  const Fetch fetch = peers_.Take<Fetch>();
+  driver_->MessageArrived(kPeerName, Refused{kSession, fetch.request, Refusal::kRunning});
+  ASSERT_TRUE(reply->Wait().ok());
+  EXPECT_EQ(reply->Wait()->how, Entry::How::kRelay);
+  EXPECT_EQ(reply->Wait()->peer.name, kPeerName);
+  EXPECT_EQ(reply->Wait()->peer.peer_address, "peer:1");
+  driver_->RelayEnded(reply->Wait()->relay, absl::UnavailableError("broken"));
+  driver_->RelayEnded(reply->Wait()->relay, absl::OkStatus());  // late
+  EnterTurn(1);
+  EXPECT_NE(peers_.Take<Fetch>().request, fetch.request);
+}
+
+TEST_F(ImpatientDriverTest, AnOwnerThatDoesNotAnswerIsNamed) {
+  Open(kPeerName);
+  const absl::Status status = EnterTurn(1)->Wait().status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_NE(status.message().find(kPeerName), std::string::npos) << status;
+  const Number request = peers_.Take<Fetch>().request;
+  EXPECT_TRUE(WaitUntil([&] { return peers_.forgotten() == request; }));
+}
+
+TEST_F(RedirectingDriverTest, TheClientIsToldTheAddressOfTheOwner) {
+  Open(kPeerName);
+  const absl::Status status = EnterTurn(1)->Wait().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_NE(status.message().find("client:1"), std::string::npos) << status;
+}
+
+TEST_F(ImpatientDriverTest, AnIdleSessionIsGivenAndForgotten) {
+  copies_.SetCachesAt(1);
+  Open(self_);
+  Given given;
+  ASSERT_TRUE(WaitUntil([&] {  // min_residency is over soon
+    driver_->MessageArrived(kPeerName, Fetch{kSession, 9, 1, {0, 1}});
+    if (driver_->Counts().drain.offered == 0) return false;
+    given = peers_.Take<Given>();
+    return true;
+  }));
+  EXPECT_TRUE(given.has_caches);
+  EXPECT_TRUE(WaitUntil([&] { return peers_.caches_sent() > 0; }));
+  ASSERT_TRUE(Apply(store::ChangeOwner{{kSession, given.epoch, given.version},
+                                       kPeerName,
+                                       store::OwnerCondition::kTransfer})
+                  .ok());
+  driver_->MessageArrived(kPeerName, Moved{.session = kSession, .epoch = given.epoch + 1});
+  EXPECT_TRUE(WaitUntil([&] { return driver_->Counts().sessions == 0; }));
+  EXPECT_EQ(driver_->Counts().handed_over, 1u);
+  EXPECT_GT(copies_.drops(), 0);
+}
+
+TEST_F(ImpatientDriverTest, ASessionThatWasNotTakenIsKeptWithItsCopy) {
+  Open(self_);
+  ASSERT_TRUE(WaitUntil([&] {
+    driver_->MessageArrived(kPeerName, Fetch{kSession, 9, 1, {0, 1}});
+    return driver_->Counts().drain.offered > 0;
+  }));
+  EXPECT_FALSE(peers_.Take<Given>().has_caches);  // the copies have none
+  ASSERT_TRUE(WaitUntil([&] { return copies_.kept_version() == 2; }));
+  EXPECT_EQ(WaitForMetric(registry_, 1, "longstream_handovers_total", {{"outcome", "kept"}}), 1);
+  EXPECT_EQ(copies_.drops(), 0);
+}
+
+TEST_F(DriverTest, AnEvictedSessionIsReadAgain) {
+  Open(self_);
+  RunTurn(1);
+  driver_->Evicted(kSession);
+  EXPECT_TRUE(WaitUntil([&] { return driver_->Counts().sessions == 0; }));
+  const std::shared_ptr<Reply> reply = EnterTurn(1);
+  ASSERT_TRUE(reply->Wait().ok());
+  EXPECT_EQ(reply->Wait()->how, Entry::How::kReplay);
+  const std::shared_ptr<SessionUse> use = UseForTurn(2);
+  ASSERT_NE(use, nullptr);
+  EXPECT_EQ(use->fence().epoch, 1);
+  EXPECT_EQ(use->fence().version, 3);
+}
+
+TEST_F(DriverTest, ADrainOffersIdleSessionsAndExits) {
+  Open(self_);
+  driver_->BeginDrain();
+  const Offer offer = peers_.Take<Offer>();
+  EXPECT_TRUE(absl::IsUnavailable(EnterTurn(1)->Wait().status()));
+  driver_->MessageArrived(kPeerName, Moved{.session = kSession, .epoch = offer.epoch + 1});
+  exited_.WaitForNotification();
+  EXPECT_TRUE(release_);
+  EXPECT_TRUE(WaitUntil([&] { return driver_->Counts().handed_over == 1; }));
+}
+
+TEST_F(DriverTest, TheEndOfTheGraceTimeStopsTurns) {
+  Open(self_);
+  const std::shared_ptr<SessionUse> use = UseForTurn(1);
+  ASSERT_NE(use, nullptr);
+  use->Started(StartTurn(*use, 1));
+  driver_->BeginDrain();
+  EXPECT_FALSE(exited_.HasBeenNotified());
+  driver_->GraceOver();
+  EXPECT_TRUE(WaitUntil([&] { return absl::IsUnavailable(copies_.stopped()); }));
+  EXPECT_TRUE(absl::IsUnavailable(Ran(*use, TurnEnd::kCommits)));
+  driver_->DrainOver();
+  exited_.WaitForNotification();
+}
+
+TEST_F(DriverTest, TheEndOfTheGraceTimeStopsATurnThatWaitsForAdmission) {
+  Open(self_);
+  std::shared_ptr<SessionUse> use = UseForTurn(1);
+  ASSERT_NE(use, nullptr);
+  driver_->BeginDrain();
+  driver_->GraceOver();
+  EXPECT_TRUE(WaitUntil([&] { return absl::IsUnavailable(copies_.stopped()); }));
+  use.reset();
+  (void)peers_.Take<Offer>();  // it is idle now
+}
+
+// A start that becomes durable after the grace time: the engine runs already.
+TEST_F(DriverTest, AStartAfterTheGraceTimeIsStopped) {
+  Open(self_);
+  const std::shared_ptr<SessionUse> use = UseForTurn(1);
+  ASSERT_NE(use, nullptr);
+  driver_->BeginDrain();
+  driver_->GraceOver();
+  use->Started(StartTurn(*use, 1));
+  EXPECT_TRUE(absl::IsUnavailable(Ran(*use, TurnEnd::kCommits)));
+  (void)peers_.Take<Offer>();
+}
+
+}  // namespace
+}  // namespace longstream::fleet

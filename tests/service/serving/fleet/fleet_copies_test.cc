@@ -1,0 +1,198 @@
+// The copies in memory as the fleet sees them: dropped, stopped, and sent to another replica.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tests/service/serving/fleet/replicas.h"
+
+namespace longstream {
+namespace {
+
+class FleetCopiesTest : public Replicas {
+ protected:
+  // By caches, snapshots and imports.
+  static uint64_t HeldBytes(const Engine& engine) {
+    const ls_memory memory = engine.model().backend().memory();
+    return memory.pages + memory.rings + memory.states + memory.checkpoints;
+  }
+  static fleet::Fence At(const store::SessionRow& row) { return {row.key, row.epoch, row.version}; }
+  static std::shared_ptr<fleet::CacheReader> Read(Replica& from, const fleet::Fence& at) {
+    std::shared_ptr<fleet::CacheReader> reader;
+    absl::Notification done;
+    from.copies().ReadCaches(at, [&](std::shared_ptr<fleet::CacheReader> ready) {
+      reader = std::move(ready);
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return reader;
+  }
+  static absl::StatusOr<std::shared_ptr<fleet::CacheWriter>> Take(Replica& to,
+                                                                  const std::string& header,
+                                                                  const fleet::Fence& at) {
+    absl::StatusOr<std::shared_ptr<fleet::CacheWriter>> writer = nullptr;
+    absl::Notification done;
+    to.copies().TakeCaches({"", kId}, header, at,
+                           [&](absl::StatusOr<std::shared_ptr<fleet::CacheWriter>> ready) {
+                             writer = std::move(ready);
+                             done.Notify();
+                           });
+    done.WaitForNotification();
+    return writer;
+  }
+  // Sends the caches of the session as it is now, in pieces of `size`, for the epoch and version
+  // that follow.
+  void Send(Replica& from, Replica& to, size_t size) {
+    const fleet::Fence at = At(Row());
+    ASSERT_TRUE(from.copies().HasCaches(at));
+    const std::shared_ptr<fleet::CacheReader> reader = Read(from, at);
+    ASSERT_NE(reader, nullptr);
+    const auto writer = Take(to, reader->header(), {at.key, at.epoch + 1, at.version + 1});
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    uint64_t sent = 0;
+    for (;;) {
+      std::string bytes;
+      ASSERT_TRUE(reader->Read(size, &bytes).ok());
+      ASSERT_LE(bytes.size(), size);
+      if (bytes.empty()) break;
+      sent += bytes.size();
+      ASSERT_TRUE((*writer)->Write(bytes).ok());
+    }
+    EXPECT_EQ(sent, reader->bytes());
+    EXPECT_TRUE((*writer)->Finish().ok());
+  }
+};
+
+TEST_F(FleetCopiesTest, ASessionArrivesWithItsCaches) {
+  const auto expected = Undisturbed({kTurn, kNext});
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_EQ(Run(a_, kTurn).tokens, expected[0]);
+  for (const size_t size : {size_t{1} << 20, size_t{7}}) {
+    SCOPED_TRACE(size);
+    Send(a_, b_, size);
+    if (HasFatalFailure()) return;
+  }
+  Replicas::Take("b/2");
+  a_.copies().Drop({"", kId});
+  const FleetTurn turn = Run(b_, kNext);
+  EXPECT_TRUE(turn.status().ok()) << turn.status();
+  EXPECT_EQ(turn.tokens, expected[1]);
+  EXPECT_EQ(turn.end.usage.recomputed_tokens, 0u) << turn.end.usage.recompute_reason;
+  EXPECT_EQ(turn.end.usage.restored_tokens, 0u);
+  EXPECT_EQ(b_.restores, 1);
+}
+
+TEST_F(FleetCopiesTest, CachesOfAnotherVersionAreNotUsed) {
+  const auto expected = Undisturbed({kTurn, kNext});
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  Send(a_, b_, 1000);
+  Replicas::Take("c/3");
+  Replicas::Take("b/2");
+  const FleetTurn turn = Run(b_, kNext);
+  EXPECT_TRUE(turn.status().ok()) << turn.status();
+  EXPECT_EQ(turn.tokens, expected[1]);
+  EXPECT_GT(turn.end.usage.recomputed_tokens + turn.end.usage.restored_tokens, 0u);
+}
+
+TEST_F(FleetCopiesTest, CachesThatAreNotUsedSoonAreFreed) {
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  Engine& engine = **models_.Find("m");
+  engine.Flush();
+  const uint64_t before = HeldBytes(engine);
+  Send(a_, b_, 1000);
+  engine.Flush();
+  EXPECT_GT(HeldBytes(engine), before);
+  b_.copies().FreeLate(MonotonicTime::Now() + kArrivedCachesWait);
+  engine.Flush();
+  EXPECT_EQ(HeldBytes(engine), before);
+  Send(a_, b_, 1000);
+  b_.copies().Drop({"", kId});
+  engine.Flush();
+  EXPECT_EQ(HeldBytes(engine), before);
+}
+
+TEST_F(FleetCopiesTest, CachesThatDoNotFitAreRefused) {
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  const fleet::Fence at = At(Row());
+  const std::shared_ptr<fleet::CacheReader> reader = Read(a_, at);
+  ASSERT_NE(reader, nullptr);
+  EXPECT_EQ(Take(b_, "", at).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Take(b_, "longstream.caches.1\n1\n2\n-3\n4\n5\nk\nm", at).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  absl::StatusOr<PeerCachesHeader> header = PeerCachesHeader::Decode(reader->header());
+  ASSERT_TRUE(header.ok()) << header.status();
+  EXPECT_EQ(header->Encode(), reader->header());
+  PeerCachesHeader other = *header;
+  ++other.identity.fingerprint;
+  EXPECT_EQ(Take(b_, other.Encode(), at).status().code(), absl::StatusCode::kFailedPrecondition);
+  other = *header;
+  other.position = uint64_t{1} << 40;
+  EXPECT_EQ(Take(b_, other.Encode(), at).status().code(), absl::StatusCode::kFailedPrecondition);
+  other = *header;
+  other.model = "none";
+  EXPECT_EQ(Take(b_, other.Encode(), at).status().code(), absl::StatusCode::kNotFound);
+  // Bytes that are missing, or too many.
+  const auto writer = Take(b_, reader->header(), at);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_EQ((*writer)->Finish().code(), absl::StatusCode::kDataLoss);
+  EXPECT_FALSE((*writer)->Write(std::string(reader->bytes() + 1, 'x')).ok());
+}
+
+TEST_F(FleetCopiesTest, OnlyAnIdleCopyOfTheVersionHasCaches) {
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  fleet::Fence at = At(Row());
+  EXPECT_FALSE(b_.copies().HasCaches(at));
+  EXPECT_EQ(Read(b_, at), nullptr);
+  ++at.version;
+  EXPECT_FALSE(a_.copies().HasCaches(at));
+  EXPECT_EQ(Read(a_, at), nullptr);
+  // The row has got this version without a change of the session.
+  a_.copies().Keep(At(Row()), at);
+  EXPECT_TRUE(a_.copies().HasCaches(at));
+  EXPECT_NE(Read(a_, at), nullptr);
+}
+
+TEST_F(FleetCopiesTest, ADropEndsTheRunningTurn) {
+  ASSERT_TRUE(Open(a_).ok());
+  FleetTurn turn;
+  TurnHandle handle = Begin(Load(a_, kTurn), kTurn, 10'000, &turn);
+  ASSERT_TRUE(handle) << turn.refused;
+  ASSERT_TRUE(WaitUntil([&] { return a_.gate.Has("started OK"); }));
+  a_.copies().Drop({"", kId});
+  ReadToEnd(handle, &turn);
+  EXPECT_EQ(turn.end.status.code(), absl::StatusCode::kAborted) << turn.end.status;
+  EXPECT_EQ(StateOf(kTurn), store::TurnState::kStarted);
+  EXPECT_FALSE(a_.gate.Has("committed OK"));
+  EXPECT_TRUE(Run(b_, kTurn, 10).status().ok());
+}
+
+TEST_F(FleetCopiesTest, AStopKeepsNothingOfTheTurn) {
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  a_.gate.TakeEvents();
+  absl::StatusOr<NewTurn> loaded = Load(a_);
+  ASSERT_TRUE(loaded.ok());
+  ASSERT_TRUE(loaded->Lease().ok());
+  SessionTurnRequest request = Generate(nullptr, "text", 10'000);
+  request.on_abort = OnAbort::kKeep;
+  TurnHandle handle = loaded->Make(request, nullptr);
+  ASSERT_TRUE(loaded->Start(handle).ok());
+  ASSERT_TRUE(WaitUntil([&] { return a_.gate.Has("started OK"); }));
+  a_.copies().Stop({"", kId}, absl::UnavailableError("the server is shutting down"));
+  FleetTurn turn;
+  ReadToEnd(handle, &turn);
+  EXPECT_EQ(turn.end.status.code(), absl::StatusCode::kUnavailable) << turn.end.status;
+  EXPECT_FALSE(a_.gate.Has("committed OK"));
+  EXPECT_EQ(Row().position, 14u);
+  EXPECT_TRUE(Run(a_, kNext).status().ok()) << "the copy is at the head";
+  EXPECT_EQ(a_.restores, 0);
+}
+
+}  // namespace
+}  // namespace longstream
