@@ -434,6 +434,9 @@ void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& o
   // The turn does not end with its call.
   if (stopped || Interrupted()) CancelQuietly(*this, request);
   if (thrown) std::rethrow_exception(thrown);
+  if (stopped && status.error_code() == grpc::StatusCode::CANCELLED) {
+    throw CallError(grpc::Status(status.error_code(), "the caller has stopped the turn"));
+  }
   Check(call.context, status);
 }
 

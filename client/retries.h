@@ -14,6 +14,13 @@
 
 namespace longstream::client {
 
+// Whether the service has not seen the call. gRPC cancels calls, with this text, that reach a
+// server which is just ending. (A turn that somebody has cancelled has another text.)
+inline bool NeverBegan(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::CANCELLED &&
+         status.error_message() == "CANCELLED";
+}
+
 // Decides whether a turn that was lost is resumed.
 class Retries {
  public:
@@ -36,6 +43,9 @@ class Retries {
       case grpc::StatusCode::INTERNAL:
       case grpc::StatusCode::UNKNOWN:
         if (++failures_ > kMostFailures) return false;
+        break;
+      case grpc::StatusCode::CANCELLED:
+        if (!NeverBegan(status)) return false;
         break;
       default:
         return false;

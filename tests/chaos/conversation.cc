@@ -1,11 +1,13 @@
 // The calls of a client, and what it compares.
 #include "tests/chaos/conversation.h"
 
+#include <ctime>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include "client/random_id.h"
+#include "client/retries.h"
 
 namespace longstream::chaos {
 namespace {
@@ -14,9 +16,23 @@ namespace {
 constexpr std::chrono::minutes kPatience{2};
 
 // Errors after which the same request may be sent again (docs/fleet.md).
-bool SaysAgain(grpc::StatusCode code) {
-  return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::ABORTED ||
-         code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::UNKNOWN;
+bool SaysAgain(const grpc::Status& status) {
+  const grpc::StatusCode code = status.error_code();
+  return client::NeverBegan(status) || code == grpc::StatusCode::UNAVAILABLE ||
+         code == grpc::StatusCode::ABORTED || code == grpc::StatusCode::INTERNAL ||
+         code == grpc::StatusCode::UNKNOWN;
+}
+
+// As in the logs of the replicas.
+std::string TimeOfDay() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto ms = std::chrono::duration_cast<milliseconds>(now).count();
+  const std::time_t second = ms / 1000;
+  std::tm utc{};
+  gmtime_r(&second, &utc);
+  char text[32];
+  const size_t size = std::strftime(text, sizeof(text), "%H:%M:%S.", &utc);
+  return std::string(text, size) + std::to_string(1000 + ms % 1000).substr(1) + "Z";
 }
 
 }  // namespace
@@ -48,7 +64,7 @@ auto Conversation::UntilAnswered(const Function& call) -> decltype(call()) {
     try {
       return call();
     } catch (const client::CallError& error) {
-      if (!SaysAgain(error.status().error_code()) || Clock::now() >= until) throw;
+      if (!SaysAgain(error.status()) || Clock::now() >= until) throw;
       ++experience_.repeated[error.code_name()];
     }
     std::this_thread::sleep_for(milliseconds(20 + random_() % 80));
@@ -147,7 +163,7 @@ void Conversation::CheckTurns() {
 
 void Conversation::HasFailed(const client::CallError& error) {
   if (error.status().error_code() == grpc::StatusCode::NOT_FOUND) ++experience_.lost;
-  experience_.errors.push_back(ToString() + ": " + error.what());
+  experience_.errors.push_back(TimeOfDay() + " " + ToString() + ": " + error.what());
 }
 
 std::string Conversation::ToString() const {

@@ -30,8 +30,10 @@ void Disturbance::Say(const std::string& event) const {
 void Disturbance::Faults() {
   const auto period = static_cast<int>(1000 * options_.fault_period);
   const auto whole = seconds(options_.run_seconds);
-  while (Clock::now() < begin_ + whole) {
-    std::this_thread::sleep_for(Between(period / 2, period + period / 2));
+  for (;;) {
+    const auto at = Clock::now() + Between(period / 2, period + period / 2);
+    if (at >= begin_ + whole) return std::this_thread::sleep_until(begin_ + whole);
+    std::this_thread::sleep_until(at);
     // The database is disturbed after a third and two thirds of the time; with a failover, after
     // each quarter.
     const int parts = options_.failover ? 4 : 3;

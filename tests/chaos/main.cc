@@ -241,6 +241,7 @@ void AddOptions(CLI::App* app, Options* options) {
                 "no faults: each replica is drained and started again under load");
   app->add_option("--other-server", options->other_server,
                   "longstream-server of another version, which every second start takes");
+  app->add_option("--log-level", options->log_level, "of the replicas")->capture_default_str();
   app->add_option("--logs", options->logs, "directory for the files of a run that fails")
       ->required();
 }

@@ -23,10 +23,11 @@ struct Options {
   double pause = 4;         // mean seconds between two turns of a session
   double fault_period = 4;  // mean seconds between two faults
   int lease_seconds = 3;
-  bool direct = false;    // without Envoy
-  bool failover = false;  // the standby takes over in the middle
-  bool rolling = false;   // no faults; each replica is replaced under load
-  std::string logs;       // directory for the files of a run that fails
+  bool direct = false;             // without Envoy
+  bool failover = false;           // the standby takes over in the middle
+  bool rolling = false;            // no faults; each replica is replaced under load
+  std::string log_level = "info";  // of the replicas
+  std::string logs;                // directory for the files of a run that fails
 
   seconds grace() const { return seconds(3); }
   seconds drain_timeout() const { return seconds(5); }

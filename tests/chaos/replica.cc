@@ -55,7 +55,8 @@ Replica::~Replica() {
 
 void Replica::WriteConfig(const Options& options, const std::string& store_url) {
   std::ofstream file(config_);
-  file << "threads: 1\ngrace: " << options.grace().count() << "s\n"
+  file << "threads: 1\ngrace: " << options.grace().count() << "s\nlog_level: " << options.log_level
+       << "\n"
        << "scheduler: {max_waiting_turns: 1024}\n"
        << "store:\n  url: " << store_url << "\n  commit_timeout: 5s\n  segments: " << folder_
        << "/segments\n";

@@ -67,7 +67,7 @@ class Retries:
     def pause(self, error: errors.LongstreamError) -> float:
         """Return the seconds to wait before the next try. Raise `error` if there is none."""
         self._failures += isinstance(error, _DOUBTFUL)
-        if not isinstance(error, (errors.UnavailableError, *_DOUBTFUL)):
+        if not (isinstance(error, (errors.UnavailableError, *_DOUBTFUL)) or _never_began(error)):
             raise error
         now = time.monotonic()
         if self._lost_since is None:
@@ -84,3 +84,12 @@ class Retries:
             raise error
         left = self.time_left()
         return pause if left is None else min(pause, left)
+
+
+def _never_began(error: errors.LongstreamError) -> bool:
+    """Whether the service has not seen the call.
+
+    gRPC cancels calls, with this text, that reach a server which is just ending. A turn that
+    somebody has cancelled has another text.
+    """
+    return isinstance(error, errors.CancelledError) and error.message == "CANCELLED"

@@ -147,6 +147,9 @@ class RetriesTest(unittest.TestCase):
                 with self.assertRaises(kind):
                     Retries(POLICY).pause(kind("final"))
 
+    def test_a_call_that_never_began_is_made_again(self):
+        self.assertEqual(Retries(POLICY).pause(errors.CancelledError("CANCELLED")), 1)
+
     def test_no_pause_is_longer_than_the_time_left(self):
         tries = Retries(POLICY, timeout=1.5)
         self.now += 1000  # before the first try
