@@ -109,7 +109,7 @@ void DriverCore::Do(const SendCaches& action) {
   if (!std::exchange(sends_caches_, false) || state == nullptr) return;
   copies_->ReadCaches({action.session, state->epoch, state->version},
                       [self = shared_from_this(), to = action.to,
-                       request = action.request](std::shared_ptr<CacheReader> caches) {
+                       request = action.request](const std::shared_ptr<CacheReader>& caches) {
                         (void)self->Post([core = self.get(), to, request, caches] {
                           if (!core->stopped_) core->peers_->SendCaches(to, request, caches);
                         });
@@ -146,6 +146,13 @@ void DriverCore::Do(const ReceiveCaches& action) {
 void DriverCore::Do(const RunTurn& action) {
   const std::shared_ptr<GivenUse> use = UseOf(action.session);
   if (use == nullptr || use->stage != GivenUse::Stage::kStarted) {
+    Resume(action);
+    return;
+  }
+  const SessionState& state = *Find(action.session);
+  if (use->epoch != state.epoch || use->version != state.version) {
+    // The row was read meanwhile, and says something else than what the holder computes from.
+    EndUse(*use, absl::AbortedError("the session has another version; send the request again"));
     Resume(action);
     return;
   }

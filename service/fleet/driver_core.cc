@@ -182,6 +182,7 @@ void DriverCore::AfterEvent(const Event& event, const Before& before) {
     if (const std::shared_ptr<GivenUse> use = UseOf(*session); use != nullptr) Reconcile(use);
   } else if (!std::holds_alternative<PeersChanged>(event)) {
     std::vector<std::shared_ptr<GivenUse>> uses;
+    uses.reserve(uses_.size());
     for (const auto& [key, use] : uses_) uses.push_back(use);
     for (const std::shared_ptr<GivenUse>& use : uses) Reconcile(use);
   }

@@ -36,6 +36,8 @@ struct GivenUse {
   Work work = Work::kTurn;  // kTurn, kChange or kClose
   TurnId turn;
   CallId call = 0;
+  int64_t epoch = 0;  // at which it commits
+  int64_t version = 0;
   Stage stage = Stage::kBegun;
   Number operation = 0;  // that the machine awaits
   std::optional<TurnEnd> ran;

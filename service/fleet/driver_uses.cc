@@ -82,6 +82,8 @@ void DriverCore::GiveToCall(const SessionState& state, Number operation) {
   use->work = state.work;
   use->turn = state.now().turn;
   use->call = *state.now().call;
+  use->epoch = state.epoch;
+  use->version = state.version;
   use->operation = operation;
   use->attached = true;
   uses_[state.key] = use;
@@ -123,6 +125,7 @@ void DriverCore::Started(GivenUse& use, const absl::Status& outcome) {
   const Outcome made = OutcomeOf(outcome, TransactionKind::kStart);
   if (made == Outcome::kMade || made == Outcome::kTurnExists) {
     use.stage = Stage::kStarted;
+    if (made == Outcome::kMade) ++use.version;
   } else {
     Detach(use, outcome);
   }

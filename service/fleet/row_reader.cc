@@ -16,20 +16,20 @@ RowReader::RowReader(FleetStore* store, int threads, size_t most_waiting)
 void RowReader::Read(const SessionKey& session, const std::optional<TurnId>& turn, For what,
                      Done done) {
   absl::Status refused;
+  Request request{session, turn, std::move(done)};
   {
     const absl::MutexLock lock(&mutex_);
-    if (stopping_) {
-      refused = absl::UnavailableError("the server is shutting down");
-    } else if (what == For::kCheck) {
-      checks_.push_back({session, turn, std::move(done)});
-    } else if (work_.size() < most_waiting_) {
-      work_.push_back({session, turn, std::move(done)});
-    } else {
-      refused = absl::UnavailableError(
-          absl::StrCat("the limit of ", most_waiting_, " waiting reads is reached"));
+    std::deque<Request>& queue = what == For::kCheck ? checks_ : work_;
+    const bool is_full = what == For::kWork && work_.size() >= most_waiting_;
+    if (!stopping_ && !is_full) {
+      queue.push_back(std::move(request));
+      return;
     }
+    refused = stopping_ ? absl::UnavailableError("the server is shutting down")
+                        : absl::UnavailableError(absl::StrCat("the limit of ", most_waiting_,
+                                                              " waiting reads is reached"));
   }
-  if (!refused.ok()) done(std::move(refused));
+  request.done(std::move(refused));
 }
 
 void RowReader::Run() {

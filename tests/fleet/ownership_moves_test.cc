@@ -110,6 +110,25 @@ TEST_F(OwnershipTest, AReceiverThatDoesNothingLosesTheSessionAgain) {
   EXPECT_EQ(Find<Transact>()->transaction.fence.epoch, 2);
 }
 
+// A change that was given up may be made after the row was read. Then each transaction of a
+// receiver is fenced, and the receiver asks again at once.
+TEST_F(OwnershipTest, AReceiverThatAsksAgainMakesTheOwnerLookAtTheRow) {
+  Open();
+  Handle(TimerFired{kKey, Find<SetTimer>()->timer});
+  Handle(MessageArrives{kPeer, Fetch{kKey, 6, 1, kTurn}});
+  EXPECT_TRUE(Sent<Given>().has_value());
+  Handle(MessageArrives{kPeer, Fetch{kKey, 6, 1, kTurn}});  // repeated by the network
+  EXPECT_TRUE(actions_.empty());
+  Handle(MessageArrives{kPeer, Fetch{kKey, 7, 1, kTurn}});
+  EXPECT_EQ(Sent<Refused>()->why, Refusal::kNotYet);
+  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kTransfer);
+  Outcome(fleet::Outcome::kFenced);
+  EXPECT_TRUE(Has<DropCopy>());
+  Row(OwnRow(1, 2));
+  Handle(MessageArrives{kPeer, Fetch{kKey, 8, 1, kTurn}});
+  EXPECT_EQ(Sent<Given>()->version, 2);
+}
+
 TEST_F(OwnershipTest, AReceiverThatWasFasterHasTheSession) {
   Open();
   Handle(TimerFired{kKey, Find<SetTimer>()->timer});

@@ -24,11 +24,19 @@ void Ownership::OnMessage(const ReplicaName& from, const Fetch& fetch) {
     return;
   }
   SessionState& state = State(fetch.session);
-  if (state.phase == Phase::kGiving && state.job().peer == from) {
-    state.job().request = fetch.request;  // the receiver asks again
-    state.work = Work::kFetch;
-    Give(state);
-    return;
+  if (state.phase == Phase::kGiving && state.now().peer == from) {
+    if (state.work == Work::kOffer) {
+      state.job().request = fetch.request;
+      state.work = Work::kFetch;
+      Give(state);
+    } else if (fetch.request > state.now().request) {
+      // The receiver has given up what it was given. Perhaps its transaction was fenced, because
+      // the row has another version than this replica believes. If it were only given the session
+      // again, and again, that would never be found out.
+      refuse(Refusal::kNotYet);
+      Keep(state);
+    }
+    return;  // else a repeated message
   }
   if (state.owned && fetch.epoch < state.epoch) {
     refuse(Refusal::kNotMine);
