@@ -12,7 +12,12 @@
 namespace longstream {
 namespace {
 
+// gRPC itself ends a call with this code and text if it reaches a server that is just ending. A
+// turn that was cancelled has another text.
 absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.error_code() == grpc::StatusCode::CANCELLED && status.error_message() == "CANCELLED") {
+    return absl::UnavailableError("the replica that runs the turn is ending");
+  }
   return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
 }
 

@@ -175,6 +175,20 @@ TEST_F(PeerRelayTest, AnErrorOfTheOtherReplicaIsNotTheClients) {
   EXPECT_TRUE(absl::IsUnavailable(end)) << end;
 }
 
+// gRPC's own end of a call at a server that is ending, and the end of a turn that was cancelled.
+TEST_F(PeerRelayTest, OnlyACancelledTurnIsCancelled) {
+  for (const char* const text : {"CANCELLED", "the turn was cancelled"}) {
+    TestReplica owner("c/3");
+    owner.Listen({.attach = [&](grpc::CallbackServerContext* /*context*/, AttachCall call) {
+      return new NumberedStream(std::move(call), 1, absl::CancelledError(text), &written_);
+    }});
+    a_.client->SetReplicas({owner.lease()});
+    Reader reader(/*hurries=*/true);
+    reader.Begin(a_.client.get(), reader.Request("c/3"));
+    EXPECT_EQ(absl::IsUnavailable(reader.End()), text == std::string("CANCELLED"));
+  }
+}
+
 TEST_F(PeerRelayTest, AnErrorOfTheSessionIsTheClients) {
   Start(0, absl::NotFoundError("no such session"));
   Reader reader(/*hurries=*/true);
@@ -224,7 +238,7 @@ TEST_F(PeerRelayTest, TheOwnerShutsDown) {
   reader.Begin(a_.client.get(), reader.Request());
   ASSERT_TRUE(WaitUntil([&] { return reader.messages() == 1; }));
   b_.server->Shutdown();
-  EXPECT_FALSE(reader.End().ok());
+  EXPECT_TRUE(absl::IsUnavailable(reader.End()));
 }
 
 TEST_F(PeerRelayTest, AReplicaThatIsNotKnown) {
