@@ -252,6 +252,7 @@ absl::StatusOr<std::vector<Replica>> PostgresFleet::Others(const std::string& re
       {replica}, "read the leases of other replicas");
   if (!rows.ok()) return rows.status();
   std::vector<Replica> others;
+  others.reserve(static_cast<size_t>(PQntuples(rows->get())));
   for (int i = 0; i < PQntuples(rows->get()); ++i) {
     others.push_back({.name = TextOf(*rows, i, 0),
                       .peer_address = TextOf(*rows, i, 1),
