@@ -138,18 +138,15 @@ CallError NotServing(const grpc::Status& last) {
                                     (last.ok() ? "" : ": " + last.error_message())));
 }
 
-// Why a wait for the model, or for all models if the name is empty, has no end: they have failed.
-// Absent: one of them may serve yet.
-std::optional<grpc::Status> FailureOf(const std::string& model,
-                                      const v1::ListModelsResponse& known) {
+// Throws if a wait for the model, or for any model if the name is empty, would have no end.
+void ThrowIfFailed(const std::string& model, const v1::ListModelsResponse& known) {
   std::string failures;
   for (const v1::Model& one : known.models()) {
     if (!model.empty() && one.name() != model) continue;
-    if (one.state() != v1::MODEL_STATE_FAILED) return std::nullopt;
+    if (one.state() != v1::MODEL_STATE_FAILED) return;
     failures += (failures.empty() ? "" : "; ") + one.error();
   }
-  if (failures.empty()) return std::nullopt;
-  return grpc::Status(grpc::StatusCode::UNAVAILABLE, failures);
+  if (!failures.empty()) throw CallError({grpc::StatusCode::UNAVAILABLE, failures});
 }
 
 // The caller does not want the turn any more. An error means that there is nothing to cancel, or
@@ -211,9 +208,7 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
       grpc::ClientContext asking;
       asking.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
       v1::ListModelsResponse known;
-      const bool is_known = stubs_->longstream.ListModels(&asking, {}, &known).ok();
-      const auto failure = is_known ? FailureOf(model, known) : std::nullopt;
-      if (failure.has_value()) throw CallError(*failure);
+      if (stubs_->longstream.ListModels(&asking, {}, &known).ok()) ThrowIfFailed(model, known);
     }
     stubs_->Pause(kProbePause);
   } while (Clock::now() < until);

@@ -342,26 +342,55 @@ void EndOperations(ModelRegistry& models, ServerAdmin* admin, ShadowRunner& shad
   shadows.Stop();
 }
 
-// Running turns end, then idle sessions go to other replicas. `fleet`: nullptr: there is none.
-void Drain(const ServerConfig& config, SessionManager& sessions, ServerFleet* fleet) {
-  if (fleet == nullptr) return sessions.Drain(config.grace);
-  fleet->BeginDrain();
-  sessions.Drain(config.grace, [fleet] { fleet->GraceOver(); });
-  fleet->HandOver(config.drain_timeout);
+// `fleet`: nullptr if there is none, here and below.
+absl::Status StartFleet(ServerFleet* fleet, SessionManager* sessions, const GrpcServer& server,
+                        const GrpcServer::Options& options) {
+  return fleet == nullptr ? absl::OkStatus() : fleet->Start(sessions, server, options);
+}
+
+void StopFleet(ServerFleet* fleet) {
+  if (fleet != nullptr) fleet->Stop();
+}
+
+// Running turns end, then idle sessions go to other replicas, then the server ends. Returns the
+// exit code. `store`: nullptr if there is none.
+int EndServing(const ServerConfig& config, GrpcServer& server, SessionManager& sessions,
+               ServerFleet* fleet, ServerStore* store, const JsonLog& log) {
+  server.SetNotServing();
+  server.StopAccepting();
+  if (fleet == nullptr) {
+    sessions.Drain(config.grace);
+  } else {
+    fleet->BeginDrain();
+    sessions.Drain(config.grace, [fleet] { fleet->GraceOver(); });
+    fleet->HandOver(config.drain_timeout);
+    fleet->Stop();
+  }
+  ShutDown(server, store, sessions, log);
+  log.Write(LogLevel::kInfo, "stopped");
+  return fleet != nullptr && fleet->replaced() ? 1 : 0;
 }
 
 using LoadedPlugins = std::vector<std::shared_ptr<const Plugin>>;
 
-absl::StatusOr<LoadedPlugins> LoadPlugins(const ServerConfig& config, const JsonLog& log) {
+// Errors are also those of CheckCacheBytes.
+absl::StatusOr<LoadedPlugins> LoadPlugins(const ServerConfig& config,
+                                          const std::vector<ModelSource>& sources,
+                                          uint64_t memory_bytes, const JsonLog& log) {
   const std::string directory = PluginDirectoryOf(config);
   absl::StatusOr<PluginDirectory> found = LoadPluginDirectory(directory);
   if (!found.ok()) return found.status();
   for (const absl::Status& refused : found->refused) {
     log.Write(LogLevel::kWarning, "plugin_refused", {{"error", absl::StrCat(refused.message())}});
   }
-  if (!found->plugins.empty()) return std::move(found->plugins);
-  return absl::NotFoundError(
-      absl::StrCat("plugin directory ", directory, ": found no plugin that can be used"));
+  if (found->plugins.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("plugin directory ", directory, ": found no plugin that can be used"));
+  }
+  absl::Status fits =
+      CheckCacheBytes(memory_bytes, sources, found->plugins, config.session_host_bytes);
+  if (!fits.ok()) return fits;
+  return std::move(found->plugins);
 }
 
 }  // namespace
@@ -376,15 +405,10 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   RedirectLibraryLogs([library_log = log](std::string_view library, std::string_view text) {
     library_log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
   });
-  const absl::StatusOr<LoadedPlugins> plugins = LoadPlugins(config, log);
-  if (!plugins.ok()) return Fail(log, plugins.status());
   const std::vector<ModelSource> sources = ModelSourcesOf(config);
   const uint64_t memory_bytes = MemoryBytesOf(config);
-  if (absl::Status status =
-          CheckCacheBytes(memory_bytes, sources, *plugins, config.session_host_bytes);
-      !status.ok()) {
-    return Fail(log, status);
-  }
+  const absl::StatusOr<LoadedPlugins> plugins = LoadPlugins(config, sources, memory_bytes, log);
+  if (!plugins.ok()) return Fail(log, plugins.status());
   ThreadPool pool(config.threads);
   TryThreads(NeededThreads(config));
   const Host host(pool.AsExecutor(), [&log](LogSeverity severity, std::string_view text) {
@@ -416,9 +440,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   if (!session_options.ok()) return Fail(log, session_options.status());
   if (*fleet != nullptr) (*fleet)->AddTo(&*session_options);
   SessionManager sessions(&models, *session_options);
-  absl::Cleanup stop_fleet = [&fleet] {
-    if (*fleet != nullptr) (*fleet)->Stop();
-  };
+  const absl::Cleanup stop_fleet = [&fleet] { StopFleet(fleet->get()); };
   const auto shadow_runner = shadows.Run(&models, options.engine.live_work);
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
@@ -444,10 +466,8 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin = ServerAdmin::Start(
       config, **security, &models, &sessions, store->get(), server_options.on_call_failure);
   if (!admin.ok()) return Fail(log, admin.status());
-  if (*fleet != nullptr) {
-    const absl::Status started = (*fleet)->Start(&sessions, *server, server_options);
-    if (!started.ok()) return Fail(log, started);
-  }
+  absl::Status joined = StartFleet(fleet->get(), &sessions, *server, server_options);
+  if (!joined.ok()) return Fail(log, joined);
   LogListening(log, config, *server, metrics_server->get(), admin->get());
   LogConnectionLimit(config, log);
   // Not earlier, because the caches may take address space that the threads above need.
@@ -455,13 +475,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   AwaitSignal(signals, log);
   std::move(forget_server).Invoke();
   EndOperations(models, admin->get(), *shadow_runner);
-  server->SetNotServing();
-  server->StopAccepting();
-  Drain(config, sessions, fleet->get());
-  std::move(stop_fleet).Invoke();
-  ShutDown(*server, store->get(), sessions, log);
-  log.Write(LogLevel::kInfo, "stopped");
-  return *fleet != nullptr && (*fleet)->replaced() ? 1 : 0;
+  return EndServing(config, *server, sessions, fleet->get(), store->get(), log);
 }
 
 }  // namespace longstream

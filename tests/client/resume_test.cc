@@ -38,6 +38,7 @@ TEST_F(ResumeTest, EveryTokenComesOnce) {
   const client::Generation expected = connection_.Generate(Request(session));
   connection_.Close(session);
   ASSERT_EQ(expected.token_ids.size(), 20u);
+  int all_lost = 0;
   for (const size_t cut : {1u, 2u, 7u, 19u}) {
     session = through_.Open("slow").session_id();
     const int before = proxy_.connections();
@@ -59,11 +60,13 @@ TEST_F(ResumeTest, EveryTokenComesOnce) {
     EXPECT_EQ(text, expected.text);
     EXPECT_EQ(resumed.token_ids, expected.token_ids);
     EXPECT_EQ(resumed.finish.position(), expected.finish.position());
-    EXPECT_GE(lost, 1);
-    EXPECT_GT(proxy_.connections(), before);
+    // On a busy machine the last message may have arrived before the cut.
+    EXPECT_EQ(proxy_.connections() > before, lost > 0);
+    all_lost += lost;
     EXPECT_EQ(connection_.Get(session).position(), expected.finish.position());
     connection_.Close(session);
   }
+  EXPECT_GE(all_lost, 1);
 }
 
 // A server that is started again refuses connections for some seconds.

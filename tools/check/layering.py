@@ -135,7 +135,6 @@ ROOMS = {
     "service/sessions/store/segments": "service/sealing service/sessions service/sessions/store",
     "service/sessions/store/sql": "service/sealing service/sessions service/sessions/store"
                                   " service/sessions/store/segments",
-    "service/fleet": "service/sessions service/sessions/fleet service/sessions/store",
     "service/sessions/store/postgres": "service/clock service/fleet service/sealing service/sessions"
                                        " service/sessions/fleet"
                                        " service/sessions/store service/sessions/store/segments"

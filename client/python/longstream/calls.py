@@ -61,9 +61,7 @@ class Call(Generic[R]):
 
 
 def _one(method: str, request: Any, kind: type[T], session_id: str = "") -> Call[T]:
-    return Call(
-        method, lambda: request, lambda answer: read(kind, answer), session_id=session_id
-    )
+    return Call(method, lambda: request, lambda answer: read(kind, answer), session_id=session_id)
 
 
 def _duration(seconds: float | None) -> duration_pb2.Duration | None:
@@ -246,9 +244,7 @@ def compare(request: pb.CompareRequest) -> Call[Comparison]:
             pairs=tuple(read(ComparePairSummary, pair) for pair in answers[-1].finish.pairs),
         )
 
-    return Call(
-        "Compare", begin, result, take=answers.append, session_id=request.session_id
-    )
+    return Call("Compare", begin, result, take=answers.append, session_id=request.session_id)
 
 
 def list_models() -> Call[list[ModelInfo]]:

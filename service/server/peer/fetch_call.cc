@@ -46,6 +46,7 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
     if (const auto* const given = std::get_if<fleet::Given>(&message)) {
       *response_.mutable_given() = ToProto(*given);
       has_caches_ = given->has_caches;
+      gave_ = true;
     } else if (const auto* const refused = std::get_if<fleet::Refused>(&message)) {
       *response_.mutable_refused() = ToProto(*refused);
     } else {
@@ -70,6 +71,7 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
 
   void End(const absl::Status& why) override ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
+    wanted_ = false;
     Stop(why);
   }
 
@@ -82,10 +84,11 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
   }
   void OnCancel() override ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
+    is_cancelled_ = true;
     if (!writing_) FinishOnce(absl::CancelledError("the peer does not need the call any more"));
   }
   void OnDone() override ABSL_LOCKS_EXCLUDED(mutex_) {
-    bool added = false;
+    bool added = false, broken = false;
     {
       absl::MutexLock lock(&mutex_);
       whole_.Clear();
@@ -93,14 +96,16 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
       source_.reset();
       is_done_ = true;
       added = added_;
+      broken = gave_ && wanted_ && (!wrote_all_ || is_cancelled_);
     }
     if (added) core_->calls().Remove(key_);
+    if (broken) core_->TellBroken(key_);
     const std::shared_ptr<FetchCall> self = std::move(self_);  // destroyed last
   }
 
  private:
   void SendNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (source_ == nullptr) return Stop(absl::AbortedError("there are no caches after all"));
+    if (source_ == nullptr) return EndWithout("there are no caches after all");
     limit_.Clear();  // this replica's own reading has no limit but that of the call
     source_->Next([self = shared_from_this()](absl::StatusOr<peer::v1::CachePiece> piece) {
       self->Send(std::move(piece));
@@ -109,9 +114,15 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
   void Send(absl::StatusOr<peer::v1::CachePiece> piece) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (finished_) return;
-    if (!piece.ok()) return Stop(absl::AbortedError("the caches cannot be read"));
+    if (!piece.ok()) return EndWithout("the caches cannot be read");
     *response_.mutable_piece() = *std::move(piece);
     response_.piece().has_end() ? WriteLast() : Write();
+  }
+
+  // The peer goes on without the caches.
+  void EndWithout(const char* why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    wrote_all_ = true;
+    FinishOnce(absl::AbortedError(why));
   }
 
   void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -120,7 +131,7 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
     StartWrite(&response_);
   }
   void WriteLast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    finished_ = true;
+    finished_ = wrote_all_ = true;
     source_.reset();
     Limit(&limit_, core_->limits().piece_timeout, "the peer does not read");
     StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
@@ -159,7 +170,11 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
   bool added_ ABSL_GUARDED_BY(mutex_) = false;
   bool answered_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_caches_ ABSL_GUARDED_BY(mutex_) = false;
-  bool sending_ ABSL_GUARDED_BY(mutex_) = false;  // SendCaches was called
+  bool gave_ ABSL_GUARDED_BY(mutex_) = false;       // the answer is Given
+  bool sending_ ABSL_GUARDED_BY(mutex_) = false;    // SendCaches was called
+  bool wrote_all_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is left to write
+  bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool wanted_ ABSL_GUARDED_BY(mutex_) = true;  // End was not called
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_done_ ABSL_GUARDED_BY(mutex_) = false;

@@ -18,10 +18,12 @@ absl::Status Full(absl::string_view what, size_t limit) {
 }  // namespace
 
 absl::Status OpenCalls::CheckRoom(const Key& key, Kind kind) const {
-  size_t relays = 0, own = 0, of_peers = 0, of_peer = 0;
+  size_t relays = 0, notices = 0, own = 0, of_peers = 0, of_peer = 0;
   for (const auto& [other, entry] : calls_) {
     if (entry.kind == Kind::kRelay) {
       ++relays;
+    } else if (entry.kind == Kind::kNotice) {
+      ++notices;
     } else if (IsOfPeer(other.number)) {
       ++of_peers;
       if (other.peer == key.peer) ++of_peer;
@@ -31,6 +33,9 @@ absl::Status OpenCalls::CheckRoom(const Key& key, Kind kind) const {
   }
   if (kind == Kind::kRelay) {
     return relays < limits_.max_relays ? absl::OkStatus() : Full("relays", limits_.max_relays);
+  }
+  if (kind == Kind::kNotice) {
+    return notices < limits_.max_notices ? absl::OkStatus() : Full("notices", limits_.max_notices);
   }
   if (!IsOfPeer(key.number)) {
     return own < limits_.max_own_calls ? absl::OkStatus()

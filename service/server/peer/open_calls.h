@@ -22,11 +22,11 @@ namespace longstream {
 // Each replica draws its numbers from 1 on, so a number of a peer may be equal to one of this
 // replica. In this process, the numbers of peers have this bit.
 inline constexpr fleet::Number kOfPeer = fleet::Number{1} << 63;
-// Relays have numbers of their own.
-inline constexpr fleet::Number kOfRelay = fleet::Number{1} << 62;
+// Relays and notices, which the state machine gives no number.
+inline constexpr fleet::Number kOther = fleet::Number{1} << 62;
 
-// A call that carries a Fetch, an Offer or a relayed turn, on either side. Thread-safe. No function
-// blocks or calls back. After the end of the call they do nothing.
+// A call that carries a Fetch or an Offer, on either side, or a relayed turn or a notice.
+// Thread-safe. No function blocks or calls back. After the end of the call they do nothing.
 class OpenCall {
  public:
   virtual ~OpenCall() = default;
@@ -43,7 +43,7 @@ class OpenCall {
 // Thread-safe.
 class OpenCalls {
  public:
-  enum class Kind { kFetch, kOffer, kRelay };
+  enum class Kind { kFetch, kOffer, kRelay, kNotice };
 
   struct Key {
     fleet::ReplicaName peer;

@@ -29,8 +29,9 @@ struct PeerLine {
 absl::Status BeginFetch(PeerCore* core, const PeerLine& line, const fleet::Fetch& fetch);
 // If the peer has not looked at the offer, Refused with kNotTaken goes to core->Deliver.
 absl::Status BeginOffer(PeerCore* core, const PeerLine& line, const fleet::Offer& offer);
-void BeginNotify(PeerCore* core, const PeerLine& line, const fleet::Moved& moved);
-// `number`: of the relay, with the bit kOfRelay.
+// `number`: drawn for the notice or the relay, with the bit kOther.
+void BeginNotify(PeerCore* core, const PeerLine& line, fleet::Number number,
+                 const fleet::Moved& moved);
 absl::StatusOr<std::shared_ptr<RelayedStream>> BeginRelay(PeerCore* core, const PeerLine& line,
                                                           fleet::Number number,
                                                           RelayRequest request);

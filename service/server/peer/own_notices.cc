@@ -10,29 +10,44 @@
 namespace longstream {
 namespace {
 
-struct Notice {
-  explicit Notice(PeerCore* core) : counted(&core->count()) {}
+class Notice final : public OpenCall, public std::enable_shared_from_this<Notice> {
+ public:
+  Notice(PeerCore* core, const PeerLine& line, fleet::Number number, const fleet::Moved& moved)
+      : core_(core), counted_(&core->count()), key_{line.peer, number} {
+    request_.set_sender(line.self);
+    *request_.mutable_moved() = ToProto(moved);
+    PrepareCall(line, core->limits().notice_timeout, &context_);
+  }
 
-  const CallCount::Call counted;
-  std::shared_ptr<void> place;
-  grpc::ClientContext context;
-  std::unique_ptr<peer::v1::Peer::Stub> stub;
-  peer::v1::NotifyRequest request;
-  peer::v1::NotifyResponse response;
+  // The notice is lost if there are too many.
+  void Begin(const std::shared_ptr<grpc::Channel>& channel) {
+    const absl::Status status =
+        core_->calls().Add(key_, OpenCalls::Kind::kNotice, SessionKey(), shared_from_this());
+    if (!status.ok()) return;
+    stub_ = peer::v1::Peer::NewStub(channel);
+    stub_->async()->Notify(&context_, &request_, &response_,
+                           [self = shared_from_this()](const grpc::Status& /*status*/) {
+                             self->core_->calls().Remove(self->key_);
+                           });
+  }
+
+  void End(const absl::Status& /*why*/) override { context_.TryCancel(); }
+
+ private:
+  PeerCore* const core_;
+  const CallCount::Call counted_;
+  const OpenCalls::Key key_;
+  grpc::ClientContext context_;
+  std::unique_ptr<peer::v1::Peer::Stub> stub_;
+  peer::v1::NotifyRequest request_;
+  peer::v1::NotifyResponse response_;
 };
 
 }  // namespace
 
-void BeginNotify(PeerCore* core, const PeerLine& line, const fleet::Moved& moved) {
-  const auto notice = std::make_shared<Notice>(core);
-  notice->place = core->TakeNoticePlace();
-  if (notice->place == nullptr) return;  // it is lost
-  notice->request.set_sender(line.self);
-  *notice->request.mutable_moved() = ToProto(moved);
-  PrepareCall(line, core->limits().notice_timeout, &notice->context);
-  notice->stub = peer::v1::Peer::NewStub(line.channel);
-  notice->stub->async()->Notify(&notice->context, &notice->request, &notice->response,
-                                [notice](const grpc::Status& /*status*/) {});
+void BeginNotify(PeerCore* core, const PeerLine& line, fleet::Number number,
+                 const fleet::Moved& moved) {
+  std::make_shared<Notice>(core, line, number, moved)->Begin(line.channel);
 }
 
 }  // namespace longstream

@@ -96,15 +96,16 @@ class OfferToPeer final
 
   void OnDone(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_) {
     core_->calls().Remove(key_);
-    bool refused = false;
+    bool refused = false, broken = false;
     {
       absl::MutexLock lock(&mutex_);
       limit_.Clear();
       source_.reset();
-      refused =
-          wanted_ && !answered_ && status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+      refused = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+      broken = wanted_ && !answered_;
     }
-    if (refused) {
+    if (broken && !refused) core_->TellBroken(key_);
+    if (broken && refused) {
       core_->Deliver(key_.peer,
                      fleet::Refused{offer_.session, offer_.request, fleet::Refusal::kNotTaken});
     }

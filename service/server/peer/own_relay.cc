@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "longstream/peer/v1/peer.grpc.pb.h"
 #include "service/server/peer/client_call.h"
 #include "service/server/peer/own_calls.h"
@@ -13,6 +14,25 @@ namespace {
 
 absl::Status FromGrpc(const grpc::Status& status) {
   return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
+}
+
+// How a stream ends of which nothing has come. The client has done nothing wrong if the peer does
+// not accept this replica, is older, or has too much to do: it should try again.
+absl::Status BeforeTheFirstMessage(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnavailable:
+      return status;
+    default:
+      return absl::UnavailableError(
+          absl::StrCat("the replica that runs the turn does not stream it: ", status.message()));
+  }
 }
 
 class RelayFromPeer final : public grpc::ClientReadReactor<v1::GenerateResponse>,
@@ -70,6 +90,7 @@ class RelayFromPeer final : public grpc::ClientReadReactor<v1::GenerateResponse>
       limit_.Clear();
       if (!ok || !held_) return LetGo();
       message = std::move(response_);
+      has_begun_ = true;
       waits_ = true;
     }
     wanted_.on_message(std::move(message));
@@ -82,6 +103,7 @@ class RelayFromPeer final : public grpc::ClientReadReactor<v1::GenerateResponse>
       absl::MutexLock lock(&mutex_);
       limit_.Clear();
       end = why_.ok() ? FromGrpc(status) : why_;
+      if (!has_begun_) end = BeforeTheFirstMessage(end);
     }
     const std::shared_ptr<RelayFromPeer> self = std::move(self_);  // destroyed last
     const auto on_end = std::move(wanted_.on_end);
@@ -111,7 +133,8 @@ class RelayFromPeer final : public grpc::ClientReadReactor<v1::GenerateResponse>
   peer::v1::AttachRequest attach_;
   v1::GenerateResponse response_;
   absl::Mutex mutex_;
-  bool waits_ ABSL_GUARDED_BY(mutex_) = false;  // for Next
+  bool waits_ ABSL_GUARDED_BY(mutex_) = false;      // for Next
+  bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;  // a message has come
   bool held_ ABSL_GUARDED_BY(mutex_) = true;
   absl::Status why_ ABSL_GUARDED_BY(mutex_);  // why this replica has ended the call
   TimeLimit limit_ ABSL_GUARDED_BY(mutex_);

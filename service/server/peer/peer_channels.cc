@@ -18,6 +18,8 @@ constexpr int kPingEvery = 10'000;
 constexpr int kPingTimeout = 5'000;
 // What a stream may hold of what its receiver has not taken yet.
 constexpr int kAheadBytes = 1 << 20;
+// The limit of a message of a relayed turn. The messages about sessions are smaller.
+constexpr int kMaxMessageBytes = 64 << 20;
 
 grpc::ChannelArguments ArgumentsOfChannel() {
   grpc::ChannelArguments arguments;
@@ -33,6 +35,7 @@ grpc::ChannelArguments ArgumentsOfChannel() {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kAheadBytes);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   // A proxy that the environment names would read the token.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);

@@ -81,7 +81,7 @@ void PeerClient::SendTo(const fleet::ReplicaName& to, const fleet::Moved& moved)
     if (offer != nullptr && offer->Answer(moved)) return;
   }
   const PeerLine line = LineTo(to);
-  if (line.channel != nullptr) BeginNotify(&core_, line, moved);
+  if (line.channel != nullptr) BeginNotify(&core_, line, kOther | last_other_.fetch_add(1), moved);
 }
 
 void PeerClient::SendCaches(const fleet::ReplicaName& to, fleet::Number request,
@@ -111,11 +111,11 @@ std::shared_ptr<RelayedStream> PeerClient::Relay(RelayRequest request) {
   absl::Status status =
       absl::UnavailableError(absl::StrCat("the replica ", request.peer, " cannot be reached"));
   if (line.channel != nullptr) {
-    const fleet::Number number = kOfRelay | last_relay_.fetch_add(1);
+    const fleet::Number number = kOther | last_other_.fetch_add(1);
     absl::StatusOr<std::shared_ptr<RelayedStream>> relay =
         BeginRelay(&core_, line, number, std::move(request));
     if (relay.ok()) return *std::move(relay);
-    status = relay.status();
+    status = absl::UnavailableError(relay.status().message());  // the client's request may succeed
   }
   core_.timers().Set(MonotonicTime::Now(), [on_end, status] { on_end(status); });
   return std::make_shared<NoStream>();

@@ -65,7 +65,7 @@ class PeerClient final : public fleet::Peers, public Relays {
 
   mutable absl::Mutex mutex_;
   fleet::ReplicaName self_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<fleet::Number> last_relay_ = 0;
+  std::atomic<fleet::Number> last_other_ = 0;  // number without kOther
   PeerChannels channels_;
   PeerCore core_;
 };

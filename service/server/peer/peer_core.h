@@ -35,7 +35,11 @@ class PeerCore {
     fleet::PeerEvents* const events = events_.load();
     if (events != nullptr) events->MessageArrived(from, std::move(message));
   }
-  // The same, when the caller has returned.
+  void TellBroken(const OpenCalls::Key& key) {
+    fleet::PeerEvents* const events = events_.load();
+    if (events != nullptr) events->GivingBroken(key.peer, key.number);
+  }
+  // The same as Deliver, when the caller has returned.
   void DeliverLater(const fleet::ReplicaName& from, const fleet::PeerMessage& message) {
     timers_.Set(MonotonicTime::Now(), [this, from, message] { Deliver(from, message); });
   }
@@ -45,8 +49,6 @@ class PeerCore {
   std::shared_ptr<void> TakeRelayPlace() { return Take(&relays_, limits_.max_relays); }
   // The same for an Offer whose first message has not come: nobody knows yet whose it is.
   std::shared_ptr<void> TakeNamelessPlace() { return Take(&nameless_, limits_.max_calls_of_peers); }
-  // The same for a notice that is being sent.
-  std::shared_ptr<void> TakeNoticePlace() { return Take(&notices_, limits_.max_notices); }
 
  private:
   static std::shared_ptr<void> Take(std::atomic<size_t>* taken, size_t most) {
@@ -61,7 +63,6 @@ class PeerCore {
   std::atomic<fleet::PeerEvents*> events_ = nullptr;
   std::atomic<size_t> relays_ = 0;
   std::atomic<size_t> nameless_ = 0;
-  std::atomic<size_t> notices_ = 0;
   CallCount count_;
   OpenCalls calls_;
   Timers timers_;

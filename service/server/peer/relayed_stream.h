@@ -22,7 +22,7 @@ struct RelayRequest {
   // A message has come. No other one is read until Next is called, so a slow client stops the peer.
   std::function<void(v1::GenerateResponse message)> on_message;
   // The stream has ended; called once. OK: the turn was committed. Other codes are the peer's, or
-  // UNAVAILABLE: the peer cannot be reached.
+  // UNAVAILABLE: the peer cannot be reached, or does not stream the turn now.
   std::function<void(const absl::Status& status)> on_end;
 };
 

@@ -16,6 +16,7 @@
 #include "service/metrics/alias_metrics.h"
 #include "service/metrics/build_info.h"
 #include "service/metrics/connection_metrics.h"
+#include "service/metrics/fleet_metrics.h"
 #include "service/metrics/security_metrics.h"
 #include "service/metrics/session_metrics.h"
 #include "service/metrics/shadow_metrics.h"
@@ -133,6 +134,7 @@ class ModelMetricsTest : public testing::Test {
   prometheus::Registry registry_;
   ConnectionMetrics connections_{&registry_, "grpc"};
   SecurityMetrics security_{&registry_};
+  FleetMetrics fleet_{&registry_};
   SessionMetrics sessions_{&registry_, 4096};
   StoreMetrics store_{&registry_};
   ArmMetrics arm_{&registry_, "chat", "m"};
@@ -156,6 +158,12 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
   security_.CountReload("tls", true);
   security_.CountRefused("UNAUTHENTICATED");
   security_.SetCertificateExpiry("grpc", absl::UnixEpoch());
+  fleet_.CountClaim();
+  fleet_.CountHandover("taken");
+  fleet_.CountFencedCommit();
+  fleet_.SetSessions(1);
+  fleet_.SetToHandOver(1);
+  fleet_.SetLeaseLeft(absl::Seconds(1));
   sessions_.CountTransfer("export", "OK", 1);
   sessions_.CountRestore("store", "ok");
   sessions_.CountSave("ok");
@@ -177,7 +185,9 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
     if (name != "longstream_build_info" && !name.starts_with("longstream_alias_") &&
         !name.starts_with("longstream_connections") && !name.starts_with("longstream_calls_") &&
         !name.starts_with("longstream_compare_") && !name.starts_with("longstream_shadow_") &&
-        !name.starts_with("longstream_certificate_") && !name.starts_with("longstream_security_") &&
+        !name.starts_with("longstream_certificate_") && !name.starts_with("longstream_fleet_") &&
+        !name.starts_with("longstream_claims_") && !name.starts_with("longstream_handovers_") &&
+        !name.starts_with("longstream_fenced_") && !name.starts_with("longstream_security_") &&
         !name.starts_with("longstream_session_host_") &&
         !name.starts_with("longstream_session_restores") &&
         !name.starts_with("longstream_session_saves") &&

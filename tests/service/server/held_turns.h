@@ -61,7 +61,7 @@ class HeldTurns final : public DecodingService {
                                                            Decoded<v1::GenerateRequest> request) {
     auto* reactor =
         NewGenerateReactor(context, caller, std::move(request), sessions_, &threads_, &calls_,
-                           /*twin_tools=*/nullptr);
+                           /*twin_tools=*/nullptr, /*relays=*/nullptr);
     if (!generates_.HasBeenNotified()) generates_.Notify();
     return reactor;
   }

@@ -273,6 +273,30 @@ absl::StatusOr<StoredSegment> ReadStoredSegment(Database& database, const std::s
                        tenant, key);
 }
 
+absl::StatusOr<std::vector<StoredSegment>> SpansUpTo(Database& database, const std::string& tenant,
+                                                     const SegmentKey& key) {
+  absl::StatusOr<StatementUse> select = database.Use(
+      "WITH RECURSIVE chain(span, previous, begin_token) AS ("
+      "  SELECT key, previous, begin_token FROM segments WHERE tenant = ?1 AND key = ?2"
+      "  UNION ALL"
+      "  SELECT n.key, n.previous, n.begin_token FROM chain JOIN segments n"
+      "    ON n.tenant = ?1 AND n.key = chain.previous AND n.begin_token < chain.begin_token)"
+      " SELECT " LONGSTREAM_SEGMENT_COLUMNS
+      ", NULL FROM segments WHERE tenant = ?1 AND key IN (SELECT span FROM chain)");
+  if (!select.ok()) return select.status();
+  const std::string bytes = KeyBytes(key);
+  (*select)->BindText(0, tenant);
+  (*select)->BindBlob(1, bytes);
+  std::vector<StoredSegment> spans;
+  Stepped code = Stepped::kRow;
+  while ((code = (*select)->Step()) == Stepped::kRow) {
+    absl::StatusOr<StoredSegment> span = ReadSegmentRow(**select);
+    if (span.ok()) spans.push_back(*std::move(span));
+  }
+  if (code != Stepped::kDone) return database.Error("read spans");
+  return spans;
+}
+
 absl::StatusOr<uint64_t> PathBytes(Database& database, TurnNumber number) {
   absl::StatusOr<StatementUse> select =
       database.Use(LONGSTREAM_PATH " SELECT CAST(coalesce(sum(bytes), 0) AS INTEGER) FROM path");

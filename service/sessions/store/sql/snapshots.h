@@ -25,6 +25,10 @@ absl::StatusOr<StoredSegment> FindStoredSegment(Database& database, const std::s
 // The same, with `data`.
 absl::StatusOr<StoredSegment> ReadStoredSegment(Database& database, const std::string& tenant,
                                                 const SegmentKey& key);
+// The span with this key and the spans before it, with one query, in any order and without their
+// bytes. Leaves out damaged ones. A span that does not begin behind the one before it ends them.
+absl::StatusOr<std::vector<StoredSegment>> SpansUpTo(Database& database, const std::string& tenant,
+                                                     const SegmentKey& key);
 
 // Bytes of the requests and results of the turns from this one to the root. Reads neither requests
 // nor results, and only one turn if its sum is known.

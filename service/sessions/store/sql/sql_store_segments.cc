@@ -1,6 +1,7 @@
 // Snapshots and their segments; and the rows of aliases.
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -61,15 +62,26 @@ absl::StatusOr<std::vector<SegmentRow>> SqlStore::Segments(const std::string& te
   absl::StatusOr<StoredSegment> fixed = FindStoredSegment(*reader, tenant, snapshot.fixed);
   if (!fixed.ok()) return fixed.status();
   std::vector<SegmentRow> rows = {fixed->row};
+  std::map<SegmentKey, SegmentRow> spans;
+  if (snapshot.span) {
+    const absl::StatusOr<std::vector<StoredSegment>> read =
+        SpansUpTo(*reader, tenant, *snapshot.span);
+    if (!read.ok()) return read.status();
+    for (const StoredSegment& span : *read) spans.emplace(span.row.key, span.row);
+  }
   for (std::optional<SegmentKey> key = snapshot.span; key; key = rows.back().previous) {
-    absl::StatusOr<StoredSegment> span = FindStoredSegment(*reader, tenant, *key);
-    if (!span.ok()) return span.status();
+    if (!spans.contains(*key)) {  // it is missing or damaged, or the order is
+      absl::StatusOr<StoredSegment> span = FindStoredSegment(*reader, tenant, *key);
+      if (!span.ok()) return span.status();
+      spans.emplace(*key, span->row);
+    }
+    const SegmentRow& span = spans.at(*key);
     // A damaged link could make a circle, but not one of falling places.
-    if (rows.size() > 1 && span->row.begin >= rows.back().begin) {
+    if (rows.size() > 1 && span.begin >= rows.back().begin) {
       return absl::DataLossError("store: the spans of segment " + key->ToString() +
                                  " are not in the order of their tokens");
     }
-    rows.push_back(span->row);
+    rows.push_back(span);
   }
   std::reverse(rows.begin(), rows.end());
   return rows;

@@ -209,7 +209,8 @@ peer::v1::CachePiece Header() {
 }
 peer::v1::CachePiece Data(size_t bytes) {
   peer::v1::CachePiece piece;
-  for (size_t i = 0; i < bytes; ++i) piece.mutable_data()->push_back(ByteAt(i));
+  piece.mutable_data();
+  VisitPattern(0, bytes, [&](std::string_view run) { piece.mutable_data()->append(run); });
   return piece;
 }
 peer::v1::CachePiece End(uint64_t bytes) {

@@ -28,13 +28,25 @@ namespace longstream {
 
 inline constexpr absl::Duration kPatience = absl::Seconds(60);
 
-// Remembers the messages that have come.
+// Remembers what has come.
 class Inbox final : public fleet::PeerEvents {
  public:
   void MessageArrived(const fleet::ReplicaName& from, fleet::PeerMessage message) override
       ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     messages_.emplace_back(from, std::move(message));
+  }
+
+  void GivingBroken(const fleet::ReplicaName& peer, fleet::Number request) override
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    broken_.emplace_back(peer, request);
+  }
+  // The calls that have broken off.
+  std::vector<std::pair<fleet::ReplicaName, fleet::Number>> broken() const
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return broken_;
   }
 
   // The next message of this type; messages of other types stay. Fails the test if none comes.
@@ -69,11 +81,30 @@ class Inbox final : public fleet::PeerEvents {
 
   mutable absl::Mutex mutex_;
   std::deque<std::pair<fleet::ReplicaName, fleet::PeerMessage>> messages_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::pair<fleet::ReplicaName, fleet::Number>> broken_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The byte of caches at this position.
-inline char ByteAt(uint64_t position) {
-  return static_cast<char>((position * 31) ^ (position >> 9));
+// Caches repeat these bytes, whose number no size of a piece divides.
+inline const std::string& Pattern() {
+  static const auto* const pattern = [] {
+    auto* const bytes = new std::string;
+    for (uint32_t i = 0; i < 65'537; ++i) {
+      bytes->push_back(static_cast<char>((i * 31) ^ (i >> 9)));
+    }
+    return bytes;
+  }();
+  return *pattern;
+}
+
+// Calls `visit` for each run of the pattern in the caches from `begin` to `end`.
+template <typename Visit>
+void VisitPattern(uint64_t begin, uint64_t end, const Visit& visit) {
+  while (begin < end) {
+    const uint64_t at = begin % Pattern().size();
+    const uint64_t size = std::min<uint64_t>(end - begin, Pattern().size() - at);
+    visit(std::string_view(Pattern()).substr(at, size));
+    begin += size;
+  }
 }
 
 // What has gone through a reader and a writer.
@@ -101,7 +132,7 @@ class TestReader final : public fleet::CacheReader {
     const uint64_t begin = flow_->read;
     if (begin >= fails_at_) return absl::DataLossError("the reader has failed");
     const uint64_t end = std::min<uint64_t>(begin + size, bytes_);
-    for (uint64_t at = begin; at < end; ++at) bytes->push_back(ByteAt(at));
+    VisitPattern(begin, end, [&](std::string_view run) { bytes->append(run); });
     flow_->read = end;
     return absl::OkStatus();
   }
@@ -127,11 +158,14 @@ class TestWriter final : public fleet::CacheWriter {
     const uint64_t between = flow_->read - begin;
     if (between > flow_->most_between) flow_->most_between = between;
     if (begin >= fails_at_) return absl::ResourceExhaustedError("the writer has failed");
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      if (bytes[i] != ByteAt(begin + i)) return absl::DataLossError("another byte was sent");
-    }
-    flow_->written = begin + bytes.size();
-    return absl::OkStatus();
+    const uint64_t end = begin + bytes.size();
+    bool are_equal = true;
+    VisitPattern(begin, end, [&](std::string_view run) {
+      are_equal &= bytes.substr(0, run.size()) == run;
+      bytes.remove_prefix(run.size());
+    });
+    flow_->written = end;
+    return are_equal ? absl::OkStatus() : absl::DataLossError("another byte was sent");
   }
   absl::Status Finish() override {
     flow_->finished = true;
@@ -144,29 +178,34 @@ class TestWriter final : public fleet::CacheWriter {
   const absl::Duration pause_;
 };
 
-// The outcome of ReceiveCaches.
+// The outcome of ReceiveCaches. It may come when the test has ended.
 class Arrival {
  public:
   std::function<void(const absl::Status&)> Callback() {
-    return [this](const absl::Status& status) {
-      absl::MutexLock lock(&mutex_);
-      EXPECT_FALSE(status_.has_value()) << "arrived twice";
-      status_ = status;
+    return [state = state_](const absl::Status& status) {
+      absl::MutexLock lock(&state->mutex);
+      EXPECT_FALSE(state->status.has_value()) << "arrived twice";
+      state->status = status;
     };
   }
-  bool has_come() const ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    return status_.has_value();
+  bool has_come() const {
+    absl::MutexLock lock(&state_->mutex);
+    return state_->status.has_value();
   }
-  absl::Status Wait() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const bool came = WaitUntil([this] { return has_come(); });
-    absl::MutexLock lock(&mutex_);
-    return came ? *status_ : absl::UnknownError("nothing has arrived");
+  absl::Status Wait() const {
+    // A machine may be slow, and caches large.
+    const bool came =
+        WaitUntil([this] { return has_come(); }) || WaitUntil([this] { return has_come(); });
+    absl::MutexLock lock(&state_->mutex);
+    return came ? *state_->status : absl::UnknownError("nothing has arrived");
   }
 
  private:
-  mutable absl::Mutex mutex_;
-  std::optional<absl::Status> status_ ABSL_GUARDED_BY(mutex_);
+  struct State {
+    absl::Mutex mutex;
+    std::optional<absl::Status> status ABSL_GUARDED_BY(mutex);
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 inline fleet::Peers::BeginCaches WriteInto(std::shared_ptr<fleet::CacheWriter> writer) {

@@ -1,4 +1,5 @@
 // The messages between two replicas, in both directions.
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -166,6 +167,36 @@ TEST_F(PeersTest, ForgottenCallsEndOnBothSides) {
   ExpectNothingIsLeft();
   b_.client->Forget("a/1", 4);  // of no use
   EXPECT_EQ(b_.inbox.size(), 0u);
+}
+
+// The owner of a session hears at once that its receiver is gone.
+TEST_F(PeersTest, AGivingThatBreaksOff) {
+  const fleet::Fetch fetch = AskAndGive(1);
+  Offer(2);
+  a_.server->Shutdown();
+  a_.client.reset();
+  EXPECT_TRUE(WaitUntil([&] { return b_.inbox.broken().size() == 2; }));
+  EXPECT_THAT(b_.inbox.broken(),
+              testing::UnorderedElementsAre(testing::Pair("a/1", fetch.request),
+                                            testing::Pair("a/1", fleet::Number{2})));
+}
+
+TEST_F(PeersTest, AGivingThatEndsWellDoesNotBreakOff) {
+  const fleet::Fetch without = Ask(1);
+  b_.client->Send("a/1", fleet::Given{without.session, without.request, 3, 9, false});
+  const fleet::Offer taken = Offer(2, /*has_caches=*/false);
+  a_.client->Send("b/2", fleet::Moved{.session = taken.session, .epoch = 4});
+  Offer(3);
+  b_.client->Forget("a/1", 3);
+  EXPECT_TRUE(a_.inbox.Next<fleet::Given>("b/2").has_value());
+  const fleet::Fetch none = AskAndGive(4);
+  b_.client->SendCaches("a/1", none.request, nullptr);
+  Arrival arrival;
+  a_.client->ReceiveCaches("b/2", 4, WriteInto(std::make_shared<TestWriter>(&flow_)),
+                           arrival.Callback());
+  EXPECT_FALSE(arrival.Wait().ok());
+  ExpectNothingIsLeft();
+  EXPECT_TRUE(b_.inbox.broken().empty());
 }
 
 // A pod that is replaced has another name, and perhaps another address.

@@ -66,13 +66,13 @@ class PostgresFleetTest : public testing::Test {
     Run("UPDATE leases SET lease_end = clock_timestamp() - interval '1 second' WHERE holder = '" +
         replica.name + "'");
   }
-  // A connection with this name waits for a lock.
-  bool WaitsForALock(const std::string& application_name) {
+  // Until so many connections with this name wait for a lock.
+  bool WaitForLocks(const std::string& application_name, int connections = 1) {
     return WaitUntil([&] {
       return Run("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
                  " AND datname = '" +
-                 database_.name() + "' AND application_name LIKE '" + application_name + "%'") !=
-             "0";
+                 database_.name() + "' AND application_name LIKE '" + application_name + "%'") ==
+             std::to_string(connections);
     });
   }
 

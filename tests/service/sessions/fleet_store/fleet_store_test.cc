@@ -167,7 +167,7 @@ TEST_P(FleetStoreTest, AfterARestartNothingIsClaimedForTheTimeOfALease) {
 
 TEST_P(FleetStoreTest, TheRowHasTheStateOfATurn) {
   const ReplicaName a = Start("1");
-  const TurnId first{5, 1}, second{5, 2}, third{5, 3};
+  const TurnId first{5, 1}, second{5, 2}, third{5, 3}, fourth{5, 4};
   EXPECT_EQ(Row(), OwnedRow{}) << "there is no such session";
   fleet_->Open(session_, a);
   EXPECT_EQ(fleet_->Read({"other", session_.id}, first), OwnedRow{});
@@ -186,6 +186,10 @@ TEST_P(FleetStoreTest, TheRowHasTheStateOfATurn) {
   EXPECT_EQ(StateOf(third), TurnState::kStarted) << "a new owner goes on with it";
   EXPECT_EQ(Make(TransactionKind::kChange, ""), Outcome::kMade);
   EXPECT_EQ(StateOf(third), TurnState::kAbandoned);
+  EXPECT_EQ(Make(TransactionKind::kStart, "", fourth), Outcome::kMade);
+  EXPECT_EQ(Make(TransactionKind::kAbandon, "", fourth), Outcome::kMade);
+  EXPECT_EQ(StateOf(fourth), TurnState::kAbandoned);
+  EXPECT_EQ(Make(TransactionKind::kAbandon, "", fourth), Outcome::kRefused);
   const OwnedRow row = Row();
   EXPECT_EQ(Make(TransactionKind::kClose, ""), Outcome::kMade);
   EXPECT_EQ(fleet_->Read(session_, first), OwnedRow{});

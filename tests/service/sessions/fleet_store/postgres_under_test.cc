@@ -80,20 +80,25 @@ class PostgresFleetUnderTest final : public FleetUnderTest {
         turn.id = transaction.turn;
         return store::StartTurn{fence, turn};
       }
-      case TransactionKind::kCommit: {
-        const absl::StatusOr<store::TurnRow> turn = store_->Turn(fence.key, transaction.turn);
+      case TransactionKind::kCommit:
         return store::CommitTurn{.fence = fence,
-                                 .turn = turn.ok() ? turn->number : INT64_MAX,
+                                 .turn = NumberOf(transaction),
                                  .position = 1,
                                  .result = "",
                                  .now = At(2)};
-      }
+      case TransactionKind::kAbandon:
+        return store::AbandonTurn{
+            .fence = fence, .turn = NumberOf(transaction), .result = "", .now = At(2)};
       case TransactionKind::kChange:
         return store::MoveHead{fence, NewHead(), At(3)};
       case TransactionKind::kClose:
         return store::CloseSession{.key = fence.key, .fence = fence, .now = At(4)};
     }
     return store::CloseSession{};
+  }
+  store::TurnNumber NumberOf(const Transaction& transaction) {
+    const auto turn = store_->Turn(transaction.fence.key, transaction.turn);
+    return turn.ok() ? turn->number : INT64_MAX;
   }
   // A committed turn of another session.
   store::TurnNumber NewHead() {

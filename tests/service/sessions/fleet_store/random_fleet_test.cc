@@ -58,21 +58,24 @@ class RandomFleetTest : public testing::TestWithParam<uint32_t> {
 
   void Transact() {
     static constexpr TransactionKind kKinds[] = {
-        TransactionKind::kClaim, TransactionKind::kClaim,  TransactionKind::kTransfer,
-        TransactionKind::kStart, TransactionKind::kCommit, TransactionKind::kChange};
+        TransactionKind::kClaim,  TransactionKind::kClaim,  TransactionKind::kTransfer,
+        TransactionKind::kStart,  TransactionKind::kCommit, TransactionKind::kChange,
+        TransactionKind::kAbandon};
     const SessionKey session = Session(Draw(kSessions));
     const TurnId turn = DrawTurn();
     const OwnedRow row = model_->Read(session, turn);
     if (!row.open) return;
-    Transaction transaction{kKinds[Draw(6)], {session, row.epoch, row.version}, turn, {}};
+    Transaction transaction{kKinds[Draw(7)], {session, row.epoch, row.version}, turn, {}};
     if (OneIn(6)) transaction.fence.version -= 1;
     if (OneIn(12)) transaction.fence.epoch += 1;
     if (OneIn(60)) transaction.kind = TransactionKind::kClose;
     const bool takes = transaction.kind == TransactionKind::kClaim ||
                        transaction.kind == TransactionKind::kTransfer;
     if (takes) transaction.owner = DrawReplica();
-    // The driver knows the number of the turn that it commits.
-    if (transaction.kind == TransactionKind::kCommit && !row.turn.has_value()) return;
+    // The driver knows the number of the turn that it commits or abandons.
+    const bool ends = transaction.kind == TransactionKind::kCommit ||
+                      transaction.kind == TransactionKind::kAbandon;
+    if (ends && !row.turn.has_value()) return;
     const Outcome model = model_->Apply(transaction);
     EXPECT_EQ(database_->Apply(transaction), model)
         << "kind " << static_cast<int>(transaction.kind) << " by " << transaction.owner;
