@@ -151,7 +151,7 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
     options_.commits->Submit(
         std::move(change), [this, pending = Pending(), key, of,
                             done = std::move(done)](const absl::StatusOr<store::Applied>& applied) {
-          if (!applied.ok()) of->ReturnSession();
+          applied.ok() ? of->MoveSessionToStore() : of->ReturnSession();
           if (applied.ok() && options_.gate != nullptr) {
             options_.gate->Opened(key, applied->epoch, applied->version);
           }

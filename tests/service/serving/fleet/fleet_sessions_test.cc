@@ -306,6 +306,24 @@ TEST_F(FleetSessionsTest, AForkOfASessionThatRunsElsewhereHasItsCommittedHead) {
   ReadToEnd(handle, &running);
 }
 
+// The quota of a tenant counts what other replicas open and close.
+TEST_F(FleetSessionsTest, TenantsAreCountedFromTheStore) {
+  prometheus::Registry registry;
+  ModelRegistry::Options options{model_.plugins(), model_.host(), &registry, {}};
+  options.tenants = {{.name = "t", .quotas = {}}};
+  ModelRegistry models(options, {model_.Source()}, nullptr);
+  ASSERT_TRUE(models.WaitUntilLoaded().ok());
+  Replica replica(&models, store_.get(), &commits_, "c/3");
+  store::SessionRow row;
+  row.key = {"t", kId};
+  row.model = "m";
+  row.delete_time = absl::Now() + absl::Hours(1);
+  const store::Change open = store::OpenSession{row};
+  ASSERT_TRUE(store_->Apply({&open, 1})[0].ok());
+  const std::shared_ptr<Tenant> tenant = *models.tenants().Find("t");
+  EXPECT_TRUE(WaitUntil([&] { return tenant->use().sessions == 1; }));
+}
+
 TEST_F(FleetSessionsTest, ASessionThatLeavesTheMemoryIsTold) {
   ASSERT_TRUE(Open(a_).ok());
   a_.gate.TakeEvents();
