@@ -387,12 +387,12 @@ class SessionManager {
   // INVALID_ARGUMENT: not in the range of the options.
   absl::Status CheckIdleTimeout(absl::Duration timeout) const;
   // Restores a session that was imported, and gives it its caches.
-  void RestoreImported(const SessionKey& key, const std::shared_ptr<Engine>& engine,
+  void RestoreImported(const store::Fence& made, const std::shared_ptr<Engine>& engine,
                        SnapshotImport import, Opened opened);
   // ALREADY_EXISTS: a session has this id. Reads the store.
   absl::Status CheckUnused(const SessionKey& key) const;
   // The part of RestoreImported behind RunRead.
-  void RestoreImportedNow(const SessionKey& key, const std::shared_ptr<Engine>& engine,
+  void RestoreImportedNow(const store::Fence& made, const std::shared_ptr<Engine>& engine,
                           SnapshotImport import, const Opened& opened);
   // Adds a new session to the store, then calls `next` with the outcome.
   void AddToStore(TurnLease& lease, const SessionTurns& turns,
