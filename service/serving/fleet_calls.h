@@ -59,6 +59,9 @@ class FleetCalls {
   // changed now, or the copy is old.
   void ChangeLeased(const ServedSession& served, std::function<void(Use)> change);
   void Close(const SessionKey& key, SessionManager::Closed closed);
+  // Closes the expired session if it is still as the row says, and nobody uses it; otherwise
+  // ABORTED. Errors of the gate.
+  void CloseExpired(const store::SessionRow& row, SessionManager::Closed closed);
 
   // Finds or restores the session at the epoch and version of the use. Reads the store. ABORTED:
   // it has moved. Other errors as for SessionManager::FindOrRestore.

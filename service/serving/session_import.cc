@@ -222,14 +222,12 @@ void SessionImport::Commit(Finished finished) {
     });
     return EncodeProperties(renumbered);
   };
-  service_.commit(std::move(change),
-                  [self = shared_from_this(),
-                   finished = std::move(finished)](const absl::StatusOr<store::Fence>& made) {
-                    if (!made.ok()) return finished(made.status());
-                    self->service_.place->caches().Set(0);  // the session counts its caches
-                    self->service_.restore(*made, self->engine_, std::move(self->import_),
-                                           finished);
-                  });
+  service_.commit(std::move(change), [self = shared_from_this(), finished = std::move(finished)](
+                                         const absl::StatusOr<store::Fence>& made) {
+    if (!made.ok()) return finished(made.status());
+    self->service_.place->caches().Set(0);  // the session counts its caches
+    self->service_.restore(*made, self->engine_, std::move(self->import_), finished);
+  });
 }
 
 }  // namespace longstream

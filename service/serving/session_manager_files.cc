@@ -204,8 +204,8 @@ void SessionManager::RestoreImportedNow(const store::Fence& made,
   const absl::StatusOr<FoundSession> found = FindOrRestore(made.key);
   // The caches are of the engine on which the import began, and of the history that it has made:
   // another call may have changed the session meanwhile.
-  const bool fits = found.ok() && found->served.engine == engine &&
-                    found->served.turns->stored().log->IsAt(made);
+  const bool fits =
+      found.ok() && found->served.engine == engine && found->served.turns->stored().log->IsAt(made);
   if (!fits) {
     if (import.valid()) engine->Free(std::move(import));
     // A session in the store is restored when it is used.

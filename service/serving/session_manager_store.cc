@@ -207,7 +207,8 @@ void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
     if (row.ok() && !restored.ok()) closing = Closing(key);  // none restores it from now on
   }
   if (restored.ok() && fleet_ != nullptr && restored->turns->durable()) {
-    return fleet_->Close(key, closed);
+    if (!only_expired) return fleet_->Close(key, closed);
+    return row.ok() ? fleet_->CloseExpired(*row, closed) : closed(row.status());
   }
   if (restored.ok()) return CloseNow(restored->session, closed);
   if (!row.ok()) {

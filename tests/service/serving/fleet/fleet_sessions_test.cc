@@ -267,6 +267,33 @@ TEST_F(FleetSessionsTest, ACloseIsFencedAndTellsTheGate) {
   EXPECT_TRUE(Open(a_).ok());
 }
 
+TEST_F(FleetSessionsTest, AnExpiredSessionThatIsUsedAtTheLastMomentStays) {
+  ASSERT_TRUE(Open(a_).ok());
+  a_.gate.TakeEvents();
+  const auto close_expired = [&](const store::SessionRow& row) {
+    absl::Status status;
+    absl::Notification done;
+    a_.sessions.fleet()->CloseExpired(row, [&](const absl::StatusOr<uint64_t>& position) {
+      status = position.status();
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return status.code();
+  };
+  const store::SessionRow expired = Row();
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  a_.gate.TakeEvents();
+  EXPECT_EQ(close_expired(expired), absl::StatusCode::kAborted);
+  EXPECT_THAT(a_.gate.TakeEvents(), ElementsAre("change", "ended"));
+  EXPECT_TRUE(Show(a_).ok());
+  a_.gate.AnswerNext(absl::AbortedError("a turn runs"));
+  EXPECT_EQ(close_expired(Row()), absl::StatusCode::kAborted);
+  a_.gate.TakeEvents();
+  EXPECT_EQ(close_expired(Row()), absl::StatusCode::kOk);
+  EXPECT_THAT(a_.gate.TakeEvents(), ElementsAre("change", "changed OK", "evicted", "ended"));
+  EXPECT_EQ(Show(a_).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(FleetSessionsTest, OldCopiesAreNotShown) {
   ASSERT_TRUE(Open(a_).ok());
   ASSERT_TRUE(Run(a_, kTurn).status().ok());
