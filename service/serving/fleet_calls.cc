@@ -267,6 +267,12 @@ void FleetCalls::CloseNow(const SessionKey& key, const Use& use,
       });
 }
 
+void FleetCalls::FreeLate(MonotonicTime now) {
+  for (const SessionKey& key : copies_.FreeLate(now)) {
+    if (!manager_->sessions_.Find(key).ok()) Evicted(key);
+  }
+}
+
 bool FleetCalls::MayExpire(const store::SessionRow& row) const {
   const bool is_own = row.owner.empty() || row.owner == manager_->options_.owner;
   return is_own || row.delete_time + kExpiryOfOthers < absl::Now();

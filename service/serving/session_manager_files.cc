@@ -147,15 +147,18 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
     change.row.owner = options_.owner;
     const SessionKey key = change.row.key;
     // A session whose commit is late is restored when it is used, without the caches of the file.
-    done = AnswerInTime(&timers_, CommitTimeout(), std::move(done));
+    const auto late = [this](const absl::StatusOr<store::Fence>& made) {
+      if (made.ok() && fleet_ != nullptr) fleet_->Evicted(made->key);
+    };
+    done = AnswerInTime(&timers_, CommitTimeout(), std::move(done), {late});
     options_.commits->Submit(
         std::move(change), [this, pending = Pending(), key, of,
                             done = std::move(done)](const absl::StatusOr<store::Applied>& applied) {
           applied.ok() ? of->MoveSessionToStore() : of->ReturnSession();
-          if (applied.ok() && options_.gate != nullptr) {
+          if (!applied.ok()) return done(applied.status());
+          if (options_.gate != nullptr) {
             options_.gate->Opened(key, applied->epoch, applied->version);
           }
-          if (!applied.ok()) return done(applied.status());
           done(store::Fence{key, applied->epoch, applied->version});
         });
   };
@@ -186,8 +189,9 @@ void SessionManager::RestoreImported(const store::Fence& made,
   // std::function can only hold what can be copied.
   const auto held = std::make_shared<SnapshotImport>(std::move(import));
   opened = InTime(std::move(opened));
-  const auto refused = [engine, held, opened](const absl::Status& status) {
+  const auto refused = [this, made, engine, held, opened](const absl::Status& status) {
     if (held->valid()) engine->Free(std::move(*held));
+    if (fleet_ != nullptr) fleet_->Evicted(made.key);
     opened(
         absl::Status(status.code(), absl::StrCat("the session was imported, and is restored when "
                                                  "it is used: ",
@@ -208,6 +212,7 @@ void SessionManager::RestoreImportedNow(const store::Fence& made,
       found.ok() && found->served.engine == engine && found->served.turns->stored().log->IsAt(made);
   if (!fits) {
     if (import.valid()) engine->Free(std::move(import));
+    if (!found.ok() && fleet_ != nullptr) fleet_->Evicted(made.key);
     // A session in the store is restored when it is used.
     return opened(found.ok() ? found->served.session->View() : StoredView(made.key));
   }

@@ -221,6 +221,7 @@ void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
       [this, pending = Pending(), key, position = row->position, closing = std::move(closing),
        closed](const absl::StatusOr<store::Applied>& applied) mutable {
         if (applied.ok()) ReturnStored(key);
+        if (applied.ok() && fleet_ != nullptr) fleet_->Evicted(key);
         closing.reset();
         applied.ok() ? closed(position) : closed(applied.status());
       });

@@ -106,7 +106,10 @@ TEST_F(FleetCopiesTest, CachesThatAreNotUsedSoonAreFreed) {
   Send(a_, b_, 1000);
   engine.Flush();
   EXPECT_GT(HeldBytes(engine), before);
-  b_.copies().FreeLate(MonotonicTime::Now() + kArrivedCachesWait);
+  b_.sessions.fleet()->FreeLate(MonotonicTime::Now());
+  EXPECT_FALSE(b_.gate.Has("evicted"));
+  b_.sessions.fleet()->FreeLate(MonotonicTime::Now() + kArrivedCachesWait);
+  EXPECT_TRUE(b_.gate.Has("evicted")) << "the gate keeps the state of the session";
   engine.Flush();
   EXPECT_EQ(HeldBytes(engine), before);
   Send(a_, b_, 1000);

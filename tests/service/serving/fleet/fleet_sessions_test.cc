@@ -294,6 +294,19 @@ TEST_F(FleetSessionsTest, AnExpiredSessionThatIsUsedAtTheLastMomentStays) {
   EXPECT_EQ(Show(a_).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(FleetSessionsTest, AnExpiredSessionThatIsNotInMemoryIsForgotten) {
+  store::SessionRow row;
+  row.key = {"", kId};
+  row.model = "m";
+  row.owner = "c/3";
+  const store::Change open = store::OpenSession{row};
+  ASSERT_TRUE(store_->Apply({&open, 1})[0].ok());
+  // It looks for such sessions soon after its start.
+  Replica replica(&models_, store_.get(), &commits_, "c/3");
+  EXPECT_TRUE(WaitUntil([&] { return replica.gate.Has("evicted"); }));
+  EXPECT_EQ(store_->Session(row.key).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(FleetSessionsTest, OldCopiesAreNotShown) {
   ASSERT_TRUE(Open(a_).ok());
   ASSERT_TRUE(Run(a_, kTurn).status().ok());
@@ -340,13 +353,14 @@ TEST_F(FleetSessionsTest, TenantsAreCountedFromTheStore) {
   options.tenants = {{.name = "t", .quotas = {}}};
   ModelRegistry models(options, {model_.Source()}, nullptr);
   ASSERT_TRUE(models.WaitUntilLoaded().ok());
-  Replica replica(&models, store_.get(), &commits_, "c/3");
   store::SessionRow row;
   row.key = {"t", kId};
   row.model = "m";
   row.delete_time = absl::Now() + absl::Hours(1);
   const store::Change open = store::OpenSession{row};
   ASSERT_TRUE(store_->Apply({&open, 1})[0].ok());
+  // Its first count comes soon after its start.
+  const Replica replica(&models, store_.get(), &commits_, "c/3");
   const std::shared_ptr<Tenant> tenant = *models.tenants().Find("t");
   EXPECT_TRUE(WaitUntil([&] { return tenant->use().sessions == 1; }));
 }
