@@ -343,9 +343,13 @@ void EndOperations(ModelRegistry& models, ServerAdmin* admin, ShadowRunner& shad
 }
 
 // `fleet`: nullptr if there is none, here and below.
-absl::Status StartFleet(ServerFleet* fleet, SessionManager* sessions, const GrpcServer& server,
+void DriveFleet(ServerFleet* fleet, SessionManager* sessions) {
+  if (fleet != nullptr) fleet->Drive(sessions);
+}
+
+absl::Status StartFleet(ServerFleet* fleet, const GrpcServer& server,
                         const GrpcServer::Options& options) {
-  return fleet == nullptr ? absl::OkStatus() : fleet->Start(sessions, server, options);
+  return fleet == nullptr ? absl::OkStatus() : fleet->Start(server, options);
 }
 
 void StopFleet(ServerFleet* fleet) {
@@ -441,6 +445,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   if (*fleet != nullptr) (*fleet)->AddTo(&*session_options);
   SessionManager sessions(&models, *session_options);
   const absl::Cleanup stop_fleet = [&fleet] { StopFleet(fleet->get()); };
+  DriveFleet(fleet->get(), &sessions);
   const auto shadow_runner = shadows.Run(&models, options.engine.live_work);
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
@@ -466,7 +471,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin = ServerAdmin::Start(
       config, **security, &models, &sessions, store->get(), server_options.on_call_failure);
   if (!admin.ok()) return Fail(log, admin.status());
-  absl::Status joined = StartFleet(fleet->get(), &sessions, *server, server_options);
+  absl::Status joined = StartFleet(fleet->get(), *server, server_options);
   if (!joined.ok()) return Fail(log, joined);
   LogListening(log, config, *server, metrics_server->get(), admin->get());
   LogConnectionLimit(config, log);

@@ -94,8 +94,14 @@ void ServerFleet::AddTo(SessionManager::Options* options) {
   options->owner = name_;
 }
 
-absl::Status ServerFleet::Start(SessionManager* sessions, const GrpcServer& server,
-                                const GrpcServer::Options& options) {
+void ServerFleet::Drive(SessionManager* sessions) {
+  sessions_ = sessions;
+  client_.SetSelf(name_);
+  client_.SetEvents(&driver_);
+  driver_.Start(&sessions->fleet()->copies(), &client_);
+}
+
+absl::Status ServerFleet::Start(const GrpcServer& server, const GrpcServer::Options& options) {
   threads_.emplace(/*num_threads=*/1, config_.max_transit_bytes);
   PeerServer::Options peers;
   peers.listen = config_.fleet.peer_listen;
@@ -105,11 +111,9 @@ absl::Status ServerFleet::Start(SessionManager* sessions, const GrpcServer& serv
   peers.max_message_bytes = options.max_message_bytes;
   peers.max_transit_bytes = options.max_transit_bytes;
   peers.on_call_failure = options.on_call_failure;
-  peers.attach = [this, sessions](grpc::CallbackServerContext* context, AttachCall call) {
-    return NewAttachReactor(context, std::move(call), sessions, &*threads_, &calls_);
+  peers.attach = [this](grpc::CallbackServerContext* context, AttachCall call) {
+    return NewAttachReactor(context, std::move(call), sessions_, &*threads_, &calls_);
   };
-  client_.SetEvents(&driver_);
-  driver_.Start(&sessions->fleet()->copies(), &client_);
   absl::StatusOr<std::unique_ptr<PeerServer>> listening = PeerServer::Start(peers, &client_);
   if (!listening.ok()) return listening.status();
   server_ = *std::move(listening);
@@ -120,7 +124,6 @@ absl::Status ServerFleet::Start(SessionManager* sessions, const GrpcServer& serv
       AdvertisedAddress(config_.fleet.peer_address, config_.fleet.peer_listen, server_->port());
   lease.self.client_address =
       AdvertisedAddress(config_.fleet.client_address, config_.listen, server.port());
-  client_.SetSelf(name_);
   fleet::LeaseEvents* const events = this;  // which only this class may know
   lease_ = std::make_unique<fleet::ReplicaLease>(store_.get(), events, lease);
   log_->Write(LogLevel::kInfo, "fleet",

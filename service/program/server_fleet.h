@@ -45,14 +45,16 @@ class ServerFleet : private fleet::LeaseEvents {
   ServerFleet(const ServerFleet&) = delete;
   ServerFleet& operator=(const ServerFleet&) = delete;
 
-  // Calls of clients pass the gate, and are answered with UNAVAILABLE before Start.
+  // Calls of clients pass the gate.
   void AddTo(SessionManager::Options* options);
+  // The gate may be used from now on, so this comes before the server listens for clients. It
+  // answers with UNAVAILABLE until there is a lease. `sessions` outlives Stop.
+  void Drive(SessionManager* sessions);
   Relays* relays() { return &client_; }
 
-  // Listens for peers and takes the lease. `sessions` and `server` outlive Stop. Errors are those
-  // of PeerServer::Start.
-  absl::Status Start(SessionManager* sessions, const GrpcServer& server,
-                     const GrpcServer::Options& options);
+  // Listens for peers and takes the lease. `server` outlives Stop. Errors are those of
+  // PeerServer::Start. REQUIRES: Drive was called.
+  absl::Status Start(const GrpcServer& server, const GrpcServer::Options& options);
   int port() const { return server_ == nullptr ? 0 : server_->port(); }
 
   // The server drains: no call gets a session any more, and idle ones are offered to peers.
@@ -93,6 +95,7 @@ class ServerFleet : private fleet::LeaseEvents {
   bool renewed_ ABSL_GUARDED_BY(mutex_) = false;   // since the drain began
   bool exited_ ABSL_GUARDED_BY(mutex_) = false;    // the driver has nothing to do any more
   bool replaced_ ABSL_GUARDED_BY(mutex_) = false;  // by a later incarnation
+  SessionManager* sessions_ = nullptr;
   FleetMetrics metrics_;
   const std::unique_ptr<store::PostgresFleet> store_;
   fleet::FleetDriver driver_;  // outlives the client, which tells it messages

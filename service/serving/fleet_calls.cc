@@ -226,6 +226,23 @@ void FleetCalls::Close(const SessionKey& key, SessionManager::Closed closed) {
   });
 }
 
+// This is a change for the gate, because an end would stop the turn of a client that came at the
+// last moment.
+void FleetCalls::CloseExpired(const store::SessionRow& row, SessionManager::Closed closed) {
+  const SessionKey& key = row.key;
+  closed = [this, key, closed = std::move(closed)](const absl::StatusOr<uint64_t>& position) {
+    if (position.ok()) Evicted(key);
+    closed(position);
+  };
+  Change(key, closed,
+         [this, at = store::Fence{key, row.epoch, row.version}, closed](const Use& use) {
+           if (use->fence().epoch != at.epoch || use->fence().version != at.version) {
+             return closed(absl::AbortedError("the session is in use"));
+           }
+           CloseNow(at.key, use, closed);
+         });
+}
+
 void FleetCalls::CloseNow(const SessionKey& key, const Use& use,
                           const SessionManager::Closed& closed) {
   absl::StatusOr<store::SessionRow> row = manager_->options_.store->Session(key);
@@ -248,6 +265,12 @@ void FleetCalls::CloseNow(const SessionKey& key, const Use& use,
         closing.reset();
         applied.ok() ? closed(position) : closed(applied.status());
       });
+}
+
+void FleetCalls::FreeLate(MonotonicTime now) {
+  for (const SessionKey& key : copies_.FreeLate(now)) {
+    if (!manager_->sessions_.Find(key).ok()) Evicted(key);
+  }
 }
 
 bool FleetCalls::MayExpire(const store::SessionRow& row) const {

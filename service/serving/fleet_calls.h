@@ -59,6 +59,9 @@ class FleetCalls {
   // changed now, or the copy is old.
   void ChangeLeased(const ServedSession& served, std::function<void(Use)> change);
   void Close(const SessionKey& key, SessionManager::Closed closed);
+  // Closes the expired session if it is still as the row says, and nobody uses it; otherwise
+  // ABORTED. Errors of the gate.
+  void CloseExpired(const store::SessionRow& row, SessionManager::Closed closed);
 
   // Finds or restores the session at the epoch and version of the use. Reads the store. ABORTED:
   // it has moved. Other errors as for SessionManager::FindOrRestore.
@@ -80,11 +83,12 @@ class FleetCalls {
 
   // The session is in memory, and its row is durable.
   void Opened(const ServedSession& served);
-  // The idle session has left the memory.
+  // The idle session has left the memory, or has not come there: the gate may forget it.
   void Evicted(const SessionKey& key) { gate_->Evicted(key); }
   // Whether this replica may close the expired session of the row.
   bool MayExpire(const store::SessionRow& row) const;
-  void FreeLate(MonotonicTime now) { copies_.FreeLate(now); }
+  // Frees caches that have arrived and were not used.
+  void FreeLate(MonotonicTime now);
   void RelayEnded(uint64_t relay, const absl::Status& outcome) {
     gate_->RelayEnded(relay, outcome);
   }

@@ -222,12 +222,11 @@ void SessionImport::Commit(Finished finished) {
     });
     return EncodeProperties(renumbered);
   };
-  const SessionId id = row.key.id;
-  service_.commit(std::move(change), [self = shared_from_this(), id,
-                                      finished = std::move(finished)](absl::Status status) {
-    if (!status.ok()) return finished(std::move(status));
+  service_.commit(std::move(change), [self = shared_from_this(), finished = std::move(finished)](
+                                         const absl::StatusOr<store::Fence>& made) {
+    if (!made.ok()) return finished(made.status());
     self->service_.place->caches().Set(0);  // the session counts its caches
-    self->service_.restore(id, self->engine_, std::move(self->import_), finished);
+    self->service_.restore(*made, self->engine_, std::move(self->import_), finished);
   });
 }
 

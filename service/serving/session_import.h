@@ -57,10 +57,14 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
     // Looks whether the id is in use, and calls `checked` on another thread or at once.
     // ALREADY_EXISTS: it is.
     std::function<void(const SessionId& id, std::function<void(absl::Status)> checked)> check_id;
-    // Makes the session durable.
-    std::function<void(store::ImportSession change, std::function<void(absl::Status)> done)> commit;
-    // Restores the durable session and gives it the caches, if `import` is valid.
-    std::function<void(const SessionId& id, std::shared_ptr<Engine> engine, SnapshotImport import,
+    // Makes the session durable. `done` gets the epoch and the version of its row.
+    std::function<void(store::ImportSession change,
+                       std::function<void(absl::StatusOr<store::Fence>)> done)>
+        commit;
+    // Restores the durable session, and gives it the caches if `import` is valid and the session is
+    // still at `made`.
+    std::function<void(const store::Fence& made, std::shared_ptr<Engine> engine,
+                       SnapshotImport import,
                        std::function<void(absl::StatusOr<SessionView>)> done)>
         restore;
   };

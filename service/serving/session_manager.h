@@ -387,18 +387,17 @@ class SessionManager {
   // INVALID_ARGUMENT: not in the range of the options.
   absl::Status CheckIdleTimeout(absl::Duration timeout) const;
   // Restores a session that was imported, and gives it its caches.
-  void RestoreImported(const SessionKey& key, const std::shared_ptr<Engine>& engine,
+  void RestoreImported(const store::Fence& made, const std::shared_ptr<Engine>& engine,
                        SnapshotImport import, Opened opened);
   // ALREADY_EXISTS: a session has this id. Reads the store.
   absl::Status CheckUnused(const SessionKey& key) const;
   // The part of RestoreImported behind RunRead.
-  void RestoreImportedNow(const SessionKey& key, const std::shared_ptr<Engine>& engine,
+  void RestoreImportedNow(const store::Fence& made, const std::shared_ptr<Engine>& engine,
                           SnapshotImport import, const Opened& opened);
   // Adds a new session to the store, then calls `next` with the outcome.
   void AddToStore(TurnLease& lease, const SessionTurns& turns,
                   std::function<void(const absl::Status&)> next);
   RestoreOptions RestoringOptions(HostMemory* host_memory) const;
-  // The store has closed a session.
   void ReturnStored(const SessionKey& key) const;
   // While the object exists, the session is being closed in the store, and no call restores it.
   // The destructor of the manager waits for it.
@@ -420,7 +419,8 @@ class SessionManager {
   void CloseStored(const SessionKey& key, Closed closed);
   // `only_expired`: if it has been used since its time passed, it stays: ABORTED.
   void CloseStoredNow(const SessionKey& key, bool only_expired, const Closed& closed);
-  // Closes stored sessions whose time has passed, on a thread that reads the store.
+  // Closes stored sessions whose time has passed, and in a fleet counts those of the tenants again.
+  // The work is done on a thread that reads the store.
   void CloseExpired() ABSL_LOCKS_EXCLUDED(mutex_);
   void CloseExpiredNow();
   absl::StatusOr<SessionView> StoredView(const SessionKey& key) const;
@@ -491,8 +491,8 @@ class SessionManager {
   std::thread expiry_;  // the last member: starts when all others are constructed
 };
 
-// Counts the sessions of each tenant that are in the store. Call it once, before the manager of
-// these tenants and this store is made. Returns the errors of the store; then no quota is right.
+// Counts the sessions of each tenant that are in the store. Call it before the manager is made; in
+// a fleet that repeats it. Returns the errors of the store; then no quota is right.
 absl::Status CountStoredSessions(store::SessionStore& store, const Tenants& tenants);
 
 }  // namespace longstream

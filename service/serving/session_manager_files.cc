@@ -140,27 +140,31 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
             [this, key = SessionKey{tenant, id}, checked] { checked(CheckUnused(key)); });
   };
   service.commit = [this, of = *found](store::ImportSession change,
-                                       std::function<void(absl::Status)> done) {
+                                       std::function<void(absl::StatusOr<store::Fence>)> done) {
     if (absl::Status status = of->TakeSession(); !status.ok()) return done(std::move(status));
     change.row.key.tenant = of->name();
     change.row.delete_time = change.row.last_use_time + options_.ttl;
     change.row.owner = options_.owner;
     const SessionKey key = change.row.key;
     // A session whose commit is late is restored when it is used, without the caches of the file.
-    done = AnswerInTime(&timers_, CommitTimeout(), std::move(done));
+    const auto late = [this](const absl::StatusOr<store::Fence>& made) {
+      if (made.ok() && fleet_ != nullptr) fleet_->Evicted(made->key);
+    };
+    done = AnswerInTime(&timers_, CommitTimeout(), std::move(done), {late});
     options_.commits->Submit(
         std::move(change), [this, pending = Pending(), key, of,
                             done = std::move(done)](const absl::StatusOr<store::Applied>& applied) {
-          if (!applied.ok()) of->ReturnSession();
-          if (applied.ok() && options_.gate != nullptr) {
+          applied.ok() ? of->MoveSessionToStore() : of->ReturnSession();
+          if (!applied.ok()) return done(applied.status());
+          if (options_.gate != nullptr) {
             options_.gate->Opened(key, applied->epoch, applied->version);
           }
-          done(applied.status());
+          done(store::Fence{key, applied->epoch, applied->version});
         });
   };
-  service.restore = [this, tenant](const SessionId& id, const std::shared_ptr<Engine>& engine,
-                                   SnapshotImport import, Opened opened) {
-    RestoreImported({tenant, id}, engine, std::move(import), std::move(opened));
+  service.restore = [this](const store::Fence& made, const std::shared_ptr<Engine>& engine,
+                           SnapshotImport import, Opened opened) {
+    RestoreImported(made, engine, std::move(import), std::move(opened));
   };
   return std::make_shared<SessionImport>(std::move(service), wanted);
 }
@@ -179,32 +183,38 @@ absl::Status SessionManager::CheckUnused(const SessionKey& key) const {
   return absl::AlreadyExistsError(absl::StrCat("session_id: ", key.id.ToString(), " is in use"));
 }
 
-void SessionManager::RestoreImported(const SessionKey& key, const std::shared_ptr<Engine>& engine,
-                                     SnapshotImport import, Opened opened) {
+void SessionManager::RestoreImported(const store::Fence& made,
+                                     const std::shared_ptr<Engine>& engine, SnapshotImport import,
+                                     Opened opened) {
   // std::function can only hold what can be copied.
   const auto held = std::make_shared<SnapshotImport>(std::move(import));
   opened = InTime(std::move(opened));
-  const auto refused = [engine, held, opened](const absl::Status& status) {
+  const auto refused = [this, made, engine, held, opened](const absl::Status& status) {
     if (held->valid()) engine->Free(std::move(*held));
+    if (fleet_ != nullptr) fleet_->Evicted(made.key);
     opened(
         absl::Status(status.code(), absl::StrCat("the session was imported, and is restored when "
                                                  "it is used: ",
                                                  status.message())));
   };
-  RunRead({key.tenant, key.id}, refused, [this, key, engine, held, opened] {
-    RestoreImportedNow(key, engine, std::move(*held), opened);
+  RunRead({made.key.tenant, made.key.id}, refused, [this, made, engine, held, opened] {
+    RestoreImportedNow(made, engine, std::move(*held), opened);
   });
 }
 
-void SessionManager::RestoreImportedNow(const SessionKey& key,
+void SessionManager::RestoreImportedNow(const store::Fence& made,
                                         const std::shared_ptr<Engine>& engine,
                                         SnapshotImport import, const Opened& opened) {
-  const absl::StatusOr<FoundSession> found = FindOrRestore(key);
-  // The caches are of the engine on which the import began.
-  if (!found.ok() || found->served.engine != engine) {
+  const absl::StatusOr<FoundSession> found = FindOrRestore(made.key);
+  // The caches are of the engine on which the import began, and of the history that it has made:
+  // another call may have changed the session meanwhile.
+  const bool fits =
+      found.ok() && found->served.engine == engine && found->served.turns->stored().log->IsAt(made);
+  if (!fits) {
     if (import.valid()) engine->Free(std::move(import));
+    if (!found.ok() && fleet_ != nullptr) fleet_->Evicted(made.key);
     // A session in the store is restored when it is used.
-    return opened(found.ok() ? found->served.session->View() : StoredView(key));
+    return opened(found.ok() ? found->served.session->View() : StoredView(made.key));
   }
   const std::shared_ptr<Session>& session = found->served.session;
   if (!import.valid()) return opened(session->View());

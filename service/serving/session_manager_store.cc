@@ -95,14 +95,14 @@ absl::Status CountStoredSessions(store::SessionStore& store, const Tenants& tena
   if (!counts.ok()) return counts.status();
   for (const std::shared_ptr<Tenant>& tenant : tenants.all()) {
     const auto found = counts->find(tenant->name());
-    if (found != counts->end()) tenant->CountStored(found->second);
+    tenant->CountStored(found != counts->end() ? found->second : 0);
   }
   return absl::OkStatus();
 }
 
 void SessionManager::ReturnStored(const SessionKey& key) const {
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(key.tenant);
-  if (tenant.ok()) (*tenant)->ReturnSession();  // the configuration may have lost the tenant
+  if (tenant.ok()) (*tenant)->ReturnStored();  // the configuration may have lost the tenant
 }
 
 void SessionManager::AddToStore(TurnLease& lease, const SessionTurns& turns,
@@ -207,7 +207,8 @@ void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
     if (row.ok() && !restored.ok()) closing = Closing(key);  // none restores it from now on
   }
   if (restored.ok() && fleet_ != nullptr && restored->turns->durable()) {
-    return fleet_->Close(key, closed);
+    if (!only_expired) return fleet_->Close(key, closed);
+    return row.ok() ? fleet_->CloseExpired(*row, closed) : closed(row.status());
   }
   if (restored.ok()) return CloseNow(restored->session, closed);
   if (!row.ok()) {
@@ -220,6 +221,7 @@ void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
       [this, pending = Pending(), key, position = row->position, closing = std::move(closing),
        closed](const absl::StatusOr<store::Applied>& applied) mutable {
         if (applied.ok()) ReturnStored(key);
+        if (applied.ok() && fleet_ != nullptr) fleet_->Evicted(key);
         closing.reset();
         applied.ok() ? closed(position) : closed(applied.status());
       });
@@ -246,6 +248,9 @@ void SessionManager::CloseExpired() {
 
 void SessionManager::CloseExpiredNow() {
   constexpr size_t kMost = 1000;
+  // Other replicas open and close sessions of the same tenants. What is opened or closed here
+  // meanwhile may be counted wrongly until the next time.
+  if (fleet_ != nullptr) (void)CountStoredSessions(*options_.store, models_->tenants());
   const absl::StatusOr<std::vector<store::SessionRow>> expired =
       options_.store->Expired(absl::Now(), kMost);
   if (!expired.ok()) return;  // the store's health says why

@@ -201,6 +201,10 @@ void Session::GivePlaceBack() {
   if (has_place_.exchange(false)) tenant_->ReturnSession();
 }
 
+void Session::LeavePlaceToStore() {
+  if (has_place_.exchange(false)) tenant_->MoveSessionToStore();
+}
+
 Session::Use Session::LastUse() const {
   absl::MutexLock lock(&mutex_);
   return {leased_, last_use_};

@@ -105,7 +105,7 @@ class Session {
   absl::Status TakePlace();
   void GivePlaceBack();
   // The session is in the store, whose row counts from now on.
-  void LeavePlaceToStore() { has_place_.store(false); }
+  void LeavePlaceToStore();
 
   // Sets the host's memory that the records of its turns hold. Their owner has charged it.
   void SetTurnBytes(uint64_t bytes) { turn_bytes_.store(bytes, std::memory_order_relaxed); }

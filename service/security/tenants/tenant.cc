@@ -61,7 +61,7 @@ absl::Status Tenant::TakeSession() {
   const uint64_t limit = config_.quotas.sessions;
   {
     absl::MutexLock lock(&mutex_);
-    if (limit == 0 || sessions_ < limit) {
+    if (limit == 0 || sessions_ + stored_ < limit) {
       ++sessions_;
       return absl::OkStatus();
     }
@@ -78,9 +78,22 @@ void Tenant::ReturnSession() {
   --sessions_;
 }
 
+void Tenant::MoveSessionToStore() {
+  if (!is_configured_) return;
+  absl::MutexLock lock(&mutex_);
+  assert(sessions_ > 0);
+  --sessions_;
+  ++stored_;
+}
+
+void Tenant::ReturnStored() {
+  absl::MutexLock lock(&mutex_);
+  if (stored_ > 0) --stored_;
+}
+
 void Tenant::CountStored(uint64_t sessions) {
   absl::MutexLock lock(&mutex_);
-  sessions_ += sessions;
+  stored_ = sessions;
 }
 
 bool Tenant::TryTakeCaches(uint64_t bytes) {
@@ -205,7 +218,7 @@ TenantUse Tenant::use() const {
     use.refusals[i] = refusals_[i].load(std::memory_order_relaxed);
   }
   absl::MutexLock lock(&mutex_);
-  use.sessions = sessions_;
+  use.sessions = sessions_ + stored_;
   use.turns = turns_;
   use.transfers = transfers_;
   return use;

@@ -89,9 +89,13 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
 
   // Counts another open session, unless the quota is used up.
   absl::Status TakeSession() ABSL_LOCKS_EXCLUDED(mutex_);
-  // A session that was counted is closed.
+  // A session that was counted, and is not in the store, is closed.
   void ReturnSession() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Counts sessions that are in the store when the server starts.
+  // A session that was counted is in the store from now on.
+  void MoveSessionToStore() ABSL_LOCKS_EXCLUDED(mutex_);
+  // A session in the store is closed. It may be one that another server has made.
+  void ReturnStored() ABSL_LOCKS_EXCLUDED(mutex_);
+  // So many sessions are in the store, whatever was counted before.
   void CountStored(uint64_t sessions) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Counts the host's memory of the tenant's sessions and turns, within the quota of bytes and
@@ -148,7 +152,8 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   std::atomic<uint64_t> tokens_{0};
   std::array<std::atomic<uint64_t>, kNumQuotas> refusals_{};
   mutable absl::Mutex mutex_;
-  uint64_t sessions_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t sessions_ ABSL_GUARDED_BY(mutex_) = 0;  // that are not in the store
+  uint64_t stored_ ABSL_GUARDED_BY(mutex_) = 0;    // sessions in the store
   uint64_t turns_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t transfers_ ABSL_GUARDED_BY(mutex_) = 0;
   TokenBucket bucket_ ABSL_GUARDED_BY(mutex_);

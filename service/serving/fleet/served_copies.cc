@@ -1,8 +1,6 @@
 // Drops, stops and copies sessions in memory for the fleet.
 #include "service/serving/fleet/served_copies.h"
 
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "service/serving/caches/cache_keys.h"
 #include "service/serving/turns/session_turns.h"
@@ -169,17 +167,20 @@ ArrivedCaches ServedCopies::TakeArrived(const fleet::Fence& at, const Engine& en
   return fits ? std::move(taken.caches) : ArrivedCaches();
 }
 
-void ServedCopies::FreeLate(MonotonicTime now) {
-  std::vector<ArrivedCaches> freed;
+std::vector<SessionKey> ServedCopies::FreeLate(MonotonicTime now) {
+  std::vector<SessionKey> sessions;
+  std::vector<ArrivedCaches> freed;  // after the lock
   absl::MutexLock lock(&arrived_->mutex);
   for (auto it = arrived_->waiting.begin(); it != arrived_->waiting.end();) {
-    if (it->second.until > now) {
+    if (it->second.until > now && !it->second.caches.engine()->unloading()) {
       ++it;
       continue;
     }
+    sessions.push_back(it->first);
     freed.push_back(std::move(it->second.caches));
     it = arrived_->waiting.erase(it);
   }
+  return sessions;
 }
 
 }  // namespace longstream

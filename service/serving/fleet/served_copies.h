@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -21,9 +22,10 @@
 
 namespace longstream {
 
-// Caches that have arrived wait until their session is used here: so many, and so long.
+// Caches that have arrived wait until their session is used here: so many, and so long. Their model
+// cannot evict them for a turn, so this is less than an idle session gets.
 inline constexpr size_t kMostArrivedCaches = 64;
-inline constexpr absl::Duration kArrivedCachesWait = absl::Seconds(10);
+inline constexpr absl::Duration kArrivedCachesWait = absl::Minutes(2);
 
 // Thread-safe. No function blocks.
 class ServedCopies final : public fleet::SessionCopies {
@@ -56,8 +58,8 @@ class ServedCopies final : public fleet::SessionCopies {
   // The session is used now, at this epoch and version, on this engine: returns the caches that
   // have arrived for it. Not valid: there are none.
   ArrivedCaches TakeArrived(const fleet::Fence& at, const Engine& engine);
-  // Frees caches that have waited for too long.
-  void FreeLate(MonotonicTime now);
+  // Frees caches that have waited for too long, or whose model goes. Returns their sessions.
+  std::vector<SessionKey> FreeLate(MonotonicTime now);
 
   // Takes a copy out of memory that is not at the version of the row. Its turn ends with ABORTED.
   void RemoveStale(const ServedSession& served) const;

@@ -99,6 +99,24 @@ TEST(Tenant, SessionsAreExactUnderManyCallers) {
   EXPECT_EQ(CountOfCallers([&] { return fixture.tenant->TakeSession().ok(); }), 1);
 }
 
+// Another server may have made the session that is closed here, or close one that was made here.
+TEST(Tenant, StoredSessionsOfOtherServersAreCountedFromTheStore) {
+  const Fixture fixture({.sessions = 2});
+  Tenant& tenant = *fixture.tenant;
+  ASSERT_TRUE(tenant.TakeSession().ok());  // in memory
+  tenant.ReturnStored();
+  EXPECT_EQ(tenant.use().sessions, 1u);
+  ASSERT_TRUE(tenant.TakeSession().ok());
+  tenant.MoveSessionToStore();
+  EXPECT_FALSE(tenant.TakeSession().ok());
+  tenant.CountStored(0);
+  EXPECT_EQ(tenant.use().sessions, 1u);
+  ASSERT_TRUE(tenant.TakeSession().ok());
+  tenant.ReturnSession();
+  tenant.ReturnSession();
+  EXPECT_EQ(tenant.use().sessions, 0u);
+}
+
 TEST(Tenant, TurnsAreExactUnderManyCallers) {
   const Fixture fixture({.turns = 9});
   absl::Mutex mutex;

@@ -106,13 +106,67 @@ TEST_F(FleetCopiesTest, CachesThatAreNotUsedSoonAreFreed) {
   Send(a_, b_, 1000);
   engine.Flush();
   EXPECT_GT(HeldBytes(engine), before);
-  b_.copies().FreeLate(MonotonicTime::Now() + kArrivedCachesWait);
+  b_.sessions.fleet()->FreeLate(MonotonicTime::Now());
+  EXPECT_FALSE(b_.gate.Has("evicted"));
+  b_.sessions.fleet()->FreeLate(MonotonicTime::Now() + kArrivedCachesWait);
+  EXPECT_TRUE(b_.gate.Has("evicted")) << "the gate keeps the state of the session";
   engine.Flush();
   EXPECT_EQ(HeldBytes(engine), before);
   Send(a_, b_, 1000);
   b_.copies().Drop({"", kId});
   engine.Flush();
   EXPECT_EQ(HeldBytes(engine), before);
+}
+
+// Another replica changes an imported session before it is restored.
+TEST_F(FleetCopiesTest, ImportedCachesAreOnlyForTheVersionThatTheImportMade) {
+  constexpr SessionId kCopy{3, 4}, kTaken{5, 6};
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  absl::StatusOr<std::shared_ptr<SessionExport>> exported;
+  absl::Notification done;
+  a_.sessions.ExportSession({"", kId}, [&](const auto& made) {
+    exported = made;
+    done.Notify();
+  });
+  done.WaitForNotification();
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  std::string file;
+  for (std::string piece = "x"; !piece.empty();) {
+    ASSERT_TRUE((*exported)->Read(1000, &piece).ok());
+    file += piece;
+  }
+  for (const SessionId& id : {kCopy, kTaken}) {
+    SessionImport::Wanted wanted;
+    wanted.id = id;
+    const auto import = a_.sessions.ImportSession("", wanted);
+    ASSERT_TRUE(import.ok()) << import.status();
+    absl::Notification written;
+    (*import)->Write(file, [&](const absl::Status& status) {
+      EXPECT_TRUE(status.ok()) << status;
+      written.Notify();
+    });
+    written.WaitForNotification();
+    // Reads of one session come one after the other.
+    absl::Notification may_restore;
+    a_.sessions.Read<bool>(
+        {"", id},
+        [&] {
+          may_restore.WaitForNotification();
+          return true;
+        },
+        [](const absl::StatusOr<bool>&) {});
+    const absl::StatusOr<SessionView> view = WaitForSession([&](SessionManager::Opened opened) {
+      (*import)->Finish(std::move(opened));
+      EXPECT_TRUE(WaitUntil([&] { return store_->Session({"", id}).ok(); }));
+      if (id == kTaken) Replicas::Take("b/2", id);
+      may_restore.Notify();
+    });
+    EXPECT_TRUE(view.ok()) << view.status();
+    const FleetTurn turn = Run(a_, kNext, 10, id);
+    EXPECT_TRUE(turn.status().ok()) << turn.status();
+    EXPECT_EQ(turn.end.usage.recomputed_tokens > 0, id == kTaken);
+  }
 }
 
 TEST_F(FleetCopiesTest, CachesThatDoNotFitAreRefused) {

@@ -267,6 +267,46 @@ TEST_F(FleetSessionsTest, ACloseIsFencedAndTellsTheGate) {
   EXPECT_TRUE(Open(a_).ok());
 }
 
+TEST_F(FleetSessionsTest, AnExpiredSessionThatIsUsedAtTheLastMomentStays) {
+  ASSERT_TRUE(Open(a_).ok());
+  a_.gate.TakeEvents();
+  const auto close_expired = [&](const store::SessionRow& row) {
+    absl::Status status;
+    absl::Notification done;
+    a_.sessions.fleet()->CloseExpired(row, [&](const absl::StatusOr<uint64_t>& position) {
+      status = position.status();
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return status.code();
+  };
+  const store::SessionRow expired = Row();
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  a_.gate.TakeEvents();
+  EXPECT_EQ(close_expired(expired), absl::StatusCode::kAborted);
+  EXPECT_THAT(a_.gate.TakeEvents(), ElementsAre("change", "ended"));
+  EXPECT_TRUE(Show(a_).ok());
+  a_.gate.AnswerNext(absl::AbortedError("a turn runs"));
+  EXPECT_EQ(close_expired(Row()), absl::StatusCode::kAborted);
+  a_.gate.TakeEvents();
+  EXPECT_EQ(close_expired(Row()), absl::StatusCode::kOk);
+  EXPECT_THAT(a_.gate.TakeEvents(), ElementsAre("change", "changed OK", "evicted", "ended"));
+  EXPECT_EQ(Show(a_).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(FleetSessionsTest, AnExpiredSessionThatIsNotInMemoryIsForgotten) {
+  store::SessionRow row;
+  row.key = {"", kId};
+  row.model = "m";
+  row.owner = "c/3";
+  const store::Change open = store::OpenSession{row};
+  ASSERT_TRUE(store_->Apply({&open, 1})[0].ok());
+  // It looks for such sessions soon after its start.
+  Replica replica(&models_, store_.get(), &commits_, "c/3");
+  EXPECT_TRUE(WaitUntil([&] { return replica.gate.Has("evicted"); }));
+  EXPECT_EQ(store_->Session(row.key).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(FleetSessionsTest, OldCopiesAreNotShown) {
   ASSERT_TRUE(Open(a_).ok());
   ASSERT_TRUE(Run(a_, kTurn).status().ok());
@@ -304,6 +344,25 @@ TEST_F(FleetSessionsTest, AForkOfASessionThatRunsElsewhereHasItsCommittedHead) {
   EXPECT_EQ(fork->position, 14u);
   handle.Cancel();
   ReadToEnd(handle, &running);
+}
+
+// The quota of a tenant counts what other replicas open and close.
+TEST_F(FleetSessionsTest, TenantsAreCountedFromTheStore) {
+  prometheus::Registry registry;
+  ModelRegistry::Options options{model_.plugins(), model_.host(), &registry, {}};
+  options.tenants = {{.name = "t", .quotas = {}}};
+  ModelRegistry models(options, {model_.Source()}, nullptr);
+  ASSERT_TRUE(models.WaitUntilLoaded().ok());
+  store::SessionRow row;
+  row.key = {"t", kId};
+  row.model = "m";
+  row.delete_time = absl::Now() + absl::Hours(1);
+  const store::Change open = store::OpenSession{row};
+  ASSERT_TRUE(store_->Apply({&open, 1})[0].ok());
+  // Its first count comes soon after its start.
+  const Replica replica(&models, store_.get(), &commits_, "c/3");
+  const std::shared_ptr<Tenant> tenant = *models.tenants().Find("t");
+  EXPECT_TRUE(WaitUntil([&] { return tenant->use().sessions == 1; }));
 }
 
 TEST_F(FleetSessionsTest, ASessionThatLeavesTheMemoryIsTold) {

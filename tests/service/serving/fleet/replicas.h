@@ -180,8 +180,8 @@ class Replicas : public testing::Test {
   }
 
   // Another replica takes the session, or keeps it, with another epoch.
-  void Take(const std::string& owner) {
-    const absl::StatusOr<store::SessionRow> row = store_->Session({"", kId});
+  void Take(const std::string& owner, const SessionId& session = kId) {
+    const absl::StatusOr<store::SessionRow> row = store_->Session({"", session});
     ASSERT_TRUE(row.ok()) << row.status();
     const store::Change change = store::ChangeOwner{
         {row->key, row->epoch, row->version}, owner, store::OwnerCondition::kNone};
