@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "client/connection.h"
@@ -21,7 +22,15 @@ inline bool NeverBegan(const grpc::Status& status) {
          status.error_message() == "CANCELLED";
 }
 
-// Decides whether a turn that was lost is resumed.
+// Whether the server asks for the same request again, a little later: it has google.rpc.RetryInfo in
+// its details.
+inline bool AsksAgain(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         status.error_details().find("google.rpc.RetryInfo") != std::string::npos;
+}
+
+// Decides whether a turn that was lost is resumed. A turn that has not started is sent again only if
+// that is sure to be right: the server asks for it, or has not seen the call.
 class Retries {
  public:
   explicit Retries(std::chrono::milliseconds timeout) : timeout_(timeout) {}
@@ -34,7 +43,10 @@ class Retries {
       failures_ = 0;
       pause_ = kFirstPause;
     }
-    if (generation.started.turn_id().empty() || Interrupted()) return false;
+    if (Interrupted()) return false;
+    if (generation.started.turn_id().empty() && !AsksAgain(status) && !NeverBegan(status)) {
+      return false;
+    }
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
         break;

@@ -29,6 +29,13 @@ TEST(RetriesTest, ALostTurnGoesOn) {
   }
 }
 
+TEST(RetriesTest, ATurnThatHasNotStartedIsSentAgainIfTheServerAsksForIt) {
+  const grpc::Status asks(grpc::StatusCode::UNAVAILABLE, "the session is being moved",
+                          "\n%type.googleapis.com/google.rpc.RetryInfo");
+  EXPECT_TRUE(Retries(kLong).Allows(asks, {}));
+  EXPECT_FALSE(Retries(std::chrono::milliseconds(0)).Allows(asks, {}));
+}
+
 TEST(RetriesTest, OtherErrorsEndIt) {
   for (const auto code : {grpc::StatusCode::FAILED_PRECONDITION, grpc::StatusCode::NOT_FOUND,
                           grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::CANCELLED}) {
@@ -39,6 +46,7 @@ TEST(RetriesTest, OtherErrorsEndIt) {
 TEST(RetriesTest, ACallThatAnEndingServerHasNotSeenIsSentAgain) {
   const grpc::Status unseen = Status(grpc::StatusCode::CANCELLED, "CANCELLED");
   EXPECT_TRUE(Retries(kLong).Allows(unseen, Started()));
+  EXPECT_TRUE(Retries(kLong).Allows(unseen, {}));
   EXPECT_FALSE(Retries(std::chrono::milliseconds(0)).Allows(unseen, Started()));
 }
 

@@ -92,7 +92,8 @@ void Ownership::On(const SessionOpened& event) {
   state.epoch = event.epoch;
   state.version = event.version;
   state.last_use = ++uses_;
-  state.residency_timer = StartTimer(event.session, TimerKind::kResidency);
+  // A new session has not moved yet: the client may use it through another replica at once.
+  state.may_leave = true;
 }
 
 void Ownership::On(const CopyEvicted& event) {

@@ -111,7 +111,9 @@ void Ownership::Acquired(SessionState& state) {
     Finish(state);
     return;
   }
-  if (!was_owned) {
+  if (state.work == Work::kTake) {
+    state.may_leave = true;  // its clients have not been heard yet
+  } else if (!was_owned) {
     state.may_leave = false;
     state.residency_timer = StartTimer(state.key, TimerKind::kResidency);
   }

@@ -1,6 +1,7 @@
 // Sessions that a fleet shares: which calls pass the gate, and what they do with its answers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/registry.h>
 
 #include <string>
 #include <vector>
