@@ -22,15 +22,15 @@ inline bool NeverBegan(const grpc::Status& status) {
          status.error_message() == "CANCELLED";
 }
 
-// Whether the server asks for the same request again, a little later: it has google.rpc.RetryInfo in
-// its details.
+// Whether the server asks for the same request again, a little later: it has google.rpc.RetryInfo
+// in its details.
 inline bool AsksAgain(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
          status.error_details().find("google.rpc.RetryInfo") != std::string::npos;
 }
 
-// Decides whether a turn that was lost is resumed. A turn that has not started is sent again only if
-// that is sure to be right: the server asks for it, or has not seen the call.
+// Decides whether a turn that was lost is resumed. A turn that has not started is sent again only
+// if that is sure to be right: the server asks for it, or has not seen the call.
 class Retries {
  public:
   explicit Retries(std::chrono::milliseconds timeout) : timeout_(timeout) {}
