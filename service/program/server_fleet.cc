@@ -68,7 +68,6 @@ ServerFleet::ServerFleet(const ServerConfig& config, const ServerSecurity& secur
                          std::unique_ptr<store::PostgresFleet> fleet,
                          const fleet::ReplicaName& name)
     : config_(config),
-      security_(security),
       log_(log),
       name_(name),
       metrics_(registry),

@@ -87,7 +87,6 @@ class ServerFleet : private fleet::LeaseEvents {
   bool WaitForExit(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const ServerConfig& config_;
-  const ServerSecurity& security_;
   const JsonLog* const log_;
   const fleet::ReplicaName name_;
   mutable absl::Mutex mutex_;

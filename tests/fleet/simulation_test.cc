@@ -59,7 +59,7 @@ class MutationTest : public testing::TestWithParam<Case> {
 // The error is found, and its seed finds it again.
 TEST_P(MutationTest, IsFound) {
   mutation = GetParam().mutation;
-  for (uint64_t seed = 1; seed <= 3'000; ++seed) {
+  for (uint64_t seed = 1; seed <= 30'000; ++seed) {
     const SimulationResult result = Simulate({.seed = seed});
     if (result.error.empty()) continue;
     std::printf("%s: found by seed %llu: %s\n", GetParam().name,

@@ -165,7 +165,7 @@ void AliasTable::TellBook() {
     if (!alias.route.has_value()) continue;
     for (const AliasArm& arm : alias.arms) models.insert(arm.model);
   }
-  book_->SetWanted(std::move(models));
+  book_->SetWanted(models);
 }
 
 void AliasTable::TellListener() {

@@ -143,7 +143,8 @@ absl::Status ArmMeasurement::RunDraw(BackendModel& model) {
   if (draws_.size() < kDraws && !is_slow) return absl::OkStatus();
   const uint64_t position = sequence_.position();
   if (is_warm_) {
-    decode_.push_back({static_cast<double>(position - kDraws / 2), MedianOf(draws_)});
+    const uint64_t middle = position - kDraws / 2;  // of the draws
+    decode_.push_back({static_cast<double>(middle), MedianOf(draws_)});
     has_sample_ = true;
   }
   draws_.clear();
