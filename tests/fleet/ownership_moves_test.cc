@@ -79,20 +79,30 @@ TEST_F(RedirectingTest, TheClientLearnsTheOwner) {
   EXPECT_EQ(Find<EndCall>()->owner, kPeer);
 }
 
-TEST_F(OwnershipTest, AnIdleSessionIsGivenAfterMinResidency) {
+TEST_F(OwnershipTest, ANewSessionIsGivenAtOnce) {
   Open();
-  const Number residency = Find<SetTimer>()->timer;
   Handle(MessageArrives{kPeer, Fetch{kKey, 5, 1, kTurn}});
-  EXPECT_EQ(Sent<Refused>()->why, Refusal::kNotYet);
-  Handle(TimerFired{kKey, residency});
-  Handle(MessageArrives{kPeer, Fetch{kKey, 6, 1, kTurn}});
-  EXPECT_EQ(Sent<Given>()->request, 6u);
+  EXPECT_EQ(Sent<Given>()->request, 5u);
   EXPECT_EQ(Find<SendCaches>()->to, kPeer);
   Call(1);  // no turn starts meanwhile
   EXPECT_EQ(AnswerOf(1), Answer::kNotNow);
   Handle(MessageArrives{kPeer, Moved{.session = kKey, .epoch = 2}});
   EXPECT_TRUE(Has<DropCopy>());
   EXPECT_TRUE(machine_.sessions().empty());
+}
+
+TEST_F(OwnershipTest, ASessionThatHasComeIsGivenAfterMinResidency) {
+  Change(1);
+  Row(PeersRow(false));
+  Outcome(fleet::Outcome::kMade);  // the claim
+  const Number residency = Find<SetTimer>()->timer;
+  Outcome(fleet::Outcome::kMade);  // the change
+  EXPECT_EQ(AnswerOf(1), Answer::kCommitted);
+  Handle(MessageArrives{kPeer, Fetch{kKey, 5, 4, kTurn}});
+  EXPECT_EQ(Sent<Refused>()->why, Refusal::kNotYet);
+  Handle(TimerFired{kKey, residency});
+  Handle(MessageArrives{kPeer, Fetch{kKey, 6, 4, kTurn}});
+  EXPECT_EQ(Sent<Given>()->request, 6u);
 }
 
 // Its own transaction fences the receiver's, which may still come.

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/service/serving/fleet/replicas.h"
 
 namespace longstream {
@@ -300,6 +302,8 @@ TEST_F(FleetSessionsTest, AnExpiredSessionThatIsNotInMemoryIsForgotten) {
   row.key = {"", kId};
   row.model = "m";
   row.owner = "c/3";
+  row.create_time = row.last_use_time = absl::Now() - absl::Hours(2);
+  row.delete_time = absl::Now() - absl::Hours(1);
   const store::Change open = store::OpenSession{row};
   ASSERT_TRUE(store_->Apply({&open, 1})[0].ok());
   // It looks for such sessions soon after its start.
