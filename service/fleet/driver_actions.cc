@@ -249,8 +249,6 @@ void DriverCore::Do(const SetTimer& action) {
                });
 }
 
-void DriverCore::Do(const Exit& action) {
-  if (options_.on_exit) options_.on_exit(action.release_lease);
-}
+void DriverCore::Do(const Exit& action) { exit_ = action; }
 
 }  // namespace longstream::fleet

@@ -174,6 +174,9 @@ void DriverCore::HandleOne(const Event& event) {
   }
   AfterEvent(event, before_);
   event_ = nullptr;
+  // The counts are those of the end when the program hears of it.
+  const std::optional<Exit> exit = std::exchange(exit_, std::nullopt);
+  if (exit.has_value() && options_.on_exit) options_.on_exit(exit->release_lease);
 }
 
 void DriverCore::AfterEvent(const Event& event, const Before& before) {

@@ -168,6 +168,7 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   bool grace_over_ = false;
   bool stopped_ = false;
   uint64_t handed_over_ = 0;
+  std::optional<Exit> exit_;  // of the event that is handled now
 
   mutable absl::Mutex counts_mutex_;
   FleetCounts counts_ ABSL_GUARDED_BY(counts_mutex_);

@@ -19,11 +19,11 @@ class ResumeTest : public ClientTest {
     return std::stoi(address.substr(address.rfind(':') + 1));
   }
 
-  static v1::GenerateRequest Request(const std::string& session) {
+  static v1::GenerateRequest Request(const std::string& session, uint32_t tokens = 20) {
     v1::GenerateRequest request;
     request.set_session_id(session);
     request.mutable_input()->set_text("hello");
-    request.set_max_tokens(20);
+    request.set_max_tokens(tokens);
     request.mutable_sampling()->set_temperature(1.0f);
     request.mutable_sampling()->set_seed(3);
     return request;
@@ -34,11 +34,13 @@ class ResumeTest : public ClientTest {
 };
 
 TEST_F(ResumeTest, EveryTokenComesOnce) {
+  // Behind the last cut the model computes for half a second more, so that the client notices the
+  // cut before the end, also on a busy machine.
+  constexpr uint32_t kTokens = 45;
   std::string session = connection_.Open("slow").session_id();
-  const client::Generation expected = connection_.Generate(Request(session));
+  const client::Generation expected = connection_.Generate(Request(session, kTokens));
   connection_.Close(session);
-  ASSERT_EQ(expected.token_ids.size(), 20u);
-  int all_lost = 0;
+  ASSERT_EQ(expected.token_ids.size(), kTokens);
   for (const size_t cut : {1u, 2u, 7u, 19u}) {
     session = through_.Open("slow").session_id();
     const int before = proxy_.connections();
@@ -46,7 +48,7 @@ TEST_F(ResumeTest, EveryTokenComesOnce) {
     std::string text;
     int lost = 0;
     const client::Generation resumed = through_.Generate(
-        Request(session),
+        Request(session, kTokens),
         [&](const v1::GenerateResponse& response) {
           const v1::Delta& delta = response.delta();
           const bool was_before = tokens.size() < cut;
@@ -60,13 +62,11 @@ TEST_F(ResumeTest, EveryTokenComesOnce) {
     EXPECT_EQ(text, expected.text);
     EXPECT_EQ(resumed.token_ids, expected.token_ids);
     EXPECT_EQ(resumed.finish.position(), expected.finish.position());
-    // On a busy machine the last message may have arrived before the cut.
-    EXPECT_EQ(proxy_.connections() > before, lost > 0);
-    all_lost += lost;
+    EXPECT_GE(lost, 1);
+    EXPECT_GT(proxy_.connections(), before);
     EXPECT_EQ(connection_.Get(session).position(), expected.finish.position());
     connection_.Close(session);
   }
-  EXPECT_GE(all_lost, 1);
 }
 
 // A server that is started again refuses connections for some seconds.

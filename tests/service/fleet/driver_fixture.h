@@ -157,6 +157,7 @@ class DriverTest : public testing::Test {
     options.metrics = &metrics_;
     options.on_exit = [this](bool release) {
       release_ = release;
+      last_counts_ = driver_->Counts();
       exited_.Notify();
     };
     commits_.emplace(&link_, store::CommitQueue::Options{});
@@ -258,6 +259,7 @@ class DriverTest : public testing::Test {
   ScriptedPeers peers_;
   ScriptedCopies copies_;
   absl::Notification exited_;
+  FleetCounts last_counts_;  // as on_exit has seen them
   std::atomic<bool> release_{false};
   std::optional<FleetDriver> driver_;
 };

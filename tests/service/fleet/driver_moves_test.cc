@@ -140,7 +140,9 @@ TEST_F(DriverTest, ADrainOffersIdleSessionsAndExits) {
   driver_->MessageArrived(kPeerName, Moved{.session = kSession, .epoch = offer.epoch + 1});
   exited_.WaitForNotification();
   EXPECT_TRUE(release_);
-  EXPECT_TRUE(WaitUntil([&] { return driver_->Counts().handed_over == 1; }));
+  EXPECT_EQ(last_counts_.handed_over, 1u);
+  EXPECT_EQ(last_counts_.sessions, 0u);
+  EXPECT_TRUE(last_counts_.exited);
 }
 
 TEST_F(DriverTest, TheEndOfTheGraceTimeStopsTurns) {
