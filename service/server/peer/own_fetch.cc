@@ -4,38 +4,25 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "longstream/peer/v1/peer.grpc.pb.h"
 #include "service/server/peer/client_call.h"
 #include "service/server/peer/own_calls.h"
 #include "service/server/peer/peer_messages.h"
-#include "service/server/peer/time_limit.h"
 
 namespace longstream {
 namespace {
 
-// gRPC's hold keeps the call open while nothing is read: a read may begin on another thread. At any
-// moment the call waits for a message, or for this replica.
-class FetchFromPeer final : public grpc::ClientReadReactor<peer::v1::FetchResponse>,
-                            public OpenCall,
-                            public std::enable_shared_from_this<FetchFromPeer> {
+// At any moment the call waits for a message, or for this replica.
+class FetchFromPeer final : public HeldCall<grpc::ClientReadReactor<peer::v1::FetchResponse>> {
  public:
   FetchFromPeer(PeerCore* core, const PeerLine& line, const fleet::Fetch& fetch)
-      : core_(core),
-        counted_(&core->count()),
+      : HeldCall(core, line, fetch.request, core->limits().call_timeout),
         fetch_(fetch),
-        key_{line.peer, fetch.request},
-        request_(ToProto(line.self, fetch)),
-        limit_(&core->timers()) {
-    PrepareCall(line, core->limits().call_timeout, &context_);
-  }
+        request_(ToProto(line.self, fetch)) {}
 
-  absl::Status Begin(const std::shared_ptr<grpc::Channel>& channel) ABSL_LOCKS_EXCLUDED(mutex_) {
+  absl::Status Begin() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    absl::Status status =
-        core_->calls().Add(key_, OpenCalls::Kind::kFetch, fetch_.session, shared_from_this());
+    absl::Status status = Add(OpenCalls::Kind::kFetch, fetch_.session);
     if (!status.ok()) return status;
-    self_ = shared_from_this();
-    stub_ = peer::v1::Peer::NewStub(channel);
     stub_->async()->Fetch(&context_, &request_, this);
     AddHold();
     Limit(core_->limits().answer_timeout);
@@ -51,12 +38,6 @@ class FetchFromPeer final : public grpc::ClientReadReactor<peer::v1::FetchRespon
     state_ = State::kCaches;
     ReadNext();
     return true;
-  }
-
-  void End(const absl::Status& /*why*/) override ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    wanted_ = false;
-    Stop();
   }
 
   void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -94,7 +75,7 @@ class FetchFromPeer final : public grpc::ClientReadReactor<peer::v1::FetchRespon
       sink->Fail(absl::UnavailableError(
           absl::StrCat("the caches did not arrive: ", status.error_message())));
     }
-    const std::shared_ptr<FetchFromPeer> self = std::move(self_);  // destroyed last
+    const auto self = std::move(self_);  // destroyed last
   }
 
  private:
@@ -131,7 +112,7 @@ class FetchFromPeer final : public grpc::ClientReadReactor<peer::v1::FetchRespon
   void TakePiece() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Limit(core_->limits().piece_timeout);
     sink_->Take(std::move(*response_.mutable_piece()),
-                [self = shared_from_this()](PieceSink::Taken taken) { self->GoOn(taken); });
+                [this, self = shared_from_this()](PieceSink::Taken taken) { GoOn(taken); });
   }
 
   // The sink has taken a piece.
@@ -147,45 +128,18 @@ class FetchFromPeer final : public grpc::ClientReadReactor<peer::v1::FetchRespon
     Limit(core_->limits().piece_timeout);
     StartRead(&response_);
   }
-  void Limit(absl::Duration most) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    limit_.Set(most, [self = shared_from_this()](uint64_t wait) {
-      absl::MutexLock lock(&self->mutex_);
-      if (self->limit_.Is(wait)) self->Stop();
-    });
-  }
-  // Ends the call.
-  void Stop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!held_) return;
-    context_.TryCancel();
-    LetGo();
-  }
-  // No operation begins any more.
-  void LetGo() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    limit_.Clear();
-    if (std::exchange(held_, false)) RemoveHold();
-  }
 
-  PeerCore* const core_;
-  const CallCount::Call counted_;
   const fleet::Fetch fetch_;
-  const OpenCalls::Key key_;
   const peer::v1::FetchRequest request_;
-  grpc::ClientContext context_;
-  std::unique_ptr<peer::v1::Peer::Stub> stub_;
   peer::v1::FetchResponse response_;
-  absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kAsked;
-  bool held_ ABSL_GUARDED_BY(mutex_) = true;
-  bool wanted_ ABSL_GUARDED_BY(mutex_) = true;  // End was not called
   std::shared_ptr<PieceSink> sink_ ABSL_GUARDED_BY(mutex_);
-  TimeLimit limit_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<FetchFromPeer> self_;  // keeps this object alive until OnDone
 };
 
 }  // namespace
 
 absl::Status BeginFetch(PeerCore* core, const PeerLine& line, const fleet::Fetch& fetch) {
-  return std::make_shared<FetchFromPeer>(core, line, fetch)->Begin(line.channel);
+  return std::make_shared<FetchFromPeer>(core, line, fetch)->Begin();
 }
 
 }  // namespace longstream

@@ -3,40 +3,27 @@
 #include <optional>
 #include <utility>
 
-#include "longstream/peer/v1/peer.grpc.pb.h"
 #include "service/server/peer/caches/piece_source.h"
 #include "service/server/peer/client_call.h"
 #include "service/server/peer/own_calls.h"
 #include "service/server/peer/peer_messages.h"
-#include "service/server/peer/time_limit.h"
 
 namespace longstream {
 namespace {
 
-// A read waits for the answer, and then for the end of the call, all the time. gRPC's hold keeps
-// the call open while the next piece is being read from the caches.
+// A read waits for the answer, and then for the end of the call, all the time.
 class OfferToPeer final
-    : public grpc::ClientBidiReactor<peer::v1::OfferRequest, peer::v1::OfferResponse>,
-      public OpenCall,
-      public std::enable_shared_from_this<OfferToPeer> {
+    : public HeldCall<grpc::ClientBidiReactor<peer::v1::OfferRequest, peer::v1::OfferResponse>> {
  public:
   OfferToPeer(PeerCore* core, const PeerLine& line, const fleet::Offer& offer)
-      : core_(core),
-        counted_(&core->count()),
-        offer_(offer),
-        key_{line.peer, offer.request},
-        limit_(&core->timers()) {
+      : HeldCall(core, line, offer.request, core->limits().call_timeout), offer_(offer) {
     *request_.mutable_offer() = ToProto(line.self, offer);
-    PrepareCall(line, core->limits().call_timeout, &context_);
   }
 
-  absl::Status Begin(const std::shared_ptr<grpc::Channel>& channel) ABSL_LOCKS_EXCLUDED(mutex_) {
+  absl::Status Begin() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    absl::Status status =
-        core_->calls().Add(key_, OpenCalls::Kind::kOffer, offer_.session, shared_from_this());
+    absl::Status status = Add(OpenCalls::Kind::kOffer, offer_.session);
     if (!status.ok()) return status;
-    self_ = shared_from_this();
-    stub_ = peer::v1::Peer::NewStub(channel);
     stub_->async()->Offer(&context_, this);
     AddHold();
     Limit(core_->limits().answer_timeout);
@@ -60,12 +47,6 @@ class OfferToPeer final
           std::make_shared<PieceSource>(&core_->threads(), caches, core_->limits().piece_bytes);
     }
     if (offered_) SendNext();
-  }
-
-  void End(const absl::Status& /*why*/) override ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    wanted_ = false;
-    Stop();
   }
 
   void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -109,7 +90,7 @@ class OfferToPeer final
       core_->Deliver(key_.peer,
                      fleet::Refused{offer_.session, offer_.request, fleet::Refusal::kNotTaken});
     }
-    const std::shared_ptr<OfferToPeer> self = std::move(self_);  // destroyed last
+    const auto self = std::move(self_);  // destroyed last
   }
 
  private:
@@ -126,8 +107,8 @@ class OfferToPeer final
   void SendNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (source_ == nullptr) return EndPieces();
     limit_.Clear();  // this replica's own reading has no limit but that of the call
-    source_->Next([self = shared_from_this()](absl::StatusOr<peer::v1::CachePiece> piece) {
-      self->Write(std::move(piece));
+    source_->Next([this, self = shared_from_this()](absl::StatusOr<peer::v1::CachePiece> piece) {
+      Write(std::move(piece));
     });
   }
   void Write(absl::StatusOr<peer::v1::CachePiece> piece) ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -150,47 +131,20 @@ class OfferToPeer final
     StartWritesDone();
   }
 
-  void Limit(absl::Duration most) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    limit_.Set(most, [self = shared_from_this()](uint64_t wait) {
-      absl::MutexLock lock(&self->mutex_);
-      if (self->limit_.Is(wait)) self->Stop();
-    });
-  }
-  void Stop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!held_) return;
-    context_.TryCancel();
-    LetGo();
-  }
-  // No operation begins any more.
-  void LetGo() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    limit_.Clear();
-    if (std::exchange(held_, false)) RemoveHold();
-  }
-
-  PeerCore* const core_;
-  const CallCount::Call counted_;
   const fleet::Offer offer_;
-  const OpenCalls::Key key_;
-  grpc::ClientContext context_;
-  std::unique_ptr<peer::v1::Peer::Stub> stub_;
   peer::v1::OfferRequest request_;
   peer::v1::OfferResponse response_;
-  absl::Mutex mutex_;
   std::shared_ptr<PieceSource> source_ ABSL_GUARDED_BY(mutex_);
   bool offered_ ABSL_GUARDED_BY(mutex_) = false;  // the first message was sent
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;  // SendCaches was called
   bool last_ ABSL_GUARDED_BY(mutex_) = false;     // the last message is being sent, or was
   bool answered_ ABSL_GUARDED_BY(mutex_) = false;
-  bool held_ ABSL_GUARDED_BY(mutex_) = true;
-  bool wanted_ ABSL_GUARDED_BY(mutex_) = true;  // End was not called
-  TimeLimit limit_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<OfferToPeer> self_;  // keeps this object alive until OnDone
 };
 
 }  // namespace
 
 absl::Status BeginOffer(PeerCore* core, const PeerLine& line, const fleet::Offer& offer) {
-  return std::make_shared<OfferToPeer>(core, line, offer)->Begin(line.channel);
+  return std::make_shared<OfferToPeer>(core, line, offer)->Begin();
 }
 
 }  // namespace longstream
