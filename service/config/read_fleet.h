@@ -22,7 +22,7 @@ absl::Status CheckFleet(const ServerConfig& config);
 // The id of this replica: the configured one, or the name of the host.
 std::string ReplicaIdOf(const FleetConfig& fleet);
 
-// What a replica tells others of the address that it listens on. `port`: the one that was bound.
+// The address under which other replicas reach this listener. `port`: the one that was bound.
 std::string AdvertisedAddress(const std::string& configured, const std::string& listen, int port);
 
 }  // namespace longstream

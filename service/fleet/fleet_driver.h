@@ -45,7 +45,7 @@ struct FleetDriverOptions {
   std::function<void(bool release_lease)> on_exit{};
 };
 
-// What the driver counts.
+// Counts of the driver.
 struct FleetCounts {
   size_t sessions = 0;  // that are in memory here or in work
   DrainProgress drain;

@@ -1,4 +1,4 @@
-// What a replica asks of the database that the fleet shares, besides its sessions' log.
+// The part of the fleet's database besides the sessions' log: leases, and who owns a session.
 #ifndef LONGSTREAM_SERVICE_FLEET_FLEET_STORE_H_
 #define LONGSTREAM_SERVICE_FLEET_FLEET_STORE_H_
 

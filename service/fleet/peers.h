@@ -15,7 +15,7 @@
 
 namespace longstream::fleet {
 
-// What a replica hears from its peers. The functions are called on any thread, and must not block.
+// Gets the messages of peers. The functions are called on any thread, and must not block.
 class PeerEvents {
  public:
   virtual ~PeerEvents() = default;

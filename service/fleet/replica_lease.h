@@ -18,7 +18,7 @@
 
 namespace longstream::fleet {
 
-// What a replica hears of its lease. The functions must not block. They are called one after the
+// Gets news of the replica's lease. The functions must not block. They are called one after the
 // other.
 class LeaseEvents {
  public:

@@ -1,4 +1,4 @@
-// What the fleet asks of the sessions in this replica's memory.
+// The copies of sessions in this replica's memory, as the fleet uses them.
 #ifndef LONGSTREAM_SERVICE_FLEET_SESSION_COPIES_H_
 #define LONGSTREAM_SERVICE_FLEET_SESSION_COPIES_H_
 

@@ -17,7 +17,7 @@ namespace longstream::fleet {
 
 // The right to use a session once: for a turn, a change or its end. There is one at a time for each
 // session; it is the lease of the session in the fleet. The session is this replica's, and its row
-// has the epoch and version of fence(). What is in memory at another version must not be used: the
+// has the epoch and version of fence(). A copy in memory at another version must not be used: the
 // session is read from the log then.
 //
 // The holder calls the functions in their order, on any thread, and destroys the object when the
@@ -45,7 +45,7 @@ class SessionUse {
   // Otherwise another replica has the session or the store cannot be used: the turn is rolled back
   // and ends with this status.
   virtual void Ran(TurnEnd end, std::function<void(const absl::Status&)> go_on) = 0;
-  // What the store has answered to the CommitTurn or AbandonTurn. After an error the holder has
+  // The answer of the store to the CommitTurn or AbandonTurn. After an error the holder has
   // rolled the turn back, and calls nothing more.
   virtual void Committed(const absl::Status& outcome) = 0;
 

@@ -28,7 +28,7 @@ struct MemoryShares {
 
 // Divides `bytes` in stages. First each model gets room for its smallest session, then for one full
 // session, then for a full batch. If there is too little for a stage, the models with the smallest
-// shares get more, up to a common level or to what the stage needs. What is left after the last
+// shares get more, up to a common level or to what the stage needs. The rest after the last
 // stage is divided in proportion to the batches. A model never gets less than it holds; the others
 // then share the rest. The sum of the shares is at most `bytes`, or what the models hold if that is
 // more.

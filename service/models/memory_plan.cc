@@ -274,7 +274,7 @@ std::vector<MemoryPlan::Share> MemoryPlan::Shares(bool* settled) const {
   std::vector<Share> shares;
   for (size_t i = 0; i < sharing.size(); ++i) {
     if (!sharing[i]->is_added) continue;
-    // What the process holds may have grown by some bytes since Add has found enough.
+    // The process may hold some bytes more than when Add has found enough.
     shares.push_back({sharing[i]->name, std::max(divided.bytes[i], sharing[i]->need.least)});
   }
   return shares;

@@ -82,7 +82,7 @@ class MemoryPlan {
   // with its weights, which stay in memory. Nothing happens if it is no part of the plan.
   void Lose(std::string_view name);
 
-  // What the model's sessions have reserved.
+  // The bytes that the model's sessions have reserved.
   void SetHeld(std::string_view name, uint64_t bytes);
   // The bytes that the process holds now beside caches and sessions. They count if they are more
   // than what it held at the start plus weights and workspaces.
@@ -127,7 +127,7 @@ class MemoryPlan {
   MemoryShares Divide() const;
   uint64_t Used() const;
   uint64_t Fixed() const;
-  // What is left for the caches of models without a fixed budget.
+  // The bytes that are left for the caches of models without a fixed budget.
   uint64_t Left() const;
   absl::Status NoRoom(std::string_view what) const;
 

@@ -33,7 +33,7 @@ struct ModelSource {
   uint32_t max_batch_sequences = kDefaultBatchSequences;
 };
 
-// What a model may take of the host's memory for caches if its source gives no cache_bytes. 0: all
+// How much of the host's memory a model's caches may take if its source has no cache_bytes. 0: all
 // memory.
 struct HostBudget {
   uint64_t most = 0;   // the most that it may ever get; for a backend whose budget can change later

@@ -260,7 +260,7 @@ void GrpcServer::Shutdown(MonotonicTime deadline) {
   if (gate_ != nullptr) StopAccepting();
   service_->WaitForCalls(deadline);
   // gRPC first tells all connections that it goes away: GOAWAY with NO_ERROR. A connection without
-  // calls is closed when its client has answered. What is left after kGoodbye is closed by force,
+  // calls is closed when its client has answered. Those left after kGoodbye are closed by force,
   // which sends GOAWAY with INTERNAL_ERROR to clients that have not answered.
   server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kGoodbye));
   server_->Wait();

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxRoleBytes = 64;
 
-// What a message takes as a value of the template, without its text and its further members.
+// The bytes of a message as a value of the template, without its text and its further members.
 constexpr uint64_t kMessageBytes = 700;
 
 template <typename... Parts>

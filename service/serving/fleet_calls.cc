@@ -16,7 +16,7 @@ absl::Status HasMoved(const SessionKey& key) {
                                          " has changed on another server; send the request again"));
 }
 
-// What the gate waits for takes about so long: a handover, or a lease that ends.
+// A handover, or the end of a lease, takes about so long.
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(500);
 
 // A session whose owner is another replica is closed by that one, or, if it is gone for good, by

@@ -248,8 +248,8 @@ void SessionManager::CloseExpired() {
 
 void SessionManager::CloseExpiredNow() {
   constexpr size_t kMost = 1000;
-  // Other replicas open and close sessions of the same tenants. What is opened or closed here
-  // meanwhile may be counted wrongly until the next time.
+  // Other replicas open and close sessions of the same tenants. Sessions that are opened or closed
+  // here meanwhile may be counted wrongly until the next time.
   if (fleet_ != nullptr) (void)CountStoredSessions(*options_.store, models_->tenants());
   const absl::StatusOr<std::vector<store::SessionRow>> expired =
       options_.store->Expired(absl::Now(), kMost);

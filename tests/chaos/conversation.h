@@ -26,7 +26,7 @@ struct Script {
 // The part of the run that is going on: a time between two tokens counts for one of them.
 enum class Phase { kBefore, kDuring };
 
-// What a client has seen.
+// The events that a client has seen.
 struct Experience {
   FaultCounts counts;
   uint64_t unexpected = 0;  // turns that the fleet has, and the client has not got

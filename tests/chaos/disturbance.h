@@ -1,4 +1,4 @@
-// What happens to the fleet while clients use it.
+// Faults that are made in the fleet while clients use it.
 #ifndef LONGSTREAM_TESTS_CHAOS_DISTURBANCE_H_
 #define LONGSTREAM_TESTS_CHAOS_DISTURBANCE_H_
 

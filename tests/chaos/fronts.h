@@ -1,4 +1,4 @@
-// What the clients connect to.
+// The addresses to which the clients connect.
 #ifndef LONGSTREAM_TESTS_CHAOS_FRONTS_H_
 #define LONGSTREAM_TESTS_CHAOS_FRONTS_H_
 

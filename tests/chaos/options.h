@@ -1,4 +1,4 @@
-// What a chaos run does, from the command line.
+// The options of a chaos run, from the command line.
 #ifndef LONGSTREAM_TESTS_CHAOS_OPTIONS_H_
 #define LONGSTREAM_TESTS_CHAOS_OPTIONS_H_
 

@@ -12,7 +12,7 @@
 namespace longstream::chaos {
 namespace {
 
-// What a busy machine may add to the time in which a replica must have drained.
+// A busy machine may add so much to the time in which a replica must have drained.
 constexpr seconds kDrainMargin{10};
 
 double SecondsSince(Clock::time_point begin) {

@@ -1,4 +1,4 @@
-// What tests of the installed server share: the program, and a model that loads at once.
+// Shared by tests of the installed server: the program, and a model that loads at once.
 #ifndef LONGSTREAM_TESTS_E2E_MINIMAL_SERVER_H_
 #define LONGSTREAM_TESTS_E2E_MINIMAL_SERVER_H_
 

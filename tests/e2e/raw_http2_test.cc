@@ -1,4 +1,4 @@
-// What the server answers to clients that speak HTTP/2 without gRPC's library.
+// The server's answers to clients that speak HTTP/2 without gRPC's library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

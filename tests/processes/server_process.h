@@ -42,7 +42,7 @@ class ServerProcess {
   int port() const { return port_; }
   int metrics_port() const { return metrics_port_; }
   pid_t pid() const { return pid_; }
-  // What the server holds and has used. REQUIRES: it runs.
+  // The resources that the server holds and has used. REQUIRES: it runs.
   uint64_t resident_bytes() const;
   size_t descriptors() const;
   // The number of threads of each name.

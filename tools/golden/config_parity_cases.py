@@ -62,7 +62,7 @@ DICTIONARIES = {
     "id2label": [{"0": "a"}], "label2id": [{"a": 0}],
 }  # fmt: skip
 
-# What each kind of RoPE needs.
+# The keys that each kind of RoPE needs.
 KINDS = {
     "default": {},
     "linear": {"factor": 2.5},

@@ -35,19 +35,6 @@ Authorize AuthorizeOperator(decltype(AdminServer::Options::on_operator_call) on_
   };
 }
 
-std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const AdminServer::Options& options) {
-  if (options.certificates == nullptr || UnixSocketPath(options.listen).has_value()) {
-    return grpc::InsecureServerCredentials();
-  }
-  return TlsCredentials(options.certificates, options.client_certificates);
-}
-
-void SetLimits(grpc::ServerBuilder* builder) {
-  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                              static_cast<int>(absl::ToInt64Milliseconds(kHandshakeTimeout)));
-  LimitMessages("admin", kMaxTransitBytes, kMaxMessageBytes, builder);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const Options& options,
@@ -73,24 +60,19 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const Options& o
     return status;
   }
   grpc::ServerBuilder builder;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
-      builder.experimental().AddExternalConnectionAcceptor(
-          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-          CredentialsOf(options));
-  SetLimits(&builder);
-  builder.RegisterService(server->service_.get());
-  builder.experimental().SetInterceptorCreators(
-      RequestIdInterceptors(nullptr, options.on_call_failure));
-  server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr) return absl::InternalError("gRPC did not start; see its log");
+  LimitMessages("admin", kMaxTransitBytes, kMaxMessageBytes, &builder);
   Http2Gate::Options limits;
   limits.max_connections = kMaxConnections;
   limits.preface_timeout = kHandshakeTimeout;
   limits.tls = options.certificates != nullptr && !path.has_value();
-  absl::StatusOr<std::unique_ptr<Http2Gate>> gate =
-      Http2Gate::Start(*std::move(listening), limits, GiveTo(std::move(acceptor)));
-  if (!gate.ok()) return gate.status();
-  server->gate_ = *std::move(gate);
+  absl::StatusOr<GatedServer> served =
+      ServeOn(*std::move(listening), limits,
+              limits.tls ? TlsCredentials(options.certificates, options.client_certificates)
+                         : grpc::InsecureServerCredentials(),
+              server->service_.get(), options.on_call_failure, &builder);
+  if (!served.ok()) return served.status();
+  server->server_ = std::move(served->server);
+  server->gate_ = std::move(served->gate);
   return server;
 }
 

@@ -16,7 +16,7 @@ constexpr int kLookUpEvery = 500;       // the address of the name of a replaced
 // A host that has vanished is noticed after the sum of the two times.
 constexpr int kPingEvery = 10'000;
 constexpr int kPingTimeout = 5'000;
-// What a stream may hold of what its receiver has not taken yet.
+// The most bytes that a stream holds until its receiver takes them.
 constexpr int kAheadBytes = 1 << 20;
 // The limit of a message of a relayed turn. The messages about sessions are smaller.
 constexpr int kMaxMessageBytes = 64 << 20;

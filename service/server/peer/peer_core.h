@@ -1,4 +1,4 @@
-// What all calls between this replica and its peers share.
+// The shared parts of all calls between this replica and its peers.
 #ifndef LONGSTREAM_SERVICE_SERVER_PEER_PEER_CORE_H_
 #define LONGSTREAM_SERVICE_SERVER_PEER_PEER_CORE_H_
 

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "service/connections/http2_gate.h"
 #include "service/connections/listening_sockets.h"
-#include "service/interceptors/request_id.h"
 #include "service/security/access_table.h"
 #include "service/security/loopback.h"
 #include "service/server/transport/authorize.h"
@@ -22,7 +21,7 @@ namespace {
 
 constexpr size_t kMaxConnections = 256;
 constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
-// What an AttachRequest has besides the client's request.
+// The bytes of an AttachRequest besides the client's request.
 constexpr int kMoreBytes = 64 << 10;
 // A stream may hold so much that its call has not taken yet.
 constexpr int kAheadBytes = 1 << 20;
@@ -35,8 +34,6 @@ constexpr int kLeastPingInterval = 5'000;
 constexpr int kMaxStreams = 2048;  // of one connection; most of them relays
 
 void SetLimits(const PeerServer::Options& options, grpc::ServerBuilder* builder) {
-  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                              static_cast<int>(absl::ToInt64Milliseconds(kHandshakeTimeout)));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEvery);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeout);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -73,26 +70,19 @@ absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(const Options& opt
     return status;
   }
   grpc::ServerBuilder builder;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
-      builder.experimental().AddExternalConnectionAcceptor(
-          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-          options.certificates == nullptr
-              ? grpc::InsecureServerCredentials()
-              : TlsCredentials(options.certificates, options.client_certificates));
   SetLimits(options, &builder);
-  builder.RegisterService(server->service_.get());
-  builder.experimental().SetInterceptorCreators(
-      RequestIdInterceptors(nullptr, options.on_call_failure));
-  server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr) return absl::InternalError("gRPC did not start; see its log");
   Http2Gate::Options limits;
   limits.max_connections = kMaxConnections;
   limits.preface_timeout = kHandshakeTimeout;
   limits.tls = options.certificates != nullptr;
-  absl::StatusOr<std::unique_ptr<Http2Gate>> gate =
-      Http2Gate::Start(*std::move(listening), limits, GiveTo(std::move(acceptor)));
-  if (!gate.ok()) return gate.status();
-  server->gate_ = *std::move(gate);
+  absl::StatusOr<GatedServer> served =
+      ServeOn(*std::move(listening), limits,
+              limits.tls ? TlsCredentials(options.certificates, options.client_certificates)
+                         : grpc::InsecureServerCredentials(),
+              server->service_.get(), options.on_call_failure, &builder);
+  if (!served.ok()) return served.status();
+  server->server_ = std::move(served->server);
+  server->gate_ = std::move(served->gate);
   return server;
 }
 

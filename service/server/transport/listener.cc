@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "absl/time/time.h"
+
 namespace longstream {
 
 void LimitMessages(const char* quota_name, size_t max_transit_bytes, int max_message_bytes,
@@ -26,6 +28,28 @@ Http2Gate::HandOver GiveTo(
     connection.fd = descriptor;
     shared->HandleNewConnection(&connection);
   };
+}
+
+absl::StatusOr<GatedServer> ServeOn(ListeningSockets listening, const Http2Gate::Options& limits,
+                                    const std::shared_ptr<grpc::ServerCredentials>& credentials,
+                                    grpc::Service* service, CallFailureListener on_call_failure,
+                                    grpc::ServerBuilder* builder) {
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder->experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              static_cast<int>(absl::ToInt64Milliseconds(limits.preface_timeout)));
+  builder->RegisterService(service);
+  builder->experimental().SetInterceptorCreators(
+      RequestIdInterceptors(nullptr, std::move(on_call_failure)));
+  GatedServer served;
+  served.server = builder->BuildAndStart();
+  if (served.server == nullptr) return absl::InternalError("gRPC did not start; see its log");
+  absl::StatusOr<std::unique_ptr<Http2Gate>> gate =
+      Http2Gate::Start(std::move(listening), limits, GiveTo(std::move(acceptor)));
+  if (!gate.ok()) return gate.status();
+  served.gate = *std::move(gate);
+  return served;
 }
 
 }  // namespace longstream

@@ -7,7 +7,10 @@
 #include <cstddef>
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "service/connections/http2_gate.h"
+#include "service/connections/listening_sockets.h"
+#include "service/interceptors/request_id.h"
 
 namespace longstream {
 
@@ -19,6 +22,19 @@ void LimitMessages(const char* quota_name, size_t max_transit_bytes, int max_mes
 // Returns a function that gives connections to gRPC. It shares the acceptor with its copies.
 Http2Gate::HandOver GiveTo(
     std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor);
+
+// A server, and the gate that gives it its connections.
+struct GatedServer {
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<Http2Gate> gate;
+};
+
+// Starts a server of one service on sockets that listen. `builder` has the limits of messages.
+// INTERNAL: gRPC does not start. Also returns the errors of Http2Gate::Start.
+absl::StatusOr<GatedServer> ServeOn(ListeningSockets listening, const Http2Gate::Options& limits,
+                                    const std::shared_ptr<grpc::ServerCredentials>& credentials,
+                                    grpc::Service* service, CallFailureListener on_call_failure,
+                                    grpc::ServerBuilder* builder);
 
 }  // namespace longstream
 

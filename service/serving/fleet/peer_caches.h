@@ -19,7 +19,7 @@
 
 namespace longstream {
 
-// What the bytes of a session's caches are: spans and fixed block, as session files have them.
+// Describes the bytes of a session's caches: spans and fixed block, as session files have them.
 struct PeerCachesHeader {
   std::string model;       // the name
   ModelIdentity identity;  // `kernels`: those that have computed the caches

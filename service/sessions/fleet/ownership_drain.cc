@@ -53,7 +53,7 @@ void Ownership::On(const PeersChanged& event) { peers_ = event.peers; }
 
 // ---------------------------------------------------------------- the drain
 
-// New calls are refused from now on. What is running goes on until GraceOver.
+// New calls are refused from now on. Running turns go on until GraceOver.
 void Ownership::On(const DrainBegins& /*event*/) {
   if (draining_) return;
   draining_ = true;

@@ -54,7 +54,7 @@ struct Relay {
   friend bool operator==(const Relay&, const Relay&) = default;
 };
 
-// What the work that is in progress needs.
+// The values of the work that is in progress.
 struct SessionWork {
   TurnId turn;
   bool turn_started = false;  // the turn is in the log already

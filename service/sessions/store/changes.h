@@ -82,8 +82,8 @@ struct MoveHead {
   std::optional<std::string> properties = std::nullopt;  // absent: they stay
 };
 
-// What a change of the owner requires of leases. The database's clock decides, while no renewal can
-// be made.
+// The leases that a change of the owner requires. The database's clock decides, while no renewal
+// can be made.
 enum class OwnerCondition {
   kClaim,     // the present owner's lease is over, the new owner's is not, and claims are allowed
   kTransfer,  // the new owner's lease is not over

@@ -178,7 +178,7 @@ class WatchedHost : public HostDevice {
   std::vector<std::pair<void*, size_t>> blocks_;
 };
 
-// What FakeStep writes is at most what the budget counts.
+// FakeStep writes no more bytes than the budget counts.
 TEST(IdleMemoryTest, AStoreThatIsEmptyAgainHoldsLittle) {
   WatchedHost host;
   CacheStore store(LargeLayout(), 0, host);

@@ -212,7 +212,7 @@ int Main(const Flags& flags) {
   std::printf("median of %d pairs, with / without: ITL p50 %.3f, p99 %.3f\n", flags.pairs,
               Percentile(p50, 0.5), Percentile(p99, 0.5));
   std::printf("%.0f turns replayed, %.0f dropped\n", server.Replayed(), server.Dropped());
-  // What clients may notice of a shadow.
+  // The limits for what clients notice of a shadow.
   constexpr double kMostP50 = 1.02;
   constexpr double kMostP99 = 1.1;
   const bool is_within = Percentile(p50, 0.5) <= kMostP50 && Percentile(p99, 0.5) <= kMostP99;

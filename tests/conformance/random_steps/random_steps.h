@@ -17,7 +17,7 @@ struct RandomSteps {
   double tolerance = 1e-4;
 };
 
-// What the steps did. A caller can check that every kind of action occurred.
+// Counts of the steps. A caller can check that every kind of action occurred.
 struct RandomStepsResult {
   uint64_t rows = 0;          // rows of logits that were compared
   uint64_t decode_steps = 0;  // steps of decode rows only, which a GPU runs as graphs

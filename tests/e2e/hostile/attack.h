@@ -27,7 +27,7 @@ struct Target {
   std::vector<std::string> authorizations;
 };
 
-// What one thread of the attacker has. Not thread-safe.
+// The tools of one thread of the attacker. Not thread-safe.
 struct Attacker {
   const Target& target;
   std::mt19937 random;

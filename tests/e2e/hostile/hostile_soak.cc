@@ -88,7 +88,7 @@ size_t NumThreads(const std::map<std::string, size_t>& by_name) {
   return count;
 }
 
-// What the server holds when it has nothing to do.
+// The resources that the server holds when it has nothing to do.
 struct Holding {
   uint64_t bytes = 0;
   size_t descriptors = 0;

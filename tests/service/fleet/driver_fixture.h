@@ -223,7 +223,7 @@ class DriverTest : public testing::Test {
     const Fence& fence = use.fence();
     return {fence.key, fence.epoch, fence.version + (use.resumes() ? 0 : 1)};
   }
-  // What Ran's go_on gets.
+  // The status that Ran's go_on gets.
   static absl::Status Ran(SessionUse& use, TurnEnd end) {
     struct GoneOn {
       absl::Notification arrived;

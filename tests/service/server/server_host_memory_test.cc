@@ -1,4 +1,4 @@
-// What sessions hold in the host's memory: told, limited and given back, over gRPC.
+// The host's memory that sessions hold: told, limited and given back, over gRPC.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/grpcpp.h>

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kLimit = 8 * kGiB;
 constexpr uint64_t kShared = kLimit - kLimit / 8;  // beside the reserve
-// What the test's process itself holds, and what changes while it is measured.
+// The bytes that the test's process itself holds, and those that change while it is measured.
 constexpr uint64_t kOfProcess = kGiB / 4;
 
 constexpr char kCanSetBudget[] = LONGSTREAM_BINARY_DIR "/plugins/minimal.cpu.so";

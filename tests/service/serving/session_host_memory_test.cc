@@ -1,4 +1,4 @@
-// What sessions count in the host's memory while they are opened, forked, used, closed and expire.
+// The host's memory of sessions while they are opened, forked, used, closed and expire.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -17,7 +17,7 @@
 namespace longstream {
 namespace {
 
-// What the work has done. It may outlive the work.
+// Counts of the work. They may outlive the work.
 struct Counts {
   std::atomic<int> pieces{0};
   std::atomic<int> disturbed{0};

@@ -221,7 +221,7 @@ TEST(Followers, ACancelOrADeadlineEndsThem) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(ReadToEnd(*late).end.status));
 }
 
-// What a turn tells its sink.
+// The calls of a turn to its sink.
 class ToldSink final : public LogitSink {
  public:
   Room GetRoom() override { return Room::kFree; }

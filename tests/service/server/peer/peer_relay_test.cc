@@ -53,7 +53,7 @@ class NumberedStream final : public grpc::ServerWriteReactor<v1::GenerateRespons
   v1::GenerateResponse response_;
 };
 
-// What the relaying side has got.
+// The messages and the end that the relaying side has got.
 class Reader {
  public:
   // `hurries`: it asks for each message at once.

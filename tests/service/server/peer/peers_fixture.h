@@ -107,7 +107,7 @@ void VisitPattern(uint64_t begin, uint64_t end, const Visit& visit) {
   }
 }
 
-// What has gone through a reader and a writer.
+// Counts of the bytes that have gone through a reader and a writer.
 struct Flow {
   std::atomic<uint64_t> read = 0;
   std::atomic<uint64_t> written = 0;

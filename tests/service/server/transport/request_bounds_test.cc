@@ -1,4 +1,4 @@
-// What a request can make the server hold: at most 4 bytes for each byte received, plus 1 MiB. The
+// A request makes the server hold at most 4 bytes for each byte received, plus 1 MiB. The
 // test takes every field of every call from the descriptors, so it covers a new field, and sends
 // the encodings that take the most memory for their size. The calls use no connection, so the
 // result does not depend on how many pieces a request arrives in.

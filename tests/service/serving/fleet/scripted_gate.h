@@ -46,7 +46,7 @@ class ScriptedGate final : public fleet::SessionGate {
     absl::MutexLock lock(&mutex_);
     on_ran_ = std::move(on_ran);
   }
-  // What was called since the last call of this function. Waits until all uses have ended: the
+  // The calls since the last call of this function. Waits until all uses have ended: the
   // thread of the store may hold one for a moment longer than its turn.
   std::vector<std::string> TakeEvents() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);

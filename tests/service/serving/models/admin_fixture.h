@@ -253,7 +253,7 @@ class ModelAdminTest : public testing::Test {
     return answer;
   }
 
-  // What a turn of the session would answer on `model`, which reads the whole history anew.
+  // The answer of a turn of the session on `model`, which reads the whole history anew.
   std::vector<int32_t> TurnOn(const std::string& model, const SessionId& id,
                               const std::string& text, uint64_t max_tokens) {
     const absl::StatusOr<SessionView> fork = TryFork(id, model);

@@ -14,7 +14,7 @@ constexpr uint64_t kGiB = uint64_t{1} << 30;
 // Not taken from the machine: the models of the test are small.
 constexpr uint64_t kLimit = 64 * kGiB;
 const uint64_t kShared = kLimit - HostReserve::Of(kLimit, 0).Sum();
-// What the test's process itself holds, and what changes while it is measured. A sanitizer keeps
+// The bytes that the test's process holds, and those that change meanwhile. A sanitizer keeps
 // several times as much as the program.
 constexpr uint64_t kOfProcess = 4 * kGiB;
 

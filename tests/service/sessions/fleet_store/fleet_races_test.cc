@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 using FleetRacesTest = PostgresFleetTest;
 
-// What a claim does before it asks for the time.
+// The steps of a claim before it asks for the time.
 constexpr const char* kLockLeases = "SELECT 1 FROM leases FOR SHARE";
 
 // The lease ends while a claim looks at it and the renewal waits. Then the claim may have been

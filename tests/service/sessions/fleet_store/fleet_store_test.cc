@@ -1,4 +1,4 @@
-// What every store of a fleet does: leases, incarnations, claims, transfers, and rows.
+// Every store of a fleet has leases, incarnations, claims, transfers, and rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
