@@ -96,6 +96,9 @@ void Disturbance::DisturbDatabase() {
   const int event = ++database_events_;
   if (options_.failover && event == 2) {
     Say("the primary database ends, and the standby takes over");
+    // libpq goes on to the standby only if the primary refuses connections. (If a proxy took them
+    // and closed them, it would not.)
+    for (Replica* replica : fleet_->replicas()) replica->RefuseDatabase(0);
     fleet_->database().FailOver();
     return;
   }

@@ -175,6 +175,8 @@ void Replica::CutStore() {
   for (const std::unique_ptr<DroppingProxy>& proxy : database_) proxy->Drop();
 }
 
+void Replica::RefuseDatabase(size_t server) { database_[server]->Refuse(); }
+
 void Replica::End() {
   while (state_ == State::kPaused) std::this_thread::sleep_for(milliseconds(10));
   {

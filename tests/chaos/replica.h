@@ -3,6 +3,7 @@
 #define LONGSTREAM_TESTS_CHAOS_REPLICA_H_
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -59,6 +60,9 @@ class Replica {
   void CutCalls() { calls_.Drop(); }
   void CutPeers() { peers_.Drop(); }
   void CutStore();
+  // From now on, this server of the database (an index of the constructor's ports) refuses the
+  // replica's connections, as a machine that is gone does.
+  void RefuseDatabase(size_t server);
 
   // Ends the replica with SIGTERM, for good.
   void End();
