@@ -45,8 +45,8 @@ def stub(channel: Any) -> Any:
 def metadata(session_id: str) -> tuple[tuple[str, str], ...]:
     """Return the metadata of a call about a session; empty: about none.
 
-    A proxy before several servers sends all calls of a session to one server by it. An argument that is no id
-    is left to the server to refuse.
+    A proxy before several servers sends all calls of a session to one server by it. An argument
+    that is no id is left to the server to refuse.
     """
     if not _SESSION_ID.fullmatch(session_id):
         return ()
