@@ -12,14 +12,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
 namespace longstream::store {
 namespace {
-
-struct FreeOptions {
-  void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
-};
 
 std::string_view Field(const PGresult* result, int field) {
   const char* text = PQresultErrorField(result, field);
@@ -42,12 +39,6 @@ std::string Whole(absl::Duration duration, absl::Duration unit, int64_t least) {
       std::max(least, absl::ToInt64Nanoseconds(duration) / absl::ToInt64Nanoseconds(unit)));
 }
 
-absl::Status CannotRead() {
-  return absl::InvalidArgumentError(
-      "expected postgresql://USER@HOST:PORT/DATABASE, found a URL that cannot be read; in a "
-      "password, all but letters and digits are written as %XX");
-}
-
 // A server that does not even acknowledge packets is gone, however long a read may take.
 constexpr absl::Duration kMaxUnacknowledged = absl::Minutes(1);
 
@@ -65,27 +56,6 @@ std::string SettingsOf(const PostgresTarget& target) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> PublicName(const std::string& url) {
-  const std::unique_ptr<PQconninfoOption, FreeOptions> options(
-      PQconninfoParse(url.c_str(), nullptr));
-  // libpq's message may quote a part of the URL.
-  if (options == nullptr) return CannotRead();
-  std::string host, port, user, database;
-  for (const PQconninfoOption* option = options.get(); option->keyword != nullptr; ++option) {
-    const std::string keyword = option->keyword, value = option->val ? option->val : "";
-    if (keyword == "host") host = value;
-    if (keyword == "port") port = value;
-    if (keyword == "user") user = value;
-    if (keyword == "dbname") database = value;
-  }
-  // In such a URL a part of the password would be read as something else.
-  const bool is_odd = absl::StrContains(host, "@") || absl::StrContains(database, "@") ||
-                      port.find_first_not_of("0123456789,") != std::string::npos;
-  if (is_odd) return CannotRead();
-  return absl::StrCat("postgresql://", user, user.empty() ? "" : "@", host, port.empty() ? "" : ":",
-                      port, "/", database);
-}
 
 std::string SqlState(const PGresult* result) {
   return std::string(Field(result, PG_DIAG_SQLSTATE));
@@ -129,27 +99,43 @@ std::string HexOf(const std::string& bytes) {
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const PostgresTarget& target) {
+  std::vector<std::string> reasons;
+  for (const PostgresHost& host : HostsOf(target.url)) {
+    absl::StatusOr<std::unique_ptr<Connection>> connection = OpenHost(target, host);
+    if (connection.ok()) return connection;
+    reasons.emplace_back(connection.status().message());
+  }
+  return absl::UnavailableError(absl::StrJoin(reasons, "; "));
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::OpenHost(const PostgresTarget& target,
+                                                                 const PostgresHost& host) {
   const std::string seconds =
       Whole(std::min(target.timeout, absl::Seconds(10)), absl::Seconds(1), 2);
   const std::string milliseconds =
       Whole(std::min(target.timeout, kMaxUnacknowledged), absl::Milliseconds(1), 1000);
   // The URL may set what comes before it, and not what comes behind it.
-  std::vector<const char*> keys = {"connect_timeout",  "keepalives_idle",  "keepalives_interval",
-                                   "keepalives_count", "tcp_user_timeout", "target_session_attrs",
-                                   "dbname",           "application_name", "client_encoding"};
-  std::vector<const char*> values = {seconds.c_str(),
-                                     "10",
-                                     "5",
-                                     "3",
-                                     milliseconds.c_str(),
-                                     "read-write",
-                                     target.url.c_str(),
-                                     target.application_name.c_str(),
-                                     "UTF8"};
-  if (!target.password.empty()) {
-    keys.push_back("password");
-    values.push_back(target.password.c_str());
-  }
+  std::vector<const char*> keys, values;
+  const auto set = [&](const char* key, const std::string& value) {
+    keys.push_back(key);
+    values.push_back(value.c_str());
+  };
+  // Temporary strings would not live until the connection is made.
+  const std::string idle = "10", interval = "5", count = "3", attributes = "read-write",
+                    encoding = "UTF8";
+  set("connect_timeout", seconds);
+  set("keepalives_idle", idle);
+  set("keepalives_interval", interval);
+  set("keepalives_count", count);
+  set("tcp_user_timeout", milliseconds);
+  set("target_session_attrs", attributes);
+  set("dbname", target.url);
+  if (!host.host.empty()) set("host", host.host);
+  if (!host.hostaddr.empty()) set("hostaddr", host.hostaddr);
+  if (!host.port.empty()) set("port", host.port);
+  set("application_name", target.application_name);
+  set("client_encoding", encoding);
+  if (!target.password.empty()) set("password", target.password);
   keys.push_back(nullptr);
   values.push_back(nullptr);
   PGconn* const handle = PQconnectdbParams(keys.data(), values.data(), /*expand_dbname=*/1);

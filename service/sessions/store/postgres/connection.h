@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "service/clock/monotonic_time.h"
+#include "service/sessions/store/postgres/url.h"
 
 namespace longstream::store {
 
@@ -30,10 +31,6 @@ struct PostgresTarget {
   absl::Duration timeout = absl::Seconds(10);
   std::string application_name = "longstream";
 };
-
-// The URL without its password and its other parameters, for logs and messages: host, port, user
-// and database. INVALID_ARGUMENT: it is no such URL; the message does not repeat it.
-absl::StatusOr<std::string> PublicName(const std::string& url);
 
 // The error of a result: RESOURCE_EXHAUSTED, DATA_LOSS, ALREADY_EXISTS, INVALID_ARGUMENT or
 // UNAVAILABLE. The message has the server's first sentence, which names no values of rows.
@@ -88,6 +85,9 @@ class Connection {
   absl::Status LostError(absl::string_view what) const;
 
  private:
+  static absl::StatusOr<std::unique_ptr<Connection>> OpenHost(const PostgresTarget& target,
+                                                              const PostgresHost& host);
+
   explicit Connection(PGconn* handle) : handle_(handle) {}
   // Waits until the socket can be read, or written if `to_write`.
   absl::Status Wait(bool to_write, MonotonicTime deadline, absl::string_view what);

@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "service/sessions/store/postgres/url.h"
+#include "tests/processes/dropping_proxy.h"
+#include "tests/processes/free_port.h"
 #include "tests/service/sessions/postgres_store/commit_cutter.h"
 #include "tests/service/sessions/postgres_store/postgres_fixture.h"
 #include "tests/service/wait_until.h"
@@ -17,6 +20,7 @@
 namespace longstream::store {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 using PostgresFaultsTest = PostgresStoreTest;
@@ -192,6 +196,34 @@ TEST_F(PostgresFaultsTest, AStandbyTakesOverWithAllThatWasAcknowledged) {
   writers.Stop();
   EXPECT_TRUE(other_timeline);
   writers.ExpectAllThere(**store);
+}
+
+// So does a proxy whose primary is gone: it takes the connection and closes it.
+TEST_F(PostgresFaultsTest, AHostThatClosesConnectionsIsPassedOver) {
+  DroppingProxy closing(FreePort());
+  const std::string host = "127.0.0.1:" + std::to_string(closing.port());
+  std::string url = Server().TcpUrl(database_);
+  url.insert(url.find('@') + 1, host + ",");
+  const auto store = OpenUrl(url, absl::Seconds(5));
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_TRUE(ApplyOne(**store, OpenSession{NewSession(8)}).ok());
+}
+
+TEST(PostgresHostsTest, EachHostHasItsPort) {
+  const auto hosts = [](const std::string& url) {
+    std::vector<std::string> result;
+    for (const PostgresHost& host : HostsOf(url)) {
+      result.push_back(host.host + "|" + host.hostaddr + "|" + host.port);
+    }
+    return result;
+  };
+  EXPECT_THAT(hosts("postgresql://u@a:1,b:2/d"), ElementsAre("a||1", "b||2"));
+  EXPECT_THAT(hosts("postgresql://u@a,b/d?port=7"), ElementsAre("a||7", "b||7"));
+  EXPECT_THAT(hosts("postgresql://u@a,b:2/d?hostaddr=1.1.1.1,2.2.2.2"),
+              ElementsAre("a|1.1.1.1|", "b|2.2.2.2|2"));
+  EXPECT_THAT(hosts("postgresql://u@a,b,c/d?port=1,2"), ElementsAre("||"));
+  EXPECT_THAT(hosts("postgresql://u@a:1/d"), ElementsAre("||"));
+  EXPECT_THAT(hosts("postgresql://%"), ElementsAre("||"));
 }
 
 }  // namespace
