@@ -205,7 +205,7 @@ absl::StatusOr<SessionManager::Leased> FleetCalls::FindAndLease(const SessionKey
 }
 
 void FleetCalls::ChangeLeased(const ServedSession& served, std::function<void(Use)> change) {
-  gate_->EnterChange(
+  gate_->EnterChangeHere(
       served.session->key(), [pending = manager_->Pending(), turns = served.turns,
                               change = std::move(change)](absl::StatusOr<fleet::Entry> entry) {
         const bool may_change =
