@@ -287,14 +287,15 @@ void FleetCalls::RestoreArrived(const store::Fence& at) {
   if (!OwnRowAt(at).has_value()) return copies_.RemoveStale(*served);
   if (!caches.valid()) return;
   const auto held = std::make_shared<AwaitedSession>(served->session);
-  std::move(caches).Attach(served->session, [pending = manager_->Pending(),
-                                             held](const absl::Status& /*attached*/) {});
+  std::move(caches).Attach(
+      served->session, [pending = manager_->Pending(), held](const absl::Status& /*attached*/) {});
 }
 
 void FleetCalls::SettleArrived(MonotonicTime now) {
   for (const store::Fence& at : copies_.Waiting()) {
-    manager_->RunRead({at.key.tenant, at.key.id}, [](const absl::Status& /*refused*/) {},
-                      [this, at] { RestoreArrived(at); });
+    manager_->RunRead(
+        {at.key.tenant, at.key.id}, [](const absl::Status& /*refused*/) {},
+        [this, at] { RestoreArrived(at); });
   }
   for (const SessionKey& key : copies_.FreeLate(now)) {
     if (!manager_->sessions_.Find(key).ok()) Evicted(key);

@@ -22,9 +22,9 @@
 
 namespace longstream {
 
-// Caches that have arrived wait until their session is used here, or is restored into memory because
-// this replica has taken it: so many, and so long. Their model cannot evict them for a turn, so this
-// is less than an idle session gets.
+// Caches that have arrived wait until their session is used here, or is restored into memory
+// because this replica has taken it: so many, and so long. Their model cannot evict them for a
+// turn, so this is less than an idle session gets.
 inline constexpr size_t kMostArrivedCaches = 256;
 inline constexpr absl::Duration kArrivedCachesWait = absl::Minutes(2);
 
