@@ -86,6 +86,7 @@ void DriverCore::Do(const Send& action) {
     offer.has_caches =
         offer.has_caches && copies_->HasCaches({offer.session, offer.epoch, offer.version});
     sends_caches_ = offer.has_caches;
+    NoteGiving(offer.session, action.to, offer.request);
   };
   if (auto* given = std::get_if<Given>(&message)) set_caches(*given);
   if (auto* offer = std::get_if<Offer>(&message)) set_caches(*offer);
@@ -186,8 +187,8 @@ void DriverCore::Do(const ShowTurn& action) {
   without_effect->turn = action.turn;
   without_effect->why = absl::AbortedError("turn " + action.turn.ToString() +
                                            " has ended meanwhile; send the request again");
-  Answer(action.call,
-         Entry{.how = Entry::How::kUse, .use = MakeUse(*state, without_effect, /*resumes=*/true)});
+  Answer(action.call, Entry{.how = Entry::How::kUse,
+                            .use = MakeUse(*state, without_effect, UseKind::kAttaches)});
 }
 
 void DriverCore::Do(const EndCall& action) {

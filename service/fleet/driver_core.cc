@@ -102,6 +102,19 @@ void DriverCore::AttachRunning(const SessionKey& session, const TurnId& turn, En
   Enter(Work::kTurn, session, turn, std::move(entered));
 }
 
+// If the machine has to read the row, it may find another owner, and would ask it for the session.
+void DriverCore::EnterChangeHere(const SessionKey& session, Entered entered) {
+  const SessionState* state = Find(session);
+  const bool is_here = state != nullptr && state->phase == Phase::kFree && state->owned &&
+                       state->checked && !state->undecided;
+  if (!is_here) {
+    entered(absl::AbortedError("session " + session.id.ToString() +
+                               " is not on this server, or is in use"));
+    return;
+  }
+  Enter(Work::kChange, session, {}, std::move(entered));
+}
+
 void DriverCore::RelayEnded(Number relay, const absl::Status& outcome) {
   const auto found = relays_.find(relay);
   if (found == relays_.end()) return;
@@ -117,13 +130,11 @@ void DriverCore::RelayEnded(Number relay, const absl::Status& outcome) {
 void DriverCore::LeaseRenewed(const RenewedLease& renewed) {
   if (stopped_ || machine_.exited()) return;
   replicas_.clear();
-  PeersChanged peers;
-  for (const Replica& other : renewed.others) {
-    replicas_.emplace(other.name, other);
-    if (!other.draining) peers.peers.push_back(other.name);
-  }
+  for (const Replica& other : renewed.others) replicas_.emplace(other.name, other);
+  std::erase_if(silent_, [this](const ReplicaName& peer) { return !replicas_.contains(peer); });
   peers_->SetReplicas(renewed.others);
-  Handle(std::move(peers));
+  TellPeers();
+  EndGivingsToGone();
   Handle(fleet::LeaseRenewed{.generation = renewed.generation, .lapsed = renewed.lapsed});
 }
 
@@ -194,6 +205,7 @@ void DriverCore::AfterEvent(const Event& event, const Before& before) {
     const SessionState* state = Find(key);
     if (state == nullptr || !state->owned) copies_->Drop(key);
   }
+  if (session != nullptr && before.phase == Phase::kGiving) ForgetGiving(*session, before);
   const bool waited = before.phase == Phase::kFetching || before.phase == Phase::kReceiving ||
                       before.phase == Phase::kGiving;
   const auto* fired = std::get_if<TimerFired>(&event);

@@ -8,7 +8,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -21,6 +23,12 @@
 #include "service/fleet/row_reader.h"
 
 namespace longstream::fleet {
+
+enum class UseKind : uint8_t {
+  kNew,       // a turn that starts, a change or an end
+  kResumes,   // a turn that the log has as started
+  kAttaches,  // a turn that another call runs
+};
 
 // A use that was given to a call, as the driver sees it. Only the driver's thread reads it.
 struct GivenUse {
@@ -65,8 +73,12 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
 
   void Enter(Work work, const SessionKey& session, const TurnId& turn, Entered entered);
   void AttachRunning(const SessionKey& session, const TurnId& turn, Entered entered);
+  void EnterChangeHere(const SessionKey& session, Entered entered);
   void RelayEnded(Number relay, const absl::Status& outcome);
   void LeaseRenewed(const RenewedLease& renewed);
+  // driver_givings.cc
+  void GivingBroken(const ReplicaName& peer, Number request);
+  void MessageArrived(const ReplicaName& from, PeerMessage message);
   // Feeds the machine, and runs its actions.
   void Handle(Event event);
 
@@ -103,6 +115,16 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   void UpdateCounts() ABSL_LOCKS_EXCLUDED(counts_mutex_);
   void StopNow();
 
+  // driver_givings.cc: sessions that are being given to peers.
+  void NoteGiving(const SessionKey& session, const ReplicaName& peer, Number request);
+  void ForgetGiving(const SessionKey& session, const Before& before);
+  // nullptr: the session is not being given to the peer with this number any more.
+  const SessionState* FindGiving(const ReplicaName& peer, Number request) const;
+  // The machine need not wait for the peer any longer.
+  void EndGiving(const ReplicaName& peer, Number request);
+  void EndGivingsToGone();
+  void TellPeers();
+
   // driver_actions.cc
   void Do(const ReadRow& action);
   void Do(const Transact& action);
@@ -128,7 +150,7 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   void Resume(const RunTurn& action);
   std::shared_ptr<GivenUse> UseOf(const SessionKey& session) const;
   std::unique_ptr<SessionUse> MakeUse(const SessionState& state, std::shared_ptr<GivenUse> given,
-                                      bool resumes);
+                                      UseKind kind);
   void DeliverRan(GivenUse& use);
   void Detach(GivenUse& use, absl::Status why);
   // The machine has ended the work: stops the turn, and tells the holder why.
@@ -162,6 +184,8 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   std::map<SessionKey, std::shared_ptr<GivenUse>> uses_;  // that are attached
   std::map<Number, Relay> relays_;
   std::map<ReplicaName, Replica> replicas_;
+  std::map<std::pair<ReplicaName, Number>, SessionKey> givings_;
+  std::set<ReplicaName> silent_;  // an offer to them broke off, and they have said nothing since
   CallId last_call_ = 0;
   bool lease_valid_ = false;
   bool draining_ = false;

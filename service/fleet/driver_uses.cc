@@ -14,11 +14,8 @@ using Stage = GivenUse::Stage;
 class DriverUse : public SessionUse {
  public:
   DriverUse(std::shared_ptr<DriverCore> core, std::shared_ptr<GivenUse> given, Fence fence,
-            bool resumes)
-      : core_(std::move(core)),
-        given_(std::move(given)),
-        fence_(std::move(fence)),
-        resumes_(resumes) {}
+            UseKind kind)
+      : core_(std::move(core)), given_(std::move(given)), fence_(std::move(fence)), kind_(kind) {}
   ~DriverUse() override {
     (void)core_->Post([core = core_.get(), given = given_] { core->Destroyed(*given); });
   }
@@ -26,7 +23,8 @@ class DriverUse : public SessionUse {
   DriverUse& operator=(const DriverUse&) = delete;
 
   const Fence& fence() const override { return fence_; }
-  bool resumes() const override { return resumes_; }
+  bool resumes() const override { return kind_ != UseKind::kNew; }
+  bool attaches() const override { return kind_ == UseKind::kAttaches; }
   void Started(const absl::Status& outcome) override {
     (void)core_->Post(
         [core = core_.get(), given = given_, outcome] { core->Started(*given, outcome); });
@@ -50,7 +48,7 @@ class DriverUse : public SessionUse {
   const std::shared_ptr<DriverCore> core_;  // the use may outlive the driver
   const std::shared_ptr<GivenUse> given_;
   const Fence fence_;
-  const bool resumes_;
+  const UseKind kind_;
 };
 
 }  // namespace
@@ -61,11 +59,11 @@ std::shared_ptr<GivenUse> DriverCore::UseOf(const SessionKey& session) const {
 }
 
 std::unique_ptr<SessionUse> DriverCore::MakeUse(const SessionState& state,
-                                                std::shared_ptr<GivenUse> given, bool resumes) {
+                                                std::shared_ptr<GivenUse> given, UseKind kind) {
   // A close does not move the session: its fence is of the row.
   const Fence fence = state.work == Work::kClose ? state.now().transaction.fence
                                                  : Fence{state.key, state.epoch, state.version};
-  return std::make_unique<DriverUse>(shared_from_this(), std::move(given), fence, resumes);
+  return std::make_unique<DriverUse>(shared_from_this(), std::move(given), fence, kind);
 }
 
 // The call has what the transaction needs.
@@ -87,7 +85,7 @@ void DriverCore::GiveToCall(const SessionState& state, Number operation) {
   use->operation = operation;
   use->attached = true;
   uses_[state.key] = use;
-  Answer(use->call, Entry{.how = Entry::How::kUse, .use = MakeUse(state, use, /*resumes=*/false)});
+  Answer(use->call, Entry{.how = Entry::How::kUse, .use = MakeUse(state, use, UseKind::kNew)});
 }
 
 // A turn that has been started before, or whose holder has gone after its start.
@@ -105,7 +103,7 @@ void DriverCore::Resume(const RunTurn& action) {
   use->operation = action.operation;
   use->attached = true;
   uses_[state.key] = use;
-  Answer(use->call, Entry{.how = Entry::How::kUse, .use = MakeUse(state, use, /*resumes=*/true)});
+  Answer(use->call, Entry{.how = Entry::How::kUse, .use = MakeUse(state, use, UseKind::kResumes)});
 }
 
 void DriverCore::Detach(GivenUse& use, absl::Status why) {

@@ -44,6 +44,13 @@ void FleetDriver::EnterChange(const SessionKey& session, Entered entered) {
   Enter(core_, Work::kChange, session, {}, entered);
 }
 
+void FleetDriver::EnterChangeHere(const SessionKey& session, Entered entered) {
+  if (!core_->Post(
+          [core = core_.get(), session, entered] { core->EnterChangeHere(session, entered); })) {
+    entered(absl::UnavailableError("this server is shutting down"));
+  }
+}
+
 void FleetDriver::EnterClose(const SessionKey& session, Entered entered) {
   Enter(core_, Work::kClose, session, {}, entered);
 }
@@ -69,7 +76,13 @@ void FleetDriver::Evicted(const SessionKey& session) { PostEvent(core_, CopyEvic
 // The peers' server and RelayEnded stand for the messages about streams.
 void FleetDriver::MessageArrived(const ReplicaName& from, PeerMessage message) {
   if (std::holds_alternative<Attach>(message) || std::holds_alternative<Attached>(message)) return;
-  PostEvent(core_, MessageArrives{from, std::move(message)});
+  (void)core_->Post([core = core_.get(), from, message = std::move(message)]() mutable {
+    core->MessageArrived(from, std::move(message));
+  });
+}
+
+void FleetDriver::GivingBroken(const ReplicaName& peer, Number request) {
+  (void)core_->Post([core = core_.get(), peer, request] { core->GivingBroken(peer, request); });
 }
 
 void FleetDriver::LeaseRenewed(const RenewedLease& renewed) {

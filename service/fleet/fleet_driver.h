@@ -25,6 +25,7 @@ struct FleetTimes {
   absl::Duration peer_answer = absl::Seconds(3);  // to Fetch
   absl::Duration caches = absl::Seconds(60);      // for the caches of a session to arrive
   absl::Duration giving = absl::Seconds(75);      // for the receiver of a session to have it
+  absl::Duration broken = absl::Seconds(1);       // the same when its Fetch has broken off
   absl::Duration commit = absl::Seconds(30);      // store.commit_timeout
   absl::Duration retry = absl::Milliseconds(500);
   absl::Duration residency = absl::Seconds(5);  // fleet.min_residency
@@ -74,6 +75,7 @@ class FleetDriver : public SessionGate, public PeerEvents, public LeaseEvents {
   void EnterTurn(const SessionKey& session, const TurnId& turn, Entered entered) override;
   void AttachRunning(const SessionKey& session, const TurnId& turn, Entered entered) override;
   void EnterChange(const SessionKey& session, Entered entered) override;
+  void EnterChangeHere(const SessionKey& session, Entered entered) override;
   void EnterClose(const SessionKey& session, Entered entered) override;
   void RelayEnded(uint64_t relay, const absl::Status& outcome) override;
   void Opened(const SessionKey& session, int64_t epoch, int64_t version) override;
@@ -81,6 +83,7 @@ class FleetDriver : public SessionGate, public PeerEvents, public LeaseEvents {
 
   // PeerEvents.
   void MessageArrived(const ReplicaName& from, PeerMessage message) override;
+  void GivingBroken(const ReplicaName& peer, Number request) override;
 
   // LeaseEvents.
   void LeaseRenewed(const RenewedLease& renewed) override;

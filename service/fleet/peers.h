@@ -21,8 +21,9 @@ class PeerEvents {
   virtual ~PeerEvents() = default;
   // `from` is what the peer says of itself: it has the role peer, and is believed.
   virtual void MessageArrived(const ReplicaName& from, PeerMessage message) = 0;
-  // The call that carried this Given or Offer of this replica has broken off: the peer is dead or
-  // cut off, or wants no more of the caches. It may make its transaction nevertheless.
+  // The call that carried this Given or Offer of this replica has broken off, or there was none any
+  // more: the peer is dead or cut off, or wants no more of the caches. It may make its transaction
+  // nevertheless.
   virtual void GivingBroken(const ReplicaName& /*peer*/, Number /*request*/) {}
 };
 

@@ -9,6 +9,17 @@
 #include "service/clock/growing_pause.h"
 
 namespace longstream::fleet {
+namespace {
+
+// Between two renewals of which the first one has failed. A database that restarts is away for
+// about as long as a lease holds.
+constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
+
+// A clock of C++ cannot count an infinite time.
+constexpr absl::Duration kLongestWait = absl::Hours(24 * 365);
+
+}  // namespace
 
 absl::StatusOr<ReplicaName> ReplicaLease::Join(FleetStore* store, const std::string& replica_id,
                                                absl::Duration patience) {
@@ -26,16 +37,13 @@ absl::StatusOr<ReplicaName> ReplicaLease::Join(FleetStore* store, const std::str
 ReplicaLease::ReplicaLease(FleetStore* store, LeaseEvents* events, Options options)
     : store_(store), events_(events), options_(std::move(options)), thread_([this] { Run(); }) {}
 
-ReplicaLease::~ReplicaLease() { StopThread(); }
-
-void ReplicaLease::StopThread() {
+ReplicaLease::~ReplicaLease() {
   {
     const std::lock_guard<std::mutex> lock(wake_mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
-  const absl::MutexLock lock(&join_mutex_);
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
 }
 
 void ReplicaLease::BeginDrain() {
@@ -50,9 +58,23 @@ void ReplicaLease::BeginDrain() {
   wake_.notify_all();
 }
 
-absl::Status ReplicaLease::Release() {
-  StopThread();
-  return store_->Release(options_.self.name);
+void ReplicaLease::BeginRelease() {
+  {
+    const std::lock_guard<std::mutex> lock(wake_mutex_);
+    releasing_ = true;
+  }
+  wake_.notify_all();
+}
+
+absl::Status ReplicaLease::Release(MonotonicTime deadline) {
+  BeginRelease();
+  std::unique_lock<std::mutex> lock(wake_mutex_);
+  const absl::Duration most = std::min(deadline - MonotonicTime::Now(), kLongestWait);
+  if (wake_.wait_for(lock, absl::ToChronoNanoseconds(most),
+                     [this] { return released_.has_value(); })) {
+    return *released_;
+  }
+  return absl::DeadlineExceededError("the database has not answered in time");
 }
 
 absl::Duration ReplicaLease::TimeLeft() const {
@@ -62,18 +84,44 @@ absl::Duration ReplicaLease::TimeLeft() const {
 }
 
 void ReplicaLease::Run() {
-  while (Renew()) {
+  RenewUntilStopped();
+  {
+    const std::lock_guard<std::mutex> lock(wake_mutex_);
+    if (!releasing_) return;
+  }
+  const absl::Status released = store_->Release(options_.self.name);
+  {
+    const std::lock_guard<std::mutex> lock(wake_mutex_);
+    released_ = released;
+  }
+  wake_.notify_all();
+}
+
+void ReplicaLease::RenewUntilStopped() {
+  GrowingPause pause(kFirstPause, kLongestPause);
+  for (;;) {
+    const Renewal renewal = Renew();
+    // A release of a lease that a later incarnation has changes nothing, and is answered.
+    const bool waits = renewal != Renewal::kReplaced;
+    absl::Duration next = options_.ttl / 3;
+    if (renewal == Renewal::kRenewed) pause.Reset();
+    if (renewal == Renewal::kFailed) next = std::min(next, pause.Next());
     std::unique_lock<std::mutex> lock(wake_mutex_);
-    wake_.wait_for(lock, absl::ToChronoNanoseconds(options_.ttl / 3),
-                   [this] { return stopping_ || renew_now_; });
+    const auto is_woken = [this] { return stopping_ || releasing_ || renew_now_; };
+    const auto ends = [this] { return stopping_ || releasing_; };
+    if (waits) {
+      wake_.wait_for(lock, absl::ToChronoNanoseconds(next), is_woken);
+    } else {
+      wake_.wait(lock, ends);
+    }
     renew_now_ = false;
-    if (stopping_) return;
+    if (ends()) return;
   }
 }
 
 // The lease holds from a moment after `sent` on, so it holds at least until `sent` + ttl. The
 // database's clock decides, and may run at another speed: the fence protects against that.
-bool ReplicaLease::Renew() {
+ReplicaLease::Renewal ReplicaLease::Renew() {
   Replica self = options_.self;
   {
     const absl::MutexLock lock(&mutex_);
@@ -88,18 +136,19 @@ bool ReplicaLease::Renew() {
       end_ = MonotonicTime::InfinitePast();
     }
     events_->LeaseReplaced();
-    return false;
+    return Renewal::kReplaced;
   }
   const MonotonicTime end = sent + options_.ttl;
   const absl::Duration left = end - options_.clock();
-  if (!renewed.ok() || left <= absl::ZeroDuration()) return true;  // LeaseOver comes by the timer
+  // LeaseOver comes by the timer.
+  if (!renewed.ok() || left <= absl::ZeroDuration()) return Renewal::kFailed;
   {
     const absl::MutexLock lock(&mutex_);
     end_ = end;
   }
   timers_.Set(MonotonicTime::Now() + left, [this, end] { CheckEnd(end); });
   events_->LeaseRenewed(*renewed);
-  return true;
+  return Renewal::kRenewed;
 }
 
 void ReplicaLease::CheckEnd(MonotonicTime end) {

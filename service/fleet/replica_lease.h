@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -30,8 +31,8 @@ class LeaseEvents {
   virtual void LeaseReplaced() = 0;
 };
 
-// A thread renews the lease three times in its time. Thread-safe; only the constructor, Join and
-// the destructor block.
+// A thread renews the lease three times in its time, and tries again soon if the database does not
+// answer. Thread-safe; only Join, Release and the destructor block.
 class ReplicaLease {
  public:
   struct Options {
@@ -55,19 +56,27 @@ class ReplicaLease {
   // The others see with the next renewal, which is made at once, that this replica takes no
   // sessions any more.
   void BeginDrain() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends the lease instead of renewing it, and waits for that: others may claim what is left at
-  // once. An error says that it could not be ended: it ends by itself. Blocks.
-  absl::Status Release() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the lease instead of renewing it: others may claim what is left at once.
+  void BeginRelease();
+  // The same, and waits for that, at most until `deadline`. An error says that it was not ended: it
+  // ends by itself. Blocks.
+  absl::Status Release(MonotonicTime deadline = MonotonicTime::InfiniteFuture());
 
   // How long the lease holds, by the clock of this replica. 0: it is over.
   absl::Duration TimeLeft() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  enum class Renewal {
+    kRenewed,
+    kFailed,
+    kReplaced,  // a later incarnation has the lease
+  };
+
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
-  // False: a later incarnation has the lease.
-  bool Renew() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Renews until that has no use any more.
+  void RenewUntilStopped() ABSL_LOCKS_EXCLUDED(mutex_);
+  Renewal Renew() ABSL_LOCKS_EXCLUDED(mutex_);
   void CheckEnd(MonotonicTime end) ABSL_LOCKS_EXCLUDED(mutex_);
-  void StopThread();
 
   FleetStore* const store_;
   LeaseEvents* const events_;
@@ -77,11 +86,12 @@ class ReplicaLease {
   MonotonicTime end_ ABSL_GUARDED_BY(mutex_) = MonotonicTime::InfinitePast();
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   // absl::Mutex waits by the wall clock, which may be set back.
-  std::mutex wake_mutex_;  // guards the next two
+  std::mutex wake_mutex_;  // guards the next four
   bool renew_now_ = false;
+  bool releasing_ = false;
   bool stopping_ = false;
+  std::optional<absl::Status> released_;  // how the release has ended
   std::condition_variable wake_;
-  absl::Mutex join_mutex_;  // held while waiting for the thread
   Timers timers_;
   std::thread thread_;  // last, so that it starts after the other members
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -35,6 +36,9 @@ class SessionUse {
   virtual const Fence& fence() const = 0;
   // Of a turn: it is in the log already as started, and is not started again.
   virtual bool resumes() const = 0;
+  // Of a turn: another call runs it, or will run it soon. This use has no effect: its holder reads
+  // the running turn, and must not run it itself.
+  virtual bool attaches() const { return false; }
 
   // Of a turn that does not resume: what the store has answered to its start. ALREADY_EXISTS: the
   // turn is in the log as started, and the holder goes on with it. After another error the holder
@@ -85,13 +89,17 @@ class SessionGate {
 
   using Entered = std::function<void(absl::StatusOr<Entry>)>;
   // A call wants to run this turn, or to read it. If the turn runs here for another call, the
-  // answer comes when its start is durable: a use without effect that resumes. The call attaches to
-  // the running turn. If that has ended meanwhile, Ran gives ABORTED.
+  // answer comes when its start is durable: a use that attaches and resumes.
   virtual void EnterTurn(const SessionKey& session, const TurnId& turn, Entered entered) = 0;
   // As EnterTurn, but ABORTED if the turn does not run here. A peer relays the call.
   virtual void AttachRunning(const SessionKey& session, const TurnId& turn, Entered entered) = 0;
   // A call wants to change the session otherwise.
   virtual void EnterChange(const SessionKey& session, Entered entered) = 0;
+  // As EnterChange, but ABORTED if the session is in other work, or if this replica does not know
+  // that it has the session: it is not taken from another one.
+  virtual void EnterChangeHere(const SessionKey& session, Entered entered) {
+    EnterChange(session, std::move(entered));
+  }
   virtual void EnterClose(const SessionKey& session, Entered entered) = 0;
 
   // The stream of a relayed turn has ended. OK: the turn was committed. Otherwise the client is

@@ -294,9 +294,9 @@ int Fail(const JsonLog& log, const absl::Status& status) {
 
 // Shuts the server down. Ends the process if the disk of the store hangs, because calls that read
 // the store, and destructors, would wait for it. `store`: nullptr if there is none.
+// `last_messages`: until then calls may deliver their last messages.
 void ShutDown(GrpcServer& server, ServerStore* store, SessionManager& sessions,
-              const JsonLog& log) {
-  const MonotonicTime last_messages = MonotonicTime::Now() + kLastMessages;
+              MonotonicTime last_messages, const JsonLog& log) {
   if (store == nullptr) return server.Shutdown(last_messages);
   const auto stop = [&server, &sessions, last_messages] {
     server.Shutdown(last_messages);
@@ -356,21 +356,35 @@ void StopFleet(ServerFleet* fleet) {
   if (fleet != nullptr) fleet->Stop();
 }
 
+// Turns end, sessions go to other replicas, and all is over after config.grace and
+// config.drain_timeout together. The end of the second one is for the goodbye.
+void DrainFleet(const ServerConfig& config, SessionManager& sessions, ServerFleet* fleet,
+                MonotonicTime* last_messages) {
+  const MonotonicTime grace_over = MonotonicTime::Now() + config.grace;
+  const MonotonicTime end = grace_over + config.drain_timeout;
+  const absl::Duration goodbye = std::min(kGoodbye, config.drain_timeout / 4);
+  fleet->ExitBy(end);
+  fleet->BeginDrain(grace_over);
+  sessions.Drain(grace_over - MonotonicTime::Now(), [fleet] { fleet->GraceOver(); });
+  fleet->HandOver(end - 2 * goodbye);
+  fleet->Stop();
+  *last_messages = std::min(MonotonicTime::Now() + kLastMessages, end - goodbye);
+}
+
 // Running turns end, then idle sessions go to other replicas, then the server ends. Returns the
 // exit code. `store`: nullptr if there is none.
 int EndServing(const ServerConfig& config, GrpcServer& server, SessionManager& sessions,
                ServerFleet* fleet, ServerStore* store, const JsonLog& log) {
   server.SetNotServing();
   server.StopAccepting();
+  MonotonicTime last_messages;
   if (fleet == nullptr) {
     sessions.Drain(config.grace);
+    last_messages = MonotonicTime::Now() + kLastMessages;
   } else {
-    fleet->BeginDrain();
-    sessions.Drain(config.grace, [fleet] { fleet->GraceOver(); });
-    fleet->HandOver(config.drain_timeout);
-    fleet->Stop();
+    DrainFleet(config, sessions, fleet, &last_messages);
   }
-  ShutDown(server, store, sessions, log);
+  ShutDown(server, store, sessions, last_messages, log);
   log.Write(LogLevel::kInfo, "stopped");
   return fleet != nullptr && fleet->replaced() ? 1 : 0;
 }

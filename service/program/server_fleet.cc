@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +23,7 @@ constexpr absl::Duration kJoinPatience = absl::Seconds(30);
 constexpr absl::Duration kProgress = absl::Seconds(1);
 // A drain begins when the database has said which replicas there are, or after this time.
 constexpr absl::Duration kLastRenewal = absl::Seconds(2);
-// After the time for handovers, what is being done gets so long to end.
+// The end of the time for handovers: the driver ends what is being done, and the lease is released.
 constexpr absl::Duration kLastEvents = absl::Seconds(1);
 
 store::PostgresFleet::Options FleetOptions(const ServerConfig& config,
@@ -133,6 +134,8 @@ absl::Status ServerFleet::Start(const GrpcServer& server, const GrpcServer::Opti
 }
 
 void ServerFleet::OnExit(bool release_lease) {
+  // Nothing is left here. A turn of a session in memory may still use the time for turns.
+  if (release_lease) lease_->BeginRelease();
   {
     absl::MutexLock lock(&mutex_);
     exited_ = true;
@@ -168,7 +171,15 @@ void ServerFleet::UpdateMetrics() {
   metrics_.SetToHandOver(counts.drain.waiting + counts.drain.offered);
 }
 
-void ServerFleet::BeginDrain() {
+void ServerFleet::ExitBy(MonotonicTime deadline) {
+  exit_.Set(deadline, [this] {
+    log_->Write(LogLevel::kWarning, "stopped",
+                {{"error", "grace and drain_timeout are over, and not all parts had ended"}});
+    std::_Exit(replaced() ? 1 : 0);
+  });
+}
+
+void ServerFleet::BeginDrain(MonotonicTime deadline) {
   {
     absl::MutexLock lock(&mutex_);
     draining_ = true;
@@ -177,7 +188,8 @@ void ServerFleet::BeginDrain() {
   lease_->BeginDrain();
   {
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&renewed_), kLastRenewal);
+    mutex_.AwaitWithTimeout(absl::Condition(&renewed_),
+                            std::min(kLastRenewal, deadline - MonotonicTime::Now()));
   }
   driver_.BeginDrain();
 }
@@ -190,8 +202,9 @@ void ServerFleet::LeaseRenewed(const fleet::RenewedLease& renewed) {
   renewed_ = true;
 }
 
-void ServerFleet::HandOver(absl::Duration timeout) {
-  const MonotonicTime until = MonotonicTime::Now() + timeout;
+void ServerFleet::HandOver(MonotonicTime deadline) {
+  const absl::Duration whole = std::max(deadline - MonotonicTime::Now(), absl::ZeroDuration());
+  const MonotonicTime until = deadline - std::min(kLastEvents, whole / 4);
   const auto report = [this](const char* event) {
     UpdateMetrics();
     const fleet::FleetCounts counts = driver_.Counts();
@@ -206,9 +219,9 @@ void ServerFleet::HandOver(absl::Duration timeout) {
     report("handing_over");
   }
   driver_.DrainOver();
-  WaitForExit(kLastEvents);
+  WaitForExit(std::min(kLastEvents, deadline - MonotonicTime::Now()));
   report("handed_over");
-  const absl::Status released = lease_->Release();
+  const absl::Status released = lease_->Release(deadline);
   if (released.ok()) return;
   log_->Write(LogLevel::kWarning, "fleet",
               {{"error", absl::StrCat("the lease ends by itself: ", released.message())}});

@@ -14,6 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
+#include "service/clock/timers.h"
 #include "service/config/server_config.h"
 #include "service/fleet/fleet_driver.h"
 #include "service/fleet/replica_lease.h"
@@ -57,13 +59,18 @@ class ServerFleet : private fleet::LeaseEvents {
   absl::Status Start(const GrpcServer& server, const GrpcServer::Options& options);
   int port() const { return server_ == nullptr ? 0 : server_->port(); }
 
-  // The server drains: no call gets a session any more, and idle ones are offered to peers.
-  void BeginDrain();
+  // Ends the process at `deadline`, whatever it still waits for: the database may hang, or a
+  // client. Nothing that was acknowledged is lost.
+  void ExitBy(MonotonicTime deadline);
+  // The server drains: no call gets a session any more, and idle ones are offered to peers. Waits
+  // for a moment until the others know, at most until `deadline`.
+  void BeginDrain(MonotonicTime deadline);
   // Running turns have had their time.
   void GraceOver() { driver_.GraceOver(); }
-  // Waits until peers have the sessions, at most for `timeout`, and tells the log once a second how
-  // many are left. Then ends the lease and all calls that wait for sessions.
-  void HandOver(absl::Duration timeout);
+  // Waits until peers have the sessions, and tells the log once a second how many are left. Then
+  // ends the lease, which may have ended before, and all calls that wait for sessions. All that
+  // takes until `deadline` at most: what is left then is claimed when the lease ends by itself.
+  void HandOver(MonotonicTime deadline);
   // Ends all calls with peers. Nothing calls the sessions any more.
   void Stop();
 
@@ -89,6 +96,7 @@ class ServerFleet : private fleet::LeaseEvents {
   const ServerConfig& config_;
   const JsonLog* const log_;
   const fleet::ReplicaName name_;
+  Timers exit_;  // destroyed last
   mutable absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool renewed_ ABSL_GUARDED_BY(mutex_) = false;   // since the drain began

@@ -205,7 +205,7 @@ absl::StatusOr<SessionManager::Leased> FleetCalls::FindAndLease(const SessionKey
 }
 
 void FleetCalls::ChangeLeased(const ServedSession& served, std::function<void(Use)> change) {
-  gate_->EnterChange(
+  gate_->EnterChangeHere(
       served.session->key(), [pending = manager_->Pending(), turns = served.turns,
                               change = std::move(change)](absl::StatusOr<fleet::Entry> entry) {
         const bool may_change =
@@ -267,7 +267,36 @@ void FleetCalls::CloseNow(const SessionKey& key, const Use& use,
       });
 }
 
-void FleetCalls::FreeLate(MonotonicTime now) {
+std::optional<store::SessionRow> FleetCalls::OwnRowAt(const store::Fence& at) const {
+  absl::StatusOr<store::SessionRow> row = manager_->options_.store->Session(at.key);
+  const bool fits = row.ok() && row->owner == manager_->options_.owner && row->epoch == at.epoch &&
+                    row->version == at.version;
+  return fits ? std::optional<store::SessionRow>(*std::move(row)) : std::nullopt;
+}
+
+// Until the transaction has been made, the row is as the peer had it: then the caches wait on.
+void FleetCalls::RestoreArrived(const store::Fence& at) {
+  const std::shared_ptr<void> alone = manager_->AloneWith(at.key);
+  if (manager_->FindServed(at.key).ok() || manager_->IsClosing(at.key)) return;
+  const std::optional<store::SessionRow> row = OwnRowAt(at);
+  if (!row.has_value()) return;
+  const absl::StatusOr<ServedSession> served = manager_->Restore(*row);
+  if (!served.ok()) return;
+  ArrivedCaches caches = copies_.TakeArrived(at, *served->engine);
+  // Another replica may have taken the session just before it was in memory, so it was not dropped.
+  if (!OwnRowAt(at).has_value()) return copies_.RemoveStale(*served);
+  if (!caches.valid()) return;
+  const auto held = std::make_shared<AwaitedSession>(served->session);
+  std::move(caches).Attach(
+      served->session, [pending = manager_->Pending(), held](const absl::Status& /*attached*/) {});
+}
+
+void FleetCalls::SettleArrived(MonotonicTime now) {
+  for (const store::Fence& at : copies_.Waiting()) {
+    manager_->RunRead(
+        {at.key.tenant, at.key.id}, [](const absl::Status& /*refused*/) {},
+        [this, at] { RestoreArrived(at); });
+  }
   for (const SessionKey& key : copies_.FreeLate(now)) {
     if (!manager_->sessions_.Find(key).ok()) Evicted(key);
   }

@@ -87,8 +87,9 @@ class FleetCalls {
   void Evicted(const SessionKey& key) { gate_->Evicted(key); }
   // Whether this replica may close the expired session of the row.
   bool MayExpire(const store::SessionRow& row) const;
-  // Frees caches that have arrived and were not used.
-  void FreeLate(MonotonicTime now);
+  // Restores sessions whose caches have arrived and that this replica has taken: they are idle
+  // sessions from then on, whose caches may be evicted. Frees caches that were not used.
+  void SettleArrived(MonotonicTime now);
   void RelayEnded(uint64_t relay, const absl::Status& outcome) {
     gate_->RelayEnded(relay, outcome);
   }
@@ -123,6 +124,10 @@ class FleetCalls {
   // Makes a copy of the session that no call can find, without its state.
   absl::StatusOr<ServedSession> WithoutState(const store::SessionRow& row,
                                              const std::shared_ptr<Engine>& engine);
+  // Gives the caches that have arrived to their session if the row is at `at`. Reads the store.
+  void RestoreArrived(const fleet::Fence& at);
+  // The row of a session of this replica, if it is at `at`.
+  std::optional<store::SessionRow> OwnRowAt(const fleet::Fence& at) const;
   void CloseNow(const SessionKey& key, const Use& use, const SessionManager::Closed& closed);
 
   SessionManager* const manager_;

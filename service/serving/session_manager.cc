@@ -479,7 +479,7 @@ void SessionManager::ExpireSessions() {
       Release(session, /*closing=*/nullptr, [](const absl::StatusOr<uint64_t>&) {});
     }
     CloseExpired();
-    if (fleet_ != nullptr) fleet_->FreeLate(now);
+    if (fleet_ != nullptr) fleet_->SettleArrived(now);
     TrimHeap(now);
   }
 }

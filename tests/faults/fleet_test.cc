@@ -38,16 +38,18 @@ class FleetTest : public testing::Test {
     Connection* operator->() const { return connection.get(); }
   };
 
-  // `foreign`: of fleet.foreign.
-  Replica Start(const std::string& id, const std::string& foreign = "fetch") {
+  // `foreign`: of fleet.foreign. `times`: of the server.
+  Replica Start(const std::string& id, const std::string& foreign = "fetch",
+                const std::string& lease_ttl = "2s",
+                const std::string& times = "drain_timeout: 20s") {
     const std::string config = directory_.string() + "/" + id + ".yaml";
     std::ofstream(config) << "fleet:\n"
                           << "  replica_id: " << id << "\n"
                           << "  peer_listen: 127.0.0.1:0\n"
-                          << "  lease_ttl: 2s\n"
+                          << "  lease_ttl: " << lease_ttl << "\n"
                           << "  min_residency: 0s\n"
                           << "  foreign: " << foreign << "\n"
-                          << "drain_timeout: 20s\n";
+                          << times << "\n";
     Replica replica;
     replica.server = std::make_unique<ServerProcess>(
         LONGSTREAM_BINARY_DIR "/bin/longstream-server",
@@ -183,6 +185,23 @@ TEST_F(FleetTest, AServerThatStopsHandsItsSessionsOver) {
     EXPECT_EQ(turn.token_ids, script[1].tokens);
     EXPECT_EQ(Lost(turn), 0u) << "the caches came with the session";
   }
+}
+
+// Statements of leases are given up only after minutes, and the orchestrator waits for seconds.
+TEST_F(FleetTest, AServerEndsInTimeWhileTheDatabaseHangs) {
+  const Replica a = Start("a", "fetch", "5m", "grace: 1s\ndrain_timeout: 2s");
+  const std::vector<ScriptedTurn> script = Script(a, 1, 8);
+  EXPECT_EQ(Run(a, For(Open(a), script[0])).token_ids, script[0].tokens);
+  postgres_.Freeze();
+  a.server->Signal(SIGTERM);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (a.server->running() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const bool ended = !a.server->running();
+  postgres_.Thaw();
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(a.server->Wait(), 0) << a.server->Log();
 }
 
 TEST_F(FleetTest, ATurnThatRunsElsewhereIsRelayed) {

@@ -26,12 +26,14 @@ class OfferToPeer final
     if (!status.ok()) return status;
     stub_->async()->Offer(&context_, this);
     AddHold();
-    Limit(core_->limits().answer_timeout);
+    // A replica that has gone must not hold up a drain: other peers can take the session.
+    Limit(core_->limits().connect_timeout);
     StartRead(&response_);
     if (offer_.has_caches) {
       StartWrite(&request_);
     } else {
-      WriteLast();
+      last_ = true;
+      StartWriteLast(&request_, grpc::WriteOptions());
     }
     StartCall();
     return absl::OkStatus();
@@ -51,9 +53,11 @@ class OfferToPeer final
 
   void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    if (!ok || !held_ || answered_ || last_) return;  // the read says how the call goes on
-    offered_ = true;
-    if (sending_) {
+    if (!ok || !held_ || answered_) return;  // the read says how the call goes on
+    const bool is_first = !std::exchange(offered_, true);
+    if (last_) {
+      if (is_first) Limit(core_->limits().taking_timeout);
+    } else if (sending_) {
       SendNext();
     } else {
       Limit(core_->limits().answer_timeout);

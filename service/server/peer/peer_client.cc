@@ -67,7 +67,8 @@ void PeerClient::SendTo(const fleet::ReplicaName& to, const fleet::Offer& offer)
 
 void PeerClient::SendTo(const fleet::ReplicaName& to, const fleet::Given& given) {
   const std::shared_ptr<OpenCall> call = core_.calls().Find({to, given.request});
-  if (call != nullptr) call->Answer(given);
+  if (call != nullptr && call->Answer(given)) return;
+  core_.TellBrokenLater({to, given.request});  // the peer has gone, or waits no longer
 }
 
 void PeerClient::SendTo(const fleet::ReplicaName& to, const fleet::Refused& refused) {

@@ -39,6 +39,9 @@ class PeerCore {
     fleet::PeerEvents* const events = events_.load();
     if (events != nullptr) events->GivingBroken(key.peer, key.number);
   }
+  void TellBrokenLater(const OpenCalls::Key& key) {
+    timers_.Set(MonotonicTime::Now(), [this, key] { TellBroken(key); });
+  }
   // The same as Deliver, when the caller has returned.
   void DeliverLater(const fleet::ReplicaName& from, const fleet::PeerMessage& message) {
     timers_.Set(MonotonicTime::Now(), [this, from, message] { Deliver(from, message); });

@@ -167,6 +167,14 @@ ArrivedCaches ServedCopies::TakeArrived(const fleet::Fence& at, const Engine& en
   return fits ? std::move(taken.caches) : ArrivedCaches();
 }
 
+std::vector<fleet::Fence> ServedCopies::Waiting() const {
+  std::vector<fleet::Fence> waiting;
+  absl::MutexLock lock(&arrived_->mutex);
+  waiting.reserve(arrived_->waiting.size());
+  for (const auto& [key, arrived] : arrived_->waiting) waiting.push_back(arrived.at);
+  return waiting;
+}
+
 std::vector<SessionKey> ServedCopies::FreeLate(MonotonicTime now) {
   std::vector<SessionKey> sessions;
   std::vector<ArrivedCaches> freed;  // after the lock

@@ -22,9 +22,10 @@
 
 namespace longstream {
 
-// Caches that have arrived wait until their session is used here: so many, and so long. Their model
-// cannot evict them for a turn, so this is less than an idle session gets.
-inline constexpr size_t kMostArrivedCaches = 64;
+// Caches that have arrived wait until their session is used here, or is restored into memory
+// because this replica has taken it: so many, and so long. Their model cannot evict them for a
+// turn, so this is less than an idle session gets.
+inline constexpr size_t kMostArrivedCaches = 256;
 inline constexpr absl::Duration kArrivedCachesWait = absl::Minutes(2);
 
 // Thread-safe. No function blocks.
@@ -58,6 +59,8 @@ class ServedCopies final : public fleet::SessionCopies {
   // The session is used now, at this epoch and version, on this engine: returns the caches that
   // have arrived for it. Not valid: there are none.
   ArrivedCaches TakeArrived(const fleet::Fence& at, const Engine& engine);
+  // The epochs and versions of caches that have arrived and wait.
+  std::vector<fleet::Fence> Waiting() const;
   // Frees caches that have waited for too long, or whose model goes. Returns their sessions.
   std::vector<SessionKey> FreeLate(MonotonicTime now);
 

@@ -78,6 +78,14 @@ bool SessionTurns::IsRunning(const TurnId& id) const {
   return known != numbers_.end() && records_.at(known->second).view.running;
 }
 
+bool SessionTurns::IsRunningOrCommitted(const TurnId& id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto known = numbers_.find(id);
+  if (known == numbers_.end()) return false;
+  const TurnView& view = records_.at(known->second).view;
+  return view.running || view.state == TurnState::kCommitted;
+}
+
 absl::StatusOr<SessionTurns::Found> SessionTurns::Resume(Record& record, TurnKind kind,
                                                          const std::string& digest) {
   const TurnView view = ViewOf(record);

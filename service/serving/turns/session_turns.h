@@ -167,6 +167,7 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
   absl::StatusOr<Looked> LookStarted(const TurnId& id) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the turn runs, here and now.
   bool IsRunning(const TurnId& id) const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool IsRunningOrCommitted(const TurnId& id) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Finds the turn, or begins it. `digest`: the SHA-256 of the request. Empty if it is known only
   // later, for an Append (TurnEntry::SetDigest).
   // ALREADY_EXISTS: the id is that of another request. ABORTED: another call is starting the turn,

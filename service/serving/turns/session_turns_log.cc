@@ -418,7 +418,7 @@ void SessionTurns::CommitAnswered(uint64_t number, const EndedTurn& ended, Progr
 
 void SessionTurns::Abandon(uint64_t number) {
   if (stored_.gate == nullptr) return SubmitAbandon(number, [](const absl::Status&) {});
-  stored_.gate->EnterChange(
+  stored_.gate->EnterChangeHere(
       stored_.log->key(), [self = shared_from_this(), number](absl::StatusOr<fleet::Entry> entry) {
         // Without a use, or if the session has changed elsewhere, the turn stays STARTED. When
         // another turn is committed, it counts as abandoned.

@@ -16,8 +16,18 @@ absl::StatusOr<NewTurn::How> NewTurn::Name(const TurnId& id, TurnKind kind,
   if (!looked_.has_value() || looked_->id != id) {
     return absl::InternalError(absl::StrCat("turn ", id.ToString(), " was not looked up"));
   }
+  // Before Begin, after which the call that runs the turn would find it taken.
+  const bool only_attaches = use_ != nullptr && use_->attaches();
+  const auto not_running = [&id] {
+    return absl::UnavailableError(
+        absl::StrCat("turn_id: turn ", id.ToString(),
+                     " is about to run, or has just ended, in another call; send the request again "
+                     "with the same turn_id"));
+  };
+  if (only_attaches && !turns_->IsRunningOrCommitted(id)) return not_running();
   absl::StatusOr<SessionTurns::Found> found = turns_->Begin(*looked_, kind, digest);
   if (!found.ok()) return found.status();
+  if (only_attaches && found->entry != nullptr) return not_running();
   if (replays_only_ && !found->committed) {
     return absl::UnavailableError(
         absl::StrCat("turn_id: turn ", id.ToString(), " is not committed; send the request again"));

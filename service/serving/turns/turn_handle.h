@@ -145,7 +145,8 @@ class NewTurn {
   // Gives the turn the id that its client chose. If the session has the turn already, the result
   // says what to do: with kAttached the caller reads Running(), with kReplayed the answer that
   // SessionManager::LoadAnswer finds, and with kLost it runs the turn again, as lost() says. Errors
-  // as for SessionTurns::Begin. Call it before Lease. REQUIRES: the turn was made for this id.
+  // as for SessionTurns::Begin. UNAVAILABLE: the use only attaches to a turn, which does not run in
+  // memory now. Call it before Lease. REQUIRES: the turn was made for this id.
   absl::StatusOr<How> Name(const TurnId& id, TurnKind kind, const std::string& digest);
   // REQUIRES: Name returned kAttached.
   TurnHandle Running() const { return running_; }

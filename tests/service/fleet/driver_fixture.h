@@ -53,15 +53,16 @@ class ScriptedPeers : public Peers {
   }
   void Forget(const ReplicaName& /*peer*/, Number request) override { forgotten_ = request; }
 
-  // Waits for a message of this type, and takes it.
+  // Waits for a message of this type, and takes it. *to: its receiver.
   template <typename T>
-  T Take() {
+  T Take(ReplicaName* to = nullptr) {
     std::optional<T> taken;
     EXPECT_TRUE(WaitUntil([&] {
       const absl::MutexLock lock(&mutex_);
       for (auto each = sent_.begin(); each != sent_.end(); ++each) {
         if (!std::holds_alternative<T>(each->second)) continue;
         taken = std::get<T>(each->second);
+        if (to != nullptr) *to = each->first;
         sent_.erase(each);
         return true;
       }

@@ -118,6 +118,94 @@ TEST_F(ImpatientDriverTest, ASessionThatWasNotTakenIsKeptWithItsCopy) {
   EXPECT_EQ(copies_.drops(), 0);
 }
 
+// The receiver was killed. Its time would be over only in more than a minute.
+TEST_F(DriverTest, ASessionIsKeptSoonIfTheCallOfItsReceiverBreaksOff) {
+  Open(self_);
+  driver_->MessageArrived(kPeerName, Fetch{kSession, 9, 1, {0, 1}});
+  EXPECT_EQ(peers_.Take<Given>().request, 9u);
+  driver_->GivingBroken(kPeerName, 8);  // another one
+  driver_->GivingBroken(kPeerName, 9);
+  EXPECT_EQ(WaitForMetric(registry_, 1, "longstream_handovers_total", {{"outcome", "kept"}}), 1);
+  const std::shared_ptr<SessionUse> use = UseForTurn(1);
+  ASSERT_NE(use, nullptr);
+  EXPECT_EQ(use->fence().epoch, 2);
+  driver_->GivingBroken(kPeerName, 9);  // late
+  use->Started(StartTurn(*use, 1));
+  ASSERT_TRUE(Ran(*use, TurnEnd::kCommits).ok());
+  use->Committed(CommitTurn(*use, 1));
+  EXPECT_EQ(ModelError(), "");
+}
+
+// It has made its transaction all the same.
+TEST_F(DriverTest, ASessionWhoseReceiverHasItIsForgottenWhenTheCallBreaksOff) {
+  Open(self_);
+  driver_->MessageArrived(kPeerName, Fetch{kSession, 9, 1, {0, 1}});
+  const Given given = peers_.Take<Given>();
+  ASSERT_TRUE(Apply(store::ChangeOwner{{kSession, given.epoch, given.version},
+                                       kPeerName,
+                                       store::OwnerCondition::kTransfer})
+                  .ok());
+  driver_->GivingBroken(kPeerName, 9);
+  EXPECT_TRUE(WaitUntil([&] { return driver_->Counts().sessions == 0; }));
+  EXPECT_EQ(driver_->Counts().handed_over, 1u);
+}
+
+TEST_F(DriverTest, ASessionIsKeptIfTheLeaseOfItsReceiverIsOver) {
+  Open(self_);
+  driver_->MessageArrived(kPeerName, Fetch{kSession, 9, 1, {0, 1}});
+  EXPECT_EQ(peers_.Take<Given>().request, 9u);
+  driver_->LeaseRenewed({.generation = 1, .lapsed = false, .others = {{"2/1", "p:2", "c:2"}}});
+  EXPECT_EQ(WaitForMetric(registry_, 1, "longstream_handovers_total", {{"outcome", "kept"}}), 1);
+}
+
+class OneOfferTest : public DriverTest {
+ protected:
+  OneOfferTest() : DriverTest({.max_offers = 1}) {}
+
+  void AddPeer(const ReplicaName& name) {
+    (void)database_.Join(name.substr(0, name.find('/')));
+    (void)database_.Renew({name, "peer:" + name, "client:" + name, false});
+    RenewLease();
+  }
+  void OpenSessions(uint64_t sessions) {
+    for (uint64_t i = 1; i <= sessions; ++i) {
+      const SessionKey key{"tenant", {0, i}};
+      database_.WithModel([&](ModelStore& model) { model.Open(key, self_); });
+      driver_->Opened(key, 1, 1);
+    }
+  }
+};
+
+// A peer that has just ended holds up a drain once, not for each session.
+TEST_F(OneOfferTest, ADrainGoesOnWithThePeersThatAnswer) {
+  AddPeer("2/1");
+  OpenSessions(3);
+  driver_->BeginDrain();
+  ReplicaName gone, other;
+  const Offer first = peers_.Take<Offer>(&gone);
+  driver_->GivingBroken(gone, first.request);
+  for (int i = 0; i < 3; ++i) {
+    const Offer offer = peers_.Take<Offer>(&other);
+    EXPECT_NE(other, gone);
+    driver_->MessageArrived(other, Moved{.session = offer.session, .epoch = offer.epoch + 1});
+  }
+  exited_.WaitForNotification();
+  EXPECT_EQ(last_counts_.handed_over, 3u);
+}
+
+// A cut that has ended: the only peer is asked again.
+TEST_F(OneOfferTest, ADrainAsksTheOnlyPeerAgain) {
+  OpenSessions(2);
+  driver_->BeginDrain();
+  driver_->GivingBroken(kPeerName, peers_.Take<Offer>().request);
+  for (int i = 0; i < 2; ++i) {
+    const Offer offer = peers_.Take<Offer>();
+    driver_->MessageArrived(kPeerName, Moved{.session = offer.session, .epoch = offer.epoch + 1});
+  }
+  exited_.WaitForNotification();
+  EXPECT_EQ(last_counts_.handed_over, 2u);
+}
+
 TEST_F(DriverTest, AnEvictedSessionIsReadAgain) {
   Open(self_);
   RunTurn(1);

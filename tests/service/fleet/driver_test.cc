@@ -38,6 +38,8 @@ TEST_F(DriverTest, TheSameTurnAttachesWhenItsStartIsDurableAndAnotherOneIsAborte
   const std::shared_ptr<SessionUse> attached = std::move(same->Wait()->use);
   ASSERT_NE(attached, nullptr);
   EXPECT_TRUE(attached->resumes());
+  EXPECT_TRUE(attached->attaches());
+  EXPECT_FALSE(use->attaches());
   EXPECT_TRUE(absl::IsAborted(Ran(*attached, TurnEnd::kCommits)));
   ASSERT_TRUE(Ran(*use, TurnEnd::kCommits).ok());
   use->Committed(CommitTurn(*use, 1));
@@ -204,6 +206,25 @@ TEST_F(DriverTest, AChangeIsMadeAtTheFenceAndMayBeRefused) {
   const std::shared_ptr<SessionUse> next = UseForTurn(1);
   ASSERT_NE(next, nullptr);
   EXPECT_EQ(next->fence().version, 2);
+}
+
+// Housekeeping must not move the session.
+TEST_F(DriverTest, AChangeOnlyHereLeavesTheSessionWhereItIs) {
+  const auto change_here = [this] {
+    auto reply = std::make_shared<Reply>();
+    driver_->EnterChangeHere(kSession, reply->Callback(reply));
+    return reply;
+  };
+  EXPECT_TRUE(absl::IsAborted(change_here()->Wait().status()));
+  Open(kPeerName);
+  EXPECT_TRUE(absl::IsAborted(change_here()->Wait().status()));
+  ASSERT_TRUE(
+      Apply(store::ChangeOwner{{kSession, 1, 1}, self_, store::OwnerCondition::kTransfer}).ok());
+  RunTurn(1);
+  const std::shared_ptr<Reply> reply = change_here();
+  ASSERT_TRUE(reply->Wait().ok()) << reply->Wait().status();
+  EXPECT_EQ(reply->Wait()->use->fence().version, 4);
+  EXPECT_TRUE(absl::IsAborted(change_here()->Wait().status())) << "it is in use";
 }
 
 TEST_F(DriverTest, ACloseEndsATurnThatWaitsForAdmission) {

@@ -18,6 +18,7 @@ FleetTimes ShortTimes() {
   return {.peer_answer = absl::Milliseconds(300),
           .caches = absl::Milliseconds(200),
           .giving = absl::Milliseconds(400),
+          .broken = absl::Milliseconds(10),
           .commit = absl::Milliseconds(500),
           .retry = absl::Milliseconds(20),
           .residency = absl::Milliseconds(50),

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <variant>
 
 namespace longstream::fleet {
 
@@ -23,6 +24,7 @@ void Network::Deliver(std::function<void()> message) {
 }
 
 void Network::Send(const ReplicaName& from, const ReplicaName& to, const PeerMessage& message) {
+  MayBreak(from, to, message);
   const int times = faulty_ && dice_.Chance(0.1) ? 2 : 1;
   for (int i = 0; i < times; ++i) {
     Deliver([this, from, to, message] {
@@ -31,6 +33,19 @@ void Network::Send(const ReplicaName& from, const ReplicaName& to, const PeerMes
       if (found != replicas_.end()) found->second->MessageArrived(from, message);
     });
   }
+}
+
+// The call of the giving breaks off, whether the message has come or not.
+void Network::MayBreak(const ReplicaName& from, const ReplicaName& to, const PeerMessage& message) {
+  const auto* given = std::get_if<Given>(&message);
+  const auto* offer = std::get_if<Offer>(&message);
+  if ((given == nullptr && offer == nullptr) || !faulty_ || !dice_.Chance(0.2)) return;
+  const Number request = given != nullptr ? given->request : offer->request;
+  timers_.Set(MonotonicTime::Now() + dice_.Time(absl::Milliseconds(20)), [this, from, to, request] {
+    const absl::MutexLock lock(&mutex_);
+    const auto found = replicas_.find(from);
+    if (found != replicas_.end()) found->second->GivingBroken(to, request);
+  });
 }
 
 void Network::SendCaches(const ReplicaName& from, const ReplicaName& to, Number request,

@@ -42,6 +42,8 @@ class Network {
     std::function<void(const absl::Status&)> arrived;
   };
 
+  void MayBreak(const ReplicaName& from, const ReplicaName& to, const PeerMessage& message)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   static void Copy(const std::shared_ptr<CacheReader>& caches, const Receiver& receiver);
 
   Dice& dice_;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "tests/service/wait_until.h"
 
 namespace longstream::fleet {
@@ -27,6 +28,7 @@ class ScriptedStore : public FleetStore {
     return RenewedLease{.generation = 3, .lapsed = false, .others = {}};
   }
   absl::Status Release(const ReplicaName& /*self*/) override {
+    while (hangs_) absl::SleepFor(absl::Milliseconds(1));
     released_ = true;
     return absl::OkStatus();
   }
@@ -44,6 +46,7 @@ class ScriptedStore : public FleetStore {
   std::atomic<int> renewals_{0};
   std::atomic<bool> draining_{false};
   std::atomic<bool> released_{false};
+  std::atomic<bool> hangs_{false};
   std::atomic<int> now_ms_{0};    // of the clock of the test
   std::atomic<int> takes_ms_{0};  // a renewal, by this clock
 
@@ -78,6 +81,40 @@ TEST(ReplicaLeaseTest, RenewsAgainAndAgainUntilItIsReleased) {
   EXPECT_TRUE(lease.Release().ok());
   EXPECT_TRUE(store.released_);
   EXPECT_EQ(events.replaced_, 0);
+}
+
+// A third of an hour is never over here.
+TEST(ReplicaLeaseTest, TriesAgainSoonIfTheDatabaseDoesNotAnswer) {
+  ScriptedStore store;
+  store.Answer(absl::UnavailableError("it restarts"));
+  CountedEvents events;
+  const ReplicaLease lease(&store, &events, {.self = {"a/5"}, .ttl = absl::Hours(1)});
+  EXPECT_TRUE(WaitUntil([&] { return store.renewals_ >= 3; }));
+  store.Answer(absl::OkStatus());
+  EXPECT_TRUE(WaitUntil([&] { return events.renewed_ == 1; }));
+}
+
+TEST(ReplicaLeaseTest, IsReleasedWithoutAWait) {
+  ScriptedStore store;
+  CountedEvents events;
+  ReplicaLease lease(&store, &events, {.self = {"a/5"}, .ttl = absl::Hours(1)});
+  lease.BeginRelease();
+  EXPECT_TRUE(WaitUntil([&] { return store.released_.load(); }));
+  EXPECT_TRUE(lease.Release().ok());
+  EXPECT_TRUE(lease.Release(MonotonicTime::Now()).ok());
+}
+
+// The exit of the replica comes in time.
+TEST(ReplicaLeaseTest, AReleaseDoesNotWaitForADatabaseThatHangs) {
+  ScriptedStore store;
+  CountedEvents events;
+  ReplicaLease lease(&store, &events, {.self = {"a/5"}, .ttl = absl::Hours(1)});
+  EXPECT_TRUE(WaitUntil([&] { return events.renewed_ == 1; }));
+  store.hangs_ = true;
+  const absl::Status late = lease.Release(MonotonicTime::Now() + absl::Milliseconds(10));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  store.hangs_ = false;
+  EXPECT_TRUE(lease.Release().ok());
 }
 
 TEST(ReplicaLeaseTest, IsOverWhenNoRenewalIsAnswered) {

@@ -273,6 +273,8 @@ absl::Status NotAllowed(const SessionRow& session, std::string_view why) {
 // Locks are taken in this order: rows of sessions, rows of leases by their replica, the row of the
 // fleet. Claims share the locks of leases and of the fleet, and a renewal or a release waits for
 // nothing while it has the lock of its row. So no two transactions wait for each other's leases.
+// A transfer locks the taker's lease only: if many replicas took sessions of one replica, it could
+// wait for its renewal for long, because new shared locks pass a renewal that waits.
 // Two servers' transactions can wait for each other's sessions only if they have several changes of
 // one session (AnnounceReads); PostgreSQL then ends one of them, which is made again.
 absl::Status CheckLeases(Database& database, const SessionRow& session, const ChangeOwner& change) {
@@ -282,24 +284,30 @@ absl::Status CheckLeases(Database& database, const SessionRow& session, const Ch
   if (!*has_leases) {
     return absl::FailedPreconditionError("store: a store in a directory has no fleet");
   }
-  absl::StatusOr<StatementUse> leases = UseFor(database, kLockLeases, session.owner, change.owner);
+  const bool is_claim = change.condition == OwnerCondition::kClaim;
+  absl::StatusOr<StatementUse> leases =
+      UseFor(database, kLockLeases, is_claim ? session.owner : change.owner, change.owner);
   if (!leases.ok()) return leases.status();
   absl::StatusOr<StatementUse> fleet = database.Use(kLockFleet);
   if (!fleet.ok()) return fleet.status();
   absl::StatusOr<StatementUse> read = UseFor(database, kReadLeases, session.owner, change.owner);
   if (!read.ok()) return read.status();
-  // All three are sent at once. The server executes one after the other, so the third one asks for
-  // the time when the leases are locked.
-  for (const auto* query : {&leases, &fleet, &read}) (**query)->Announce();
+  // All are sent at once. The server executes one after the other, so the last one asks for the
+  // time when the leases are locked.
+  (*leases)->Announce();
+  if (is_claim) (*fleet)->Announce();
+  (*read)->Announce();
   if (absl::Status status = WaitForLocks(database, **leases); !status.ok()) return status;
-  if (absl::Status status = WaitForLocks(database, **fleet); !status.ok()) return status;
+  if (is_claim) {
+    if (absl::Status status = WaitForLocks(database, **fleet); !status.ok()) return status;
+  }
   if ((*read)->Step() != Stepped::kRow) return database.Error(kReadingLeases);
   const bool owner_lives = (*read)->Int(0) != 0, taker_lives = (*read)->Int(1) != 0;
   const bool claims_allowed = (*read)->Int(2) != 0;
   if (!taker_lives) {
     return NotAllowed(session, absl::StrCat("the lease of ", change.owner, " is over"));
   }
-  if (change.condition == OwnerCondition::kTransfer) return absl::OkStatus();
+  if (!is_claim) return absl::OkStatus();
   if (owner_lives) {
     return NotAllowed(session,
                       absl::StrCat("the lease of its owner ", session.owner, " is not over"));

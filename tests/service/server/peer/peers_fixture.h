@@ -220,6 +220,7 @@ inline PeerLimits PatientLimits() {
   PeerLimits limits;
   limits.answer_timeout = kPatience;
   limits.piece_timeout = kPatience;
+  limits.connect_timeout = kPatience;
   limits.taking_timeout = kPatience;
   limits.attach_timeout = kPatience;
   limits.notice_timeout = kPatience;

@@ -108,7 +108,8 @@ TEST_F(PeersTest, AnOfferWaitsWhenItsSessionIsClosed) {
   const auto moved = b_.inbox.Next<fleet::Moved>("a/1");
   ASSERT_TRUE(moved.has_value());
   EXPECT_TRUE(moved->closed);
-  EXPECT_EQ(a_.open_calls(), 1u);
+  // The call of the notice may end a moment later than it arrives.
+  EXPECT_TRUE(WaitUntil([&] { return a_.open_calls() == 1; })) << a_.open_calls();
   a_.client->Forget("b/2", offer.request);
   ExpectNothingIsLeft();
 }
@@ -179,6 +180,16 @@ TEST_F(PeersTest, AGivingThatBreaksOff) {
   EXPECT_THAT(b_.inbox.broken(),
               testing::UnorderedElementsAre(testing::Pair("a/1", fetch.request),
                                             testing::Pair("a/1", fleet::Number{2})));
+}
+
+// The peer has ended its call, or has never had one.
+TEST_F(PeersTest, AGivingThatCannotBeSentBreaksOff) {
+  const fleet::Fetch fetch = Ask(1);
+  a_.client->Forget("b/2", 1);
+  ExpectNothingIsLeft();
+  b_.client->Send("a/1", fleet::Given{fetch.session, fetch.request, 3, 9, true});
+  EXPECT_TRUE(WaitUntil([&] { return !b_.inbox.broken().empty(); }));
+  EXPECT_THAT(b_.inbox.broken(), testing::ElementsAre(testing::Pair("a/1", fetch.request)));
 }
 
 TEST_F(PeersTest, AGivingThatEndsWellDoesNotBreakOff) {
@@ -354,6 +365,28 @@ TEST_F(SilentPeerTest, AHostThatDoesNotExist) {
   a_.client->SetReplicas({nobody});
   a_.client->Send("c/3", fleet::Fetch{TestSession(), 1, 1, {}});
   EXPECT_EQ(a_.inbox.Next<fleet::Refused>("c/3")->why, Refusal::kNotYet);
+  ExpectNothingIsLeft();
+}
+
+class ImpatientOfferTest : public PeersTest {
+ protected:
+  static PeerLimits Limits() {
+    PeerLimits limits = PatientLimits();
+    limits.connect_timeout = kShort;
+    return limits;
+  }
+  ImpatientOfferTest() : PeersTest(Limits()) {}
+};
+
+// A drain offers the session to another peer.
+TEST_F(ImpatientOfferTest, AnOfferToAReplicaThatIsNotReachedBreaksOff) {
+  fleet::Replica nobody = b_.lease();
+  nobody.name = "c/3";
+  nobody.peer_address = "127.0.0.1:1";
+  a_.client->SetReplicas({nobody});
+  a_.client->Send("c/3", fleet::Offer{TestSession(1), 1, 1, 1, /*has_caches=*/false});
+  a_.client->Send("c/3", fleet::Offer{TestSession(2), 2, 1, 1, /*has_caches=*/true});
+  EXPECT_TRUE(WaitUntil([&] { return a_.inbox.broken().size() == 2; }));
   ExpectNothingIsLeft();
 }
 

@@ -106,9 +106,10 @@ TEST_F(FleetCopiesTest, CachesThatAreNotUsedSoonAreFreed) {
   Send(a_, b_, 1000);
   engine.Flush();
   EXPECT_GT(HeldBytes(engine), before);
-  b_.sessions.fleet()->FreeLate(MonotonicTime::Now());
+  b_.sessions.fleet()->SettleArrived(MonotonicTime::Now());
   EXPECT_FALSE(b_.gate.Has("evicted"));
-  b_.sessions.fleet()->FreeLate(MonotonicTime::Now() + kArrivedCachesWait);
+  EXPECT_FALSE(b_.copies().HasCaches(At(Row()))) << "the session is not of this replica";
+  b_.sessions.fleet()->SettleArrived(MonotonicTime::Now() + kArrivedCachesWait);
   EXPECT_TRUE(b_.gate.Has("evicted")) << "the gate keeps the state of the session";
   engine.Flush();
   EXPECT_EQ(HeldBytes(engine), before);
@@ -116,6 +117,27 @@ TEST_F(FleetCopiesTest, CachesThatAreNotUsedSoonAreFreed) {
   b_.copies().Drop({"", kId});
   engine.Flush();
   EXPECT_EQ(HeldBytes(engine), before);
+}
+
+// A peer that drains has given the session. Nobody uses it for now.
+TEST_F(FleetCopiesTest, ASessionThatWasTakenIsAnIdleSessionWithItsCaches) {
+  const auto expected = Undisturbed({kTurn, kNext});
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_EQ(Run(a_, kTurn).tokens, expected[0]);
+  Send(a_, b_, size_t{1} << 20);
+  Replicas::Take("b/2");
+  a_.copies().Drop({"", kId});
+  // The manager does that once a second.
+  ASSERT_TRUE(WaitUntil([&] { return b_.copies().HasCaches(At(Row())); }));
+  EXPECT_EQ(b_.restores, 1);
+  EXPECT_TRUE(b_.copies().Waiting().empty());
+  // The caches are evicted like those of other sessions, and sent on.
+  EXPECT_NE(Read(b_, At(Row())), nullptr);
+  const FleetTurn turn = Run(b_, kNext);
+  EXPECT_TRUE(turn.status().ok()) << turn.status();
+  EXPECT_EQ(turn.tokens, expected[1]);
+  EXPECT_EQ(turn.end.usage.recomputed_tokens + turn.end.usage.restored_tokens, 0u);
+  EXPECT_EQ(b_.restores, 1);
 }
 
 // Another replica changes an imported session before it is restored.

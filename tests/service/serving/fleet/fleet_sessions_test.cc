@@ -212,6 +212,28 @@ TEST_F(FleetSessionsTest, ACallAttachesToATurnThatRunsHere) {
   EXPECT_EQ(second.end.status.code(), absl::StatusCode::kCancelled);
 }
 
+// Another call has the use of the turn, and has not begun to run it, or has just ended.
+TEST_F(FleetSessionsTest, ACallThatOnlyAttachesDoesNotRunTheTurn) {
+  ASSERT_TRUE(Open(a_).ok());
+  a_.gate.SetOnRan([] { return absl::UnavailableError("the store cannot be used"); });
+  ASSERT_FALSE(Run(a_, kTurn).status().ok());
+  a_.gate.SetOnRan(nullptr);
+  for (Replica* replica : {&a_, &b_}) {  // the second one has no copy yet
+    replica->gate.TakeEvents();
+    replica->gate.AnswerNext(replica->gate.EntryOf({"", kId}, /*resumes=*/true, /*attaches=*/true));
+    const absl::Status attached = Run(*replica, kTurn).status();
+    EXPECT_EQ(attached.code(), absl::StatusCode::kUnavailable) << attached;
+    EXPECT_THAT(replica->gate.TakeEvents(), ElementsAre("turn", "ended"));
+    EXPECT_EQ(StateOf(kTurn), store::TurnState::kStarted);
+  }
+  // The other call is not disturbed.
+  const FleetTurn turn = Run(b_, kTurn);
+  EXPECT_TRUE(turn.status().ok()) << turn.status();
+  EXPECT_EQ(turn.how, NewTurn::How::kLost);
+  b_.gate.AnswerNext(b_.gate.EntryOf({"", kId}, /*resumes=*/true, /*attaches=*/true));
+  EXPECT_EQ(Run(b_, kTurn).how, NewTurn::How::kReplayed) << "it has been committed meanwhile";
+}
+
 TEST_F(FleetSessionsTest, ARunningTurnThatIsCancelledIsAbandonedWithinItsUse) {
   ASSERT_TRUE(Open(a_).ok());
   FleetTurn turn;

@@ -33,12 +33,12 @@ class ScriptedGate final : public fleet::SessionGate {
     answers_.push_back(std::move(entry));
   }
   // A use of the session as its row is now.
-  Entry EntryOf(const SessionKey& session, bool resumes) {
+  Entry EntryOf(const SessionKey& session, bool resumes, bool attaches = false) {
     const absl::StatusOr<store::SessionRow> row = store_->Session(session);
     if (!row.ok()) return row.status();
     fleet::Entry entry;
-    entry.use =
-        std::make_shared<Use>(this, fleet::Fence{session, row->epoch, row->version}, resumes);
+    entry.use = std::make_shared<Use>(this, fleet::Fence{session, row->epoch, row->version},
+                                      resumes, attaches);
     return entry;
   }
   // Called when the engine has ended a turn. Its result goes to go_on.
@@ -72,6 +72,9 @@ class ScriptedGate final : public fleet::SessionGate {
   void EnterChange(const SessionKey& session, Entered entered) override {
     Enter("change", session, std::nullopt, entered);
   }
+  void EnterChangeHere(const SessionKey& session, Entered entered) override {
+    Enter("change here", session, std::nullopt, entered);
+  }
   void EnterClose(const SessionKey& session, Entered entered) override {
     Enter("close", session, std::nullopt, entered);
   }
@@ -86,8 +89,8 @@ class ScriptedGate final : public fleet::SessionGate {
  private:
   class Use final : public fleet::SessionUse {
    public:
-    Use(ScriptedGate* gate, fleet::Fence fence, bool resumes)
-        : gate_(gate), fence_(std::move(fence)), resumes_(resumes) {
+    Use(ScriptedGate* gate, fleet::Fence fence, bool resumes, bool attaches)
+        : gate_(gate), fence_(std::move(fence)), resumes_(resumes), attaches_(attaches) {
       absl::MutexLock lock(&gate_->mutex_);
       ++gate_->uses_;
     }
@@ -99,6 +102,7 @@ class ScriptedGate final : public fleet::SessionGate {
 
     const fleet::Fence& fence() const override { return fence_; }
     bool resumes() const override { return resumes_; }
+    bool attaches() const override { return attaches_; }
     void Started(const absl::Status& outcome) override { Add("started", outcome); }
     void Ran(fleet::TurnEnd end, std::function<void(const absl::Status&)> go_on) override {
       const bool commits = end == fleet::TurnEnd::kCommits;
@@ -121,6 +125,7 @@ class ScriptedGate final : public fleet::SessionGate {
     ScriptedGate* const gate_;
     const fleet::Fence fence_;
     const bool resumes_;
+    const bool attaches_;
   };
 
   void Add(std::string event) ABSL_LOCKS_EXCLUDED(mutex_) {

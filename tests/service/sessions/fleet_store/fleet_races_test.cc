@@ -134,6 +134,20 @@ TEST_F(FleetRacesTest, AClaimThatWaitsForTheNoticeOfARestartIsRefused) {
   EXPECT_THAT(claimed.status().message(), HasSubstr("no claims are allowed yet"));
 }
 
+// Otherwise many replicas that take sessions of one, as when it drains, could hold up its renewal
+// for so long that it loses its lease.
+TEST_F(FleetRacesTest, ATransferDoesNotTouchTheLeaseOfTheOwnerBefore) {
+  const auto a = Start("a"), b = Start("b");
+  const SessionKey session = Open(a->name);
+  TestConnection renewal(database_.url());
+  renewal.Run("BEGIN");
+  renewal.Run("UPDATE leases SET lease_end = lease_end WHERE replica = 'a'");
+  const absl::StatusOr<store::Applied> taken = ApplyOne(
+      *store_, store::ChangeOwner{{session, 1, 1}, b->name, store::OwnerCondition::kTransfer});
+  EXPECT_TRUE(taken.ok()) << taken.status();
+  renewal.Run("COMMIT");
+}
+
 // Each of two replicas has locked a session, if it locks them in the order of its changes, and
 // waits for the next one.
 TEST_F(FleetRacesTest, ReplicasThatClaimTheSameSessionsDoNotWaitInACircle) {
