@@ -194,6 +194,7 @@ void DriverCore::AfterEvent(const Event& event, const Before& before) {
     const SessionState* state = Find(key);
     if (state == nullptr || !state->owned) copies_->Drop(key);
   }
+  NoteMoves(session);
   const bool waited = before.phase == Phase::kFetching || before.phase == Phase::kReceiving ||
                       before.phase == Phase::kGiving;
   const auto* fired = std::get_if<TimerFired>(&event);
@@ -202,6 +203,23 @@ void DriverCore::AfterEvent(const Event& event, const Before& before) {
   }
   CountEvent(event, before);
   UpdateCounts();
+}
+
+bool DriverCore::IsMoving(const SessionKey& session) const {
+  const SessionState* state = Find(session);
+  return state != nullptr &&
+         (state->phase == Phase::kFetching || state->phase == Phase::kReceiving ||
+          state->phase == Phase::kTransferring);
+}
+
+void DriverCore::NoteMoves(const SessionKey* session) {
+  if (session == nullptr) {
+    std::erase_if(moving_, [this](const auto& move) { return !IsMoving(move.first); });
+  } else if (IsMoving(*session)) {
+    moving_.emplace(*session, MonotonicTime::Now());
+  } else {
+    moving_.erase(*session);
+  }
 }
 
 void DriverCore::CountEvent(const Event& event, const Before& before) {

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "service/clock/monotonic_time.h"
 #include "service/clock/timers.h"
 #include "service/fleet/event_thread.h"
 #include "service/fleet/fleet_driver.h"
@@ -99,6 +100,9 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   Before StateBefore(const Event& event) const;
   void HandleOne(const Event& event);
   void AfterEvent(const Event& event, const Before& before);
+  bool IsMoving(const SessionKey& session) const;
+  // `session`: that the event was about; null: all.
+  void NoteMoves(const SessionKey* session);
   void CountEvent(const Event& event, const Before& before);
   void UpdateCounts() ABSL_LOCKS_EXCLUDED(counts_mutex_);
   void StopNow();
@@ -162,6 +166,7 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   std::map<SessionKey, std::shared_ptr<GivenUse>> uses_;  // that are attached
   std::map<Number, Relay> relays_;
   std::map<ReplicaName, Replica> replicas_;
+  std::map<SessionKey, MonotonicTime> moving_;  // to this replica, and since when
   CallId last_call_ = 0;
   bool lease_valid_ = false;
   bool draining_ = false;
