@@ -194,7 +194,6 @@ void DriverCore::AfterEvent(const Event& event, const Before& before) {
     const SessionState* state = Find(key);
     if (state == nullptr || !state->owned) copies_->Drop(key);
   }
-  NoteMoves(session);
   const bool waited = before.phase == Phase::kFetching || before.phase == Phase::kReceiving ||
                       before.phase == Phase::kGiving;
   const auto* fired = std::get_if<TimerFired>(&event);
@@ -202,6 +201,7 @@ void DriverCore::AfterEvent(const Event& event, const Before& before) {
     peers_->Forget(before.peer, before.request);
   }
   CountEvent(event, before);
+  NoteMoves(session);
   UpdateCounts();
 }
 

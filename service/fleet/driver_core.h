@@ -161,12 +161,12 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   absl::Status store_error_;  // why the row was not read, or the transaction not made
   bool sends_caches_ = false;
   std::vector<SessionKey> ended_;  // the sessions of uses that have ended since
+  std::map<SessionKey, MonotonicTime> moving_;  // to this replica, and since when
 
   std::map<CallId, Call> calls_;                          // that are not answered yet
   std::map<SessionKey, std::shared_ptr<GivenUse>> uses_;  // that are attached
   std::map<Number, Relay> relays_;
   std::map<ReplicaName, Replica> replicas_;
-  std::map<SessionKey, MonotonicTime> moving_;  // to this replica, and since when
   CallId last_call_ = 0;
   bool lease_valid_ = false;
   bool draining_ = false;
