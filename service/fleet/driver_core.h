@@ -160,7 +160,7 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   Before before_;
   absl::Status store_error_;  // why the row was not read, or the transaction not made
   bool sends_caches_ = false;
-  std::vector<SessionKey> ended_;  // the sessions of uses that have ended since
+  std::vector<SessionKey> ended_;               // the sessions of uses that have ended since
   std::map<SessionKey, MonotonicTime> moving_;  // to this replica, and since when
 
   std::map<CallId, Call> calls_;                          // that are not answered yet
