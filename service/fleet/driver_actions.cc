@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "service/fleet/counted_caches.h"
 #include "service/fleet/driver_core.h"
 #include "service/sessions/fleet/outcome.h"
 #include "service/sessions/store/changes.h"
@@ -60,12 +61,18 @@ void DriverCore::ChangeOwner(const Transact& action) {
   store::ChangeOwner change{
       transaction.fence, transaction.owner,
       is_claim ? store::OwnerCondition::kClaim : store::OwnerCondition::kTransfer};
-  commits_->Submit(std::move(change), [self = shared_from_this(), action, is_claim,
-                                       is_taken](const absl::StatusOr<store::Applied>& applied) {
+  // Without caches, an offer leads here at once.
+  const auto moving = moving_.find(transaction.fence.key);
+  const MonotonicTime begin = moving == moving_.end() ? MonotonicTime::Now() : moving->second;
+  commits_->Submit(std::move(change), [self = shared_from_this(), action, is_claim, is_taken,
+                                       begin](const absl::StatusOr<store::Applied>& applied) {
     FleetMetrics* const metrics = self->options_.metrics;
     if (applied.ok() && metrics != nullptr) {
       if (is_claim) metrics->CountClaim();
-      if (is_taken) metrics->CountHandover("taken");
+      if (is_taken) {
+        metrics->CountHandover("taken");
+        metrics->ObserveHandover(MonotonicTime::Now() - begin);
+      }
     }
     (void)self->Post([core = self.get(), action, status = applied.status()] {
       core->store_error_ = status;
@@ -112,7 +119,9 @@ void DriverCore::Do(const SendCaches& action) {
                       [self = shared_from_this(), to = action.to,
                        request = action.request](const std::shared_ptr<CacheReader>& caches) {
                         (void)self->Post([core = self.get(), to, request, caches] {
-                          if (!core->stopped_) core->peers_->SendCaches(to, request, caches);
+                          if (core->stopped_) return;
+                          core->peers_->SendCaches(to, request,
+                                                   CountBytes(caches, core->options_.metrics));
                         });
                       });
 }
@@ -131,7 +140,10 @@ void DriverCore::Do(const ReceiveCaches& action) {
           if (core->stopped_) {
             writer(absl::UnavailableError("this server is shutting down"));
           } else {
-            core->copies_->TakeCaches(at.key, header, at, writer);
+            core->copies_->TakeCaches(
+                at.key, header, at, [writer, metrics = core->options_.metrics](Writer taken) {
+                  writer(taken.ok() ? CountBytes(*std::move(taken), metrics) : std::move(taken));
+                });
           }
         });
         if (!posted) writer(absl::UnavailableError("this server is shutting down"));

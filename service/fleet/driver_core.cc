@@ -213,7 +213,25 @@ void DriverCore::AfterEvent(const Event& event, const Before& before) {
     peers_->Forget(before.peer, before.request);
   }
   CountEvent(event, before);
+  NoteMoves(session);
   UpdateCounts();
+}
+
+bool DriverCore::IsMoving(const SessionKey& session) const {
+  const SessionState* state = Find(session);
+  return state != nullptr &&
+         (state->phase == Phase::kFetching || state->phase == Phase::kReceiving ||
+          state->phase == Phase::kTransferring);
+}
+
+void DriverCore::NoteMoves(const SessionKey* session) {
+  if (session == nullptr) {
+    std::erase_if(moving_, [this](const auto& move) { return !IsMoving(move.first); });
+  } else if (IsMoving(*session)) {
+    moving_.emplace(*session, MonotonicTime::Now());
+  } else {
+    moving_.erase(*session);
+  }
 }
 
 void DriverCore::CountEvent(const Event& event, const Before& before) {

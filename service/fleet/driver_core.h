@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "service/clock/monotonic_time.h"
 #include "service/clock/timers.h"
 #include "service/fleet/event_thread.h"
 #include "service/fleet/fleet_driver.h"
@@ -111,6 +112,9 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   Before StateBefore(const Event& event) const;
   void HandleOne(const Event& event);
   void AfterEvent(const Event& event, const Before& before);
+  bool IsMoving(const SessionKey& session) const;
+  // `session`: that the event was about; null: all.
+  void NoteMoves(const SessionKey* session);
   void CountEvent(const Event& event, const Before& before);
   void UpdateCounts() ABSL_LOCKS_EXCLUDED(counts_mutex_);
   void StopNow();
@@ -178,7 +182,8 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   Before before_;
   absl::Status store_error_;  // why the row was not read, or the transaction not made
   bool sends_caches_ = false;
-  std::vector<SessionKey> ended_;  // the sessions of uses that have ended since
+  std::vector<SessionKey> ended_;               // the sessions of uses that have ended since
+  std::map<SessionKey, MonotonicTime> moving_;  // to this replica, and since when
 
   std::map<CallId, Call> calls_;                          // that are not answered yet
   std::map<SessionKey, std::shared_ptr<GivenUse>> uses_;  // that are attached

@@ -3,6 +3,7 @@
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
 namespace longstream {
@@ -18,6 +19,18 @@ struct FleetMetrics::Families {
                       .Name("longstream_handovers_total")
                       .Help("Sessions handed from one living replica to another, by outcome")
                       .Register(*registry)),
+        seconds(prometheus::BuildHistogram()
+                    .Name("longstream_handover_seconds")
+                    .Help("Time of taking a session of a living replica, and of its caches alone")
+                    .Register(*registry)),
+        whole(AddSeconds("whole")),
+        caches(AddSeconds("caches")),
+        bytes(prometheus::BuildCounter()
+                  .Name("longstream_handover_bytes_total")
+                  .Help("Bytes of caches that were sent to peers and received from them")
+                  .Register(*registry)),
+        sent(bytes.Add({{"op", "sent"}})),
+        received(bytes.Add({{"op", "received"}})),
         fenced(prometheus::BuildCounter()
                    .Name("longstream_fenced_commits_total")
                    .Help("Commits of turns that were refused because the session had moved")
@@ -35,8 +48,20 @@ struct FleetMetrics::Families {
     return prometheus::BuildGauge().Name(name).Help(help).Register(*registry).Add({});
   }
 
+  prometheus::Histogram& AddSeconds(const char* part) {
+    return seconds.Add({{"part", part}},
+                       prometheus::Histogram::BucketBoundaries{0.002, 0.005, 0.01, 0.02, 0.05, 0.1,
+                                                               0.2, 0.5, 1, 2, 5, 10, 30, 60});
+  }
+
   prometheus::Counter& claims;
   prometheus::Family<prometheus::Counter>& handovers;
+  prometheus::Family<prometheus::Histogram>& seconds;
+  prometheus::Histogram& whole;
+  prometheus::Histogram& caches;
+  prometheus::Family<prometheus::Counter>& bytes;
+  prometheus::Counter& sent;
+  prometheus::Counter& received;
   prometheus::Counter& fenced;
   prometheus::Gauge& sessions;
   prometheus::Gauge& to_hand_over;
@@ -51,6 +76,18 @@ FleetMetrics::~FleetMetrics() = default;
 void FleetMetrics::CountClaim() { families_->claims.Increment(); }
 void FleetMetrics::CountHandover(const std::string& outcome) {
   families_->handovers.Add({{"outcome", outcome}}).Increment();
+}
+void FleetMetrics::ObserveHandover(absl::Duration time) {
+  families_->whole.Observe(absl::ToDoubleSeconds(time));
+}
+void FleetMetrics::ObserveCaches(absl::Duration time) {
+  families_->caches.Observe(absl::ToDoubleSeconds(time));
+}
+void FleetMetrics::CountSentBytes(uint64_t bytes) {
+  families_->sent.Increment(static_cast<double>(bytes));
+}
+void FleetMetrics::CountReceivedBytes(uint64_t bytes) {
+  families_->received.Increment(static_cast<double>(bytes));
 }
 void FleetMetrics::CountFencedCommit() { families_->fenced.Increment(); }
 void FleetMetrics::SetSessions(size_t owned) {

@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_METRICS_FLEET_METRICS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,13 @@ class FleetMetrics {
   void CountClaim();
   // A session was, or was not, handed from one living replica to another.
   void CountHandover(const std::string& outcome);
+  // This replica has taken a session of a living one, so long after it has asked for it or was
+  // offered it.
+  void ObserveHandover(absl::Duration time);
+  // The caches of a session have come: the time from their beginning to their end.
+  void ObserveCaches(absl::Duration time);
+  void CountSentBytes(uint64_t bytes);
+  void CountReceivedBytes(uint64_t bytes);
   // The commit of a turn was refused, because the session had moved.
   void CountFencedCommit();
   void SetSessions(size_t owned);

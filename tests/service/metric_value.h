@@ -1,4 +1,4 @@
-// Reads counters and gauges from a registry, for tests.
+// Reads metrics from a registry, for tests.
 #ifndef LONGSTREAM_TESTS_SERVICE_METRIC_VALUE_H_
 #define LONGSTREAM_TESTS_SERVICE_METRIC_VALUE_H_
 
@@ -7,16 +7,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <thread>
 
 namespace longstream {
 
-// Returns the sum of the counters or gauges that have this name and at least these labels.
-inline double MetricValue(const prometheus::Registry& registry, const std::string& name,
-                          const std::map<std::string, std::string>& labels = {}) {
-  double sum = 0;
+// Calls `visit` for each metric that has this name and at least these labels.
+template <typename Visit>
+void VisitMetrics(const prometheus::Registry& registry, const std::string& name,
+                  const std::map<std::string, std::string>& labels, const Visit& visit) {
   for (const prometheus::MetricFamily& family : registry.Collect()) {
     if (family.name != name) continue;
     for (const prometheus::ClientMetric& metric : family.metric) {
@@ -25,10 +26,29 @@ inline double MetricValue(const prometheus::Registry& registry, const std::strin
           return label.name == wanted.first && label.value == wanted.second;
         });
       });
-      if (matches) sum += metric.counter.value + metric.gauge.value;
+      if (matches) visit(metric);
     }
   }
+}
+
+// Returns the sum of the counters or gauges that have this name and at least these labels.
+inline double MetricValue(const prometheus::Registry& registry, const std::string& name,
+                          const std::map<std::string, std::string>& labels = {}) {
+  double sum = 0;
+  VisitMetrics(registry, name, labels, [&](const prometheus::ClientMetric& metric) {
+    sum += metric.counter.value + metric.gauge.value;
+  });
   return sum;
+}
+
+// Returns the number of values that the histograms with this name and at least these labels have.
+inline uint64_t ObservedCount(const prometheus::Registry& registry, const std::string& name,
+                              const std::map<std::string, std::string>& labels = {}) {
+  uint64_t count = 0;
+  VisitMetrics(registry, name, labels, [&](const prometheus::ClientMetric& metric) {
+    count += metric.histogram.sample_count;
+  });
+  return count;
 }
 
 // Waits until the metric has the value. Returns the last value.

@@ -234,6 +234,7 @@ ROOMS = {
     "tests/backends": "backends/** kernels/** tests tests/**",
     "tests/conformance": "backends/** kernels/** tests tests/**",
     "tests/bench": "backends/** kernels/** tests tests/**",
+    "tests/bench/handover": "client tests tests/**",
     "tests/bench/batching": "service/** tests tests/**",
     "tests/bench/shadow": "kernels/** service/** tests tests/**",
     "tests/bench/routing": "kernels/** service/** tests tests/**",

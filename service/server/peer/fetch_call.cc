@@ -1,5 +1,6 @@
 // A peer asks this replica for a session. The state machine answers, and the caches follow.
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "service/server/peer/caches/piece_source.h"
@@ -11,7 +12,8 @@
 namespace longstream {
 namespace {
 
-// The answer, and each piece of the caches, is written when the one before it was written.
+// The answer, and each piece of the caches, is written when the one before it was written. The next
+// piece is read meanwhile.
 class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>,
                         public OpenCall,
                         public std::enable_shared_from_this<FetchCall> {
@@ -107,13 +109,14 @@ class FetchCall final : public grpc::ServerWriteReactor<peer::v1::FetchResponse>
   void SendNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (source_ == nullptr) return EndWithout("there are no caches after all");
     limit_.Clear();  // this replica's own reading has no limit but that of the call
-    source_->Next([self = shared_from_this()](absl::StatusOr<peer::v1::CachePiece> piece) {
-      self->Send(std::move(piece));
-    });
+    std::optional<PieceSource::Piece> piece =
+        source_->Next([self = shared_from_this()](PieceSource::Piece read) {
+          absl::MutexLock lock(&self->mutex_);
+          if (!self->finished_) self->Send(std::move(read));
+        });
+    if (piece.has_value()) Send(*std::move(piece));
   }
-  void Send(absl::StatusOr<peer::v1::CachePiece> piece) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    if (finished_) return;
+  void Send(PieceSource::Piece piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!piece.ok()) return EndWithout("the caches cannot be read");
     *response_.mutable_piece() = *std::move(piece);
     response_.piece().has_end() ? WriteLast() : Write();

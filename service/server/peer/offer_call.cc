@@ -12,8 +12,8 @@
 namespace longstream {
 namespace {
 
-// A message is read when the one before it was taken. The answer may come at any time after the
-// offer.
+// Until the end of the caches, a message is read while the sink takes the piece before it. The
+// answer may come at any time after the offer.
 class OfferCall final
     : public grpc::ServerBidiReactor<RawRequest<peer::v1::OfferRequest>, peer::v1::OfferResponse>,
       public OpenCall,
@@ -73,17 +73,13 @@ class OfferCall final
     std::optional<fleet::Offer> offer;
     {
       absl::MutexLock lock(&mutex_);
-      if (finished_) return;
+      if (finished_ || has_failed_) return;
       if (!ok) return OnLastMessage();
-      absl::StatusOr<Decoded<peer::v1::OfferRequest>> decoded = Decode(raw_, memory_);
-      if (!decoded.ok()) return FinishOnce(decoded.status());
-      message_.emplace(*std::move(decoded));
-      if (sink_ != nullptr) return TakePiece();
-      const absl::Status status = TakeOffer(*message_->message, &offer);
-      message_.reset();
+      if (taking_) return WaitForSink();
+      const absl::Status status = TakeMessage(&offer);
       if (!status.ok()) return FinishOnce(status);
     }
-    core_->Deliver(key_.peer, *std::move(offer));
+    if (offer.has_value()) core_->Deliver(key_.peer, *std::move(offer));
   }
 
   void OnCancel() override ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -107,6 +103,17 @@ class OfferCall final
   }
 
  private:
+  // `offer`: set if this is the first message.
+  absl::Status TakeMessage(std::optional<fleet::Offer>* offer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    absl::StatusOr<Decoded<peer::v1::OfferRequest>> decoded = Decode(raw_, memory_);
+    if (!decoded.ok()) return decoded.status();
+    message_.emplace(*std::move(decoded));
+    if (sink_ != nullptr) return TakePiece();
+    const absl::Status status = TakeOffer(*message_->message, offer);
+    message_.reset();
+    return status;
+  }
   absl::Status TakeOffer(const peer::v1::OfferRequest& request, std::optional<fleet::Offer>* taken)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!request.has_offer()) {
@@ -130,22 +137,35 @@ class OfferCall final
     return absl::OkStatus();
   }
 
-  void TakePiece() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  absl::Status TakePiece() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!message_->message->has_piece()) {
-      return FinishOnce(
-          absl::InvalidArgumentError("piece: expected it in each message but the first"));
+      return absl::InvalidArgumentError("piece: expected it in each message but the first");
     }
-    Limit(&limit_, core_->limits().piece_timeout, "the replica does not take the caches");
+    taking_ = true;
+    waiting_ = false;
+    const bool is_end = message_->message->piece().has_end();
     sink_->Take(std::move(*message_->message->mutable_piece()),
                 [self = shared_from_this()](PieceSink::Taken taken) { self->GoOn(taken); });
+    is_end ? WaitForSink() : ReadNext();
+    return absl::OkStatus();
+  }
+  void WaitForSink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    waiting_ = true;
+    Limit(&limit_, core_->limits().piece_timeout, "the replica does not take the caches");
   }
   // The sink has taken a piece.
   void GoOn(PieceSink::Taken taken) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     message_.reset();
+    taking_ = false;
     if (finished_) return;
-    if (taken == PieceSink::Taken::kMore) return ReadNext();
-    WaitForAnswer();  // without the caches the session may be taken nevertheless
+    if (taken != PieceSink::Taken::kMore) {
+      has_failed_ = taken == PieceSink::Taken::kFailed;
+      return WaitForAnswer();  // without the caches the session may be taken nevertheless
+    }
+    if (!waiting_) return;
+    const absl::Status status = TakeMessage(nullptr);
+    if (!status.ok()) FinishOnce(status);
   }
   // The peer sends no more, or the call has failed: then OnCancel comes too.
   void OnLastMessage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -189,6 +209,9 @@ class OfferCall final
   std::optional<Decoded<peer::v1::OfferRequest>> message_ ABSL_GUARDED_BY(mutex_);
   peer::v1::OfferResponse response_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<PieceSink> sink_ ABSL_GUARDED_BY(mutex_);
+  bool taking_ ABSL_GUARDED_BY(mutex_) = false;      // the sink takes a piece
+  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;     // nothing is read before it has taken it
+  bool has_failed_ ABSL_GUARDED_BY(mutex_) = false;  // the sink takes no further piece
   std::shared_ptr<void> nameless_ ABSL_GUARDED_BY(mutex_);  // its place until it is added
   bool added_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_caches_ ABSL_GUARDED_BY(mutex_) = false;

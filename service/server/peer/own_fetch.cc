@@ -11,7 +11,7 @@
 namespace longstream {
 namespace {
 
-// At any moment the call waits for a message, or for this replica.
+// Until the end of the caches, a message is read while the sink takes the piece before it.
 class FetchFromPeer final : public HeldCall<grpc::ClientReadReactor<peer::v1::FetchResponse>> {
  public:
   FetchFromPeer(PeerCore* core, const PeerLine& line, const fleet::Fetch& fetch)
@@ -49,7 +49,7 @@ class FetchFromPeer final : public HeldCall<grpc::ClientReadReactor<peer::v1::Fe
       if (state_ == State::kAsked) {
         answer = TakeAnswer();
       } else if (state_ == State::kCaches && response_.has_piece()) {
-        TakePiece();
+        taking_ ? WaitForSink() : TakePiece();
       } else {
         Stop();  // the peer says more than it may
       }
@@ -110,18 +110,31 @@ class FetchFromPeer final : public HeldCall<grpc::ClientReadReactor<peer::v1::Fe
   }
 
   void TakePiece() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    Limit(core_->limits().piece_timeout);
-    sink_->Take(std::move(*response_.mutable_piece()),
+    peer::v1::CachePiece piece = std::move(*response_.mutable_piece());
+    taking_ = true;
+    waiting_ = false;
+    const bool is_end = piece.has_end();
+    sink_->Take(std::move(piece),
                 [this, self = shared_from_this()](PieceSink::Taken taken) { GoOn(taken); });
+    is_end ? WaitForSink() : ReadNext();
+  }
+  void WaitForSink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    waiting_ = true;
+    Limit(core_->limits().piece_timeout);
   }
 
   // The sink has taken a piece.
   void GoOn(PieceSink::Taken taken) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
+    taking_ = false;
     if (!held_) return;
     if (taken == PieceSink::Taken::kFailed) return Stop();
-    if (taken == PieceSink::Taken::kComplete) state_ = State::kOver;
-    ReadNext();
+    if (taken == PieceSink::Taken::kComplete) {
+      state_ = State::kOver;
+      ReadNext();
+    } else if (waiting_) {
+      TakePiece();
+    }
   }
 
   void ReadNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -134,6 +147,8 @@ class FetchFromPeer final : public HeldCall<grpc::ClientReadReactor<peer::v1::Fe
   peer::v1::FetchResponse response_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kAsked;
   std::shared_ptr<PieceSink> sink_ ABSL_GUARDED_BY(mutex_);
+  bool taking_ ABSL_GUARDED_BY(mutex_) = false;   // the sink takes a piece
+  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is read before it has taken it
 };
 
 }  // namespace

@@ -111,13 +111,14 @@ class OfferToPeer final
   void SendNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (source_ == nullptr) return EndPieces();
     limit_.Clear();  // this replica's own reading has no limit but that of the call
-    source_->Next([this, self = shared_from_this()](absl::StatusOr<peer::v1::CachePiece> piece) {
-      Write(std::move(piece));
-    });
+    std::optional<PieceSource::Piece> piece =
+        source_->Next([this, self = shared_from_this()](PieceSource::Piece read) {
+          absl::MutexLock lock(&mutex_);
+          if (held_ && !answered_) Write(std::move(read));
+        });
+    if (piece.has_value()) Write(*std::move(piece));
   }
-  void Write(absl::StatusOr<peer::v1::CachePiece> piece) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    if (!held_ || answered_) return;
+  void Write(PieceSource::Piece piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!piece.ok()) return EndPieces();
     *request_.mutable_piece() = *std::move(piece);
     if (request_.piece().has_end()) return WriteLast();

@@ -31,7 +31,7 @@ struct PeerLimits {
   size_t max_relays = 1024;  // in each direction
 
   size_t piece_bytes = size_t{256}
-                       << 10;  // of the pieces that are sent; each call holds one or two
+                       << 10;  // of the pieces that are sent; each call holds up to three
   int cache_threads = 4;       // they read and write the pieces of all calls
 };
 

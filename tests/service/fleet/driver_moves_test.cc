@@ -51,6 +51,8 @@ TEST_F(DriverTest, AnOwnerThatLivesGivesTheSessionAndItsCaches) {
   EXPECT_EQ(reply->Wait()->use->fence().epoch, 2);
   EXPECT_EQ(peers_.Take<Moved>().epoch, 2);
   EXPECT_EQ(MetricValue(registry_, "longstream_handovers_total", {{"outcome", "taken"}}), 1);
+  EXPECT_EQ(ObservedCount(registry_, "longstream_handover_seconds", {{"part", "whole"}}), 1u);
+  EXPECT_EQ(ObservedCount(registry_, "longstream_handover_seconds", {{"part", "caches"}}), 0u);
 }
 
 TEST_F(DriverTest, ATurnThatRunsOnThePeerIsRelayed) {

@@ -160,6 +160,7 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
   security_.SetCertificateExpiry("grpc", absl::UnixEpoch());
   fleet_.CountClaim();
   fleet_.CountHandover("taken");
+  fleet_.ObserveHandover(absl::Seconds(1));
   fleet_.CountFencedCommit();
   fleet_.SetSessions(1);
   fleet_.SetToHandOver(1);
@@ -186,7 +187,7 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
         !name.starts_with("longstream_connections") && !name.starts_with("longstream_calls_") &&
         !name.starts_with("longstream_compare_") && !name.starts_with("longstream_shadow_") &&
         !name.starts_with("longstream_certificate_") && !name.starts_with("longstream_fleet_") &&
-        !name.starts_with("longstream_claims_") && !name.starts_with("longstream_handovers_") &&
+        !name.starts_with("longstream_claims_") && !name.starts_with("longstream_handover") &&
         !name.starts_with("longstream_fenced_") && !name.starts_with("longstream_security_") &&
         !name.starts_with("longstream_session_host_") &&
         !name.starts_with("longstream_session_restores") &&

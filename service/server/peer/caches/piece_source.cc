@@ -1,4 +1,4 @@
-// Reads a piece when the call has sent the one before it.
+// Reads a piece while the call sends the one before it.
 #include "service/server/peer/caches/piece_source.h"
 
 #include <utility>
@@ -8,11 +8,45 @@
 
 namespace longstream {
 
-void PieceSource::Next(Ready ready) {
-  threads_->Run([self = shared_from_this(), ready = std::move(ready)] { ready(self->Read()); });
+namespace {
+
+bool IsLast(const PieceSource::Piece& piece) { return !piece.ok() || piece->has_end(); }
+
+}  // namespace
+
+std::optional<PieceSource::Piece> PieceSource::Next(Ready ready) {
+  absl::MutexLock lock(&mutex_);
+  std::optional<Piece> next = std::exchange(ahead_, std::nullopt);
+  if (next.has_value()) {
+    if (!IsLast(*next)) ReadAhead();
+    return next;
+  }
+  ready_ = std::move(ready);
+  if (!reading_) ReadAhead();
+  return std::nullopt;
 }
 
-absl::StatusOr<peer::v1::CachePiece> PieceSource::Read() {
+void PieceSource::ReadAhead() {
+  reading_ = true;
+  threads_->Run([self = shared_from_this()] { self->HasRead(self->Read()); });
+}
+
+void PieceSource::HasRead(Piece piece) {
+  Ready ready;
+  {
+    absl::MutexLock lock(&mutex_);
+    reading_ = false;
+    if (ready_ == nullptr) {
+      ahead_ = std::move(piece);
+      return;
+    }
+    ready.swap(ready_);
+    if (!IsLast(piece)) ReadAhead();
+  }
+  ready(std::move(piece));
+}
+
+PieceSource::Piece PieceSource::Read() {
   peer::v1::CachePiece piece;
   if (!begun_) {
     begun_ = true;
