@@ -75,6 +75,9 @@ class SessionInfo:
     recompute_tokens: int
     alias: str
     routing: Routing | None  # of a session whose model a route has chosen
+    # In a fleet, the replica that has the session, if it is another one than the one that answers.
+    # Then bytes, turn_running and recompute_tokens are not known. Empty: this one, or no fleet.
+    owner: str
 
 
 @dataclass(frozen=True, slots=True)
