@@ -22,9 +22,9 @@ absl::Status CheckMode(const std::string& path) {
         absl::StrCat("cannot read the mode of ", path, ": ", std::strerror(errno)));
   }
   if ((found.st_mode & (S_IWGRP | S_IRWXO)) == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "the mode of %s is %03o, so others may read or change it; run `chmod 600 %s`", path,
-      found.st_mode & 0777, path));
+  return absl::FailedPreconditionError(
+      absl::StrFormat("the mode of %s is %03o, so others may read or change it; run `chmod 600 %s`",
+                      path, found.st_mode & 0777, path));
 }
 
 }  // namespace
@@ -36,9 +36,9 @@ absl::StatusOr<std::string> TokenIn(const std::string& contents, const std::stri
   const bool printable = std::all_of(token.begin(), token.end(),
                                      [](unsigned char c) { return absl::ascii_isgraph(c); });
   if (token.size() >= kLeastBytes && token.size() <= kMostBytes && printable) return token;
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ": expected one line with a token, of ", kLeastBytes, " to ", kMostBytes,
-      " printable characters without spaces, found ", token.size(), " characters"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": expected one line with a token, of ", kLeastBytes, " to ", kMostBytes,
+                   " printable characters without spaces, found ", token.size(), " characters"));
 }
 
 absl::StatusOr<std::string> TokenOfFile(const absl::StatusOr<FileContents>& contents,

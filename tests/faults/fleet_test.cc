@@ -17,6 +17,7 @@
 #include "client/error_details.h"
 #include "client/random_id.h"
 #include "tests/faults/turn_script.h"
+#include "tests/processes/client_process.h"
 #include "tests/processes/postgres_server.h"
 #include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
@@ -281,6 +282,16 @@ TEST_F(FleetTest, AServerNamesTheOwnerOfASession) {
   const std::vector<v1::Session> list = b->Sessions("");
   ASSERT_EQ(list.size(), 1u);
   EXPECT_EQ(list[0].owner(), there.owner());
+  const auto run = [&](std::vector<std::string> command) {
+    command.insert(command.end(), {"--server", b.server->address()});
+    return RunClient(command);
+  };
+  EXPECT_THAT(run({"sessions"}).out, HasSubstr("-        " + there.owner()));
+  EXPECT_THAT(run({"sessions", "show", session}).out,
+              testing::ContainsRegex("replica +" + there.owner()));
+  const ClientRun refused = run({"generate", "-s", session, "-n", "1", "x"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("; use --server " + a.server->address() + "\n"));
 }
 
 TEST_F(FleetTest, AServerWhoseNameIsTakenEnds) {

@@ -75,9 +75,7 @@ class SessionInfo:
     recompute_tokens: int
     alias: str
     routing: Routing | None  # of a session whose model a route has chosen
-    # In a fleet, the replica that has the session, if it is another one than the one that answers.
-    # Then bytes, turn_running and recompute_tokens are not known. Empty: this one, or no fleet.
-    owner: str
+    owner: str  # a replica that has the session, and alone knows its bytes; empty: this one
 
 
 @dataclass(frozen=True, slots=True)

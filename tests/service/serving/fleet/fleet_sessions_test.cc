@@ -358,7 +358,7 @@ TEST_F(FleetSessionsTest, TheCommittedHeadIsReadWhereATurnRuns) {
   ASSERT_TRUE(Open(a_).ok());
   ASSERT_TRUE(Run(a_, kTurn).status().ok());
   FleetTurn running;
-  TurnHandle handle = Begin(Load(a_, {7, 9}), {7, 9}, 10'000, &running);
+  TurnHandle handle = Begin(Load(a_, TurnId{7, 9}), TurnId{7, 9}, 10'000, &running);
   ASSERT_TRUE(handle) << running.refused;
   ASSERT_TRUE(WaitUntil([&] { return Row().version == 4; })) << "the turn has started";
   const absl::StatusOr<SessionView> fork = Fork(a_, {3, 4});
