@@ -1,8 +1,11 @@
 // The commands `longstream models` and `longstream sessions`.
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "client/commands/commands.h"
 #include "client/output.h"
@@ -242,14 +245,14 @@ void Sessions(const Global& global, const SessionOptions& options) {
   std::printf("%-32s  %-12s %10s %10s %10s %10s %10s  %s\n", "SESSION", "MODEL", "POSITION", "KV",
               "WINDOW", "STATE", "HOST", has_others ? "TURN     REPLICA" : "TURN");
   for (const v1::Session& session : list.sessions()) {
+    const std::string turn =
+        session.owner().empty() ? TurnOf(session) : "-        " + session.owner();
     std::printf("%-32s  %-12s %10llu %10s %10s %10s %10s  %s\n", session.session_id().c_str(),
                 session.model().c_str(), static_cast<unsigned long long>(session.position()),
                 BytesOf(session, session.bytes().kv()).c_str(),
                 BytesOf(session, session.bytes().window()).c_str(),
                 BytesOf(session, session.bytes().state()).c_str(),
-                BytesOf(session, session.bytes().host()).c_str(),
-                session.owner().empty() ? TurnOf(session).c_str()
-                                        : ("-        " + session.owner()).c_str());
+                BytesOf(session, session.bytes().host()).c_str(), turn.c_str());
   }
 }
 

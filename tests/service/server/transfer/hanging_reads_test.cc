@@ -183,7 +183,7 @@ TEST_F(HangingReadsTest, ARepeatedAppendIsKnownToAServerThatReadsItFromTheStore)
 
 // A list without the sessions of the store would look like that of a client that has none.
 TEST_F(HangingReadsTest, AListIsUnavailableIfTheStoreCannotBeRead) {
-  OpenSession();
+  Open();
   FailReads(absl::UnavailableError("the database is down"));
   const auto list = [&] {
     grpc::ClientContext context;
