@@ -1,8 +1,11 @@
 // The commands `longstream models` and `longstream sessions`.
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "client/commands/commands.h"
 #include "client/output.h"
@@ -120,6 +123,16 @@ void PrintSession(const Global& global, const v1::Session& session) {
                static_cast<unsigned long long>(session.recompute_tokens()));
 }
 
+// "-": the session is on another replica of a fleet, which alone knows.
+std::string BytesOf(const v1::Session& session, uint64_t bytes) {
+  return session.owner().empty() ? HumanBytes(bytes) : "-";
+}
+
+std::string TurnOf(const v1::Session& session) {
+  if (!session.owner().empty()) return "-";
+  return session.turn_running() ? "running" : "idle";
+}
+
 void Show(const Global& global, const std::string& id) {
   const v1::Session session = ConnectToSession(global, id).Get(id);
   if (global.json) return PrintJson(session);
@@ -132,13 +145,16 @@ void Show(const Global& global, const std::string& id) {
   if (session.has_routing()) print("route", session.routing().text());
   print("position", std::to_string(session.position()));
   print("context limit", std::to_string(session.context_limit()));
-  print("turn", session.turn_running() ? "running" : "idle");
+  const bool is_here = session.owner().empty();
+  if (!is_here) print("replica", session.owner());
+  print("turn", TurnOf(session));
   print("last turn", session.head_turn_id().empty() ? "none" : session.head_turn_id());
-  print("compute again", std::to_string(session.recompute_tokens()) + " tokens");
-  print("kv", HumanBytes(session.bytes().kv()));
-  print("window", HumanBytes(session.bytes().window()));
-  print("state", HumanBytes(session.bytes().state()));
-  print("host", HumanBytes(session.bytes().host()));
+  print("compute again",
+        is_here ? std::to_string(session.recompute_tokens()) + " tokens" : std::string("-"));
+  print("kv", BytesOf(session, session.bytes().kv()));
+  print("window", BytesOf(session, session.bytes().window()));
+  print("state", BytesOf(session, session.bytes().state()));
+  print("host", BytesOf(session, session.bytes().host()));
   print("stored", session.durability() == v1::DURABILITY_TURN ? HumanBytes(session.stored_bytes())
                                                               : "no, it lives in memory");
   if (!session.forked_from().empty()) print("forked from", session.forked_from());
@@ -223,15 +239,20 @@ void Sessions(const Global& global, const SessionOptions& options) {
     *list.add_sessions() = session;
   }
   if (global.json) return PrintJson(list);
+  // In a fleet, the replicas that have the other sessions.
+  const bool has_others = std::any_of(list.sessions().begin(), list.sessions().end(),
+                                      [](const auto& one) { return !one.owner().empty(); });
   std::printf("%-32s  %-12s %10s %10s %10s %10s %10s  %s\n", "SESSION", "MODEL", "POSITION", "KV",
-              "WINDOW", "STATE", "HOST", "TURN");
+              "WINDOW", "STATE", "HOST", has_others ? "TURN     REPLICA" : "TURN");
   for (const v1::Session& session : list.sessions()) {
-    std::printf(
-        "%-32s  %-12s %10llu %10s %10s %10s %10s  %s\n", session.session_id().c_str(),
-        session.model().c_str(), static_cast<unsigned long long>(session.position()),
-        HumanBytes(session.bytes().kv()).c_str(), HumanBytes(session.bytes().window()).c_str(),
-        HumanBytes(session.bytes().state()).c_str(), HumanBytes(session.bytes().host()).c_str(),
-        session.turn_running() ? "running" : "idle");
+    const std::string turn =
+        session.owner().empty() ? TurnOf(session) : "-        " + session.owner();
+    std::printf("%-32s  %-12s %10llu %10s %10s %10s %10s  %s\n", session.session_id().c_str(),
+                session.model().c_str(), static_cast<unsigned long long>(session.position()),
+                BytesOf(session, session.bytes().kv()).c_str(),
+                BytesOf(session, session.bytes().window()).c_str(),
+                BytesOf(session, session.bytes().state()).c_str(),
+                BytesOf(session, session.bytes().host()).c_str(), turn.c_str());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "client/commands/commands.h"
+#include "client/error_details.h"
 #include "client/interrupt.h"
 #include "client/output.h"
 
@@ -39,6 +40,9 @@ std::string WrongSubcommand(const CLI::App& app, const CLI::ParseError& error) {
 
 // Names a likely cause if the server ends each connection. Empty: none is known.
 std::string HintOf(const CallError& error, const client::Global& global) {
+  if (const std::string address = client::AddressOfSession(error.status()); !address.empty()) {
+    return "; use --server " + address;
+  }
   if (error.status().error_code() != grpc::StatusCode::UNAVAILABLE) return "";
   const std::string& message = error.status().error_message();
   const bool is_cut = message.find("reset by peer") != std::string::npos ||

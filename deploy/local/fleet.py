@@ -5,13 +5,14 @@
 """
 
 import argparse
+import os
 import pathlib
-import shutil
 import signal
 import sys
 import time
 
 from envoy import Envoy
+from folder import FleetFolder
 from ports import Ports
 from postgres import Postgres
 from prometheus import Prometheus
@@ -62,15 +63,19 @@ class Fleet:
     """All services of the fleet."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        folder = options.folder.resolve()
+        server = _program("--build", options.build / "bin/longstream-server")
+        self._client = _program("--build", options.build / "bin/longstream")
+        envoy = _program("--envoy", options.envoy)
+        self._folder = FleetFolder(options.folder.resolve())
+        folder = self._folder.path
         if options.fresh:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._folder.clear()
         free = Ports()
         self._restart = not options.no_restart
         self._drain_seconds = options.grace + options.drain_timeout
         self.postgres = Postgres(folder / "postgres", options.replicas)
         of_replicas = ReplicaOptions(
-            server=options.build.resolve() / "bin/longstream-server",
+            server=server,
             models={name: ROOT / "models/demo" / name for name in MODELS},
             store=self.postgres.url(),
             segments=folder / "segments",
@@ -81,9 +86,8 @@ class Fleet:
             Replica(f"replica-{number}", folder / f"replica-{number}", of_replicas, free, number)
             for number in range(1, options.replicas + 1)
         ]
-        self.envoy = Envoy(folder / "envoy", options.envoy, self.replicas, free)
+        self.envoy = Envoy(folder / "envoy", envoy, self.replicas, free)
         self.prometheus = Prometheus(folder / "prometheus", self.replicas, self.envoy, free)
-        self._client = options.build / "bin/longstream"
         self._serving: set[int] = set()
         self._all: list[Service] = [self.postgres, *self.replicas, self.envoy, self.prometheus]
 
@@ -107,8 +111,8 @@ class Fleet:
         print(f"  logs{'':<{width - 4}}  {self.postgres.folder.parent}/*/log\n\n"
               "Try, in another terminal:\n"
               f"  {client} generate -m dense -n 4000 -t 0.6 'def main():'\n"
-              f"  kill -9 {self.replicas[-1].pid}    # in the middle of it; or kill, which hands"
-              " the sessions over\n"
+              "  kill -9 PID    # of a replica above, in the middle of it; or kill, which hands its"
+              " sessions over\n"
               f"  curl -s '{self.prometheus.address()}/api/v1/query?"
               "query=sum%20by%20(replica)%20(longstream_sessions)'\n"
               "Ctrl-C ends the fleet; its sessions are kept for the next time.", flush=True)
@@ -144,6 +148,13 @@ class Fleet:
             if before != now:
                 _say(f"{replica.name} {'serves' if now else 'gets no calls'}")
         self._serving = serving
+
+
+def _program(option: str, path: pathlib.Path) -> pathlib.Path:
+    """Return the whole path of a program. Raises ServiceError if there is none."""
+    if not os.access(path, os.X_OK) or path.is_dir():
+        raise ServiceError(f"{option}: there is no program {path}")
+    return path.resolve()
 
 
 def _say(text: str) -> None:

@@ -53,9 +53,17 @@ class Postgres(Service):
         return f"postgresql://longstream@{host}/longstream"
 
     def ready(self) -> bool:
-        """Whether it answers."""
+        """Whether it answers, and no other server of the same folder does."""
         command = [self._program("pg_isready"), "-q", "-h", str(self._sockets)]
-        return subprocess.run(command, check=False).returncode == 0
+        answers = subprocess.run(command, check=False).returncode == 0
+        return answers and self._owner() == self.pid
+
+    def _owner(self) -> int | None:
+        """Return the process that uses the data; None: there is none."""
+        try:
+            return int((self._data / "postmaster.pid").read_text().split("\n", 1)[0])
+        except (OSError, ValueError):
+            return None
 
     def start(self) -> None:
         """Start PostgreSQL and wait until it answers. The first time, make the database."""

@@ -1,9 +1,11 @@
 // The answers of the machine as statuses that say what the matter is.
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "service/fleet/driver_core.h"
+#include "service/fleet/session_owner.h"
 
 namespace longstream::fleet {
 
@@ -53,8 +55,15 @@ absl::Status DriverCore::StatusOf(fleet::Answer answer, const SessionKey& sessio
     case fleet::Answer::kMoved:
       return absl::AbortedError(
           absl::StrCat(name, "it has moved to another replica; send the request again"));
-    case fleet::Answer::kBusy:
-      return absl::AbortedError(absl::StrCat(name, "another turn or change of it is running"));
+    case fleet::Answer::kBusy: {
+      absl::Status busy =
+          absl::AbortedError(absl::StrCat(name, "another turn or change of it is running"));
+      const bool says_owner = event_ != nullptr && before_.phase == Phase::kFetching &&
+                              std::holds_alternative<MessageArrives>(*event_);
+      const auto replica = says_owner ? replicas_.find(before_.peer) : replicas_.end();
+      if (replica == replicas_.end()) return busy;
+      return WithOwner(std::move(busy), {replica->first, replica->second.client_address});
+    }
     case fleet::Answer::kAttached:
       return absl::AbortedError(absl::StrCat(name, "another call has attached to the turn"));
     case fleet::Answer::kNotNow:
@@ -82,9 +91,10 @@ absl::Status DriverCore::StatusOf(fleet::Answer answer, const SessionKey& sessio
         return absl::UnavailableError(
             absl::StrCat(name, "replica ", owner, " owns it, and its address is not known yet"));
       }
-      return absl::FailedPreconditionError(absl::StrCat(name, "it is on the replica at ",
-                                                        replica->second.client_address,
-                                                        " (fleet.foreign: redirect)"));
+      return WithOwner(absl::FailedPreconditionError(absl::StrCat(
+                           name, "it is on the replica at ", replica->second.client_address,
+                           "; send the request there (fleet.foreign: redirect)")),
+                       {owner, replica->second.client_address});
     }
     case fleet::Answer::kFailed:
       return absl::InternalError(absl::StrCat(name, "the turn has failed"));

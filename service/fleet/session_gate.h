@@ -75,12 +75,14 @@ struct Entry {
 //
 // The answers may be errors:
 //   NOT_FOUND            the tenant has no such session
-//   ABORTED              another turn or change of the session is running, or the session has moved
+//   ABORTED              another turn or change of the session is running, or the session has
+//   moved.
+//                        If a turn runs on another replica, OwnerOf (session_owner.h) names it
 //   UNAVAILABLE          the owner's lease may still hold, the session is being moved, the store
 //                        cannot be reached, or this replica drains. The same request may succeed
 //                        later, here or on another replica
-//   FAILED_PRECONDITION  the turn was abandoned; or the session is on another replica, whose
-//                        address the message names (fleet.foreign: redirect)
+//   FAILED_PRECONDITION  the turn was abandoned; or the session is on another replica, which the
+//                        message and OwnerOf name (fleet.foreign: redirect)
 //   RESOURCE_EXHAUSTED   the store has no room for the change of the owner
 //   DATA_LOSS            the row of the session is damaged
 class SessionGate {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/clock/monotonic_time.h"
 #include "service/config/read_fleet.h"
+#include "service/server/to_proto.h"
 #include "service/server/turn_reactor.h"
 #include "service/serving/fleet_calls.h"
 
@@ -114,6 +115,14 @@ absl::Status ServerFleet::Start(const GrpcServer& server, const GrpcServer::Opti
   peers.attach = [this](grpc::CallbackServerContext* context, AttachCall call) {
     return NewAttachReactor(context, std::move(call), sessions_, &*threads_, &calls_);
   };
+  peers.cancel = [this](const SessionKey& session, const TurnId& turn, const auto& cancelled) {
+    sessions_->CancelRunning(session, turn, [cancelled](const absl::StatusOr<TurnView>& view) {
+      if (!view.ok()) return cancelled(view.status());
+      v1::Turn message;
+      ToProto(*view, &message);
+      cancelled(message);
+    });
+  };
   absl::StatusOr<std::unique_ptr<PeerServer>> listening = PeerServer::Start(peers, &client_);
   if (!listening.ok()) return listening.status();
   server_ = *std::move(listening);
@@ -144,9 +153,10 @@ void ServerFleet::OnExit(bool release_lease) {
   }
   log_->Write(LogLevel::kError, "fleet_replaced",
               {{"replica", name_},
-               {"error",
-                "a later start of this replica has taken its place; two servers have the same "
-                "fleet.replica_id, or this one was started again while it still ran"}});
+               {"error", absl::StrCat("a later start of this replica has taken its place; two "
+                                      "servers have fleet.replica_id: ",
+                                      ReplicaIdOf(config_.fleet),
+                                      ", or this one was started again while it still ran")}});
   kill(getpid(), SIGTERM);
 }
 

@@ -149,14 +149,12 @@ absl::Status ServerSecurity::OpenCredentials(const ServerConfig& config) {
 absl::Status ServerSecurity::OpenFleetToken(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
   absl::StatusOr<FileContents> contents = ReadFiles({path});
-  absl::StatusOr<std::string> token =
-      contents.ok() ? TokenIn(contents->front(), path) : contents.status();
+  absl::StatusOr<std::string> token = TokenOfFile(contents, path);
   if (!token.ok()) return At("fleet.token_file", token.status());
   fleet_token_ = std::make_shared<CurrentToken>(*std::move(token));
   files_->Watch({path}, *std::move(contents),
                 [this, path](const absl::StatusOr<FileContents>& changed) {
-                  absl::StatusOr<std::string> next =
-                      changed.ok() ? TokenIn(changed->front(), path) : changed.status();
+                  absl::StatusOr<std::string> next = TokenOfFile(changed, path);
                   Report("fleet_token", next.status());
                   if (next.ok()) fleet_token_->Set(*std::move(next));
                 });

@@ -48,6 +48,7 @@ constexpr Row kRows[] = {
     {"/longstream.peer.v1.Peer/Fetch", kPeer},
     {"/longstream.peer.v1.Peer/Offer", kPeer},
     {"/longstream.peer.v1.Peer/Attach", kPeer},
+    {"/longstream.peer.v1.Peer/Cancel", kPeer},
     {"/longstream.peer.v1.Peer/Notify", kPeer},
     {"/grpc.health.v1.Health/Check", kClient | kOperator | kPeer},
     {"/grpc.health.v1.Health/Watch", kClient | kOperator | kPeer},

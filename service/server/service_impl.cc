@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "service/config/names.h"
+#include "service/fleet/session_owner.h"
 #include "service/interceptors/request_id.h"
 #include "service/server/append_reactor.h"
 #include "service/server/compare/compare_call.h"
@@ -23,6 +24,7 @@
 #include "service/server/transfer/export_reactor.h"
 #include "service/server/transfer/import_reactor.h"
 #include "service/server/transport/grpc_status.h"
+#include "service/server/transport/late_answer.h"
 #include "service/server/turn_reactor.h"
 
 namespace longstream {
@@ -230,13 +232,23 @@ grpc::ServerUnaryReactor* ServiceImpl::CancelTurn(grpc::CallbackServerContext* /
   if (!session.ok()) return Finish(&calls_, session.status());
   const auto id = SessionId::Parse(request.turn_id(), "turn_id");
   if (!id.ok()) return Finish(&calls_, id.status());
-  auto* reactor = new UnaryReactor(&calls_);
-  sessions_->CancelTurn({caller.tenant, *session}, *id,
-                        [reactor, response](const absl::StatusOr<TurnView>& turn) {
-                          if (turn.ok()) ToProto(*turn, response);
-                          reactor->Finish(ToGrpc(turn.status()));
-                        });
-  return reactor;
+  const SessionKey key{caller.tenant, *session};
+  const auto call =
+      LateAnswer<v1::Turn>::Make(std::make_shared<CallCount::Call>(&calls_), response);
+  sessions_->CancelTurn(key, *id, [=, this, id = *id](const absl::StatusOr<TurnView>& turn) {
+    const std::optional<fleet::SessionOwner> owner =
+        absl::IsAborted(turn.status()) ? fleet::OwnerOf(turn.status()) : std::nullopt;
+    if (owner.has_value() && relays_ != nullptr) {
+      return relays_->CancelTurn(
+          owner->name, key, id,
+          [call](const absl::StatusOr<v1::Turn>& cancelled) { call->Answer(cancelled); });
+    }
+    if (!turn.ok()) return call->Answer(turn.status());
+    v1::Turn message;
+    ToProto(*turn, &message);
+    call->Answer(message);
+  });
+  return call.get();
 }
 
 grpc::ServerUnaryReactor* ServiceImpl::ListTurns(grpc::CallbackServerContext* /*context*/,
@@ -317,7 +329,9 @@ grpc::ServerUnaryReactor* ServiceImpl::ListSessions(grpc::CallbackServerContext*
   }
   const auto read = [this, tenant = caller.tenant, after = *after, limit = *limit,
                      filter = std::move(filter)]() -> absl::StatusOr<SessionPage> {
-    return sessions_->List(tenant, after, limit, filter);
+    SessionPage page = sessions_->List(tenant, after, limit, filter);
+    if (!page.status.ok()) return page.status;
+    return page;
   };
   auto* reactor = new UnaryReactor(&calls_);
   sessions_->Read<SessionPage>({caller.tenant}, read,

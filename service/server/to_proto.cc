@@ -178,6 +178,7 @@ void ToProto(const SessionView& view, v1::Session* message) {
   if (view.head_turn.has_value()) message->set_head_turn_id(view.head_turn->ToString());
   if (view.routing != nullptr) ToProto(*view.routing, message->mutable_routing());
   if (view.forked_from.has_value()) message->set_forked_from(view.forked_from->ToString());
+  message->set_owner(Text(view.owner));
 }
 
 void ToProto(const TurnView& view, v1::Turn* message) {

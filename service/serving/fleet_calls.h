@@ -69,15 +69,16 @@ class FleetCalls {
   // The same, and takes the lease. Errors as for TurnLease::Take.
   absl::StatusOr<SessionManager::Leased> FindAndLease(const SessionKey& key,
                                                       const fleet::SessionUse& use);
-  // The session as the row has it, to be read. It may be a copy of its own that no call can find.
-  // Reads the store. Errors as for FindAndLease.
+  // The session as the row has it, to be read, also while a turn runs. It may be a copy of its own
+  // that no call can find. Reads the store. Errors as for FindAndLease.
   absl::StatusOr<SessionManager::Leased> LeaseToRead(const SessionKey& key);
 
   // Whether the copy is as the row says. Reads the store.
   bool IsCurrent(const ServedSession& served) const;
   static bool IsCurrent(const ServedSession& served, const store::SessionRow& row);
-  // Takes an idle copy out of memory if it is not as the row says. Reads the store.
-  void RemoveIfStale(const SessionKey& key);
+  // Takes an idle copy out of memory if it is not as the row says. Reads the store, and returns its
+  // errors: nobody knows then whether the copy is old.
+  absl::Status RemoveIfStale(const SessionKey& key);
   // As SessionManager::View. Reads the store.
   absl::StatusOr<SessionView> View(const SessionKey& key) const;
 

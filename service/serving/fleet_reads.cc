@@ -19,16 +19,17 @@ bool FleetCalls::IsCurrent(const ServedSession& served) const {
   return row.ok() && IsCurrent(served, *row);
 }
 
-void FleetCalls::RemoveIfStale(const SessionKey& key) {
+absl::Status FleetCalls::RemoveIfStale(const SessionKey& key) {
   const absl::StatusOr<ServedSession> served = manager_->sessions_.Find(key);
-  if (!served.ok() || !IsShared(*served)) return;
+  if (!served.ok() || !IsShared(*served)) return absl::OkStatus();
   // While the lease is held, nothing changes the copy.
   TurnLease lease = TurnLease::TakeUnused(served->session);
-  if (!lease || !served->turns->IsSettled()) return;
+  if (!lease || !served->turns->IsSettled()) return absl::OkStatus();
   const absl::StatusOr<store::SessionRow> row = manager_->options_.store->Session(key);
   const bool is_stale = absl::IsNotFound(row.status()) || (row.ok() && !IsCurrent(*served, *row));
   lease.Drop();
   if (is_stale) copies_.RemoveStale(*served);
+  return row.ok() || is_stale ? absl::OkStatus() : row.status();
 }
 
 absl::StatusOr<SessionView> FleetCalls::View(const SessionKey& key) const {
@@ -48,8 +49,11 @@ absl::StatusOr<SessionManager::Leased> FleetCalls::LeaseToRead(const SessionKey&
   absl::StatusOr<FoundSession> found = manager_->FindInMemory(key);
   if (found.ok() && IsCurrent(found->served, *row)) {
     absl::StatusOr<TurnLease> lease = TurnLease::Take(found->served.session);
-    if (!lease.ok()) return lease.status();
-    return SessionManager::Leased{std::move(found->served), *std::move(lease)};
+    if (lease.ok()) return SessionManager::Leased{std::move(found->served), *std::move(lease)};
+    const bool turn_runs =
+        absl::IsAborted(lease.status()) && !manager_->IsBeingMade(*found->served.session);
+    if (!turn_runs) return lease.status();
+    // As on every other replica, the committed head is read.
   }
   const absl::StatusOr<FoundEngine> engine = manager_->FindVersionOf(*row);
   if (!engine.ok()) return SessionManager::NotServed(*row, engine.status());

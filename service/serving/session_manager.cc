@@ -273,53 +273,6 @@ void SessionManager::CloseNow(const std::shared_ptr<Session>& session, Closed cl
   closed(ended_.Explain(session->key()));
 }
 
-void SessionManager::CancelTurn(const SessionKey& key, const TurnId& id,
-                                SessionTurns::Cancelled cancelled) {
-  const absl::StatusOr<ServedSession> served = FindServed(key);
-  const bool may_be_stored = served.ok() ? served->turns->durable() : options_.store != nullptr;
-  if (may_be_stored) {
-    cancelled = [pending = Pending(),
-                 in_time = AnswerInTime(&timers_, CommitTimeout(), std::move(cancelled))](
-                    absl::StatusOr<TurnView> turn) { in_time(std::move(turn)); };
-  }
-  // Another replica may have run the turn; if it runs here, it is cancelled here.
-  const bool asks = fleet_ != nullptr && may_be_stored;
-  const bool is_here = served.ok() && (!asks || served->turns->IsRunning(id));
-  if (is_here && CancelInMemory(*served, id, cancelled)) return;
-  if (asks) {
-    return fleet_->Change(key, cancelled,
-                          [=, this](const Use& use) { CancelNow(key, id, cancelled, use); });
-  }
-  if (may_be_stored) {
-    return RunRead({key.tenant, key.id}, cancelled,
-                   [this, key, id, cancelled] { CancelNow(key, id, cancelled, nullptr); });
-  }
-  cancelled(served.ok() ? served->turns->NoTurn(id) : served.status());
-}
-
-void SessionManager::CancelNow(const SessionKey& key, const TurnId& id,
-                               const SessionTurns::Cancelled& cancelled, const Use& use) {
-  // Before the turn is cancelled, the session may move; then it is read from the store again.
-  for (const bool is_last : {false, true}) {
-    const absl::StatusOr<FoundSession> found =
-        use == nullptr ? FindOrRestore(key) : fleet_->Find(key, *use);
-    if (!found.ok()) return cancelled(found.status());
-    const ServedSession& served = found->served;
-    const absl::StatusOr<SessionTurns::Looked> looked = served.turns->Look(id);
-    if (!looked.ok()) return cancelled(looked.status());
-    if (CancelInMemory(served, id, cancelled, use)) return;
-    if (!looked->known) return cancelled(served.turns->NoTurn(id));
-    if (is_last) cancelled(served.session->HasMoved());
-  }
-}
-
-bool SessionManager::CancelInMemory(const ServedSession& served, const TurnId& id,
-                                    const SessionTurns::Cancelled& cancelled, const Use& use) {
-  if (!served.turns->Cancel(id, cancelled, use)) return false;
-  served.engine->Wake();
-  return true;
-}
-
 absl::StatusOr<std::vector<TurnView>> SessionManager::ListTurns(const SessionKey& key,
                                                                 uint64_t begin, size_t limit,
                                                                 uint64_t* next) const {

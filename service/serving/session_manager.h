@@ -145,7 +145,10 @@ class SessionManager {
   void ShowSession(const SessionKey& key, Opened shown);
 
   // Cancels a turn; calls `cancelled` when it has ended. Errors as for SessionTurns::Cancel.
+  // ABORTED with a fleet::OwnerOf: that replica runs a turn, and is asked next. There the function
+  // is CancelRunning; ABORTED: the turn does not run here.
   void CancelTurn(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
+  void CancelRunning(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
   // The turns of a session. As SessionTurns::List. NOT_FOUND: no session has this id. Reads the
   // store.
   absl::StatusOr<std::vector<TurnView>> ListTurns(const SessionKey& key, uint64_t begin,
@@ -319,8 +322,6 @@ class SessionManager {
   // TurnLease::Take.
   absl::StatusOr<Leased> FindAndLease(const SessionKey& key) const;
 
-  // The parts of a manager with a store (session_manager_store.cc).
-  //
   // Runs a call that reads the store before it changes it. The caller has limited the time of
   // `answer`, which gets the error if the call cannot run.
   template <typename Answer>
@@ -453,8 +454,7 @@ class SessionManager {
   void FlushEngines() const;
   // Whether the store has been busy with one transaction for kLastCommits.
   bool StoreHangs() const;
-  // Removes a closed session from the table and frees its caches. Then removes it from the store,
-  // if there is `closing` (Closing).
+  // Removes a closed session from memory and, if there is `closing` (Closing), from the store.
   void Release(const std::shared_ptr<Session>& session, std::shared_ptr<void> closing,
                Closed closed);
   // Runs on the thread expiry_ until the manager is destroyed: sets the metrics, closes sessions

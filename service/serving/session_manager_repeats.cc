@@ -12,7 +12,13 @@ namespace longstream {
 
 bool SessionManager::AnswerRepeat(const SessionMaking& making, const Opened& opened) {
   if (!making.id.has_value()) return false;
-  if (fleet_ != nullptr) fleet_->RemoveIfStale({making.tenant, *making.id});
+  if (fleet_ != nullptr) {
+    const absl::Status known = fleet_->RemoveIfStale({making.tenant, *making.id});
+    if (!known.ok()) {
+      opened(known);
+      return true;
+    }
+  }
   const absl::StatusOr<ServedSession> served = FindServed({making.tenant, *making.id});
   if (!served.ok()) return AnswerStoredRepeat(making, opened);
   const Session& session = *served->session;

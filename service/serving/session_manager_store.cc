@@ -418,8 +418,8 @@ void SessionManager::ShowSession(const SessionKey& key, Opened shown) {
   Read<SessionView>(
       {key.tenant}, [this, key] { return FullView(key); },
       [this, key, shown = std::move(shown)](absl::StatusOr<SessionView> view) {
-        // Another replica of a fleet may have closed the session.
-        if (!view.ok() && (fleet_ == nullptr || absl::IsUnavailable(view.status()))) {
+        // Another replica of a fleet may have changed or closed a session that is in the store.
+        if (!view.ok() && (fleet_ == nullptr || !fleet_->Shares(key))) {
           const absl::StatusOr<ServedSession> served = sessions_.Find(key);
           if (served.ok()) return shown(Described(*served->session));
         }
@@ -444,6 +444,10 @@ absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row)
   view.idle_timeout = properties->idle_timeout;
   view.forked_from = row.forked_from;
   view.durable = true;
+  if (fleet_ != nullptr && row.owner != options_.owner) {
+    view.owner = row.owner;
+    view.recompute_tokens = 0;
+  }
   return view;
 }
 
@@ -464,7 +468,10 @@ void SessionManager::AddStoredViews(const std::string& tenant,
     }
     const absl::StatusOr<std::vector<store::SessionRow>> rows =
         options_.store->Sessions(tenant, read_to, most_rows, filter.model);
-    if (!rows.ok()) break;
+    if (!rows.ok()) {
+      page->status = rows.status();
+      break;
+    }
     for (const store::SessionRow& row : *rows) {
       read_to = row.key.id;
       const absl::StatusOr<SessionView> view = ViewOf(row);

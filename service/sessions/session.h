@@ -59,6 +59,9 @@ struct SessionView {
   uint64_t version = 0;
   std::optional<SessionId> head_turn;
   uint64_t stored_bytes = 0;  // SessionManager::ShowSession sets it
+  // In a fleet, the replica that has the session, if it is another one. Then `bytes`,
+  // `turn_running` and `recompute_tokens` are not known.
+  std::string owner;
 };
 
 // The public functions are thread-safe, except caches().

@@ -30,6 +30,7 @@ struct SessionFilter {
 
 // A part of a list of sessions, in the order of their ids.
 struct SessionPage {
+  absl::Status status;  // an error: the store was not read, and sessions may be missing
   std::vector<SessionView> sessions;
   std::optional<SessionId>
       next;  // the next page begins after this id; absent: this is the last one

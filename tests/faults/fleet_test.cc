@@ -8,13 +8,16 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "client/connection.h"
+#include "client/error_details.h"
 #include "client/random_id.h"
 #include "tests/faults/turn_script.h"
+#include "tests/processes/client_process.h"
 #include "tests/processes/postgres_server.h"
 #include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
@@ -233,6 +236,49 @@ TEST_F(FleetTest, ATurnThatRunsElsewhereIsRelayed) {
   EXPECT_EQ(Run(a, request).token_ids, script[0].tokens);
 }
 
+// The turn runs on one server, and its client cancels it through the other one.
+TEST_F(FleetTest, ATurnIsCancelledThroughTheOtherServer) {
+  const Replica a = Start("a");
+  const Replica b = Start("b");
+  const std::string session = Open(a);
+  v1::GenerateRequest request;
+  request.set_session_id(session);
+  request.set_turn_id(client::RandomId());
+  request.mutable_input()->set_text("def main():");
+  request.mutable_stop()->set_ignore_eos(true);
+  request.set_on_abort(v1::ON_ABORT_CONTINUE);
+  std::optional<v1::Turn> cancelled;
+  std::thread canceller;
+  try {
+    a->Generate(request, [&](const v1::GenerateResponse& response) {
+      if (!response.has_delta() || canceller.joinable()) return true;
+      canceller = std::thread([&] {
+        for (int i = 0; i < 100 && !cancelled.has_value(); ++i) {
+          try {
+            cancelled = b->CancelTurn(session, request.turn_id());
+          } catch (const client::CallError& error) {  // the replicas may not know each other yet
+            EXPECT_EQ(error.status().error_code(), grpc::StatusCode::UNAVAILABLE) << error.what();
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+          }
+        }
+      });
+      return true;
+    });
+    ADD_FAILURE() << "the turn was not cancelled";
+  } catch (const client::CallError& error) {
+    EXPECT_EQ(error.status().error_code(), grpc::StatusCode::CANCELLED) << error.what();
+  }
+  if (canceller.joinable()) canceller.join();
+  ASSERT_TRUE(cancelled.has_value());
+  EXPECT_EQ(cancelled->turn_id(), request.turn_id());
+  EXPECT_EQ(cancelled->state(), v1::TURN_STATE_ABANDONED);
+  for (const Replica* replica : {&a, &b}) {
+    const std::vector<v1::Turn> turns = (*replica)->Turns(session);
+    ASSERT_EQ(turns.size(), 1u);
+    EXPECT_EQ(turns[0].state(), v1::TURN_STATE_ABANDONED);
+  }
+}
+
 TEST_F(FleetTest, AServerNamesTheOwnerOfASession) {
   const Replica a = Start("a", "redirect");
   const Replica b = Start("b", "redirect");
@@ -245,8 +291,26 @@ TEST_F(FleetTest, AServerNamesTheOwnerOfASession) {
   } catch (const client::CallError& error) {
     EXPECT_EQ(error.status().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
     EXPECT_THAT(error.status().error_message(), HasSubstr(a.server->address()));
+    EXPECT_EQ(client::AddressOfSession(error.status()), a.server->address());
   }
-  EXPECT_EQ(b->Get(session).position(), a->Get(session).position()) << "to read it, it may stay";
+  const v1::Session there = b->Get(session);
+  EXPECT_EQ(there.position(), a->Get(session).position()) << "to read it, it may stay";
+  EXPECT_THAT(there.owner(), testing::StartsWith("a/"));
+  EXPECT_EQ(there.bytes().host(), 0u);
+  EXPECT_EQ(a->Get(session).owner(), "");
+  const std::vector<v1::Session> list = b->Sessions("");
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].owner(), there.owner());
+  const auto run = [&](std::vector<std::string> command) {
+    command.insert(command.end(), {"--server", b.server->address()});
+    return RunClient(command);
+  };
+  EXPECT_THAT(run({"sessions"}).out, HasSubstr("-        " + there.owner()));
+  EXPECT_THAT(run({"sessions", "show", session}).out,
+              testing::ContainsRegex("replica +" + there.owner()));
+  const ClientRun refused = run({"generate", "-s", session, "-n", "1", "x"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("; use --server " + a.server->address() + "\n"));
 }
 
 TEST_F(FleetTest, AServerWhoseNameIsTakenEnds) {
@@ -254,6 +318,7 @@ TEST_F(FleetTest, AServerWhoseNameIsTakenEnds) {
   const Replica second = Start("a");
   EXPECT_NE(first.server->Wait(), 0);
   EXPECT_THAT(first.server->Log(), HasSubstr("fleet_replaced"));
+  EXPECT_THAT(first.server->Log(), HasSubstr("two servers have fleet.replica_id: a,"));
   const std::vector<ScriptedTurn> script = Script(second, 1, 8);
   EXPECT_EQ(Run(second, For(Open(second), script[0])).token_ids, script[0].tokens);
 }

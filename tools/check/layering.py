@@ -186,7 +186,7 @@ ROOMS = {
                               " service/serving/log service/serving/routing service/sessions"
                               " service/sessions/store",
     "service/interceptors": "service/sessions",
-    "service/server/transport": "service/clock service/connections service/interceptors service/security service/security/tenants"
+    "service/server/transport": "service/clock service/connections service/fleet service/interceptors service/security service/security/tenants"
                                 " service/tokenizer/text"
                                 " service/wire",
     "service/server/routing": "service/routing service/tokenizer/text",
@@ -204,7 +204,7 @@ ROOMS = {
     "service/server/compare": "service/clock service/compare service/engine/logits"
                               " service/engine/turn service/host_memory service/server/transport"
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
-    "service/server": "service/chat service/clock service/config service/connections service/engine/turn"
+    "service/server": "service/chat service/clock service/config service/connections service/engine/turn service/fleet"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
                       " service/security service/security/tenants service/server/compare service/server/peer service/server/relay"
                       " service/server/routing service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"

@@ -89,6 +89,25 @@ class FailedPreconditionError(LongstreamError):
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
+class SessionElsewhereError(FailedPreconditionError):
+    """Another server of the fleet has the session, and this one does not fetch it.
+
+    Attributes:
+        address: host:port of that server. The same request may be sent there.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        address: str,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, request_id=request_id, retry_after=retry_after)
+        self.address = address
+
+
 class AbortedError(LongstreamError):
     """Another turn is running on the session, or another call has attached to the turn."""
 
@@ -143,18 +162,33 @@ def error_of(error: Any) -> LongstreamError:
     message = error.details() or ""
     if error.code() is grpc.StatusCode.UNAVAILABLE and "reset by peer" in message:
         message += "; does the server use TLS? See credentials="  # so a TLS port ends plain text
-    return _BY_CODE[error.code()](
-        message,
-        request_id=request_id if isinstance(request_id, str) else None,
-        retry_after=_retry_after(metadata.get("grpc-status-details-bin")),
-    )
+    known = request_id if isinstance(request_id, str) else None
+    details = _details(metadata.get("grpc-status-details-bin"))
+    address = _address(details)
+    if address is not None and error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+        return SessionElsewhereError(message, address=address, request_id=known)
+    return _BY_CODE[error.code()](message, request_id=known, retry_after=_retry_after(details))
 
 
-def _retry_after(details: str | bytes | None) -> float | None:
+def _details(details: str | bytes | None) -> list[Any]:
     if not isinstance(details, bytes):
-        return None
-    for detail in error_details_pb2.ErrorStatus.FromString(details).details:
+        return []
+    return list(error_details_pb2.ErrorStatus.FromString(details).details)
+
+
+def _retry_after(details: list[Any]) -> float | None:
+    for detail in details:
         if detail.type_url.endswith("/google.rpc.RetryInfo"):
             retry = error_details_pb2.ErrorRetryInfo.FromString(detail.value)
             return retry.retry_delay.ToTimedelta().total_seconds()
+    return None
+
+
+def _address(details: list[Any]) -> str | None:
+    """Return the address of the server that has the session, if the error names it."""
+    for detail in details:
+        if detail.type_url.endswith("/google.rpc.ErrorInfo"):
+            info = error_details_pb2.ErrorErrorInfo.FromString(detail.value)
+            if (info.domain, info.reason) == ("longstream", "SESSION_ELSEWHERE"):
+                return info.metadata.get("address")
     return None

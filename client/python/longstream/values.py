@@ -75,6 +75,7 @@ class SessionInfo:
     recompute_tokens: int
     alias: str
     routing: Routing | None  # of a session whose model a route has chosen
+    owner: str  # a replica that has the session, and alone knows its bytes; empty: this one
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,12 @@ absl::Status Full(absl::string_view what, size_t limit) {
 }  // namespace
 
 absl::Status OpenCalls::CheckRoom(const Key& key, Kind kind) const {
-  size_t relays = 0, notices = 0, own = 0, of_peers = 0, of_peer = 0;
+  size_t relays = 0, cancels = 0, notices = 0, own = 0, of_peers = 0, of_peer = 0;
   for (const auto& [other, entry] : calls_) {
     if (entry.kind == Kind::kRelay) {
       ++relays;
+    } else if (entry.kind == Kind::kCancel) {
+      ++cancels;
     } else if (entry.kind == Kind::kNotice) {
       ++notices;
     } else if (IsOfPeer(other.number)) {
@@ -33,6 +35,10 @@ absl::Status OpenCalls::CheckRoom(const Key& key, Kind kind) const {
   }
   if (kind == Kind::kRelay) {
     return relays < limits_.max_relays ? absl::OkStatus() : Full("relays", limits_.max_relays);
+  }
+  if (kind == Kind::kCancel) {
+    return cancels < limits_.max_cancels ? absl::OkStatus()
+                                         : Full("calls that cancel a turn", limits_.max_cancels);
   }
   if (kind == Kind::kNotice) {
     return notices < limits_.max_notices ? absl::OkStatus() : Full("notices", limits_.max_notices);

@@ -22,7 +22,7 @@ namespace longstream {
 // Each replica draws its numbers from 1 on, so a number of a peer may be equal to one of this
 // replica. In this process, the numbers of peers have this bit.
 inline constexpr fleet::Number kOfPeer = fleet::Number{1} << 63;
-// Relays and notices, which the state machine gives no number.
+// Relays, cancelled turns and notices, which the state machine gives no number.
 inline constexpr fleet::Number kOther = fleet::Number{1} << 62;
 
 // A call that carries a Fetch or an Offer, on either side, or a relayed turn or a notice.
@@ -43,7 +43,7 @@ class OpenCall {
 // Thread-safe.
 class OpenCalls {
  public:
-  enum class Kind { kFetch, kOffer, kRelay, kNotice };
+  enum class Kind { kFetch, kOffer, kRelay, kCancel, kNotice };
 
   struct Key {
     fleet::ReplicaName peer;

@@ -29,9 +29,13 @@ struct PeerLine {
 absl::Status BeginFetch(PeerCore* core, const PeerLine& line, const fleet::Fetch& fetch);
 // If the peer has not looked at the offer, Refused with kNotTaken goes to core->Deliver.
 absl::Status BeginOffer(PeerCore* core, const PeerLine& line, const fleet::Offer& offer);
-// `number`: drawn for the notice or the relay, with the bit kOther.
+// `number`: drawn for the notice, the cancelling or the relay, with the bit kOther.
 void BeginNotify(PeerCore* core, const PeerLine& line, fleet::Number number,
                  const fleet::Moved& moved);
+// `cancelled` as for Relays::CancelTurn.
+absl::Status BeginCancel(PeerCore* core, const PeerLine& line, fleet::Number number,
+                         const SessionKey& session, const fleet::TurnId& turn,
+                         Relays::Cancelled cancelled);
 absl::StatusOr<std::shared_ptr<RelayedStream>> BeginRelay(PeerCore* core, const PeerLine& line,
                                                           fleet::Number number,
                                                           RelayRequest request);

@@ -1,4 +1,4 @@
-// Reads the stream of a turn that runs on a peer.
+// Turns that run on a peer: reads their streams, and cancels them.
 #include <memory>
 #include <utility>
 
@@ -12,16 +12,16 @@ namespace {
 
 // gRPC itself ends a call with this code and text if it reaches a server that is just ending. A
 // turn that was cancelled has another text.
-absl::Status FromGrpc(const grpc::Status& status) {
+absl::Status FromPeer(const grpc::Status& status) {
   if (status.error_code() == grpc::StatusCode::CANCELLED && status.error_message() == "CANCELLED") {
     return absl::UnavailableError("the replica that runs the turn is ending");
   }
   return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
 }
 
-// How a stream ends of which nothing has come. The client has done nothing wrong if the peer does
-// not accept this replica, is older, or has too much to do: it should try again.
-absl::Status BeforeTheFirstMessage(const absl::Status& status) {
+// The end of a call that the peer has not begun to answer. The client has done nothing wrong if the
+// peer does not accept this replica, is older, or has too much to do: it should try again.
+absl::Status WithoutAnAnswer(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
     case absl::StatusCode::kAborted:
@@ -34,7 +34,7 @@ absl::Status BeforeTheFirstMessage(const absl::Status& status) {
       return status;
     default:
       return absl::UnavailableError(
-          absl::StrCat("the replica that runs the turn does not stream it: ", status.message()));
+          absl::StrCat("the replica that runs the turn does not answer: ", status.message()));
   }
 }
 
@@ -95,8 +95,8 @@ class RelayFromPeer final : public HeldCall<grpc::ClientReadReactor<v1::Generate
     {
       absl::MutexLock lock(&mutex_);
       limit_.Clear();
-      end = why_.ok() ? FromGrpc(status) : why_;
-      if (!has_begun_) end = BeforeTheFirstMessage(end);
+      end = why_.ok() ? FromPeer(status) : why_;
+      if (!has_begun_) end = WithoutAnAnswer(end);
     }
     const auto self = std::move(self_);  // destroyed last
     const auto on_end = std::move(relay_.on_end);
@@ -119,6 +119,53 @@ class RelayFromPeer final : public HeldCall<grpc::ClientReadReactor<v1::Generate
   absl::Status why_ ABSL_GUARDED_BY(mutex_);        // why this replica has ended the call
 };
 
+class CancelOnPeer final : public OpenCall, public std::enable_shared_from_this<CancelOnPeer> {
+ public:
+  CancelOnPeer(PeerCore* core, const PeerLine& line, fleet::Number number,
+               const SessionKey& session, const fleet::TurnId& turn, Relays::Cancelled cancelled)
+      : core_(core),
+        counted_(&core->count()),
+        key_{line.peer, number},
+        stub_(peer::v1::Peer::NewStub(line.channel)),
+        cancelled_(std::move(cancelled)) {
+    request_.set_sender(line.self);
+    *request_.mutable_session() = ToProto(session);
+    request_.set_turn_id(turn.ToString());
+    PrepareCall(line, core->limits().cancel_timeout, &context_);
+  }
+
+  absl::Status Begin(const SessionKey& session) {
+    absl::Status status =
+        core_->calls().Add(key_, OpenCalls::Kind::kCancel, session, shared_from_this());
+    if (!status.ok()) return status;
+    stub_->async()->Cancel(
+        &context_, &request_, &response_,
+        [self = shared_from_this()](const grpc::Status& end) { self->OnDone(end); });
+    return absl::OkStatus();
+  }
+
+  void End(const absl::Status& /*why*/) override { context_.TryCancel(); }
+
+ private:
+  void OnDone(const grpc::Status& end) {
+    core_->calls().Remove(key_);
+    if (end.ok()) return cancelled_(std::move(response_));
+    // This replica cancels the call when the peer's lease is over, or when it shuts down itself.
+    absl::Status status = WithoutAnAnswer(FromPeer(end));
+    if (absl::IsCancelled(status)) status = absl::UnavailableError(status.message());
+    cancelled_(status);
+  }
+
+  PeerCore* const core_;
+  const CallCount::Call counted_;
+  const OpenCalls::Key key_;
+  const std::unique_ptr<peer::v1::Peer::Stub> stub_;
+  const Relays::Cancelled cancelled_;
+  grpc::ClientContext context_;
+  peer::v1::CancelRequest request_;
+  v1::Turn response_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<RelayedStream>> BeginRelay(PeerCore* core, const PeerLine& line,
@@ -127,6 +174,13 @@ absl::StatusOr<std::shared_ptr<RelayedStream>> BeginRelay(PeerCore* core, const 
   const auto relay = std::make_shared<RelayFromPeer>(core, line, number, std::move(request));
   if (absl::Status status = relay->Begin(); !status.ok()) return status;
   return std::shared_ptr<RelayedStream>(relay);
+}
+
+absl::Status BeginCancel(PeerCore* core, const PeerLine& line, fleet::Number number,
+                         const SessionKey& session, const fleet::TurnId& turn,
+                         Relays::Cancelled cancelled) {
+  return std::make_shared<CancelOnPeer>(core, line, number, session, turn, std::move(cancelled))
+      ->Begin(session);
 }
 
 }  // namespace longstream

@@ -122,4 +122,19 @@ std::shared_ptr<RelayedStream> PeerClient::Relay(RelayRequest request) {
   return std::make_shared<NoStream>();
 }
 
+void PeerClient::CancelTurn(const fleet::ReplicaName& peer, const SessionKey& session,
+                            const fleet::TurnId& turn, Cancelled cancelled) {
+  const PeerLine line = LineTo(peer);
+  absl::Status status =
+      absl::UnavailableError(absl::StrCat("the replica ", peer, " cannot be reached"));
+  if (line.channel != nullptr) {
+    const fleet::Number number = kOther | last_other_.fetch_add(1);
+    const absl::Status begun = BeginCancel(&core_, line, number, session, turn, cancelled);
+    if (begun.ok()) return;
+    status = absl::UnavailableError(begun.message());  // the client's request may succeed
+  }
+  core_.timers().Set(MonotonicTime::Now(),
+                     [cancelled = std::move(cancelled), status] { cancelled(status); });
+}
+
 }  // namespace longstream

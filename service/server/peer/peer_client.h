@@ -48,6 +48,8 @@ class PeerClient final : public fleet::Peers, public Relays {
   void Forget(const fleet::ReplicaName& peer, fleet::Number request) override;
 
   std::shared_ptr<RelayedStream> Relay(RelayRequest request) override;
+  void CancelTurn(const fleet::ReplicaName& peer, const SessionKey& session,
+                  const fleet::TurnId& turn, Cancelled cancelled) override;
 
   PeerCore* core() { return &core_; }
 

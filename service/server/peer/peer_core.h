@@ -50,6 +50,7 @@ class PeerCore {
   // A place for a relayed turn that runs here; it is free when the object is destroyed. Null: all
   // are taken.
   std::shared_ptr<void> TakeRelayPlace() { return Take(&relays_, limits_.max_relays); }
+  std::shared_ptr<void> TakeCancelPlace() { return Take(&cancels_, limits_.max_cancels); }
   // The same for an Offer whose first message has not come: nobody knows yet whose it is.
   std::shared_ptr<void> TakeNamelessPlace() { return Take(&nameless_, limits_.max_calls_of_peers); }
 
@@ -65,6 +66,7 @@ class PeerCore {
   const PeerLimits limits_;
   std::atomic<fleet::PeerEvents*> events_ = nullptr;
   std::atomic<size_t> relays_ = 0;
+  std::atomic<size_t> cancels_ = 0;
   std::atomic<size_t> nameless_ = 0;
   CallCount count_;
   OpenCalls calls_;

@@ -21,6 +21,8 @@ struct PeerLimits {
   // For the first message of a relayed turn.
   absl::Duration attach_timeout = absl::Minutes(1);
   absl::Duration notice_timeout = absl::Seconds(5);
+  // For the end of a turn that is cancelled.
+  absl::Duration cancel_timeout = absl::Minutes(1);
   // For a whole Fetch or Offer, whatever happens in it.
   absl::Duration call_timeout = absl::Minutes(10);
 
@@ -28,7 +30,8 @@ struct PeerLimits {
   size_t max_calls_of_peers = 128;  // of all peers; as many may not have said yet whose they are
   size_t max_calls_of_peer = 64;    // of one of them
   size_t max_notices = 1024;
-  size_t max_relays = 1024;  // in each direction
+  size_t max_relays = 1024;   // in each direction
+  size_t max_cancels = 1024;  // the same
 
   size_t piece_bytes = size_t{256}
                        << 10;  // of the pieces that are sent; each call holds up to three

@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(const Options& opt
   server->port_ = listening->port;
   server->memory_ = std::make_unique<RequestMemory>(options.max_transit_bytes);
   server->service_ = std::make_unique<PeerService>(
-      client->core(), options.attach, server->memory_.get(),
+      client->core(), options.attach, options.cancel, server->memory_.get(),
       options.guard == nullptr ? Authorize(AuthorizeEverybody) : AuthorizeWith(options.guard));
   if (absl::Status status = AccessTable(/*open_health=*/false).CheckHasRows(server->methods());
       !status.ok()) {

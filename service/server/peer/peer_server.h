@@ -39,6 +39,7 @@ class PeerServer {
     // The limit of what calls have received and not taken yet.
     uint64_t max_transit_bytes = 256 << 20;
     AttachTurn attach = nullptr;
+    CancelRunningTurn cancel = nullptr;
     // Called for each call that ends with an error (service/interceptors/request_id.h).
     std::function<void(std::string_view request_id, std::string_view method,
                        const absl::Status& status)>

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/server/peer/calls_of_peers.h"
 #include "service/server/peer/peer_messages.h"
+#include "service/server/transport/late_answer.h"
 #include "service/wire/wire_decoder.h"
 
 namespace longstream {
@@ -23,12 +24,16 @@ class EndedCall final : public grpc::ServerWriteReactor<Response> {
 
 }  // namespace
 
-PeerService::PeerService(PeerCore* core, AttachTurn attach, RequestMemory* memory,
-                         Authorize authorize)
-    : DecodingService(memory, std::move(authorize)), core_(core), attach_(std::move(attach)) {
+PeerService::PeerService(PeerCore* core, AttachTurn attach, CancelRunningTurn cancel,
+                         RequestMemory* memory, Authorize authorize)
+    : DecodingService(memory, std::move(authorize)),
+      core_(core),
+      attach_(std::move(attach)),
+      cancel_(std::move(cancel)) {
   AddServerStream("/longstream.peer.v1.Peer/Fetch", &PeerService::Fetch);
   AddBidiStream("/longstream.peer.v1.Peer/Offer", &PeerService::Offer);
   AddServerStream("/longstream.peer.v1.Peer/Attach", &PeerService::Attach);
+  AddUnary("/longstream.peer.v1.Peer/Cancel", &PeerService::Cancel);
   AddUnary("/longstream.peer.v1.Peer/Notify", &PeerService::Notify);
 }
 
@@ -79,6 +84,34 @@ PeerService::AttachReactor* PeerService::Attach(grpc::CallbackServerContext* con
   absl::StatusOr<AttachCall> call = ReadAttach(std::move(request));
   if (!call.ok()) return new EndedCall<v1::GenerateResponse>(call.status());
   return attach_(context, *std::move(call));
+}
+
+grpc::ServerUnaryReactor* PeerService::Cancel(grpc::CallbackServerContext* /*context*/,
+                                              const Caller& /*caller*/,
+                                              const peer::v1::CancelRequest& request,
+                                              v1::Turn* response) {
+  std::shared_ptr<void> counted = core_->TakeCancelPlace();
+  const bool has_place = counted != nullptr;
+  const auto call = LateAnswer<v1::Turn>::Make(std::move(counted), response);
+  const auto take = [&]() -> absl::Status {
+    if (!has_place) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("calls that cancel a turn are open: ", core_->limits().max_cancels,
+                       ", which is the limit"));
+    }
+    if (cancel_ == nullptr) return absl::UnavailableError("the replica is starting");
+    const absl::StatusOr<fleet::ReplicaName> sender = SenderOf(request.sender());
+    if (!sender.ok()) return sender.status();
+    const absl::StatusOr<SessionKey> session = FromProto(request.session());
+    if (!session.ok()) return session.status();
+    const absl::StatusOr<fleet::TurnId> turn = SessionId::Parse(request.turn_id(), "turn_id");
+    if (!turn.ok()) return turn.status();
+    cancel_(*session, *turn,
+            [call](const absl::StatusOr<v1::Turn>& cancelled) { call->Answer(cancelled); });
+    return absl::OkStatus();
+  };
+  if (absl::Status status = take(); !status.ok()) call->Answer(status);
+  return call.get();
 }
 
 grpc::ServerUnaryReactor* PeerService::Notify(grpc::CallbackServerContext* context,

@@ -29,11 +29,18 @@ struct AttachCall {
 using AttachTurn = std::function<grpc::ServerWriteReactor<v1::GenerateResponse>*(
     grpc::CallbackServerContext* context, AttachCall call)>;
 
+// Cancels a turn that runs on this replica, for a client of a peer; it never fetches the session.
+// `cancelled` is called once, as for SessionManager::CancelRunning.
+using CancelRunningTurn =
+    std::function<void(const SessionKey& session, const fleet::TurnId& turn,
+                       std::function<void(const absl::StatusOr<v1::Turn>& turn)> cancelled)>;
+
 // Thread-safe. Must outlive its calls.
 class PeerService final : public DecodingService {
  public:
-  // The pointers must outlive the calls. `attach`: empty: no turn is relayed.
-  PeerService(PeerCore* core, AttachTurn attach, RequestMemory* memory, Authorize authorize);
+  // The pointers must outlive the calls. `attach`, `cancel`: empty: no turn is relayed.
+  PeerService(PeerCore* core, AttachTurn attach, CancelRunningTurn cancel, RequestMemory* memory,
+              Authorize authorize);
 
  private:
   using FetchReactor = grpc::ServerWriteReactor<peer::v1::FetchResponse>;
@@ -46,6 +53,8 @@ class PeerService final : public DecodingService {
   OfferReactor* Offer(grpc::CallbackServerContext* context, const Caller& caller);
   AttachReactor* Attach(grpc::CallbackServerContext* context, const Caller& caller,
                         Decoded<peer::v1::AttachRequest> request);
+  grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context, const Caller& caller,
+                                   const peer::v1::CancelRequest& request, v1::Turn* response);
   grpc::ServerUnaryReactor* Notify(grpc::CallbackServerContext* context, const Caller& caller,
                                    const peer::v1::NotifyRequest& request,
                                    peer::v1::NotifyResponse* response);
@@ -53,6 +62,7 @@ class PeerService final : public DecodingService {
 
   PeerCore* const core_;
   const AttachTurn attach_;
+  const CancelRunningTurn cancel_;
 };
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// The stream of a turn that runs on another replica.
+// Turns that run on other replicas: their streams, and how they are cancelled.
 #ifndef LONGSTREAM_SERVICE_SERVER_PEER_RELAYED_STREAM_H_
 #define LONGSTREAM_SERVICE_SERVER_PEER_RELAYED_STREAM_H_
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "longstream/v1/longstream.pb.h"
 #include "service/sessions/fleet/peer_messages.h"
 #include "service/sessions/session_key.h"
@@ -45,6 +46,13 @@ class Relays {
   // Opens the stream and reads the first message. The functions of `request` are called on other
   // threads, one at a time, and must not block. Does not block or call back. Never null.
   virtual std::shared_ptr<RelayedStream> Relay(RelayRequest request) = 0;
+
+  // Cancels a turn that runs on the peer. `cancelled` is called once, on another thread, and must
+  // not block: with the turn when it has ended. ABORTED: it does not run there. UNAVAILABLE: the
+  // peer cannot be reached, or does not cancel it now. Does not block or call back.
+  using Cancelled = std::function<void(const absl::StatusOr<v1::Turn>& turn)>;
+  virtual void CancelTurn(const fleet::ReplicaName& peer, const SessionKey& session,
+                          const fleet::TurnId& turn, Cancelled cancelled) = 0;
 };
 
 }  // namespace longstream

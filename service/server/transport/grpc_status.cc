@@ -1,11 +1,13 @@
 // Converts absl::Status to grpc::Status.
 #include "service/server/transport/grpc_status.h"
 
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "google/rpc/status.pb.h"
+#include "service/fleet/session_owner.h"
 #include "service/security/tenants/retry_after.h"
 
 namespace longstream {
@@ -15,28 +17,55 @@ namespace {
 // and short enough that a client hardly notices it.
 constexpr absl::Duration kRetryAfter = absl::Seconds(1);
 
-std::string RetryDetails(const absl::Status& status) {
+// The domain of google.rpc.ErrorInfo.
+constexpr const char* kDomain = "longstream";
+
+google::rpc::Status DetailsOf(const absl::Status& status) {
+  google::rpc::Status details;
+  details.set_code(static_cast<int>(status.code()));
+  details.set_message(absl::StrCat(status.message()));
+  return details;
+}
+
+void AddRetryInfo(const absl::Status& status, google::rpc::Status* details) {
   const absl::Duration after = RetryAfterOf(status).value_or(kRetryAfter);
-  if (after == absl::InfiniteDuration()) return "";  // waiting does not help
+  if (after == absl::InfiniteDuration()) return;  // waiting does not help
   constexpr int64_t kNanos = 1'000'000'000;
   const int64_t nanos = absl::ToInt64Nanoseconds(after);
   google::rpc::RetryInfo retry;
   retry.mutable_retry_delay()->set_seconds(nanos / kNanos);
   retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(nanos % kNanos));
-  google::rpc::Status details;
-  details.set_code(static_cast<int>(status.code()));
-  details.set_message(absl::StrCat(status.message()));
-  details.add_details()->PackFrom(retry);
-  return details.SerializeAsString();
+  details->add_details()->PackFrom(retry);
+}
+
+void AddOwner(const fleet::SessionOwner& owner, google::rpc::Status* details) {
+  google::rpc::ErrorInfo info;
+  info.set_reason("SESSION_ELSEWHERE");
+  info.set_domain(kDomain);
+  const auto add = [&info](const char* key, const std::string& value) {
+    auto* const entry = info.add_metadata();
+    entry->set_key(key);
+    entry->set_value(value);
+  };
+  add("address", owner.client_address);
+  add("owner", owner.name);
+  details->add_details()->PackFrom(info);
 }
 
 }  // namespace
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  const bool says_when = absl::IsResourceExhausted(status) || RetryAfterOf(status).has_value();
+  google::rpc::Status details = DetailsOf(status);
+  if (absl::IsResourceExhausted(status) || RetryAfterOf(status).has_value()) {
+    AddRetryInfo(status, &details);
+  }
+  if (absl::IsFailedPrecondition(status)) {
+    const std::optional<fleet::SessionOwner> owner = fleet::OwnerOf(status);
+    if (owner.has_value()) AddOwner(*owner, &details);
+  }
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), absl::StrCat(status.message()),
-                      says_when ? RetryDetails(status) : std::string());
+                      details.details_size() > 0 ? details.SerializeAsString() : std::string());
 }
 
 }  // namespace longstream

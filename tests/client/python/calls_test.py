@@ -12,7 +12,7 @@ import grpc
 
 import longstream
 from longstream import errors
-from scripted_server import Failure, ScriptedServer, retry_info
+from scripted_server import Failure, ScriptedServer, elsewhere, retry_info
 
 FAST = longstream.RetryPolicy(timeout=20, first_pause=0.001, longest_pause=0.002)
 TEXT = "abcdefgh"
@@ -242,6 +242,18 @@ class Calls:
             with self.assertRaises(longstream.FailedPreconditionError):
                 self.caller.call(lambda session: session.export(path.with_name("other")))
             self.assertEqual([each.name for each in path.parent.iterdir()], ["session"])
+
+    def test_an_error_names_the_server_that_has_the_session(self):
+        self.server.fail = [grpc.StatusCode.FAILED_PRECONDITION] * 2
+        self.server.details = elsewhere("host:1")
+        with self.assertRaises(longstream.SessionElsewhereError) as caught:
+            self.caller.call(lambda session: session.rewind(position=0))
+        self.assertEqual(caught.exception.address, "host:1")
+        self.assertIn("the script says so", str(caught.exception))
+        self.server.details = None
+        with self.assertRaises(longstream.FailedPreconditionError) as caught:
+            self.caller.call(lambda session: session.rewind(position=0))
+        self.assertNotIsInstance(caught.exception, longstream.SessionElsewhereError)
 
     def test_calls_name_their_session_for_proxies(self):
         def sessions():

@@ -134,6 +134,15 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
             usage=pb.TurnUsage(generated_tokens=self.tokens)))
 
 
+def elsewhere(address):
+    """The error details of a session that another server has."""
+    info = error_details_pb2.ErrorErrorInfo(reason="SESSION_ELSEWHERE", domain="longstream",
+                                            metadata={"owner": "a/1", "address": address})
+    detail = any_pb2.Any(type_url="type.googleapis.com/google.rpc.ErrorInfo",
+                         value=info.SerializeToString())
+    return error_details_pb2.ErrorStatus(code=9, details=[detail]).SerializeToString()
+
+
 def retry_info(seconds):
     """The error details of RESOURCE_EXHAUSTED, as the server sends them."""
     retry = error_details_pb2.ErrorRetryInfo()

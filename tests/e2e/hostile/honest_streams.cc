@@ -68,6 +68,7 @@ class HonestStreams::Client {
     v1::OpenSessionRequest request;
     request.set_model(model);
     request.set_session_id(id);
+    request.set_durability(v1::DURABILITY_MEMORY);  // a replica has a store
     v1::Session session;
     return stub_->OpenSession(&context, request, &session);
   }

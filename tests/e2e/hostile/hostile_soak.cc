@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
@@ -18,11 +19,14 @@
 
 #include "client/channel.h"
 #include "client/connection.h"
+#include "longstream/peer/v1/peer.pb.h"
 #include "tests/e2e/hostile/attack_threads.h"
 #include "tests/e2e/hostile/honest_streams.h"
 #include "tests/e2e/hostile/pauses.h"
 #include "tests/e2e/hostile/remote_method.h"
 #include "tests/e2e/scrape.h"
+#include "tests/processes/free_port.h"
+#include "tests/processes/postgres_server.h"
 #include "tests/processes/server_process.h"
 #include "tests/service/security/token_row.h"
 #include "tests/temporary_directory.h"
@@ -59,18 +63,26 @@ struct Options {
   double least_kept = 0;  // 0: the speed is only reported
   // The server asks for credentials. A third of the attacks has one of a client.
   bool credentials = false;
+  // The server is a replica of a fleet and asks for credentials. The attacks go to its listener of
+  // peers; a quarter of them has the token of a client, and a quarter that of a peer.
+  bool peers = false;
 };
 
-// The tokens of the honest clients, of the attackers and of this program.
+// The tokens of the honest clients, of the attackers, of this program and of a replica.
 constexpr const char* kHonestToken = "honest";
 constexpr const char* kHostileToken = "hostile";
 constexpr const char* kOperatorToken = "operator";
+constexpr const char* kPeerToken = "peer-0123456789ab";
+
+// The limits of the listener of peers (service/server/peer/peer_server.cc).
+constexpr size_t kMorePeerBytes = 64 << 10;
+constexpr size_t kMaxPeerConnections = 256;
 
 std::string CredentialRows() {
   std::string rows;
   for (const auto& [token, role] :
        {std::pair(kHonestToken, "client"), std::pair(kHostileToken, "client"),
-        std::pair(kOperatorToken, "operator")}) {
+        std::pair(kOperatorToken, "operator"), std::pair(kPeerToken, "peer")}) {
     rows += TokenRow(token, std::string("role=") + role);
   }
   return rows;
@@ -112,6 +124,31 @@ struct Speed {
   }
 };
 
+// What makes the server a replica.
+struct PeerOptions {
+  int port = 0;  // of its listener; 0: it is none
+  std::string token_file;
+  std::string store;
+
+  std::string Configuration() const {
+    if (port == 0) return "";
+    return "fleet: {replica_id: r, peer_listen: '127.0.0.1:" + std::to_string(port) +
+           "', token_file: '" + token_file + "'}\nstore: {url: '" + store +
+           "'}\ndrain_timeout: 1s\n";
+  }
+};
+
+// The methods of the listener of peers.
+std::vector<RemoteMethod> PeerMethods() {
+  const auto* const service = peer::v1::FetchRequest::descriptor()->file()->service(0);
+  std::vector<RemoteMethod> methods;
+  for (int i = 0; i < service->method_count(); ++i) {
+    const auto& method = *service->method(i);
+    methods.push_back({"/" + service->full_name() + "/" + method.name(), method.input_type()});
+  }
+  return methods;
+}
+
 // `credentials`: the file of credentials; empty: none are asked for.
 std::string Configuration(const std::string& models, const std::string& credentials) {
   std::string yaml = "security: {credentials: '" + credentials +
@@ -126,7 +163,8 @@ std::string Configuration(const std::string& models, const std::string& credenti
 
 class HostileSoak {
  public:
-  HostileSoak(const Options& options, const std::string& configuration)
+  // `peer_port`: of the listener of peers, if the attacks go there.
+  HostileSoak(const Options& options, const std::string& configuration, int peer_port)
       : options_(options),
         server_(options.binary, {"--config", configuration}),
         connection_(server_.address(), With(options, kHonestToken)) {
@@ -144,6 +182,13 @@ class HostileSoak {
                               ? std::vector<std::string>{"", "Bearer wrong",
                                                          std::string("Bearer ") + kHostileToken}
                               : std::vector<std::string>{}};
+    if (options.peers) {
+      target_.port = peer_port;
+      target_.max_message_bytes += kMorePeerBytes;
+      target_.max_connections = kMaxPeerConnections;
+      target_.methods = PeerMethods();
+      target_.authorizations.push_back(std::string("Bearer ") + kPeerToken);
+    }
     attacks_.emplace(target_, options.seed, options.rate, options.only);
     honest_.emplace(server_.address(), With(options, kHonestToken),
                     std::vector<std::string>{"dense", "hwfa2", "hypenet"}, kStreams);
@@ -404,14 +449,26 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--credentials", options.credentials,
                "the server asks for credentials, and a third of the attacks has one");
+  app.add_flag("--peers", options.peers,
+               "attack the listener of peers of a replica; needs PostgreSQL");
   CLI11_PARSE(app, argc, argv);
+  options.credentials |= options.peers;
   try {
     const longstream::TemporaryDirectory files;
     const std::string credentials =
         options.credentials ? files.Write("credentials", longstream::CredentialRows()) : "";
+    std::optional<longstream::PostgresServer> database;
+    longstream::PeerOptions peers;
+    if (options.peers) {
+      database.emplace();
+      peers = {longstream::FreePort(), files.Write("token", longstream::kPeerToken),
+               database->Url(database->NewDatabase())};
+      std::filesystem::permissions(peers.token_file, std::filesystem::perms::owner_read);
+    }
     const std::string configuration =
-        files.Write("server.yaml", longstream::Configuration(options.models, credentials));
-    return longstream::HostileSoak(options, configuration).Run() == 0 ? 0 : 1;
+        files.Write("server.yaml",
+                    peers.Configuration() + longstream::Configuration(options.models, credentials));
+    return longstream::HostileSoak(options, configuration, peers.port).Run() == 0 ? 0 : 1;
   } catch (const std::exception& error) {
     std::printf("FAULT: %s\n", error.what());
     return 1;

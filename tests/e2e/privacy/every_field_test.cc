@@ -10,9 +10,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -22,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
 #include "tests/e2e/minimal_server.h"
+#include "tests/e2e/privacy/text_fields.h"
 #include "tests/e2e/scrape.h"
 #include "tests/processes/server_process.h"
 #include "tests/service/server/transport/raw_call.h"
@@ -38,39 +36,9 @@ using google::protobuf::MethodDescriptor;
 using testing::Contains;
 using testing::HasSubstr;
 
-constexpr char kCanary[] = "CANARY-5d81e3";
 constexpr char kTemplate[] =
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}";
-
-// The fields from a request down to a text.
-using Path = std::vector<const FieldDescriptor*>;
-
-std::string NameOf(const MethodDescriptor& method, const Path& path) {
-  std::string name = method.name();
-  for (const FieldDescriptor* field : path) absl::StrAppend(&name, ".", field->name());
-  return name;
-}
-
-// Adds the paths of all texts below `path`, which leads to a message of type `message`.
-void AddPaths(const Descriptor& message, std::set<const Descriptor*> above, const Path& path,
-              std::vector<Path>* all) {
-  if (!above.insert(&message).second) return;  // the type contains itself
-  for (int i = 0; i < message.field_count(); ++i) {
-    Path longer = path;
-    longer.push_back(message.field(i));
-    if (longer.back()->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-      all->push_back(longer);
-    } else if (longer.back()->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-      AddPaths(*longer.back()->message_type(), above, longer, all);
-    }
-  }
-}
-
-std::string BytesOf(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class EveryFieldTest : public testing::Test {
  protected:
@@ -145,16 +113,6 @@ class EveryFieldTest : public testing::Test {
           << method->name() << " after " << after << ": " << status.error_message();
     }
   }
-  // `names`: the canaries, and the fields that had them.
-  void ExpectNoCanary(const std::string& text, const std::string& where,
-                      const std::map<std::string, std::string>& names) {
-    for (size_t at = text.find(kCanary); at != std::string::npos; at = text.find(kCanary, at + 1)) {
-      const auto name = names.upper_bound(text.substr(at, 40));
-      ADD_FAILURE() << where << " has the text of "
-                    << (name == names.begin() ? "?" : std::prev(name)->second);
-    }
-  }
-
   const TemporaryDirectory temporary_;  // the server's files must not be anywhere else
   const MinimalModelDirectory minimal_;
   const std::string store_ = temporary_.string() + "/store";
@@ -176,8 +134,7 @@ TEST_F(EveryFieldTest, ItsTextIsOnlyWhereItBelongs) {
       const std::string name = NameOf(*method, path);
       // As it is, and as a JSON value, for fields that are read as JSON.
       for (const char* const form : {"$", R"({"a": "$"})", R"([{"name": "$"}])"}) {
-        // All canaries have the same length, so none is a part of another one.
-        const std::string canary = absl::StrCat(kCanary, "-", 10000 + names.size(), "-");
+        const std::string canary = Canary(names.size());
         names[canary] = name;
         std::string text = form;
         text.replace(text.find('$'), 1, canary);
@@ -199,10 +156,7 @@ TEST_F(EveryFieldTest, ItsTextIsOnlyWhereItBelongs) {
   ExpectNoCanary(Scrape(server_->metrics_port()), "a metric", names);
   EXPECT_EQ(server_->Stop(), 0);
   ExpectNoCanary(server_->Log(), "the log", names);
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(temporary_.path())) {
-    if (!entry.is_regular_file() || entry.path().string().starts_with(store_)) continue;
-    ExpectNoCanary(BytesOf(entry.path()), entry.path().string(), names);
-  }
+  ExpectNoFileHasCanary(temporary_.path(), store_, names);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // replica.
 #include <gtest/gtest.h>
 
+#include "service/fleet/session_owner.h"
 #include "tests/service/fleet/driver_fixture.h"
 #include "tests/service/metric_value.h"
 
@@ -84,6 +85,22 @@ TEST_F(RedirectingDriverTest, TheClientIsToldTheAddressOfTheOwner) {
   const absl::Status status = EnterTurn(1)->Wait().status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_NE(status.message().find("client:1"), std::string::npos) << status;
+  const std::optional<SessionOwner> owner = OwnerOf(status);
+  ASSERT_TRUE(owner.has_value());
+  EXPECT_EQ(owner->name, kPeerName);
+  EXPECT_EQ(owner->client_address, "client:1");
+}
+
+TEST_F(DriverTest, AChangeThatATurnOnThePeerHoldsUpNamesThePeer) {
+  Open(kPeerName);
+  const std::shared_ptr<Reply> reply = EnterChange();
+  const auto fetch = peers_.Take<Fetch>();
+  driver_->MessageArrived(kPeerName, Refused{kSession, fetch.request, Refusal::kBusy});
+  const absl::Status status = reply->Wait().status();
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  const std::optional<SessionOwner> owner = OwnerOf(status);
+  ASSERT_TRUE(owner.has_value());
+  EXPECT_EQ(owner->name, kPeerName);
 }
 
 TEST_F(ImpatientDriverTest, AnIdleSessionIsGivenAndForgotten) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
 #include "longstream/peer/v1/peer.grpc.pb.h"
 #include "service/server/transport/grpc_status.h"
 #include "tests/service/server/peer/peers_fixture.h"
@@ -275,6 +276,166 @@ TEST_F(PeerRelayTest, MalformedRequests) {
   const grpc::Status status = refusal(request);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message().rfind("generate_request: ", 0), 0u) << status.error_message();
+}
+
+// A message may be larger than gRPC's default limit, 4 MiB.
+TEST_F(PeerRelayTest, ALargeMessageComes) {
+  class LargeStream final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+   public:
+    LargeStream() {
+      response_.mutable_delta()->set_text(std::string(size_t{16} << 20, 'x'));
+      StartWriteAndFinish(&response_, {}, grpc::Status::OK);
+    }
+    void OnDone() override { delete this; }
+
+   private:
+    v1::GenerateResponse response_;
+  };
+  b_.Listen({.attach = [](grpc::CallbackServerContext* /*context*/, const AttachCall& /*call*/) {
+    return new LargeStream();
+  }});
+  a_.client->SetReplicas({b_.lease()});
+  std::atomic<size_t> bytes = 0;
+  std::shared_ptr<RelayedStream> stream;
+  absl::Notification begun;
+  absl::Notification ended;
+  RelayRequest request;
+  request.peer = "b/2";
+  request.session = TestSession();
+  request.turn = {3, 4};
+  request.on_message = [&](const v1::GenerateResponse& message) {
+    bytes = message.delta().text().size();
+    begun.WaitForNotification();
+    stream->Next();
+  };
+  request.on_end = [&](const absl::Status& status) {
+    EXPECT_TRUE(status.ok()) << status;
+    ended.Notify();
+  };
+  stream = a_.client->Relay(std::move(request));
+  begun.Notify();
+  ended.WaitForNotification();
+  EXPECT_EQ(bytes, size_t{16} << 20);
+}
+
+// The owner's side of the turns that peers cancel.
+class PeerCancelTest : public PeerRelayTest {
+ protected:
+  using Cancelled = std::function<void(const absl::StatusOr<v1::Turn>& turn)>;
+
+  // The owner answers with this; absent: never.
+  void AnswerWith(std::optional<absl::StatusOr<v1::Turn>> answer) {
+    b_.Listen(
+        {.cancel = [this, answer = std::move(answer)](
+                       const SessionKey& session, const fleet::TurnId& turn, Cancelled cancelled) {
+          EXPECT_EQ(session, TestSession());
+          EXPECT_EQ(turn, (fleet::TurnId{3, 4}));
+          if (answer.has_value()) return cancelled(*answer);
+          absl::MutexLock lock(&mutex_);
+          waiting_ = std::move(cancelled);
+        }});
+    a_.client->SetReplicas({b_.lease()});
+  }
+  bool is_asked() {
+    absl::MutexLock lock(&mutex_);
+    return waiting_ != nullptr;
+  }
+  void AnswerNow(const absl::StatusOr<v1::Turn>& answer) {
+    absl::MutexLock lock(&mutex_);
+    waiting_(answer);
+  }
+  // The call's answer may come when the test has ended.
+  struct Answer {
+    absl::Notification done;
+    absl::StatusOr<v1::Turn> turn;
+
+    absl::StatusOr<v1::Turn> Wait() {
+      done.WaitForNotification();
+      return turn;
+    }
+  };
+  std::shared_ptr<Answer> Begin(const fleet::ReplicaName& peer = "b/2") {
+    const auto answer = std::make_shared<Answer>();
+    a_.client->CancelTurn(peer, TestSession(), {3, 4},
+                          [answer](const absl::StatusOr<v1::Turn>& turn) {
+                            answer->turn = turn;
+                            answer->done.Notify();
+                          });
+    return answer;
+  }
+  absl::StatusCode CodeOf(const absl::StatusOr<v1::Turn>& turn) { return turn.status().code(); }
+
+ private:
+  absl::Mutex mutex_;
+  Cancelled waiting_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(PeerCancelTest, ATurnIsCancelledOnItsOwner) {
+  v1::Turn turn;
+  turn.set_turn_id("the turn");
+  turn.set_state(v1::TURN_STATE_ABANDONED);
+  AnswerWith(turn);
+  const absl::StatusOr<v1::Turn> cancelled = Begin()->Wait();
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+  EXPECT_EQ(cancelled->turn_id(), "the turn");
+  EXPECT_EQ(cancelled->state(), v1::TURN_STATE_ABANDONED);
+  EXPECT_EQ(a_.open_calls(), 0u);
+}
+
+TEST_F(PeerCancelTest, OnlyErrorsOfTheTurnAreTheClients) {
+  AnswerWith(absl::AbortedError("it does not run here"));
+  EXPECT_EQ(Begin()->Wait().status(), absl::AbortedError("it does not run here"));
+  EXPECT_EQ(CodeOf(Begin("c/3")->Wait()), absl::StatusCode::kUnavailable) << "it is not known";
+  for (const absl::Status& error :
+       {absl::UnauthenticatedError("who?"), absl::PermissionDeniedError("not you"),
+        absl::UnimplementedError("an older replica"), absl::ResourceExhaustedError("too many")}) {
+    TestReplica owner("c/3");
+    owner.Listen({.cancel = [&](const SessionKey& /*session*/, const fleet::TurnId& /*turn*/,
+                                const Cancelled& cancelled) { cancelled(error); }});
+    a_.client->SetReplicas({owner.lease()});
+    EXPECT_EQ(CodeOf(Begin("c/3")->Wait()), absl::StatusCode::kUnavailable) << error;
+  }
+}
+
+TEST_F(PeerCancelTest, AReplicaThatCancelsNothing) {
+  b_.Listen();
+  a_.client->SetReplicas({b_.lease()});
+  EXPECT_EQ(CodeOf(Begin()->Wait()), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(PeerCancelTest, TheCallEndsWithTheLeaseOfTheOwner) {
+  AnswerWith(std::nullopt);
+  const std::shared_ptr<Answer> answer = Begin();
+  ASSERT_TRUE(WaitUntil([&] { return is_asked(); }));
+  a_.client->SetReplicas({});
+  EXPECT_EQ(CodeOf(answer->Wait()), absl::StatusCode::kUnavailable);
+  AnswerNow(v1::Turn());  // late
+}
+
+TEST_F(PeerCancelTest, TheOwnerShutsDown) {
+  AnswerWith(std::nullopt);
+  const std::shared_ptr<Answer> answer = Begin();
+  ASSERT_TRUE(WaitUntil([&] { return is_asked(); }));
+  b_.server->Shutdown();
+  EXPECT_EQ(CodeOf(answer->Wait()), absl::StatusCode::kUnavailable);
+  AnswerNow(v1::Turn());
+}
+
+TEST_F(PeerCancelTest, MalformedRequests) {
+  AnswerWith(v1::Turn());
+  const auto stub = peer::v1::Peer::NewStub(
+      grpc::CreateChannel(b_.lease().peer_address, grpc::InsecureChannelCredentials()));
+  const auto code_of = [&](const peer::v1::CancelRequest& request) {
+    grpc::ClientContext context;
+    v1::Turn turn;
+    return stub->Cancel(&context, request, &turn).error_code();
+  };
+  peer::v1::CancelRequest request;
+  EXPECT_EQ(code_of(request), grpc::StatusCode::INVALID_ARGUMENT);
+  request.set_sender("a/1");
+  EXPECT_EQ(code_of(request), grpc::StatusCode::INVALID_ARGUMENT);
+  request.mutable_session()->set_session_id(std::string(32, '1'));
+  EXPECT_EQ(code_of(request), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 class FewRelaysTest : public PeerRelayTest {

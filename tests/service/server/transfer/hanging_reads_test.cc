@@ -36,7 +36,11 @@ class HangingStore {
     return *std::move(store);
   }
   void HangReads() { store_.Hold(); }
-  void GoOn() { store_.Release(); }
+  void FailReads(const absl::Status& failure) { store_.FailReads(failure); }
+  void GoOn() {
+    store_.Release();
+    store_.FailReads(absl::OkStatus());
+  }
   bool HoldsUp() const { return store_.calls_waiting() > 0; }
   SessionManager::Options Options() {
     SessionManager::Options options;
@@ -96,6 +100,7 @@ class HangingReadsTest : private HangingStore, public ServerTest {
         restarted_.timers(), [this] { return HoldsUp(); }, call);
     ExpectLateAnswer(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   }
+  using HangingStore::FailReads;
   using HangingStore::GoOn;
   using HangingStore::HangReads;
   using HangingStore::Options;
@@ -174,6 +179,24 @@ TEST_F(HangingReadsTest, ARepeatedAppendIsKnownToAServerThatReadsItFromTheStore)
   const grpc::Status repeated = Append(after, stored, append);
   EXPECT_TRUE(repeated.ok()) << repeated.error_message();
   EXPECT_EQ(Append(after, stored, append, kLongText + 1).error_code(), StatusCode::ALREADY_EXISTS);
+}
+
+// A list without the sessions of the store would look like that of a client that has none.
+TEST_F(HangingReadsTest, AListIsUnavailableIfTheStoreCannotBeRead) {
+  Open();
+  FailReads(absl::UnavailableError("the database is down"));
+  const auto list = [&] {
+    grpc::ClientContext context;
+    v1::ListSessionsResponse response;
+    const grpc::Status status = stub().ListSessions(&context, {}, &response);
+    EXPECT_EQ(response.sessions_size(), status.ok() ? 1 : 0);
+    return status;
+  };
+  const grpc::Status status = list();
+  EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "the database is down");
+  GoOn();
+  EXPECT_TRUE(list().ok());
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "service/server/standard/reflection_service.h"
 #include "tests/service/server/server_fixture.h"
 #include "tests/service/server/transport/allocation_counter.h"
+#include "tests/service/server/transport/bounded_call.h"
 #include "tests/service/server/transport/raw_call.h"
 #include "tests/service/wire/wire_encoding.h"
 
@@ -28,92 +29,8 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using grpc::reflection::v1alpha::ServerReflectionRequest;
 
-constexpr size_t kSizes[] = {4 << 10, 16 << 10, 256 << 10, 2 << 20};
-constexpr int64_t kMiB = 1 << 20;
-
 constexpr char kTemplate[] =
     "{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}{{ tools }}";
-
-// A field, and the fields that it lies in, from the request on.
-using Path = std::vector<const FieldDescriptor*>;
-
-std::string NameOf(const Path& path) {
-  std::string name;
-  for (const FieldDescriptor* field : path) name += "." + field->name();
-  return name;
-}
-
-// Calls `visit` for every field of a message and of the messages in it.
-void VisitFields(const Descriptor& type, Path path, const std::function<void(const Path&)>& visit) {
-  for (int i = 0; i < type.field_count(); ++i) {
-    const FieldDescriptor* field = type.field(i);
-    path.push_back(field);
-    visit(path);
-    // A type that holds itself is visited down to a few levels.
-    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field->is_map() &&
-        path.size() < 8) {
-      VisitFields(*field->message_type(), path, visit);
-    }
-    path.pop_back();
-  }
-}
-
-// A field number that the message does not have.
-int UnknownNumber(const Descriptor& type) {
-  int number = 1;
-  while (type.FindFieldByNumber(number) != nullptr) ++number;
-  return number;
-}
-
-std::string RepeatTo(size_t size, const std::string& part) {
-  return wire::Repeat(part, size / part.size() + 1);
-}
-
-// JSON texts of about this size, whose values take much memory.
-std::vector<std::string> JsonTexts(size_t size) {
-  return {"[" + RepeatTo(size, "[],") + "0]",          "[" + RepeatTo(size, "0,") + "0]",
-          "[" + RepeatTo(size, R"("",)") + "0]",       "[" + RepeatTo(size, R"({"":0},)") + "0]",
-          R"({"a":[)" + RepeatTo(size, "{},") + "0]}", std::string(size, '[')};
-}
-
-// Encodings of one field, as parts of its message, of about this size.
-std::vector<std::pair<std::string, std::string>> Encodings(const FieldDescriptor& field,
-                                                           size_t size) {
-  const int number = field.number();
-  const std::string empty = wire::Bytes(number, "");
-  std::vector<std::pair<std::string, std::string>> encodings;
-  if (field.is_map()) {
-    std::string entries;
-    for (uint64_t key = 0; entries.size() < size; ++key) {
-      entries += wire::Bytes(number, wire::Number(1, key));
-    }
-    encodings = {{"empty entries", RepeatTo(size, empty)}, {"entries", entries}};
-  } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-    const int unknown = UnknownNumber(*field.message_type());
-    const auto inside = [&](const std::string& fields) { return wire::Bytes(number, fields); };
-    const std::string groups =
-        RepeatTo(size / 2, wire::Tag(unknown, 3)) + RepeatTo(size / 2, wire::Tag(unknown, 4));
-    encodings = {
-        {"empty messages", RepeatTo(size, empty)},
-        {"unknown numbers", inside(RepeatTo(size, wire::Number(unknown, 0)))},
-        {"unknown texts", inside(RepeatTo(size, wire::Bytes(unknown, "")))},
-        {"nested groups", inside(groups)},
-        {"unknown fields in many messages", RepeatTo(size, inside(wire::Number(unknown, 0)))}};
-  } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-    encodings = {{"empty texts", RepeatTo(size, empty)},
-                 {"short texts", RepeatTo(size, wire::Bytes(number, "a"))},
-                 {"texts of 16 bytes", RepeatTo(size, wire::Bytes(number, "0123456789abcdef"))},
-                 {"a long text", wire::Bytes(number, std::string(size, 'a'))}};
-    for (const std::string& json : JsonTexts(size)) {
-      encodings.emplace_back("JSON " + json.substr(0, 12), wire::Bytes(number, json));
-    }
-  } else {
-    encodings = {{"numbers", RepeatTo(size, wire::Number(number, 1))},
-                 {"packed numbers", wire::Bytes(number, std::string(size, '\1'))},
-                 {"packed lists of one", RepeatTo(size, wire::Bytes(number, "\1"))}};
-  }
-  return encodings;
-}
 
 class RequestBoundsTest : public ServerTest {
  protected:
@@ -156,16 +73,7 @@ class RequestBoundsTest : public ServerTest {
 
   grpc::Status ExpectBounded(const std::string& rpc, const std::string& name,
                              const std::string& request) {
-    const auto size = static_cast<int64_t>(request.size());
-    const std::vector<std::string> requests = {request};
-    const int64_t before = AllocatedBytes();
-    ResetPeak();
-    const RawAnswer answer = CallRaw(direct_, rpc, requests);
-    // The server gets the array of `requests` itself. It counts as the received bytes.
-    const int64_t held = PeakAllocatedBytes() - before + size;
-    EXPECT_LE(held, 4 * size + kMiB)
-        << rpc << name << ": " << size << " bytes; " << answer.status.error_message();
-    return answer.status;
+    return ExpectBoundedCall(direct_, rpc, name, request);
   }
 
   // Makes the calls of one method with every field.

@@ -8,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "service/fleet/session_owner.h"
 #include "tests/service/serving/fleet/replicas.h"
 
 namespace longstream {
@@ -371,6 +372,98 @@ TEST_F(FleetSessionsTest, AForkOfASessionThatRunsElsewhereHasItsCommittedHead) {
   EXPECT_EQ(fork->position, 14u);
   handle.Cancel();
   ReadToEnd(handle, &running);
+}
+
+// As on every other replica.
+TEST_F(FleetSessionsTest, TheCommittedHeadIsReadWhereATurnRuns) {
+  const auto expected = Undisturbed({kTurn, kNext});
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  FleetTurn running;
+  TurnHandle handle = Begin(Load(a_, TurnId{7, 9}), TurnId{7, 9}, 10'000, &running);
+  ASSERT_TRUE(handle) << running.refused;
+  ASSERT_TRUE(WaitUntil([&] { return Row().version == 4; })) << "the turn has started";
+  const absl::StatusOr<SessionView> fork = Fork(a_, {3, 4});
+  ASSERT_TRUE(fork.ok()) << fork.status();
+  EXPECT_EQ(fork->position, 14u);
+  absl::StatusOr<NewTurn> history = absl::UnknownError("not called");
+  absl::Notification done;
+  a_.sessions.LoadHistory({"", kId}, [&](absl::StatusOr<NewTurn> loaded) {
+    history = std::move(loaded);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  ASSERT_TRUE(history.ok()) << history.status();
+  const absl::StatusOr<std::vector<int32_t>> tokens = history->CopyTokens();
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  EXPECT_EQ(tokens->size(), 14u);
+  handle.Cancel();
+  ReadToEnd(handle, &running);
+  const FleetTurn of_fork = Run(a_, kNext, 10, {3, 4});
+  EXPECT_TRUE(of_fork.status().ok()) << of_fork.status();
+  EXPECT_EQ(of_fork.tokens, expected[1]);
+}
+
+// An answer from memory could be old, and a list without rows looks like no sessions.
+TEST_F(FleetSessionsTest, ReadsAreUnavailableWhileTheDatabaseIsDown) {
+  constexpr SessionId kInMemory{5, 6};
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  ASSERT_TRUE(Open(a_, kInMemory, Durability::kMemory).ok());
+  store_->FailReads(absl::UnavailableError("the database is down"));
+  for (Replica* replica : {&a_, &b_}) {
+    SCOPED_TRACE(replica == &a_ ? "the owner" : "another replica");
+    EXPECT_EQ(replica->sessions.List("", std::nullopt, 10).status.code(),
+              absl::StatusCode::kUnavailable);
+    EXPECT_EQ(Show(*replica).status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(Open(*replica).status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(Fork(*replica, {3, 4}).status().code(), absl::StatusCode::kUnavailable);
+    uint64_t next = 0;
+    EXPECT_EQ(replica->sessions.ListTurns({"", kId}, 0, 10, &next).status().code(),
+              absl::StatusCode::kUnavailable);
+  }
+  EXPECT_TRUE(Show(a_, kInMemory).ok());
+  store_->FailReads(absl::OkStatus());
+  const SessionPage page = a_.sessions.List("", std::nullopt, 10);
+  EXPECT_TRUE(page.status.ok()) << page.status;
+  EXPECT_EQ(page.sessions.size(), 2u);
+  EXPECT_TRUE(Open(a_).ok()) << "a repeat";
+}
+
+TEST_F(FleetSessionsTest, ASessionOfAnotherReplicaIsShownWithItsOwner) {
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  const absl::StatusOr<SessionView> here = Show(a_);
+  ASSERT_TRUE(here.ok()) << here.status();
+  EXPECT_EQ(here->owner, "");
+  EXPECT_GT(here->bytes.kv + here->bytes.window + here->bytes.state + here->bytes.host, 0u);
+  const absl::StatusOr<SessionView> there = Show(b_);
+  ASSERT_TRUE(there.ok()) << there.status();
+  EXPECT_EQ(there->owner, "a/1");
+  EXPECT_EQ(there->recompute_tokens, 0u) << "it is not known";
+  const SessionPage page = b_.sessions.List("", std::nullopt, 10);
+  ASSERT_EQ(page.sessions.size(), 1u);
+  EXPECT_EQ(page.sessions[0].owner, "a/1");
+}
+
+TEST_F(FleetSessionsTest, ATurnIsCancelledWhereItRuns) {
+  ASSERT_TRUE(Open(a_).ok());
+  FleetTurn running;
+  TurnHandle handle = Begin(Load(a_, kTurn), kTurn, 10'000, &running);
+  ASSERT_TRUE(handle) << running.refused;
+  ASSERT_TRUE(WaitUntil([&] { return a_.gate.Has("started OK"); }));
+  b_.gate.AnswerNext(fleet::WithOwner(absl::AbortedError("busy"), {"a/1", "host:1"}));
+  const absl::Status asked = Cancel(b_, kTurn).status();
+  EXPECT_EQ(asked.code(), absl::StatusCode::kAborted);
+  ASSERT_TRUE(fleet::OwnerOf(asked).has_value());
+  EXPECT_EQ(fleet::OwnerOf(asked)->name, "a/1");
+  EXPECT_EQ(CancelRunning(b_, kTurn).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(CancelRunning(a_, kNext).status().code(), absl::StatusCode::kAborted);
+  const absl::StatusOr<TurnView> cancelled = CancelRunning(a_, kTurn);
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+  EXPECT_EQ(cancelled->state, TurnState::kAbandoned);
+  ReadToEnd(handle, &running);
+  EXPECT_EQ(running.end.status.code(), absl::StatusCode::kCancelled) << running.end.status;
 }
 
 // The quota of a tenant counts what other replicas open and close.

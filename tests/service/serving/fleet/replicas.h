@@ -21,6 +21,7 @@
 #include "tests/service/engine/engine_fixture.h"
 #include "tests/service/serving/fleet/scripted_gate.h"
 #include "tests/service/serving/wait_for_session.h"
+#include "tests/service/sessions/store/held_store.h"
 #include "tests/service/wait_until.h"
 #include "tests/temporary_directory.h"
 
@@ -93,9 +94,18 @@ class Replicas : public testing::Test {
     return turn;
   }
   static absl::StatusOr<TurnView> Cancel(Replica& on, const TurnId& turn) {
+    return Cancel(on, turn, &SessionManager::CancelTurn);
+  }
+  static absl::StatusOr<TurnView> CancelRunning(Replica& on, const TurnId& turn) {
+    return Cancel(on, turn, &SessionManager::CancelRunning);
+  }
+  static absl::StatusOr<TurnView> Cancel(Replica& on, const TurnId& turn,
+                                         void (SessionManager::*cancel)(const SessionKey&,
+                                                                        const TurnId&,
+                                                                        SessionTurns::Cancelled)) {
     absl::StatusOr<TurnView> result;
     absl::Notification done;
-    on.sessions.CancelTurn({"", kId}, turn, [&](absl::StatusOr<TurnView> view) {
+    (on.sessions.*cancel)({"", kId}, turn, [&](absl::StatusOr<TurnView> view) {
       result = std::move(view);
       done.Notify();
     });
@@ -201,8 +211,8 @@ class Replicas : public testing::Test {
 
   const TemporaryDirectory directory_;
   MinimalModel model_;
-  std::unique_ptr<store::SqliteStore> store_ =
-      *store::SqliteStore::Open(directory_.string() + "/store", {});
+  const std::unique_ptr<store::HeldStore> store_ = std::make_unique<store::HeldStore>(
+      *store::SqliteStore::Open(directory_.string() + "/store", {}));
   store::CommitQueue commits_{store_.get(), store::CommitQueue::Options{}};
   ModelRegistry models_{{model_.plugins(), model_.host(), model_.registry(), {}},
                         {model_.Source(R"({"step_delay_us":500})")},

@@ -1,4 +1,4 @@
-// A store whose reads can be held, and that knows which threads must not read it.
+// A store whose reads can be held or fail, and that knows which threads must not read it.
 #ifndef LONGSTREAM_TESTS_SERVICE_SESSIONS_STORE_HELD_STORE_H_
 #define LONGSTREAM_TESTS_SERVICE_SESSIONS_STORE_HELD_STORE_H_
 
@@ -38,6 +38,11 @@ class HeldStore final : public SessionStore {
     absl::MutexLock lock(&mutex_);
     holds_ = false;
   }
+  // Reads return this error from now on. OK: they work.
+  void FailReads(const absl::Status& failure) {
+    absl::MutexLock lock(&mutex_);
+    failure_ = failure;
+  }
   // How often the row of a session was asked for.
   int session_reads() const { return session_reads_.load(); }
   // How many reads wait.
@@ -56,49 +61,49 @@ class HeldStore final : public SessionStore {
   }
   absl::StatusOr<SessionRow> Session(const SessionKey& key) override {
     ++session_reads_;
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->Session(key);
   }
   absl::StatusOr<std::vector<SessionRow>> Sessions(const std::string& tenant,
                                                    const std::optional<SessionId>& after,
                                                    size_t limit,
                                                    const std::string& model) override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->Sessions(tenant, after, limit, model);
   }
   absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->CountSessions();
   }
   absl::StatusOr<std::vector<AliasRow>> Aliases() override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->Aliases();
   }
   absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time now, size_t limit) override {
-    Wait(/*is_expiry=*/true);
+    if (absl::Status held = Wait(/*is_expiry=*/true); !held.ok()) return held;
     return store_->Expired(now, limit);
   }
   absl::StatusOr<TurnRow> Turn(const SessionKey& session, const TurnId& id) override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->Turn(session, id);
   }
   absl::StatusOr<TurnRow> Turn(TurnNumber number) override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->Turn(number);
   }
   absl::StatusOr<std::vector<TurnNumber>> TurnNumbers(const SessionKey& session, TurnNumber after,
                                                       size_t limit) override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->TurnNumbers(session, after, limit);
   }
   absl::Status VisitPath(TurnNumber number,
                          const std::function<bool(const TurnRow&)>& visit) override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->VisitPath(number, visit);
   }
   absl::Status VisitLinks(TurnNumber number,
                           const std::function<bool(const TurnRow&)>& visit) override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->VisitLinks(number, visit);
   }
   absl::StatusOr<size_t> Collect(absl::Time before) override { return store_->Collect(before); }
@@ -106,26 +111,26 @@ class HeldStore final : public SessionStore {
     return store_->WriteSegments();
   }
   absl::StatusOr<std::vector<SnapshotRow>> Snapshots(TurnNumber number, size_t max_turns) override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->Snapshots(number, max_turns);
   }
   absl::StatusOr<std::vector<SegmentRow>> Segments(const std::string& tenant,
                                                    const SnapshotRow& snapshot) override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->Segments(tenant, snapshot);
   }
   absl::StatusOr<uint64_t> HeadBytes(const std::string& tenant, TurnNumber head) override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->HeadBytes(tenant, head);
   }
   absl::StatusOr<SegmentRow> FindSegment(const std::string& tenant,
                                          const SegmentKey& key) override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->FindSegment(tenant, key);
   }
   absl::StatusOr<std::unique_ptr<SegmentReader>> ReadSegment(const std::string& tenant,
                                                              const SegmentKey& key) override {
-    Wait();
+    if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->ReadSegment(tenant, key);
   }
   absl::StatusOr<uint64_t> CollectSegments(const SegmentCollection& collection) override {
@@ -138,13 +143,13 @@ class HeldStore final : public SessionStore {
   std::vector<StoreBytes> Bytes() const override { return store_->Bytes(); }
 
  private:
-  void Wait(bool is_expiry = false) {
+  absl::Status Wait(bool is_expiry = false) {
     absl::MutexLock lock(&mutex_);
-    if (!holds_) return;
+    if (!holds_) return failure_;
     if (std::find(forbidden_.begin(), forbidden_.end(), std::this_thread::get_id()) !=
         forbidden_.end()) {
       ADD_FAILURE() << "a thread that must not wait for the disk reads the store";
-      return;
+      return failure_;
     }
     const int expiries = is_expiry ? 1 : 0;
     ++waiting_;
@@ -153,12 +158,14 @@ class HeldStore final : public SessionStore {
         +[](bool* holds) { return !*holds; }, &holds_));
     --waiting_;
     expiries_waiting_ -= expiries;
+    return failure_;
   }
 
   const std::unique_ptr<SessionStore> store_;
   std::atomic<int> session_reads_{0};
   mutable absl::Mutex mutex_;
   bool holds_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   int expiries_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread::id> forbidden_ ABSL_GUARDED_BY(mutex_);

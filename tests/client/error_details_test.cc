@@ -1,0 +1,41 @@
+// Which server the details of an error name.
+#include "client/error_details.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "google/rpc/status.pb.h"
+
+namespace longstream::client {
+namespace {
+
+grpc::Status Elsewhere(const std::string& domain, const std::string& reason) {
+  google::rpc::ErrorInfo info;
+  info.set_domain(domain);
+  info.set_reason(reason);
+  for (const auto& [key, value] : {std::pair{"owner", "a/1"}, std::pair{"address", "host:1"}}) {
+    auto* const entry = info.add_metadata();
+    entry->set_key(key);
+    entry->set_value(value);
+  }
+  google::rpc::Status details;
+  details.add_details()->PackFrom(google::rpc::RetryInfo());
+  details.add_details()->PackFrom(info);
+  return {grpc::StatusCode::FAILED_PRECONDITION, "why", details.SerializeAsString()};
+}
+
+TEST(ErrorDetailsTest, AnErrorNamesTheServerThatHasTheSession) {
+  EXPECT_EQ(AddressOfSession(Elsewhere("longstream", "SESSION_ELSEWHERE")), "host:1");
+}
+
+TEST(ErrorDetailsTest, OtherErrorsNameNone) {
+  EXPECT_EQ(AddressOfSession(Elsewhere("example.com", "SESSION_ELSEWHERE")), "");
+  EXPECT_EQ(AddressOfSession(Elsewhere("longstream", "OTHER")), "");
+  EXPECT_EQ(AddressOfSession({grpc::StatusCode::FAILED_PRECONDITION, "why"}), "");
+  EXPECT_EQ(AddressOfSession({grpc::StatusCode::FAILED_PRECONDITION, "why", "\xff\xff"}), "");
+}
+
+}  // namespace
+}  // namespace longstream::client
