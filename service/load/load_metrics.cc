@@ -50,8 +50,7 @@ LoadMetrics::LoadMetrics(prometheus::Registry* registry)
 LoadMetrics::~LoadMetrics() = default;
 
 void LoadMetrics::Set(const Load& load, const ProcessUse& use) {
-  families_->cpu_seconds.Increment(
-      std::max(0.0, use.cpu_seconds - families_->cpu_seconds.Value()));
+  families_->cpu_seconds.Increment(std::max(0.0, use.cpu_seconds - families_->cpu_seconds.Value()));
   families_->cpu_limit.Set(use.cpu_limit);
   families_->memory.Set(static_cast<double>(use.memory_bytes));
   families_->memory_limit.Set(static_cast<double>(use.memory_limit));

@@ -14,7 +14,7 @@ namespace longstream {
 // behind "longstream_load_" in Prometheus.
 struct LoadSignal {
   const char* name;
-  double Load::* value;
+  double Load::*value;
   const char* meaning;  // for Prometheus
 };
 

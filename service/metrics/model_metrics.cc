@@ -98,8 +98,8 @@ struct ModelMetrics::Families {
                                     "Admitted turns that wait for a place in the batch", labels);
   prometheus::Gauge& active = Sessions("active");
   prometheus::Gauge& idle = Sessions("idle");
-  prometheus::Gauge& cache_budget =
-      Gauge("longstream_cache_budget_bytes", "Limit of the bytes of the caches of sessions", labels);
+  prometheus::Gauge& cache_budget = Gauge("longstream_cache_budget_bytes",
+                                          "Limit of the bytes of the caches of sessions", labels);
   prometheus::Gauge& kv_ratio = Pool("kv");
   prometheus::Gauge& window_ratio = Pool("window");
   prometheus::Gauge& state_ratio = Pool("state");

@@ -46,8 +46,7 @@ class LoadStreams final : private LoadListener {
   LoadStreams(const LoadStreams&) = delete;
   LoadStreams& operator=(const LoadStreams&) = delete;
 
-  Reactor* Open(grpc::CallbackServerContext* context, Compose compose)
-      ABSL_LOCKS_EXCLUDED(mutex_) {
+  Reactor* Open(grpc::CallbackServerContext* context, Compose compose) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (streams_.size() >= limits_.max_streams) {
       return new Ended(absl::ResourceExhaustedError(

@@ -9,8 +9,8 @@
 #include "service/load/load_meter.h"
 #include "service/server/cluster/load_streams.h"
 #include "service/server/transport/decoding_service.h"
-#include "xds/orca/v3/orca_load_report.pb.h"
 #include "xds/orca/v3/orca.pb.h"
+#include "xds/orca/v3/orca_load_report.pb.h"
 
 namespace longstream {
 

@@ -28,8 +28,7 @@ class ScalerService final : public DecodingService {
                                      const Object& object, Activity* response);
   // Tells the activity at once, and then each change.
   grpc::ServerWriteReactor<Activity>* StreamIsActive(grpc::CallbackServerContext* context,
-                                                     const Caller& caller,
-                                                     Decoded<Object> object);
+                                                     const Caller& caller, Decoded<Object> object);
   grpc::ServerUnaryReactor* GetMetricSpec(grpc::CallbackServerContext* context,
                                           const Caller& caller, const Object& object,
                                           externalscaler::GetMetricSpecResponse* response);

@@ -18,7 +18,7 @@ constexpr double kMost = 1e15;  // whole numbers up to here are exact, also as a
 
 // KEDA sends all of a trigger's metadata, with what it reads itself.
 constexpr std::array<std::string_view, 7> kKeysOfKeda = {
-    "scalerAddress", "enableTLS",     "unsafeSsl", "tlsCertFile",
+    "scalerAddress", "enableTLS",     "unsafeSsl",   "tlsCertFile",
     "caCert",        "tlsClientCert", "tlsClientKey"};
 
 // A text of the client, as short as an error message should quote it.

@@ -141,10 +141,9 @@ TEST_F(LoadReportsTest, TheFasterServerGetsMoreTurns) {
   }
   const int port = FreePort();
   const int admin_port = FreePort();
-  const EnvoyProcess envoy(
-      files_.Write("envoy.yaml",
-                   EnvoyConfig(port, admin_port, orca_port_, fast.address(), slow.address())),
-      files_.string() + "/log", port);
+  const EnvoyProcess envoy(files_.Write("envoy.yaml", EnvoyConfig(port, admin_port, orca_port_,
+                                                                  fast.address(), slow.address())),
+                           files_.string() + "/log", port);
   const Clients clients("127.0.0.1:" + std::to_string(port), 8);
 
   // Round robin without weights gives each server half of the turns.

@@ -60,9 +60,8 @@ TEST_F(LoadMeterTest, TheNumbersAreThoseOfAScrape) {
   EXPECT_NEAR(load.failed_turns_per_second, load.turns_per_second / 2, 1e-6);
   // The mean of the beginning, without turns, and of now.
   EXPECT_DOUBLE_EQ(load.utilization, 0.5 * 8 / 8);
-  EXPECT_EQ(load.memory_utilization,
-            Value("longstream_process_memory_bytes") /
-                Value("longstream_process_memory_limit_bytes"));
+  EXPECT_EQ(load.memory_utilization, Value("longstream_process_memory_bytes") /
+                                         Value("longstream_process_memory_limit_bytes"));
   EXPECT_GT(load.memory_utilization, 0);
   for (const LoadSignal& signal : kLoadSignals) {
     EXPECT_EQ(Value(std::string("longstream_load_") + signal.name), load.*signal.value)

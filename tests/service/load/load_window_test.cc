@@ -94,15 +94,13 @@ TEST(LoadWindowTest, RatesAreThoseOfTheWindow) {
   for (int second = 0; second <= 30; ++second) {
     // From the second 20 on, twice as fast.
     const double events = second <= 20 ? second : 20 + 2 * (second - 20);
-    load = window.Add(At(second),
-                      {.most_turns = second <= 20 ? 2.0 : 8.0,
-                       .tokens = 100 * events,
-                       .turns = 10 * events,
-                       .failed_turns = events},
-                      {.cpu_seconds = events,
-                       .cpu_limit = 4,
-                       .memory_bytes = 30,
-                       .memory_limit = 40});
+    load =
+        window.Add(At(second),
+                   {.most_turns = second <= 20 ? 2.0 : 8.0,
+                    .tokens = 100 * events,
+                    .turns = 10 * events,
+                    .failed_turns = events},
+                   {.cpu_seconds = events, .cpu_limit = 4, .memory_bytes = 30, .memory_limit = 40});
     if (second == 20) {
       EXPECT_DOUBLE_EQ(load.tokens_per_second, 100);
       EXPECT_DOUBLE_EQ(load.utilization, 0.5);

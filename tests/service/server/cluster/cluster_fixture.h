@@ -44,13 +44,15 @@ class ClusterTest : public ServerTest {
   // A turn that runs until the object is destroyed.
   class RunningTurn {
    public:
-    explicit RunningTurn(ClusterTest* test) : thread_([this, test] {
-      v1::GenerateRequest request = test->Request(test->Open());
-      request.set_max_tokens(1'000'000);
-      test->Generate(request, [this](const v1::GenerateResponse&, grpc::ClientContext* context) {
-        if (ends_) context->TryCancel();
-      });
-    }) {}
+    explicit RunningTurn(ClusterTest* test)
+        : thread_([this, test] {
+            v1::GenerateRequest request = test->Request(test->Open());
+            request.set_max_tokens(1'000'000);
+            test->Generate(request,
+                           [this](const v1::GenerateResponse&, grpc::ClientContext* context) {
+                             if (ends_) context->TryCancel();
+                           });
+          }) {}
     ~RunningTurn() {
       ends_ = true;
       thread_.join();

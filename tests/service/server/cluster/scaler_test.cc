@@ -15,9 +15,9 @@
 namespace longstream {
 namespace {
 
+using externalscaler::GetMetricSpecResponse;
 using externalscaler::GetMetricsRequest;
 using externalscaler::GetMetricsResponse;
-using externalscaler::GetMetricSpecResponse;
 using externalscaler::IsActiveResponse;
 using externalscaler::ScaledObjectRef;
 

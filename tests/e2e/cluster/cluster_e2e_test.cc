@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -60,11 +61,20 @@ class ClusterE2eTest : public testing::Test {
     return response.status();
   }
 
+  // A turn that the test cancels.
+  static v1::GenerateRequest LongTurn(client::Connection* connection) {
+    v1::GenerateRequest request;
+    request.set_session_id(connection->Open("m").session_id());
+    request.mutable_input()->set_text("abc");
+    request.set_max_tokens(100'000);
+    return request;
+  }
+
   const MinimalModelDirectory minimal_;
   const std::string address_ = "127.0.0.1:" + std::to_string(FreePort());
-  ServerProcess server_{kServerBinary,
-                        {"--model", minimal_.Flag(",options.step_delay_us=10000"),
-                         "--cluster-listen", address_}};
+  ServerProcess server_{
+      kServerBinary,
+      {"--model", minimal_.Flag(",options.step_delay_us=10000"), "--cluster-listen", address_}};
   const std::shared_ptr<grpc::Channel> channel_ =
       grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
 };
@@ -94,18 +104,19 @@ TEST_F(ClusterE2eTest, FromTheStartToTheEnd) {
   ASSERT_TRUE(activity.reader->Read(&active));
   EXPECT_FALSE(active.result()) << "no turn runs";
 
-  std::thread client([this] {
+  std::atomic<bool> ends = false;
+  std::thread client([this, &ends] {
     client::Connection connection(server_.address());
-    v1::GenerateRequest request;
-    request.set_session_id(connection.Open("m").session_id());
-    request.mutable_input()->set_text("abc");
-    request.set_max_tokens(300);  // three seconds, and the meter measures once a second
-    EXPECT_EQ(connection.Generate(request).tokens(), 300);
+    const v1::GenerateRequest request = LongTurn(&connection);
+    EXPECT_THROW(
+        connection.Generate(request, [&](const v1::GenerateResponse&) { return !ends.load(); }),
+        client::CallError);
   });
   EXPECT_TRUE(activity.reader->Read(&active));
   EXPECT_TRUE(active.result());
   server_.Signal(SIGTERM);
   EXPECT_TRUE(readiness.ReadUntil(has(HealthCheckResponse::NOT_SERVING)));
+  ends = true;
   client.join();
   EXPECT_EQ(server_.Wait(), 0);
   while (activity.reader->Read(&active)) {
@@ -121,22 +132,19 @@ TEST_F(ClusterE2eTest, AServerThatDrainsIsAlive) {
   connection.WaitUntilServing("m", kPatience);
   EXPECT_EQ(Probe("live"), HealthCheckResponse::SERVING);
   EXPECT_EQ(Probe("ready"), HealthCheckResponse::SERVING);
-  v1::GenerateRequest request;
-  request.set_session_id(connection.Open("m").session_id());
-  request.mutable_input()->set_text("abc");
-  request.set_max_tokens(1000);  // ten seconds, unless the test cancels it
+  const v1::GenerateRequest request = LongTurn(&connection);
   bool drains = false;
-  EXPECT_THROW(connection.Generate(
-                   request,
-                   [&](const v1::GenerateResponse& response) {
-                     if (!response.has_delta()) return true;
-                     if (!drains) server_.Signal(SIGTERM);
-                     drains = true;
-                     if (Probe("ready") == HealthCheckResponse::SERVING) return true;
-                     EXPECT_EQ(Probe("live"), HealthCheckResponse::SERVING);
-                     EXPECT_EQ(Probe(""), HealthCheckResponse::SERVING);
-                     return false;
-                   }),
+  EXPECT_THROW(connection.Generate(request,
+                                   [&](const v1::GenerateResponse& response) {
+                                     if (!response.has_delta()) return true;
+                                     if (!drains) server_.Signal(SIGTERM);
+                                     drains = true;
+                                     if (Probe("ready") == HealthCheckResponse::SERVING)
+                                       return true;
+                                     EXPECT_EQ(Probe("live"), HealthCheckResponse::SERVING);
+                                     EXPECT_EQ(Probe(""), HealthCheckResponse::SERVING);
+                                     return false;
+                                   }),
                client::CallError);
   EXPECT_TRUE(drains);
   EXPECT_EQ(server_.Wait(), 0);
