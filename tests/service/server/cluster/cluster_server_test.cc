@@ -71,6 +71,7 @@ using ClusterServerTest = ClusterTest;
 TEST_F(ClusterServerTest, ReportsAreTheNumbersOfPrometheus) {
   const RunningTurn one(this), other(this);
   Generate(Request(Open()));
+  EXPECT_EQ(WaitForMetric(*registry(), 1, "longstream_requests_total"), 1);
   MeasureWith(2);
   Reports reports(*orca_, Every(0));
   const OrcaLoadReport report = reports.Next();
@@ -255,7 +256,7 @@ class ImpatientTest : public ClusterTest {
 // The buffers of the connection fill up, and then no report can be sent.
 TEST_F(ImpatientTest, ReadersThatDoNotReadAreDropped) {
   Reports silent(*orca_, Every(0));
-  EXPECT_TRUE(WaitUntil([this] { return cluster_->open_streams() == 1; }));
+  silent.Next();
   EXPECT_TRUE(WaitUntil([this] { return cluster_->open_streams() == 0; }));
   EXPECT_EQ(silent.Rest().second.error_code(), grpc::StatusCode::CANCELLED);
 }
