@@ -52,7 +52,6 @@ class ServerTest : public testing::Test {
   GrpcServer& server() { return *server_; }
   SessionManager& sessions() { return sessions_; }
   const MinimalModel& model() const { return model_; }
-  prometheus::Registry* registry() { return model_.registry(); }
   const ModelRegistry& models() const { return models_; }
 
   // Opens a session and returns its id.

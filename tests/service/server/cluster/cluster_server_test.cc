@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -69,30 +70,32 @@ struct Reports {
 using ClusterServerTest = ClusterTest;
 
 TEST_F(ClusterServerTest, ReportsAreTheNumbersOfPrometheus) {
-  const RunningTurn one(this), other(this);
-  Generate(Request(Open()));
-  EXPECT_EQ(WaitForMetric(*registry(), 1, "longstream_requests_total"), 1);
-  MeasureWith(2);
+  model_.AddGeneratedTokens(100);
+  model_.SetMemory({.kv = 30, .window = 20, .budget = 100});
+  for (const char* code : {"OK", "OK", "INTERNAL", "CANCELLED"}) model_.CountRequest(code, "");
+  MeasureWith(2, 5);
   Reports reports(*orca_, Every(0));
   const OrcaLoadReport report = reports.Next();
 
-  const auto value = [this](const std::string& name) { return MetricValue(*registry(), name); };
   EXPECT_EQ(report.named_metrics_size(), static_cast<int>(kLoadSignals.size()));
   for (const LoadSignal& signal : kLoadSignals) {
     EXPECT_EQ(report.named_metrics().at(signal.name),
-              value(std::string("longstream_load_") + signal.name))
+              Metric(std::string("longstream_load_") + signal.name))
         << signal.name;
   }
-  EXPECT_EQ(report.named_metrics().at("turns_running"), 2);
-  EXPECT_EQ(report.cpu_utilization(), value("longstream_load_cpu_utilization"));
-  EXPECT_EQ(report.mem_utilization(), value("longstream_load_memory_utilization"));
-  EXPECT_EQ(report.application_utilization(), value("longstream_load_utilization"));
+  EXPECT_EQ(report.named_metrics().at("turns_running"), Metric("longstream_requests_running"));
+  EXPECT_EQ(report.named_metrics().at("turns_waiting"), Metric("longstream_requests_waiting"));
+  EXPECT_EQ(report.named_metrics().at("turns_waiting"), 5);
+  EXPECT_EQ(report.cpu_utilization(), Metric("longstream_load_cpu_utilization"));
+  EXPECT_EQ(report.mem_utilization(), Metric("longstream_load_memory_utilization"));
+  EXPECT_EQ(report.application_utilization(), Metric("longstream_load_utilization"));
   EXPECT_GT(report.application_utilization(), 0);
-  EXPECT_EQ(report.rps_fractional(), value("longstream_load_turns_per_second"));
+  EXPECT_EQ(report.rps_fractional(), Metric("longstream_load_turns_per_second"));
   EXPECT_GT(report.rps_fractional(), 0);
-  EXPECT_EQ(report.eps(), 0);
+  EXPECT_NEAR(report.eps(), report.rps_fractional() / 4, 1e-6);
   EXPECT_EQ(report.utilization_size(), 1);
-  EXPECT_EQ(report.utilization().at("cache_usage"), value("longstream_load_cache_usage"));
+  EXPECT_EQ(report.utilization().at("cache_usage"), Metric("longstream_load_cache_usage"));
+  EXPECT_EQ(report.utilization().at("cache_usage"), 0.5);
   EXPECT_EQ(report.request_cost_size(), 0);
 }
 
@@ -143,10 +146,10 @@ TEST_F(ClusterServerTest, IntervalsThatAreNone) {
 TEST_F(ClusterServerTest, MalformedAndLargeRequests) {
   const std::vector<std::string> methods = cluster_->methods();
   for (const std::string& method : methods) {
-    const RawAnswer malformed = CallRaw(cluster_channel_, method, {"\xff"});
+    const RawAnswer malformed = CallRaw(channel_, method, {"\xff"});
     EXPECT_EQ(malformed.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << method;
     EXPECT_THAT(malformed.status.error_message(), HasSubstr("malformed at byte 0"));
-    const RawAnswer large = CallRaw(cluster_channel_, method, {std::string(70'000, 'a')});
+    const RawAnswer large = CallRaw(channel_, method, {std::string(70'000, 'a')});
     EXPECT_EQ(large.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << method;
   }
   meter_.Measure();
@@ -164,8 +167,7 @@ TEST_F(ClusterServerTest, TheseMethodsAndNoOthers) {
   for (const char* method :
        {"/longstream.v1.Longstream/ListModels", "/longstream.admin.v1.Admin/ListModels",
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
-    EXPECT_EQ(CallRaw(cluster_channel_, method, {""}).status.error_code(),
-              grpc::StatusCode::UNIMPLEMENTED)
+    EXPECT_EQ(CallRaw(channel_, method, {""}).status.error_code(), grpc::StatusCode::UNIMPLEMENTED)
         << method;
   }
 }
@@ -181,41 +183,28 @@ HealthCheckResponse::ServingStatus StatusOf(const std::shared_ptr<grpc::Channel>
   return response.status();
 }
 
-// A draining server is alive and not ready.
-TEST_F(ClusterServerTest, ReadinessFollowsTheServerOfClients) {
+// A server that drains is alive and not ready.
+TEST_F(ClusterServerTest, ReadinessIsThatOfTheServerOfClients) {
   const auto expect = [this](bool ready) {
     for (const char* service : {"", "live"}) {
-      EXPECT_EQ(StatusOf(cluster_channel_, service), HealthCheckResponse::SERVING) << service;
+      EXPECT_EQ(StatusOf(channel_, service), HealthCheckResponse::SERVING) << service;
     }
     for (const char* service : {"ready", "longstream.v1.Longstream"}) {
-      EXPECT_EQ(StatusOf(cluster_channel_, service),
+      EXPECT_EQ(StatusOf(channel_, service),
                 ready ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING)
           << service;
     }
   };
   expect(false);
-  GrpcServer::Options options;
-  options.listen = "127.0.0.1:0";
-  options.on_serving = [this](bool serving) { cluster_->SetReady(serving); };
-  auto clients = GrpcServer::Start(options, &models(), &sessions());
-  ASSERT_TRUE(clients.ok()) << clients.status();
-  expect(false);
-  (*clients)->SetModelServing("m", true);
-  expect(true);
-  (*clients)->ForgetModel("m");
-  expect(false);
-  (*clients)->SetModelServing("m", true);
-  (*clients)->SetModelServing("n", true);
-  (*clients)->SetModelServing("m", false);
-  expect(true);
-  (*clients)->SetNotServing();
-  expect(false);
-
+  for (const bool ready : {true, false, false, true}) {
+    cluster_->SetReady(ready);
+    expect(ready);
+  }
   grpc::ClientContext context;
   HealthCheckRequest request;
   HealthCheckResponse response;
   request.set_service("m");
-  EXPECT_EQ(Health::NewStub(cluster_channel_)->Check(&context, request, &response).error_code(),
+  EXPECT_EQ(Health::NewStub(channel_)->Check(&context, request, &response).error_code(),
             grpc::StatusCode::NOT_FOUND)
       << "this port does not tell which models there are";
 }

@@ -72,8 +72,9 @@ TEST_F(ScalerTest, AMetricHasItsTarget) {
 }
 
 TEST_F(ScalerTest, ValuesAreTheNumbersOfPrometheus) {
-  const RunningTurn turn(this);
-  MeasureWith(1);
+  model_.AddGeneratedTokens(100);
+  model_.CountRequest("INTERNAL", "");
+  MeasureWith(1, 3);
   for (const LoadSignal& signal : kLoadSignals) {
     GetMetricsResponse response;
     const grpc::Status status = GetMetrics(Trigger(signal.name, "1"), signal.name, &response);
@@ -81,17 +82,17 @@ TEST_F(ScalerTest, ValuesAreTheNumbersOfPrometheus) {
     ASSERT_EQ(response.metricvalues_size(), 1);
     EXPECT_EQ(response.metricvalues(0).metricname(), signal.name);
     EXPECT_EQ(response.metricvalues(0).metricvaluefloat(),
-              MetricValue(*registry(), std::string("longstream_load_") + signal.name));
+              Metric(std::string("longstream_load_") + signal.name));
   }
   GetMetricsResponse response;
   EXPECT_TRUE(GetMetrics(Trigger("turns_running", "1"), "turns_running", &response).ok());
   EXPECT_EQ(response.metricvalues(0).metricvalue(), 1);
+  EXPECT_EQ(response.metricvalues(0).metricvaluefloat(), Metric("longstream_requests_running"));
 }
 
 TEST_F(ScalerTest, ThereIsWorkAboveTheActivationTarget) {
   Metadata metadata = Trigger("turns_running", "4");
   EXPECT_FALSE(IsActive(metadata));
-  const RunningTurn one(this), two(this);
   MeasureWith(2);
   EXPECT_TRUE(IsActive(metadata));
   metadata["activationTargetValue"] = "1.5";
@@ -109,13 +110,10 @@ TEST_F(ScalerTest, TheStreamTellsChanges) {
   EXPECT_FALSE(response.result());
   meter_.Measure();
   for (int i = 0; i < 3; ++i) {
-    {
-      const RunningTurn turn(this);
-      MeasureWith(1);
-      meter_.Measure();
-      ASSERT_TRUE(reader->Read(&response));
-      EXPECT_TRUE(response.result());
-    }
+    MeasureWith(1);
+    MeasureWith(2);
+    ASSERT_TRUE(reader->Read(&response));
+    EXPECT_TRUE(response.result());
     MeasureWith(0);
     meter_.Measure();
     ASSERT_TRUE(reader->Read(&response));
