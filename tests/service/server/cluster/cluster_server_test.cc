@@ -242,9 +242,16 @@ class ImpatientTest : public ClusterTest {
   ImpatientTest() : ClusterTest(absl::Milliseconds(1), {.patience = absl::Milliseconds(20)}) {}
 };
 
-// The buffers of the connection fill up, and then no report can be sent.
+// The buffers of the connection fill up, and then no report can be sent. gRPC would let them grow
+// with the speed of the connection.
 TEST_F(ImpatientTest, ReadersThatDoNotReadAreDropped) {
-  Reports silent(*orca_, Every(0));
+  grpc::ChannelArguments small_buffers;
+  small_buffers.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  small_buffers.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4096);
+  const auto stub = xds::service::orca::v3::OpenRcaService::NewStub(
+      grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(cluster_->port()),
+                                grpc::InsecureChannelCredentials(), small_buffers));
+  Reports silent(*stub, Every(0));
   silent.Next();
   EXPECT_TRUE(WaitUntil([this] { return cluster_->open_streams() == 0; }));
   EXPECT_EQ(silent.Rest().second.error_code(), grpc::StatusCode::CANCELLED);
