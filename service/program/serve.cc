@@ -452,6 +452,9 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::Cleanup stop_fleet = [&fleet] { StopFleet(fleet->get()); };
   DriveFleet(fleet->get(), &sessions);
   const auto shadow_runner = shadows.Run(&models, options.engine.live_work);
+  GrpcServer::Options server_options = ServerOptions(config, **security, &session_metrics, log);
+  const auto cluster = ServerCluster::Start(config, registry, memory_bytes, &server_options);
+  if (!cluster.ok()) return Fail(log, cluster.status());
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
   // A model may become ready while the server is being destroyed.
@@ -459,10 +462,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
     announcer.ForgetServer();
     if (*store != nullptr) (*store)->SetListener(nullptr);
   };
-  GrpcServer::Options server_options = ServerOptions(config, **security, &session_metrics, log);
   server_options.connection_metrics = &connection_metrics;
-  const auto cluster = ServerCluster::Start(config, registry, memory_bytes, &server_options);
-  if (!cluster.ok()) return Fail(log, cluster.status());
   if (*fleet != nullptr) server_options.relays = (*fleet)->relays();
   absl::StatusOr<std::unique_ptr<GrpcServer>> listening =
       GrpcServer::Start(server_options, &models, &sessions);
