@@ -87,18 +87,21 @@ long EnvoyCount(int admin_port, const std::string& name) {
   return found == std::string::npos ? 0 : std::atol(answer.c_str() + found + name.size() + 2);
 }
 
-// Clients that generate one turn after the other, until the object is destroyed.
+// Clients that generate one turn after the other, until the object is destroyed. Each server has a
+// session of the same id for each client, so any of them can run its turns.
 class Clients {
  public:
-  Clients(const std::string& address, int number) {
+  Clients(const std::string& envoy, const std::vector<std::string>& servers, int number) {
     for (int i = 0; i < number; ++i) {
-      threads_.emplace_back([this, address] {
-        client::Connection connection(address);
+      const std::string id = std::string(31, '0') + static_cast<char>('0' + i);
+      for (const std::string& server : servers) client::Connection(server).Open("m", id);
+      threads_.emplace_back([this, envoy, id] {
+        client::Connection connection(envoy);
         v1::GenerateRequest request;
-        request.set_model("m");
+        request.set_session_id(id);
         request.mutable_input()->set_text("abc");
-        request.set_max_tokens(10);
-        while (!ends_) EXPECT_EQ(connection.Collect(request).tokens(), 10);
+        request.set_max_tokens(20);
+        while (!ends_) EXPECT_EQ(connection.Collect(request).tokens(), 20);
       });
     }
   }
@@ -144,7 +147,7 @@ TEST_F(LoadReportsTest, TheFasterServerGetsMoreTurns) {
   const EnvoyProcess envoy(files_.Write("envoy.yaml", EnvoyConfig(port, admin_port, orca_port_,
                                                                   fast.address(), slow.address())),
                            files_.string() + "/log", port);
-  const Clients clients("127.0.0.1:" + std::to_string(port), 8);
+  const Clients clients("127.0.0.1:" + std::to_string(port), {fast.address(), slow.address()}, 8);
 
   // Round robin without weights gives each server half of the turns.
   double share = 0;
