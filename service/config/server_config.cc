@@ -253,6 +253,13 @@ absl::Status ReadModels(const YamlNode& node, ServerConfig* config) {
   });
 }
 
+absl::Status ReadCluster(const YamlNode& node, ServerConfig* config) {
+  return node.ReadMap({
+      {"listen",
+       [&](const YamlNode& value) { return ReadAddress(value, true, &config->cluster_listen); }},
+  });
+}
+
 absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
   YamlNode transit_key = root;  // whichever of the two byte limits comes last in the file
   absl::Status status = root.ReadMap({
@@ -296,6 +303,7 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
       {"security", [&](const YamlNode& value) { return ReadSecurity(value, &config->security); }},
       {"admin", [&](const YamlNode& value) { return ReadAdmin(value, config); }},
       {"fleet", [&](const YamlNode& value) { return ReadFleet(value, &config->fleet); }},
+      {"cluster", [&](const YamlNode& value) { return ReadCluster(value, config); }},
       {"tenants", [&](const YamlNode& value) { return ReadTenants(value, &config->tenants); }},
       {"models", [&](const YamlNode& value) { return ReadModels(value, config); }},
       {"aliases", [&](const YamlNode& value) { return ReadAliases(value, &config->aliases); }},
@@ -442,6 +450,10 @@ absl::Status CheckConfig(const ServerConfig& config) {
   if (const auto error = AddressError(config.metrics_listen);
       error && !config.metrics_listen.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("metrics_listen: ", *error));
+  }
+  if (const auto error = AddressError(config.cluster_listen);
+      error && !config.cluster_listen.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("cluster.listen: ", *error));
   }
   if (absl::Status status = CheckStore(config); !status.ok()) return status;
   if (absl::Status status = CheckAdmin(config); !status.ok()) return status;

@@ -98,6 +98,7 @@ struct ServerConfig {
   std::vector<std::string> admin_model_directories;
 
   FleetConfig fleet;
+  std::string cluster_listen;  // host:port for health and load in plain text; empty: no listener
 
   std::vector<TenantConfig> tenants;  // empty: the server has no tenants
   std::vector<ModelConfig> models;

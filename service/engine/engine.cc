@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
 #include "service/engine/logits/step_rows.h"
@@ -59,6 +60,14 @@ std::vector<size_t> PartsOf(const WorkShares& shares, size_t most) {
 
 size_t MostInFlight(const Engine::Options& options, const BackendModel& backend) {
   return backend.CanLookAhead() ? std::min<size_t>(options.max_steps_in_flight, 2) : 1;
+}
+
+// When the turn arrived that has waited longest, in seconds since 1970; 0: none waits.
+double OldestArrival(const StepPipeline::Turns& waiting, MonotonicTime now) {
+  if (waiting.empty()) return 0;
+  MonotonicTime oldest = now;
+  for (const auto& turn : waiting) oldest = std::min(oldest, turn->turn().arrival);
+  return absl::ToDoubleSeconds(absl::Now() - (now - oldest) - absl::UnixEpoch());
 }
 
 // Why a turn ends whose session was closed. It may have been cancelled before.
@@ -446,6 +455,7 @@ void Engine::PublishMetrics() {
     queued_bytes += turn->turn().stream.queued_bytes();
   }
   metrics_->SetRequests(running_.size(), waiting_.size(), parked);
+  metrics_->SetOldestWaiting(OldestArrival(waiting_, published_at_));
   metrics_->SetSessions(active, open_sessions_.size() - std::min(active, open_sessions_.size()));
   metrics_->SetStreamQueuedBytes(queued_bytes);
 }

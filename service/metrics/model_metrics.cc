@@ -91,10 +91,15 @@ struct ModelMetrics::Families {
       Gauge("longstream_requests_running", "Turns that were admitted and have not ended", labels);
   prometheus::Gauge& waiting =
       Gauge("longstream_requests_waiting", "Turns that wait for admission", labels);
+  prometheus::Gauge& oldest_waiting =
+      Gauge("longstream_oldest_waiting_timestamp_seconds",
+            "When the turn arrived that has waited longest for admission; 0: none waits", labels);
   prometheus::Gauge& parked = Gauge("longstream_requests_parked",
                                     "Admitted turns that wait for a place in the batch", labels);
   prometheus::Gauge& active = Sessions("active");
   prometheus::Gauge& idle = Sessions("idle");
+  prometheus::Gauge& cache_budget = Gauge("longstream_cache_budget_bytes",
+                                          "Limit of the bytes of the caches of sessions", labels);
   prometheus::Gauge& kv_ratio = Pool("kv");
   prometheus::Gauge& window_ratio = Pool("window");
   prometheus::Gauge& state_ratio = Pool("state");
@@ -178,6 +183,10 @@ void ModelMetrics::SetRequests(size_t running, size_t waiting, size_t parked) {
   families_->parked.Set(static_cast<double>(parked));
 }
 
+void ModelMetrics::SetOldestWaiting(double unix_seconds) {
+  families_->oldest_waiting.Set(unix_seconds);
+}
+
 void ModelMetrics::SetSessions(size_t active, size_t idle) {
   families_->active.Set(static_cast<double>(active));
   families_->idle.Set(static_cast<double>(idle));
@@ -191,6 +200,7 @@ void ModelMetrics::SetMemory(const Memory& memory) {
   families_->checkpoint.Set(static_cast<double>(memory.checkpoint));
   families_->return_points.Set(static_cast<double>(memory.return_points));
   families_->workspace.Set(static_cast<double>(memory.workspace));
+  families_->cache_budget.Set(static_cast<double>(memory.budget));
   families_->kv_ratio.Set(Ratio(memory.kv, memory.budget));
   families_->window_ratio.Set(Ratio(memory.window, memory.budget));
   families_->state_ratio.Set(Ratio(memory.state, memory.budget));

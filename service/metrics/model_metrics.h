@@ -48,6 +48,8 @@ class ModelMetrics {
   // These functions set gauges.
   // `parked`: running turns that wait for a place in the batch.
   void SetRequests(size_t running, size_t waiting, size_t parked);
+  // `unix_seconds`: when the turn arrived that has waited longest for admission; 0: none waits.
+  void SetOldestWaiting(double unix_seconds);
   void SetSessions(size_t active, size_t idle);
   void SetMemory(const Memory& memory);
   void SetStreamQueuedBytes(size_t bytes);

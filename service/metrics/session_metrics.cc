@@ -25,6 +25,9 @@ SessionMetrics::SessionMetrics(prometheus::Registry* registry, uint64_t host_lim
       host_bytes_(AddGauge(registry, "longstream_session_host_bytes",
                            "Bytes of the host's memory that sessions and turns hold for tokens and "
                            "conversations")),
+      lost_(AddCounters(registry, "longstream_sessions_lost_total",
+                        "Calls that failed because the log of their session is damaged")
+                .Add({})),
       transfers_(AddCounters(registry, "longstream_session_transfers_total",
                              "Sessions exported to files and imported from files")),
       transfer_bytes_(AddCounters(registry, "longstream_session_transfer_bytes_total",
@@ -44,6 +47,8 @@ SessionMetrics::SessionMetrics(prometheus::Registry* registry, uint64_t host_lim
            "The limit of longstream_session_host_bytes; 0: no limit")
       .Set(static_cast<double>(host_limit));
 }
+
+void SessionMetrics::CountLost() { lost_.Increment(); }
 
 void SessionMetrics::SetTenant(const std::string& tenant, const TenantMetrics::Use& use) {
   if (!tenants_.has_value()) tenants_.emplace(registry_);

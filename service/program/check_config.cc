@@ -86,7 +86,8 @@ int PrintAddresses(const ServerConfig& config, std::ostream& out) {
   std::vector<ListeningSockets> opened;
   for (const auto& [key, text] :
        {Address{"listen", config.listen}, Address{"metrics_listen", config.metrics_listen},
-        Address{"fleet.peer_listen", config.fleet.peer_listen}}) {
+        Address{"fleet.peer_listen", config.fleet.peer_listen},
+        Address{"cluster.listen", config.cluster_listen}}) {
     if (text.empty()) continue;
     out << key << ": " << text << "\n";
     absl::StatusOr<ListeningSockets> sockets = Listen(text, absl::ZeroDuration());

@@ -39,6 +39,9 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
                                         "name of this replica in a fleet; empty: the host's");
   CLI::Option* peers = app.add_option("--peer-listen", flags.fleet.peer_listen,
                                       "host:port for other replicas; empty: no fleet");
+  CLI::Option* cluster =
+      app.add_option("--cluster-listen", flags.cluster_listen,
+                     "host:port for health, ORCA and KEDA in plain text; empty: none");
   CLI::Option* level = app.add_option("--log-level", flags.log_level, "lowest level that is logged")
                            ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   app.add_flag("--check-config", command_line->check_config,
@@ -63,6 +66,7 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
   if (admin->count() > 0) config->admin_listen = flags.admin_listen;
   if (replica->count() > 0) config->fleet.replica_id = flags.fleet.replica_id;
   if (peers->count() > 0) config->fleet.peer_listen = flags.fleet.peer_listen;
+  if (cluster->count() > 0) config->cluster_listen = flags.cluster_listen;
   if (level->count() > 0) config->log_level = flags.log_level;
   if (absl::Status status = AddModelFlags(models, config); !status.ok()) return status;
   return CheckConfig(*config);

@@ -36,6 +36,7 @@
 #include "service/program/process_limits.h"
 #include "service/program/server_admin.h"
 #include "service/program/server_aliases.h"
+#include "service/program/server_cluster.h"
 #include "service/program/server_fleet.h"
 #include "service/program/server_security.h"
 #include "service/program/server_shadows.h"
@@ -76,7 +77,7 @@ void LogFailedCall(const JsonLog& log, std::string_view request_id, std::string_
 }
 
 GrpcServer::Options ServerOptions(const ServerConfig& config, const ServerSecurity& security,
-                                  const JsonLog& log) {
+                                  SessionMetrics* metrics, const JsonLog& log) {
   GrpcServer::Options options;
   options.listen = config.listen;
   options.max_message_bytes = static_cast<int>(config.max_message_bytes);
@@ -90,8 +91,9 @@ GrpcServer::Options ServerOptions(const ServerConfig& config, const ServerSecuri
   options.guard = security.guard();
   options.certificates = security.certificates();
   options.client_certificates = ClientCertificatesOf(config.tls);
-  options.on_call_failure = [&log](std::string_view request_id, std::string_view method,
-                                   const absl::Status& status) {
+  options.on_call_failure = [&log, metrics](std::string_view request_id, std::string_view method,
+                                            const absl::Status& status) {
+    if (absl::IsDataLoss(status)) metrics->CountLost();
     LogFailedCall(log, request_id, method, status);
   };
   return options;
@@ -277,10 +279,11 @@ size_t NeededThreads(const ServerConfig& config) {
   const size_t of_events = std::clamp<size_t>(processors, 2, 32);
   constexpr size_t kOfOthers = 8;  // timers, and calls of the standard services
   const size_t of_grpc = of_executors + of_calls + of_events + kOfOthers;
-  constexpr size_t kOfPorts = 2;  // they accept connections for gRPC and for metrics
-  // Loading, expiry of sessions, timers, long texts, the store and reads of it, snapshots,
-  // certificates, costs of models, operations of operators and their port, and shadows.
-  constexpr size_t kOwn = 22;
+  constexpr size_t kOfPorts = 3;  // they accept connections for gRPC, metrics and the cluster
+  // Loading, expiry of sessions, timers, long texts, the store and reads of it, snapshots, the
+  // meter of the load, certificates, costs of models, operations of operators and their port, and
+  // shadows.
+  constexpr size_t kOwn = 23;
   // Engines of models that operators load. If there are more, a load may be RESOURCE_EXHAUSTED.
   const size_t of_operators = config.admin_listen.empty() ? 0 : 16;
   // The driver, the lease, reads of rows, caches that come and go, and calls of peers.
@@ -312,13 +315,15 @@ void ShutDown(GrpcServer& server, ServerStore* store, SessionManager& sessions,
 
 // `metrics`, `admin`: nullptr if the configuration wants none.
 void LogListening(const JsonLog& log, const ServerConfig& config, const GrpcServer& server,
-                  const MetricsServer* metrics, const ServerAdmin* admin) {
+                  const MetricsServer* metrics, const ServerAdmin* admin,
+                  const ServerCluster& cluster) {
   // A Unix socket has no port.
   const bool is_socket = UnixSocketPath(config.admin_listen).has_value();
   const std::string port = std::to_string(admin == nullptr ? 0 : admin->port());
   log.Write(LogLevel::kInfo, "listening",
             {{"port", std::to_string(server.port())},
              {"metrics_port", std::to_string(metrics == nullptr ? 0 : metrics->port())},
+             {"cluster_port", std::to_string(cluster.port())},
              {is_socket ? "admin" : "admin_port", is_socket ? config.admin_listen : port}});
   if (!IsOpenToNetwork(config)) return;
   log.Write(LogLevel::kWarning, "open_to_network",
@@ -461,6 +466,9 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::Cleanup stop_fleet = [&fleet] { StopFleet(fleet->get()); };
   DriveFleet(fleet->get(), &sessions);
   const auto shadow_runner = shadows.Run(&models, options.engine.live_work);
+  GrpcServer::Options server_options = ServerOptions(config, **security, &session_metrics, log);
+  const auto cluster = ServerCluster::Start(config, registry, memory_bytes, &server_options);
+  if (!cluster.ok()) return Fail(log, cluster.status());
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
   std::unique_ptr<GrpcServer> server;
   // A model may become ready while the server is being destroyed.
@@ -468,7 +476,6 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
     announcer.ForgetServer();
     if (*store != nullptr) (*store)->SetListener(nullptr);
   };
-  GrpcServer::Options server_options = ServerOptions(config, **security, log);
   server_options.connection_metrics = &connection_metrics;
   if (*fleet != nullptr) server_options.relays = (*fleet)->relays();
   absl::StatusOr<std::unique_ptr<GrpcServer>> listening =
@@ -487,7 +494,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   if (!admin.ok()) return Fail(log, admin.status());
   absl::Status joined = StartFleet(fleet->get(), *server, server_options);
   if (!joined.ok()) return Fail(log, joined);
-  LogListening(log, config, *server, metrics_server->get(), admin->get());
+  LogListening(log, config, *server, metrics_server->get(), admin->get(), **cluster);
   LogConnectionLimit(config, log);
   // Not earlier, because the caches may take address space that the threads above need.
   models.BeginToLoad();

@@ -163,6 +163,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
       options.on_call_failure));
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) return absl::InternalError("gRPC did not start; see its log");
+  server->on_serving_ = options.on_serving;
   for (const char* const name : kServerNames) server->health_->SetServing(name, false);
   // The health service knows every model from the beginning. A model that is loading is
   // NOT_SERVING.
@@ -214,6 +215,7 @@ void GrpcServer::ForgetModel(const std::string& model) {
 
 void GrpcServer::TellServing() {
   for (const char* const name : kServerNames) health_->SetServing(name, !serving_.empty());
+  if (on_serving_) on_serving_(!serving_.empty());
   for (const AliasConfig& alias : told_aliases_) TellAlias(alias);
 }
 
@@ -251,6 +253,7 @@ void GrpcServer::SetNotServing() {
   absl::MutexLock lock(&mutex_);
   serving_.clear();
   health_->SetNotServing();
+  if (on_serving_) on_serving_(false);
 }
 
 void GrpcServer::StopAccepting() { gate_->StopAccepting(); }

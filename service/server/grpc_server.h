@@ -82,6 +82,9 @@ class GrpcServer {
     absl::Duration max_connection_age = absl::Hours(1);
     CompareLimits compare = {};
     Relays* relays = nullptr;  // as for NewGenerateReactor; outlives the server
+    // Told the status of the server as a whole, also if it is the same as before; outlives the
+    // server. Must not call the server. May be empty.
+    std::function<void(bool serving)> on_serving = nullptr;
   };
 
   // Starts a server that listens. `models` and `sessions` must outlive it. UNAVAILABLE: the address
@@ -137,6 +140,7 @@ class GrpcServer {
   void TellServing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellAlias(const AliasConfig& alias) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  std::function<void(bool serving)> on_serving_;
   AliasTable* aliases_ = nullptr;  // tells this object its changes; nullptr: not yet
   absl::Mutex mutex_;
   std::set<std::string> serving_ ABSL_GUARDED_BY(mutex_);  // names of models

@@ -84,8 +84,9 @@ ServerRun RunServer(const std::string& binary, const std::vector<std::string>& a
 }
 
 ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments,
-                             const ProcessLimits& limits) {
-  arguments.insert(arguments.end(), {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"});
+                             const ProcessLimits& limits, std::string host)
+    : host_(std::move(host)) {
+  arguments.insert(arguments.end(), {"--listen", host_ + ":0", "--metrics-listen", "127.0.0.1:0"});
   pid_ = Spawn(binary, std::move(arguments), limits, &log_path_);
   for (int i = 0; i < 1200; ++i) {
     if (ReadPorts()) return;

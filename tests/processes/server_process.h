@@ -31,14 +31,14 @@ struct ProcessLimits {
 class ServerProcess {
  public:
   // Starts the server and waits until it listens. If it does not, throws std::runtime_error with
-  // its log.
+  // its log. `host`: of its address for clients.
   ServerProcess(const std::string& binary, std::vector<std::string> arguments,
-                const ProcessLimits& limits = {});
+                const ProcessLimits& limits = {}, std::string host = "127.0.0.1");
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::string address() const { return host_ + ":" + std::to_string(port_); }
   int port() const { return port_; }
   int metrics_port() const { return metrics_port_; }
   pid_t pid() const { return pid_; }
@@ -62,6 +62,7 @@ class ServerProcess {
   void Ended(int status);
   void End();
 
+  const std::string host_;
   std::string log_path_;
   pid_t pid_ = -1;
   int exit_code_ = -1;

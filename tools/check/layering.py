@@ -15,7 +15,7 @@ import source_tree
 # The parts of the service that build without gRPC.
 SERVICE_WITHOUT_GRPC = " ".join(
     f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine", "fleet",
-                                      "host_memory", "jinja", "metrics", "models", "routing", "scrapes",
+                                      "host_memory", "jinja", "load", "metrics", "models", "routing", "scrapes",
                                       "fleet", "sealing", "security", "serving", "sessions", "shadow", "tokenizer", "wire"))
 
 # Room -> rooms that it may include besides itself. Every folder of shipped code has its own row. A
@@ -110,6 +110,7 @@ ROOMS = {
     "service/security": "",
     "service/security/tenants": "service/clock service/config service/host_memory",
     "service/connections": "service/clock service/metrics",
+    "service/load": "kernels/core kernels/core/limits service/clock",
     "service/scrapes": "service/clock service/connections service/metrics service/security",
     "service/tokenizer": "service/tokenizer/text",
     "service/tokenizer/spec": "",
@@ -193,6 +194,8 @@ ROOMS = {
     "service/server/admin": "backends/api service/connections service/interceptors service/models"
                             " service/security service/server/routing service/server/transport service/serving"
                             " service/serving/models service/wire service/config",
+    "service/server/cluster": "service/clock service/connections service/interceptors service/load"
+                              " service/server/standard service/server/transport service/wire",
     "service/server/peer/caches": "service/fleet",
     "service/server/peer": "service/clock service/connections service/fleet service/interceptors service/security"
                            " service/server/peer/caches service/server/transport service/sessions"
@@ -212,7 +215,7 @@ ROOMS = {
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",
     "service/program": "kernels/core service/clock service/config service/connections"
-                       " service/fleet service/server/transport"
+                       " service/fleet service/load service/server/cluster service/server/transport"
                        " service/engine service/metrics service/models service/scrapes service/sealing service/security service/server"
                        " service/server/admin service/server/peer service/server/transfer service/serving service/shadow"
                        " service/serving/aliases service/serving/models service/serving/routing service/sessions/store"
@@ -275,6 +278,7 @@ LIBRARIES = {
     "kernels/cuda/**": "cuda",
     "service/**": "absl",
     "service/program": "absl grpc prometheus protobuf",
+    "service/load": "prometheus",
     "service/metrics": "prometheus",
     "service/interceptors": "grpc",
     "service/scrapes": "prometheus",

@@ -38,4 +38,8 @@ uint32_t UsableProcessors() {
   return ThreadsFor(AllowedProcessors(), ControlGroups().ProcessorQuota());
 }
 
+double ProcessorLimit() {
+  return std::min(static_cast<double>(AllowedProcessors()), ControlGroups().ProcessorQuota());
+}
+
 }  // namespace longstream

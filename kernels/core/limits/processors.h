@@ -16,6 +16,10 @@ uint32_t ThreadsFor(uint32_t processors, double quota);
 // of the process's control groups.
 uint32_t UsableProcessors();
 
+// The processor time per second that the process may use, in seconds: the number of processors on
+// which the calling thread may run, or the quota if it is less.
+double ProcessorLimit();
+
 }  // namespace longstream
 
 #endif  // LONGSTREAM_KERNELS_CORE_LIMITS_PROCESSORS_H_

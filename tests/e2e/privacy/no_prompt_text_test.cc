@@ -406,6 +406,7 @@ TEST_F(NoPromptTextTest, ItIsOnlyWhereItBelongs) {
   }
   Start();
   EXPECT_FALSE(Generate(Turn(session)).ok());
+  EXPECT_THAT(Scrape(server_->metrics_port()), HasSubstr("longstream_sessions_lost_total 1\n"));
   EXPECT_FALSE(Export(session, &file).ok());
   for (const std::string& told : CallsOfAnother(session, turn)) {
     EXPECT_EQ(told.find(kCanary), std::string::npos) << told;

@@ -197,7 +197,7 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "2: unknown key 'thread'; expected one of: listen, metrics_listen, max_message_bytes, "
      "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, drain_timeout, "
      "log_level, scheduler, connections, sessions, store, tls, metrics_tls, security, admin, "
-     "fleet, tenants, models, aliases"},
+     "fleet, cluster, tenants, models, aliases"},
     {"scheduler:\n  batch: 2",
      "2: scheduler: unknown key 'batch'; expected one of: max_batch_tokens, max_batch_sequences, "
      "max_open_turns, max_waiting_turns, stream_buffer_bytes, client_timeout, time_slice, "
@@ -206,6 +206,10 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "1: sessions: unknown key 'limit'; expected one of: max, idle_timeout, max_idle_timeout, "
      "host_bytes, conversation_bytes, ttl, max_ttl, keep_rewound, resume_window, rollback_bytes, "
      "on_model_change, imports, max_transfers"},
+    {"cluster: {port: 9465}", "1: cluster: unknown key 'port'; expected one of: listen"},
+    {"cluster: {listen: 9465}",
+     "1: cluster.listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most "
+     "65535, found '9465'"},
     {"sessions: {max_transfers: 0}",
      "1: sessions.max_transfers: expected a whole number from 1 to 1048576, found '0'"},
     {"sessions: {imports: none}", "1: sessions.imports: expected one of any, sealed, found 'none'"},
@@ -256,7 +260,7 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "1: unknown key ''; expected one of: listen, metrics_listen, max_message_bytes, "
      "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, drain_timeout, "
      "log_level, scheduler, connections, sessions, store, tls, metrics_tls, security, admin, "
-     "fleet, tenants, models, aliases"},
+     "fleet, cluster, tenants, models, aliases"},
     {"threads: 1\nlisten: a:1\nthreads: 2", "3: key 'threads' is repeated"},
     {"sessions:\n  max: 1\n  max: 1", "3: sessions: key 'max' is repeated"},
     // A model needs a name of its own and a directory.

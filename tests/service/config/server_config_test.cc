@@ -231,6 +231,7 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.fleet.lease_ttl, defaults.fleet.lease_ttl);
   EXPECT_EQ(config.fleet.foreign, defaults.fleet.foreign);
   EXPECT_EQ(config.fleet.min_residency, defaults.fleet.min_residency);
+  EXPECT_EQ(config.cluster_listen, "");
   EXPECT_EQ(config.log_level, defaults.log_level);
   EXPECT_EQ(config.max_batch_tokens, defaults.max_batch_tokens);
   EXPECT_EQ(config.max_batch_sequences, defaults.max_batch_sequences);
@@ -381,6 +382,11 @@ TEST(CheckConfigTest, ValuesOfFlags) {
   EXPECT_EQ(CheckConfig(config).message(),
             "metrics_listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at "
             "most 65535, found '9464'");
+  config = good;
+  config.cluster_listen = "9465";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "cluster.listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at "
+            "most 65535, found '9465'");
 }
 
 // A token must not go over a network in plain text, and a flag may change the address.

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "service/load/load_metrics.h"
 #include "service/metrics/alias_metrics.h"
 #include "service/metrics/build_info.h"
 #include "service/metrics/connection_metrics.h"
@@ -135,6 +136,7 @@ class ModelMetricsTest : public testing::Test {
   ConnectionMetrics connections_{&registry_, "grpc"};
   SecurityMetrics security_{&registry_};
   FleetMetrics fleet_{&registry_};
+  LoadMetrics load_{&registry_};
   SessionMetrics sessions_{&registry_, 4096};
   StoreMetrics store_{&registry_};
   ArmMetrics arm_{&registry_, "chat", "m"};
@@ -189,6 +191,8 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
         !name.starts_with("longstream_certificate_") && !name.starts_with("longstream_fleet_") &&
         !name.starts_with("longstream_claims_") && !name.starts_with("longstream_handover") &&
         !name.starts_with("longstream_fenced_") && !name.starts_with("longstream_security_") &&
+        !name.starts_with("longstream_load_") && !name.starts_with("longstream_process_") &&
+        !name.starts_with("longstream_sessions_lost_") &&
         !name.starts_with("longstream_session_host_") &&
         !name.starts_with("longstream_session_restores") &&
         !name.starts_with("longstream_session_saves") &&
@@ -282,6 +286,7 @@ TEST_F(ModelMetricsTest, ConnectionsByPortAndReason) {
 TEST_F(ModelMetricsTest, GaugesHaveTheLastValue) {
   metrics_.SetRequests(9, 9, 9);
   metrics_.SetRequests(3, 4, 2);
+  metrics_.SetOldestWaiting(1e9);
   metrics_.SetSessions(5, 6);
   metrics_.SetStreamQueuedBytes(7);
   metrics_.SetMemory({1, 20, 30, 40, 50, 60, 80});
@@ -290,6 +295,7 @@ TEST_F(ModelMetricsTest, GaugesHaveTheLastValue) {
   EXPECT_EQ(Value("longstream_requests_running", {}), "3");
   EXPECT_EQ(Value("longstream_requests_waiting", {}), "4");
   EXPECT_EQ(Value("longstream_requests_parked", {}), "2");
+  EXPECT_EQ(Value("longstream_oldest_waiting_timestamp_seconds", {}), "1000000000");
   EXPECT_EQ(Value("longstream_sessions", {{"state", "active"}}), "5");
   EXPECT_EQ(Value("longstream_sessions", {{"state", "idle"}}), "6");
   EXPECT_EQ(Value("longstream_stream_queued_bytes", {}), "7");
@@ -299,6 +305,7 @@ TEST_F(ModelMetricsTest, GaugesHaveTheLastValue) {
   EXPECT_EQ(Value("longstream_memory_bytes", {{"kind", "state"}}), "40");
   EXPECT_EQ(Value("longstream_memory_bytes", {{"kind", "checkpoint"}}), "50");
   EXPECT_EQ(Value("longstream_memory_bytes", {{"kind", "workspace"}}), "60");
+  EXPECT_EQ(Value("longstream_cache_budget_bytes", {}), "80");
   EXPECT_EQ(Value("longstream_cache_usage_ratio", {{"pool", "kv"}}), "0.25");
   EXPECT_EQ(Value("longstream_cache_usage_ratio", {{"pool", "window"}}), "0.375");
   EXPECT_EQ(Value("longstream_cache_usage_ratio", {{"pool", "state"}}), "0.5");
@@ -315,6 +322,8 @@ TEST_F(ModelMetricsTest, SessionsOfAllModels) {
   sessions_.SetHostBytes(77);
   EXPECT_EQ(Value("longstream_session_host_bytes", {}), "77");
   EXPECT_EQ(Value("longstream_session_host_limit_bytes", {}), "4096");
+  sessions_.CountLost();
+  EXPECT_EQ(Value("longstream_sessions_lost_total", {}), "1");
   sessions_.CountTransfer("export", "OK", 500);
   sessions_.CountTransfer("export", "CANCELLED", 20);
   EXPECT_EQ(Value("longstream_session_transfers_total", {{"op", "export"}, {"code", "OK"}}), "1");

@@ -85,6 +85,22 @@ TEST_F(StandardTest, AnUnloadedModelIsUnknown) {
   reader->Finish();
 }
 
+TEST_F(StandardTest, TellsWhetherTheServerServes) {
+  std::vector<bool> told;
+  GrpcServer::Options options;
+  options.listen = "127.0.0.1:0";
+  options.on_serving = [&told](bool serving) { told.push_back(serving); };
+  auto other = GrpcServer::Start(options, &models(), &sessions());
+  ASSERT_TRUE(other.ok()) << other.status();
+  (*other)->SetModelServing("m", true);
+  (*other)->SetModelServing("n", true);
+  (*other)->SetModelServing("m", false);
+  (*other)->ForgetModel("n");
+  (*other)->SetModelServing("m", true);
+  (*other)->SetNotServing();
+  EXPECT_EQ(told, (std::vector<bool>{false, true, true, true, false, true, false}));
+}
+
 TEST_F(StandardTest, ManyWatchersComeAndGo) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {

@@ -1,0 +1,105 @@
+// Listens for the cluster.
+#include "service/server/cluster/cluster_server.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <initializer_list>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "longstream/v1/longstream.grpc.pb.h"
+#include "service/connections/http2_gate.h"
+#include "service/connections/listening_sockets.h"
+#include "service/server/transport/listener.h"
+
+namespace longstream {
+namespace {
+
+// One host cannot take all connections, so that others still reach the port, the kubelet too.
+constexpr size_t kMaxConnections = 128;
+constexpr size_t kMaxPerAddress = 32;
+constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
+
+// gRPC counts these times in milliseconds. A client that has vanished is noticed after the sum of
+// the first two.
+constexpr int kPingEvery = 30'000;
+constexpr int kPingTimeout = 20'000;
+constexpr int kLeastPingInterval = 5'000;
+constexpr int kIdleTimeout = 120'000;  // of a connection without calls
+constexpr int kMaxStreams = 16;        // of one connection
+
+// Requests have a few names and numbers.
+constexpr int kMaxMessageBytes = 64 << 10;
+constexpr uint64_t kMaxTransitBytes = 8 << 20;
+
+void SetLimits(grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEvery);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeout);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kLeastPingInterval);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleTimeout);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+  LimitMessages("cluster", kMaxTransitBytes, kMaxMessageBytes, builder);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ClusterServer>> ClusterServer::Start(const Options& options,
+                                                                    LoadMeter* meter) {
+  absl::StatusOr<ListeningSockets> listening = Listen(options.listen, absl::ZeroDuration());
+  if (!listening.ok()) {
+    return absl::UnavailableError(absl::StrCat("cluster.listen: ", listening.status().message()));
+  }
+  std::unique_ptr<ClusterServer> server(new ClusterServer());
+  server->port_ = listening->port;
+  server->memory_ = std::make_unique<RequestMemory>(kMaxTransitBytes);
+  RequestMemory* const memory = server->memory_.get();
+  server->health_ = std::make_unique<HealthService>(memory);
+  for (const char* const name : {"", "live"}) server->health_->SetServing(name, true);
+  server->SetReady(false);
+  server->orca_ = std::make_unique<OrcaService>(meter, memory, options.streams);
+  server->scaler_ = std::make_unique<ScalerService>(meter, memory, options.streams);
+  grpc::ServerBuilder builder;
+  SetLimits(&builder);
+  builder.RegisterService(server->orca_.get());
+  builder.RegisterService(server->scaler_.get());
+  Http2Gate::Options limits;
+  limits.max_connections = kMaxConnections;
+  limits.max_per_address = kMaxPerAddress;
+  limits.preface_timeout = kHandshakeTimeout;
+  absl::StatusOr<GatedServer> served =
+      ServeOn(*std::move(listening), limits, grpc::InsecureServerCredentials(),
+              server->health_.get(), options.on_call_failure, &builder);
+  if (!served.ok()) return served.status();
+  server->server_ = std::move(served->server);
+  server->gate_ = std::move(served->gate);
+  return server;
+}
+
+ClusterServer::~ClusterServer() { Shutdown(); }
+
+std::vector<std::string> ClusterServer::methods() const {
+  std::vector<std::string> paths;
+  for (const DecodingService* const service :
+       std::initializer_list<const DecodingService*>{health_.get(), orca_.get(), scaler_.get()}) {
+    paths.insert(paths.end(), service->methods().begin(), service->methods().end());
+  }
+  return paths;
+}
+
+void ClusterServer::SetReady(bool ready) {
+  for (const char* const name : {"ready", v1::Longstream::service_full_name()}) {
+    health_->SetServing(name, ready);
+  }
+}
+
+void ClusterServer::Shutdown() {
+  if (gate_ != nullptr) gate_->StopAccepting();
+  if (server_ == nullptr) return;
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+}
+
+}  // namespace longstream
