@@ -122,6 +122,8 @@ kube-check: release  ## Check images, Kubernetes objects, the chart and the aler
 	@tools/install_packages.sh kubernetes
 	@python=$$(tools/setup_venv.sh build/venv-kubernetes deploy/check/requirements.txt) && \
 	  $$python -B deploy/check/kube_check.py && $$python -B tests/deploy/kube_check_test.py
+	@cmake --install build/release --prefix build/kubernetes-image --strip >/dev/null
+	@tests/deploy/image_root_test.sh build/kubernetes-image models/demo/hypenet
 
 # `make check` only reads the sources that changed in the day before HEAD, as CI does. To read the
 # changes since another commit: tools/check/tidy.py --base COMMIT. To read the tests:

@@ -24,7 +24,8 @@ CHECKS = {
     "helm lint": programs.helm_lint,
     "metrics and runbooks": metrics.check,
     "server.yaml": programs.server,
-    "promtool": programs.promtool,
+    "PromQL": programs.promql,
+    "alerts": programs.promtool,
     "checkov": programs.checkov,
 }
 

@@ -1,5 +1,6 @@
 """Checks by other programs: yamllint, hadolint, checkov, helm lint, promtool, and the server itself."""
 
+import json
 import os
 import pathlib
 import re
@@ -62,6 +63,38 @@ def helm_lint(deploy):
         for message in found.get("messages") or ():
             if message["severity"] >= WARNING:
                 yield f"{overlay}: {message['path']}: {message['error']}"
+
+
+def _expressions(deploy):
+    """(where, expression) of all PromQL outside of alerts.yaml, with the words that other programs put
+    in."""
+    dashboard = json.loads((deploy / MONITORING / "dashboard.json").read_text(encoding="utf-8"))
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", ()):
+            yield (f"dashboard: {panel['title']}",
+                   target["expr"].replace("$__rate_interval", "5m"))
+    adapter = yaml.safe_load(
+        (deploy / "kubernetes/components/hpa/prometheus-adapter.yaml").read_text(encoding="utf-8"))
+    for rule in adapter["rules"]["custom"]:
+        yield "prometheus-adapter.yaml", rule["seriesQuery"]
+        yield ("prometheus-adapter.yaml", rule["metricsQuery"].replace("<<.GroupBy>>", "pod")
+               .replace("<<.LabelMatchers>>", 'namespace="longstream"'))
+    scaled = yaml.safe_load(
+        (deploy / "kubernetes/components/keda/scaled-object.yaml").read_text(encoding="utf-8"))
+    for trigger in scaled["spec"]["triggers"]:
+        if trigger["type"] == "prometheus":
+            yield "scaled-object.yaml", trigger["metadata"]["query"]
+
+
+def promql(deploy):
+    """The expressions of the dashboard and the autoscalers are PromQL."""
+    rules = [{"record": f"expression:{number}", "labels": {"where": where}, "expr": expression}
+             for number, (where, expression) in enumerate(_expressions(deploy))]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "expressions.yaml")
+        path.write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules}]}),
+                        encoding="utf-8")
+        yield from _run("promtool", "check", "rules", "--lint=none", path)
 
 
 def promtool(deploy):
