@@ -85,7 +85,7 @@ PLANTED = {
                   "allowPrivilegeEscalation: true", "CKV_K8S_20"),
     "dashboard_query": ("PromQL", PARTS + "monitoring/dashboard.json", "histogram_quantile(0.5, sum by (",
                         "histogram_quantile(0.5, sum bi (", "bi"),
-    "adapter_query": ("PromQL", PARTS + "hpa/prometheus-adapter.yaml", "/ max by", "/ maxx by", "maxx"),
+    "adapter_query": ("PromQL", PARTS + "hpa/prometheus-adapter.yaml", "/ max by", "/ maxx by", "unexpected <by>"),
     "keda_query": ("PromQL", PARTS + "keda/scaled-object.yaml", "avg(longstream", "average(longstream",
                    "average"),
     "expression": ("alerts", PARTS + "monitoring/alerts.yaml", "rate(longstream_store_errors_total[5m])",
