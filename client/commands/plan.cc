@@ -82,9 +82,10 @@ void Plan(const Global& global, const PlanOptions& options) {
   }
   constexpr double kGib = 1024.0 * 1024 * 1024;
   const ReplicaSize replica = {.cache_bytes = options.cache_gib * kGib, .busy = options.busy};
+  const v1::ListAliasesResponse list = AliasesOf(global, options);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::set<std::string> planned;  // a model may be an arm of several aliases
-  for (const v1::Alias& alias : AliasesOf(global, options).aliases()) {
+  for (const v1::Alias& alias : list.aliases()) {
     for (const v1::AliasArm& arm : alias.arms()) {
       if (!arm.has_costs() || !planned.insert(arm.model()).second) continue;
       const Capacity capacity = CapacityFor(CostsOf(arm.costs()), options.load, replica);
