@@ -1,7 +1,7 @@
 # Commands for daily work. Each command installs the packages that it needs and builds in
 # build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo fleet chaos eval compare test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check sim spin tidy bits fuzz asan tsan \
+.PHONY: help demo fleet chaos eval compare test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check sim spin tidy bits fuzz asan tsan kube-check \
         gpu-pack gpu-check gpu-peers install packages envoy release
 
 PREFIX ?= /usr/local
@@ -117,6 +117,13 @@ compare-parity: packages  ## Compare the statistics of comparisons with SciPy's 
 
 check: release  ## Run the checks: format, layers, names, lengths, pages, protos, symbols, lint of changes.
 	@tools/check/run_all.sh
+
+kube-check: release  ## Check images, Kubernetes objects, the chart and the alerts of deploy/, without a cluster.
+	@tools/install_packages.sh kubernetes
+	@python=$$(tools/setup_venv.sh build/venv-kubernetes deploy/check/requirements.txt) && \
+	  $$python -B deploy/check/kube_check.py && $$python -B tests/deploy/kube_check_test.py
+	@cmake --install build/release --prefix build/kubernetes-image --strip >/dev/null
+	@tests/deploy/image_root_test.sh build/kubernetes-image models/demo/hypenet
 
 # `make check` only reads the sources that changed in the day before HEAD, as CI does. To read the
 # changes since another commit: tools/check/tidy.py --base COMMIT. To read the tests:

@@ -3,6 +3,7 @@
 #   install_packages.sh            what every target of the Makefile needs
 #   install_packages.sh services   what only `make test-services` needs beside these
 #   install_packages.sh fleet      what only `make fleet` needs beside these
+#   install_packages.sh kubernetes what only `make kube-check` needs beside these
 # If no package is missing, it prints nothing and is fast (one dpkg-query).
 set -euo pipefail
 
@@ -36,11 +37,17 @@ fleet=(
   prometheus
 )
 
+# Its promtool tests the alerts of deploy/kubernetes.
+kubernetes=(
+  prometheus
+)
+
 case ${1-} in
   "") ;;
   services) packages=("${services[@]}") ;;
   fleet) packages=("${fleet[@]}") ;;
-  *) echo "install_packages.sh: unknown list '$1'; there are services and fleet" >&2; exit 2 ;;
+  kubernetes) packages=("${kubernetes[@]}") ;;
+  *) echo "install_packages.sh: unknown list '$1'; there are services, fleet and kubernetes" >&2; exit 2 ;;
 esac
 ((${#packages[@]})) || exit 0
 

@@ -39,6 +39,7 @@ void AddCompare(CLI::App* app, const Global* global);
 void AddEval(CLI::App* app, const Global* global);
 void AddBench(CLI::App* app, const Global* global);
 void AddAdmin(CLI::App* app, const Global* global);
+void AddPlan(CLI::App* app, const Global* global);
 // These work without a server.
 void AddStore(CLI::App* app, const Global* global);
 void AddToken(CLI::App* app, const Global* global);

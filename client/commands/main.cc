@@ -87,6 +87,7 @@ int Run(int argc, char** argv) {
   client::AddEval(&app, &global);
   client::AddBench(&app, &global);
   client::AddAdmin(&app, &global);
+  client::AddPlan(&app, &global);
   client::AddStore(&app, &global);
   client::AddToken(&app, &global);
   // Last, because a subcommand begins with the footer of its parent.

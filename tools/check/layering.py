@@ -225,7 +225,8 @@ ROOMS = {
     "client/compare": "client",
     "client/compare/page": "client client/compare",
     "client/compare/command": "client client/commands client/compare client/compare/page",
-    "client/commands": "client",
+    "client/plan": "",
+    "client/commands": "client client/plan",
     "client/eval": "client client/commands",
     "client/token": "client client/commands service/security",
     "client/store": "client client/commands service/sealing service/sessions/store service/sessions/store/postgres"

@@ -122,6 +122,11 @@ TEST_F(AdminCommandTest, RoutesAreMeasuredAndExplained) {
     return Admin({"alias", "list"}) == "auto: route tiny new  [changed at run time]\n";
   }));
   EXPECT_THAT(Admin({"--json", "alias", "list"}), HasSubstr("\"costs\""));
+  ClientProcess plan({"plan", "--admin", address_, "--sessions", "100", "--turns-per-minute", "10",
+                      "--session-tokens", "2000", "--cache-gib", "1"});
+  EXPECT_EQ(plan.Wait(), 0) << plan.err();
+  EXPECT_THAT(plan.out(), AllOf(HasSubstr("tiny: "), HasSubstr("sessions a GiB"),
+                                HasSubstr("and one that may leave")));
   ClientProcess generate(
       {"generate", "--server", server_.address(), "-m", "auto", "-n", "3", "hello"});
   EXPECT_EQ(generate.Wait(), 0) << generate.err();

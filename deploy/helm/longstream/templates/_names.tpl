@@ -1,0 +1,45 @@
+{{- /* The labels by which objects select the replicas. */}}
+{{- define "longstream.selector" -}}
+app.kubernetes.io/name: longstream
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- /* Metadata of an object. Arguments: the root context, the name. */}}
+{{- define "longstream.metadata" -}}
+{{- $root := index . 0 -}}
+metadata:
+  name: {{ index . 1 }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "longstream.selector" $root | nindent 4 }}
+{{- end }}
+
+{{- /* How long the kubelet waits from the beginning of preStop to SIGKILL: preStop, the grace time of
+running turns, the handovers of sessions, and 15 s for the last writes and connections. */}}
+{{- define "longstream.terminationSeconds" -}}
+{{- $grace := .Values.server.grace | trimSuffix "s" | int -}}
+{{- $drain := .Values.server.drain_timeout | trimSuffix "s" | int -}}
+{{- add .Values.preStopSeconds $grace $drain 15 -}}
+{{- end }}
+
+{{- define "longstream.image" -}}
+{{- with .Values.image -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{- /* How replicas come and go: at once, but leave one by one, because they hand sessions over. */}}
+{{- define "longstream.behavior" -}}
+scaleUp:
+  stabilizationWindowSeconds: 0
+  policies:
+    - type: Percent
+      value: 100
+      periodSeconds: 60
+scaleDown:
+  stabilizationWindowSeconds: 600
+  policies:
+    - type: Pods
+      value: 1
+      periodSeconds: 120
+{{- end }}

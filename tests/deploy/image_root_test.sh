@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# An installed server runs in a root that holds what its image would: the C library, the libraries that
+# deploy/images/copy_libraries.sh finds, the server and a model. There is no shell, and the user may
+# write nothing. Usage: image_root_test.sh PREFIX MODEL
+set -euo pipefail
+
+prefix=$1
+model=$2
+copy=$(dirname "$0")/../../deploy/images/copy_libraries.sh
+if ((EUID != 0)); then
+  echo "image_root_test.sh: not run, because chroot needs root"
+  exit 0
+fi
+
+root=$(mktemp -d)
+log=$root.log
+server=
+finish() {
+  status=$?
+  [[ -z $server ]] || kill -KILL "$server" 2>/dev/null || true
+  ((status == 0)) || cat "$log" >&2
+  rm -rf "$root" "$log"
+}
+trap finish EXIT
+
+"$copy" "$prefix" "$root"
+# What the base image has.
+ldd "$prefix/bin/longstream-server" | grep -Eo '/[^ ]*/(ld-linux-x86-64|lib(c|m|mvec|resolv))\.so[^ ]*' |
+  while read -r part; do install -D "$(readlink -f "$part")" "$root$part"; done
+mkdir -p "$root/opt" "$root/models"
+cp -r "$prefix" "$root/opt/longstream"
+cp -r "$model" "$root/models/m"
+chmod 0755 "$root"
+
+# Without /proc, which a container has, the server does not know where its plugins are.
+plugins=$(cd "$prefix" && find . -type d -path '*/longstream/plugins')
+chroot --userspec=10001:10001 "$root" /opt/longstream/bin/longstream-server --model m=/models/m \
+  --plugins "/opt/longstream/$plugins" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
+  2>"$log" &
+server=$!
+until grep -q '"model_ready"' "$log"; do
+  kill -0 "$server"
+  sleep 0.05
+done
+kill -TERM "$server"
+wait "$server"
+server=
+echo "the server runs in the root of an image"

@@ -1,0 +1,137 @@
+"""`make kube-check` finds an error of each kind in each kind of file: a typo is planted in a copy of
+deploy/, and the check that is meant for it must name it."""
+
+import concurrent.futures
+import multiprocessing
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "deploy/check"))
+
+import kube_check  # noqa: E402
+import render  # noqa: E402
+
+BASE = "kubernetes/base/"
+PARTS = "kubernetes/components/"
+OVERLAY = "kubernetes/overlays/cpu/"
+CHART = "helm/longstream/"
+
+# An error is looked for in one overlay, because that is faster: cpu, or the one named here.
+OVERLAYS = {"scaled_object": "gpu", "pool": "gpu", "values": "gpu", "server_model": "ab"}
+
+# Name: (check, file, what is there, what is written instead, what the check says)
+PLANTED = {
+    "kustomization": ("schemas", OVERLAY + "kustomization.yaml", "resources:", "resource:", "resource"),
+    "style": ("yamllint", BASE + "services.yaml", "  clusterIP: None", "  clusterIP: None ", "trailing"),
+    "broken_yaml": ("yamllint", CHART + "values.yaml", "server:", "server: [", "syntax"),
+    "deployment": ("schemas", BASE + "deployment.yaml", "readOnlyRootFilesystem", "readOnlyRootFileSystem",
+                   "readOnlyRootFileSystem"),
+    "service": ("schemas", BASE + "services.yaml", "clusterIP", "clusterIp", "clusterIp"),
+    "claim": ("schemas", BASE + "volumes.yaml", "accessModes", "accessMode", "accessMode"),
+    "policy": ("schemas", BASE + "networkpolicies.yaml", "policyTypes", "policyType", "policyType"),
+    "budget": ("schemas", PARTS + "fleet/disruption-budget.yaml", "maxUnavailable", "maxUnavailible",
+               "maxUnavailible"),
+    "hpa": ("schemas", PARTS + "hpa/autoscaler.yaml", "averageValue: 800m", "averageVal: 800m",
+            "averageVal"),
+    "scaled_object": ("schemas", PARTS + "keda/scaled-object.yaml", "maxReplicaCount", "maxReplicas",
+                      "maxReplicas"),
+    "route": ("schemas", PARTS + "gateway/route.yaml", "hostnames", "hostNames", "hostNames"),
+    "pool": ("schemas", PARTS + "inference-pool/pool.yaml", "FailOpen", "FailOpened", "FailOpened"),
+    "pod_monitor": ("schemas", PARTS + "monitoring/pod-monitor.yaml", "interval", "intervall",
+                    "intervall"),
+    "rule": ("schemas", PARTS + "monitoring/alerts.yaml", "annotations:", "annotation:", "annotation"),
+    "grace": ("references", OVERLAY + "server.yaml", "grace: 30s", "grace: 40s", "make 95"),
+    "port": ("references", OVERLAY + "server.yaml", "0.0.0.0:9465", "0.0.0.0:9466", "cluster"),
+    "probe": ("references", BASE + "deployment.yaml", "port: 9465", "port: 50051", "startupProbe"),
+    "selector": ("references", BASE + "services.yaml", "name: longstream\n    app", "name: longstrem\n    app",
+                 "select"),
+    "backend": ("references", PARTS + "gateway/route.yaml", "- name: longstream\n", "- name: longstrem\n",
+                "longstrem"),
+    "target": ("references", PARTS + "hpa/autoscaler.yaml", "kind: Deployment\n    name: longstream",
+               "kind: Deployment\n    name: longstrem", "longstrem"),
+    "values": ("chart = kustomize", "helm/values/gpu.yaml", "maxSurge: 0", "maxSurg: 0", "maxSurg"),
+    "template": ("chart = kustomize", CHART + "templates/deployment.yaml", "failureThreshold: 720",
+                 "failureThreshold: 72", "failureThreshold"),
+    "formula": ("chart = kustomize", CHART + "templates/_names.tpl", "$drain 15", "$drain 10",
+                "terminationGracePeriodSeconds"),
+    "template_syntax": ("helm lint", CHART + "templates/services.yaml", "{{- if", "{{- iff", "iff"),
+    "schema_of_values": ("chart = kustomize", CHART + "values.schema.json", '"enum": ["hpa"', '"enum": ["hba"',
+                         "autoscaling"),
+    "server_key": ("server.yaml", OVERLAY + "server.yaml", "plaintext_tokens", "plain_tokens",
+                   "plain_tokens"),
+    "server_model": ("server.yaml", "kubernetes/overlays/ab/server.yaml", "dense: 50", "dence: 50", "dence"),
+    "server_flag": ("server.yaml", PARTS + "fleet/deployment.yaml", "--peer-listen", "--peers-listen",
+                    "peers-listen"),
+    "alert_metric": ("metrics and runbooks", PARTS + "monitoring/alerts.yaml", "longstream_store_state",
+                     "longstream_store_stat", "longstream_store_stat"),
+    "dashboard_metric": ("metrics and runbooks", PARTS + "monitoring/make_dashboard.py",
+                         "longstream_claims_total", "longstream_claim_total", "longstream_claim_total"),
+    "dashboard_file": ("metrics and runbooks", PARTS + "monitoring/dashboard.json", '"Sessions owned"',
+                       '"Sessions"', "make_dashboard.py"),
+    "adapter_metric": ("metrics and runbooks", PARTS + "hpa/prometheus-adapter.yaml",
+                       "(longstream_requests_parked", "(longstream_requests_park", "longstream_requests_park"),
+    "picker_metric": ("metrics and runbooks", PARTS + "inference-pool/endpoint-picker.yaml",
+                      "longstream_requests_running", "longstream_request_running",
+                      "longstream_request_running"),
+    "runbook": ("metrics and runbooks", PARTS + "monitoring/alerts.yaml", "alert: LongstreamStoreSlow",
+                "alert: LongstreamStoreSlower", "LongstreamStoreSlower"),
+    "dockerfile": ("hadolint", "images/Dockerfile.cpu", "WORKDIR /source", "WORKDIR source", "DL3000"),
+    "root_user": ("checkov", "images/Dockerfile.cuda", "USER 10001:10001", "USER root", "CKV_DOCKER_8"),
+    "privilege": ("checkov", BASE + "deployment.yaml", "allowPrivilegeEscalation: false",
+                  "allowPrivilegeEscalation: true", "CKV_K8S_20"),
+    "dashboard_query": ("PromQL", PARTS + "monitoring/dashboard.json", "histogram_quantile(0.5, sum by (",
+                        "histogram_quantile(0.5, sum bi (", "bi"),
+    "adapter_query": ("PromQL", PARTS + "hpa/prometheus-adapter.yaml", "/ max by", "/ maxx by", "unexpected <by>"),
+    "keda_query": ("PromQL", PARTS + "keda/scaled-object.yaml", "avg(longstream", "average(longstream",
+                   "average"),
+    "expression": ("alerts", PARTS + "monitoring/alerts.yaml", "rate(longstream_store_errors_total[5m])",
+                   "rate(longstream_store_errors_total)", "range vector"),
+    "threshold": ("alerts", PARTS + "monitoring/alerts.yaml", "0.9\n          for: 10m",
+                  "0.99\n          for: 10m", "LongstreamSessionBytesHigh"),
+}
+
+
+def problems_with(name):
+    """Plants an error in a copy of deploy/. Returns what its check says then."""
+    check, path, old, new, _ = PLANTED[name]
+    render.OVERLAYS = (OVERLAYS.get(name, "cpu"),)
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for linked in ("docs", "service", "models", "build"):
+            root.joinpath(linked).symlink_to(REPOSITORY / linked)
+        deploy = shutil.copytree(REPOSITORY / "deploy", root / "deploy", symlinks=True)
+        text = (deploy / path).read_text(encoding="utf-8")
+        if old not in text:
+            raise ValueError(f"{name}: {path} has no {old!r}")
+        (deploy / path).write_text(text.replace(old, new, 1), encoding="utf-8")
+        return kube_check.run(check, deploy)[0]
+
+
+class KubeCheckTest(unittest.TestCase):
+    """A method for each planted error is added below."""
+
+    @classmethod
+    def setUpClass(cls):
+        """Looks for all errors, some at a time. Helm's library does not survive a fork."""
+        context = multiprocessing.get_context("spawn")
+        with concurrent.futures.ProcessPoolExecutor(mp_context=context) as pool:
+            cls.found = dict(zip(PLANTED, pool.map(problems_with, PLANTED)))
+
+
+def test_of(name):
+    """The method that judges what was found."""
+    def test(self):
+        said = PLANTED[name][-1]
+        self.assertTrue(any(said in problem for problem in self.found[name]), self.found[name])
+    return test
+
+
+for _name in PLANTED:
+    setattr(KubeCheckTest, f"test_{_name}", test_of(_name))
+
+if __name__ == "__main__":
+    unittest.main()
