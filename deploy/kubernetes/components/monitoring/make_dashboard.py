@@ -39,6 +39,9 @@ ROWS = {
             (total("longstream_requests_running", "model"), "running {{model}}"),
             (total("longstream_requests_parked", "model"), "wait for a place {{model}}"),
             (total("longstream_requests_waiting", "model"), "wait for memory {{model}}")]),
+        ("Age of the oldest turn that waits", "s", [
+            (f"time() - (longstream_oldest_waiting_timestamp_seconds{{{WHERE}}} > 0)",
+             "{{pod}} {{model}}")]),
         ("Replicas", "short", [
             (f"count(longstream_build_info{{{WHERE}}})", "replicas"),
             (f"count by (version) (longstream_build_info{{{WHERE}}})", "version {{version}}")]),
