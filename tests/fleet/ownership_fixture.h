@@ -27,7 +27,7 @@ class OwnershipTest : public testing::Test {
 
   void Handle(const Event& event) { actions_ = machine_.Handle(event); }
 
-  // The only action of this type; nothing else is asked for.
+  // The last action of this type. Use value(), which fails the test if there is none.
   template <typename T>
   std::optional<T> Find() const {
     std::optional<T> found;
@@ -63,20 +63,20 @@ class OwnershipTest : public testing::Test {
   void Change(CallId call) { Handle(ChangeArrives{call, kKey}); }
   void Row(OwnedRow row) {
     row.open = true;
-    Handle(RowRead{kKey, Find<ReadRow>()->operation, row});
+    Handle(RowRead{kKey, Find<ReadRow>().value().operation, row});
   }
-  void NoRow() { Handle(RowRead{kKey, Find<ReadRow>()->operation, OwnedRow{}}); }
+  void NoRow() { Handle(RowRead{kKey, Find<ReadRow>().value().operation, OwnedRow{}}); }
   void Outcome(fleet::Outcome outcome) {
-    Handle(Transacted{kKey, Find<Transact>()->operation, outcome});
+    Handle(Transacted{kKey, Find<Transact>().value().operation, outcome});
   }
-  void Withdraw() { Handle(Withdrawn{kKey, Find<Transact>()->operation}); }
-  void TimeOver() { Handle(TimerFired{kKey, Find<SetTimer>()->timer}); }
+  void Withdraw() { Handle(Withdrawn{kKey, Find<Transact>().value().operation}); }
+  void TimeOver() { Handle(TimerFired{kKey, Find<SetTimer>().value().timer}); }
   void Ran() { Handle(TurnRan{kKey, run_operation_}); }
   // Runs a turn of an open session up to its commit transaction.
   void RunToCommit(CallId call) {
     Call(call);
     Outcome(fleet::Outcome::kMade);
-    run_operation_ = Find<RunTurn>()->operation;
+    run_operation_ = Find<RunTurn>().value().operation;
     Ran();
   }
   static OwnedRow OwnRow(int64_t epoch, int64_t version) {

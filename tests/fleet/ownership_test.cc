@@ -14,17 +14,17 @@ TEST_F(OwnershipTest, AnOwnedSessionRunsATurnInTwoTransactions) {
   Open();
   Call(1);
   ASSERT_TRUE(Has<Transact>());
-  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kStart);
-  EXPECT_EQ(Find<Transact>()->transaction.fence.version, 1);
+  EXPECT_EQ(Find<Transact>().value().transaction.kind, TransactionKind::kStart);
+  EXPECT_EQ(Find<Transact>().value().transaction.fence.version, 1);
   EXPECT_FALSE(Has<ShowTurn>());
   Outcome(fleet::Outcome::kMade);
   EXPECT_TRUE(Has<ShowTurn>());
   ASSERT_TRUE(Has<RunTurn>());
-  EXPECT_FALSE(Find<RunTurn>()->restore);
-  run_operation_ = Find<RunTurn>()->operation;
+  EXPECT_FALSE(Find<RunTurn>().value().restore);
+  run_operation_ = Find<RunTurn>().value().operation;
   Ran();
-  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kCommit);
-  EXPECT_EQ(Find<Transact>()->transaction.fence.version, 2);
+  EXPECT_EQ(Find<Transact>().value().transaction.kind, TransactionKind::kCommit);
+  EXPECT_EQ(Find<Transact>().value().transaction.fence.version, 2);
   EXPECT_FALSE(AnswerOf(1).has_value());
   Outcome(fleet::Outcome::kMade);
   EXPECT_EQ(AnswerOf(1), Answer::kCommitted);
@@ -45,14 +45,14 @@ TEST_F(OwnershipTest, AFencedCommitDropsTheCopy) {
 TEST_F(OwnershipTest, AnUnknownCommitIsMadeAgainWithTheSameFence) {
   Open();
   RunToCommit(1);
-  const Transaction first = Find<Transact>()->transaction;
+  const Transaction first = Find<Transact>().value().transaction;
   Outcome(fleet::Outcome::kUnknown);
   EXPECT_FALSE(AnswerOf(1).has_value());
   Row({.owner = kSelf, .epoch = 1, .version = 2, .turn = TurnState::kStarted, .owner_lives = true});
   EXPECT_FALSE(Has<Transact>());  // not at once: that could go on without a pause
   TimeOver();
   ASSERT_TRUE(Has<Transact>());
-  EXPECT_EQ(Find<Transact>()->transaction, first);
+  EXPECT_EQ(Find<Transact>().value().transaction, first);
   // The first attempt was made late, so the second is fenced.
   Outcome(fleet::Outcome::kFenced);
   Row({.owner = kSelf,
@@ -125,8 +125,8 @@ TEST_F(OwnershipTest, ACommitThatTheStoreRefusesIsTriedAgainOnlyIfAnEarlierOneMa
 TEST_F(OwnershipTest, ALongCommitEndsTheCallAndGoesOn) {
   Open();
   RunToCommit(1);
-  const Number operation = Find<Transact>()->operation;
-  Handle(TimerFired{kKey, Find<SetTimer>()->timer});
+  const Number operation = Find<Transact>().value().operation;
+  Handle(TimerFired{kKey, Find<SetTimer>().value().timer});
   EXPECT_EQ(AnswerOf(1), Answer::kCommitWaits);
   Call(2);  // attaches to the same turn
   EXPECT_FALSE(AnswerOf(2).has_value());
@@ -159,14 +159,14 @@ TEST_F(OwnershipTest, ADeadOwnersSessionIsClaimedAndItsTurnResumed) {
   row.turn = TurnState::kStarted;
   Row(row);
   ASSERT_TRUE(Has<Transact>());
-  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kClaim);
-  EXPECT_EQ(Find<Transact>()->transaction.fence.epoch, 3);
-  EXPECT_EQ(Find<Transact>()->transaction.fence.version, 9);
-  EXPECT_EQ(Find<Transact>()->transaction.owner, kSelf);
+  EXPECT_EQ(Find<Transact>().value().transaction.kind, TransactionKind::kClaim);
+  EXPECT_EQ(Find<Transact>().value().transaction.fence.epoch, 3);
+  EXPECT_EQ(Find<Transact>().value().transaction.fence.version, 9);
+  EXPECT_EQ(Find<Transact>().value().transaction.owner, kSelf);
   Outcome(fleet::Outcome::kMade);
   ASSERT_TRUE(Has<RunTurn>());
-  EXPECT_TRUE(Find<RunTurn>()->restore);
-  EXPECT_TRUE(Find<RunTurn>()->resume);
+  EXPECT_TRUE(Find<RunTurn>().value().restore);
+  EXPECT_TRUE(Find<RunTurn>().value().resume);
 }
 
 // Another turn was committed since its start, so no commit of it would be made.
@@ -187,7 +187,7 @@ TEST_F(OwnershipTest, ACommitThatIsRefusedTwiceEndsTheTurn) {
   OwnedRow row = OwnRow(1, 2);
   row.turn = TurnState::kStarted;
   Row(row);
-  run_operation_ = Find<RunTurn>()->operation;
+  run_operation_ = Find<RunTurn>().value().operation;
   Ran();
   Outcome(fleet::Outcome::kTurnExists);
   EXPECT_EQ(AnswerOf(1), Answer::kFailed);
@@ -227,13 +227,13 @@ TEST_F(OwnershipTest, AStartThatWasGivenUpIsFencedBeforeAChange) {
   Change(2);
   if (Has<ReadRow>()) Row(OwnRow(1, 1));
   ASSERT_TRUE(Has<Transact>());
-  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kTransfer);
-  EXPECT_EQ(Find<Transact>()->transaction.owner, kSelf);
+  EXPECT_EQ(Find<Transact>().value().transaction.kind, TransactionKind::kTransfer);
+  EXPECT_EQ(Find<Transact>().value().transaction.owner, kSelf);
   Outcome(fleet::Outcome::kMade);
   ASSERT_TRUE(Has<Transact>());
-  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kChange);
-  EXPECT_EQ(Find<Transact>()->transaction.fence.epoch, 2);
-  EXPECT_EQ(Find<Transact>()->transaction.fence.version, 2);
+  EXPECT_EQ(Find<Transact>().value().transaction.kind, TransactionKind::kChange);
+  EXPECT_EQ(Find<Transact>().value().transaction.fence.epoch, 2);
+  EXPECT_EQ(Find<Transact>().value().transaction.fence.version, 2);
   Outcome(fleet::Outcome::kMade);
   EXPECT_EQ(AnswerOf(2), Answer::kCommitted);
 }
@@ -247,8 +247,8 @@ TEST_F(OwnershipTest, AStartThatIsWithdrawnKeepsTheCopy) {
   EXPECT_FALSE(Has<DropCopy>());
   Call(2, kOther);
   ASSERT_TRUE(Has<Transact>());
-  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kStart);
-  EXPECT_EQ(Find<Transact>()->transaction.fence.version, 1);
+  EXPECT_EQ(Find<Transact>().value().transaction.kind, TransactionKind::kStart);
+  EXPECT_EQ(Find<Transact>().value().transaction.fence.version, 1);
 }
 
 TEST_F(OwnershipTest, AnUnknownCommitThatIsWithdrawnIsFencedBeforeTheNextWork) {
@@ -263,20 +263,20 @@ TEST_F(OwnershipTest, AnUnknownCommitThatIsWithdrawnIsFencedBeforeTheNextWork) {
   Row(OwnRow(1, 2));
   Call(2, kOther);
   ASSERT_TRUE(Has<Transact>());
-  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kTransfer);
-  EXPECT_EQ(Find<Transact>()->transaction.fence.version, 2);
+  EXPECT_EQ(Find<Transact>().value().transaction.kind, TransactionKind::kTransfer);
+  EXPECT_EQ(Find<Transact>().value().transaction.fence.version, 2);
   Outcome(fleet::Outcome::kMade);
   ASSERT_TRUE(Has<KeepCopy>());
-  EXPECT_EQ(Find<KeepCopy>()->from.version, 2);
-  EXPECT_EQ(Find<KeepCopy>()->to.version, 3);
-  EXPECT_EQ(Find<KeepCopy>()->to.epoch, 2);
-  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kStart);
+  EXPECT_EQ(Find<KeepCopy>().value().from.version, 2);
+  EXPECT_EQ(Find<KeepCopy>().value().to.version, 3);
+  EXPECT_EQ(Find<KeepCopy>().value().to.epoch, 2);
+  EXPECT_EQ(Find<Transact>().value().transaction.kind, TransactionKind::kStart);
 }
 
 TEST_F(OwnershipTest, ALateWithdrawalChangesNothing) {
   Open();
   Call(1);
-  const Number operation = Find<Transact>()->operation;
+  const Number operation = Find<Transact>().value().operation;
   Outcome(fleet::Outcome::kMade);
   Handle(Withdrawn{kKey, operation});
   EXPECT_TRUE(actions_.empty());
@@ -287,11 +287,11 @@ TEST_F(OwnershipTest, ACancelledTurnIsAbandonedInTheLog) {
   Open();
   Call(1);
   Outcome(fleet::Outcome::kMade);
-  Handle(TurnRan{kKey, Find<RunTurn>()->operation, TurnEnd::kAbandons});
+  Handle(TurnRan{kKey, Find<RunTurn>().value().operation, TurnEnd::kAbandons});
   ASSERT_TRUE(Has<Transact>());
-  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kAbandon);
-  EXPECT_EQ(Find<Transact>()->transaction.turn, kTurn);
-  EXPECT_EQ(Find<Transact>()->transaction.fence.version, 2);
+  EXPECT_EQ(Find<Transact>().value().transaction.kind, TransactionKind::kAbandon);
+  EXPECT_EQ(Find<Transact>().value().transaction.turn, kTurn);
+  EXPECT_EQ(Find<Transact>().value().transaction.fence.version, 2);
   Outcome(fleet::Outcome::kMade);
   EXPECT_EQ(AnswerOf(1), Answer::kAbandoned);
   EXPECT_EQ(machine_.sessions().at(kKey).version, 3);
@@ -303,7 +303,7 @@ TEST_F(OwnershipTest, AnAbandonmentThatIsGivenUpIsFencedBeforeTheNextWork) {
   Open();
   Call(1);
   Outcome(fleet::Outcome::kMade);
-  Handle(TurnRan{kKey, Find<RunTurn>()->operation, TurnEnd::kAbandons});
+  Handle(TurnRan{kKey, Find<RunTurn>().value().operation, TurnEnd::kAbandons});
   Outcome(fleet::Outcome::kUnknown);
   Row(OwnRow(1, 2));
   TimeOver();
@@ -311,7 +311,7 @@ TEST_F(OwnershipTest, AnAbandonmentThatIsGivenUpIsFencedBeforeTheNextWork) {
   EXPECT_EQ(AnswerOf(1), Answer::kNotNow);
   Row(OwnRow(1, 2));
   Change(2);
-  EXPECT_EQ(Find<Transact>()->transaction.kind, TransactionKind::kTransfer);
+  EXPECT_EQ(Find<Transact>().value().transaction.kind, TransactionKind::kTransfer);
 }
 
 // A replica may have very many of them.
