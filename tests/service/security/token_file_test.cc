@@ -1,6 +1,7 @@
 // Files with a token.
 #include "service/security/token_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -11,6 +12,8 @@
 
 namespace longstream {
 namespace {
+
+using testing::StartsWith;
 
 constexpr char kToken[] = "lst_0123456789ab";  // the shortest one
 
@@ -24,10 +27,10 @@ TEST(TokenFileTest, HoldsOneToken) {
         std::string("lst_01234\0 56789ab", 18), std::string("lst_0123456caf\xc3\xa9"),
         std::string(4097, 'a')}) {
     const absl::StatusOr<std::string> token = TokenIn(wrong, "f");
-    EXPECT_TRUE(token.status().message().starts_with(
-        "f: expected one line with a token, of 16 to 4096 printable characters without spaces, "
-        "found "))
-        << token.status();
+    EXPECT_THAT(
+        std::string(token.status().message()),
+        StartsWith("f: expected one line with a token, of 16 to 4096 printable characters without "
+                   "spaces, found "));
     EXPECT_EQ(token.status().message().find("lst_"), std::string::npos) << "it is a secret";
   }
 }
