@@ -106,11 +106,11 @@ inline std::vector<std::pair<std::string, std::string>> Encodings(
   return encodings;
 }
 
-// Makes the call, whose server is in this process, and expects that the server holds at most 4
-// bytes for each byte of the request, plus 1 MiB.
+// Makes the call, whose server is in this process, and expects that the server holds at most
+// `most` bytes for each byte of the request, plus 1 MiB.
 inline grpc::Status ExpectBoundedCall(const std::shared_ptr<grpc::Channel>& channel,
                                       const std::string& rpc, const std::string& name,
-                                      const std::string& request) {
+                                      const std::string& request, int64_t most = 4) {
   const auto size = static_cast<int64_t>(request.size());
   const std::vector<std::string> requests = {request};
   const int64_t before = AllocatedBytes();
@@ -118,7 +118,7 @@ inline grpc::Status ExpectBoundedCall(const std::shared_ptr<grpc::Channel>& chan
   const RawAnswer answer = CallRaw(channel, rpc, requests);
   // The server gets the array of `requests` itself. It counts as the received bytes.
   const int64_t held = PeakAllocatedBytes() - before + size;
-  EXPECT_LE(held, 4 * size + kMiB)
+  EXPECT_LE(held, most * size + kMiB)
       << rpc << name << ": " << size << " bytes; " << answer.status.error_message();
   return answer.status;
 }

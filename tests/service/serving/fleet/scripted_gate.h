@@ -26,6 +26,8 @@ class ScriptedGate final : public fleet::SessionGate {
   using Entry = absl::StatusOr<fleet::Entry>;
 
   explicit ScriptedGate(store::SessionStore* store) : store_(store) {}
+  // A use outlives the sessions until the store has answered its last transaction.
+  ~ScriptedGate() override { (void)TakeEvents(); }
 
   // The next call that enters gets this answer.
   void AnswerNext(Entry entry) ABSL_LOCKS_EXCLUDED(mutex_) {
