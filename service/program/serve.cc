@@ -361,35 +361,19 @@ void StopFleet(ServerFleet* fleet) {
   if (fleet != nullptr) fleet->Stop();
 }
 
-// Turns end, sessions go to other replicas, and all is over after config.grace and
-// config.drain_timeout together. The end of the second one is for the goodbye.
-void DrainFleet(const ServerConfig& config, SessionManager& sessions, ServerFleet* fleet,
-                MonotonicTime* last_messages) {
-  const MonotonicTime grace_over = MonotonicTime::Now() + config.grace;
-  const MonotonicTime end = grace_over + config.drain_timeout;
-  const absl::Duration goodbye = std::min(kGoodbye, config.drain_timeout / 4);
-  fleet->ExitBy(end);
-  fleet->BeginDrain(grace_over);
-  sessions.Drain(grace_over - MonotonicTime::Now(), [fleet] { fleet->GraceOver(); });
-  fleet->HandOver(end - 2 * goodbye);
-  fleet->Stop();
-  *last_messages = std::min(MonotonicTime::Now() + kLastMessages, end - goodbye);
-}
-
 // Running turns end, then idle sessions go to other replicas, then the server ends. Returns the
 // exit code. `store`: nullptr if there is none.
 int EndServing(const ServerConfig& config, GrpcServer& server, SessionManager& sessions,
                ServerFleet* fleet, ServerStore* store, const JsonLog& log) {
   server.SetNotServing();
   server.StopAccepting();
-  MonotonicTime last_messages;
+  MonotonicTime end = MonotonicTime::InfiniteFuture();
   if (fleet == nullptr) {
     sessions.Drain(config.grace);
-    last_messages = MonotonicTime::Now() + kLastMessages;
   } else {
-    DrainFleet(config, sessions, fleet, &last_messages);
+    end = fleet->Drain(sessions, kGoodbye);
   }
-  ShutDown(server, store, sessions, last_messages, log);
+  ShutDown(server, store, sessions, std::min(MonotonicTime::Now() + kLastMessages, end), log);
   log.Write(LogLevel::kInfo, "stopped");
   return fleet != nullptr && fleet->replaced() ? 1 : 0;
 }

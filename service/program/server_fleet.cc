@@ -181,6 +181,18 @@ void ServerFleet::UpdateMetrics() {
   metrics_.SetToHandOver(counts.drain.waiting + counts.drain.offered);
 }
 
+MonotonicTime ServerFleet::Drain(SessionManager& sessions, absl::Duration goodbye) {
+  const MonotonicTime grace_over = MonotonicTime::Now() + config_.grace;
+  const MonotonicTime end = grace_over + config_.drain_timeout;
+  goodbye = std::min(goodbye, config_.drain_timeout / 4);
+  ExitBy(end);
+  BeginDrain(grace_over);
+  sessions.Drain(grace_over - MonotonicTime::Now(), [this] { driver_.GraceOver(); });
+  HandOver(end - 2 * goodbye);
+  Stop();
+  return end - goodbye;
+}
+
 void ServerFleet::ExitBy(MonotonicTime deadline) {
   exit_.Set(deadline, [this] {
     log_->Write(LogLevel::kWarning, "stopped",

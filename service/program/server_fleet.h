@@ -59,18 +59,11 @@ class ServerFleet : private fleet::LeaseEvents {
   absl::Status Start(const GrpcServer& server, const GrpcServer::Options& options);
   int port() const { return server_ == nullptr ? 0 : server_->port(); }
 
-  // Ends the process at `deadline`, whatever it still waits for: the database may hang, or a
-  // client. Nothing that was acknowledged is lost.
-  void ExitBy(MonotonicTime deadline);
-  // The server drains: no call gets a session any more, and idle ones are offered to peers. Waits
-  // for a moment until the others know, at most until `deadline`.
-  void BeginDrain(MonotonicTime deadline);
-  // Running turns have had their time.
-  void GraceOver() { driver_.GraceOver(); }
-  // Waits until peers have the sessions, and tells the log once a second how many are left. Then
-  // ends the lease, which may have ended before, and all calls that wait for sessions. All that
-  // takes until `deadline` at most: what is left then is claimed when the lease ends by itself.
-  void HandOver(MonotonicTime deadline);
+  // Turns end, sessions go to other replicas, and all is over after config.grace and
+  // config.drain_timeout together, whatever the process still waits for: the database may hang, or
+  // a client. Nothing that was acknowledged is lost. Returns when calls must have delivered their
+  // last messages: clients then have `goodbye`, or less, to close their connections.
+  MonotonicTime Drain(SessionManager& sessions, absl::Duration goodbye);
   // Ends all calls with peers. Nothing calls the sessions any more.
   void Stop();
 
@@ -84,6 +77,15 @@ class ServerFleet : private fleet::LeaseEvents {
               std::unique_ptr<store::PostgresFleet> fleet, const fleet::ReplicaName& name);
 
   fleet::FleetDriverOptions DriverOptions(const fleet::ReplicaName& name);
+  // Ends the process at `deadline`.
+  void ExitBy(MonotonicTime deadline);
+  // The server drains: no call gets a session any more, and idle ones are offered to peers. Waits
+  // for a moment until the others know, at most until `deadline`.
+  void BeginDrain(MonotonicTime deadline);
+  // Waits until peers have the sessions, and tells the log once a second how many are left. Then
+  // ends the lease, which may have ended before, and all calls that wait for sessions. All that
+  // takes until `deadline` at most: what is left then is claimed when the lease ends by itself.
+  void HandOver(MonotonicTime deadline);
   // LeaseEvents: passed on to the driver.
   void LeaseRenewed(const fleet::RenewedLease& renewed) override ABSL_LOCKS_EXCLUDED(mutex_);
   void LeaseOver() override;
