@@ -54,7 +54,7 @@ class LoadStreams final : private LoadListener {
     }
     auto* const stream = new Stream(this, context, std::move(compose));
     streams_.insert(stream);
-    stream->Tell();
+    stream->Tell(latest_);
     return stream;
   }
   // A call that ends before it has begun.
@@ -72,13 +72,13 @@ class LoadStreams final : private LoadListener {
     void OnDone() override { delete this; }
   };
 
-  // Tell needs the mutex of the streams to be locked.
   class Stream final : public Reactor {
    public:
     Stream(LoadStreams* streams, grpc::CallbackServerContext* context, Compose compose)
         : streams_(streams), context_(context), compose_(std::move(compose)) {}
 
-    void Tell() {
+    // REQUIRES: the mutex of the streams is held.
+    void Tell(const Load& latest) {
       if (finished_) return;
       missed_ = writing_;
       if (writing_) {
@@ -86,7 +86,7 @@ class LoadStreams final : private LoadListener {
         if (MonotonicTime::Now() - began_ > streams_->limits_.patience) context_->TryCancel();
         return;
       }
-      if (!compose_(streams_->latest_, &message_)) return;
+      if (!compose_(latest, &message_)) return;
       writing_ = true;
       began_ = MonotonicTime::Now();
       this->StartWrite(&message_);
@@ -96,7 +96,7 @@ class LoadStreams final : private LoadListener {
       absl::MutexLock lock(&streams_->mutex_);
       writing_ = false;
       if (!ok) return FinishOnce();
-      if (missed_) Tell();
+      if (missed_) Tell(streams_->latest_);
     }
     void OnCancel() override {
       absl::MutexLock lock(&streams_->mutex_);
@@ -128,7 +128,7 @@ class LoadStreams final : private LoadListener {
   void OnLoad(const Load& load) override ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     latest_ = load;
-    for (Stream* const stream : streams_) stream->Tell();
+    for (Stream* const stream : streams_) stream->Tell(latest_);
   }
 
   LoadMeter* const meter_;
