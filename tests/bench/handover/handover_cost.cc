@@ -121,7 +121,7 @@ class Measurement {
       Next(pair_.away(), session);
       const Received before = pair_.home().received();
       const double begin = Seconds();
-      pair_.ReplaceAway(Drain::kOffers, [&] {
+      pair_.ReplaceAway(Ending::kDrained, [&] {
         figures_.ended.push_back(1e3 * (Seconds() - begin));
         Note(pair_.home().received() - before, &figures_.offered);
         Moved(session, 0, &figures_.offered.first_token);
@@ -130,11 +130,10 @@ class Measurement {
   }
 
   void MeasureRecomputes(int repeats) {
-    if (repeats > 0) pair_.ReplaceAway(Drain::kNone, [] {});
     for (int i = 0; i < repeats; ++i) {
       const std::string session = Fork();
       Next(pair_.away(), session);
-      pair_.ReplaceAway(i + 1 < repeats ? Drain::kNone : Drain::kOffers,
+      pair_.ReplaceAway(Ending::kKilled,
                         [&] { Moved(session, figures_.tokens, &figures_.recomputed); });
     }
   }

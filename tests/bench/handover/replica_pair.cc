@@ -2,8 +2,10 @@
 #include "tests/bench/handover/replica_pair.h"
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "tests/e2e/scrape.h"
@@ -12,6 +14,7 @@ namespace longstream::bench {
 namespace {
 
 constexpr std::chrono::minutes kPatience{5};
+constexpr std::chrono::seconds kLease{2};
 
 }  // namespace
 
@@ -38,6 +41,11 @@ void Replica::End() {
   }
 }
 
+void Replica::Kill() {
+  server_.Signal(SIGKILL);
+  server_.Wait();
+}
+
 ReplicaPair::ReplicaPair(std::string binary, const std::string& models, std::string model,
                          int threads, uint64_t context)
     : binary_(std::move(binary)),
@@ -46,19 +54,29 @@ ReplicaPair::ReplicaPair(std::string binary, const std::string& models, std::str
                     ", device: cpu, cache_bytes: 4GiB, options: {context_limit: " +
                     std::to_string(context) + "}}\n"),
       threads_(threads),
-      home_(Start("home", Drain::kOffers)),
-      away_(Start("away", Drain::kOffers)) {}
+      home_(Start("home")),
+      away_(Start("away")) {}
 
-std::unique_ptr<Replica> ReplicaPair::Start(const std::string& id, Drain drain) const {
+std::unique_ptr<Replica> ReplicaPair::Start(const std::string& id) const {
   const std::string config = directory_.string() + "/" + id + ".yaml";
   std::ofstream(config) << "threads: " << threads_ << "\n"
-                        << "drain_timeout: " << (drain == Drain::kOffers ? "60s" : "0s") << "\n"
+                        << "drain_timeout: 60s\n"
                         << "fleet:\n  replica_id: " << id << "\n  peer_listen: 127.0.0.1:0\n"
-                        << "  min_residency: 0s\n"
+                        << "  min_residency: 0s\n  lease_ttl: " << kLease.count() << "s\n"
                         << "models:\n"
                         << model_config_;
   return std::make_unique<Replica>(
       binary_, std::vector<std::string>{"--config", config, "--store", url_}, model_);
+}
+
+void ReplicaPair::EndAway(Ending ending) {
+  if (ending == Ending::kDrained) {
+    away_->End();
+  } else {
+    away_->Kill();
+    std::this_thread::sleep_for(2 * kLease);
+  }
+  away_ = nullptr;
 }
 
 }  // namespace longstream::bench

@@ -38,16 +38,17 @@ class Replica {
   Received received() const;
   // SIGTERM, until the server has ended. Throws std::runtime_error if it ends with an error.
   void End();
+  void Kill();
 
  private:
   ServerProcess server_;
   client::Connection connection_;
 };
 
-// The time that a replica has for its sessions when it ends.
-enum class Drain {
-  kOffers,  // it offers them
-  kNone,    // it has no time: others claim them, and have the log alone
+// How a replica ends.
+enum class Ending {
+  kDrained,  // it offers its sessions
+  kKilled,   // others claim them when its lease is over, and have the log alone
 };
 
 // The replicas share a database in memory. All functions throw std::runtime_error if a server does
@@ -62,18 +63,18 @@ class ReplicaPair {
   // It runs until the end.
   Replica& home() { return *home_; }
   Replica& away() { return *away_; }
-  // Ends the replica that is away, and starts another one in its place, which ends like `drain`
-  // when it is ended itself. `between` runs while it is gone.
+  // Ends the replica that is away, and starts another one in its place. `between` runs while it is
+  // gone, and its lease is over.
   template <typename Between>
-  void ReplaceAway(Drain drain, const Between& between) {
-    away_->End();
-    away_ = nullptr;
+  void ReplaceAway(Ending ending, const Between& between) {
+    EndAway(ending);
     between();
-    away_ = Start("away", drain);
+    away_ = Start("away");
   }
 
  private:
-  std::unique_ptr<Replica> Start(const std::string& id, Drain drain) const;
+  std::unique_ptr<Replica> Start(const std::string& id) const;
+  void EndAway(Ending ending);
 
   const std::string binary_;
   const std::string model_;
