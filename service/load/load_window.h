@@ -12,7 +12,7 @@
 
 namespace longstream {
 
-// What the process uses, and what it may use.
+// The processor time and memory that the process uses, and that it may use.
 struct ProcessUse {
   double cpu_seconds = 0;  // since its start
   double cpu_limit = 0;    // processors

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <initializer_list>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -78,11 +77,6 @@ int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }
 
-std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const GrpcServer::Options& options) {
-  if (options.certificates == nullptr) return grpc::InsecureServerCredentials();
-  return TlsCredentials(options.certificates, options.client_certificates);
-}
-
 void SetLimits(const GrpcServer::Options& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                               Milliseconds(options.handshake_timeout));
@@ -139,7 +133,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-          CredentialsOf(options));
+          CredentialsWith(options.certificates, options.client_certificates));
   SetLimits(options, &builder);
   builder.RegisterService(server->service_.get());
   server->standard_memory_ = std::make_unique<RequestMemory>(options.max_transit_bytes);
@@ -187,12 +181,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
 }
 
 std::vector<std::string> GrpcServer::methods() const {
-  std::vector<std::string> paths;
-  for (const DecodingService* const service : std::initializer_list<const DecodingService*>{
-           service_.get(), health_.get(), reflection_.get()}) {
-    paths.insert(paths.end(), service->methods().begin(), service->methods().end());
-  }
-  return paths;
+  return MethodsOf({service_.get(), health_.get(), reflection_.get()});
 }
 
 void GrpcServer::SetModelServing(const std::string& model, bool serving) {

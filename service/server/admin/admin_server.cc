@@ -3,7 +3,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +10,6 @@
 #include "service/interceptors/request_id.h"
 #include "service/security/access_table.h"
 #include "service/server/transport/authorize.h"
-#include "service/server/transport/listener.h"
 #include "service/server/transport/tls_credentials.h"
 #include "service/wire/request_memory.h"
 
@@ -61,18 +59,17 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const Options& o
   }
   grpc::ServerBuilder builder;
   LimitMessages("admin", kMaxTransitBytes, kMaxMessageBytes, &builder);
+  builder.RegisterService(server->service_.get());
   Http2Gate::Options limits;
   limits.max_connections = kMaxConnections;
   limits.preface_timeout = kHandshakeTimeout;
   limits.tls = options.certificates != nullptr && !path.has_value();
-  absl::StatusOr<GatedServer> served =
-      ServeOn(*std::move(listening), limits,
-              limits.tls ? TlsCredentials(options.certificates, options.client_certificates)
-                         : grpc::InsecureServerCredentials(),
-              server->service_.get(), options.on_call_failure, &builder);
+  absl::StatusOr<GatedServer> served = ServeOn(
+      *std::move(listening), limits,
+      CredentialsWith(limits.tls ? options.certificates : nullptr, options.client_certificates),
+      options.on_call_failure, &builder);
   if (!served.ok()) return served.status();
-  server->server_ = std::move(served->server);
-  server->gate_ = std::move(served->gate);
+  server->served_ = *std::move(served);
   return server;
 }
 
@@ -92,10 +89,7 @@ void AdminServer::Shutdown() {
   // The file goes before the socket: as long as this socket listens, no other server takes the
   // name, so this removes no file of another server.
   if (socket_file_.has_value()) RemoveSocketFile(*std::exchange(socket_file_, std::nullopt));
-  if (gate_ != nullptr) gate_->StopAccepting();
-  if (server_ == nullptr) return;
-  server_->Shutdown(std::chrono::system_clock::now());
-  server_->Wait();
+  served_.Shutdown();
 }
 
 }  // namespace longstream

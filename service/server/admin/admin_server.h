@@ -15,6 +15,7 @@
 #include "service/security/certificates.h"
 #include "service/security/guard.h"
 #include "service/server/admin/admin_service.h"
+#include "service/server/transport/listener.h"
 #include "service/serving/models/model_admin.h"
 
 namespace grpc {
@@ -22,8 +23,6 @@ class Server;
 }  // namespace grpc
 
 namespace longstream {
-
-class Http2Gate;
 
 // Thread-safe.
 class AdminServer {
@@ -68,8 +67,7 @@ class AdminServer {
 
   std::unique_ptr<RequestMemory> memory_;  // used by service_
   std::unique_ptr<AdminService> service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<Http2Gate> gate_;
+  GatedServer served_;
   std::optional<UnixSocketFile> socket_file_;
   int port_ = 0;
 };

@@ -3,15 +3,12 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
-#include <initializer_list>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "service/connections/http2_gate.h"
 #include "service/connections/listening_sockets.h"
-#include "service/server/transport/listener.h"
 
 namespace longstream {
 namespace {
@@ -63,6 +60,7 @@ absl::StatusOr<std::unique_ptr<ClusterServer>> ClusterServer::Start(const Option
   server->scaler_ = std::make_unique<ScalerService>(meter, memory, options.streams);
   grpc::ServerBuilder builder;
   SetLimits(&builder);
+  builder.RegisterService(server->health_.get());
   builder.RegisterService(server->orca_.get());
   builder.RegisterService(server->scaler_.get());
   Http2Gate::Options limits;
@@ -71,22 +69,16 @@ absl::StatusOr<std::unique_ptr<ClusterServer>> ClusterServer::Start(const Option
   limits.preface_timeout = kHandshakeTimeout;
   absl::StatusOr<GatedServer> served =
       ServeOn(*std::move(listening), limits, grpc::InsecureServerCredentials(),
-              server->health_.get(), options.on_call_failure, &builder);
+              options.on_call_failure, &builder);
   if (!served.ok()) return served.status();
-  server->server_ = std::move(served->server);
-  server->gate_ = std::move(served->gate);
+  server->served_ = *std::move(served);
   return server;
 }
 
 ClusterServer::~ClusterServer() { Shutdown(); }
 
 std::vector<std::string> ClusterServer::methods() const {
-  std::vector<std::string> paths;
-  for (const DecodingService* const service :
-       std::initializer_list<const DecodingService*>{health_.get(), orca_.get(), scaler_.get()}) {
-    paths.insert(paths.end(), service->methods().begin(), service->methods().end());
-  }
-  return paths;
+  return MethodsOf({health_.get(), orca_.get(), scaler_.get()});
 }
 
 void ClusterServer::SetReady(bool ready) {
@@ -95,11 +87,6 @@ void ClusterServer::SetReady(bool ready) {
   }
 }
 
-void ClusterServer::Shutdown() {
-  if (gate_ != nullptr) gate_->StopAccepting();
-  if (server_ == nullptr) return;
-  server_->Shutdown(std::chrono::system_clock::now());
-  server_->Wait();
-}
+void ClusterServer::Shutdown() { served_.Shutdown(); }
 
 }  // namespace longstream

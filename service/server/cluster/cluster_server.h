@@ -15,6 +15,7 @@
 #include "service/server/cluster/orca_service.h"
 #include "service/server/cluster/scaler_service.h"
 #include "service/server/standard/health_service.h"
+#include "service/server/transport/listener.h"
 #include "service/wire/request_memory.h"
 
 namespace grpc {
@@ -22,8 +23,6 @@ class Server;
 }  // namespace grpc
 
 namespace longstream {
-
-class Http2Gate;
 
 // Plain text, and asks nobody for a credential, because the kubelet has none. So nothing here tells
 // of models, tenants, sessions or prompts. Thread-safe.
@@ -65,8 +64,7 @@ class ClusterServer {
   std::unique_ptr<HealthService> health_;
   std::unique_ptr<OrcaService> orca_;
   std::unique_ptr<ScalerService> scaler_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<Http2Gate> gate_;
+  GatedServer served_;
   int port_ = 0;
 };
 

@@ -3,7 +3,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +11,6 @@
 #include "service/security/access_table.h"
 #include "service/security/loopback.h"
 #include "service/server/transport/authorize.h"
-#include "service/server/transport/listener.h"
 #include "service/server/transport/tls_credentials.h"
 #include "service/wire/request_memory.h"
 
@@ -71,28 +69,22 @@ absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(const Options& opt
   }
   grpc::ServerBuilder builder;
   SetLimits(options, &builder);
+  builder.RegisterService(server->service_.get());
   Http2Gate::Options limits;
   limits.max_connections = kMaxConnections;
   limits.preface_timeout = kHandshakeTimeout;
   limits.tls = options.certificates != nullptr;
   absl::StatusOr<GatedServer> served =
       ServeOn(*std::move(listening), limits,
-              limits.tls ? TlsCredentials(options.certificates, options.client_certificates)
-                         : grpc::InsecureServerCredentials(),
-              server->service_.get(), options.on_call_failure, &builder);
+              CredentialsWith(options.certificates, options.client_certificates),
+              options.on_call_failure, &builder);
   if (!served.ok()) return served.status();
-  server->server_ = std::move(served->server);
-  server->gate_ = std::move(served->gate);
+  server->served_ = *std::move(served);
   return server;
 }
 
 PeerServer::~PeerServer() { Shutdown(); }
 
-void PeerServer::Shutdown() {
-  if (gate_ != nullptr) gate_->StopAccepting();
-  if (server_ == nullptr) return;
-  server_->Shutdown(std::chrono::system_clock::now());
-  server_->Wait();
-}
+void PeerServer::Shutdown() { served_.Shutdown(); }
 
 }  // namespace longstream

@@ -14,14 +14,13 @@
 #include "service/security/guard.h"
 #include "service/server/peer/peer_client.h"
 #include "service/server/peer/peer_service.h"
+#include "service/server/transport/listener.h"
 
 namespace grpc {
 class Server;
 }  // namespace grpc
 
 namespace longstream {
-
-class Http2Gate;
 
 // Thread-safe.
 class PeerServer {
@@ -66,8 +65,7 @@ class PeerServer {
 
   std::unique_ptr<RequestMemory> memory_;  // used by service_
   std::unique_ptr<PeerService> service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<Http2Gate> gate_;
+  GatedServer served_;
   int port_ = 0;
 };
 

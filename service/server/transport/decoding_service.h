@@ -9,6 +9,7 @@
 #include <grpcpp/impl/rpc_service_method.h>
 #include <grpcpp/impl/service_type.h>
 
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -133,6 +134,15 @@ class DecodingService : public grpc::Service {
   const Authorize authorize_;
   std::vector<std::string> methods_;
 };
+
+// The paths of all methods of these services.
+inline std::vector<std::string> MethodsOf(std::initializer_list<const DecodingService*> services) {
+  std::vector<std::string> paths;
+  for (const DecodingService* const service : services) {
+    paths.insert(paths.end(), service->methods().begin(), service->methods().end());
+  }
+  return paths;
+}
 
 }  // namespace longstream
 

@@ -3,6 +3,7 @@
 
 #include <grpcpp/resource_quota.h>
 
+#include <chrono>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -30,16 +31,22 @@ Http2Gate::HandOver GiveTo(
   };
 }
 
+void GatedServer::Shutdown() const {
+  if (gate != nullptr) gate->StopAccepting();
+  if (server == nullptr) return;
+  server->Shutdown(std::chrono::system_clock::now());
+  server->Wait();
+}
+
 absl::StatusOr<GatedServer> ServeOn(ListeningSockets listening, const Http2Gate::Options& limits,
                                     const std::shared_ptr<grpc::ServerCredentials>& credentials,
-                                    grpc::Service* service, CallFailureListener on_call_failure,
+                                    CallFailureListener on_call_failure,
                                     grpc::ServerBuilder* builder) {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder->experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                               static_cast<int>(absl::ToInt64Milliseconds(limits.preface_timeout)));
-  builder->RegisterService(service);
   builder->experimental().SetInterceptorCreators(
       RequestIdInterceptors(nullptr, std::move(on_call_failure)));
   GatedServer served;

@@ -27,13 +27,17 @@ Http2Gate::HandOver GiveTo(
 struct GatedServer {
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Http2Gate> gate;
+
+  // Closes the port, cancels the calls and waits for their ends. May be called before the server
+  // has started, and again.
+  void Shutdown() const;
 };
 
-// Starts a server of one service on sockets that listen. `builder` has the limits of messages.
+// Starts a server on sockets that listen. `builder` has its services and the limits of messages.
 // INTERNAL: gRPC does not start. Also returns the errors of Http2Gate::Start.
 absl::StatusOr<GatedServer> ServeOn(ListeningSockets listening, const Http2Gate::Options& limits,
                                     const std::shared_ptr<grpc::ServerCredentials>& credentials,
-                                    grpc::Service* service, CallFailureListener on_call_failure,
+                                    CallFailureListener on_call_failure,
                                     grpc::ServerBuilder* builder);
 
 }  // namespace longstream

@@ -72,8 +72,9 @@ class FetchedCredentials final : public grpc::ServerCredentials {
 
 }  // namespace
 
-std::shared_ptr<grpc::ServerCredentials> TlsCredentials(
+std::shared_ptr<grpc::ServerCredentials> CredentialsWith(
     std::shared_ptr<const CurrentCertificates> certificates, ClientCertificates clients) {
+  if (certificates == nullptr) return grpc::InsecureServerCredentials();
   return std::make_shared<FetchedCredentials>(std::move(certificates), clients);
 }
 

@@ -1,4 +1,4 @@
-// TLS for gRPC's server, with certificates that change while it runs.
+// The security of connections to gRPC's server: TLS, with certificates that change while it runs.
 #ifndef LONGSTREAM_SERVICE_SERVER_TRANSPORT_TLS_CREDENTIALS_H_
 #define LONGSTREAM_SERVICE_SERVER_TRANSPORT_TLS_CREDENTIALS_H_
 
@@ -10,10 +10,10 @@
 
 namespace longstream {
 
-// TLS 1.2 or 1.3. Each new connection uses the certificates that are current then; connections that
-// are open go on. gRPC asks for a pair at the beginning of each handshake, so a certificate is
-// never used with another one's key.
-std::shared_ptr<grpc::ServerCredentials> TlsCredentials(
+// Plain text if there are no certificates (nullptr), otherwise TLS 1.2 or 1.3. Each new connection
+// uses the certificates that are current then; connections that are open go on. gRPC asks for a
+// pair at the beginning of each handshake, so a certificate is never used with another one's key.
+std::shared_ptr<grpc::ServerCredentials> CredentialsWith(
     std::shared_ptr<const CurrentCertificates> certificates, ClientCertificates clients);
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// What was measured about handovers, as a table and as JSON.
+// The figures of handovers, as a table and as JSON.
 #ifndef LONGSTREAM_TESTS_BENCH_HANDOVER_HANDOVER_FIGURES_H_
 #define LONGSTREAM_TESTS_BENCH_HANDOVER_HANDOVER_FIGURES_H_
 

@@ -50,7 +50,7 @@ struct Stream {
 
 class ClusterE2eTest : public testing::Test {
  protected:
-  // What the kubelet's probe does.
+  // The check that the kubelet's probe makes.
   HealthCheckResponse::ServingStatus Probe(const std::string& service) const {
     grpc::ClientContext context;
     HealthCheckRequest request;

@@ -124,7 +124,7 @@ struct Speed {
   }
 };
 
-// What makes the server a replica.
+// The server as a replica of a fleet.
 struct PeerOptions {
   int port = 0;  // of its listener; 0: it is none
   std::string token_file;

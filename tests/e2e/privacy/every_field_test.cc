@@ -80,19 +80,7 @@ class EveryFieldTest : public testing::Test {
   // The usual request of the method, with `text` at the end of `path`. An empty path: without.
   std::string Request(const MethodDescriptor& method, const Path& path, const std::string& text) {
     const std::unique_ptr<Message> request(factory_.GetPrototype(method.input_type())->New());
-    Message* at = request.get();
-    SetUsual(at);
-    for (const FieldDescriptor* field : path) {
-      const auto* const reflection = at->GetReflection();
-      if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-        field->is_repeated() ? reflection->AddString(at, field, text)
-                             : reflection->SetString(at, field, text);
-        break;
-      }
-      at = field->is_repeated() ? reflection->AddMessage(at, field)
-                                : reflection->MutableMessage(at, field);
-      SetUsual(at);
-    }
+    SetText(request.get(), path, text, [this](Message* message) { SetUsual(message); });
     return request->SerializeAsString();
   }
   grpc::Status Call(const MethodDescriptor& method, const std::string& request) {

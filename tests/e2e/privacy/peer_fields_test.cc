@@ -81,19 +81,7 @@ class PeerFieldsTest : public testing::Test {
   std::string Request(const Descriptor& type, const Path& path, const std::string& text) {
     const std::unique_ptr<Message> request(
         google::protobuf::MessageFactory::generated_factory()->GetPrototype(&type)->New());
-    Message* at = request.get();
-    SetUsual(at);
-    for (const FieldDescriptor* field : path) {
-      const auto* const reflection = at->GetReflection();
-      if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-        field->is_repeated() ? reflection->AddString(at, field, text)
-                             : reflection->SetString(at, field, text);
-        break;
-      }
-      at = field->is_repeated() ? reflection->AddMessage(at, field)
-                                : reflection->MutableMessage(at, field);
-      SetUsual(at);
-    }
+    SetText(request.get(), path, text, [this](Message* message) { SetUsual(message); });
     return request->SerializeAsString();
   }
   grpc::Status Call(const MethodDescriptor& method, const std::string& request) {

@@ -3,6 +3,7 @@
 #define LONGSTREAM_TESTS_E2E_PRIVACY_TEXT_FIELDS_H_
 
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -46,6 +47,25 @@ inline void AddPaths(const google::protobuf::Descriptor& message,
     } else if (longer.back()->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
       AddPaths(*longer.back()->message_type(), above, longer, all);
     }
+  }
+}
+
+// Sets the text at the end of `path`, and calls set_usual(message) before for each message on the
+// way. An empty path: only for `at`.
+template <typename SetUsual>
+void SetText(google::protobuf::Message* at, const Path& path, const std::string& text,
+             const SetUsual& set_usual) {
+  set_usual(at);
+  for (const google::protobuf::FieldDescriptor* field : path) {
+    const auto* const reflection = at->GetReflection();
+    if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING) {
+      field->is_repeated() ? reflection->AddString(at, field, text)
+                           : reflection->SetString(at, field, text);
+      return;
+    }
+    at = field->is_repeated() ? reflection->AddMessage(at, field)
+                              : reflection->MutableMessage(at, field);
+    set_usual(at);
   }
 }
 

@@ -31,7 +31,7 @@ ScaledObjectRef Object(const Metadata& metadata) {
   return object;
 }
 
-// What KEDA sends for a trigger of a ScaledObject.
+// The metadata that KEDA sends for a trigger of a ScaledObject.
 Metadata Trigger(const std::string& metric, const std::string& target) {
   return {{"scalerAddress", "longstream:50053"}, {"metricName", metric}, {"targetValue", target}};
 }
