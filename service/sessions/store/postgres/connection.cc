@@ -99,8 +99,10 @@ std::string HexOf(const std::string& bytes) {
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const PostgresTarget& target) {
+  const absl::StatusOr<std::vector<PostgresParameters>> hosts = HostsOf(target.url);
+  if (!hosts.ok()) return hosts.status();
   std::vector<std::string> reasons;
-  for (const PostgresHost& host : HostsOf(target.url)) {
+  for (const PostgresParameters& host : *hosts) {
     absl::StatusOr<std::unique_ptr<Connection>> connection = OpenHost(target, host);
     if (connection.ok()) return connection;
     reasons.emplace_back(connection.status().message());
@@ -109,36 +111,29 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const PostgresTarge
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::OpenHost(const PostgresTarget& target,
-                                                                 const PostgresHost& host) {
-  const std::string seconds =
-      Whole(std::min(target.timeout, absl::Seconds(10)), absl::Seconds(1), 2);
+                                                                 const PostgresParameters& host) {
   const std::string milliseconds =
       Whole(std::min(target.timeout, kMaxUnacknowledged), absl::Milliseconds(1), 1000);
+  PostgresParameters parameters = {
+      {"connect_timeout", Whole(std::min(target.timeout, absl::Seconds(10)), absl::Seconds(1), 2)},
+      {"keepalives_idle", "10"},
+      {"keepalives_interval", "5"},
+      {"keepalives_count", "3"},
+      {"tcp_user_timeout", milliseconds},
+      {"target_session_attrs", "read-write"}};
   // The URL may set what comes before it, and not what comes behind it.
+  parameters.insert(parameters.end(), host.begin(), host.end());
+  parameters.emplace_back("application_name", target.application_name);
+  parameters.emplace_back("client_encoding", "UTF8");
+  if (!target.password.empty()) parameters.emplace_back("password", target.password);
   std::vector<const char*> keys, values;
-  const auto set = [&](const char* key, const std::string& value) {
-    keys.push_back(key);
+  for (const auto& [key, value] : parameters) {
+    keys.push_back(key.c_str());
     values.push_back(value.c_str());
-  };
-  // Temporary strings would not live until the connection is made.
-  const std::string idle = "10", interval = "5", count = "3", attributes = "read-write",
-                    encoding = "UTF8";
-  set("connect_timeout", seconds);
-  set("keepalives_idle", idle);
-  set("keepalives_interval", interval);
-  set("keepalives_count", count);
-  set("tcp_user_timeout", milliseconds);
-  set("target_session_attrs", attributes);
-  set("dbname", target.url);
-  if (!host.host.empty()) set("host", host.host);
-  if (!host.hostaddr.empty()) set("hostaddr", host.hostaddr);
-  if (!host.port.empty()) set("port", host.port);
-  set("application_name", target.application_name);
-  set("client_encoding", encoding);
-  if (!target.password.empty()) set("password", target.password);
+  }
   keys.push_back(nullptr);
   values.push_back(nullptr);
-  PGconn* const handle = PQconnectdbParams(keys.data(), values.data(), /*expand_dbname=*/1);
+  PGconn* const handle = PQconnectdbParams(keys.data(), values.data(), /*expand_dbname=*/0);
   std::unique_ptr<Connection> connection(new Connection(handle));
   if (PQstatus(handle) != CONNECTION_OK) return connection->LostError("connect");
   PQsetNoticeReceiver(handle, NoteWarning, &connection->warned_);

@@ -86,7 +86,7 @@ class Connection {
 
  private:
   static absl::StatusOr<std::unique_ptr<Connection>> OpenHost(const PostgresTarget& target,
-                                                              const PostgresHost& host);
+                                                              const PostgresParameters& host);
 
   explicit Connection(PGconn* handle) : handle_(handle) {}
   // Waits until the socket can be read, or written if `to_write`.

@@ -1,3 +1,4 @@
+// By libpq's own parser.
 #include "service/sessions/store/postgres/url.h"
 
 #include <libpq-fe.h>
@@ -16,6 +17,7 @@ namespace {
 struct FreeOptions {
   void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
 };
+using Options = std::unique_ptr<PQconninfoOption, FreeOptions>;
 
 absl::Status CannotRead() {
   return absl::InvalidArgumentError(
@@ -23,31 +25,38 @@ absl::Status CannotRead() {
       "password, all but letters and digits are written as %XX");
 }
 
-// The values of a parameter, separated by commas. Empty: the parameter is not set.
-std::vector<std::string> ListOf(const PQconninfoOption* options, const std::string& keyword) {
-  for (const PQconninfoOption* option = options; option->keyword != nullptr; ++option) {
-    if (option->keyword == keyword && option->val != nullptr && *option->val != '\0') {
-      return absl::StrSplit(option->val, ',');
-    }
+// libpq's message may quote a part of the URL.
+absl::StatusOr<Options> Parse(const std::string& url) {
+  Options options(PQconninfoParse(url.c_str(), nullptr));
+  if (options == nullptr) return CannotRead();
+  return options;
+}
+
+// Empty: the URL does not have it.
+std::string ValueOf(const Options& options, const std::string& keyword) {
+  for (const PQconninfoOption* option = options.get(); option->keyword != nullptr; ++option) {
+    if (option->keyword == keyword && option->val != nullptr) return option->val;
   }
-  return {};
+  return "";
+}
+
+std::vector<std::string> ListOf(const Options& options, const std::string& keyword) {
+  const std::string value = ValueOf(options, keyword);
+  if (value.empty()) return {};
+  return absl::StrSplit(value, ',');
+}
+
+void Set(const char* keyword, const std::string& value, PostgresParameters* parameters) {
+  if (!value.empty()) parameters->emplace_back(keyword, value);
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> PublicName(const std::string& url) {
-  const std::unique_ptr<PQconninfoOption, FreeOptions> options(
-      PQconninfoParse(url.c_str(), nullptr));
-  // libpq's message may quote a part of the URL.
-  if (options == nullptr) return CannotRead();
-  std::string host, port, user, database;
-  for (const PQconninfoOption* option = options.get(); option->keyword != nullptr; ++option) {
-    const std::string keyword = option->keyword, value = option->val ? option->val : "";
-    if (keyword == "host") host = value;
-    if (keyword == "port") port = value;
-    if (keyword == "user") user = value;
-    if (keyword == "dbname") database = value;
-  }
+  const absl::StatusOr<Options> options = Parse(url);
+  if (!options.ok()) return options.status();
+  const std::string host = ValueOf(*options, "host"), port = ValueOf(*options, "port"),
+                    user = ValueOf(*options, "user"), database = ValueOf(*options, "dbname");
   // In such a URL a part of the password would be read as something else.
   const bool is_odd = absl::StrContains(host, "@") || absl::StrContains(database, "@") ||
                       port.find_first_not_of("0123456789,") != std::string::npos;
@@ -56,23 +65,32 @@ absl::StatusOr<std::string> PublicName(const std::string& url) {
                       port, "/", database);
 }
 
-std::vector<PostgresHost> HostsOf(const std::string& url) {
-  const std::unique_ptr<PQconninfoOption, FreeOptions> options(
-      PQconninfoParse(url.c_str(), nullptr));
-  if (options == nullptr) return {PostgresHost{}};
-  const std::vector<std::string> hosts = ListOf(options.get(), "host");
-  const std::vector<std::string> addresses = ListOf(options.get(), "hostaddr");
-  const std::vector<std::string> ports = ListOf(options.get(), "port");
+absl::StatusOr<std::vector<PostgresParameters>> HostsOf(const std::string& url) {
+  const absl::StatusOr<Options> options = Parse(url);
+  if (!options.ok()) return options.status();
+  PostgresParameters whole, common;
+  for (const PQconninfoOption* option = options->get(); option->keyword != nullptr; ++option) {
+    if (option->val == nullptr) continue;
+    const std::string keyword = option->keyword;
+    whole.emplace_back(keyword, option->val);
+    if (keyword != "host" && keyword != "hostaddr" && keyword != "port") {
+      common.push_back(whole.back());
+    }
+  }
+  std::vector<std::string> hosts = ListOf(*options, "host"),
+                           addresses = ListOf(*options, "hostaddr"),
+                           ports = ListOf(*options, "port");
   const size_t count = std::max(hosts.size(), addresses.size());
-  const bool fits = (hosts.empty() || hosts.size() == count) &&
-                    (addresses.empty() || addresses.size() == count) &&
-                    (ports.size() <= 1 || ports.size() == count);
-  if (count < 2 || !fits) return {PostgresHost{}};
-  std::vector<PostgresHost> result(count);
+  if (hosts.empty()) hosts.resize(count);
+  if (addresses.empty()) addresses.resize(count);
+  if (ports.size() <= 1) ports.resize(count, ports.empty() ? "" : ports[0]);
+  const bool fits = hosts.size() == count && addresses.size() == count && ports.size() == count;
+  if (count < 2 || !fits) return std::vector<PostgresParameters>{whole};
+  std::vector<PostgresParameters> result(count, common);
   for (size_t i = 0; i < count; ++i) {
-    if (!hosts.empty()) result[i].host = hosts[i];
-    if (!addresses.empty()) result[i].hostaddr = addresses[i];
-    if (!ports.empty()) result[i].port = ports.size() == 1 ? ports[0] : ports[i];
+    Set("host", hosts[i], &result[i]);
+    Set("hostaddr", addresses[i], &result[i]);
+    Set("port", ports[i], &result[i]);
   }
   return result;
 }

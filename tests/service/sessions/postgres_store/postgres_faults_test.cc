@@ -4,6 +4,8 @@
 #include <signal.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -209,21 +211,42 @@ TEST_F(PostgresFaultsTest, AHostThatClosesConnectionsIsPassedOver) {
   EXPECT_TRUE(ApplyOne(**store, OpenSession{NewSession(8)}).ok());
 }
 
+// libpq's default port is that of PGPORT.
+TEST_F(PostgresFaultsTest, SeveralHostsNeedNoPort) {
+  setenv("PGPORT", std::to_string(Server().port()).c_str(), 1);
+  std::string url = Server().TcpUrl(database_);
+  const std::string port = ":" + std::to_string(Server().port());
+  url.erase(url.find(port + "/"), port.size());
+  for (const char* const other : {"127.0.0.1,", "127.0.0.1:1,"}) {
+    std::string both = url;
+    both.insert(both.find('@') + 1, other);
+    const auto store = OpenUrl(both, absl::Seconds(5));
+    EXPECT_TRUE(store.ok()) << store.status();
+  }
+  unsetenv("PGPORT");
+}
+
 TEST(PostgresHostsTest, EachHostHasItsPort) {
   const auto hosts = [](const std::string& url) {
     std::vector<std::string> result;
-    for (const PostgresHost& host : HostsOf(url)) {
-      result.push_back(host.host + "|" + host.hostaddr + "|" + host.port);
+    const auto found = HostsOf(url);
+    EXPECT_TRUE(found.ok()) << found.status();
+    for (const PostgresParameters& host : *found) {
+      std::map<std::string, std::string> values(host.begin(), host.end());
+      EXPECT_EQ(values["user"], "u");
+      EXPECT_EQ(values["dbname"], "d");
+      result.push_back(values["host"] + "|" + values["hostaddr"] + "|" + values["port"]);
     }
     return result;
   };
   EXPECT_THAT(hosts("postgresql://u@a:1,b:2/d"), ElementsAre("a||1", "b||2"));
   EXPECT_THAT(hosts("postgresql://u@a,b/d?port=7"), ElementsAre("a||7", "b||7"));
+  EXPECT_THAT(hosts("postgresql://u@a,b/d"), ElementsAre("a||", "b||"));
   EXPECT_THAT(hosts("postgresql://u@a,b:2/d?hostaddr=1.1.1.1,2.2.2.2"),
               ElementsAre("a|1.1.1.1|", "b|2.2.2.2|2"));
-  EXPECT_THAT(hosts("postgresql://u@a,b,c/d?port=1,2"), ElementsAre("||"));
-  EXPECT_THAT(hosts("postgresql://u@a:1/d"), ElementsAre("||"));
-  EXPECT_THAT(hosts("postgresql://%"), ElementsAre("||"));
+  EXPECT_THAT(hosts("postgresql://u@a,b,c/d?port=1,2"), ElementsAre("a,b,c||1,2"));
+  EXPECT_THAT(hosts("postgresql://u@a:1/d"), ElementsAre("a||1"));
+  EXPECT_FALSE(HostsOf("postgresql://%").ok());
 }
 
 }  // namespace
