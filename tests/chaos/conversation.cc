@@ -44,8 +44,10 @@ void Experience::Add(const Experience& other) {
   resumed += other.resumed;
   for (const auto& [error, count] : other.repeated) repeated[error] += count;
   errors.insert(errors.end(), other.errors.begin(), other.errors.end());
-  for (size_t i = 0; i < gaps.size(); ++i) {
-    gaps[i].insert(gaps[i].end(), other.gaps[i].begin(), other.gaps[i].end());
+  for (size_t i = 0; i < waits.size(); ++i) {
+    const Waits& more = other.waits[i];
+    waits[i].first.insert(waits[i].first.end(), more.first.begin(), more.first.end());
+    waits[i].next.insert(waits[i].next.end(), more.next.begin(), more.next.end());
   }
 }
 
@@ -100,13 +102,13 @@ void Conversation::Open() {
   is_open_ = true;
 }
 
-void Conversation::RunTurn(Phase phase) {
+void Conversation::RunTurn(const std::atomic<Phase>& phase) {
   const ScriptedTurn& turn = script_->turns[next_];
   v1::GenerateRequest request = turn.request;
   request.set_session_id(id_);
   request.set_turn_id(client::RandomId());
   size_t most = 0;           // tokens that have arrived
-  Clock::time_point last{};  // when the last of them came
+  auto last = Clock::now();  // when the last of them came, or the turn began
   UntilAnswered([&] {
     size_t count = 0;  // of this try
     const auto on_message = [&](const v1::GenerateResponse& response) {
@@ -118,10 +120,9 @@ void Conversation::RunTurn(Phase phase) {
       }
       if (count <= most) return true;
       const auto now = Clock::now();
-      if (most > 0) {
-        const std::chrono::duration<float> gap = now - last;
-        experience_.gaps[static_cast<size_t>(phase)].push_back(gap.count());
-      }
+      const std::chrono::duration<float> wait = now - last;
+      Waits& waits = experience_.waits[static_cast<size_t>(phase.load())];
+      (most == 0 ? waits.first : waits.next).push_back(wait.count());
       last = now;
       most = count;
       return true;
@@ -141,7 +142,7 @@ void Conversation::RunTurn(Phase phase) {
 void Conversation::Check() {
   if (!is_open_) return;
   try {
-    if (experience_.errors.empty()) RunTurn(Phase::kBefore);
+    if (experience_.errors.empty()) RunTurn(Phase::kDuring);
     CheckTurns();
   } catch (const client::CallError& error) {
     HasFailed(error);

@@ -23,8 +23,14 @@ struct Script {
   std::vector<ScriptedTurn> turns;
 };
 
-// The part of the run that is going on: a time between two tokens counts for one of them.
+// The part of the run that is going on.
 enum class Phase { kBefore, kDuring };
+
+// The times, in seconds, that clients have waited for tokens.
+struct Waits {
+  std::vector<float> first;  // from the call to the first token
+  std::vector<float> next;   // from a message with tokens to the next one of the turn
+};
 
 // The events that a client has seen.
 struct Experience {
@@ -34,7 +40,7 @@ struct Experience {
   uint64_t resumed = 0;     // losses of a turn that client::Connection went on with by itself
   std::map<std::string, uint64_t> repeated;  // calls that were made again, by their errors
   std::vector<std::string> errors;           // that no retry may end
-  std::array<std::vector<float>, 2> gaps;    // seconds between two tokens, by Phase
+  std::array<Waits, 2> waits;                // by the Phase in which the token came
 
   void Add(const Experience& other);
   bool good() const;
@@ -62,7 +68,7 @@ class Conversation {
   template <typename Function>
   auto UntilAnswered(const Function& call) -> decltype(call());
   void Open();
-  void RunTurn(Phase phase);
+  void RunTurn(const std::atomic<Phase>& phase);
   void CheckTurns();
   void HasFailed(const client::CallError& error);
 
