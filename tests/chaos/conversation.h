@@ -24,7 +24,7 @@ struct Script {
 };
 
 // The part of the run that is going on.
-enum class Phase { kBefore, kDuring };
+enum class Phase { kBefore, kDuring, kAfter };
 
 // The times, in seconds, that clients have waited for tokens.
 struct Waits {
@@ -40,7 +40,7 @@ struct Experience {
   uint64_t resumed = 0;     // losses of a turn that client::Connection went on with by itself
   std::map<std::string, uint64_t> repeated;  // calls that were made again, by their errors
   std::vector<std::string> errors;           // that no retry may end
-  std::array<Waits, 2> waits;                // by the Phase in which the token came
+  std::array<Waits, 3> waits;                // by the Phase in which the token came
 
   void Add(const Experience& other);
   bool good() const;
