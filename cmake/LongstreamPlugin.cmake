@@ -13,7 +13,9 @@ function(longstream_plugin)
   endif()
   set(target "${arg_NAME}.${arg_DEVICE}")
   longstream_module(${target} "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/plugins")
-  add_dependencies(installed ${target})
+  if(TARGET installed)  # not in the project of somebody else's plugin
+    add_dependencies(installed ${target})
+  endif()
   install(TARGETS ${target} LIBRARY DESTINATION "${LONGSTREAM_INSTALL_PLUGIN_DIR}")
 endfunction()
 
