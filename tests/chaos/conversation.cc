@@ -47,6 +47,7 @@ void Experience::Add(const Experience& other) {
   for (size_t i = 0; i < gaps.size(); ++i) {
     gaps[i].insert(gaps[i].end(), other.gaps[i].begin(), other.gaps[i].end());
   }
+  turn_times.insert(turn_times.end(), other.turn_times.begin(), other.turn_times.end());
 }
 
 bool Experience::good() const {
@@ -54,8 +55,9 @@ bool Experience::good() const {
          errors.empty();
 }
 
-Conversation::Conversation(const Script* script, const std::string& address, uint64_t seed)
-    : script_(script), connection_(address), id_(client::RandomId()), random_(seed) {}
+Conversation::Conversation(const Script* script, const std::string& address, uint64_t seed,
+                           const client::ChannelSecurity& security)
+    : script_(script), connection_(address, security), id_(client::RandomId()), random_(seed) {}
 
 template <typename Function>
 auto Conversation::UntilAnswered(const Function& call) -> decltype(call()) {
@@ -75,8 +77,7 @@ void Conversation::Run(double pause, const std::atomic<bool>& stopping,
                        const std::atomic<Phase>& phase) {
   try {
     Open();
-    // The last turn of the script is for Check.
-    while (next_ + 1 < script_->turns.size()) {
+    while (HasMore()) {
       const double wait = std::uniform_real_distribution<double>(0, 2 * pause)(random_);
       const auto at = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                          std::chrono::duration<double>(wait));
@@ -88,6 +89,17 @@ void Conversation::Run(double pause, const std::atomic<bool>& stopping,
     HasFailed(error);
   }
   ended_ = true;
+}
+
+bool Conversation::RunNext(Phase phase) {
+  try {
+    if (!is_open_) Open();
+    if (HasMore()) RunTurn(phase);
+  } catch (const client::CallError& error) {
+    HasFailed(error);
+    return false;
+  }
+  return HasMore();
 }
 
 void Conversation::Open() {
@@ -105,6 +117,8 @@ void Conversation::RunTurn(Phase phase) {
   v1::GenerateRequest request = turn.request;
   request.set_session_id(id_);
   request.set_turn_id(client::RandomId());
+  const auto asked = Clock::now();
+  TurnTime time{std::chrono::system_clock::now()};
   size_t most = 0;           // tokens that have arrived
   Clock::time_point last{};  // when the last of them came
   UntilAnswered([&] {
@@ -121,6 +135,8 @@ void Conversation::RunTurn(Phase phase) {
       if (most > 0) {
         const std::chrono::duration<float> gap = now - last;
         experience_.gaps[static_cast<size_t>(phase)].push_back(gap.count());
+      } else {
+        time.first_token_seconds = std::chrono::duration<double>(now - asked).count();
       }
       last = now;
       most = count;
@@ -132,6 +148,9 @@ void Conversation::RunTurn(Phase phase) {
       experience_.counts.different += turn.tokens.size() - count;
     }
   });
+  time.seconds = std::chrono::duration<double>(Clock::now() - asked).count();
+  time.tokens = most;
+  experience_.turn_times.push_back(time);
   experience_.counts.tokens += most;
   ++experience_.counts.turns;
   acknowledged_.push_back(request.turn_id());
