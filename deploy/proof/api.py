@@ -7,8 +7,6 @@ import threading
 import time
 import urllib.parse
 
-FIELD_MANAGER = "kube-proof"
-
 # Kind: (path of its group, plural).
 PLURALS = {
     "Namespace": ("/api/v1", "namespaces"),
@@ -68,12 +66,14 @@ class Api:
         """Delete an object."""
         return self._call("DELETE", path, value)
 
-    def apply(self, value):
-        """Make an object as given, as `kubectl apply --server-side` does. Unknown fields are errors."""
+    def create(self, value):
+        """Make an object as given. Raises ApiError if the API server has dropped a field of it."""
         metadata = value["metadata"]
-        path = path_of(value["kind"], metadata.get("namespace"), metadata["name"])
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        return self._call("PATCH", _with(path, query), value, "application/apply-patch+yaml")
+        stored = self.post(path_of(value["kind"], metadata.get("namespace")), value)
+        lost = list(dropped(value, stored))
+        if lost:
+            raise ApiError(200, f"{value['kind']} {metadata['name']}: the API server does not know "
+                                + ", ".join(lost))
 
     def watch(self, path, stopping, **query):
         """Yield (event, object) of a list: first what there is, then what changes; never ends by itself.
@@ -152,6 +152,21 @@ def path_of(kind, namespace=None, name=None):
     group, plural = PLURALS[kind]
     space = f"/namespaces/{namespace}" if namespace and kind not in _OF_CLUSTER else ""
     return f"{group}{space}/{plural}" + (f"/{name}" if name else "")
+
+
+def dropped(sent, stored, path=""):
+    """Yield the paths of fields that are not stored as they were sent."""
+    if isinstance(sent, dict) and isinstance(stored, dict):
+        for key, value in sent.items():
+            if key not in stored:
+                yield f"{path}.{key}"
+            else:
+                yield from dropped(value, stored[key], f"{path}.{key}")
+    elif isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
+        for number, (one, other) in enumerate(zip(sent, stored)):
+            yield from dropped(one, other, f"{path}[{number}]")
+    elif sent != stored:
+        yield path
 
 
 def _with(path, query):

@@ -121,7 +121,7 @@ class Proof:
                 *objects.metrics_service(NODE_ADDRESS, MetricsApi.port),
                 objects.metrics_api(self._certificates.text("ca.crt")),
                 *made):
-            self._api.apply(value)
+            self._api.create(value)
         self._timeline.say(f"{len(made)} objects of deploy/kubernetes are applied")
 
     def _token(self, name, role):

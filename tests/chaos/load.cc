@@ -41,6 +41,7 @@ struct LoadOptions {
   int scripts = 6;
   int turns = 100;
   int tokens = 32;
+  double pace = 0.5;
 };
 
 // A part of the plan.
@@ -197,11 +198,15 @@ bool Run(const LoadOptions& options) {
   Gate gate(plan);
   std::vector<std::thread> threads;
   std::atomic<int> too_short{0};
+  const auto pace =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.pace));
   for (const std::unique_ptr<Conversation>& conversation : conversations) {
     threads.emplace_back([&] {
       bool more = true;
       while (more && gate.Enter()) {
+        const auto next_at = Clock::now() + pace;
         more = conversation->RunNext(Phase::kBefore);
+        std::this_thread::sleep_until(next_at);
         gate.Leave();
       }
       if (!more) ++too_short;
@@ -245,6 +250,9 @@ int Main(int argc, char** argv) {
   app.add_option("--tokens", options.tokens, "of an answer")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
+  app.add_option("--pace", options.pace, "least seconds from a turn to the next one in its place")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 3600.0));
   app.add_option("--json", options.json, "file for the counts and the times of the turns")
       ->required();
   CLI11_PARSE(app, argc, argv);
