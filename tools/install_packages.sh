@@ -47,6 +47,7 @@ kubernetes=(
 # (deploy/proof/build_control_plane.sh).
 kube_proof=(
   etcd-server golang-1.19-go dpkg-dev prometheus
+  iproute2 python3-yaml  # networks of pods, the objects
 )
 
 case ${1-} in

@@ -11,7 +11,6 @@ USERS = {
     "system:kube-controller-manager": "",
     "system:kube-scheduler": "",
     f"system:node:{NODE}": "system:nodes",
-    "prometheus": "system:masters",  # a cluster gives it a role of its own
 }
 _NAMES = ("DNS:localhost,DNS:kubernetes.default.svc,DNS:longstream-metrics.longstream.svc,"
           f"IP:127.0.0.1,IP:{NODE_ADDRESS},IP:10.96.0.1")

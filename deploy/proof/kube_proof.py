@@ -33,7 +33,7 @@ def _options():
                         metavar="SECONDS:TURNS", help="how many turns clients want at once")
     parser.add_argument("--sessions", type=int, default=120, help="that take turns (default: 120)")
     parser.add_argument("--tokens", type=int, default=128, help="of an answer (default: 128)")
-    parser.add_argument("--turns", type=int, default=120, help="of a session, at most (default: 120)")
+    parser.add_argument("--turns", type=int, default=70, help="of a session, at most (default: 70)")
     parser.add_argument("--replicas", nargs=2, type=int, default=[1, 4], metavar=("LEAST", "MOST"),
                         help="that the run must have had (default: 1 4)")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/kube-proof",

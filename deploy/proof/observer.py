@@ -9,7 +9,7 @@ import urllib.request
 from api import ApiError, path_of
 from objects import NAME, NAMESPACE
 
-_LINE = re.compile(r"(longstream_\w+)(\{[^}]*\})? (\S+)")
+_LINE = re.compile(r"^(longstream_\w+)(\{[^}]*\})? (\S+)$", re.MULTILINE)
 _WAITING = ("longstream_requests_waiting", "longstream_requests_parked")
 # Counters of the report: {name in the report: (metric, part of its labels)}.
 COUNTERS = {

@@ -1,5 +1,6 @@
 """A pod on the kubelet's node, from its binding to its end."""
 
+import copy
 import dataclasses
 import signal
 import threading
@@ -43,6 +44,7 @@ class Pod:
         self._spec = value["spec"]["containers"][0]
         self._later = later_fields(value, self._spec["name"])
         self._event = threading.Condition()  # guards the next ones, and the status
+        self._reporting = threading.Lock()  # held while a status is made and sent
         self._deleted_grace = None  # seconds; None: the pod is to run
         self._is_unhealthy = False
         self._status = None
@@ -205,15 +207,16 @@ class Pod:
         self._probes = []
 
     def _report(self):
-        """Tell the API server the status."""
-        with self._event:
-            value = {"metadata": {"uid": self._value["metadata"]["uid"]},
-                     "status": self._status.value()}
-        try:
-            self._node.api.merge(self._path() + "/status", value)
-        except ApiError as error:
-            if error.status not in (404, 409):
-                raise
+        """Tell the API server the status. The last report has the last state."""
+        with self._reporting:
+            with self._event:
+                value = {"metadata": {"uid": self._value["metadata"]["uid"]},
+                         "status": copy.deepcopy(self._status.value())}
+            try:
+                self._node.api.merge(self._path() + "/status", value)
+            except ApiError as error:
+                if error.status not in (404, 409):
+                    raise
 
     def _delete_object(self):
         """Tell the API server that nothing is left of the pod."""

@@ -87,10 +87,8 @@ class Proof:
         self._database.stop()
 
     def _start_metrics(self):
-        self._prometheus = Monitoring(
-            self._folder / "prometheus", self._free,
-            self._control.server.kubeconfig("prometheus"),
-            objects.find(self._rendered, "PodMonitor"))
+        self._prometheus = Monitoring(self._folder / "prometheus", self._free, self._api,
+                                      objects.find(self._rendered, "PodMonitor"))
         self._prometheus.start()
         self._prometheus.wait_until_ready()
         self._metrics = MetricsApi(self._api, self._prometheus, self._certificates)
