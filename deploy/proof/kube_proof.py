@@ -15,7 +15,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "deploy/local"))
+sys.path[:0] = [str(ROOT / "deploy" / room) for room in ("proof", "proof/node", "local")]
 
 import cell  # noqa: E402
 import image  # noqa: E402
@@ -36,6 +36,7 @@ def _options():
     parser.add_argument("--turns", type=int, default=70, help="of a session, at most (default: 70)")
     parser.add_argument("--replicas", nargs=2, type=int, default=[1, 4], metavar=("LEAST", "MOST"),
                         help="that the run must have had (default: 1 4)")
+    parser.add_argument("--keep", action="store_true", help="leave the files of a run that is good")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/kube-proof",
                         help="of the control plane's programs, for the result and for files")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release",
@@ -100,7 +101,7 @@ def main():
         status = cell.run(lambda: _in_cell(options, run, limits))
     finally:
         limits.remove()
-    if status in (0, 130):
+    if status in (0, 130) and not options.keep:
         shutil.rmtree(run)
     else:
         print(f"logs: {run}/*/log, {run}/pods/*/log")

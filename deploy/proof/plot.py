@@ -3,7 +3,7 @@
 import html
 import math
 
-_WIDTH, _LEFT, _RIGHT, _TOP = 900, 56, 16, 44
+_WIDTH, _LEFT, _RIGHT, _TOP = 900, 56, 16, 56
 _HEIGHT, _GAP = 120, 46  # of a panel
 _INK, _GREY, _GRID = "#1f2933", "#5f6b7a", "#e3e7ec"
 COLOURS = ("#1b6ca8", "#d1603d")

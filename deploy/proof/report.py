@@ -6,6 +6,7 @@ import json
 from plot import Plot
 
 _WINDOW = 10  # seconds over which times to the first token are sorted
+_MEAN = 5  # seconds, of the load in the plot
 _NAMES = ("few", "many", "few again")
 
 
@@ -74,19 +75,20 @@ class Report:
                                       max((s["ready"] for s in samples), default=0)],
                    "most_waiting": max((sum(s["waiting"].values()) for s in samples), default=0),
                    "first_token_p50": percentile([turn[1] for turn in turns], 0.5),
-                   "first_token_p95": percentile([turn[1] for turn in turns], 0.95)}
+                   "first_token_p95": percentile([turn[1] for turn in turns], 0.95),
+                   "first_token_longest": percentile([turn[1] for turn in turns], 1)}
             begin = end
 
     def print(self, counters):
         """Print the tables."""
         print(f"\n{'part':10} {'s':>4} {'at once':>7} {'turns':>6} {'tok/s':>6} {'replicas':>8} "
-              f"{'waiting':>7} {'TTFT p50':>9} {'p95':>7}")
+              f"{'waiting':>7} {'TTFT p50':>9} {'p95':>7} {'longest':>7}")
         for row in self.phases():
             least, most = row["replicas_ready"]
             print(f"{row['part']:10} {row['seconds']:4} {row['turns_at_once']:7} {row['turns']:6} "
                   f"{row['tokens_per_second']:6.0f} {f'{least} to {most}':>8} "
                   f"{row['most_waiting']:7.0f} {row['first_token_p50']:7.2f} s "
-                  f"{row['first_token_p95']:5.2f} s")
+                  f"{row['first_token_p95']:5.2f} s {row['first_token_longest']:5.2f} s")
         print(f"\n{'pod':24} {'ready after':>11} {'drained in':>10} {'exit':>4} {'throttled':>9}")
         for pod in self._pods:
             print(f"{pod.name[-24:]:24} {_seconds(pod.ready_after):>11} "
@@ -98,7 +100,9 @@ class Report:
         print(f"\nsessions {load['sessions']}, lost {load['sessions_lost']}; turns {load['turns']}, "
               f"missing {load['turns_missing']}, twice {load['turns_twice']}; tokens "
               f"{load['tokens']}, wrong {load['tokens_different']}; calls sent again: {repeated}; "
-              f"turns resumed: {load['resumed']}")
+              f"by the client library: {load['resumed']}")
+        for error, count in load["resumed_after"].items():
+            print(f"  {count} times after {error}")
         for name, value in counters.items():
             print(f"  {name}: {value}")
 
@@ -144,9 +148,10 @@ class Report:
 
 
 def _busy(turns, seconds):
-    """Return [(second, turns that were asked for and have not ended)]."""
-    return [(second, sum(at <= second < at + whole for at, _, whole, _ in turns))
-            for second in range(0, int(seconds), 2)]
+    """Return [(second, turns that were asked for and had not ended, mean of some seconds)]."""
+    return [(begin, sum(max(0, min(at + whole, begin + _MEAN) - max(at, begin))
+                        for at, _, whole, _ in turns) / _MEAN)
+            for begin in range(0, int(seconds), _MEAN)]
 
 
 def _seconds(value):

@@ -43,6 +43,7 @@ void Experience::Add(const Experience& other) {
   lost += other.lost;
   resumed += other.resumed;
   for (const auto& [error, count] : other.repeated) repeated[error] += count;
+  for (const auto& [error, count] : other.resumed_after) resumed_after[error] += count;
   errors.insert(errors.end(), other.errors.begin(), other.errors.end());
   for (size_t i = 0; i < gaps.size(); ++i) {
     gaps[i].insert(gaps[i].end(), other.gaps[i].begin(), other.gaps[i].end());
@@ -142,8 +143,10 @@ void Conversation::RunTurn(Phase phase) {
       most = count;
       return true;
     };
-    connection_.Generate(request, on_message,
-                         [&](const client::CallError&) { ++experience_.resumed; });
+    connection_.Generate(request, on_message, [&](const client::CallError& error) {
+      ++experience_.resumed;
+      ++experience_.resumed_after[error.what()];
+    });
     if (count < turn.tokens.size()) {
       experience_.counts.different += turn.tokens.size() - count;
     }

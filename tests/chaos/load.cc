@@ -162,17 +162,12 @@ Json TurnsOf(const Experience& all) {
 
 bool Report(const LoadOptions& options, const Experience& all) {
   std::ofstream file(options.json);
-  file << Json{{"sessions", options.sessions},
-               {"sessions_lost", all.lost},
-               {"turns", all.counts.turns},
-               {"turns_missing", all.counts.missing},
-               {"turns_twice", all.counts.twice},
-               {"turns_unexpected", all.unexpected},
-               {"tokens", all.counts.tokens},
-               {"tokens_different", all.counts.different},
-               {"resumed", all.resumed},
-               {"repeated", all.repeated},
-               {"errors", all.errors},
+  file << Json{{"sessions", options.sessions},    {"sessions_lost", all.lost},
+               {"turns", all.counts.turns},       {"turns_missing", all.counts.missing},
+               {"turns_twice", all.counts.twice}, {"turns_unexpected", all.unexpected},
+               {"tokens", all.counts.tokens},     {"tokens_different", all.counts.different},
+               {"resumed", all.resumed},          {"resumed_after", all.resumed_after},
+               {"repeated", all.repeated},        {"errors", all.errors},
                {"turn_times", TurnsOf(all)}};
   if (!file.flush()) throw std::runtime_error("cannot write " + options.json);
   for (const std::string& error : all.errors) std::printf("FAULT: %s\n", error.c_str());

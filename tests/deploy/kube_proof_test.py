@@ -9,7 +9,7 @@ import unittest
 import xml.etree.ElementTree
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "deploy/proof"))
+sys.path[:0] = [str(REPOSITORY / "deploy/proof"), str(REPOSITORY / "deploy/proof/node")]
 
 import api  # noqa: E402
 import limits  # noqa: E402
@@ -32,7 +32,8 @@ class Pod:
 
 def run(ready=(1, 2, 4, 2, 1), pods=(Pod,), **load):
     """A report on a run of 10 s, with these numbers of replicas, and these counts of the clients."""
-    counts = {"sessions": 9, "turns": 40, "tokens": 80, "resumed": 0, "repeated": {}, "errors": [],
+    counts = {"sessions": 9, "turns": 40, "tokens": 80, "resumed": 0, "resumed_after": {}, "repeated": {},
+              "errors": [],
               "turn_times": [[1000 + i / 4, 0.1, 0.2, 2] for i in range(40)]}
     for name in ("sessions_lost", "turns_missing", "turns_twice", "turns_unexpected",
                  "tokens_different"):

@@ -173,7 +173,7 @@ class Pod:
         """End the container as the kubelet does: preStop, SIGTERM, and SIGKILL when time is up."""
         until = time.monotonic() + grace
         sleep = self._later.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
-        self._node.timeline.say(f"pod {self.name} is to end: preStop for {sleep} s", "delete")
+        self._node.timeline.say(f"pod {self.name} is to end: preStop for {min(sleep, grace):g} s", "delete")
         if not self._container.wait(min(sleep, grace)):
             self._node.timeline.say(f"pod {self.name} gets SIGTERM", "SIGTERM")
             terminated = time.monotonic()

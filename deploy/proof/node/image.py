@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
 _PREFIX = "opt/longstream"
 PROGRAM = f"/{_PREFIX}/bin/longstream-server"  # the image's entry point
 # Where volumes and files of the kubelet are mounted.
