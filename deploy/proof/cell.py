@@ -4,6 +4,8 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
+import traceback
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWUTS = 0x04000000
@@ -34,7 +36,11 @@ def run(function):
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             _set_up()
             status = function()
+        except BaseException:  # nobody else would hear of it
+            traceback.print_exc()
         finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(status)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: _pass_on(child, received))

@@ -29,13 +29,15 @@ PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 def _options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--plan", nargs="+", default=["60:3", "210:40", "240:3"],
+    parser.add_argument("--plan", nargs="+", default=["60:3", "210:40", "250:3"],
                         metavar="SECONDS:TURNS", help="how many turns clients want at once")
     parser.add_argument("--sessions", type=int, default=120, help="that take turns (default: 120)")
     parser.add_argument("--tokens", type=int, default=128, help="of an answer (default: 128)")
     parser.add_argument("--turns", type=int, default=70, help="of a session, at most (default: 70)")
     parser.add_argument("--replicas", nargs=2, type=int, default=[1, 4], metavar=("LEAST", "MOST"),
                         help="that the run must have had (default: 1 4)")
+    parser.add_argument("--no-rollout", action="store_true",
+                        help="do not restart the Deployment when it is at LEAST replicas again")
     parser.add_argument("--keep", action="store_true", help="leave the files of a run that is good")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/kube-proof",
                         help="of the control plane's programs, for the result and for files")

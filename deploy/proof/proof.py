@@ -17,6 +17,7 @@ from kubelet import Kubelet
 from metrics_api import MetricsApi
 from monitoring import Monitoring
 from observer import Observer
+from pod_status import timestamp
 from ports import Ports
 from report import Report
 from service import ServiceError
@@ -24,6 +25,7 @@ from timeline import Timeline
 
 _USER = 10001  # of the pods
 _PATIENCE = 120  # seconds for a state of the cluster
+_CALM = 10  # samples before the rollout
 
 
 class Proof:
@@ -49,6 +51,7 @@ class Proof:
         self._metrics = None
         self._observer = Observer(self._api, self._kubelet, self._timeline)
         self._load = None
+        self._rollout_at = None  # in seconds since 1970
         if not limits.exist:
             self._timeline.say("no control groups: pods have no limits", "fault")
 
@@ -180,6 +183,8 @@ class Proof:
         begin = None
         while self._load.poll() is None:
             self._check_services()
+            if self._rollout_at is None and self._is_back(begin):
+                self._roll_out()
             if begin is None and "The load begins." in log.read_text(errors="replace"):
                 begin = time.time()
                 self._timeline.say(f"the load begins: {' '.join(options.plan)}", "load")
@@ -189,23 +194,55 @@ class Proof:
             raise ServiceError(f"fleet_load ended with {self._load.returncode}")
         return json.loads(result.read_text(encoding="utf-8")), begin
 
+    def _is_back(self, begin):
+        """Whether the last part of the plan runs, and the fleet has been small again for a while."""
+        if begin is None or self._options.no_rollout:
+            return False
+        least = self._options.replicas[0]
+        last = self._observer.samples[-_CALM:]
+        return (time.time() - begin > sum(seconds for seconds, _ in self._plan[:-1])
+                and len(self._kubelet.pods()) == least
+                and all(sample["wanted"] == sample["ready"] == least for sample in last))
+
+    def _roll_out(self):
+        """Replace the replicas by new ones, as `kubectl rollout restart` does."""
+        self._rollout_at = time.time()
+        self._timeline.say("a rollout begins", "rollout")
+        note = {"kubectl.kubernetes.io/restartedAt": timestamp()}
+        self._api.merge(path_of("Deployment", objects.NAMESPACE, objects.NAME),
+                        {"spec": {"template": {"metadata": {"annotations": note}}}})
+
+    def _rollout_problems(self):
+        """Yield what is missing of the rollout."""
+        if self._options.no_rollout:
+            return
+        path = path_of("Deployment", objects.NAMESPACE, objects.NAME)
+        status = self._api.get(path)["status"]
+        least = self._options.replicas[0]
+        if self._rollout_at is None:
+            yield "there was no time for a rollout"
+        elif not status.get("updatedReplicas") == status.get("replicas") == least:
+            yield f"the rollout has not ended: {status}"
+
     def _judge(self, load, begin):
         counters = self._observer.counters()
         pods = self._kubelet.records()
         report = Report(self._plan, begin, load, self._observer.samples, pods)
         report.print(counters)
         problems = list(report.problems(counters, self._options.replicas))
+        problems += self._rollout_problems()
         problems += [text for _, kind, text in self._timeline.events if kind == "fault"]
         folder = self._options.folder
         report.write(folder / "result.json", counters, problems, self._timeline.events)
-        report.plot(folder / "kube-proof.svg", self._target())
+        report.plot(folder / "kube-proof.svg", self._target(), self._rollout_at)
         for problem in problems:
             print(f"FAULT: {problem.removeprefix('FAULT: ')}")
         print(f"result: {folder / 'result.json'}, {folder / 'kube-proof.svg'}")
         least, most = self._options.replicas
         if not problems:
-            print(f"{least} to {most} to {least} replicas: 0 of {load['sessions']} sessions lost, "
-                  f"0 of {load['tokens']} tokens wrong")
+            rollout = "" if self._rollout_at is None else ", and a rollout"
+            print(f"{least} to {most} to {least} replicas{rollout}: 0 of {load['sessions']} sessions "
+                  f"lost, 0 of {load['tokens']} tokens wrong")
         return 1 if problems else 0
 
     def _target(self):

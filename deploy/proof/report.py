@@ -1,7 +1,9 @@
 """The result of a run: tables, a JSON file and the plot."""
 
+import collections
 import dataclasses
 import json
+import re
 
 from plot import Plot
 
@@ -101,8 +103,10 @@ class Report:
               f"missing {load['turns_missing']}, twice {load['turns_twice']}; tokens "
               f"{load['tokens']}, wrong {load['tokens_different']}; calls sent again: {repeated}; "
               f"by the client library: {load['resumed']}")
-        for error, count in load["resumed_after"].items():
+        for error, count in sorted(_without_names(load["resumed_after"]).items()):
             print(f"  {count} times after {error}")
+        for reason, tokens in load["recomputed"].items():
+            print(f"  {tokens} tokens of histories computed again: {reason}")
         for name, value in counters.items():
             print(f"  {name}: {value}")
 
@@ -115,12 +119,14 @@ class Report:
             "events": [(round(at, 1), kind, text) for at, kind, text in events],
             "samples": self._samples}, indent=1), encoding="utf-8")
 
-    def plot(self, path, target):
+    def plot(self, path, target, rollout_at=None):
         """Write the SVG. `target`: turns that may wait for each replica."""
         marks, at = [], 0
         for seconds, at_once in self._plan:
             marks.append((at, f"{at_once} at once"))
             at += seconds
+        if rollout_at is not None:
+            marks.append((rollout_at - self._begin, "rollout"))
         plot = Plot("One to four replicas and back, by the HPA of a real control plane",
                     self._seconds, marks)
         busy = _busy([turn for turn in self._turns if turn[0] < self._seconds], self._seconds)
@@ -152,6 +158,15 @@ def _busy(turns, seconds):
     return [(begin, sum(max(0, min(at + whole, begin + _MEAN) - max(at, begin))
                         for at, _, whole, _ in turns) / _MEAN)
             for begin in range(0, int(seconds), _MEAN)]
+
+
+def _without_names(errors):
+    """Return {error without the names of sessions and replicas: how often}."""
+    found = collections.Counter()
+    for error, count in errors.items():
+        error = re.sub(r"\b[0-9a-f]{32}\b", "S", error)
+        found[re.sub(r"\breplica \S+", "replica R", error)] += count
+    return found
 
 
 def _seconds(value):

@@ -44,6 +44,7 @@ void Experience::Add(const Experience& other) {
   resumed += other.resumed;
   for (const auto& [error, count] : other.repeated) repeated[error] += count;
   for (const auto& [error, count] : other.resumed_after) resumed_after[error] += count;
+  for (const auto& [reason, tokens] : other.recomputed) recomputed[reason] += tokens;
   errors.insert(errors.end(), other.errors.begin(), other.errors.end());
   for (size_t i = 0; i < gaps.size(); ++i) {
     gaps[i].insert(gaps[i].end(), other.gaps[i].begin(), other.gaps[i].end());
@@ -143,10 +144,15 @@ void Conversation::RunTurn(Phase phase) {
       most = count;
       return true;
     };
-    connection_.Generate(request, on_message, [&](const client::CallError& error) {
+    const auto on_lost = [&](const client::CallError& error) {
       ++experience_.resumed;
       ++experience_.resumed_after[error.what()];
-    });
+    };
+    const client::Generation done = connection_.Generate(request, on_message, on_lost);
+    const auto& usage = done.finish.usage();
+    if (usage.recomputed_tokens() > 0) {
+      experience_.recomputed[usage.recompute_reason()] += usage.recomputed_tokens();
+    }
     if (count < turn.tokens.size()) {
       experience_.counts.different += turn.tokens.size() - count;
     }

@@ -43,6 +43,7 @@ struct Experience {
   uint64_t lost = 0;        // sessions
   uint64_t resumed = 0;     // losses of a turn that client::Connection went on with by itself
   std::map<std::string, uint64_t> resumed_after;  // the same, by the errors
+  std::map<std::string, uint64_t> recomputed;     // tokens of histories, by the server's reason
   std::map<std::string, uint64_t> repeated;       // calls that were made again, by their errors
   std::vector<std::string> errors;                // that no retry may end
   std::array<std::vector<float>, 2> gaps;         // seconds between two tokens, by Phase

@@ -162,13 +162,22 @@ Json TurnsOf(const Experience& all) {
 
 bool Report(const LoadOptions& options, const Experience& all) {
   std::ofstream file(options.json);
-  file << Json{{"sessions", options.sessions},    {"sessions_lost", all.lost},
-               {"turns", all.counts.turns},       {"turns_missing", all.counts.missing},
-               {"turns_twice", all.counts.twice}, {"turns_unexpected", all.unexpected},
-               {"tokens", all.counts.tokens},     {"tokens_different", all.counts.different},
-               {"resumed", all.resumed},          {"resumed_after", all.resumed_after},
-               {"repeated", all.repeated},        {"errors", all.errors},
-               {"turn_times", TurnsOf(all)}};
+  Json json;
+  json["sessions"] = options.sessions;
+  json["sessions_lost"] = all.lost;
+  json["turns"] = all.counts.turns;
+  json["turns_missing"] = all.counts.missing;
+  json["turns_twice"] = all.counts.twice;
+  json["turns_unexpected"] = all.unexpected;
+  json["tokens"] = all.counts.tokens;
+  json["tokens_different"] = all.counts.different;
+  json["resumed"] = all.resumed;
+  json["resumed_after"] = all.resumed_after;
+  json["recomputed"] = all.recomputed;
+  json["repeated"] = all.repeated;
+  json["errors"] = all.errors;
+  json["turn_times"] = TurnsOf(all);
+  file << json;
   if (!file.flush()) throw std::runtime_error("cannot write " + options.json);
   for (const std::string& error : all.errors) std::printf("FAULT: %s\n", error.c_str());
   std::printf("sessions: %d, %llu lost; %s, %llu unknown to the client; %zu errors\n",

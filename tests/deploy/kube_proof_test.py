@@ -1,7 +1,9 @@
 """Parts of `make kube-proof` that need no control plane: the objects for Kubernetes 1.20, the queries of
 the HPA's metrics, and the judgement of a run."""
 
+import contextlib
 import copy
+import io
 import pathlib
 import sys
 import tempfile
@@ -32,8 +34,8 @@ class Pod:
 
 def run(ready=(1, 2, 4, 2, 1), pods=(Pod,), **load):
     """A report on a run of 10 s, with these numbers of replicas, and these counts of the clients."""
-    counts = {"sessions": 9, "turns": 40, "tokens": 80, "resumed": 0, "resumed_after": {}, "repeated": {},
-              "errors": [],
+    counts = {"sessions": 9, "turns": 40, "tokens": 80, "resumed": 0, "errors": [],
+              "resumed_after": {}, "recomputed": {}, "repeated": {},
               "turn_times": [[1000 + i / 4, 0.1, 0.2, 2] for i in range(40)]}
     for name in ("sessions_lost", "turns_missing", "turns_twice", "turns_unexpected",
                  "tokens_different"):
@@ -123,6 +125,15 @@ class Judgement(unittest.TestCase):
         for field, value in (("restarts", 1), ("was_killed", True), ("exit_code", 137)):
             pod = type("BadPod", (Pod,), {field: value})
             self.assertIn("pod pod", self.problems(run(pods=[pod])))
+
+    def test_tables(self):
+        text = io.StringIO()
+        errors = {f"UNAVAILABLE: session {i:032x}: replica a-{i} has it": 2 for i in range(3)}
+        with contextlib.redirect_stdout(text):
+            run(resumed=6, resumed_after=errors).print(COUNTERS)
+        self.assertIn("  6 times after UNAVAILABLE: session S: replica R has it\n", text.getvalue())
+        self.assertIn("sessions 9, lost 0; turns 40, missing 0, twice 0; tokens 80, wrong 0",
+                      text.getvalue())
 
     def test_phases_and_plot(self):
         made = run()
