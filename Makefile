@@ -129,7 +129,7 @@ kube-check: release  ## Check images, Kubernetes objects, the chart and the aler
 # KUBE_PROOF holds flags (deploy/proof/kube_proof.py --help). It needs root, because it makes namespaces,
 # and Debian's Python, which has gRPC.
 KUBE_PROOF ?=
-kube-proof: packages envoy  ## Let a real control plane of Kubernetes scale a fleet 1 → 4 → 1 under load (half an hour, then 10 minutes).
+kube-proof: packages envoy  ## Let a real control plane of Kubernetes scale a fleet 1 → 4 → 1 under load (a quarter of an hour, then 11 minutes).
 	@tools/install_packages.sh kube-proof
 	@deploy/proof/build_control_plane.sh build/kube-proof
 	@tools/setup_venv.sh build/venv-kube-proof deploy/proof/requirements.txt >/dev/null
