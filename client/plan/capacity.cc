@@ -1,3 +1,4 @@
+// Adds up the time and the memory that a load takes.
 #include "client/plan/capacity.h"
 
 #include <algorithm>

@@ -26,7 +26,7 @@ const SessionState* DriverCore::FindGiving(const ReplicaName& peer, Number reque
   return is_given ? state : nullptr;
 }
 
-// The time limit of the machine is over early. A transaction then decides who has the session, so
+// Ends the machine's wait early. A transaction then decides who has the session, so
 // this is safe at any time; it only costs the transaction, and that of a peer which lives.
 void DriverCore::EndGiving(const ReplicaName& peer, Number request) {
   const SessionState* state = FindGiving(peer, request);

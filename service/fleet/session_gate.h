@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -38,7 +37,7 @@ class SessionUse {
   virtual bool resumes() const = 0;
   // Of a turn: another call runs it, or will run it soon. This use has no effect: its holder reads
   // the running turn, and must not run it itself.
-  virtual bool attaches() const { return false; }
+  virtual bool attaches() const = 0;
 
   // Of a turn that does not resume: what the store has answered to its start. ALREADY_EXISTS: the
   // turn is in the log as started, and the holder goes on with it. After another error the holder
@@ -76,8 +75,8 @@ struct Entry {
 // The answers may be errors:
 //   NOT_FOUND            the tenant has no such session
 //   ABORTED              another turn or change of the session is running, or the session has
-//   moved.
-//                        If a turn runs on another replica, OwnerOf (session_owner.h) names it
+//                        moved. If a turn runs on another replica, OwnerOf (session_owner.h)
+//                        names it
 //   UNAVAILABLE          the owner's lease may still hold, the session is being moved, the store
 //                        cannot be reached, or this replica drains. The same request may succeed
 //                        later, here or on another replica
@@ -99,9 +98,7 @@ class SessionGate {
   virtual void EnterChange(const SessionKey& session, Entered entered) = 0;
   // As EnterChange, but ABORTED if the session is in other work, or if this replica does not know
   // that it has the session: it is not taken from another one.
-  virtual void EnterChangeHere(const SessionKey& session, Entered entered) {
-    EnterChange(session, std::move(entered));
-  }
+  virtual void EnterChangeHere(const SessionKey& session, Entered entered) = 0;
   virtual void EnterClose(const SessionKey& session, Entered entered) = 0;
 
   // The stream of a relayed turn has ended. OK: the turn was committed. Otherwise the client is

@@ -29,7 +29,7 @@ std::string IdFrom(const ClientMetadata& metadata) {
 
 struct Listeners {
   CallArrivalListener on_arrival;
-  CallFailureListener on_failure;
+  CallEndListener on_end;
 };
 
 // The interceptor of one call. gRPC calls it for one batch of operations at a time.
@@ -57,18 +57,16 @@ class RequestIdInterceptor final : public Interceptor {
     }
     if (is_at(InterceptionHookPoints::PRE_SEND_STATUS)) {
       const grpc::Status status = methods->GetSendStatus();
-      if (!status.ok()) {
-        methods->GetSendTrailingMetadata()->emplace(kRequestIdKey, id_);
-        Report(status);
-      }
+      if (!status.ok()) methods->GetSendTrailingMetadata()->emplace(kRequestIdKey, id_);
+      Report(status);
     }
     methods->Proceed();
   }
 
  private:
   void Report(const grpc::Status& status) const {
-    if (listeners_->on_failure == nullptr) return;
-    listeners_->on_failure(
+    if (listeners_->on_end == nullptr) return;
+    listeners_->on_end(
         id_, method_,
         absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()));
   }
@@ -105,10 +103,10 @@ std::string_view RequestIdOf(const grpc::ServerContextBase& context) {
 }
 
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
-RequestIdInterceptors(CallArrivalListener on_arrival, CallFailureListener on_failure) {
+RequestIdInterceptors(CallArrivalListener on_arrival, CallEndListener on_end) {
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
   factories.push_back(
-      std::make_unique<Factory>(Listeners{std::move(on_arrival), std::move(on_failure)}));
+      std::make_unique<Factory>(Listeners{std::move(on_arrival), std::move(on_end)}));
   return factories;
 }
 

@@ -22,10 +22,10 @@ inline constexpr size_t kMaxRequestIdBytes = 128;
 // Whether a client's id is used: 1 ... kMaxRequestIdBytes printable ASCII characters, no spaces.
 bool IsRequestId(std::string_view text);
 
-// Called when a call ends with an error. `method` is like "/longstream.v1.Longstream/Generate".
+// Called when a call ends. `method` is like "/longstream.v1.Longstream/Generate".
 // Called from any thread.
-using CallFailureListener = std::function<void(std::string_view request_id, std::string_view method,
-                                               const absl::Status& status)>;
+using CallEndListener = std::function<void(std::string_view request_id, std::string_view method,
+                                           const absl::Status& status)>;
 
 // Called when a call arrives. `peer` is the client's address as gRPC writes it, such as
 // "ipv4:127.0.0.1:4711". Called from any thread.
@@ -38,7 +38,7 @@ std::string_view RequestIdOf(const grpc::ServerContextBase& context);
 // 32 random hexadecimal digits. The id goes back to the client in the initial metadata, and again
 // in the trailing metadata of a call that ends with an error. Either listener may be empty.
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
-RequestIdInterceptors(CallArrivalListener on_arrival, CallFailureListener on_failure);
+RequestIdInterceptors(CallArrivalListener on_arrival, CallEndListener on_end);
 
 }  // namespace longstream
 

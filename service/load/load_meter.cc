@@ -50,9 +50,11 @@ void LoadMeter::RemoveListener(LoadListener* listener) {
 }
 
 void LoadMeter::Measure() {
-  absl::MutexLock lock(&mutex_);
+  // Others ask for the latest load meanwhile.
+  const LoadTotals totals = TotalsOf(registry_->Collect());
   const ProcessUse use = UseOfThisProcess(options_.memory_limit);
-  latest_ = window_.Add(MonotonicTime::Now(), TotalsOf(registry_->Collect()), use);
+  absl::MutexLock lock(&mutex_);
+  latest_ = window_.Add(MonotonicTime::Now(), totals, use);
   metrics_.Set(latest_, use);
   for (LoadListener* const listener : listeners_) listener->OnLoad(latest_);
 }

@@ -49,7 +49,7 @@ class LoadMeter {
   // The listener is not called any more when this returns.
   void RemoveListener(LoadListener* listener) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Measures now.
+  // Measures now. One thread at a time.
   void Measure() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -39,6 +39,9 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
                                         "name of this replica in a fleet; empty: the host's");
   CLI::Option* peers = app.add_option("--peer-listen", flags.fleet.peer_listen,
                                       "host:port for other replicas; empty: no fleet");
+  CLI::Option* clients =
+      app.add_option("--client-address", flags.fleet.client_address,
+                     "host:port by which clients reach this replica of a fleet; empty: --listen");
   CLI::Option* cluster =
       app.add_option("--cluster-listen", flags.cluster_listen,
                      "host:port for health, ORCA and KEDA in plain text; empty: none");
@@ -66,6 +69,7 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
   if (admin->count() > 0) config->admin_listen = flags.admin_listen;
   if (replica->count() > 0) config->fleet.replica_id = flags.fleet.replica_id;
   if (peers->count() > 0) config->fleet.peer_listen = flags.fleet.peer_listen;
+  if (clients->count() > 0) config->fleet.client_address = flags.fleet.client_address;
   if (cluster->count() > 0) config->cluster_listen = flags.cluster_listen;
   if (level->count() > 0) config->log_level = flags.log_level;
   if (absl::Status status = AddModelFlags(models, config); !status.ok()) return status;

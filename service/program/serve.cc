@@ -32,6 +32,7 @@
 #include "service/models/host.h"
 #include "service/models/memory_plan.h"
 #include "service/models/plugin.h"
+#include "service/program/call_reports.h"
 #include "service/program/model_sources.h"
 #include "service/program/process_limits.h"
 #include "service/program/server_admin.h"
@@ -61,23 +62,9 @@ constexpr absl::Duration kGoodbye = absl::Seconds(1);
 // After every call has ended, the store has this much time for its last writes.
 constexpr absl::Duration kLastWrites = absl::Seconds(5);
 
-// Logs a call that ended with an error. Errors that clients cause are logged only at the level
-// debug, so that clients cannot fill the log, and without their messages, which may repeat a
-// client's input. gRPC's channelz answers a malformed request with INTERNAL, so each of its errors
-// counts as a client's.
-void LogFailedCall(const JsonLog& log, std::string_view request_id, std::string_view method,
-                   const absl::Status& status) {
-  const bool is_ours = (absl::IsInternal(status) || absl::IsUnknown(status)) &&
-                       !method.starts_with("/grpc.channelz.");
-  log.Write(is_ours ? LogLevel::kError : LogLevel::kDebug, "call_failed",
-            {{"request_id", std::string(request_id)},
-             {"method", std::string(method)},
-             {"code", absl::StatusCodeToString(status.code())},
-             {"error", is_ours ? std::string(status.message()) : ""}});
-}
-
 GrpcServer::Options ServerOptions(const ServerConfig& config, const ServerSecurity& security,
-                                  SessionMetrics* metrics, const JsonLog& log) {
+                                  prometheus::Registry* registry, SessionMetrics* metrics,
+                                  const JsonLog& log) {
   GrpcServer::Options options;
   options.listen = config.listen;
   options.max_message_bytes = static_cast<int>(config.max_message_bytes);
@@ -91,11 +78,7 @@ GrpcServer::Options ServerOptions(const ServerConfig& config, const ServerSecuri
   options.guard = security.guard();
   options.certificates = security.certificates();
   options.client_certificates = ClientCertificatesOf(config.tls);
-  options.on_call_failure = [&log, metrics](std::string_view request_id, std::string_view method,
-                                            const absl::Status& status) {
-    if (absl::IsDataLoss(status)) metrics->CountLost();
-    LogFailedCall(log, request_id, method, status);
-  };
+  options.on_call_end = ReportCalls(log, registry, metrics);
   return options;
 }
 
@@ -325,19 +308,13 @@ void LogListening(const JsonLog& log, const ServerConfig& config, const GrpcServ
              {"metrics_port", std::to_string(metrics == nullptr ? 0 : metrics->port())},
              {"cluster_port", std::to_string(cluster.port())},
              {is_socket ? "admin" : "admin_port", is_socket ? config.admin_listen : port}});
+  LogConnectionLimit(config, log);
   if (!IsOpenToNetwork(config)) return;
   log.Write(LogLevel::kWarning, "open_to_network",
             {{"listen", config.listen},
              {"text",
               "anybody who reaches the port may use the models and read all sessions; name "
               "security.credentials, or listen on 127.0.0.1"}});
-}
-
-// Waits for a signal that ends the server.
-void AwaitSignal(const sigset_t& signals, const JsonLog& log) {
-  int signal = 0;
-  sigwait(&signals, &signal);
-  log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
 }
 
 // `admin`: as above.
@@ -361,12 +338,22 @@ void StopFleet(ServerFleet* fleet) {
   if (fleet != nullptr) fleet->Stop();
 }
 
+// Waits for the signal that ends the server. Then clients are told to go elsewhere, and the time
+// for the end runs.
+void AwaitSignal(const sigset_t& signals, const JsonLog& log, GrpcServer& server,
+                 ServerFleet* fleet) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+  if (fleet != nullptr) fleet->LimitEnd();
+  log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
+  server.SetNotServing();
+  server.StopAccepting();
+}
+
 // Running turns end, then idle sessions go to other replicas, then the server ends. Returns the
 // exit code. `store`: nullptr if there is none.
 int EndServing(const ServerConfig& config, GrpcServer& server, SessionManager& sessions,
                ServerFleet* fleet, ServerStore* store, const JsonLog& log) {
-  server.SetNotServing();
-  server.StopAccepting();
   MonotonicTime end = MonotonicTime::InfiniteFuture();
   if (fleet == nullptr) {
     sessions.Drain(config.grace);
@@ -450,7 +437,8 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::Cleanup stop_fleet = [&fleet] { StopFleet(fleet->get()); };
   DriveFleet(fleet->get(), &sessions);
   const auto shadow_runner = shadows.Run(&models, options.engine.live_work);
-  GrpcServer::Options server_options = ServerOptions(config, **security, &session_metrics, log);
+  GrpcServer::Options server_options =
+      ServerOptions(config, **security, registry.get(), &session_metrics, log);
   const auto cluster = ServerCluster::Start(config, registry, memory_bytes, &server_options);
   if (!cluster.ok()) return Fail(log, cluster.status());
   ConnectionMetrics connection_metrics(registry.get(), "grpc");
@@ -474,15 +462,14 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
       StartMetrics(config, **security, registry);
   if (!metrics_server.ok()) return Fail(log, metrics_server.status());
   const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin = ServerAdmin::Start(
-      config, **security, &models, &sessions, store->get(), server_options.on_call_failure);
+      config, **security, &models, &sessions, store->get(), server_options.on_call_end);
   if (!admin.ok()) return Fail(log, admin.status());
   absl::Status joined = StartFleet(fleet->get(), *server, server_options);
   if (!joined.ok()) return Fail(log, joined);
   LogListening(log, config, *server, metrics_server->get(), admin->get(), **cluster);
-  LogConnectionLimit(config, log);
   // Not earlier, because the caches may take address space that the threads above need.
   models.BeginToLoad();
-  AwaitSignal(signals, log);
+  AwaitSignal(signals, log, *server, fleet->get());
   std::move(forget_server).Invoke();
   EndOperations(models, admin->get(), *shadow_runner);
   return EndServing(config, *server, sessions, fleet->get(), store->get(), log);

@@ -7,7 +7,7 @@ namespace longstream {
 
 absl::StatusOr<std::unique_ptr<ServerAdmin>> ServerAdmin::Start(
     const ServerConfig& config, const ServerSecurity& security, ModelRegistry* models,
-    SessionManager* sessions, ServerStore* store, OnCallFailure on_call_failure) {
+    SessionManager* sessions, ServerStore* store, OnCallEnd on_call_end) {
   if (config.admin_listen.empty()) return nullptr;
   ModelAdmin::Options options;
   options.model_directories = config.admin_model_directories;
@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<ServerAdmin>> ServerAdmin::Start(
   listener.certificates = security.certificates();
   listener.client_certificates = ClientCertificatesOf(config.tls);
   listener.on_operator_call = security.on_operator_call();
-  listener.on_call_failure = std::move(on_call_failure);
+  listener.on_call_end = std::move(on_call_end);
   absl::StatusOr<std::unique_ptr<AdminServer>> server =
       AdminServer::Start(listener, &admin->admin_);
   if (!server.ok()) return server.status();

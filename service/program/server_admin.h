@@ -15,7 +15,7 @@ namespace longstream {
 
 class ServerAdmin {
  public:
-  using OnCallFailure = decltype(AdminServer::Options::on_call_failure);
+  using OnCallEnd = decltype(AdminServer::Options::on_call_end);
 
   // Returns null if the configuration wants no listener for operators. `store`: nullptr if it wants
   // none. The arguments outlive the object. Errors are those of AdminServer::Start. Of the parts of
@@ -23,7 +23,7 @@ class ServerAdmin {
   // not start.
   static absl::StatusOr<std::unique_ptr<ServerAdmin>> Start(
       const ServerConfig& config, const ServerSecurity& security, ModelRegistry* models,
-      SessionManager* sessions, ServerStore* store, OnCallFailure on_call_failure);
+      SessionManager* sessions, ServerStore* store, OnCallEnd on_call_end);
 
   int port() const { return server_->port(); }
   // Ends the calls. A load that has begun goes on; no session moves and no version goes any more.

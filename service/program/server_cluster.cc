@@ -13,7 +13,7 @@ absl::StatusOr<std::unique_ptr<ServerCluster>> ServerCluster::Start(
   if (config.cluster_listen.empty()) return cluster;
   ClusterServer::Options listener;
   listener.listen = config.cluster_listen;
-  listener.on_call_failure = clients->on_call_failure;
+  listener.on_call_end = clients->on_call_end;
   absl::StatusOr<std::unique_ptr<ClusterServer>> server =
       ClusterServer::Start(listener, &cluster->meter_);
   if (!server.ok()) return server.status();

@@ -111,7 +111,7 @@ absl::Status ServerFleet::Start(const GrpcServer& server, const GrpcServer::Opti
   peers.client_certificates = options.client_certificates;
   peers.max_message_bytes = options.max_message_bytes;
   peers.max_transit_bytes = options.max_transit_bytes;
-  peers.on_call_failure = options.on_call_failure;
+  peers.on_call_end = options.on_call_end;
   peers.attach = [this](grpc::CallbackServerContext* context, AttachCall call) {
     return NewAttachReactor(context, std::move(call), sessions_, &*threads_, &calls_);
   };
@@ -182,19 +182,18 @@ void ServerFleet::UpdateMetrics() {
 }
 
 MonotonicTime ServerFleet::Drain(SessionManager& sessions, absl::Duration goodbye) {
-  const MonotonicTime grace_over = MonotonicTime::Now() + config_.grace;
-  const MonotonicTime end = grace_over + config_.drain_timeout;
+  const MonotonicTime grace_over = end_ - config_.drain_timeout;
   goodbye = std::min(goodbye, config_.drain_timeout / 4);
-  ExitBy(end);
   BeginDrain(grace_over);
   sessions.Drain(grace_over - MonotonicTime::Now(), [this] { driver_.GraceOver(); });
-  HandOver(end - 2 * goodbye);
+  HandOver(end_ - 2 * goodbye);
   Stop();
-  return end - goodbye;
+  return end_ - goodbye;
 }
 
-void ServerFleet::ExitBy(MonotonicTime deadline) {
-  exit_.Set(deadline, [this] {
+void ServerFleet::LimitEnd() {
+  end_ = MonotonicTime::Now() + config_.grace + config_.drain_timeout;
+  exit_.Set(end_, [this] {
     log_->Write(LogLevel::kWarning, "stopped",
                 {{"error", "grace and drain_timeout are over, and not all parts had ended"}});
     std::_Exit(replaced() ? 1 : 0);

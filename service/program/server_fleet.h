@@ -59,10 +59,13 @@ class ServerFleet : private fleet::LeaseEvents {
   absl::Status Start(const GrpcServer& server, const GrpcServer::Options& options);
   int port() const { return server_ == nullptr ? 0 : server_->port(); }
 
-  // Turns end, sessions go to other replicas, and all is over after config.grace and
-  // config.drain_timeout together, whatever the process still waits for: the database may hang, or
-  // a client. Nothing that was acknowledged is lost. Returns when calls must have delivered their
-  // last messages: clients then have `goodbye`, or less, to close their connections.
+  // The end begins. The process is over after config.grace and config.drain_timeout together,
+  // whatever it still waits for: the database may hang, or a client. Nothing that was acknowledged
+  // is lost.
+  void LimitEnd();
+  // Turns end, and sessions go to other replicas. Returns when calls must have delivered their last
+  // messages: clients then have `goodbye`, or less, to close their connections. REQUIRES: LimitEnd
+  // was called.
   MonotonicTime Drain(SessionManager& sessions, absl::Duration goodbye);
   // Ends all calls with peers. Nothing calls the sessions any more.
   void Stop();
@@ -77,8 +80,6 @@ class ServerFleet : private fleet::LeaseEvents {
               std::unique_ptr<store::PostgresFleet> fleet, const fleet::ReplicaName& name);
 
   fleet::FleetDriverOptions DriverOptions(const fleet::ReplicaName& name);
-  // Ends the process at `deadline`.
-  void ExitBy(MonotonicTime deadline);
   // The server drains: no call gets a session any more, and idle ones are offered to peers. Waits
   // for a moment until the others know, at most until `deadline`.
   void BeginDrain(MonotonicTime deadline);
@@ -98,12 +99,13 @@ class ServerFleet : private fleet::LeaseEvents {
   const ServerConfig& config_;
   const JsonLog* const log_;
   const fleet::ReplicaName name_;
-  Timers exit_;  // destroyed last
   mutable absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool renewed_ ABSL_GUARDED_BY(mutex_) = false;   // since the drain began
   bool exited_ ABSL_GUARDED_BY(mutex_) = false;    // the driver has nothing to do any more
   bool replaced_ ABSL_GUARDED_BY(mutex_) = false;  // by a later incarnation
+  MonotonicTime end_;                              // of the process
+  Timers exit_;  // ends the process; uses what is above, and outlives what is below
   SessionManager* sessions_ = nullptr;
   FleetMetrics metrics_;
   const std::unique_ptr<store::PostgresFleet> store_;

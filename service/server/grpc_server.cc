@@ -154,7 +154,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
       [first_requests = server->first_requests_.get()](std::string_view peer) {
         first_requests->CallFrom(peer);
       },
-      options.on_call_failure));
+      options.on_call_end));
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) return absl::InternalError("gRPC did not start; see its log");
   server->on_serving_ = options.on_serving;

@@ -56,11 +56,11 @@ class GrpcServer {
     // server disconnects a client that pings more often. gRPC's default is five minutes, but many
     // proxies drop a silent connection sooner, so clients must be able to ping more often.
     absl::Duration least_ping_interval = absl::Seconds(5);
-    // Called for each call that ends with an error (service/interceptors/request_id.h); may be
+    // Called when a call ends (service/interceptors/request_id.h); may be
     // empty.
     std::function<void(std::string_view request_id, std::string_view method,
                        const absl::Status& status)>
-        on_call_failure = nullptr;
+        on_call_end = nullptr;
     // Limits of connections (service/connections/http2_gate.h).
     uint64_t max_connections = 0;              // 0: as many as the descriptors of the process allow
     uint64_t max_connections_per_address = 0;  // 0: no limit

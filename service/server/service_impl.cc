@@ -235,11 +235,13 @@ grpc::ServerUnaryReactor* ServiceImpl::CancelTurn(grpc::CallbackServerContext* /
   const SessionKey key{caller.tenant, *session};
   const auto call =
       LateAnswer<v1::Turn>::Make(std::make_shared<CallCount::Call>(&calls_), response);
-  sessions_->CancelTurn(key, *id, [=, this, id = *id](const absl::StatusOr<TurnView>& turn) {
+  // The answer may come after the end of this service.
+  const auto answer = [call, key, id = *id,
+                       relays = relays_](const absl::StatusOr<TurnView>& turn) {
     const std::optional<fleet::SessionOwner> owner =
         absl::IsAborted(turn.status()) ? fleet::OwnerOf(turn.status()) : std::nullopt;
-    if (owner.has_value() && relays_ != nullptr) {
-      return relays_->CancelTurn(
+    if (owner.has_value() && relays != nullptr) {
+      return relays->CancelTurn(
           owner->name, key, id,
           [call](const absl::StatusOr<v1::Turn>& cancelled) { call->Answer(cancelled); });
     }
@@ -247,7 +249,8 @@ grpc::ServerUnaryReactor* ServiceImpl::CancelTurn(grpc::CallbackServerContext* /
     v1::Turn message;
     ToProto(*turn, &message);
     call->Answer(message);
-  });
+  };
+  sessions_->CancelTurn(key, *id, answer);
   return call.get();
 }
 

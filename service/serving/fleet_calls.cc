@@ -2,6 +2,8 @@
 #include "service/serving/fleet_calls.h"
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -292,14 +294,21 @@ void FleetCalls::RestoreArrived(const store::Fence& at) {
 }
 
 void FleetCalls::SettleArrived(MonotonicTime now) {
-  for (const store::Fence& at : copies_.Waiting()) {
-    manager_->RunRead(
-        {at.key.tenant, at.key.id}, [](const absl::Status& /*refused*/) {},
-        [this, at] { RestoreArrived(at); });
-  }
+  RestoreAllArrived();
   for (const SessionKey& key : copies_.FreeLate(now)) {
     if (!manager_->sessions_.Find(key).ok()) Evicted(key);
   }
+}
+
+// One read at a time, whatever the number of caches that wait: the store may be slow, or hang.
+void FleetCalls::RestoreAllArrived() {
+  std::vector<store::Fence> waiting = copies_.Waiting();
+  if (waiting.empty() || restoring_.exchange(true)) return;
+  const auto ended = [this](const absl::Status& /*refused*/) { restoring_ = false; };
+  manager_->RunRead({}, ended, [this, ended, waiting = std::move(waiting)] {
+    for (const store::Fence& at : waiting) RestoreArrived(at);
+    ended(absl::OkStatus());
+  });
 }
 
 bool FleetCalls::MayExpire(const store::SessionRow& row) const {

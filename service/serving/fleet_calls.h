@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_SERVING_FLEET_CALLS_H_
 #define LONGSTREAM_SERVICE_SERVING_FLEET_CALLS_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -125,6 +126,7 @@ class FleetCalls {
   // Makes a copy of the session that no call can find, without its state.
   absl::StatusOr<ServedSession> WithoutState(const store::SessionRow& row,
                                              const std::shared_ptr<Engine>& engine);
+  void RestoreAllArrived();
   // Gives the caches that have arrived to their session if the row is at `at`. Reads the store.
   void RestoreArrived(const fleet::Fence& at);
   // The row of a session of this replica, if it is at `at`.
@@ -134,6 +136,7 @@ class FleetCalls {
   SessionManager* const manager_;
   fleet::SessionGate* const gate_;
   ServedCopies copies_;
+  std::atomic<bool> restoring_ = false;  // caches that have arrived
 };
 
 }  // namespace longstream

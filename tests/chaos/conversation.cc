@@ -46,8 +46,10 @@ void Experience::Add(const Experience& other) {
   for (const auto& [error, count] : other.resumed_after) resumed_after[error] += count;
   for (const auto& [reason, tokens] : other.recomputed) recomputed[reason] += tokens;
   errors.insert(errors.end(), other.errors.begin(), other.errors.end());
-  for (size_t i = 0; i < gaps.size(); ++i) {
-    gaps[i].insert(gaps[i].end(), other.gaps[i].begin(), other.gaps[i].end());
+  for (size_t i = 0; i < waits.size(); ++i) {
+    const Waits& more = other.waits[i];
+    waits[i].first.insert(waits[i].first.end(), more.first.begin(), more.first.end());
+    waits[i].next.insert(waits[i].next.end(), more.next.begin(), more.next.end());
   }
   turn_times.insert(turn_times.end(), other.turn_times.begin(), other.turn_times.end());
 }
@@ -93,7 +95,7 @@ void Conversation::Run(double pause, const std::atomic<bool>& stopping,
   ended_ = true;
 }
 
-bool Conversation::RunNext(Phase phase) {
+bool Conversation::RunNext(const std::atomic<Phase>& phase) {
   try {
     if (!is_open_) Open();
     if (HasMore()) RunTurn(phase);
@@ -114,7 +116,7 @@ void Conversation::Open() {
   is_open_ = true;
 }
 
-void Conversation::RunTurn(Phase phase) {
+void Conversation::RunTurn(const std::atomic<Phase>& phase) {
   const ScriptedTurn& turn = script_->turns[next_];
   v1::GenerateRequest request = turn.request;
   request.set_session_id(id_);
@@ -122,7 +124,7 @@ void Conversation::RunTurn(Phase phase) {
   const auto asked = Clock::now();
   TurnTime time{std::chrono::system_clock::now()};
   size_t most = 0;           // tokens that have arrived
-  Clock::time_point last{};  // when the last of them came
+  auto last = Clock::now();  // when the last of them came, or the turn began
   UntilAnswered([&] {
     size_t count = 0;  // of this try
     const auto on_message = [&](const v1::GenerateResponse& response) {
@@ -134,12 +136,10 @@ void Conversation::RunTurn(Phase phase) {
       }
       if (count <= most) return true;
       const auto now = Clock::now();
-      if (most > 0) {
-        const std::chrono::duration<float> gap = now - last;
-        experience_.gaps[static_cast<size_t>(phase)].push_back(gap.count());
-      } else {
-        time.first_token_seconds = std::chrono::duration<double>(now - asked).count();
-      }
+      const std::chrono::duration<float> wait = now - last;
+      Waits& waits = experience_.waits[static_cast<size_t>(phase.load())];
+      (most == 0 ? waits.first : waits.next).push_back(wait.count());
+      if (most == 0) time.first_token_seconds = std::chrono::duration<double>(now - asked).count();
       last = now;
       most = count;
       return true;
@@ -169,7 +169,7 @@ void Conversation::RunTurn(Phase phase) {
 void Conversation::Check() {
   if (!is_open_) return;
   try {
-    if (experience_.errors.empty()) RunTurn(Phase::kBefore);
+    if (experience_.errors.empty()) RunTurn(Phase::kDuring);
     CheckTurns();
   } catch (const client::CallError& error) {
     HasFailed(error);

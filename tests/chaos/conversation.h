@@ -25,8 +25,14 @@ struct Script {
   std::vector<ScriptedTurn> turns;
 };
 
-// The part of the run that is going on: a time between two tokens counts for one of them.
+// The part of the run that is going on.
 enum class Phase { kBefore, kDuring };
+
+// The times, in seconds, that clients have waited for tokens.
+struct Waits {
+  std::vector<float> first;  // from the call to the first token
+  std::vector<float> next;   // from a message with tokens to the next one of the turn
+};
 
 // When a turn was asked for, and how long its client waited, with all repetitions.
 struct TurnTime {
@@ -46,7 +52,7 @@ struct Experience {
   std::map<std::string, uint64_t> recomputed;     // tokens of histories, by the server's reason
   std::map<std::string, uint64_t> repeated;       // calls that were made again, by their errors
   std::vector<std::string> errors;                // that no retry may end
-  std::array<std::vector<float>, 2> gaps;         // seconds between two tokens, by Phase
+  std::array<Waits, 2> waits;                     // by the Phase in which the token came
   std::vector<TurnTime> turn_times;               // of the acknowledged turns
 
   void Add(const Experience& other);
@@ -63,7 +69,7 @@ class Conversation {
   // `stopping` or the end of the script. A turn that has begun is read to its end.
   void Run(double pause, const std::atomic<bool>& stopping, const std::atomic<Phase>& phase);
   // Runs one turn, before the first one opens the session. Returns whether there are more of them.
-  bool RunNext(Phase phase);
+  bool RunNext(const std::atomic<Phase>& phase);
   // Runs one more turn, and compares the turns of the fleet with those that it has acknowledged.
   void Check();
 
@@ -80,7 +86,7 @@ class Conversation {
   // The last turn of the script is for Check.
   bool HasMore() const { return next_ + 1 < script_->turns.size(); }
   void Open();
-  void RunTurn(Phase phase);
+  void RunTurn(const std::atomic<Phase>& phase);
   void CheckTurns();
   void HasFailed(const client::CallError& error);
 

@@ -12,6 +12,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -31,22 +32,24 @@ constexpr uint64_t kScripts = 3;  // of each model
 // How long the clients may need after the last fault.
 constexpr seconds kPatience{240};
 
-// Runs a function for each number below `count`, some at once.
+// Runs a function for each number below `count`, some at once. Throws an error of the function.
 void ForEach(size_t count, size_t at_once, const std::function<void(size_t)>& function) {
   std::atomic<size_t> next{0};
-  std::vector<std::thread> threads;
+  std::vector<std::future<void>> threads;
   for (size_t i = 0; i < at_once; ++i) {
-    threads.emplace_back([&] {
+    threads.push_back(std::async(std::launch::async, [&] {
       for (size_t item; (item = next++) < count;) function(item);
-    });
+    }));
   }
-  for (std::thread& thread : threads) thread.join();
+  for (std::future<void>& thread : threads) thread.wait();
+  for (std::future<void>& thread : threads) thread.get();
 }
 
 // The conversations, each run on one server that nothing disturbs.
 std::vector<Script> MakeScripts(const Options& options) {
   // Enough turns for a client that happens to make short pauses.
-  const int turns = 3 + static_cast<int>(1.5 * options.run_seconds / options.pause);
+  const int seconds = options.run_seconds + (options.rolling ? 20 * options.replicas : 0);
+  const int turns = 3 + static_cast<int>(1.5 * seconds / options.pause);
   std::vector<Script> scripts;
   std::vector<std::string> arguments = {"--threads", "1"};
   for (const char* model : {"dense", "hwfa2", "hypenet"}) {
@@ -55,7 +58,8 @@ std::vector<Script> MakeScripts(const Options& options) {
     for (uint64_t seed = 0; seed < kScripts; ++seed) {
       Script script{model, {}};
       for (int turn = 0; turn < turns; ++turn) {
-        const uint32_t tokens = turn % 4 == 3 ? 96 : 16;
+        const auto most = static_cast<uint32_t>(options.turn_tokens);
+        const uint32_t tokens = turn % 4 == 3 ? most : most / 6;
         script.turns.push_back(
             {RandomTurn(turn % 2 == 0 ? "\ndef f(x):\n" : "\n    # then\n", tokens, seed), {}});
         // One of the scripts takes the most probable tokens.
@@ -179,8 +183,14 @@ class Run {
     std::printf("calls sent again:%s; turns that the client library went on with: %llu\n",
                 repeated.empty() ? " none" : repeated.c_str(),
                 static_cast<unsigned long long>(all.resumed));
-    PrintGaps("without faults", all.gaps[0]);
-    PrintGaps("during the restarts", all.gaps[1]);
+    if (options_.rolling) {
+      for (const Phase phase : {Phase::kBefore, Phase::kDuring}) {
+        const char* const when = phase == Phase::kBefore ? "before" : "during the restarts";
+        const Waits& waits = all.waits[static_cast<size_t>(phase)];
+        PrintWaits("for the first token", when, waits.first);
+        PrintWaits("between two messages", when, waits.next);
+      }
+    }
     for (const std::string& fault : replicas.faults) std::printf("FAULT: %s\n", fault.c_str());
     for (const std::string& error : all.errors) std::printf("FAULT: %s\n", error.c_str());
     std::printf("sessions: %d, %llu lost; %s, %llu unknown to the client; %zu errors\n",
@@ -192,15 +202,15 @@ class Run {
     return all.good() && replicas.faults.empty() && enough;
   }
 
-  void PrintGaps(const char* when, std::vector<float> gaps) const {
-    if (!options_.rolling || gaps.empty()) return;
-    std::sort(gaps.begin(), gaps.end());
+  static void PrintWaits(const char* wait, const char* when, std::vector<float> seconds) {
+    if (seconds.empty()) return;
+    std::sort(seconds.begin(), seconds.end());
     const auto at = [&](double part) {
-      return 1e3 * static_cast<double>(
-                       gaps[static_cast<size_t>(part * static_cast<double>(gaps.size() - 1))]);
+      const double place = part * static_cast<double>(seconds.size() - 1);
+      return 1e3 * static_cast<double>(seconds[static_cast<size_t>(place)]);
     };
-    std::printf("time between tokens %s: p50 %.1f ms, p99 %.1f ms, longest %.1f ms (%zu)\n", when,
-                at(0.5), at(0.99), at(1), gaps.size());
+    std::printf("%s, %s: p50 %.1f ms, p99 %.1f ms, longest %.1f ms (%zu times)\n", wait, when,
+                at(0.5), at(0.99), at(1), seconds.size());
   }
 
   const Options options_;
@@ -228,6 +238,10 @@ void AddOptions(CLI::App* app, Options* options) {
   app->add_option("--pause", options->pause, "mean seconds between two turns of a session")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));
+  app->add_option("--turn-tokens", options->turn_tokens,
+                  "of every fourth turn; the others have a sixth of it")
+      ->capture_default_str()
+      ->check(CLI::Range(6, 4096));
   app->add_option("--fault-period", options->fault_period, "mean seconds between two faults")
       ->capture_default_str()
       ->check(CLI::Range(0.1, 3600.0));

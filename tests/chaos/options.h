@@ -21,6 +21,7 @@ struct Options {
   int run_seconds = 300;
   uint64_t seed = 1;
   double pause = 4;         // mean seconds between two turns of a session
+  int turn_tokens = 96;     // of every fourth turn; the others have a sixth of it
   double fault_period = 4;  // mean seconds between two faults
   int lease_seconds = 3;
   bool direct = false;             // without Envoy

@@ -24,7 +24,7 @@ finish() {
 trap finish EXIT
 
 "$copy" "$prefix" "$root"
-# What the base image has.
+# The base image has these.
 ldd "$prefix/bin/longstream-server" | grep -Eo '/[^ ]*/(ld-linux-x86-64|lib(c|m|mvec|resolv))\.so[^ ]*' |
   while read -r part; do install -D "$(readlink -f "$part")" "$root$part"; done
 mkdir -p "$root/opt" "$root/models"

@@ -125,6 +125,35 @@ TEST_F(ServerE2eTest, PrometheusReportsTheBytesOfTheOnlySession) {
   EXPECT_EQ(text.find(id), std::string::npos) << "a session's id is in the metrics";
 }
 
+TEST_F(ServerE2eTest, PrometheusCountsTheCallsByMethodAndCode) {
+  ServerProcess server(kServerBinary, {"--model", minimal_.Flag()});
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("m", kPatience);
+  const std::string id = connection.Open("m").session_id();
+  for (int turn = 0; turn < 2; ++turn) connection.Generate(Request(id, "abc", 2));
+  EXPECT_THROW(connection.Get(std::string(32, 'f')), client::CallError);
+  const auto channel = grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials());
+  // A client makes no metrics.
+  for (const char* const method : {"/longstream.v1.Longstream/Unknown", "/a.Service/Of", "/", ""}) {
+    EXPECT_FALSE(CallRaw(channel, method, {""}).status.ok());
+  }
+  const std::string text = Scrape(server.metrics_port());
+  const auto calls = [&](const std::string& method, const std::string& code,
+                         const std::string& service = "longstream.v1.Longstream") {
+    return SampleValue(text, "longstream_calls_total",
+                       {{"service", service}, {"method", method}, {"code", code}});
+  };
+  EXPECT_EQ(calls("Generate", "OK"), 2);
+  EXPECT_EQ(calls("OpenSession", "OK"), 1);
+  EXPECT_EQ(calls("GetSession", "NOT_FOUND"), 1);
+  EXPECT_EQ(calls("GetSession", "OK"), std::nullopt);
+  EXPECT_GT(calls("Check", "OK", "grpc.health.v1.Health"), 0);
+  EXPECT_EQ(calls("", "UNIMPLEMENTED", ""), 4);
+  for (const char* const name : {"Unknown", "a.Service"}) {
+    EXPECT_EQ(text.find(name), std::string::npos) << name;
+  }
+}
+
 TEST_F(ServerE2eTest, SigtermLetsARunningTurnFinish) {
   constexpr uint32_t kTokens = 100;
   ServerProcess server(kServerBinary, {"--model", minimal_.Flag(",options.step_delay_us=20000")});

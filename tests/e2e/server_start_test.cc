@@ -238,6 +238,10 @@ TEST_F(ServerStartTest, AReplicaIsShown) {
   EXPECT_THAT(shown, HasSubstr("fleet.peer_listen: 127.0.0.1:0\n"));
   EXPECT_THAT(shown,
               HasSubstr("fleet: replica one\n  replicas reach it at 127.0.0.1:0, clients at "));
+  EXPECT_THAT(
+      Checked(Arguments(), {"--peer-listen", "127.0.0.1:0", "--client-address", "10.1.2.3:50051",
+                            "--store", "postgresql://nobody@127.0.0.1:1/none"}),
+      HasSubstr("clients at 10.1.2.3:50051\n"));
   EXPECT_THAT(shown, HasSubstr("lease_ttl 10s, min_residency 5s, foreign fetch"));
   EXPECT_THAT(Checked(Arguments(), {"--peer-listen", "127.0.0.1:0"}),
               HasSubstr("fleet.peer_listen: a fleet needs store.url = postgresql://"));

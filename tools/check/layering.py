@@ -106,6 +106,7 @@ ROOMS = {
     "service/config": "service/routing service/security",
     "service/host_memory": "",
     "service/metrics": "",
+    "service/metrics/calls": "",
     "service/sealing": "",
     "service/security": "",
     "service/security/tenants": "service/clock service/config service/host_memory",
@@ -216,7 +217,8 @@ ROOMS = {
                       " service/wire",
     "service/program": "kernels/core service/clock service/config service/connections"
                        " service/fleet service/load service/server/cluster service/server/transport"
-                       " service/engine service/metrics service/models service/scrapes service/sealing service/security service/server"
+                       " service/engine service/interceptors service/metrics service/metrics/calls service/models service/scrapes"
+                       " service/sealing service/security service/server"
                        " service/server/admin service/server/peer service/server/transfer service/serving service/shadow"
                        " service/serving/aliases service/serving/models service/serving/routing service/sessions/store"
                        " service/sessions/store/postgres service/sessions/store/sql service/sessions/store/sqlite",
@@ -281,6 +283,7 @@ LIBRARIES = {
     "service/program": "absl grpc prometheus protobuf",
     "service/load": "prometheus",
     "service/metrics": "prometheus",
+    "service/metrics/calls": "prometheus protobuf",
     "service/interceptors": "grpc",
     "service/scrapes": "prometheus",
     "service/server/**": "grpc protobuf",

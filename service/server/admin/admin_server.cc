@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const Options& o
   absl::StatusOr<GatedServer> served = ServeOn(
       *std::move(listening), limits,
       CredentialsWith(limits.tls ? options.certificates : nullptr, options.client_certificates),
-      options.on_call_failure, &builder);
+      options.on_call_end, &builder);
   if (!served.ok()) return served.status();
   server->served_ = *std::move(served);
   return server;

@@ -40,10 +40,10 @@ class AdminServer {
     std::function<void(const Caller& caller, std::string_view method, std::string_view request_id,
                        const absl::Status& status)>
         on_operator_call = nullptr;
-    // Called for each call that ends with an error (service/interceptors/request_id.h).
+    // Called when a call ends (service/interceptors/request_id.h).
     std::function<void(std::string_view request_id, std::string_view method,
                        const absl::Status& status)>
-        on_call_failure = nullptr;
+        on_call_end = nullptr;
   };
 
   // `admin` outlives the server. UNAVAILABLE: the address cannot be bound. INVALID_ARGUMENT: an

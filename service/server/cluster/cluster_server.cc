@@ -68,8 +68,8 @@ absl::StatusOr<std::unique_ptr<ClusterServer>> ClusterServer::Start(const Option
   limits.max_per_address = kMaxPerAddress;
   limits.preface_timeout = kHandshakeTimeout;
   absl::StatusOr<GatedServer> served =
-      ServeOn(*std::move(listening), limits, grpc::InsecureServerCredentials(),
-              options.on_call_failure, &builder);
+      ServeOn(*std::move(listening), limits, grpc::InsecureServerCredentials(), options.on_call_end,
+              &builder);
   if (!served.ok()) return served.status();
   server->served_ = *std::move(served);
   return server;

@@ -31,10 +31,10 @@ class ClusterServer {
   struct Options {
     std::string listen;  // host:port
     LoadStreamLimits streams = {};
-    // Called for each call that ends with an error (service/interceptors/request_id.h).
+    // Called when a call ends (service/interceptors/request_id.h).
     std::function<void(std::string_view request_id, std::string_view method,
                        const absl::Status& status)>
-        on_call_failure = nullptr;
+        on_call_end = nullptr;
   };
 
   // `meter` outlives the server. UNAVAILABLE: the address cannot be bound.

@@ -14,9 +14,9 @@ struct PeerLimits {
   absl::Duration answer_timeout = absl::Seconds(10);
   // For the next piece of caches, until it has come, was taken, or was written.
   absl::Duration piece_timeout = absl::Seconds(10);
-  // Of an Offer: until it was sent.
+  // For the first message of an Offer, until it was sent.
   absl::Duration connect_timeout = absl::Seconds(2);
-  // Of an Offer: from the last piece to the answer.
+  // For the answer to an Offer, from the last piece on.
   absl::Duration taking_timeout = absl::Seconds(30);
   // For the first message of a relayed turn.
   absl::Duration attach_timeout = absl::Minutes(1);

@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(const Options& opt
   absl::StatusOr<GatedServer> served =
       ServeOn(*std::move(listening), limits,
               CredentialsWith(options.certificates, options.client_certificates),
-              options.on_call_failure, &builder);
+              options.on_call_end, &builder);
   if (!served.ok()) return served.status();
   server->served_ = *std::move(served);
   return server;

@@ -39,10 +39,10 @@ class PeerServer {
     uint64_t max_transit_bytes = 256 << 20;
     AttachTurn attach = nullptr;
     CancelRunningTurn cancel = nullptr;
-    // Called for each call that ends with an error (service/interceptors/request_id.h).
+    // Called when a call ends (service/interceptors/request_id.h).
     std::function<void(std::string_view request_id, std::string_view method,
                        const absl::Status& status)>
-        on_call_failure = nullptr;
+        on_call_end = nullptr;
   };
 
   // Messages go to the events of `client`, and its answers go back; it outlives the server.

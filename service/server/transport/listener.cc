@@ -40,15 +40,14 @@ void GatedServer::Shutdown() const {
 
 absl::StatusOr<GatedServer> ServeOn(ListeningSockets listening, const Http2Gate::Options& limits,
                                     const std::shared_ptr<grpc::ServerCredentials>& credentials,
-                                    CallFailureListener on_call_failure,
-                                    grpc::ServerBuilder* builder) {
+                                    CallEndListener on_call_end, grpc::ServerBuilder* builder) {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder->experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                               static_cast<int>(absl::ToInt64Milliseconds(limits.preface_timeout)));
   builder->experimental().SetInterceptorCreators(
-      RequestIdInterceptors(nullptr, std::move(on_call_failure)));
+      RequestIdInterceptors(nullptr, std::move(on_call_end)));
   GatedServer served;
   served.server = builder->BuildAndStart();
   if (served.server == nullptr) return absl::InternalError("gRPC did not start; see its log");

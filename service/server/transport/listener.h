@@ -37,8 +37,7 @@ struct GatedServer {
 // INTERNAL: gRPC does not start. Also returns the errors of Http2Gate::Start.
 absl::StatusOr<GatedServer> ServeOn(ListeningSockets listening, const Http2Gate::Options& limits,
                                     const std::shared_ptr<grpc::ServerCredentials>& credentials,
-                                    CallFailureListener on_call_failure,
-                                    grpc::ServerBuilder* builder);
+                                    CallEndListener on_call_end, grpc::ServerBuilder* builder);
 
 }  // namespace longstream
 

@@ -16,6 +16,7 @@
 #include "service/load/load_metrics.h"
 #include "service/metrics/alias_metrics.h"
 #include "service/metrics/build_info.h"
+#include "service/metrics/calls/call_metrics.h"
 #include "service/metrics/connection_metrics.h"
 #include "service/metrics/fleet_metrics.h"
 #include "service/metrics/security_metrics.h"
@@ -133,6 +134,7 @@ class ModelMetricsTest : public testing::Test {
   }
 
   prometheus::Registry registry_;
+  CallMetrics calls_{&registry_};
   ConnectionMetrics connections_{&registry_, "grpc"};
   SecurityMetrics security_{&registry_};
   FleetMetrics fleet_{&registry_};
@@ -145,6 +147,7 @@ class ModelMetricsTest : public testing::Test {
 };
 
 TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
+  calls_.Count("/a.Service/Call", absl::StatusCode::kUnimplemented);
   metrics_.CountRequest("OK", "max_tokens");
   metrics_.CountEviction("turn");
   metrics_.CountResumedTurn("attached");

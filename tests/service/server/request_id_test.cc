@@ -127,7 +127,7 @@ TEST_F(RequestIdTest, TheListenerGetsFailedCalls) {
   std::vector<Failure> failures;
   auto own = GrpcServer::Start(
       {.listen = "127.0.0.1:0",
-       .on_call_failure =
+       .on_call_end =
            [&](std::string_view id, std::string_view method, const absl::Status& status) {
              const std::lock_guard<std::mutex> lock(mutex);
              failures.emplace_back(id, method, status);

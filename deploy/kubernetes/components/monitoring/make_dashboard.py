@@ -47,6 +47,8 @@ ROWS = {
             (f"count by (version) (longstream_build_info{{{WHERE}}})", "version {{version}}")]),
         ("Turns that ended, by code", "reqps", [
             (rate("longstream_requests_total", "code"), "{{code}}")]),
+        ("Calls that ended, by method and code", "reqps", [
+            (rate("longstream_calls_total", "method, code"), "{{method}} {{code}}")]),
         ("Tokens", "short", [
             (rate("longstream_prompt_tokens_total", "model"), "prompts {{model}}"),
             (rate("longstream_generated_tokens_total", "model"), "generated {{model}}")]),

@@ -39,7 +39,7 @@ class PieceSource final : public std::enable_shared_from_this<PieceSource> {
 
   CacheThreads* const threads_;
   const size_t piece_bytes_;
-  // Of the thread that reads.
+  // Only the thread that reads uses these.
   std::shared_ptr<fleet::CacheReader> reader_;
   bool begun_ = false;
   uint64_t bytes_ = 0;  // of the data

@@ -140,6 +140,28 @@ TEST_F(FleetCopiesTest, ASessionThatWasTakenIsAnIdleSessionWithItsCaches) {
   EXPECT_EQ(b_.restores, 1);
 }
 
+// The manager looks once a second, and the store may hang for an hour.
+TEST_F(FleetCopiesTest, CachesThatWaitAddOneReadToAStoreThatHangs) {
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  Send(a_, b_, size_t{1} << 20);
+  const int before = store_->session_reads();
+  store_->Hold();
+  for (int second = 0; second < 100; ++second) {
+    b_.sessions.fleet()->SettleArrived(MonotonicTime::Now());
+  }
+  EXPECT_TRUE(WaitUntil([&] { return store_->calls_waiting() > 0; }));
+  store_->Release();
+  // Reads of one session come one after the other.
+  absl::Notification read;
+  b_.sessions.Read<bool>(
+      {"", kId}, [] { return absl::StatusOr<bool>(true); },
+      [&](const absl::StatusOr<bool>& /*done*/) { read.Notify(); });
+  read.WaitForNotification();
+  // The manager itself has looked, too.
+  EXPECT_LT(store_->session_reads() - before, 50);
+}
+
 // Another replica changes an imported session before it is restored.
 TEST_F(FleetCopiesTest, ImportedCachesAreOnlyForTheVersionThatTheImportMade) {
   constexpr SessionId kCopy{3, 4}, kTaken{5, 6};

@@ -1,0 +1,39 @@
+// The Prometheus metric of calls. docs/metrics.md has its name.
+#ifndef LONGSTREAM_SERVICE_METRICS_CALLS_CALL_METRICS_H_
+#define LONGSTREAM_SERVICE_METRICS_CALLS_CALL_METRICS_H_
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/registry.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+
+namespace longstream {
+
+// Counts the calls of all listeners by their methods and status codes. Thread-safe.
+class CallMetrics {
+ public:
+  // The registry outlives the object.
+  explicit CallMetrics(prometheus::Registry* registry);
+
+  // A call of `method`, such as "/longstream.v1.Longstream/Generate", has ended. Methods that the
+  // program does not have are counted together.
+  void Count(std::string_view method, absl::StatusCode code) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  prometheus::Family<prometheus::Counter>& family_;
+  absl::Mutex mutex_;
+  using Key = std::pair<std::string, absl::StatusCode>;
+  std::map<Key, prometheus::Counter*> counters_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_METRICS_CALLS_CALL_METRICS_H_
