@@ -10,7 +10,7 @@ import yaml
 
 NAMESPACE = NAME = "longstream"
 OVERLAY = pathlib.Path(__file__).with_name("overlay")
-# Fields of a container that 1.20 does not know are kept here, for the kubelet.
+# This annotation keeps the fields of containers that 1.20 does not know, for the kubelet.
 ANNOTATION = "longstream.dev/later-fields"
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 # Kinds that need programs which are not here: {kind: what stands in for them}.

@@ -100,7 +100,7 @@ class Proof:
     def _deploy(self):
         """Do what docs/operations.md tells an operator to do."""
         made, notes = objects.for_1_20(self._rendered)
-        print("What Kubernetes 1.20 cannot have as it is:")
+        print("Changes for Kubernetes 1.20:")
         for note in notes:
             print(f"  {note}")
         peer, credentials = self._token("replicas", "peer")

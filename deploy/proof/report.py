@@ -19,7 +19,7 @@ def percentile(values, part):
 
 
 class Report:
-    """What was measured.
+    """The measurements of a run.
 
     plan: [(seconds, turns at once)]. begin: when the load began, in seconds since 1970.
     load: the JSON of fleet_load. samples: of the observer. pods: their records.

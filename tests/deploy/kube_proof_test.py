@@ -46,7 +46,7 @@ def run(ready=(1, 2, 4, 2, 1), pods=(Pod,), **load):
 
 
 class Objects(unittest.TestCase):
-    """What is applied to Kubernetes 1.20."""
+    """The objects for Kubernetes 1.20."""
 
     @classmethod
     def setUpClass(cls):
@@ -97,7 +97,7 @@ class Objects(unittest.TestCase):
 
 
 class Judgement(unittest.TestCase):
-    """Which runs prove nothing."""
+    """The runs that prove nothing."""
 
     def problems(self, made, **counters):
         return "\n".join(made.problems({**COUNTERS, **counters}, (1, 4)))

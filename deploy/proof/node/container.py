@@ -28,7 +28,7 @@ class Container:
         self._root.mkdir(parents=True)
         self.log = self._folder / "log"
         hosts = self._folder / "hosts"
-        # What the DNS of a cluster would answer.
+        # In a cluster, its DNS answers for the others.
         lines = [f"{address} {host}" for host, address in node.hosts.items()]
         hosts.write_text("\n".join(["127.0.0.1 localhost", f"{network.address} {name}", *lines, ""]),
                          encoding="utf-8")

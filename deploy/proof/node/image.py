@@ -22,7 +22,7 @@ def make(root, build):
     for plugin in (build / "plugins").glob("*.cpu.so"):
         shutil.copy2(plugin, plugins)
     subprocess.run([_ROOT / "deploy/images/copy_libraries.sh", prefix, root], check=True)
-    # What the base image has.
+    # The base image has the C library.
     text = subprocess.run(["ldd", prefix / "bin/longstream-server"], capture_output=True, text=True,
                           check=True).stdout
     for path in re.findall(r"/\S*/(?:ld-linux-x86-64|lib(?:c|m|mvec|resolv))\.so\S*", text):

@@ -19,7 +19,7 @@ _SHORTEST_GRACE = 2  # seconds between SIGTERM and SIGKILL, as the kubelet gives
 
 @dataclasses.dataclass
 class PodRecord:
-    """What the report tells of a pod."""
+    """The numbers of a pod for the report."""
 
     name: str
     restarts: int = 0

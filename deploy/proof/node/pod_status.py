@@ -9,7 +9,7 @@ def timestamp():
 
 
 class PodStatus:
-    """What is known of a pod with one container. Not thread-safe."""
+    """The state of a pod with one container. Not thread-safe."""
 
     def __init__(self, pod, host, address):
         container = pod["spec"]["containers"][0]
