@@ -118,8 +118,10 @@ compare-parity: packages  ## Compare the statistics of comparisons with SciPy's 
 check: release  ## Run the checks: format, layers, names, lengths, pages, protos, symbols, lint of changes.
 	@tools/check/run_all.sh
 
-kube-check: release  ## Check images, Kubernetes objects, the chart and the alerts of deploy/, without a cluster.
+kube-check: packages  ## Check images, Kubernetes objects, the chart and the alerts of deploy/, without a cluster.
 	@tools/install_packages.sh kubernetes
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target installed
 	@python=$$(tools/setup_venv.sh build/venv-kubernetes deploy/check/requirements.txt) && \
 	  $$python -B deploy/check/kube_check.py && $$python -B tests/deploy/kube_check_test.py && \
 	  $$python -B tests/deploy/kube_proof_test.py

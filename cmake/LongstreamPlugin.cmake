@@ -13,6 +13,7 @@ function(longstream_plugin)
   endif()
   set(target "${arg_NAME}.${arg_DEVICE}")
   longstream_module(${target} "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/plugins")
+  add_dependencies(installed ${target})
   install(TARGETS ${target} LIBRARY DESTINATION "${LONGSTREAM_INSTALL_PLUGIN_DIR}")
 endfunction()
 

@@ -1,5 +1,6 @@
 // `longstream plan`: how many replicas a load needs.
 #include <cstdio>
+#include <iostream>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -96,11 +97,13 @@ void Plan(const Global& global, const PlanOptions& options) {
       }
     }
   }
-  if (global.json) return Print(json.dump(2) + "\n");
+  if (global.json) Print(json.dump(2) + "\n");
   if (!planned.empty()) return;
-  Print(
-      "no costs have been measured: make an alias with a route, such as `longstream admin alias "
-      "route plan MODEL`, and wait until `alias list` does not say \"not measured\"\n");
+  std::cerr
+      << "longstream: no costs have been measured: make an alias with a route, such as "
+         "`longstream admin alias route plan MODEL`, and wait until `alias list` does not say "
+         "\"not measured\"\n";
+  throw ToldFailure{kCallFailed};
 }
 
 void AddLoadOptions(CLI::App* command, Load* load) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/commands/commands.h"
@@ -82,7 +83,10 @@ absl::StatusOr<std::vector<std::string>> FaultsOf(const StoreOptions& options) {
   store::PostgresStore::Options postgres = PostgresOptions(options);
   // A row of a large table may come after minutes, and that is no damage.
   postgres.commit_timeout = absl::Hours(24);
-  return store::PostgresStore::CheckExisting(postgres, kMaxFaults);
+  absl::StatusOr<std::vector<std::string>> faults =
+      store::PostgresStore::CheckExisting(postgres, kMaxFaults);
+  if (!absl::IsFailedPrecondition(faults.status())) return faults;
+  return absl::FailedPreconditionError(absl::StrCat(faults.status().message(), " with --segments"));
 }
 
 void Check(const Global& global, const StoreOptions& options) {

@@ -8,6 +8,7 @@ import pathlib
 import sys
 import time
 
+import labels
 import metrics
 import programs
 import references
@@ -23,6 +24,7 @@ CHECKS = {
     "chart = kustomize": same.check,
     "helm lint": programs.helm_lint,
     "metrics and runbooks": metrics.check,
+    "labels": labels.check,
     "server.yaml": programs.server,
     "PromQL": programs.promql,
     "alerts": programs.promtool,

@@ -50,8 +50,23 @@ def checkov(deploy):
                         "--directory", folder, env=environment)
 
 
+# Values of which the server would not start: the schema must refuse them.
+REFUSED = {
+    "no fleet, and the rest for a fleet": {"fleet": {"enabled": False}},
+    "a server's key that does not exist": {"server": {"lissten": "0.0.0.0:50051"}},
+}
+
+
 def helm_lint(deploy):
-    """The chart follows Helm's rules, with the values of each overlay."""
+    """The chart follows Helm's rules, with the values of each overlay, and refuses values that make no
+    server."""
+    for name, values in REFUSED.items():
+        try:
+            with render.chart_folder(deploy) as folder, helm_python.Chart.load(folder) as loaded:
+                loaded.validate_schema(values)
+            yield f"values.schema.json takes {name}"
+        except helm_python.HelmError:
+            pass
     for overlay in render.OVERLAYS:
         try:
             with render.chart_folder(deploy) as folder:
@@ -135,7 +150,7 @@ def server(deploy):
 
 def _lay_out(folder, text, repository):
     """Writes server.yaml and the files that it names to a folder."""
-    text = re.sub(r"0\.0\.0\.0:\d+", "127.0.0.1:0", text)
+    text = re.sub(r"(0\.0\.0\.0|127\.0\.0\.1):\d+", "127.0.0.1:0", text)
     text = re.sub(r"/models/(\w+)", str(repository / "models/demo/hypenet"), text)
     text = text.replace("postgres.database:5432", "127.0.0.1:1").replace("device: cuda", "device: cpu")
     text = text.replace("/etc/longstream", str(folder)).replace("/var/", f"{folder}/")

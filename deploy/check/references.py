@@ -1,4 +1,4 @@
-"""Objects fit together: what one names exists in another, and times add up."""
+"""Objects fit together: the objects and ports that one names exist in another, and times add up."""
 
 import re
 
@@ -21,6 +21,15 @@ def _times(pod, server):
                f"grace, drain_timeout and {LAST_WRITES} s make {wanted}")
 
 
+def _startup(deployment):
+    spec = deployment["spec"]
+    probe = spec["template"]["spec"]["containers"][0]["startupProbe"]
+    longest = probe["periodSeconds"] * probe["failureThreshold"]
+    if spec["progressDeadlineSeconds"] <= longest:
+        yield (f"progressDeadlineSeconds is {spec['progressDeadlineSeconds']}; startupProbe gives a "
+               f"replica {longest} s")
+
+
 def _ports(pod, server, rendered):
     container = pod["containers"][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -31,6 +40,10 @@ def _ports(pod, server, rendered):
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         if container[probe]["grpc"]["port"] != ports["cluster"]:
             yield f"{probe}: not the port {ports['cluster']}"
+    for argument in container["args"]:
+        for flag, name in (("--peer-listen=", "peers"), ("--client-address=", "grpc")):
+            if argument.startswith(flag) and not argument.endswith(f":{ports.get(name)}"):
+                yield f"argument {argument}: not the port {ports.get(name)}"
     for (kind, name), value in rendered.items():
         named = []
         if kind == "Service":
@@ -43,6 +56,56 @@ def _ports(pod, server, rendered):
         for port in named:
             if port not in ports:
                 yield f"{kind} {name}: the container has no port {port}"
+    yield from _numbers(ports, rendered)
+
+
+def _numbers(ports, rendered):
+    """Yields the numbers of ports that are not those of the container."""
+    for (kind, name), value in rendered.items():
+        if kind == "Service":
+            yield from (f"Service {name}: port {port['name']} is {port['port']}"
+                        for port in value["spec"]["ports"]
+                        if port["port"] != ports.get(port["targetPort"]))
+        elif kind == "NetworkPolicy":
+            # Rules of egress name no ports, because their pods may be others.
+            numbers = [port["port"] for rule in value["spec"].get("egress", ())
+                       if any("podSelector" in to for to in rule["to"]) for port in rule["ports"]]
+            yield from (f"NetworkPolicy {name}: no replica has the port {number}"
+                        for number in numbers if number not in ports.values())
+        elif kind == "InferencePool":
+            yield from (f"InferencePool {name}: not the port {ports['grpc']}"
+                        for port in value["spec"]["targetPorts"] if port["number"] != ports["grpc"])
+        elif kind == "GRPCRoute":
+            yield from (f"GRPCRoute {name}: not the port {ports['grpc']}"
+                        for backend in value["spec"]["rules"][0]["backendRefs"]
+                        if backend.get("port", ports["grpc"]) != ports["grpc"])
+        elif kind == "ScaledObject":
+            for trigger in value["spec"]["triggers"]:
+                address = trigger["metadata"].get("scalerAddress")
+                if address and not (address.endswith(f":{ports['cluster']}")
+                                    and ("Service", address.split(".")[0]) in rendered):
+                    yield f"ScaledObject {name}: {address} is no Service and port {ports['cluster']}"
+
+
+def _picker(values, template, rendered):
+    """The values for the chart of the endpoint picker fit the pool, if there is one."""
+    pool = render.find(rendered, "InferencePool")
+    if not pool:
+        return
+    router, labels = values["router"], template["metadata"]["labels"]
+    ports = {port["name"]: port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
+    if not router["modelServers"]["matchLabels"].items() <= labels.items():
+        yield "llm-d-router.yaml: matchLabels do not select the pods"
+    if router["modelServers"]["targetPorts"] != pool["spec"]["targetPorts"]:
+        yield "llm-d-router.yaml: targetPorts are not those of the pool"
+    for plugin in render.picker(values)["plugins"]:
+        port = plugin.get("parameters", {}).get("port", ports["metrics"])
+        if port != ports["metrics"]:
+            yield f"llm-d-router.yaml: {plugin['type']} reads port {port}, not {ports['metrics']}"
+    policy = render.find(rendered, "NetworkPolicy", "longstream-endpoint-picker")
+    selector = policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
+    if list(selector.values()) != [pool["spec"]["endpointPickerRef"]["name"]]:
+        yield "NetworkPolicy longstream-endpoint-picker: not the picker of the pool"
 
 
 def _selectors(rendered, labels):
@@ -76,6 +139,10 @@ def _names(pod, rendered):
     for backend in route["spec"]["rules"][0]["backendRefs"] if route else ():
         if (backend.get("kind", "Service"), backend["name"]) not in rendered:
             yield f"GRPCRoute: no {backend.get('kind', 'Service')} {backend['name']}"
+    policy = render.find(rendered, "BackendTrafficPolicy")
+    for target in policy["spec"]["targetRefs"] if policy else ():
+        if (target["kind"], target["name"]) not in rendered:
+            yield f"BackendTrafficPolicy: no {target['kind']} {target['name']}"
     for kind in ("HorizontalPodAutoscaler", "ScaledObject"):
         scaler = render.find(rendered, kind)
         if scaler and ("Deployment", scaler["spec"]["scaleTargetRef"]["name"]) not in rendered:
@@ -86,10 +153,12 @@ def check(deploy):
     """Yields the problems of all overlays."""
     for overlay in render.OVERLAYS:
         rendered = render.objects(render.kustomize(deploy, overlay))
-        template = render.find(rendered, "Deployment")["spec"]["template"]
+        deployment = render.find(rendered, "Deployment")
+        template = deployment["spec"]["template"]
         server = yaml.safe_load(render.server_yaml(rendered))
         pod = template["spec"]
-        for problem in (*_times(pod, server), *_ports(pod, server, rendered),
+        for problem in (*_times(pod, server), *_startup(deployment), *_ports(pod, server, rendered),
                         *_selectors(rendered, template["metadata"]["labels"]),
-                        *_names(pod, rendered)):
+                        *_names(pod, rendered),
+                        *_picker(render.router(deploy), template, rendered)):
             yield f"{overlay}: {problem}"

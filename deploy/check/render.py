@@ -53,7 +53,7 @@ def chart(deploy, overlay):
             files = loaded.render(values, name=NAME, namespace=NAMESPACE)
     except helm_python.HelmError as error:
         raise RenderError(f"chart with values/{overlay}.yaml: {error}") from error
-    return "\n---\n".join(text for _, text in sorted(files.items()))
+    return "\n---\n".join(text for name, text in sorted(files.items()) if name.endswith(".yaml"))
 
 
 def objects(text):
@@ -75,6 +75,18 @@ def find(rendered, kind, name=None):
         if its_kind == kind and (name is None or re.fullmatch(name, its_name)):
             return value
     return None
+
+
+def router(deploy):
+    """The values for the chart of the endpoint picker."""
+    path = deploy / "kubernetes/components/inference-pool/llm-d-router.yaml"
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def picker(values):
+    """The configuration of the endpoint picker in these values."""
+    epp = values["router"]["epp"]
+    return yaml.safe_load(epp["pluginsCustomConfig"][epp["pluginsConfigFile"]])
 
 
 def server_yaml(rendered):

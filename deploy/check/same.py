@@ -1,8 +1,8 @@
 """The chart makes the same objects as kustomize.
 
-Two things differ on purpose. kustomize writes a hash into the name of the ConfigMap of server.yaml,
-and the chart into an annotation of the pods: both make new pods for a new file. And the chart writes
-server.yaml without comments."""
+Three things differ on purpose. kustomize writes a hash into the name of the ConfigMap of server.yaml,
+and the chart into an annotation of the pods: both make new pods for a new file. The chart writes
+server.yaml without comments. And it asks Helm to keep the claims when a release is removed."""
 
 import re
 
@@ -22,6 +22,11 @@ def _comparable(rendered):
             annotations.pop("checksum/server.yaml", None)
             if annotations:
                 value["spec"]["template"]["metadata"]["annotations"] = annotations
+        if value["kind"] == "PersistentVolumeClaim":
+            annotations = value["metadata"].pop("annotations", {})
+            annotations.pop("helm.sh/resource-policy", None)
+            if annotations:
+                value["metadata"]["annotations"] = annotations
         for key in value.get("data") or {}:
             if key.endswith(".yaml"):
                 value["data"][key] = yaml.safe_load(value["data"][key])

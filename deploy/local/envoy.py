@@ -28,7 +28,7 @@ class Envoy(Service):
     def command(self) -> list[str]:
         """Return the program and its arguments."""
         return [str(self._program), "-c", str(self.folder / "envoy.yaml"),
-                "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"]
+                "--disable-hot-restart", "--concurrency", "1", "-l", "warning"]
 
     def address(self) -> str:
         """Say where it is, for people."""

@@ -168,9 +168,9 @@ def _options() -> argparse.Namespace:
                         help="leave a service that has ended as it is")
     parser.add_argument("--fresh", action="store_true", help="forget the sessions of the last time")
     parser.add_argument("--grace", type=int, default=10, metavar="S",
-                        help="seconds that running turns get when a replica is stopped")
+                        help="seconds that running turns get when a replica is stopped (default: 10)")
     parser.add_argument("--drain-timeout", type=int, default=10, metavar="S",
-                        help="seconds after that, for handing sessions over")
+                        help="seconds after that, for handing sessions over (default: 10)")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/fleet",
                         help="for all files (default: build/fleet)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release",

@@ -16,6 +16,7 @@ PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 # Kinds that need programs which are not here: {kind: what stands in for them}.
 LEFT_OUT = {
     "GRPCRoute": "Envoy has the route, and follows the Endpoints of the Service",
+    "BackendTrafficPolicy": "Envoy sends all calls of a session to one replica by the same header",
     "PodMonitor": "the configuration of Prometheus is made of it",
     "PrometheusRule": "make kube-check tests the alerts",
 }

@@ -32,6 +32,10 @@ std::string DriverCore::WhyNotNow() const {
     return absl::StrCat("replica ", before_.peer, ", which owns the session, does not answer");
   }
   if (std::holds_alternative<MessageArrives>(*event_)) {
+    if (refused_.peer == before_.peer && refused_.request == before_.request) {
+      return absl::StrCat("replica ", before_.peer, ", which owns the session, refuses the calls ",
+                          "of this one: ", refused_.why.ToString());
+    }
     return absl::StrCat("replica ", before_.peer,
                         " has got the session a moment ago, or is giving it to another replica");
   }

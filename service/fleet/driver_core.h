@@ -79,6 +79,7 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   void LeaseRenewed(const RenewedLease& renewed);
   // driver_givings.cc
   void GivingBroken(const ReplicaName& peer, Number request);
+  void CallRefused(const ReplicaName& peer, Number request, const absl::Status& why);
   void MessageArrived(const ReplicaName& from, PeerMessage message);
   // Feeds the machine, and runs its actions.
   void Handle(Event event);
@@ -190,6 +191,13 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   std::map<Number, Relay> relays_;
   std::map<ReplicaName, Replica> replicas_;
   std::map<std::pair<ReplicaName, Number>, SessionKey> givings_;
+  // The last call to a peer that was refused.
+  struct RefusedCall {
+    ReplicaName peer;
+    Number request = 0;
+    absl::Status why;
+  };
+  RefusedCall refused_;
   std::set<ReplicaName> silent_;  // an offer to them broke off, and they have said nothing since
   CallId last_call_ = 0;
   bool lease_valid_ = false;

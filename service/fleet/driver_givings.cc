@@ -59,6 +59,13 @@ void DriverCore::GivingBroken(const ReplicaName& peer, Number request) {
   });
 }
 
+void DriverCore::CallRefused(const ReplicaName& peer, Number request, const absl::Status& why) {
+  if (stopped_) return;
+  refused_ = {peer, request, why};
+  if (options_.metrics != nullptr) options_.metrics->CountHandover("unanswered");
+  if (options_.on_refused) options_.on_refused(peer, why);
+}
+
 void DriverCore::MessageArrived(const ReplicaName& from, PeerMessage message) {
   if (silent_.erase(from) > 0) TellPeers();
   Handle(MessageArrives{from, std::move(message)});

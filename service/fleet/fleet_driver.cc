@@ -85,6 +85,11 @@ void FleetDriver::GivingBroken(const ReplicaName& peer, Number request) {
   (void)core_->Post([core = core_.get(), peer, request] { core->GivingBroken(peer, request); });
 }
 
+void FleetDriver::CallRefused(const ReplicaName& peer, Number request, const absl::Status& why) {
+  (void)core_->Post(
+      [core = core_.get(), peer, request, why] { core->CallRefused(peer, request, why); });
+}
+
 void FleetDriver::LeaseRenewed(const RenewedLease& renewed) {
   (void)core_->Post([core = core_.get(), renewed] { core->LeaseRenewed(renewed); });
 }

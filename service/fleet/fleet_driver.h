@@ -44,6 +44,8 @@ struct FleetDriverOptions {
   // exits. Called at most once, on the driver's thread. `release_lease`: call
   // ReplicaLease::Release.
   std::function<void(bool release_lease)> on_exit{};
+  // As PeerEvents::CallRefused. Called on the driver's thread. May be empty.
+  std::function<void(const ReplicaName& peer, const absl::Status& why)> on_refused{};
 };
 
 // Counts of the driver.
@@ -84,6 +86,7 @@ class FleetDriver : public SessionGate, public PeerEvents, public LeaseEvents {
   // PeerEvents.
   void MessageArrived(const ReplicaName& from, PeerMessage message) override;
   void GivingBroken(const ReplicaName& peer, Number request) override;
+  void CallRefused(const ReplicaName& peer, Number request, const absl::Status& why) override;
 
   // LeaseEvents.
   void LeaseRenewed(const RenewedLease& renewed) override;

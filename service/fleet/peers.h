@@ -25,6 +25,10 @@ class PeerEvents {
   // more: the peer is dead or cut off, or wants no more of the caches. It may make its transaction
   // nevertheless.
   virtual void GivingBroken(const ReplicaName& /*peer*/, Number /*request*/) {}
+  // The peer has refused the call of this Fetch or Offer: the credential, the certificate, or the
+  // method. An operator must mend it. Comes before the message that ends the wait.
+  virtual void CallRefused(const ReplicaName& /*peer*/, Number /*request*/,
+                           const absl::Status& /*why*/) {}
 };
 
 // Sends messages, and answers to those that have arrived. Thread-safe. No function blocks; what

@@ -6,8 +6,8 @@ namespace longstream {
 
 // Rates and `utilization` are means of LoadMeter::Options::window; the others are from one moment.
 struct Load {
-  double turns_running = 0;  // admitted turns, of all models
-  double turns_waiting = 0;  // turns that wait for admission, of all models
+  double turns_running = 0;  // turns with a place in the batch, of all models
+  double turns_waiting = 0;  // turns that wait for memory or for a place, of all models
   // Of the model that is used most: turns that run or wait, for each place in its batch. 1: the
   // batch is full; above 1: turns wait for a place.
   double utilization = 0;

@@ -19,9 +19,10 @@ struct LoadSignal {
 };
 
 inline constexpr std::array kLoadSignals = {
-    LoadSignal{"turns_running", &Load::turns_running, "Turns that were admitted, of all models"},
+    LoadSignal{"turns_running", &Load::turns_running,
+               "Turns with a place in the batch, of all models"},
     LoadSignal{"turns_waiting", &Load::turns_waiting,
-               "Turns that wait for admission, of all models"},
+               "Turns that wait for memory or for a place, of all models"},
     LoadSignal{"utilization", &Load::utilization,
                "Turns for each place in the batch, of the model that is used most"},
     LoadSignal{"cache_usage", &Load::cache_usage,

@@ -57,6 +57,7 @@ bool IsFailure(std::string_view code) {
 
 LoadTotals TotalsOf(const std::vector<prometheus::MetricFamily>& metrics) {
   LoadTotals totals;
+  double parked = 0;
   ByModel turns, usage;
   for (const prometheus::MetricFamily& family : metrics) {
     if (family.name == "longstream_requests_running") {
@@ -65,6 +66,8 @@ LoadTotals TotalsOf(const std::vector<prometheus::MetricFamily>& metrics) {
     } else if (family.name == "longstream_requests_waiting") {
       totals.turns_waiting = GaugeSum(family);
       AddTo(&turns, family);
+    } else if (family.name == "longstream_requests_parked") {
+      parked = GaugeSum(family);
     } else if (family.name == "longstream_cache_usage_ratio") {
       AddTo(&usage, family);
     } else if (family.name == "longstream_generated_tokens_total") {
@@ -76,6 +79,9 @@ LoadTotals TotalsOf(const std::vector<prometheus::MetricFamily>& metrics) {
       }
     }
   }
+  // Parked turns were admitted, and wait all the same. The metrics are read one after the other.
+  totals.turns_running = std::max(0.0, totals.turns_running - parked);
+  totals.turns_waiting += parked;
   totals.most_turns = Most(turns);
   totals.cache_usage = Most(usage);
   return totals;

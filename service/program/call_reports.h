@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "service/interceptors/request_id.h"
@@ -34,7 +35,9 @@ inline void LogFailedCall(const JsonLog& log, std::string_view request_id, std::
 // For the calls of all listeners. `log`, `registry` and `sessions` outlive the listener.
 inline CallEndListener ReportCalls(const JsonLog& log, prometheus::Registry* registry,
                                    SessionMetrics* sessions) {
-  return [&log, sessions, calls = std::make_shared<CallMetrics>(registry)](
+  return [&log, sessions,
+          calls = std::make_shared<CallMetrics>(
+              registry, std::vector<std::string>{"/longstream.v1.Longstream/Generate"})](
              std::string_view request_id, std::string_view method, const absl::Status& status) {
     calls->Count(method, status.code());
     if (status.ok()) return;

@@ -86,6 +86,11 @@ fleet::FleetDriverOptions ServerFleet::DriverOptions(const fleet::ReplicaName& n
   options.times.commit = config_.store_commit_timeout;
   options.times.residency = config_.fleet.min_residency;
   options.metrics = &metrics_;
+  options.on_refused = [this](const fleet::ReplicaName& peer, const absl::Status& why) {
+    const auto line = refusals_.Pass(why.ToString(), LineLimit::Clock::now());
+    if (!line.has_value()) return;
+    log_->Write(LogLevel::kWarning, "peer_refuses", {{"peer", peer}, {"error", *line}});
+  };
   options.on_exit = [this](bool release_lease) { OnExit(release_lease); };
   return options;
 }

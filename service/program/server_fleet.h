@@ -21,6 +21,7 @@
 #include "service/fleet/replica_lease.h"
 #include "service/metrics/fleet_metrics.h"
 #include "service/metrics/json_log.h"
+#include "service/metrics/line_limit.h"
 #include "service/program/server_security.h"
 #include "service/program/server_store.h"
 #include "service/server/grpc_server.h"
@@ -107,6 +108,7 @@ class ServerFleet : private fleet::LeaseEvents {
   MonotonicTime end_;                              // of the process
   Timers exit_;  // ends the process; uses what is above, and outlives what is below
   SessionManager* sessions_ = nullptr;
+  LineLimit refusals_{/*lines_per_minute=*/6, /*max_bytes=*/500};  // of the driver's thread
   FleetMetrics metrics_;
   const std::unique_ptr<store::PostgresFleet> store_;
   fleet::FleetDriver driver_;  // outlives the client, which tells it messages

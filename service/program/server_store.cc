@@ -1,6 +1,8 @@
 // Connects the store with the log and the metrics.
 #include "service/program/server_store.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <utility>
 
@@ -90,6 +92,11 @@ absl::StatusOr<store::PostgresStore::Options> PostgresOptionsOf(const ServerConf
   options.segments = config.store_segments;
   if (config.store_password_file.empty()) return options;
   std::ifstream file(config.store_password_file);
+  if (!file.is_open()) {
+    return absl::InvalidArgumentError(absl::StrCat("store.password_file: cannot open ",
+                                                   config.store_password_file, ": ",
+                                                   std::strerror(errno)));
+  }
   std::getline(file, options.password);
   if (options.password.ends_with('\r')) options.password.pop_back();  // a file from Windows
   if (options.password.empty()) {

@@ -161,7 +161,12 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   for (const char* const name : kServerNames) server->health_->SetServing(name, false);
   // The health service knows every model from the beginning. A model that is loading is
   // NOT_SERVING.
-  for (const ModelStatus& model : models->List()) server->SetModelServing(model.name, false);
+  const std::vector<ModelStatus> at_start = models->List();
+  {
+    absl::MutexLock lock(&server->mutex_);
+    for (const ModelStatus& model : at_start) server->awaited_.insert(model.name);
+  }
+  for (const ModelStatus& model : at_start) server->SetModelServing(model.name, false);
   server->aliases_ = &sessions->aliases();
   server->aliases_->SetListener(
       [raw = server.get()](const std::vector<AliasConfig>& aliases) { raw->SetAliases(aliases); });
@@ -188,6 +193,7 @@ void GrpcServer::SetModelServing(const std::string& model, bool serving) {
   absl::MutexLock lock(&mutex_);
   if (serving) {
     serving_.insert(model);
+    awaited_.erase(model);
   } else {
     serving_.erase(model);
   }
@@ -198,13 +204,14 @@ void GrpcServer::SetModelServing(const std::string& model, bool serving) {
 void GrpcServer::ForgetModel(const std::string& model) {
   absl::MutexLock lock(&mutex_);
   serving_.erase(model);
+  awaited_.erase(model);
   health_->Forget(model);
   TellServing();
 }
 
 void GrpcServer::TellServing() {
   for (const char* const name : kServerNames) health_->SetServing(name, !serving_.empty());
-  if (on_serving_) on_serving_(!serving_.empty());
+  if (on_serving_) on_serving_(!serving_.empty() && awaited_.empty());
   for (const AliasConfig& alias : told_aliases_) TellAlias(alias);
 }
 

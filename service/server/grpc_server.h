@@ -82,8 +82,9 @@ class GrpcServer {
     absl::Duration max_connection_age = absl::Hours(1);
     CompareLimits compare = {};
     Relays* relays = nullptr;  // as for NewGenerateReactor; outlives the server
-    // Told the status of the server as a whole, also if it is the same as before; outlives the
-    // server. Must not call the server. May be empty.
+    // Told whether at least one model is ready, and each model of the start has been or was
+    // unloaded; also if it is the same as before. Outlives the server. Must not call the server.
+    // May be empty.
     std::function<void(bool serving)> on_serving = nullptr;
   };
 
@@ -144,6 +145,8 @@ class GrpcServer {
   AliasTable* aliases_ = nullptr;  // tells this object its changes; nullptr: not yet
   absl::Mutex mutex_;
   std::set<std::string> serving_ ABSL_GUARDED_BY(mutex_);  // names of models
+  // Models of the start that have not been ready yet, and were not unloaded.
+  std::set<std::string> awaited_ ABSL_GUARDED_BY(mutex_);
   std::vector<AliasConfig> told_aliases_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -169,7 +169,7 @@ void Conversation::RunTurn(const std::atomic<Phase>& phase) {
 void Conversation::Check() {
   if (!is_open_) return;
   try {
-    if (experience_.errors.empty()) RunTurn(Phase::kDuring);
+    if (experience_.errors.empty()) RunTurn(Phase::kAfter);
     CheckTurns();
   } catch (const client::CallError& error) {
     HasFailed(error);

@@ -26,7 +26,7 @@ struct Script {
 };
 
 // The part of the run that is going on.
-enum class Phase { kBefore, kDuring };
+enum class Phase { kBefore, kDuring, kAfter };
 
 // The times, in seconds, that clients have waited for tokens.
 struct Waits {
@@ -52,7 +52,7 @@ struct Experience {
   std::map<std::string, uint64_t> recomputed;     // tokens of histories, by the server's reason
   std::map<std::string, uint64_t> repeated;       // calls that were made again, by their errors
   std::vector<std::string> errors;                // that no retry may end
-  std::array<Waits, 2> waits;                     // by the Phase in which the token came
+  std::array<Waits, 3> waits;                     // by the Phase in which the token came
   std::vector<TurnTime> turn_times;               // of the acknowledged turns
 
   void Add(const Experience& other);

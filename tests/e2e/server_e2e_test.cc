@@ -147,6 +147,7 @@ TEST_F(ServerE2eTest, PrometheusCountsTheCallsByMethodAndCode) {
   EXPECT_EQ(calls("OpenSession", "OK"), 1);
   EXPECT_EQ(calls("GetSession", "NOT_FOUND"), 1);
   EXPECT_EQ(calls("GetSession", "OK"), std::nullopt);
+  EXPECT_EQ(calls("Generate", "UNAVAILABLE"), 0) << "a rate would not see the first one";
   EXPECT_GT(calls("Check", "OK", "grpc.health.v1.Health"), 0);
   EXPECT_EQ(calls("", "UNIMPLEMENTED", ""), 4);
   for (const char* const name : {"Unknown", "a.Service"}) {

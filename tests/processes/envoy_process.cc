@@ -30,7 +30,7 @@ pid_t Spawn(const std::string& config, const std::string& log) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (std::freopen(log.c_str(), "w", stderr) == nullptr) _exit(126);
   execl(EnvoyProcess::Program(), EnvoyProcess::Program(), "-c", config.c_str(),
-        "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning", nullptr);
+        "--disable-hot-restart", "--concurrency", "1", "-l", "warning", nullptr);
   _exit(127);
 }
 

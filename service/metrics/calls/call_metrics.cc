@@ -22,26 +22,37 @@ std::pair<std::string, std::string> NamesOf(std::string_view path) {
 
 }  // namespace
 
-CallMetrics::CallMetrics(prometheus::Registry* registry)
+CallMetrics::CallMetrics(prometheus::Registry* registry, const std::vector<std::string>& watched)
     : family_(prometheus::BuildCounter()
                   .Name("longstream_calls_total")
                   .Help("Calls that have ended, by service, method and status code")
-                  .Register(*registry)) {}
+                  .Register(*registry)) {
+  absl::MutexLock lock(&mutex_);
+  for (const std::string& method : watched) {
+    for (const absl::StatusCode code :
+         {absl::StatusCode::kOk, absl::StatusCode::kUnknown, absl::StatusCode::kInternal,
+          absl::StatusCode::kUnavailable, absl::StatusCode::kDataLoss}) {
+      Of(method, code);
+    }
+  }
+}
+
+prometheus::Counter* CallMetrics::Of(std::string_view method, absl::StatusCode code) {
+  const auto found = counters_.find({std::string(method), code});
+  if (found != counters_.end()) return found->second;
+  const auto [service, name] = NamesOf(method);
+  // All unknown methods have one entry for each code.
+  prometheus::Counter*& counter = counters_[{service.empty() ? "" : std::string(method), code}];
+  if (counter == nullptr) {
+    counter = &family_.Add(
+        {{"service", service}, {"method", name}, {"code", absl::StatusCodeToString(code)}});
+  }
+  return counter;
+}
 
 void CallMetrics::Count(std::string_view method, absl::StatusCode code) {
   absl::MutexLock lock(&mutex_);
-  auto found = counters_.find({std::string(method), code});
-  if (found == counters_.end()) {
-    const auto [service, name] = NamesOf(method);
-    // All unknown methods have one entry for each code.
-    const Key key{service.empty() ? "" : std::string(method), code};
-    found = counters_.try_emplace(key, nullptr).first;
-    if (found->second == nullptr) {
-      found->second = &family_.Add(
-          {{"service", service}, {"method", name}, {"code", absl::StatusCodeToString(code)}});
-    }
-  }
-  found->second->Increment();
+  Of(method, code)->Increment();
 }
 
 }  // namespace longstream

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -20,8 +21,9 @@ namespace longstream {
 // Counts the calls of all listeners by their methods and status codes. Thread-safe.
 class CallMetrics {
  public:
-  // The registry outlives the object.
-  explicit CallMetrics(prometheus::Registry* registry);
+  // The registry outlives the object. `watched`: methods whose counters of success and of errors of
+  // the server begin with 0, so that a rate sees the first error, too.
+  CallMetrics(prometheus::Registry* registry, const std::vector<std::string>& watched);
 
   // A call of `method`, such as "/longstream.v1.Longstream/Generate", has ended. Methods that the
   // program does not have are counted together.
@@ -30,6 +32,9 @@ class CallMetrics {
  private:
   prometheus::Family<prometheus::Counter>& family_;
   absl::Mutex mutex_;
+  prometheus::Counter* Of(std::string_view method, absl::StatusCode code)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   using Key = std::pair<std::string, absl::StatusCode>;
   std::map<Key, prometheus::Counter*> counters_ ABSL_GUARDED_BY(mutex_);
 };

@@ -77,7 +77,8 @@ void ServedCopies::ReadCaches(const fleet::Fence& at,
   const std::optional<ServedSession> served = FindAt(at);
   if (!served.has_value() || served->engine->unloading()) return ready(nullptr);
   TurnLease lease = TurnLease::TakeUnused(served->session);
-  if (!lease) return ready(nullptr);
+  // The session may have changed before the lease was taken.
+  if (!lease || !FindAt(at).has_value()) return ready(nullptr);
   // Shared, because std::function can only hold what can be copied.
   const auto charge = std::make_shared<std::unique_ptr<CacheCharge>>(
       std::make_unique<CacheCharge>(served->session->tenant()));

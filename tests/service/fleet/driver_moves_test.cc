@@ -1,5 +1,6 @@
 // Single steps of the driver: how sessions get from one replica to another, and the end of a
 // replica.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "service/fleet/session_owner.h"
@@ -89,6 +90,20 @@ TEST_F(RedirectingDriverTest, TheClientIsToldTheAddressOfTheOwner) {
   ASSERT_TRUE(owner.has_value());
   EXPECT_EQ(owner->name, kPeerName);
   EXPECT_EQ(owner->client_address, "client:1");
+}
+
+// Its operator has given it another token.
+TEST_F(DriverTest, AnOwnerThatRefusesTheCallsOfThisReplicaIsNamedWithItsReason) {
+  Open(kPeerName);
+  const std::shared_ptr<Reply> reply = EnterTurn(1);
+  const Fetch fetch = peers_.Take<Fetch>();
+  driver_->CallRefused(kPeerName, fetch.request, absl::UnauthenticatedError("no such token"));
+  driver_->MessageArrived(kPeerName, Refused{kSession, fetch.request, Refusal::kNotYet});
+  const absl::Status status = reply->Wait().status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("refuses the calls of this one: UNAUTHENTICATED: no such token"));
+  EXPECT_EQ(MetricValue(registry_, "longstream_handovers_total", {{"outcome", "unanswered"}}), 1);
 }
 
 TEST_F(DriverTest, AChangeThatATurnOnThePeerHoldsUpNamesThePeer) {

@@ -122,11 +122,7 @@ void FakeSessions::Entered(const SessionKey& session, const TurnId& turn, const 
 // If there is no copy at the fence, the log is read, and says which turns have started and ended.
 bool FakeSessions::IsCommittedAt(const Fence& at, const TurnId& turn) {
   const absl::MutexLock lock(&mutex_);
-  const auto copy = copies_.find(at.key);
-  if (copy != copies_.end() && copy->second.epoch == at.epoch &&
-      copy->second.version == at.version) {
-    return false;
-  }
+  if (HasCopyAt(at)) return false;
   return database_.WithModel([&](const ModelStore& model) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (model.HasTurn(at.key, turn)) {
       lost_.insert({at.key, turn});
@@ -138,11 +134,9 @@ bool FakeSessions::IsCommittedAt(const Fence& at, const TurnId& turn) {
 }
 
 Content FakeSessions::ContentAt(const Fence& at) {
-  const auto copy = copies_.find(at.key);
-  if (copy != copies_.end() && copy->second.epoch == at.epoch &&
-      copy->second.version == at.version) {
+  if (HasCopyAt(at)) {
     ++copies_used_;
-    return copy->second.content;
+    return copies_[at.key].content;
   }
   copies_.erase(at.key);
   return database_.WithModel([&](const ModelStore& model) { return model.ContentOf(at.key); });
@@ -319,17 +313,18 @@ void FakeSessions::Stop(const SessionKey& session, const absl::Status& why) {
 
 void FakeSessions::Keep(const Fence& from, const Fence& to) {
   const absl::MutexLock lock(&mutex_);
-  const auto copy = copies_.find(from.key);
-  if (copy == copies_.end() || copy->second.epoch != from.epoch ||
-      copy->second.version != from.version) {
-    return;
-  }
-  copy->second.epoch = to.epoch;
-  copy->second.version = to.version;
+  if (!HasCopyAt(from)) return;
+  Copy& copy = copies_[from.key];
+  copy.epoch = to.epoch;
+  copy.version = to.version;
 }
 
 bool FakeSessions::HasCaches(const Fence& at) const {
   const absl::MutexLock lock(&mutex_);
+  return HasCopyAt(at);
+}
+
+bool FakeSessions::HasCopyAt(const Fence& at) const {
   const auto copy = copies_.find(at.key);
   return copy != copies_.end() && copy->second.epoch == at.epoch &&
          copy->second.version == at.version;
@@ -338,9 +333,10 @@ bool FakeSessions::HasCaches(const Fence& at) const {
 void FakeSessions::ReadCaches(const Fence& at,
                               std::function<void(std::shared_ptr<CacheReader>)> ready) {
   std::shared_ptr<CacheReader> reader;
-  if (HasCaches(at)) {
+  {
+    // One lock, because a late Take of a change may put an older copy here at any time.
     const absl::MutexLock lock(&mutex_);
-    reader = std::make_shared<FakeReader>(copies_[at.key].content);
+    if (HasCopyAt(at)) reader = std::make_shared<FakeReader>(copies_[at.key].content);
   }
   After(kStep, [reader, ready = std::move(ready)] { ready(reader); });
 }

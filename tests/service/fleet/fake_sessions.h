@@ -91,6 +91,7 @@ class FakeSessions : public SessionCopies, public std::enable_shared_from_this<F
       ABSL_LOCKS_EXCLUDED(mutex_);
   // The content at this fence: of the copy, or of the log.
   Content ContentAt(const Fence& at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasCopyAt(const Fence& at) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsCommittedAt(const Fence& at, const TurnId& turn) ABSL_LOCKS_EXCLUDED(mutex_);
   std::optional<absl::Status> StoppedBy(const RunningTurn& running) ABSL_LOCKS_EXCLUDED(mutex_);
   void After(absl::Duration most, std::function<void()> run);

@@ -39,7 +39,7 @@ class LoadMeterTest : public testing::Test {
 TEST_F(LoadMeterTest, TheNumbersAreThoseOfAScrape) {
   LoadMeter meter(registry_,
                   {.places = 8, .memory_limit = 1 << 30, .period = absl::InfiniteDuration()});
-  model_.SetRequests(4, 2, 0);
+  model_.SetRequests(4, 2, 3);
   other_.SetRequests(1, 7, 0);
   model_.SetMemory({.kv = 30, .window = 20, .budget = 100});
   model_.AddGeneratedTokens(1000);
@@ -48,9 +48,10 @@ TEST_F(LoadMeterTest, TheNumbersAreThoseOfAScrape) {
   meter.Measure();
 
   const Load load = meter.Latest();
-  EXPECT_EQ(load.turns_running, Value("longstream_requests_running"));
-  EXPECT_EQ(load.turns_waiting, Value("longstream_requests_waiting"));
-  EXPECT_EQ(load.turns_waiting, 9);
+  const double parked = Value("longstream_requests_parked");
+  EXPECT_EQ(load.turns_running, Value("longstream_requests_running") - parked);
+  EXPECT_EQ(load.turns_waiting, Value("longstream_requests_waiting") + parked);
+  EXPECT_EQ(load.turns_waiting, 12);
   EXPECT_EQ(load.cache_usage, Value("longstream_cache_usage_ratio"));
   EXPECT_EQ(Value("longstream_cache_budget_bytes"), 100);
   EXPECT_GT(load.tokens_per_second, 0);

@@ -134,7 +134,7 @@ class ModelMetricsTest : public testing::Test {
   }
 
   prometheus::Registry registry_;
-  CallMetrics calls_{&registry_};
+  CallMetrics calls_{&registry_, {}};
   ConnectionMetrics connections_{&registry_, "grpc"};
   SecurityMetrics security_{&registry_};
   FleetMetrics fleet_{&registry_};

@@ -158,6 +158,41 @@ TEST_F(LoadingTest, ModelsThatAreNotThereDoNotServe) {
   EXPECT_EQ(Health(""), HealthCheckResponse::SERVING) << "the server serves if one model does";
 }
 
+// An upgrade stops at a replica that serves only some of the models.
+TEST_F(LoadingTest, TheServerIsReadyWhenEachModelHasBeen) {
+  bool ready = true;
+  GrpcServer::Options options;
+  options.listen = "127.0.0.1:0";
+  options.on_serving = [&ready](bool serving) { ready = serving; };
+  const auto server = GrpcServer::Start(options, &models_, &sessions_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_FALSE(ready);
+  (*server)->SetModelServing("slow", true);
+  (*server)->SetModelServing("another", true);
+  EXPECT_FALSE(ready) << "broken has never been ready";
+  (*server)->SetModelServing("broken", true);
+  EXPECT_TRUE(ready);
+  (*server)->SetModelServing("broken", false);
+  (*server)->SetModelServing("slow", false);
+  EXPECT_TRUE(ready) << "another serves";
+  (*server)->SetModelServing("another", false);
+  EXPECT_FALSE(ready);
+}
+
+TEST_F(LoadingTest, AModelThatWasUnloadedIsNotAwaited) {
+  bool ready = true;
+  GrpcServer::Options options;
+  options.listen = "127.0.0.1:0";
+  options.on_serving = [&ready](bool serving) { ready = serving; };
+  const auto server = GrpcServer::Start(options, &models_, &sessions_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  (*server)->SetModelServing("slow", true);
+  (*server)->SetModelServing("broken", false);
+  EXPECT_FALSE(ready);
+  (*server)->ForgetModel("broken");
+  EXPECT_TRUE(ready);
+}
+
 // The device of "frail" is lost at position 30. "well" has another device.
 class LostModelTest : public testing::Test {
  protected:

@@ -22,6 +22,16 @@ running turns, the handovers of sessions, and 15 s for the last writes and conne
 {{- add .Values.preStopSeconds $grace $drain 15 -}}
 {{- end }}
 
+{{- /* The file server.yaml. Without a fleet it has no keys of a fleet. */}}
+{{- define "longstream.server" -}}
+{{- $server := .Values.server -}}
+{{- if not .Values.fleet.enabled -}}
+{{- $store := omit ($server.store | default dict) "password_file" -}}
+{{- $server = merge (dict "store" $store) (omit $server "fleet" "store") -}}
+{{- end -}}
+{{- toYaml $server -}}
+{{- end }}
+
 {{- define "longstream.image" -}}
 {{- with .Values.image -}}
 {{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag }}{{ end -}}

@@ -48,7 +48,8 @@ ROWS = {
         ("Turns that ended, by code", "reqps", [
             (rate("longstream_requests_total", "code"), "{{code}}")]),
         ("Calls that ended, by method and code", "reqps", [
-            (rate("longstream_calls_total", "method, code"), "{{method}} {{code}}")]),
+            (rate("longstream_calls_total", "method, code", ',service!="grpc.health.v1.Health"'),
+             "{{method}} {{code}}")]),
         ("Tokens", "short", [
             (rate("longstream_prompt_tokens_total", "model"), "prompts {{model}}"),
             (rate("longstream_generated_tokens_total", "model"), "generated {{model}}")]),

@@ -140,6 +140,17 @@ absl::StatusOr<std::vector<std::string>> PostgresStore::CheckExisting(const Opti
   const absl::StatusOr<bool> has_segments = reader.HasTable("segments");
   if (!has_segments.ok()) return AtServer(has_segments.status(), *name);
   if (!*has_segments) return faults;
+  if (options.segments.empty()) {
+    // Without their directory, each file would seem to be lost.
+    absl::StatusOr<StatementUse> files =
+        reader.Use("SELECT count(*) FROM segments WHERE file IS NOT NULL");
+    if (!files.ok()) return AtServer(files.status(), *name);
+    if ((*files)->Step() != Stepped::kRow) return AtServer(reader.Error("count files"), *name);
+    if ((*files)->Int(0) == 0) return faults;
+    return absl::FailedPreconditionError(absl::StrCat(
+        faults.empty() ? "the rows have no damage, but " : absl::StrCat(faults.front(), "; also, "),
+        (*files)->Int(0), " segments are in files; name the directory of store.segments"));
+  }
   SegmentFiles files(DirectoryOf(options), options.sealing);
   const auto with_reader = [&](const std::function<void(Database&)>& read) { read(reader); };
   CheckSegmentFiles(with_reader, files, absl::Now(), limit, &faults);

@@ -76,6 +76,7 @@ class PeerAccessTest : public testing::Test {
     EXPECT_TRUE(WaitUntil([&] { return replica_.inbox.size() + caller.inbox.size() > 0; }));
     if (replica_.inbox.size() > 0) return replica_.inbox.Next<fleet::Fetch>("a/1").has_value();
     EXPECT_EQ(caller.inbox.Next<fleet::Refused>("b/2")->why, fleet::Refusal::kNotYet);
+    refused_ = caller.inbox.refused();
     return false;
   }
 
@@ -83,6 +84,7 @@ class PeerAccessTest : public testing::Test {
   Guard guard_{/*open_health=*/true, TestCredentials(), {}};
   TestReplica replica_;
   fleet::Number last_ = 0;
+  std::pair<fleet::ReplicaName, absl::StatusCode> refused_;  // of the last caller
 };
 
 TEST_F(PeerAccessTest, TheTableHasExactlyTheMethodsOfTheListener) {
@@ -142,7 +144,9 @@ TEST_F(PeerAccessTest, AReplicaShowsItsToken) {
   StartWithTokens();
   EXPECT_TRUE(Reaches({.token = [] { return std::string("peer"); }}));
   EXPECT_FALSE(Reaches({.token = [] { return std::string("wrong"); }}));
+  EXPECT_EQ(refused_, std::pair(fleet::ReplicaName("b/2"), absl::StatusCode::kUnauthenticated));
   EXPECT_FALSE(Reaches({.token = [] { return std::string("operator"); }}));
+  EXPECT_EQ(refused_, std::pair(fleet::ReplicaName("b/2"), absl::StatusCode::kPermissionDenied));
   EXPECT_FALSE(Reaches({}));
 }
 

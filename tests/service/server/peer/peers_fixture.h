@@ -42,6 +42,17 @@ class Inbox final : public fleet::PeerEvents {
     absl::MutexLock lock(&mutex_);
     broken_.emplace_back(peer, request);
   }
+  void CallRefused(const fleet::ReplicaName& peer, fleet::Number /*request*/,
+                   const absl::Status& why) override ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    refused_.emplace_back(peer, why.code());
+  }
+  // The last call that a peer has refused.
+  std::pair<fleet::ReplicaName, absl::StatusCode> refused() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return refused_.empty() ? std::pair(fleet::ReplicaName(), absl::StatusCode::kOk)
+                            : refused_.back();
+  }
   // The calls that have broken off.
   std::vector<std::pair<fleet::ReplicaName, fleet::Number>> broken() const
       ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -82,6 +93,7 @@ class Inbox final : public fleet::PeerEvents {
   mutable absl::Mutex mutex_;
   std::deque<std::pair<fleet::ReplicaName, fleet::PeerMessage>> messages_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::pair<fleet::ReplicaName, fleet::Number>> broken_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::pair<fleet::ReplicaName, absl::StatusCode>> refused_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Caches repeat these bytes, whose number no size of a piece divides.

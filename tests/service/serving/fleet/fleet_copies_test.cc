@@ -131,8 +131,9 @@ TEST_F(FleetCopiesTest, ASessionThatWasTakenIsAnIdleSessionWithItsCaches) {
   ASSERT_TRUE(WaitUntil([&] { return b_.copies().HasCaches(At(Row())); }));
   EXPECT_EQ(b_.restores, 1);
   EXPECT_TRUE(b_.copies().Waiting().empty());
-  // The caches are evicted like those of other sessions, and sent on.
-  EXPECT_NE(Read(b_, At(Row())), nullptr);
+  // The caches are evicted like those of other sessions, and sent on, as soon as nobody holds the
+  // session any more.
+  EXPECT_TRUE(WaitUntil([&] { return Read(b_, At(Row())) != nullptr; }));
   const FleetTurn turn = Run(b_, kNext);
   EXPECT_TRUE(turn.status().ok()) << turn.status();
   EXPECT_EQ(turn.tokens, expected[1]);

@@ -11,6 +11,7 @@
 
 #include "service/sessions/store/sql/turn_path.h"
 #include "tests/service/sessions/postgres_store/postgres_fixture.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream::store {
 namespace {
@@ -132,6 +133,25 @@ TEST_F(PostgresStoreTest, CheckExistingMakesNothing) {
   EXPECT_EQ(Sql("SELECT system_identifier || version || encode(id, 'hex') FROM longstream.store"),
             "13" + id);
   EXPECT_EQ(Sql("SELECT count(*) FROM longstream.writers"), "1");
+}
+
+// Without their directory, each file would seem to be lost.
+TEST_F(PostgresStoreTest, CheckExistingAsksForTheDirectoryOfFiles) {
+  PostgresStore::Options options = {.url = Server().Url(database_), .password = ""};
+  ASSERT_NE(Open(), nullptr);
+  EXPECT_TRUE(PostgresStore::CheckExisting(options, 10)->empty());
+  Sql("INSERT INTO longstream.segments"
+      "(number, tenant, key, kind, begin_token, end_token, bytes, data_checksum, file, checksum)"
+      " SELECT 1, 't', '\\x01', 0, 0, 9, 9, 0, 'a-file', 0");
+  const auto asked = PostgresStore::CheckExisting(options, 10);
+  EXPECT_EQ(asked.status().code(), absl::StatusCode::kFailedPrecondition) << asked.status();
+  EXPECT_NE(asked.status().message().find("1 segments are in files"), std::string::npos)
+      << asked.status();
+  const TemporaryDirectory directory;
+  options.segments = directory.string();
+  const auto faults = PostgresStore::CheckExisting(options, 10);
+  ASSERT_TRUE(faults.ok()) << faults.status();
+  EXPECT_FALSE(faults->empty());
 }
 
 TEST_F(PostgresStoreTest, ManyServersMakeTheTablesOnce) {
