@@ -19,6 +19,7 @@ sys.path[:0] = [str(ROOT / "deploy" / room) for room in ("proof", "proof/node", 
 
 import cell  # noqa: E402
 import image  # noqa: E402
+from api import ApiError  # noqa: E402
 from folder import FleetFolder  # noqa: E402
 from limits import Limits  # noqa: E402
 from proof import Proof  # noqa: E402
@@ -73,7 +74,7 @@ def _in_cell(options, folder, limits):
     except KeyboardInterrupt:
         print("\nStopping.", flush=True)
         status = 130
-    except (OSError, RuntimeError, ServiceError, subprocess.SubprocessError) as error:
+    except (ApiError, OSError, RuntimeError, ServiceError, subprocess.SubprocessError) as error:
         print(f"kube_proof: {error}", file=sys.stderr, flush=True)
     try:
         if proof is not None:

@@ -56,8 +56,11 @@ def for_1_20(objects):
             value["spec"].pop("unhealthyPodEvictionPolicy")
         if kind == "Deployment":
             notes.append("Deployment: gRPC probes and preStop.sleep are in an annotation of the pods,"
-                         " from which the kubelet reads them")
+                         " from which the kubelet reads them; topologySpreadConstraints have no"
+                         " matchLabelKeys")
             _move_later_fields(value["spec"]["template"])
+            for constraint in value["spec"]["template"]["spec"]["topologySpreadConstraints"]:
+                constraint.pop("matchLabelKeys", None)
         kept.append(value)
     return kept, notes
 
