@@ -1,7 +1,7 @@
 # Commands for daily work. Each command installs the packages that it needs and builds in
 # build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo fleet chaos eval compare test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check sim spin tidy bits fuzz asan tsan kube-check \
+.PHONY: help demo fleet chaos eval compare test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check sim spin tidy bits fuzz asan tsan kube-check kube-proof \
         gpu-pack gpu-check gpu-peers install packages envoy release
 
 PREFIX ?= /usr/local
@@ -123,9 +123,21 @@ kube-check: packages  ## Check images, Kubernetes objects, the chart and the ale
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target installed
 	@python=$$(tools/setup_venv.sh build/venv-kubernetes deploy/check/requirements.txt) && \
-	  $$python -B deploy/check/kube_check.py && $$python -B tests/deploy/kube_check_test.py
+	  $$python -B deploy/check/kube_check.py && $$python -B tests/deploy/kube_check_test.py && \
+	  $$python -B tests/deploy/kube_proof_test.py
 	@cmake --install build/release --prefix build/kubernetes-image --strip >/dev/null
 	@tests/deploy/image_root_test.sh build/kubernetes-image models/demo/hypenet
+
+# KUBE_PROOF holds flags (deploy/proof/kube_proof.py --help). It needs root, because it makes namespaces,
+# and Debian's Python, which has gRPC.
+KUBE_PROOF ?=
+kube-proof: packages envoy  ## Let a real control plane of Kubernetes scale a fleet 1 → 4 → 1 under load (a quarter of an hour, then 11 minutes).
+	@tools/install_packages.sh kube-proof
+	@deploy/proof/build_control_plane.sh build/kube-proof
+	@tools/setup_venv.sh build/venv-kube-proof deploy/proof/requirements.txt >/dev/null
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target demo_programs fleet_load
+	@/usr/bin/python3 -B deploy/proof/kube_proof.py $(KUBE_PROOF)
 
 # `make check` only reads the sources that changed in the day before HEAD, as CI does. To read the
 # changes since another commit: tools/check/tidy.py --base COMMIT. To read the tests:

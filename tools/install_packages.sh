@@ -4,6 +4,7 @@
 #   install_packages.sh services   what only `make test-services` needs beside these
 #   install_packages.sh fleet      what only `make fleet` needs beside these
 #   install_packages.sh kubernetes what only `make kube-check` needs beside these
+#   install_packages.sh kube-proof what only `make kube-proof` needs beside these
 # If no package is missing, it prints nothing and is fast (one dpkg-query).
 set -euo pipefail
 
@@ -42,12 +43,20 @@ kubernetes=(
   prometheus
 )
 
+# A control plane of Kubernetes: its database, and what builds the rest from Debian's source package
+# (deploy/proof/build_control_plane.sh).
+kube_proof=(
+  etcd-server golang-1.19-go dpkg-dev prometheus
+  iproute2 python3-yaml  # networks of pods, the objects
+)
+
 case ${1-} in
   "") ;;
   services) packages=("${services[@]}") ;;
   fleet) packages=("${fleet[@]}") ;;
   kubernetes) packages=("${kubernetes[@]}") ;;
-  *) echo "install_packages.sh: unknown list '$1'; there are services, fleet and kubernetes" >&2; exit 2 ;;
+  kube-proof) packages=("${kube_proof[@]}") ;;
+  *) echo "install_packages.sh: unknown list '$1'; there are services, fleet, kubernetes and kube-proof" >&2; exit 2 ;;
 esac
 ((${#packages[@]})) || exit 0
 

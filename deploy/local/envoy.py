@@ -9,7 +9,7 @@ from ports import Ports
 from replica import Replica
 from service import Service
 
-_TEMPLATE = pathlib.Path(__file__).with_name("envoy.yaml")
+TEMPLATE = pathlib.Path(__file__).with_name("envoy.yaml")
 _ENDPOINT = "{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {}}}}}}}}}"
 
 
@@ -37,7 +37,7 @@ class Envoy(Service):
     def start(self) -> None:
         """Start Envoy."""
         endpoints = ", ".join(_ENDPOINT.format(replica.port) for replica in self._replicas)
-        text = _TEMPLATE.read_text()
+        text = TEMPLATE.read_text()
         for word, value in (("@PORT@", self.port), ("@ADMIN_PORT@", self.admin_port),
                             ("@REPLICAS@", endpoints)):
             text = text.replace(word, str(value))

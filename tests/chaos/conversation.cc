@@ -43,12 +43,15 @@ void Experience::Add(const Experience& other) {
   lost += other.lost;
   resumed += other.resumed;
   for (const auto& [error, count] : other.repeated) repeated[error] += count;
+  for (const auto& [error, count] : other.resumed_after) resumed_after[error] += count;
+  for (const auto& [reason, tokens] : other.recomputed) recomputed[reason] += tokens;
   errors.insert(errors.end(), other.errors.begin(), other.errors.end());
   for (size_t i = 0; i < waits.size(); ++i) {
     const Waits& more = other.waits[i];
     waits[i].first.insert(waits[i].first.end(), more.first.begin(), more.first.end());
     waits[i].next.insert(waits[i].next.end(), more.next.begin(), more.next.end());
   }
+  turn_times.insert(turn_times.end(), other.turn_times.begin(), other.turn_times.end());
 }
 
 bool Experience::good() const {
@@ -56,8 +59,9 @@ bool Experience::good() const {
          errors.empty();
 }
 
-Conversation::Conversation(const Script* script, const std::string& address, uint64_t seed)
-    : script_(script), connection_(address), id_(client::RandomId()), random_(seed) {}
+Conversation::Conversation(const Script* script, const std::string& address, uint64_t seed,
+                           const client::ChannelSecurity& security)
+    : script_(script), connection_(address, security), id_(client::RandomId()), random_(seed) {}
 
 template <typename Function>
 auto Conversation::UntilAnswered(const Function& call) -> decltype(call()) {
@@ -77,8 +81,7 @@ void Conversation::Run(double pause, const std::atomic<bool>& stopping,
                        const std::atomic<Phase>& phase) {
   try {
     Open();
-    // The last turn of the script is for Check.
-    while (next_ + 1 < script_->turns.size()) {
+    while (HasMore()) {
       const double wait = std::uniform_real_distribution<double>(0, 2 * pause)(random_);
       const auto at = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                          std::chrono::duration<double>(wait));
@@ -90,6 +93,17 @@ void Conversation::Run(double pause, const std::atomic<bool>& stopping,
     HasFailed(error);
   }
   ended_ = true;
+}
+
+bool Conversation::RunNext(const std::atomic<Phase>& phase) {
+  try {
+    if (!is_open_) Open();
+    if (HasMore()) RunTurn(phase);
+  } catch (const client::CallError& error) {
+    HasFailed(error);
+    return false;
+  }
+  return HasMore();
 }
 
 void Conversation::Open() {
@@ -107,6 +121,8 @@ void Conversation::RunTurn(const std::atomic<Phase>& phase) {
   v1::GenerateRequest request = turn.request;
   request.set_session_id(id_);
   request.set_turn_id(client::RandomId());
+  const auto asked = Clock::now();
+  TurnTime time{std::chrono::system_clock::now()};
   size_t most = 0;           // tokens that have arrived
   auto last = Clock::now();  // when the last of them came, or the turn began
   UntilAnswered([&] {
@@ -123,16 +139,27 @@ void Conversation::RunTurn(const std::atomic<Phase>& phase) {
       const std::chrono::duration<float> wait = now - last;
       Waits& waits = experience_.waits[static_cast<size_t>(phase.load())];
       (most == 0 ? waits.first : waits.next).push_back(wait.count());
+      if (most == 0) time.first_token_seconds = std::chrono::duration<double>(now - asked).count();
       last = now;
       most = count;
       return true;
     };
-    connection_.Generate(request, on_message,
-                         [&](const client::CallError&) { ++experience_.resumed; });
+    const auto on_lost = [&](const client::CallError& error) {
+      ++experience_.resumed;
+      ++experience_.resumed_after[error.what()];
+    };
+    const client::Generation done = connection_.Generate(request, on_message, on_lost);
+    const auto& usage = done.finish.usage();
+    if (usage.recomputed_tokens() > 0) {
+      experience_.recomputed[usage.recompute_reason()] += usage.recomputed_tokens();
+    }
     if (count < turn.tokens.size()) {
       experience_.counts.different += turn.tokens.size() - count;
     }
   });
+  time.seconds = std::chrono::duration<double>(Clock::now() - asked).count();
+  time.tokens = most;
+  experience_.turn_times.push_back(time);
   experience_.counts.tokens += most;
   ++experience_.counts.turns;
   acknowledged_.push_back(request.turn_id());

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "client/channel.h"
 #include "client/connection.h"
 #include "tests/chaos/options.h"
 #include "tests/faults/scripted_turn.h"
@@ -32,15 +34,26 @@ struct Waits {
   std::vector<float> next;   // from a message with tokens to the next one of the turn
 };
 
+// When a turn was asked for, and how long its client waited, with all repetitions.
+struct TurnTime {
+  std::chrono::system_clock::time_point at;
+  double first_token_seconds = 0;
+  double seconds = 0;
+  size_t tokens = 0;
+};
+
 // The events that a client has seen.
 struct Experience {
   FaultCounts counts;
   uint64_t unexpected = 0;  // turns that the fleet has, and the client has not got
   uint64_t lost = 0;        // sessions
   uint64_t resumed = 0;     // losses of a turn that client::Connection went on with by itself
-  std::map<std::string, uint64_t> repeated;  // calls that were made again, by their errors
-  std::vector<std::string> errors;           // that no retry may end
-  std::array<Waits, 3> waits;                // by the Phase in which the token came
+  std::map<std::string, uint64_t> resumed_after;  // the same, by the errors
+  std::map<std::string, uint64_t> recomputed;     // tokens of histories, by the server's reason
+  std::map<std::string, uint64_t> repeated;       // calls that were made again, by their errors
+  std::vector<std::string> errors;                // that no retry may end
+  std::array<Waits, 3> waits;                     // by the Phase in which the token came
+  std::vector<TurnTime> turn_times;               // of the acknowledged turns
 
   void Add(const Experience& other);
   bool good() const;
@@ -49,11 +62,14 @@ struct Experience {
 // Whoever has the conversation calls its functions one after the other.
 class Conversation {
  public:
-  Conversation(const Script* script, const std::string& address, uint64_t seed);
+  Conversation(const Script* script, const std::string& address, uint64_t seed,
+               const client::ChannelSecurity& security = {});
 
   // Opens the session and runs its turns, with pauses of `pause` seconds on average, until
   // `stopping` or the end of the script. A turn that has begun is read to its end.
   void Run(double pause, const std::atomic<bool>& stopping, const std::atomic<Phase>& phase);
+  // Runs one turn, before the first one opens the session. Returns whether there are more of them.
+  bool RunNext(const std::atomic<Phase>& phase);
   // Runs one more turn, and compares the turns of the fleet with those that it has acknowledged.
   void Check();
 
@@ -67,6 +83,8 @@ class Conversation {
   // "again". Throws the others.
   template <typename Function>
   auto UntilAnswered(const Function& call) -> decltype(call());
+  // The last turn of the script is for Check.
+  bool HasMore() const { return next_ + 1 < script_->turns.size(); }
   void Open();
   void RunTurn(const std::atomic<Phase>& phase);
   void CheckTurns();
