@@ -38,7 +38,7 @@ chroot --userspec=10001:10001 "$root" /opt/longstream/bin/longstream-server --mo
   --plugins "/opt/longstream/$plugins" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
   2>"$log" &
 server=$!
-until grep -q '"model_ready"' "$log"; do
+until grep -qs '"model_ready"' "$log"; do
   kill -0 "$server"
   sleep 0.05
 done
