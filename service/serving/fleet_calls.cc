@@ -108,6 +108,9 @@ bool FleetCalls::Fits(const ServedSession& served, const Wanted& wanted,
 
 std::optional<absl::StatusOr<NewTurn>> FleetCalls::TurnInMemory(const Wanted& wanted,
                                                                 const Use& use) {
+  // Null: another call restores the session, and perhaps its caches.
+  const std::shared_ptr<void> alone = manager_->TryAloneWith(wanted.key);
+  if (alone == nullptr) return std::nullopt;
   const absl::StatusOr<FoundSession> found = manager_->FindInMemory(wanted.key);
   if (!found.ok() || !IsShared(found->served) || !Fits(found->served, wanted, *use)) {
     return std::nullopt;
@@ -289,8 +292,9 @@ void FleetCalls::RestoreArrived(const store::Fence& at) {
   if (!OwnRowAt(at).has_value()) return copies_.RemoveStale(*served);
   if (!caches.valid()) return;
   const auto held = std::make_shared<AwaitedSession>(served->session);
-  std::move(caches).Attach(
-      served->session, [pending = manager_->Pending(), held](const absl::Status& /*attached*/) {});
+  // A turn that came before the caches would compute them.
+  std::move(caches).Attach(served->session, [pending = manager_->Pending(), held,
+                                             alone](const absl::Status& /*attached*/) {});
 }
 
 void FleetCalls::SettleArrived(MonotonicTime now) {

@@ -141,6 +141,33 @@ TEST_F(FleetCopiesTest, ASessionThatWasTakenIsAnIdleSessionWithItsCaches) {
   EXPECT_EQ(b_.restores, 1);
 }
 
+// The engine is busy, so it attaches the caches a little later.
+TEST_F(FleetCopiesTest, ATurnWaitsForTheCachesOfItsSession) {
+  constexpr SessionId kBusy{8, 8};
+  ASSERT_TRUE(Open(a_, kBusy).ok());
+  FleetTurn busy;
+  TurnHandle running = Begin(Load(a_, kTurn, kBusy), kTurn, 100'000, &busy);
+  ASSERT_TRUE(busy.refused.ok()) << busy.refused;
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  Replica* from = &a_;
+  Replica* to = &b_;
+  for (uint64_t i = 1; i <= 20; ++i) {
+    SCOPED_TRACE(i);
+    Send(*from, *to, size_t{1} << 20);
+    if (HasFailure()) break;
+    Replicas::Take(to == &a_ ? "a/1" : "b/2");
+    from->copies().Drop({"", kId});
+    to->sessions.fleet()->SettleArrived(MonotonicTime::Now());
+    const FleetTurn turn = Run(*to, {9, i}, 2);
+    EXPECT_TRUE(turn.status().ok()) << turn.status();
+    EXPECT_EQ(turn.end.usage.recomputed_tokens, 0u) << turn.end.usage.recompute_reason;
+    std::swap(from, to);
+  }
+  a_.copies().Stop({"", kBusy}, absl::AbortedError("over"));
+  ReadToEnd(running, &busy);
+}
+
 // The manager looks once a second, and the store may hang for an hour.
 TEST_F(FleetCopiesTest, CachesThatWaitAddOneReadToAStoreThatHangs) {
   ASSERT_TRUE(Open(a_).ok());
