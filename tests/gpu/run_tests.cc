@@ -47,7 +47,9 @@ Setting& TheSetting() {
 std::vector<std::string> NamesUnderTest() { return {"cuda"}; }
 
 LibraryTraits TraitsUnderTest(const std::string&) {
-  return {.attention = LibraryTraits::Attention::kRoundsPrefill,
+  constexpr int kBF16Bits = LibraryTraits::kBF16Bits;
+  return {.prefill_bits = {.queries = kBF16Bits, .weights = kBF16Bits},
+          .decode_bits = {.queries = 17, .weights = 17},
           .cuts_sums_off = true,
           .checks_descriptors = false};
 }

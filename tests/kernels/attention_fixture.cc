@@ -186,8 +186,7 @@ void AttentionTest::ExpectRefused(const AttentionArgs& args) const {
 void AttentionTest::ExpectMatch(const std::vector<AttentionEntry>& entries,
                                 const std::string& what) {
   const OwnedMatrix actual = Run(ops(), ExecutorOf(2), entries);
-  if (traits().attention == LibraryTraits::Attention::kRoundsPrefill && type_ == DType::kBF16)
-    RoundQueries(entries);
+  if (traits().prefill_bits.queries == LibraryTraits::kBF16Bits) RoundQueries(entries);
   const OwnedMatrix expected = Run(reference(), {}, entries);
   int64_t row = 0;
   for (const auto& [index, part] : entries) {
@@ -200,15 +199,21 @@ void AttentionTest::ExpectMatch(const std::vector<AttentionEntry>& entries,
   actual.CheckGaps();
 }
 
-// Rounds the queries of prefill rows to bf16.
+// Rounds the queries of prefill rows that meet bf16 keys, as the library does.
 void AttentionTest::RoundQueries(const std::vector<AttentionEntry>& entries) {
+  const float factor = traits().rounds_scaled_queries ? scale() : 1.0f;
+  const auto round = [&](OwnedMatrix& q, int64_t row) {
+    for (int64_t c = 0; c < q.cols(); ++c) {
+      q.set(row, c, RoundTo(DType::kBF16, factor * q.at(row, c)) / factor);
+    }
+  };
+  const bool near_bf16 = type_ == DType::kBF16 || (type_ == DType::kI8 && has_near_keys_);
   for (const auto& [index, part] : entries) {
     if (part.is_decode) continue;
     AttentionHistory& history = histories_[static_cast<size_t>(index)];
-    for (OwnedMatrix* q : {&history.q, &history.q_far}) {
-      for (int64_t j = part.first_position; j < part.end(); ++j) {
-        for (int64_t c = 0; c < q->cols(); ++c) q->set(j, c, RoundTo(type_, q->at(j, c)));
-      }
+    for (int64_t j = part.first_position; j < part.end(); ++j) {
+      if (near_bf16) round(history.q, j);
+      if (type_ == DType::kBF16) round(history.q_far, j);
     }
   }
 }
@@ -229,22 +234,17 @@ double AttentionTest::Tolerance(bool is_decode) const {
   // A cap c adds the errors of x / c, of tanh and of c tanh, together 8 eps of the score.
   const double cap = softcap_ > 0.0f ? 8 * 8 * kEps : 0.0;
   const double exact = 2 * (e + distances + cap) * 4;
-  const LibraryTraits::Attention attention = traits().attention;
   if (type_ == DType::kI8) return exact + Int8Rounding();
-  const bool exact_decode =
-      is_decode && attention == LibraryTraits::Attention::kRoundsPrefillWeights;
-  if (attention == LibraryTraits::Attention::kExact || exact_decode || type_ != DType::kBF16)
-    return exact;
+  if (type_ != DType::kBF16) return exact;
   // If weights are rounded by a factor of 1 + u, an output changes by at most u sum_j p_j |v_j|. If
-  // the library rounds the queries of prefill rows, the test has rounded the reference's queries
-  // too. Queries of 17 bits move a score by a random walk of D errors of u |q_d k_d| / sqrt(D),
-  // which stays below 8 u.
-  constexpr double kRounding = 0x1p-9, kOf17Bits = 0x1p-18;
-  const double queries = 2 * 8 * kOf17Bits * 4;
-  if (attention != LibraryTraits::Attention::kRoundsPrefill) {
-    return exact + queries + kRounding * 4;
-  }
-  return is_decode ? exact + queries + kOf17Bits * 4 : exact + kRounding * 4;
+  // the library rounds queries to bf16, the test has rounded the reference's queries too. Queries
+  // of 17 bits move a score by a random walk of D errors of u |q_d k_d| / sqrt(D), which stays
+  // below 8 u.
+  const auto rounding = [](int bits) { return bits == 0 ? 0.0 : std::ldexp(1.0, -1 - bits); };
+  const auto [queries, weights] = is_decode ? traits().decode_bits : traits().prefill_bits;
+  const double of_queries =
+      queries == LibraryTraits::kBF16Bits ? 0.0 : 2 * 8 * rounding(queries) * 4;
+  return exact + of_queries + rounding(weights) * 4;
 }
 
 double AttentionTest::Int8Rounding() const {

@@ -114,11 +114,12 @@ class AttentionTest : public OpTest {
   int32_t page_tokens_ = 16;
   std::vector<AttentionHistory> histories_;
   std::vector<TestPlace> places_;
-  bool alibi_ = false;    // the op is run with AlibiSlopes
-  float softcap_ = 0.0f;  // the cap of the scores; 0: none
-  int32_t window_ = 64;   // tokens that a row sees (rings) or near tokens
-  int32_t slack_ = 0;     // slots of a ring beyond the window
-  int64_t row_gap_ = 0;   // additional elements between two rows of the step's keys and values
+  bool alibi_ = false;          // the op is run with AlibiSlopes
+  float softcap_ = 0.0f;        // the cap of the scores; 0: none
+  bool has_near_keys_ = false;  // bf16 keys of a ring beside pages of any type
+  int32_t window_ = 64;         // tokens that a row sees (rings) or near tokens
+  int32_t slack_ = 0;           // slots of a ring beyond the window
+  int64_t row_gap_ = 0;  // additional elements between two rows of the step's keys and values
   size_t next_pair_ = 0;
   size_t mixed_batches_ = 0;
   Random random_{1};

@@ -13,17 +13,17 @@ namespace longstream {
 // The properties of a library that tests must know: choices that kernels/ops leaves to it, and how
 // it runs.
 struct LibraryTraits {
-  // How attention over bf16 keys and values rounds queries and softmax weights, the numbers that it
-  // multiplies with them (ops/attention/attention.h).
-  enum class Attention {
-    kExact,
-    kRoundsPrefill,  // both: in prefill rows to bf16, in decode rows to 17 bits
-    kRoundsWeights,  // in all rows weights to bf16, queries to 17 bits
-    // In prefill rows weights to bf16, queries to 17 bits; in decode rows neither. Only sets that
-    // are not shipped do so.
-    kRoundsPrefillWeights,
+  // The bits that attention over bf16 keys and values keeps of queries and softmax weights, the
+  // numbers that it multiplies with them (ops/attention/attention.h). 0: all of f32.
+  struct KeptBits {
+    int queries = 0;
+    int weights = 0;
   };
-  Attention attention = Attention::kExact;
+  static constexpr int kBF16Bits = 8;
+  KeptBits prefill_bits;
+  KeptBits decode_bits;
+  // In prefill rows it rounds queries times `scale`, not queries.
+  bool rounds_scaled_queries = false;
   // The number of bits to which attention over int8 pages rounds weights; it then rounds queries to
   // 16 bits. 0: it rounds neither.
   int int8_weight_bits = 0;

@@ -13,15 +13,18 @@ StepBuffers::StepBuffers(const StepSizes& sizes, int64_t max_rows, DType ring_ty
     std::byte** begin;
     size_t bytes;
   };
-  const auto rows_of = [&](int64_t cols, DType type = DType::kF32) {
-    return static_cast<size_t>(max_rows * cols) * SizeOf(type);
+  const auto rows_of = [&](int64_t cols) {
+    return static_cast<size_t>(max_rows * StrideOf(cols)) * sizeof(float);
+  };
+  const auto ring_rows_of = [&](int64_t cols) {
+    return static_cast<size_t>(max_rows * cols) * SizeOf(ring_type);
   };
   const std::initializer_list<Part> parts = {
       {&residual_, rows_of(sizes.width)},
       {&projected_, rows_of(sizes.projected)},
       {&far_queries_, rows_of(sizes.far_queries)},
-      {&keys_, rows_of(sizes.keys, ring_type)},
-      {&values_, rows_of(sizes.values, ring_type)},
+      {&keys_, ring_rows_of(sizes.keys)},
+      {&values_, ring_rows_of(sizes.values)},
       {&mixed_, rows_of(sizes.mixed)},
       {&hidden_, PreparedBytes(max_rows, sizes.hidden)},
       {&branch_, rows_of(sizes.branch)},

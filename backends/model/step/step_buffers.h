@@ -38,7 +38,7 @@ struct StepLimits {
 };
 
 // Used by one step at a time. Each function returns a view of its own memory, as a matrix of the
-// size that a layer needs, without gaps between rows.
+// size that a layer needs.
 class StepBuffers {
  public:
   // Throws BackendError(LS_RESOURCE_EXHAUSTED). `device` must outlive the buffers.
@@ -68,8 +68,15 @@ class StepBuffers {
   uint64_t bytes() const { return memory_.size(); }
 
  private:
+  // The distance between rows of `cols` f32 numbers: an odd number of cache lines, so that the same
+  // columns of many rows are not all in one set of a cache. A task of a product writes such
+  // columns.
+  static int64_t StrideOf(int64_t cols) {
+    constexpr int64_t kLine = 64 / sizeof(float);
+    return ((cols + kLine - 1) / kLine | 1) * kLine;
+  }
   static Matrix F32(std::byte* data, int64_t rows, int64_t cols) {
-    return {data, DType::kF32, rows, cols, cols};
+    return {data, DType::kF32, rows, cols, StrideOf(cols)};
   }
   Matrix Cached(std::byte* data, int64_t rows, int64_t cols) const {
     return {data, ring_type_, rows, cols, cols};

@@ -1,6 +1,6 @@
 // The arithmetic of a tile of prefill rows on the matrix unit (kernels/cpu/simd/amx_tiles.h), over
-// bf16 keys and values. It rounds as PairBlocks does: a query is the sum of two bf16 numbers, which
-// together keep 17 bits, and weights are rounded to bf16.
+// bf16 keys and values. It rounds weights and queries times `scale` to bf16. (With queries that are
+// the sum of two bf16 numbers, as PairBlocks has them, scores took twice as many tile products.)
 //
 //   scores[j, r] += K Q     A tiles: 16 keys in place, 32 numbers each
 //                           B tiles: 32 numbers of 16 queries, in pairs
@@ -35,11 +35,10 @@ class TileBlocks {
   static constexpr int64_t kPartRows = 2 * kAmxRows;
   static constexpr int64_t kKeys = 256;
 
-  // Queries times scale, split into two bf16 numbers: high + low. The pairs of 16 rows, a strip,
-  // are [pairs of d, 16]. Zeros follow the last number.
+  // Queries times scale. The pairs of 16 rows, a strip, are [pairs of d, 16]. Zeros follow the last
+  // number.
   struct Queries {
-    alignas(64) BF16Pair high[kMaxHeadDim / 2 * kRows];
-    alignas(64) BF16Pair low[kMaxHeadDim / 2 * kRows];
+    alignas(64) BF16Pair pairs[kMaxHeadDim / 2 * kRows];
   };
 
   explicit TileBlocks(const TileShape& shape)
@@ -57,24 +56,17 @@ class TileBlocks {
   // REQUIRES: rows are loaded in order, up to a whole number of strips
   LONGSTREAM_INLINE void LoadQuery(const float* q, int64_t r, Queries* queries) {
     const int64_t lane = r % kLanes;
-    BF16 *high = &staged_[0][lane][0].even, *low = &staged_[1][lane][0].even;
-    for (int64_t d = 0; d < depth_ * kTileNumbers; d += kLanes) {
-      Store(Zero(), high + d);
-      Store(Zero(), low + d);
-    }
+    BF16* const staged = &staged_[lane][0].even;
+    for (int64_t d = 0; d < depth_ * kTileNumbers; d += kLanes) Store(Zero(), staged + d);
     if (q != nullptr) {
       ForEachRowVector(shape_.dim, [&](int64_t d, const auto& access) LONGSTREAM_INLINE_LAMBDA {
-        const F32x16 value = Broadcast(shape_.scale) * access.Read(q + d);
-        const F32x16 rounded = RoundToBF16(value);
-        access.Write(rounded, high + d);
-        access.Write(value - rounded, low + d);
+        access.Write(Broadcast(shape_.scale) * access.Read(q + d), staged + d);
       });
     }
     if (lane + 1 < kLanes) return;
     for (int64_t i = 0; i < depth_; ++i) {
       const int64_t to = (r / kLanes * depth_ + i) * kTilePairs;
-      CopyTransposed(staged_[0][0] + i * kLanes, kMaxHeadDim / 2, queries->high + to);
-      CopyTransposed(staged_[1][0] + i * kLanes, kMaxHeadDim / 2, queries->low + to);
+      CopyTransposed(staged_[0] + i * kLanes, kMaxHeadDim / 2, queries->pairs + to);
     }
   }
 
@@ -196,7 +188,7 @@ class TileBlocks {
                                           const F32x16& max, F32x16 sum, BF16Pair* to) const {
     const auto weight = [&](int64_t j) LONGSTREAM_INLINE_LAMBDA {
       if (j < begin || j >= end) return Zero();
-      const F32x16 w = ExpOfNegative(Load(scores + j * width_) - max);
+      const F32x16 w = ExpOfDifference(Load(scores + j * width_), max);
       sum = sum + w;
       return w;
     };
@@ -255,25 +247,20 @@ class TileBlocks {
   LONGSTREAM_INLINE void ScoreTiles(const Queries& queries, const KeyTile (&keys)[2], int64_t r) {
     AmxSums<kBothKeys, kBothStrips>::Zero(unit_);
     const int64_t strip = depth_ * kTilePairs;
-    const BF16Pair* high = queries.high + (first_row_ + r) / kLanes * strip;
-    const BF16Pair* low = queries.low + (first_row_ + r) / kLanes * strip;
-    const auto add = [&](const BF16Pair* from) LONGSTREAM_INLINE_LAMBDA {
-      unit_.Load<kAmxB>(from, kRowBytes);
+    const BF16Pair* pairs = queries.pairs + (first_row_ + r) / kLanes * strip;
+    for (int64_t i = 0; i < depth_; ++i) {
+      unit_.LoadOnce<kAmxA>(keys[0].data + i * kRowBytes, keys[0].stride);
+      unit_.Load<kAmxB>(pairs + i * kTilePairs, kRowBytes);
       unit_.MultiplyBF16<0, kAmxA, kAmxB>();
-      if constexpr (kBothKeys) unit_.MultiplyBF16<2, kAmxA + 1, kAmxB>();
+      if constexpr (kBothKeys) {
+        unit_.LoadOnce<kAmxA + 1>(keys[1].data + i * kRowBytes, keys[1].stride);
+        unit_.MultiplyBF16<2, kAmxA + 1, kAmxB>();
+      }
       if constexpr (kBothStrips) {
-        unit_.Load<kAmxB + 1>(from + strip, kRowBytes);
+        unit_.Load<kAmxB + 1>(pairs + strip + i * kTilePairs, kRowBytes);
         unit_.MultiplyBF16<1, kAmxA, kAmxB + 1>();
         if constexpr (kBothKeys) unit_.MultiplyBF16<3, kAmxA + 1, kAmxB + 1>();
       }
-    };
-    for (int64_t i = 0; i < depth_; ++i) {
-      unit_.Load<kAmxA>(keys[0].data + i * kRowBytes, keys[0].stride);
-      if constexpr (kBothKeys) {
-        unit_.Load<kAmxA + 1>(keys[1].data + i * kRowBytes, keys[1].stride);
-      }
-      add(high + i * kTilePairs);
-      add(low + i * kTilePairs);
     }
     const int64_t stride = width_ * static_cast<int64_t>(sizeof(float));
     unit_.Store<0>(keys[0].scores + r, stride);
@@ -294,10 +281,10 @@ class TileBlocks {
     const BF16Pair* values = interleaved_ + d * kMaxPairs + first * kTilePairs;
     for (int64_t group = first; group <= last; ++group) {
       unit_.Load<kAmxA>(weights, kRowBytes);
-      unit_.Load<kAmxB>(values, kRowBytes);
+      unit_.LoadOnce<kAmxB>(values, kRowBytes);
       unit_.MultiplyBF16<0, kAmxA, kAmxB>();
       if constexpr (kBothDims) {
-        unit_.Load<kAmxB + 1>(values + kLanes * kMaxPairs, kRowBytes);
+        unit_.LoadOnce<kAmxB + 1>(values + kLanes * kMaxPairs, kRowBytes);
         unit_.MultiplyBF16<1, kAmxA, kAmxB + 1>();
       }
       if constexpr (kBothStrips) {
@@ -329,13 +316,32 @@ class TileBlocks {
     for (int64_t i = first / 2; i < last / 2; ++i) {
       const BF16 *even = rows[2 * i], *odd = rows[2 * i + 1];
       BF16Pair* to = interleaved_ + i * kLanes;
-      ForEachRowVector(shape_.dim, [&](int64_t d, const auto& access) LONGSTREAM_INLINE_LAMBDA {
-        const I32x16 upper = ToBits(access.Read(odd + d));
-        const I32x16 lower = ToBits(access.Read(even + d)) >> 16 & Broadcast(0xffff);
-        Store(upper | lower, reinterpret_cast<int32_t*>(to + d * kMaxPairs));
-      });
+      int64_t whole = 0;
+#if defined(__AVX512BW__)
+      for (; whole + 2 * kLanes <= shape_.dim; whole += 2 * kLanes) {
+        InterleaveTwo(even + whole, odd + whole, to + whole * kMaxPairs);
+      }
+#endif
+      ForEachRowVector(
+          shape_.dim - whole, [&](int64_t in_rest, const auto& access) LONGSTREAM_INLINE_LAMBDA {
+            const int64_t d = whole + in_rest;
+            const I32x16 upper = ToBits(access.Read(odd + d));
+            const I32x16 lower = ToBits(access.Read(even + d)) >> 16 & Broadcast(0xffff);
+            Store(upper | lower, reinterpret_cast<int32_t*>(to + d * kMaxPairs));
+          });
     }
   }
+
+#if defined(__AVX512BW__)
+  // Makes pairs of 32 numbers of two keys: 16 at `to`, and 16 in the next strip of d.
+  LONGSTREAM_INLINE static void InterleaveTwo(const BF16* even, const BF16* odd, BF16Pair* to) {
+    const __m512i e = _mm512_loadu_si512(even), o = _mm512_loadu_si512(odd);
+    const __m512i low = _mm512_loadu_si512(kPairsOfRows[0]);
+    const __m512i high = _mm512_loadu_si512(kPairsOfRows[1]);
+    _mm512_storeu_si512(to, _mm512_permutex2var_epi16(e, low, o));
+    _mm512_storeu_si512(to + kLanes * kMaxPairs, _mm512_permutex2var_epi16(e, high, o));
+  }
+#endif
 
   // Rounds both numbers of each lane to bf16, and makes them a pair.
   LONGSTREAM_INLINE static I32x16 Pairs(const F32x16& even, const F32x16& odd) {
@@ -369,6 +375,13 @@ class TileBlocks {
                                                   21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                                   11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
 
+  // The orders that make pairs of the first 16 and of the last 16 numbers of two rows of 32.
+  static constexpr uint16_t kPairsOfRows[2][32] = {
+      {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+       8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47},
+      {16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55,
+       24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63}};
+
   const TileShape shape_;
   const int64_t depth_;           // A tiles in a key
   const HeadRows* next_[2] = {};  // keys and values
@@ -378,7 +391,7 @@ class TileBlocks {
   int64_t first_row_ = 0;
   int64_t width_;  // rows of the part
   AmxTiles unit_;
-  alignas(64) BF16Pair staged_[2][kLanes][kMaxHeadDim / 2];    // 16 queries, high and low
+  alignas(64) BF16Pair staged_[kLanes][kMaxHeadDim / 2];       // 16 queries
   alignas(64) BF16 gathered_[2][kAmxRows * kMaxHeadDim];       // keys of two tiles
   alignas(64) float spare_[2][kAmxRows * kTileRows];           // scores of two tiles
   alignas(64) BF16Pair weights_[kMaxPairs * kPartRows];        // [strips, groups, 16 rows, 16]

@@ -30,7 +30,7 @@ struct OutputBlock {
 
 // The most rows of a block. With more rows the weights are read less often. With fewer rows, the
 // block's rows and sums stay in cache.
-inline constexpr int64_t kBlockRows = 256;
+inline constexpr int64_t kBlockRows = kHasTiles ? 512 : 256;
 // Several rows are multiplied with one panel at a time, because a panel is one run of memory. A
 // single row needs more sums in flight to hide the latency of FMA, so it multiplies several panels.
 inline constexpr int64_t kBlockPanels = 1;
@@ -49,15 +49,17 @@ LONGSTREAM_INLINE bool UsesTiles(const PackedWeight& weight) {
 }
 
 // The most rows of a block for a weight. Tiles are so fast that a block's rows must stay in a
-// second-level cache of 2 MiB, beside the weights. (With 3072 inputs, a row of a block of 256 rows,
-// 1.5 MiB, took 1.5 times as long as one of 128 rows. With 2048 inputs, 256 rows are 1 MiB, and
-// took 0.95 times as long as blocks of 192.)
-LONGSTREAM_INLINE int64_t MostBlockRows(const PackedWeight& weight) {
+// second-level cache of 2 MiB, beside the weights. (On a Granite Rapids, a row of 3072 inputs took
+// 1.5 times as long in a block of 256 rows, 1.5 MiB, as in one of 128. A row of 1024 inputs
+// took 1.08 times as long in a block of 256 as in one of 512.) But each thread needs some blocks,
+// so that all threads end at about the same time.
+LONGSTREAM_INLINE int64_t MostBlockRows(const PackedWeight& weight, uint32_t num_threads) {
   if (!UsesTiles(weight)) return kBlockRows;
-  constexpr int64_t kMostBytes = int64_t{1} << 20, kLeastRows = 64;
-  const int64_t rows = kMostBytes / (weight.k * static_cast<int64_t>(sizeof(BF16)));
-  if (rows < kLeastRows) return kLeastRows;
-  return rows < kBlockRows ? rows / (2 * kAmxRows) * (2 * kAmxRows) : kBlockRows;
+  constexpr int64_t kMostBytes = int64_t{1} << 20, kLeastRows = 64, kBlocksOfThread = 4;
+  int64_t rows = kMostBytes / (weight.k * static_cast<int64_t>(sizeof(BF16)));
+  if (rows > kBlockRows) rows = kBlockRows;
+  if (NumPanels(weight.n) < kBlocksOfThread * num_threads) rows /= 2;
+  return rows < kLeastRows ? kLeastRows : rows / (2 * kAmxRows) * (2 * kAmxRows);
 }
 
 // The number of panels of a block of a product of num_rows rows. The few rows of one A tile have
@@ -87,7 +89,7 @@ LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_
   // Tiles are full if a block begins at a multiple of their rows.
   const int64_t unit = UsesTiles(weight) ? 2 * kAmxRows : 1;
   const int64_t units = (num_rows + unit - 1) / unit;
-  const int64_t most_units = MostBlockRows(weight) / unit;
+  const int64_t most_units = MostBlockRows(weight, executor.num_threads) / unit;
   const int64_t row_blocks = (units + most_units - 1) / most_units;
   const int64_t panels = NumPanels(weight.n);
   const int64_t panels_per_block = PanelsOfBlock(weight, num_rows);

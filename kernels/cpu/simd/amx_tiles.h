@@ -130,6 +130,12 @@ class AmxTiles {
   LONGSTREAM_INLINE static void Load(const void* from, int64_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(kTile) : "memory");
   }
+  // As Load, for rows that come from a second-level cache and are not loaded again soon. They do
+  // not displace others from the first-level cache.
+  template <int kTile>
+  LONGSTREAM_INLINE static void LoadOnce(const void* from, int64_t stride) {
+    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(kTile) : "memory");
+  }
   template <int kTile>
   LONGSTREAM_INLINE static void Store(void* to, int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(kTile) : "memory");
@@ -177,6 +183,10 @@ class AmxTiles {
       __builtin_memcpy(tiles_[kTile][r], static_cast<const std::byte*>(from) + r * stride,
                        static_cast<size_t>(RowBytes(kTile)));
     }
+  }
+  template <int kTile>
+  void LoadOnce(const void* from, int64_t stride) {
+    Load<kTile>(from, stride);
   }
   template <int kTile>
   void Store(void* to, int64_t stride) const {

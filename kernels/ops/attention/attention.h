@@ -22,12 +22,11 @@
 // A library computes the keys in fixed blocks of absolute positions. It merges the blocks by
 // log-sum-exp in the order of their positions. So a row's bits depend on its own history alone.
 //
-// A library sums products in f32. Over bf16 keys and values it may round queries and softmax
-// weights, the factors that it multiplies with them, to bf16 (nearest, ties to even). It may do so
-// in one of two ways:
-//   - In prefill rows it rounds queries and weights. In decode rows both keep at least 17 bits.
-//   - In all rows it rounds the weights, so that prefill and decode use the same ones. Queries keep
-//     at least 17 bits.
+// A library sums products in f32. Over bf16 keys and values it may round the factors that it
+// multiplies with them to bf16 (nearest, ties to even):
+//   - Softmax weights: in prefill rows, or in all rows.
+//   - Queries, or queries times `scale`: in prefill rows. In decode rows they keep at least 17
+//   bits.
 //
 // Over int8 pages a library may round queries and weights to integers, in decode and prefill rows
 // alike. It then sums the products exactly.

@@ -8,6 +8,7 @@ namespace {
 class FarNearAttentionTest : public AttentionTest {
  protected:
   FarNearAttentionTest() {
+    has_near_keys_ = true;
     if (ops().int8_pages) types_.push_back(DType::kI8);
   }
 

@@ -10,18 +10,20 @@ std::vector<std::string> NamesUnderTest() { return SetsUnderTest(); }
 // of avx2. avx2 and avx512 have the instructions that read numbers of
 // 12 bits, and both compute attention over int8 pages in integers.
 LibraryTraits TraitsUnderTest(const std::string& name) {
-  using Attention = LibraryTraits::Attention;
-  if (name == "avx512" || name == "amx") {
-    return {
-        .attention = Attention::kRoundsWeights, .int8_weight_bits = 16, .compresses_bf16 = true};
+  constexpr LibraryTraits::KeptBits kWeights = {.queries = 17, .weights = LibraryTraits::kBF16Bits};
+  constexpr LibraryTraits::KeptBits kBoth = {.queries = LibraryTraits::kBF16Bits,
+                                             .weights = LibraryTraits::kBF16Bits};
+  LibraryTraits traits;
+  if (name == "avx512") traits.prefill_bits = traits.decode_bits = kWeights;
+  if (name == "amx") traits.decode_bits = kWeights;
+  if (name == "amx" || name == "amx_plain") {
+    traits.prefill_bits = kBoth;
+    traits.rounds_scaled_queries = true;
   }
-  if (name == "avx2") return {.int8_weight_bits = 15, .compresses_bf16 = true};
-  if (name == "amx_plain") {
-    return {.attention = Attention::kRoundsPrefillWeights,
-            .int8_weight_bits = 15,
-            .compresses_bf16 = true};
-  }
-  return {};
+  if (name == "avx512" || name == "amx") traits.int8_weight_bits = 16;
+  if (name == "avx2" || name == "amx_plain") traits.int8_weight_bits = 15;
+  traits.compresses_bf16 = traits.int8_weight_bits > 0;
+  return traits;
 }
 
 const OpTable& OpsUnderTest(const std::string& name) { return OpsOfSet(name); }

@@ -25,6 +25,10 @@ SimdFunctions GetSimdFunctions() {
       .exp = [](const float* x, float* y, int64_t n) { Map(x, y, n, Exp); },
       .log = [](const float* x, float* y, int64_t n) { Map(x, y, n, Log); },
       .exp_of_negative = [](const float* x, float* y, int64_t n) { Map(x, y, n, ExpOfNegative); },
+      .exp_of_difference =
+          [](const float* x, float top, float* y, int64_t n) {
+            Map(x, y, n, [top](const F32x16& v) { return ExpOfDifference(v, Broadcast(top)); });
+          },
       .sigmoid = [](const float* x, float* y, int64_t n) { Map(x, y, n, Sigmoid); },
       .tanh = [](const float* x, float* y, int64_t n) { Map(x, y, n, Tanh); },
       .erf = [](const float* x, float* y, int64_t n) { Map(x, y, n, Erf); },

@@ -16,6 +16,7 @@ struct SimdFunctions {
   void (*exp)(const float* x, float* y, int64_t n);
   void (*log)(const float* x, float* y, int64_t n);
   void (*exp_of_negative)(const float* x, float* y, int64_t n);
+  void (*exp_of_difference)(const float* x, float top, float* y, int64_t n);
   void (*sigmoid)(const float* x, float* y, int64_t n);
   void (*tanh)(const float* x, float* y, int64_t n);
   void (*erf)(const float* x, float* y, int64_t n);

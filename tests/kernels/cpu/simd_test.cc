@@ -84,6 +84,31 @@ TEST_P(SimdTest, ExpOfNegativeIsWithinFourUlps) {
   EXPECT_TRUE(std::isnan(y[4]));
 }
 
+TEST_P(SimdTest, ExpOfDifferenceIsWithinItsUlps) {
+  for (const float top : {0.0f, 7.3f, -60.0f, 1000.0f}) {
+    std::vector<float> x = Spread(-103.0f, 0.0f);
+    for (float& difference : x) difference += top;
+    std::vector<float> y(x.size());
+    simd_.exp_of_difference(x.data(), top, y.data(), static_cast<int64_t>(x.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double difference = static_cast<double>(x[i]) - static_cast<double>(top);
+      ASSERT_LE(UlpsOff(y[i], std::exp(difference)), 4 - 2 * difference + std::abs(top))
+          << x[i] << " below " << top;
+    }
+  }
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  const std::vector<float> x = {0.0f, -kInfinity, kLowest, std::nanf("")};
+  std::vector<float> y(x.size());
+  simd_.exp_of_difference(x.data(), 0.0f, y.data(), static_cast<int64_t>(x.size()));
+  EXPECT_EQ(y[0], 1.0f);
+  EXPECT_EQ(y[1], 0.0f);
+  EXPECT_EQ(y[2], 0.0f);
+  EXPECT_TRUE(std::isnan(y[3]));
+  // The maximum of a row that has seen no key yet.
+  simd_.exp_of_difference(x.data(), kLowest, y.data(), static_cast<int64_t>(x.size()));
+  EXPECT_EQ(y[1], 0.0f);
+}
+
 TEST_P(SimdTest, ExpIsWithinTwoUlps) {
   ExpectWithin(simd_.exp, std::exp, Spread(-87.3f, 88.73f), 2);
   ExpectWithin(simd_.exp, std::exp, Spread(-110.0f, -87.3f), 3);
