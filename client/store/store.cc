@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/commands/commands.h"
@@ -83,10 +82,7 @@ absl::StatusOr<std::vector<std::string>> FaultsOf(const StoreOptions& options) {
   store::PostgresStore::Options postgres = PostgresOptions(options);
   // A row of a large table may come after minutes, and that is no damage.
   postgres.commit_timeout = absl::Hours(24);
-  absl::StatusOr<std::vector<std::string>> faults =
-      store::PostgresStore::CheckExisting(postgres, kMaxFaults);
-  if (!absl::IsFailedPrecondition(faults.status())) return faults;
-  return absl::FailedPreconditionError(absl::StrCat(faults.status().message(), " with --segments"));
+  return store::PostgresStore::CheckExisting(postgres, kMaxFaults);
 }
 
 void Check(const Global& global, const StoreOptions& options) {

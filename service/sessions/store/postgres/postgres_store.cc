@@ -149,7 +149,8 @@ absl::StatusOr<std::vector<std::string>> PostgresStore::CheckExisting(const Opti
     if ((*files)->Int(0) == 0) return faults;
     return absl::FailedPreconditionError(absl::StrCat(
         faults.empty() ? "the rows have no damage, but " : absl::StrCat(faults.front(), "; also, "),
-        (*files)->Int(0), " segments are in files; name the directory of store.segments"));
+        (*files)->Int(0),
+        " segments are in files; name their directory, that of store.segments, with --segments"));
   }
   SegmentFiles files(DirectoryOf(options), options.sealing);
   const auto with_reader = [&](const std::function<void(Database&)>& read) { read(reader); };
