@@ -307,11 +307,9 @@ void FleetCalls::SettleArrived(MonotonicTime now) {
 // One read at a time, whatever the number of caches that wait: the store may be slow, or hang.
 void FleetCalls::RestoreAllArrived() {
   std::vector<store::Fence> waiting = copies_.Waiting();
-  if (waiting.empty() || restoring_.exchange(true)) return;
-  const auto ended = [this](const absl::Status& /*refused*/) { restoring_ = false; };
-  manager_->RunRead({}, ended, [this, ended, waiting = std::move(waiting)] {
+  if (waiting.empty()) return;
+  manager_->RunReadAlone(&restoring_, [this, waiting = std::move(waiting)] {
     for (const store::Fence& at : waiting) RestoreArrived(at);
-    ended(absl::OkStatus());
   });
 }
 

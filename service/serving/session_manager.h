@@ -149,8 +149,7 @@ class SessionManager {
   // is CancelRunning; ABORTED: the turn does not run here.
   void CancelTurn(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
   void CancelRunning(const SessionKey& key, const TurnId& id, SessionTurns::Cancelled cancelled);
-  // The turns of a session. As SessionTurns::List. NOT_FOUND: no session has this id. Reads the
-  // store.
+  // The turns of a session, as SessionTurns::List. NOT_FOUND: no such session. Reads the store.
   absl::StatusOr<std::vector<TurnView>> ListTurns(const SessionKey& key, uint64_t begin,
                                                   size_t limit, uint64_t* next) const;
   AliasTable& aliases() const { return *options_.aliases; }
@@ -331,6 +330,8 @@ class SessionManager {
         of, WeightOf(of.tenant), [pending = Pending(), call = std::move(call)] { call(); });
     if (!taken.ok()) answer(taken);
   }
+  // As RunRead, for the server itself. False: the last call of `running` has not ended.
+  bool RunReadAlone(std::atomic<bool>* running, const std::function<void()>& call);
   // The weight of a tenant. 1: the configuration does not name it.
   uint32_t WeightOf(const std::string& tenant) const;
   // The parts of OpenSession, ForkSession, RewindSession, CancelTurn and ExportSession behind
@@ -475,9 +476,8 @@ class SessionManager {
   mutable absl::Mutex mutex_;
   mutable std::set<SessionKey> alone_ ABSL_GUARDED_BY(mutex_);  // of the objects of AloneWith
   int pending_ ABSL_GUARDED_BY(mutex_) = 0;                     // changes of the store
-  MonotonicTime expired_at_ =
-      MonotonicTime::InfinitePast();  // CloseExpired began then; the thread expiry_ uses it
-  bool closing_expired_ ABSL_GUARDED_BY(mutex_) = false;  // CloseExpiredNow runs, or will
+  MonotonicTime expired_at_ = MonotonicTime::InfinitePast();    // for the thread expiry_ only
+  std::atomic<bool> closing_expired_ = false;                   // CloseExpiredNow runs, or will
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);
   std::map<SessionKey, SessionClosing> closing_ ABSL_GUARDED_BY(mutex_);

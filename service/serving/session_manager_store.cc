@@ -227,23 +227,21 @@ void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
       });
 }
 
+bool SessionManager::RunReadAlone(std::atomic<bool>* running, const std::function<void()>& call) {
+  if (running->exchange(true)) return false;
+  const auto ended = [running](const absl::Status& /*refused*/) { *running = false; };
+  RunRead({}, ended, [ended, call] {
+    call();
+    ended(absl::OkStatus());
+  });
+  return true;
+}
+
 void SessionManager::CloseExpired() {
   constexpr absl::Duration kPeriod = absl::Minutes(1);
   const MonotonicTime now = MonotonicTime::Now();
   if (options_.store == nullptr || now - expired_at_ < kPeriod) return;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (std::exchange(closing_expired_, true)) return;
-  }
-  expired_at_ = now;
-  const auto ended = [this](const absl::Status&) {
-    absl::MutexLock lock(&mutex_);
-    closing_expired_ = false;
-  };
-  RunRead({}, ended, [this, ended] {
-    CloseExpiredNow();
-    ended(absl::OkStatus());
-  });
+  if (RunReadAlone(&closing_expired_, [this] { CloseExpiredNow(); })) expired_at_ = now;
 }
 
 void SessionManager::CloseExpiredNow() {

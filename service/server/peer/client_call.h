@@ -29,6 +29,11 @@ inline void PrepareCall(const PeerLine& line, absl::Duration most, grpc::ClientC
   if (!line.token.empty()) context->AddMetadata("authorization", "Bearer " + line.token);
 }
 
+// The numbers of the codes do not change.
+inline absl::Status FromGrpc(const grpc::Status& status) {
+  return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
+}
+
 // A call that carries a stream. gRPC's hold keeps it open while no operation runs on it, because
 // one may begin on another thread.
 template <typename Reactor>

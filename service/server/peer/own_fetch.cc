@@ -68,7 +68,7 @@ class FetchFromPeer final : public HeldCall<grpc::ClientReadReactor<peer::v1::Fe
       sink.swap(sink_);
     }
     if (!answered) {
-      core_->TellRefused(key_, status);
+      core_->TellRefused(key_, FromGrpc(status));
       core_->Deliver(key_.peer,
                      fleet::Refused{fetch_.session, fetch_.request, fleet::Refusal::kNotYet});
     }

@@ -89,7 +89,7 @@ class OfferToPeer final
       refused = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
       broken = wanted_ && !answered_;
     }
-    if (broken) core_->TellRefused(key_, status);
+    if (broken) core_->TellRefused(key_, FromGrpc(status));
     if (broken && !refused) core_->TellBroken(key_);
     if (broken && refused) {
       core_->Deliver(key_.peer,

@@ -16,7 +16,7 @@ absl::Status FromPeer(const grpc::Status& status) {
   if (status.error_code() == grpc::StatusCode::CANCELLED && status.error_message() == "CANCELLED") {
     return absl::UnavailableError("the replica that runs the turn is ending");
   }
-  return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
+  return FromGrpc(status);
 }
 
 // The end of a call that the peer has not begun to answer. The client has done nothing wrong if the

@@ -2,8 +2,6 @@
 #ifndef LONGSTREAM_SERVICE_SERVER_PEER_PEER_CORE_H_
 #define LONGSTREAM_SERVICE_SERVER_PEER_PEER_CORE_H_
 
-#include <grpcpp/support/status.h>
-
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -43,12 +41,11 @@ class PeerCore {
     if (events != nullptr) events->GivingBroken(key.peer, key.number);
   }
   // Tells an error that another try would meet again.
-  void TellRefused(const OpenCalls::Key& key, const grpc::Status& status) {
+  void TellRefused(const OpenCalls::Key& key, const absl::Status& status) {
+    const bool is_refusal = absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status) ||
+                            absl::IsUnimplemented(status);
     fleet::PeerEvents* const events = events_.load();
-    if (events == nullptr || !IsRefusal(status.error_code())) return;
-    events->CallRefused(
-        key.peer, key.number,
-        absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()));
+    if (events != nullptr && is_refusal) events->CallRefused(key.peer, key.number, status);
   }
   void TellBrokenLater(const OpenCalls::Key& key) {
     timers_.Set(MonotonicTime::Now(), [this, key] { TellBroken(key); });
@@ -66,10 +63,6 @@ class PeerCore {
   std::shared_ptr<void> TakeNamelessPlace() { return Take(&nameless_, limits_.max_calls_of_peers); }
 
  private:
-  static bool IsRefusal(grpc::StatusCode code) {
-    return code == grpc::StatusCode::UNAUTHENTICATED ||
-           code == grpc::StatusCode::PERMISSION_DENIED || code == grpc::StatusCode::UNIMPLEMENTED;
-  }
   static std::shared_ptr<void> Take(std::atomic<size_t>* taken, size_t most) {
     if (taken->fetch_add(1) >= most) {
       taken->fetch_sub(1);

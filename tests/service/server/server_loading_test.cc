@@ -50,6 +50,16 @@ class LoadingTest : public testing::Test {
     return {broken, slow};
   }
 
+  // Another server, which says in *ready whether it is.
+  std::unique_ptr<GrpcServer> StartTelling(bool* ready) {
+    GrpcServer::Options options;
+    options.listen = "127.0.0.1:0";
+    options.on_serving = [ready](bool serving) { *ready = serving; };
+    auto server = GrpcServer::Start(options, &models_, &sessions_);
+    EXPECT_TRUE(server.ok()) << server.status();
+    return server.ok() ? *std::move(server) : nullptr;
+  }
+
   // Lets the model "slow" finish loading.
   void Load() {
     if (loaded_) return;
@@ -161,35 +171,29 @@ TEST_F(LoadingTest, ModelsThatAreNotThereDoNotServe) {
 // An upgrade stops at a replica that serves only some of the models.
 TEST_F(LoadingTest, TheServerIsReadyWhenEachModelHasBeen) {
   bool ready = true;
-  GrpcServer::Options options;
-  options.listen = "127.0.0.1:0";
-  options.on_serving = [&ready](bool serving) { ready = serving; };
-  const auto server = GrpcServer::Start(options, &models_, &sessions_);
-  ASSERT_TRUE(server.ok()) << server.status();
+  const std::unique_ptr<GrpcServer> server = StartTelling(&ready);
+  ASSERT_NE(server, nullptr);
   EXPECT_FALSE(ready);
-  (*server)->SetModelServing("slow", true);
-  (*server)->SetModelServing("another", true);
+  server->SetModelServing("slow", true);
+  server->SetModelServing("another", true);
   EXPECT_FALSE(ready) << "broken has never been ready";
-  (*server)->SetModelServing("broken", true);
+  server->SetModelServing("broken", true);
   EXPECT_TRUE(ready);
-  (*server)->SetModelServing("broken", false);
-  (*server)->SetModelServing("slow", false);
+  server->SetModelServing("broken", false);
+  server->SetModelServing("slow", false);
   EXPECT_TRUE(ready) << "another serves";
-  (*server)->SetModelServing("another", false);
+  server->SetModelServing("another", false);
   EXPECT_FALSE(ready);
 }
 
 TEST_F(LoadingTest, AModelThatWasUnloadedIsNotAwaited) {
   bool ready = true;
-  GrpcServer::Options options;
-  options.listen = "127.0.0.1:0";
-  options.on_serving = [&ready](bool serving) { ready = serving; };
-  const auto server = GrpcServer::Start(options, &models_, &sessions_);
-  ASSERT_TRUE(server.ok()) << server.status();
-  (*server)->SetModelServing("slow", true);
-  (*server)->SetModelServing("broken", false);
+  const std::unique_ptr<GrpcServer> server = StartTelling(&ready);
+  ASSERT_NE(server, nullptr);
+  server->SetModelServing("slow", true);
+  server->SetModelServing("broken", false);
   EXPECT_FALSE(ready);
-  (*server)->ForgetModel("broken");
+  server->ForgetModel("broken");
   EXPECT_TRUE(ready);
 }
 
