@@ -96,53 +96,28 @@ class ApiServer(Service):
         return str(path)
 
 
-class ControllerManager(Service):
-    """kube-controller-manager, with its own choice of controllers and periods."""
+class Controller(Service):
+    """A program that reads and changes the objects of the API server, as a user of its own name."""
 
-    def __init__(self, folder, program, server, certificates):
-        super().__init__("kube-controller-manager", folder)
-        self._program = program
+    def __init__(self, name, folder, programs, server, port, *flags):
+        """Make the object. `port`: of its health. `flags`: those that only this program has."""
+        super().__init__(name, folder / name)
+        self._program = programs / name
         self._server = server
-        self._certificates = certificates
+        self._port = port
+        self._flags = flags
 
     def command(self):
         """Return the program and its arguments."""
-        path = self._certificates.path
-        config = self._server.kubeconfig("system:kube-controller-manager")
+        config = self._server.kubeconfig(f"system:{self.name}")
         return [str(self._program), f"--kubeconfig={config}",
                 f"--authentication-kubeconfig={config}", f"--authorization-kubeconfig={config}",
-                f"--cert-dir={self.folder}", "--leader-elect=false",
-                "--use-service-account-credentials=true",
-                f"--service-account-private-key-file={path('accounts.key')}",
-                f"--root-ca-file={path('ca.crt')}", "--profiling=false"]
+                f"--cert-dir={self.folder}", "--leader-elect=false", "--profiling=false",
+                *self._flags]
 
     def address(self):
         """Say where it is."""
-        return f"https://127.0.0.1:{_CONTROLLER_MANAGER}"
-
-    def ready(self):
-        """Whether it answers."""
-        return _answers(f"{self.address()}/healthz")
-
-
-class Scheduler(Service):
-    """kube-scheduler."""
-
-    def __init__(self, folder, program, server):
-        super().__init__("kube-scheduler", folder)
-        self._program = program
-        self._server = server
-
-    def command(self):
-        """Return the program and its arguments."""
-        config = self._server.kubeconfig("system:kube-scheduler")
-        return [str(self._program), f"--kubeconfig={config}",
-                f"--authentication-kubeconfig={config}", f"--authorization-kubeconfig={config}",
-                f"--cert-dir={self.folder}", "--leader-elect=false", "--profiling=false"]
-
-    def address(self):
-        """Say where it is."""
-        return f"https://127.0.0.1:{_SCHEDULER}"
+        return f"https://127.0.0.1:{self._port}"
 
     def ready(self):
         """Whether it answers."""
@@ -157,11 +132,13 @@ class ControlPlane:
         self.etcd = Etcd("etcd", folder / "etcd")
         self.server = ApiServer(folder / "kube-apiserver", programs / "kube-apiserver", self.etcd,
                                 certificates)
-        self.controllers = ControllerManager(folder / "kube-controller-manager",
-                                             programs / "kube-controller-manager", self.server,
-                                             certificates)
-        self.scheduler = Scheduler(folder / "kube-scheduler", programs / "kube-scheduler",
-                                   self.server)
+        # With its own choice of controllers and periods.
+        self.controllers = Controller(
+            "kube-controller-manager", folder, programs, self.server, _CONTROLLER_MANAGER,
+            "--use-service-account-credentials=true",
+            f"--service-account-private-key-file={certificates.path('accounts.key')}",
+            f"--root-ca-file={certificates.path('ca.crt')}")
+        self.scheduler = Controller("kube-scheduler", folder, programs, self.server, _SCHEDULER)
 
     def start(self):
         """Start the programs, and wait until they answer. Raises ServiceError."""

@@ -6,7 +6,7 @@ set -euo pipefail
 
 prefix=$1
 model=$2
-copy=$(dirname "$0")/../../deploy/images/copy_libraries.sh
+images=$(dirname "$0")/../../deploy/images
 if ((EUID != 0)); then
   echo "image_root_test.sh: not run, because chroot needs root"
   exit 0
@@ -23,10 +23,8 @@ finish() {
 }
 trap finish EXIT
 
-"$copy" "$prefix" "$root"
-# The base image has these.
-ldd "$prefix/bin/longstream-server" | grep -Eo '/[^ ]*/(ld-linux-x86-64|lib(c|m|mvec|resolv))\.so[^ ]*' |
-  while read -r part; do install -D "$(readlink -f "$part")" "$root$part"; done
+"$images/copy_libraries.sh" "$prefix" "$root"
+"$images/copy_c_library.sh" "$prefix/bin/longstream-server" "$root"
 mkdir -p "$root/opt" "$root/models"
 cp -r "$prefix" "$root/opt/longstream"
 cp -r "$model" "$root/models/m"

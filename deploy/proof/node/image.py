@@ -1,11 +1,10 @@
 """The root of an image, with what deploy/images/Dockerfile.cpu copies."""
 
 import pathlib
-import re
 import shutil
 import subprocess
 
-_ROOT = pathlib.Path(__file__).resolve().parents[3]
+_IMAGES = pathlib.Path(__file__).resolve().parents[2] / "images"
 _PREFIX = "opt/longstream"
 PROGRAM = f"/{_PREFIX}/bin/longstream-server"  # the image's entry point
 # Where volumes and files of the kubelet are mounted.
@@ -21,14 +20,8 @@ def make(root, build):
     shutil.copy2(build / "bin/longstream-server", prefix / "bin")
     for plugin in (build / "plugins").glob("*.cpu.so"):
         shutil.copy2(plugin, plugins)
-    subprocess.run([_ROOT / "deploy/images/copy_libraries.sh", prefix, root], check=True)
-    # The base image has the C library.
-    text = subprocess.run(["ldd", prefix / "bin/longstream-server"], capture_output=True, text=True,
-                          check=True).stdout
-    for path in re.findall(r"/\S*/(?:ld-linux-x86-64|lib(?:c|m|mvec|resolv))\.so\S*", text):
-        target = root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(pathlib.Path(path).resolve(), target)
+    subprocess.run([_IMAGES / "copy_libraries.sh", prefix, root], check=True)
+    subprocess.run([_IMAGES / "copy_c_library.sh", prefix / "bin/longstream-server", root], check=True)
     for name in _MOUNT_POINTS:
         (root / name).mkdir(parents=True, exist_ok=True)
     (root / "etc/hosts").touch()
