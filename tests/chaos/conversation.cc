@@ -1,6 +1,7 @@
 // The calls of a client, and what it compares.
 #include "tests/chaos/conversation.h"
 
+#include <cstdio>
 #include <ctime>
 #include <set>
 #include <thread>
@@ -40,16 +41,15 @@ std::string TimeOfDay() {
 void Experience::Add(const Experience& other) {
   counts.Add(other.counts);
   unexpected += other.unexpected;
+  sessions += other.sessions;
   lost += other.lost;
   resumed += other.resumed;
   for (const auto& [error, count] : other.repeated) repeated[error] += count;
   for (const auto& [error, count] : other.resumed_after) resumed_after[error] += count;
   for (const auto& [reason, tokens] : other.recomputed) recomputed[reason] += tokens;
   errors.insert(errors.end(), other.errors.begin(), other.errors.end());
-  for (size_t i = 0; i < waits.size(); ++i) {
-    const Waits& more = other.waits[i];
-    waits[i].first.insert(waits[i].first.end(), more.first.begin(), more.first.end());
-    waits[i].next.insert(waits[i].next.end(), more.next.begin(), more.next.end());
+  for (size_t i = 0; i < gaps.size(); ++i) {
+    gaps[i].insert(gaps[i].end(), other.gaps[i].begin(), other.gaps[i].end());
   }
   turn_times.insert(turn_times.end(), other.turn_times.begin(), other.turn_times.end());
 }
@@ -59,9 +59,19 @@ bool Experience::good() const {
          errors.empty();
 }
 
+void Experience::PrintLosses() const {
+  for (const std::string& error : errors) std::printf("FAULT: %s\n", error.c_str());
+  std::printf("sessions: %llu, %llu lost; %s, %llu unknown to the client; %zu errors\n",
+              static_cast<unsigned long long>(sessions), static_cast<unsigned long long>(lost),
+              counts.ToString().c_str(), static_cast<unsigned long long>(unexpected),
+              errors.size());
+}
+
 Conversation::Conversation(const Script* script, const std::string& address, uint64_t seed,
                            const client::ChannelSecurity& security)
-    : script_(script), connection_(address, security), id_(client::RandomId()), random_(seed) {}
+    : script_(script), connection_(address, security), id_(client::RandomId()), random_(seed) {
+  experience_.sessions = 1;
+}
 
 template <typename Function>
 auto Conversation::UntilAnswered(const Function& call) -> decltype(call()) {
@@ -123,8 +133,8 @@ void Conversation::RunTurn(const std::atomic<Phase>& phase) {
   request.set_turn_id(client::RandomId());
   const auto asked = Clock::now();
   TurnTime time{std::chrono::system_clock::now()};
-  size_t most = 0;           // tokens that have arrived
-  auto last = Clock::now();  // when the last of them came, or the turn began
+  size_t most = 0;    // tokens that have arrived
+  auto last = asked;  // when the last of them came, or the turn was asked for
   UntilAnswered([&] {
     size_t count = 0;  // of this try
     const auto on_message = [&](const v1::GenerateResponse& response) {
@@ -136,10 +146,13 @@ void Conversation::RunTurn(const std::atomic<Phase>& phase) {
       }
       if (count <= most) return true;
       const auto now = Clock::now();
-      const std::chrono::duration<float> wait = now - last;
-      Waits& waits = experience_.waits[static_cast<size_t>(phase.load())];
-      (most == 0 ? waits.first : waits.next).push_back(wait.count());
-      if (most == 0) time.first_token_seconds = std::chrono::duration<double>(now - asked).count();
+      const double wait = std::chrono::duration<double>(now - last).count();
+      if (most == 0) {
+        time.phase = phase;
+        time.first_token_seconds = wait;
+      } else {
+        experience_.gaps[static_cast<size_t>(phase.load())].push_back(wait);
+      }
       last = now;
       most = count;
       return true;

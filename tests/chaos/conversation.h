@@ -15,28 +15,18 @@
 #include "client/channel.h"
 #include "client/connection.h"
 #include "tests/chaos/options.h"
+#include "tests/chaos/scripts.h"
 #include "tests/faults/scripted_turn.h"
 
 namespace longstream::chaos {
 
-// The turns of a conversation, and the tokens of an undisturbed run.
-struct Script {
-  std::string model;
-  std::vector<ScriptedTurn> turns;
-};
-
 // The part of the run that is going on.
 enum class Phase { kBefore, kDuring, kAfter };
-
-// The times, in seconds, that clients have waited for tokens.
-struct Waits {
-  std::vector<float> first;  // from the call to the first token
-  std::vector<float> next;   // from a message with tokens to the next one of the turn
-};
 
 // When a turn was asked for, and how long its client waited, with all repetitions.
 struct TurnTime {
   std::chrono::system_clock::time_point at;
+  Phase phase = Phase::kBefore;  // in which the first token came
   double first_token_seconds = 0;
   double seconds = 0;
   size_t tokens = 0;
@@ -46,17 +36,21 @@ struct TurnTime {
 struct Experience {
   FaultCounts counts;
   uint64_t unexpected = 0;  // turns that the fleet has, and the client has not got
-  uint64_t lost = 0;        // sessions
-  uint64_t resumed = 0;     // losses of a turn that client::Connection went on with by itself
+  uint64_t sessions = 0;
+  uint64_t lost = 0;     // of them
+  uint64_t resumed = 0;  // losses of a turn that client::Connection went on with by itself
   std::map<std::string, uint64_t> resumed_after;  // the same, by the errors
   std::map<std::string, uint64_t> recomputed;     // tokens of histories, by the server's reason
   std::map<std::string, uint64_t> repeated;       // calls that were made again, by their errors
   std::vector<std::string> errors;                // that no retry may end
-  std::array<Waits, 3> waits;                     // by the Phase in which the token came
   std::vector<TurnTime> turn_times;               // of the acknowledged turns
+  // Seconds from a message with tokens to the next one of the turn, by the Phase in which it came.
+  std::array<std::vector<double>, 3> gaps;
 
   void Add(const Experience& other);
   bool good() const;
+  // Prints the errors, and what was lost.
+  void PrintLosses() const;
 };
 
 // Whoever has the conversation calls its functions one after the other.

@@ -12,7 +12,6 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -22,7 +21,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/chaos/conversation.h"
 #include "tests/chaos/options.h"
-#include "tests/processes/server_process.h"
+#include "tests/chaos/scripts.h"
 
 namespace longstream::chaos {
 namespace {
@@ -115,39 +114,13 @@ std::vector<Step> ParsePlan(const std::vector<std::string>& texts) {
 
 // The conversations, each run on one server that nothing disturbs.
 std::vector<Script> MakeScripts(const LoadOptions& options) {
+  const std::vector<uint32_t> tokens(static_cast<size_t>(options.turns),
+                                     static_cast<uint32_t>(options.tokens));
   std::vector<Script> scripts;
   for (int seed = 0; seed < options.scripts; ++seed) {
-    Script script{options.model, {}};
-    for (int turn = 0; turn < options.turns; ++turn) {
-      const char* const text = turn % 2 == 0 ? "\ndef f(x):\n" : "\n    # then\n";
-      script.turns.push_back(
-          {RandomTurn(text, static_cast<uint32_t>(options.tokens), static_cast<uint64_t>(seed)),
-           {}});
-      // One of the scripts takes the most probable tokens.
-      if (seed == 0) script.turns.back().request.mutable_sampling()->set_temperature(0);
-    }
-    scripts.push_back(std::move(script));
+    scripts.push_back(MakeScript(options.model, static_cast<uint64_t>(seed), tokens));
   }
-  const std::string directory = options.models + "/" + options.model;
-  const ServerProcess server(options.server, {"--threads", "1", "--model",
-                                              options.model + "=" + directory + ",device=cpu"});
-  client::Connection connection(server.address());
-  connection.WaitUntilServing(options.model, std::chrono::minutes(2));
-  std::vector<std::thread> threads;
-  std::mutex mutex;
-  std::exception_ptr failure;
-  for (Script& script : scripts) {
-    threads.emplace_back([&] {
-      try {
-        RunUndisturbed(connection, script.model, &script.turns);
-      } catch (...) {
-        const std::lock_guard<std::mutex> lock(mutex);
-        failure = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  RunOnOneServer(options.server, options.models, &scripts);
   return scripts;
 }
 
@@ -163,7 +136,7 @@ Json TurnsOf(const Experience& all) {
 bool Report(const LoadOptions& options, const Experience& all) {
   std::ofstream file(options.json);
   Json json;
-  json["sessions"] = options.sessions;
+  json["sessions"] = all.sessions;
   json["sessions_lost"] = all.lost;
   json["turns"] = all.counts.turns;
   json["turns_missing"] = all.counts.missing;
@@ -179,11 +152,7 @@ bool Report(const LoadOptions& options, const Experience& all) {
   json["turn_times"] = TurnsOf(all);
   file << json;
   if (!file.flush()) throw std::runtime_error("cannot write " + options.json);
-  for (const std::string& error : all.errors) std::printf("FAULT: %s\n", error.c_str());
-  std::printf("sessions: %d, %llu lost; %s, %llu unknown to the client; %zu errors\n",
-              options.sessions, static_cast<unsigned long long>(all.lost),
-              all.counts.ToString().c_str(), static_cast<unsigned long long>(all.unexpected),
-              all.errors.size());
+  all.PrintLosses();
   return all.good() && all.counts.turns > 0;
 }
 

@@ -12,7 +12,6 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
-#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -23,7 +22,7 @@
 #include "tests/chaos/disturbance.h"
 #include "tests/chaos/fleet.h"
 #include "tests/chaos/options.h"
-#include "tests/processes/server_process.h"
+#include "tests/chaos/scripts.h"
 
 namespace longstream::chaos {
 namespace {
@@ -32,49 +31,23 @@ constexpr uint64_t kScripts = 3;  // of each model
 // How long the clients may need after the last fault.
 constexpr seconds kPatience{240};
 
-// Runs a function for each number below `count`, some at once. Throws an error of the function.
-void ForEach(size_t count, size_t at_once, const std::function<void(size_t)>& function) {
-  std::atomic<size_t> next{0};
-  std::vector<std::future<void>> threads;
-  for (size_t i = 0; i < at_once; ++i) {
-    threads.push_back(std::async(std::launch::async, [&] {
-      for (size_t item; (item = next++) < count;) function(item);
-    }));
-  }
-  for (std::future<void>& thread : threads) thread.wait();
-  for (std::future<void>& thread : threads) thread.get();
-}
-
 // The conversations, each run on one server that nothing disturbs.
 std::vector<Script> MakeScripts(const Options& options) {
   // Enough turns for a client that happens to make short pauses.
   const int seconds = options.run_seconds + (options.rolling ? 20 * options.replicas : 0);
   const int turns = 3 + static_cast<int>(1.5 * seconds / options.pause);
+  std::vector<uint32_t> tokens;
+  for (int turn = 0; turn < turns; ++turn) {
+    const auto most = static_cast<uint32_t>(options.turn_tokens);
+    tokens.push_back(turn % 4 == 3 ? most : most / 6);
+  }
   std::vector<Script> scripts;
-  std::vector<std::string> arguments = {"--threads", "1"};
   for (const char* model : {"dense", "hwfa2", "hypenet"}) {
-    arguments.insert(arguments.end(), {"--model", std::string(model) + "=" + options.models + "/" +
-                                                      model + ",device=cpu"});
     for (uint64_t seed = 0; seed < kScripts; ++seed) {
-      Script script{model, {}};
-      for (int turn = 0; turn < turns; ++turn) {
-        const auto most = static_cast<uint32_t>(options.turn_tokens);
-        const uint32_t tokens = turn % 4 == 3 ? most : most / 6;
-        script.turns.push_back(
-            {RandomTurn(turn % 2 == 0 ? "\ndef f(x):\n" : "\n    # then\n", tokens, seed), {}});
-        // One of the scripts takes the most probable tokens.
-        if (seed == 0) script.turns.back().request.mutable_sampling()->set_temperature(0);
-      }
-      scripts.push_back(std::move(script));
+      scripts.push_back(MakeScript(model, seed, tokens));
     }
   }
-  const ServerProcess server(options.server, arguments);
-  client::Connection connection(server.address());
-  for (const char* model : {"dense", "hwfa2", "hypenet"}) {
-    connection.WaitUntilServing(model, std::chrono::minutes(2));
-  }
-  ForEach(scripts.size(), scripts.size(),
-          [&](size_t i) { RunUndisturbed(connection, scripts[i].model, &scripts[i].turns); });
+  RunOnOneServer(options.server, options.models, &scripts);
   return scripts;
 }
 
@@ -186,28 +159,27 @@ class Run {
     if (options_.rolling) {
       for (const Phase phase : {Phase::kBefore, Phase::kDuring}) {
         const char* const when = phase == Phase::kBefore ? "before" : "during the restarts";
-        const Waits& waits = all.waits[static_cast<size_t>(phase)];
-        PrintWaits("for the first token", when, waits.first);
-        PrintWaits("between two messages", when, waits.next);
+        std::vector<double> firsts;
+        for (const TurnTime& time : all.turn_times) {
+          if (time.phase == phase) firsts.push_back(time.first_token_seconds);
+        }
+        PrintWaits("for the first token", when, std::move(firsts));
+        PrintWaits("between two messages", when, all.gaps[static_cast<size_t>(phase)]);
       }
     }
     for (const std::string& fault : replicas.faults) std::printf("FAULT: %s\n", fault.c_str());
-    for (const std::string& error : all.errors) std::printf("FAULT: %s\n", error.c_str());
-    std::printf("sessions: %d, %llu lost; %s, %llu unknown to the client; %zu errors\n",
-                options_.sessions, static_cast<unsigned long long>(all.lost),
-                all.counts.ToString().c_str(), static_cast<unsigned long long>(all.unexpected),
-                all.errors.size());
+    all.PrintLosses();
     const bool enough = all.counts.turns > static_cast<uint64_t>(options_.sessions);
     if (!enough) std::printf("FAULT: too few turns\n");
     return all.good() && replicas.faults.empty() && enough;
   }
 
-  static void PrintWaits(const char* wait, const char* when, std::vector<float> seconds) {
+  static void PrintWaits(const char* wait, const char* when, std::vector<double> seconds) {
     if (seconds.empty()) return;
     std::sort(seconds.begin(), seconds.end());
     const auto at = [&](double part) {
       const double place = part * static_cast<double>(seconds.size() - 1);
-      return 1e3 * static_cast<double>(seconds[static_cast<size_t>(place)]);
+      return 1e3 * seconds[static_cast<size_t>(place)];
     };
     std::printf("%s, %s: p50 %.1f ms, p99 %.1f ms, longest %.1f ms (%zu times)\n", wait, when,
                 at(0.5), at(0.99), at(1), seconds.size());
