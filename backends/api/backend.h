@@ -472,7 +472,8 @@ typedef struct ls_backend {
    * what they hold and what reserve has promised them, even if that is more. Then create, fork,
    * import, and reserve for more than the present promise fail with LS_RESOURCE_EXHAUSTED, until
    * enough is freed. LS_INVALID_ARGUMENT: less than one sequence of one token needs; the limit
-   * stays. */
+   * stays. The host calls it now and then with the limit in force, so that the model gives memory
+   * that it has not used for some time back to the system. */
   ls_code (*model_set_budget)(ls_model* model, uint64_t cache_bytes_budget, ls_error error);
 
   /* The following functions exist since 1.3; they need LS_CAP_SEGMENTS. */

@@ -82,8 +82,9 @@ void CacheStore::SetBudget(uint64_t bytes) {
 
 void CacheStore::ReturnIdle() {
   if (!device.host_memory()) return;
-  const uint64_t bytes =
-      IdleBytesToReturn(pages.idle_bytes() + slots.idle_bytes(), budget.reserved(), budget.limit());
+  const uint64_t reserved = budget.reserved();
+  const uint64_t bytes = IdleBytesToReturn(pages.idle_bytes() + slots.idle_bytes(), reserved,
+                                           recent_peak_.Note(reserved, now()), budget.limit());
   if (bytes == 0) return;
   const uint64_t returned = pages.ReturnIdle(bytes);
   if (returned < bytes) slots.ReturnIdle(bytes - returned);

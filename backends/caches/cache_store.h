@@ -6,6 +6,7 @@
 
 #include "backends/caches/budget.h"
 #include "backends/caches/cache_layout.h"
+#include "backends/caches/idle_memory.h"
 #include "backends/caches/page_store.h"
 #include "backends/caches/slot_store.h"
 #include "kernels/core/device.h"
@@ -43,11 +44,11 @@ struct CacheStore {
 
   // Changes the budget. It cannot exceed the limit with which the store was made, for which the
   // pools have room. If sequences have reserved more than the new limit, they keep it, and nothing
-  // more can be reserved until enough is given back.
+  // more can be reserved until enough is given back. Calls ReturnIdle.
   void SetBudget(uint64_t bytes);
 
   // Gives memory of free pages and slots back to the system, if there is much of it
-  // (IdleBytesToReturn). Call it after each change of what sequences hold.
+  // (IdleBytesToReturn). Call it after each change of what sequences hold, and some time later.
   void ReturnIdle();
 
   Device& device;
@@ -56,6 +57,11 @@ struct CacheStore {
   Budget budget;
   PageStore pages;
   SlotStore slots;
+  // For ReturnIdle. A test may set it.
+  std::chrono::steady_clock::time_point (*now)() = std::chrono::steady_clock::now;
+
+ private:
+  RecentPeak recent_peak_;
 };
 
 }  // namespace longstream

@@ -26,9 +26,10 @@ bool AnyTaken(const IdPool& ids, size_t first, size_t last) {
 
 }  // namespace
 
-uint64_t IdleBytesToReturn(uint64_t idle, uint64_t reserved, uint64_t limit) {
+uint64_t IdleBytesToReturn(uint64_t idle, uint64_t reserved, uint64_t recent_peak, uint64_t limit) {
   const uint64_t within_limit = limit - std::min(limit, reserved);
-  const uint64_t kept = std::min(reserved + kIdleBytesKept, within_limit);
+  const uint64_t given_up = recent_peak - std::min(recent_peak, reserved);
+  const uint64_t kept = std::min(std::max(reserved, given_up) + kIdleBytesKept, within_limit);
   return idle <= kept ? 0 : idle - kept + std::min(kept / 4, kMostMore);
 }
 

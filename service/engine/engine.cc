@@ -224,6 +224,15 @@ void Engine::SetBudget(uint64_t cache_bytes_budget, Done done) {
   });
 }
 
+void Engine::ReturnIdleMemory() {
+  Post([this] {
+    BackendModel& backend = model_->backend();
+    if (!backend.closed() && backend.plugin().Can(LS_CAP_SET_BUDGET)) {
+      backend.SetBudget(backend.memory().budget).IgnoreError();
+    }
+  });
+}
+
 absl::Status Engine::CheckDeadline(const Turn& turn) const {
   const MonotonicTime now = MonotonicTime::Now();
   const absl::Duration left = turn.request.deadline - now;

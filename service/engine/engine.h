@@ -206,6 +206,9 @@ class Engine {
   // Changes the budget for caches (BackendModel::SetBudget), and evicts idle sessions if they hold
   // more. `done` gets the result of the backend.
   void SetBudget(uint64_t cache_bytes_budget, Done done);
+  // Caches that sessions have given up give their memory back to the system, if nobody has taken it
+  // for some time (ls_backend.model_set_budget).
+  void ReturnIdleMemory();
 
   // Runs the work while there is no live work, after that of earlier calls. If the engine stops or
   // loses its device, the work is destroyed before it is done.

@@ -1,4 +1,4 @@
-// When free memory of the heap goes back to the system.
+// When free memory of the heap and of caches goes back to the system.
 #ifndef LONGSTREAM_SERVICE_SERVING_HEAP_TRIM_H_
 #define LONGSTREAM_SERVICE_SERVING_HEAP_TRIM_H_
 
@@ -36,6 +36,13 @@ class HeapTrim {
     // Memory that is used again and becomes free again counts again.
     trimmed_.free = std::min(trimmed_.free, now.free);
   }
+  // Whether the models shall give back memory that no cache uses (Engine::ReturnIdleMemory). Steps
+  // do so by themselves while turns run.
+  bool IsCacheDue(MonotonicTime now, bool has_turns) {
+    if (has_turns || now - last_cache_ < kCachePeriod) return false;
+    last_cache_ = now;
+    return true;
+  }
   // malloc_trim has been called.
   void SetTrimmed(const Memory& now) { trimmed_ = now; }
 
@@ -53,6 +60,7 @@ class HeapTrim {
  private:
   static constexpr absl::Duration kBusyPeriod = absl::Minutes(1);
   static constexpr absl::Duration kIdlePeriod = absl::Seconds(5);
+  static constexpr absl::Duration kCachePeriod = absl::Seconds(10);
   static constexpr absl::Duration kNoPeriod = absl::ZeroDuration();
 
   static constexpr uint64_t kMuch = uint64_t{8} << 20;
@@ -60,6 +68,7 @@ class HeapTrim {
   std::atomic<int> trims_left_{0};
   Memory trimmed_;  // after the last trim
   MonotonicTime last_ = MonotonicTime::InfinitePast();
+  MonotonicTime last_cache_ = MonotonicTime::InfinitePast();
 };
 
 }  // namespace longstream

@@ -397,6 +397,9 @@ void SessionManager::TrimHeap(MonotonicTime now) {
   const bool has_turns = NumTurns() > 0;
   // mallinfo2 locks the heap's arenas, one after the other.
   if (!has_turns) heap_trim_.Measure(measure());
+  if (heap_trim_.IsCacheDue(now, has_turns)) {
+    for (const std::shared_ptr<Engine>& engine : models_->Engines()) engine->ReturnIdleMemory();
+  }
   if (!heap_trim_.IsDue(now, has_turns, sessions_.size() > 0)) return;
   malloc_trim(0);
   heap_trim_.SetTrimmed(measure());

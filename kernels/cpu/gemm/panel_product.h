@@ -29,8 +29,9 @@ struct OutputBlock {
 };
 
 // The most rows of a block. With more rows the weights are read less often. With fewer rows, the
-// block's rows and sums stay in cache.
-inline constexpr int64_t kBlockRows = kHasTiles ? 512 : 256;
+// block's rows and sums stay in cache. On tiles a block has all rows of a long prompt's step (the
+// engine's steps have at most 576 tokens), if they stay in cache (MostBlockRows).
+inline constexpr int64_t kBlockRows = kHasTiles ? 576 : 256;
 // Several rows are multiplied with one panel at a time, because a panel is one run of memory. A
 // single row needs more sums in flight to hide the latency of FMA, so it multiplies several panels.
 inline constexpr int64_t kBlockPanels = 1;
@@ -55,7 +56,7 @@ LONGSTREAM_INLINE bool UsesTiles(const PackedWeight& weight) {
 // so that all threads end at about the same time.
 LONGSTREAM_INLINE int64_t MostBlockRows(const PackedWeight& weight, uint32_t num_threads) {
   if (!UsesTiles(weight)) return kBlockRows;
-  constexpr int64_t kMostBytes = int64_t{1} << 20, kLeastRows = 64, kBlocksOfThread = 4;
+  constexpr int64_t kMostBytes = int64_t{9} << 17, kLeastRows = 64, kBlocksOfThread = 4;
   int64_t rows = kMostBytes / (weight.k * static_cast<int64_t>(sizeof(BF16)));
   if (rows > kBlockRows) rows = kBlockRows;
   if (NumPanels(weight.n) < kBlocksOfThread * num_threads) rows /= 2;

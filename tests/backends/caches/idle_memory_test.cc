@@ -26,24 +26,54 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 TEST(IdleMemoryTest, HowMuchIsReturned) {
   const struct {
-    uint64_t idle, reserved, limit, returned;  // in MiB
+    uint64_t idle, reserved, peak, limit, returned;  // in MiB
   } cases[] = {
-      {0, 0, 1000, 0},           // nothing is idle
-      {8, 0, 1000, 0},           // what may always be kept
-      {9, 0, 1000, 1 + 2},       // a quarter more than necessary
-      {108, 100, 1000, 0},       // as much as is reserved
-      {112, 100, 1000, 4 + 27},  // a quarter of 108
-      {2000, 1000, 9000, 992 + 32},
-      {50, 60, 100, 10 + 10},  // together within the limit
-      {40, 60, 100, 0},
-      {40, 100, 100, 40},
-      {40, 120, 100, 40},  // the limit has been lowered
+      {0, 0, 0, 1000, 0},             // nothing is idle
+      {8, 0, 0, 1000, 0},             // what may always be kept
+      {9, 0, 0, 1000, 1 + 2},         // a quarter more than necessary
+      {108, 100, 100, 1000, 0},       // as much as is reserved
+      {112, 100, 100, 1000, 4 + 27},  // a quarter of 108
+      {2000, 1000, 1000, 9000, 992 + 32},
+      {508, 0, 500, 1000, 0},       // what was reserved lately
+      {512, 0, 500, 1000, 4 + 32},  // more than that
+      {308, 200, 500, 1000, 0},
+      {309, 200, 500, 1000, 1 + 32},
+      {208, 200, 300, 1000, 0},    // more is reserved than was given up
+      {50, 60, 60, 100, 10 + 10},  // together within the limit
+      {50, 60, 500, 100, 10 + 10},
+      {40, 60, 60, 100, 0},
+      {40, 100, 100, 100, 40},
+      {40, 120, 120, 100, 40},  // the limit has been lowered
+      {40, 120, 500, 100, 40},
   };
   for (const auto& test : cases) {
-    EXPECT_EQ(IdleBytesToReturn(test.idle * kMiB, test.reserved * kMiB, test.limit * kMiB) / kMiB,
+    EXPECT_EQ(IdleBytesToReturn(test.idle * kMiB, test.reserved * kMiB, test.peak * kMiB,
+                                test.limit * kMiB) /
+                  kMiB,
               test.returned)
-        << test.idle << " idle, " << test.reserved << " reserved, limit " << test.limit;
+        << test.idle << " idle, " << test.reserved << " reserved, at most " << test.peak
+        << ", limit " << test.limit;
   }
+}
+
+TEST(IdleMemoryTest, ThePeakIsForgottenAfterOneOrTwoPeriods) {
+  RecentPeak peak;
+  RecentPeak::Time now{};
+  const auto after = [&](int seconds, uint64_t reserved) {
+    now += std::chrono::seconds(seconds);
+    return peak.Note(reserved, now);
+  };
+  EXPECT_EQ(after(1000, 5), 5u);
+  EXPECT_EQ(after(10, 100), 100u);
+  EXPECT_EQ(after(10, 7), 100u);
+  EXPECT_EQ(after(11, 0), 100u) << "a new period has begun";
+  EXPECT_EQ(after(29, 0), 100u);
+  EXPECT_EQ(after(2, 0), 7u) << "what was reserved at the begin of the last period";
+  EXPECT_EQ(after(30, 0), 0u);
+  // What was reserved until now counts, however long ago it was noted.
+  EXPECT_EQ(after(0, 50), 50u);
+  EXPECT_EQ(after(10000, 0), 50u);
+  EXPECT_EQ(after(10000, 0), 0u);
 }
 
 TEST(IdPoolTest, TheHighestIdleIdsAreReturnedInRuns) {
@@ -179,9 +209,11 @@ class WatchedHost : public HostDevice {
 };
 
 // FakeStep writes no more bytes than the budget counts.
-TEST(IdleMemoryTest, AStoreThatIsEmptyAgainHoldsLittle) {
+TEST(IdleMemoryTest, AStoreThatIsEmptyForSomeTimeHoldsLittle) {
   WatchedHost host;
   CacheStore store(LargeLayout(), 0, host);
+  static RecentPeak::Time now = std::chrono::steady_clock::now();
+  store.now = [] { return now; };
   EXPECT_LT(host.Resident(), kMiB);
   auto sequences = Sequences(store, 100, 400);
   const uint64_t held = store.budget.reserved();
@@ -190,6 +222,12 @@ TEST(IdleMemoryTest, AStoreThatIsEmptyAgainHoldsLittle) {
   sequences.resize(50);
   EXPECT_GT(host.Resident(), held / 2) << "idle memory is kept for new sequences";
   sequences.clear();
+  EXPECT_GT(host.Resident(), held / 2) << "also if all end";
+  now += RecentPeak::kPeriod;
+  store.ReturnIdle();
+  EXPECT_GT(host.Resident(), held / 2);
+  now += RecentPeak::kPeriod;
+  store.ReturnIdle();
   const uint64_t idle = store.pages.idle_bytes() + store.slots.idle_bytes();
   EXPECT_LE(idle, kIdleBytesKept);
   EXPECT_LT(host.Resident(), idle + kMiB);

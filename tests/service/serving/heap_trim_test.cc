@@ -65,5 +65,13 @@ TEST(HeapTrimTest, AfterMuchMemoryWasHeldOrFreed) {
   EXPECT_EQ(trims(106), 2) << "and free again";
 }
 
+TEST(HeapTrimTest, CachesAreReturnedNowAndThenWhileNoTurnRuns) {
+  HeapTrim trim;
+  EXPECT_FALSE(trim.IsCacheDue(At(100), true));
+  EXPECT_TRUE(trim.IsCacheDue(At(101), false));
+  EXPECT_FALSE(trim.IsCacheDue(At(110), false));
+  EXPECT_TRUE(trim.IsCacheDue(At(111), false));
+}
+
 }  // namespace
 }  // namespace longstream
