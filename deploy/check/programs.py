@@ -161,5 +161,5 @@ def _lay_out(folder, text, repository):
     (folder / "peer-token").write_text("A" * 43 + "\n", encoding="utf-8")
     (folder / "store-password").write_text("secret\n", encoding="utf-8")
     (folder / "server.yaml").write_text(text, encoding="utf-8")
-    for path in folder.glob("*-*"):
-        path.chmod(0o600)  # secrets
+    for secret in ("credentials", "peer-token", "store-password"):
+        (folder / secret).chmod(0o440)  # as Kubernetes gives it to the group of the pod
