@@ -39,6 +39,13 @@ class TemporaryDirectory {
     }
     return file;
   }
+  // The same for a file that nobody but its owner may use.
+  std::string WriteSecret(const std::string& name, std::string_view content) const {
+    using std::filesystem::perms;
+    std::string file = Write(name, content);
+    std::filesystem::permissions(file, perms::owner_read | perms::owner_write);
+    return file;
+  }
 
  private:
   std::filesystem::path path_;

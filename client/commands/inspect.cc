@@ -123,6 +123,11 @@ void PrintSession(const Global& global, const v1::Session& session) {
                static_cast<unsigned long long>(session.recompute_tokens()));
 }
 
+// The replica of a fleet that has the session; empty: the one that answers.
+std::string ReplicaOf(const v1::Session& session) {
+  return session.owner_ended() ? "none (" + session.owner() + " has ended)" : session.owner();
+}
+
 // "-": the session is on another replica of a fleet, which alone knows.
 std::string BytesOf(const v1::Session& session, uint64_t bytes) {
   return session.owner().empty() ? HumanBytes(bytes) : "-";
@@ -146,7 +151,7 @@ void Show(const Global& global, const std::string& id) {
   print("position", std::to_string(session.position()));
   print("context limit", std::to_string(session.context_limit()));
   const bool is_here = session.owner().empty();
-  if (!is_here) print("replica", session.owner());
+  if (!is_here) print("replica", ReplicaOf(session));
   print("turn", TurnOf(session));
   print("last turn", session.head_turn_id().empty() ? "none" : session.head_turn_id());
   print("compute again",
@@ -246,7 +251,7 @@ void Sessions(const Global& global, const SessionOptions& options) {
               "WINDOW", "STATE", "HOST", has_others ? "TURN     REPLICA" : "TURN");
   for (const v1::Session& session : list.sessions()) {
     const std::string turn =
-        session.owner().empty() ? TurnOf(session) : "-        " + session.owner();
+        session.owner().empty() ? TurnOf(session) : "-        " + ReplicaOf(session);
     std::printf("%-32s  %-12s %10llu %10s %10s %10s %10s  %s\n", session.session_id().c_str(),
                 session.model().c_str(), static_cast<unsigned long long>(session.position()),
                 BytesOf(session, session.bytes().kv()).c_str(),

@@ -22,6 +22,7 @@ Capacity CapacityFor(const TurnCosts& costs, const Load& load, const ReplicaSize
   const auto generated = static_cast<double>(load.generated_tokens);
   constexpr double kGib = 1024.0 * 1024 * 1024;
   constexpr double kMinute = 60;
+  constexpr double kMostReplicas = 1e15;  // many turns of hours would need more than 2^64
 
   Capacity capacity;
   capacity.session_bytes = costs.bytes_fixed + tokens * costs.bytes_per_token;
@@ -38,8 +39,8 @@ Capacity CapacityFor(const TurnCosts& costs, const Load& load, const ReplicaSize
   if (capacity.sessions_per_replica == 0) return capacity;
   const uint64_t fit = capacity.sessions_per_replica;
   capacity.for_sessions = load.sessions / fit + (load.sessions % fit == 0 ? 0 : 1);
-  capacity.for_turns =
-      static_cast<uint64_t>(std::ceil(load.turns_per_minute / capacity.turns_per_minute));
+  capacity.for_turns = static_cast<uint64_t>(
+      std::min(kMostReplicas, std::ceil(load.turns_per_minute / capacity.turns_per_minute)));
   capacity.replicas = std::max({capacity.for_sessions, capacity.for_turns, uint64_t{1}}) + 1;
   return capacity;
 }

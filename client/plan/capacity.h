@@ -40,8 +40,8 @@ struct Capacity {
   // Replicas for the sessions, and for the turns. The second is an upper limit, because turns that
   // are computed together share the reading of weights. 0 sessions fit into a replica: 0.
   uint64_t for_sessions = 0;
-  uint64_t for_turns = 0;
-  uint64_t replicas = 0;  // the larger one, and one that may leave; 0 if no session fits
+  uint64_t for_turns = 0;  // 10^15 stands for more
+  uint64_t replicas = 0;   // the larger one, and one that may leave; 0 if no session fits
 };
 
 Capacity CapacityFor(const TurnCosts& costs, const Load& load, const ReplicaSize& replica);

@@ -10,6 +10,7 @@ import time
 
 import labels
 import metrics
+import names
 import programs
 import references
 import render
@@ -21,6 +22,7 @@ CHECKS = {
     "hadolint": programs.hadolint,
     "schemas": schemas.check,
     "references": references.check,
+    "other names": names.check,
     "chart = kustomize": same.check,
     "helm lint": programs.helm_lint,
     "metrics and runbooks": metrics.check,

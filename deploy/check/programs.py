@@ -50,21 +50,51 @@ def checkov(deploy):
                         "--directory", folder, env=environment)
 
 
-# Values of which the server would not start: the schema must refuse them.
+# Values of which the server would not start or that Kubernetes would not take: the schema, or a template,
+# must refuse them.
 REFUSED = {
     "no fleet, and the rest for a fleet": {"fleet": {"enabled": False}},
     "a server's key that does not exist": {"server": {"lissten": "0.0.0.0:50051"}},
+    "a grace time that Helm reads as octal": {"server": {"grace": "030s"}},
+    "a listener that the kubelet cannot reach": {"server": {"cluster": {"listen": "127.0.0.1:9465"}}},
+    "a listener that clients cannot reach": {"server": {"listen": "127.0.0.1:50051"}},
+    "a fleet with a store of its own": {"server": {"store": {"url": "/var/lib/longstream/store"}}},
+    "a fleet without a store": {"server": {"store": None}},
+    "a number of replicas that is scaled too": {"replicas": 3},
+    "fewer replicas at most than at least": {"autoscaling": {"minReplicas": 9}},
+    "a rollout that cannot begin": {"rollingUpdate": {"maxSurge": 0}},
+    "a negative surge": {"rollingUpdate": {"maxSurge": -1}},
 }
+
+
+# Values, and what the chart makes of them.
+MADE = {
+    "addresses of IPv6": ({"fleet": {"ipv6": True}}, "--peer-listen=[$(POD_IP)]:50052"),
+    "the time of a long grace": ({"server": {"grace": "600s"}}, "terminationGracePeriodSeconds: 655"),
+}
+
+
+def _rendered(deploy, values):
+    """All objects that the chart makes of some values, as one text."""
+    with render.chart_folder(deploy) as folder, helm_python.Chart.load(folder) as loaded:
+        loaded.validate_schema(values)
+        files = loaded.render(values, name=render.NAME, namespace=render.NAMESPACE)
+    return "\n".join(files.values())
 
 
 def helm_lint(deploy):
     """The chart follows Helm's rules, with the values of each overlay, and refuses values that make no
     server."""
+    for name, (values, wanted) in MADE.items():
+        try:
+            if wanted not in _rendered(deploy, values):
+                yield f"the chart does not make {name}: {wanted}"
+        except helm_python.HelmError as error:
+            yield f"the chart does not make {name}: {error}"
     for name, values in REFUSED.items():
         try:
-            with render.chart_folder(deploy) as folder, helm_python.Chart.load(folder) as loaded:
-                loaded.validate_schema(values)
-            yield f"values.schema.json takes {name}"
+            _rendered(deploy, values)
+            yield f"the chart takes {name}"
         except helm_python.HelmError:
             pass
     for overlay in render.OVERLAYS:
@@ -161,5 +191,5 @@ def _lay_out(folder, text, repository):
     (folder / "peer-token").write_text("A" * 43 + "\n", encoding="utf-8")
     (folder / "store-password").write_text("secret\n", encoding="utf-8")
     (folder / "server.yaml").write_text(text, encoding="utf-8")
-    for path in folder.glob("*-*"):
-        path.chmod(0o600)  # secrets
+    for secret in ("credentials", "peer-token", "store-password"):
+        (folder / secret).chmod(0o440)  # as Kubernetes gives it to the group of the pod

@@ -9,11 +9,16 @@ LAST_WRITES = 15  # seconds after preStop, grace and drain_timeout
 
 
 def seconds(text):
-    """Reads a duration of server.yaml, in whole seconds."""
-    return int(re.fullmatch(r"(\d+)s", str(text)).group(1))
+    """Reads a duration of server.yaml, in whole seconds. None if it is something else."""
+    match = re.fullmatch(r"(\d+)s", str(text))
+    return int(match.group(1)) if match else None
 
 
 def _times(pod, server):
+    for key in ("grace", "drain_timeout"):
+        if seconds(server.get(key)) is None:
+            yield f"server.yaml: {key} is {server.get(key)}; expected whole seconds, such as 30s"
+            return
     wanted = (pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
               + seconds(server["grace"]) + seconds(server["drain_timeout"]) + LAST_WRITES)
     if pod["terminationGracePeriodSeconds"] != wanted:
@@ -56,10 +61,10 @@ def _ports(pod, server, rendered):
         for port in named:
             if port not in ports:
                 yield f"{kind} {name}: the container has no port {port}"
-    yield from _numbers(ports, rendered)
+    yield from numbers(ports, rendered)
 
 
-def _numbers(ports, rendered):
+def numbers(ports, rendered):
     """Yields the numbers of ports that are not those of the container."""
     for (kind, name), value in rendered.items():
         if kind == "Service":
@@ -119,7 +124,7 @@ def _selectors(rendered, labels):
             yield f"{kind} {name}: its selector does not select the pods"
 
 
-def _names(pod, rendered):
+def names(pod, rendered):
     """What the pod and the route name, if this tree makes objects of the kind. Secrets are made by
     the operator."""
     for volume in pod["volumes"]:
@@ -159,6 +164,6 @@ def check(deploy):
         pod = template["spec"]
         for problem in (*_times(pod, server), *_startup(deployment), *_ports(pod, server, rendered),
                         *_selectors(rendered, template["metadata"]["labels"]),
-                        *_names(pod, rendered),
+                        *names(pod, rendered),
                         *_picker(render.router(deploy), template, rendered)):
             yield f"{overlay}: {problem}"

@@ -21,15 +21,19 @@ class RenderError(Exception):
     """The sources make no objects. The message says why."""
 
 
+def kustomize_folder(folder):
+    """The text that `kubectl kustomize` prints for a folder."""
+    result = subprocess.run([BIN / "kubectl", "kustomize", folder], capture_output=True, text=True,
+                            check=False)
+    if result.returncode != 0:
+        raise RenderError(f"kustomize {pathlib.Path(folder).name}: {result.stderr.strip()}")
+    return result.stdout
+
+
 @functools.lru_cache(maxsize=None)
 def kustomize(deploy, overlay):
     """The text that `kubectl kustomize` prints for an overlay."""
-    result = subprocess.run(
-        [BIN / "kubectl", "kustomize", deploy / "kubernetes/overlays" / overlay],
-        capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        raise RenderError(f"kustomize {overlay}: {result.stderr.strip()}")
-    return result.stdout
+    return kustomize_folder(deploy / "kubernetes/overlays" / overlay)
 
 
 def values_of(deploy, overlay):

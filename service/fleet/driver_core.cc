@@ -49,6 +49,11 @@ FleetCounts DriverCore::Counts() const {
   return counts_;
 }
 
+bool DriverCore::Lives(const ReplicaName& other) const {
+  const absl::MutexLock lock(&replicas_mutex_);
+  return living_.contains(other);
+}
+
 void DriverCore::StopNow() {
   stopped_ = true;
   const absl::Status why = absl::UnavailableError("this server is shutting down");
@@ -131,6 +136,11 @@ void DriverCore::LeaseRenewed(const RenewedLease& renewed) {
   if (stopped_ || machine_.exited()) return;
   replicas_.clear();
   for (const Replica& other : renewed.others) replicas_.emplace(other.name, other);
+  {
+    const absl::MutexLock lock(&replicas_mutex_);
+    living_.clear();
+    for (const Replica& other : renewed.others) living_.insert(other.name);
+  }
   std::erase_if(silent_, [this](const ReplicaName& peer) { return !replicas_.contains(peer); });
   peers_->SetReplicas(renewed.others);
   TellPeers();

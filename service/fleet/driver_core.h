@@ -59,7 +59,7 @@ struct GivenUse {
 // The session that the event is about. nullptr: all, or none.
 const SessionKey* SessionOf(const Event& event);
 
-// All functions but Post, Stop and Counts are for the driver's thread.
+// All functions but Post, Stop, Counts and Lives are for the driver's thread.
 class DriverCore : public std::enable_shared_from_this<DriverCore> {
  public:
   using Entered = SessionGate::Entered;
@@ -71,12 +71,13 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   void Start(SessionCopies* copies, Peers* peers);
   void Stop();
   FleetCounts Counts() const ABSL_LOCKS_EXCLUDED(counts_mutex_);
+  bool Lives(const ReplicaName& other) const ABSL_LOCKS_EXCLUDED(replicas_mutex_);
 
   void Enter(Work work, const SessionKey& session, const TurnId& turn, Entered entered);
   void AttachRunning(const SessionKey& session, const TurnId& turn, Entered entered);
   void EnterChangeHere(const SessionKey& session, Entered entered);
   void RelayEnded(Number relay, const absl::Status& outcome);
-  void LeaseRenewed(const RenewedLease& renewed);
+  void LeaseRenewed(const RenewedLease& renewed) ABSL_LOCKS_EXCLUDED(replicas_mutex_);
   // driver_givings.cc
   void GivingBroken(const ReplicaName& peer, Number request);
   void CallRefused(const ReplicaName& peer, Number request, const absl::Status& why);
@@ -206,6 +207,9 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   bool stopped_ = false;
   uint64_t handed_over_ = 0;
   std::optional<Exit> exit_;  // of the event that is handled now
+
+  mutable absl::Mutex replicas_mutex_;
+  std::set<ReplicaName> living_ ABSL_GUARDED_BY(replicas_mutex_);  // the names of replicas_
 
   mutable absl::Mutex counts_mutex_;
   FleetCounts counts_ ABSL_GUARDED_BY(counts_mutex_);

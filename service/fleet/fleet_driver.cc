@@ -100,6 +100,8 @@ void FleetDriver::BeginDrain() { PostEvent(core_, DrainBegins{}); }
 void FleetDriver::GraceOver() { PostEvent(core_, fleet::GraceOver{}); }
 void FleetDriver::DrainOver() { PostEvent(core_, fleet::DrainOver{}); }
 
+bool FleetDriver::Lives(const ReplicaName& other) const { return core_->Lives(other); }
+
 FleetCounts FleetDriver::Counts() const { return core_->Counts(); }
 
 }  // namespace longstream::fleet

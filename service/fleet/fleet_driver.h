@@ -82,6 +82,7 @@ class FleetDriver : public SessionGate, public PeerEvents, public LeaseEvents {
   void RelayEnded(uint64_t relay, const absl::Status& outcome) override;
   void Opened(const SessionKey& session, int64_t epoch, int64_t version) override;
   void Evicted(const SessionKey& session) override;
+  bool Lives(const ReplicaName& other) const override;
 
   // PeerEvents.
   void MessageArrived(const ReplicaName& from, PeerMessage message) override;

@@ -109,6 +109,11 @@ class SessionGate {
   virtual void Opened(const SessionKey& session, int64_t epoch, int64_t version) = 0;
   // The session has left the memory, idle; this replica still owns it.
   virtual void Evicted(const SessionKey& session) = 0;
+
+  // Whether the lease of another replica held when this one last renewed its own. False: as far as
+  // this replica knows, nobody has the sessions whose owner it is. To be shown to people: only the
+  // database says whether a session may be claimed.
+  virtual bool Lives(const ReplicaName& other) const = 0;
 };
 
 }  // namespace longstream::fleet

@@ -56,6 +56,13 @@ absl::StatusOr<Certificates> CheckContents(const CertificateFiles& files,
   return CheckCertificates(files, *contents, absl::Now());
 }
 
+// The token of the fleet in a file's contents, or their error.
+absl::StatusOr<std::string> TokenOf(const absl::StatusOr<FileContents>& contents,
+                                    const std::string& path) {
+  if (!contents.ok()) return contents.status();
+  return TokenIn(contents->front(), path);
+}
+
 // The same error with the key of the configuration that names the file.
 absl::Status At(const char* key, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(key, ": ", status.message()));
@@ -77,12 +84,12 @@ bool IsOpenToNetwork(const ServerConfig& config) {
 }
 
 absl::StatusOr<Certificates> ReadCertificates(const TlsConfig& tls) {
-  return CheckContents(FilesOf(tls), ReadFiles(FilesOf(tls).paths()));
+  return CheckContents(FilesOf(tls), ReadFiles(FilesOf(tls).paths(), FileUsers::kAnybody));
 }
 
 absl::StatusOr<Credentials> ReadCredentials(const ServerConfig& config) {
   const std::string& path = config.security.credentials;
-  return ParseCredentials(path, TenantNamesOf(config), ReadFiles({path}));
+  return ParseCredentials(path, TenantNamesOf(config), ReadFiles({path}, FileUsers::kOwner));
 }
 
 absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Open(
@@ -109,12 +116,12 @@ absl::Status ServerSecurity::OpenCertificates(const TlsConfig& tls, const char* 
                                               std::shared_ptr<CurrentCertificates>* certificates) {
   if (!tls.enabled()) return absl::OkStatus();
   const CertificateFiles files = FilesOf(tls);
-  absl::StatusOr<FileContents> contents = ReadFiles(files.paths());
+  absl::StatusOr<FileContents> contents = ReadFiles(files.paths(), FileUsers::kAnybody);
   absl::StatusOr<Certificates> checked = CheckContents(files, contents);
   if (!checked.ok()) return At(kind, checked.status());
   metrics_.SetCertificateExpiry(port, checked->expires);
   *certificates = std::make_shared<CurrentCertificates>(*std::move(checked));
-  files_->Watch(files.paths(), *std::move(contents),
+  files_->Watch(files.paths(), FileUsers::kAnybody, *std::move(contents),
                 [this, files, kind, port,
                  current = certificates->get()](const absl::StatusOr<FileContents>& changed) {
                   absl::StatusOr<Certificates> next = CheckContents(files, changed);
@@ -131,12 +138,12 @@ absl::Status ServerSecurity::OpenCredentials(const ServerConfig& config) {
   const std::string& path = security.credentials;
   if (path.empty()) return absl::OkStatus();
   const std::vector<std::string> tenants = TenantNamesOf(config);
-  absl::StatusOr<FileContents> contents = ReadFiles({path});
+  absl::StatusOr<FileContents> contents = ReadFiles({path}, FileUsers::kOwner);
   absl::StatusOr<Credentials> credentials = ParseCredentials(path, tenants, contents);
   if (!credentials.ok()) return At("security.credentials", credentials.status());
   guard_ =
       std::make_unique<Guard>(security.open_health, *std::move(credentials), ListenersOfCalls());
-  files_->Watch({path}, *std::move(contents),
+  files_->Watch({path}, FileUsers::kOwner, *std::move(contents),
                 [this, path, tenants](const absl::StatusOr<FileContents>& changed) {
                   absl::StatusOr<Credentials> next =
                       ParseChangedCredentials(path, tenants, changed);
@@ -148,13 +155,13 @@ absl::Status ServerSecurity::OpenCredentials(const ServerConfig& config) {
 
 absl::Status ServerSecurity::OpenFleetToken(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
-  absl::StatusOr<FileContents> contents = ReadFiles({path});
-  absl::StatusOr<std::string> token = TokenOfFile(contents, path);
+  absl::StatusOr<FileContents> contents = ReadFiles({path}, FileUsers::kOwner);
+  absl::StatusOr<std::string> token = TokenOf(contents, path);
   if (!token.ok()) return At("fleet.token_file", token.status());
   fleet_token_ = std::make_shared<CurrentToken>(*std::move(token));
-  files_->Watch({path}, *std::move(contents),
+  files_->Watch({path}, FileUsers::kOwner, *std::move(contents),
                 [this, path](const absl::StatusOr<FileContents>& changed) {
-                  absl::StatusOr<std::string> next = TokenOfFile(changed, path);
+                  absl::StatusOr<std::string> next = TokenOf(changed, path);
                   Report("fleet_token", next.status());
                   if (next.ok()) fleet_token_->Set(*std::move(next));
                 });

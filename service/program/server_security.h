@@ -23,7 +23,8 @@ CertificateFiles FilesOf(const TlsConfig& tls);
 ClientCertificates ClientCertificatesOf(const TlsConfig& tls);
 
 // Reads the certificates or the credentials that the configuration names. Errors are those of
-// ReadFiles, CheckCertificates, Credentials::Parse and Credentials::CheckTenants.
+// ReadFiles, CheckCertificates, Credentials::Parse and Credentials::CheckTenants. Only the owner of
+// the file of credentials may use it.
 absl::StatusOr<Certificates> ReadCertificates(const TlsConfig& tls);
 absl::StatusOr<Credentials> ReadCredentials(const ServerConfig& config);
 

@@ -1,15 +1,14 @@
 // Connects the store with the log and the metrics.
 #include "service/program/server_store.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "service/config/read_store.h"
+#include "service/security/watched_files.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
 
 namespace longstream {
@@ -91,13 +90,14 @@ absl::StatusOr<store::PostgresStore::Options> PostgresOptionsOf(const ServerConf
   options.require_standby = config.store_require_standby;
   options.segments = config.store_segments;
   if (config.store_password_file.empty()) return options;
-  std::ifstream file(config.store_password_file);
-  if (!file.is_open()) {
-    return absl::InvalidArgumentError(absl::StrCat("store.password_file: cannot open ",
-                                                   config.store_password_file, ": ",
-                                                   std::strerror(errno)));
+  const absl::StatusOr<FileContents> contents =
+      ReadFiles({config.store_password_file}, FileUsers::kOwner);
+  if (!contents.ok()) {
+    return absl::Status(contents.status().code(),
+                        absl::StrCat("store.password_file: ", contents.status().message()));
   }
-  std::getline(file, options.password);
+  const std::string& text = contents->front();
+  options.password = text.substr(0, text.find('\n'));
   if (options.password.ends_with('\r')) options.password.pop_back();  // a file from Windows
   if (options.password.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("store.password_file: no password in the first ",

@@ -30,8 +30,9 @@ namespace longstream {
 // those of SealingKeys::Read.
 absl::StatusOr<Sealing> SealingOf(const ServerConfig& config);
 
-// Takes the options of a store in PostgreSQL from the configuration. INVALID_ARGUMENT: the file
-// store.password_file cannot be read, or is empty.
+// Takes the options of a store in PostgreSQL from the configuration. Errors are those of ReadFiles,
+// because only the owner of the file store.password_file may use it. INVALID_ARGUMENT: the file is
+// empty.
 absl::StatusOr<store::PostgresStore::Options> PostgresOptionsOf(const ServerConfig& config);
 
 // A thread brings the metrics up to date once a second, logs each change of the store's state, and

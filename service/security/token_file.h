@@ -8,18 +8,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "service/security/watched_files.h"
 
 namespace longstream {
 
 // The token in the contents of the file `path`. INVALID_ARGUMENT: the file is not one line of 16 to
 // 4096 printable characters without spaces. The message does not repeat it.
 absl::StatusOr<std::string> TokenIn(const std::string& contents, const std::string& path);
-// The same for what ReadFiles has read of the file, or its error. FAILED_PRECONDITION: others may
-// read or change the file.
-absl::StatusOr<std::string> TokenOfFile(const absl::StatusOr<FileContents>& contents,
-                                        const std::string& path);
-// Errors are those of ReadFiles and TokenOfFile.
+// Errors are those of ReadFiles and TokenIn. Only the owner of the file may use it.
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 
 // The token that calls use now. Thread-safe.

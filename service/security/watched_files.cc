@@ -12,6 +12,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 
 namespace longstream {
@@ -19,7 +20,14 @@ namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 20;
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
+absl::Status CheckMode(const struct stat& found, const std::string& path) {
+  if ((found.st_mode & (S_IWGRP | S_IRWXO)) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("the mode of %s is %03o, so others may read or change it; run `chmod 600 %s`",
+                      path, found.st_mode & 0777, path));
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, FileUsers users) {
   if (path.empty()) return std::string();
   // O_NONBLOCK: opening a named pipe must not wait for a writer.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -28,6 +36,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   struct stat status {};
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is no regular file"));
+  }
+  if (users == FileUsers::kOwner) {
+    if (absl::Status mode = CheckMode(status, path); !mode.ok()) return mode;
   }
   std::string text(kMaxBytes + 1, '\0');
   size_t size = 0;
@@ -53,10 +64,10 @@ bool AreSame(const absl::StatusOr<FileContents>& one, const absl::StatusOr<FileC
 
 }  // namespace
 
-absl::StatusOr<FileContents> ReadFiles(const std::vector<std::string>& paths) {
+absl::StatusOr<FileContents> ReadFiles(const std::vector<std::string>& paths, FileUsers users) {
   FileContents contents;
   for (const std::string& path : paths) {
-    absl::StatusOr<std::string> text = ReadFile(path);
+    absl::StatusOr<std::string> text = ReadFile(path, users);
     if (!text.ok()) return text.status();
     contents.push_back(*std::move(text));
   }
@@ -75,9 +86,10 @@ WatchedFiles::~WatchedFiles() {
   thread_.join();
 }
 
-void WatchedFiles::Watch(std::vector<std::string> paths, FileContents known, OnChange on_change) {
+void WatchedFiles::Watch(std::vector<std::string> paths, FileUsers users, FileContents known,
+                         OnChange on_change) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  groups_.push_back({std::move(paths), std::move(on_change), known, std::move(known)});
+  groups_.push_back({std::move(paths), users, std::move(on_change), known, std::move(known)});
 }
 
 void WatchedFiles::Run() {
@@ -89,7 +101,7 @@ void WatchedFiles::Run() {
 }
 
 void WatchedFiles::Look(Group* group) {
-  absl::StatusOr<FileContents> read = ReadFiles(group->paths);
+  absl::StatusOr<FileContents> read = ReadFiles(group->paths, group->users);
   const bool is_settled = AreSame(read, group->read_last);
   group->read_last = std::move(read);
   if (!is_settled || AreSame(group->read_last, group->reported)) return;

@@ -17,9 +17,14 @@ namespace longstream {
 // The contents of several files, in the order of their paths.
 using FileContents = std::vector<std::string>;
 
+// Who may use files. kOwner: their owners, and for reading also their groups. Kubernetes gives such
+// files to a group (mode 440 or 640).
+enum class FileUsers { kOwner, kAnybody };
+
 // NOT_FOUND, INVALID_ARGUMENT: a file cannot be read, is no regular file, or has more than 1 MiB.
-// The message names it. An empty path has empty contents.
-absl::StatusOr<FileContents> ReadFiles(const std::vector<std::string>& paths);
+// FAILED_PRECONDITION: others than `users` may read or change a file, whatever it holds. The
+// message names the file. Links are followed. An empty path has empty contents.
+absl::StatusOr<FileContents> ReadFiles(const std::vector<std::string>& paths, FileUsers users);
 
 // A thread reads the files again and again and compares what they hold. Unlike the kernel's
 // notifications, that sees every kind of change: a rename, a write in place, and the symbolic links
@@ -38,12 +43,14 @@ class WatchedFiles {
   WatchedFiles& operator=(const WatchedFiles&) = delete;
 
   // Watches a group of files that belong together. `known`: their contents as the caller has read
-  // them.
-  void Watch(std::vector<std::string> paths, FileContents known, OnChange on_change);
+  // them. A new mode that lets others use a file, or no longer lets them, is a change too.
+  void Watch(std::vector<std::string> paths, FileUsers users, FileContents known,
+             OnChange on_change);
 
  private:
   struct Group {
     std::vector<std::string> paths;
+    FileUsers users;
     OnChange on_change;
     absl::StatusOr<FileContents> reported;
     absl::StatusOr<FileContents> read_last;

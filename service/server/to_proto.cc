@@ -179,6 +179,7 @@ void ToProto(const SessionView& view, v1::Session* message) {
   if (view.routing != nullptr) ToProto(*view.routing, message->mutable_routing());
   if (view.forked_from.has_value()) message->set_forked_from(view.forked_from->ToString());
   message->set_owner(Text(view.owner));
+  message->set_owner_ended(view.owner_ended);
 }
 
 void ToProto(const TurnView& view, v1::Turn* message) {

@@ -87,6 +87,8 @@ class FleetCalls {
   void Opened(const ServedSession& served);
   // The idle session has left the memory, or has not come there: the gate may forget it.
   void Evicted(const SessionKey& key) { gate_->Evicted(key); }
+  // As SessionGate::Lives.
+  bool Lives(const std::string& other) const { return gate_->Lives(other); }
   // Whether this replica may close the expired session of the row.
   bool MayExpire(const store::SessionRow& row) const;
   // Restores sessions whose caches have arrived and that this replica has taken: they are idle

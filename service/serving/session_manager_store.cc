@@ -444,7 +444,9 @@ absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row)
   view.durable = true;
   if (fleet_ != nullptr && row.owner != options_.owner) {
     view.owner = row.owner;
-    view.recompute_tokens = 0;
+    view.owner_ended = !row.owner.empty() && !fleet_->Lives(row.owner);
+    // Nobody has caches that this replica does not know of.
+    if (!view.owner_ended) view.recompute_tokens = 0;
   }
   return view;
 }

@@ -62,6 +62,8 @@ struct SessionView {
   // In a fleet, the replica that has the session, if it is another one. Then `bytes`,
   // `turn_running` and `recompute_tokens` are not known.
   std::string owner;
+  // The lease of `owner` is over: no replica has the session until the next call takes it.
+  bool owner_ended = false;
 };
 
 // The public functions are thread-safe, except caches().

@@ -53,9 +53,9 @@ class SecurityE2eTest : public testing::Test {
     Replace("cert.pem", own.certificate);
     Replace("key.pem", own.key);
   }
-  // Renames a new file over the old one.
+  // Renames a new file, which nobody else may read, over the old one.
   void Replace(const std::string& name, const std::string& text) const {
-    std::filesystem::rename(files_.Write(name + ".new", text), files_.path() / name);
+    std::filesystem::rename(files_.WriteSecret(name + ".new", text), files_.path() / name);
   }
   // Writes the file of credentials: these tokens of clients, the token "operator", and certificates
   // for clients called alice.

@@ -76,6 +76,7 @@ class SessionInfo:
     alias: str
     routing: Routing | None  # of a session whose model a route has chosen
     owner: str  # a replica that has the session, and alone knows its bytes; empty: this one
+    owner_ended: bool  # the lease of the owner is over: no replica has the session now
 
 
 @dataclass(frozen=True, slots=True)

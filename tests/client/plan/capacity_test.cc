@@ -57,6 +57,19 @@ TEST(CapacityTest, NoLoadNeedsOneReplicaAndOneThatMayLeave) {
   EXPECT_EQ(CapacityFor(Costs(), {.session_tokens = 100}, {kGib, 1}).replicas, 2);
 }
 
+// The most that the options of the command allow.
+TEST(CapacityTest, ReplicasAreCountedUpToALimit) {
+  constexpr uint64_t kMostTokens = uint64_t{1} << 31;
+  const Load load = {.sessions = uint64_t{1} << 40,
+                     .turns_per_minute = 1e12,
+                     .session_tokens = kMostTokens,
+                     .prompt_tokens = 0,
+                     .generated_tokens = kMostTokens};
+  const Capacity capacity = CapacityFor(Costs(), load, {1e9 * kGib, 0.01});
+  EXPECT_EQ(capacity.for_turns, 1'000'000'000'000'000u);
+  EXPECT_EQ(capacity.replicas, 1'000'000'000'000'001u);
+}
+
 TEST(CapacityTest, NoReplicaIsLargeEnoughForTheSession) {
   const Capacity capacity = CapacityFor(Costs(), TenThousandTokens(), {1024.0 * 1024, 1});
   EXPECT_EQ(capacity.sessions_per_replica, 0);

@@ -456,7 +456,7 @@ int main(int argc, char** argv) {
   try {
     const longstream::TemporaryDirectory files;
     const std::string credentials =
-        options.credentials ? files.Write("credentials", longstream::CredentialRows()) : "";
+        options.credentials ? files.WriteSecret("credentials", longstream::CredentialRows()) : "";
     std::optional<longstream::PostgresServer> database;
     longstream::PeerOptions peers;
     if (options.peers) {

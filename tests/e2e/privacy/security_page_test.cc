@@ -68,7 +68,7 @@ TEST_F(SecurityPageTest, TheCommandsSetUpAServer) {
   const std::string printed = Run(Between(page_, "```sh\n", "```"));
   const std::string token = "lst_" + Between(printed, "lst_", "\n");
   directory_.Write("token", token);
-  directory_.Write("credentials", "token " + Between(printed, "\ntoken ", "\n") + "\n");
+  directory_.WriteSecret("credentials", "token " + Between(printed, "\ntoken ", "\n") + "\n");
   EXPECT_EQ(printed.find(token, printed.find(token) + 1), std::string::npos)
       << "the token is printed once";
   directory_.Write("server.yaml", Between(page_, "```yaml\n", "```"));

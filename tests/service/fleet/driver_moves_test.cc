@@ -192,6 +192,14 @@ TEST_F(DriverTest, ASessionIsKeptIfTheLeaseOfItsReceiverIsOver) {
   EXPECT_EQ(WaitForMetric(registry_, 1, "longstream_handovers_total", {{"outcome", "kept"}}), 1);
 }
 
+TEST_F(DriverTest, ReplicasLiveWhoseLeasesHeldAtTheLastRenewal) {
+  EXPECT_TRUE(WaitUntil([&] { return driver_->Lives(kPeerName); }));
+  EXPECT_FALSE(driver_->Lives("2/1"));
+  driver_->LeaseRenewed({.generation = 1, .lapsed = false, .others = {{"2/1", "p:2", "c:2"}}});
+  EXPECT_TRUE(WaitUntil([&] { return driver_->Lives("2/1"); }));
+  EXPECT_FALSE(driver_->Lives(kPeerName));
+}
+
 class OneOfferTest : public DriverTest {
  protected:
   OneOfferTest() : DriverTest({.max_offers = 1}) {}

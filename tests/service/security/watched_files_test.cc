@@ -18,13 +18,14 @@ namespace {
 
 class WatchedFilesTest : public testing::Test {
  protected:
-  void Watch(const std::vector<std::string>& paths) {
-    absl::StatusOr<FileContents> known = ReadFiles(paths);
+  void Watch(const std::vector<std::string>& paths, FileUsers users = FileUsers::kAnybody) {
+    absl::StatusOr<FileContents> known = ReadFiles(paths, users);
     ASSERT_TRUE(known.ok()) << known.status();
-    files_.Watch(paths, *std::move(known), [this](const absl::StatusOr<FileContents>& contents) {
-      absl::MutexLock lock(&mutex_);
-      changes_.push_back(contents);
-    });
+    files_.Watch(paths, users, *std::move(known),
+                 [this](const absl::StatusOr<FileContents>& contents) {
+                   absl::MutexLock lock(&mutex_);
+                   changes_.push_back(contents);
+                 });
   }
   // Waits for the change number `count` and returns it.
   absl::StatusOr<FileContents> WaitForChange(size_t count) {
@@ -97,12 +98,44 @@ TEST_F(WatchedFilesTest, ReadsOnlySmallRegularFiles) {
   const std::string pipe = (directory_.path() / "pipe").string();
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const std::string large = directory_.Write("large", std::string((1 << 20) + 1, 'a'));
-  EXPECT_EQ(ReadFiles({pipe}).status().message(), pipe + ": is no regular file");
-  EXPECT_EQ(ReadFiles({directory_.string()}).status().message(),
+  EXPECT_EQ(ReadFiles({pipe}, FileUsers::kAnybody).status().message(),
+            pipe + ": is no regular file");
+  EXPECT_EQ(ReadFiles({directory_.string()}, FileUsers::kAnybody).status().message(),
             directory_.string() + ": is no regular file");
-  EXPECT_EQ(ReadFiles({large}).status().message(), large + ": expected at most 1048576 bytes");
+  EXPECT_EQ(ReadFiles({large}, FileUsers::kAnybody).status().message(),
+            large + ": expected at most 1048576 bytes");
   directory_.Write("large", std::string(1 << 20, 'a'));
-  EXPECT_EQ(ReadFiles({large})->at(0).size(), size_t{1} << 20);
+  EXPECT_EQ(ReadFiles({large}, FileUsers::kAnybody)->at(0).size(), size_t{1} << 20);
+}
+
+// As Kubernetes lays out a secret: a link to a file behind a link to a directory. The links
+// themselves always have mode 777.
+TEST_F(WatchedFilesTest, SecretsAreForTheirOwnerAndReadersOfTheGroup) {
+  std::filesystem::create_directory(directory_.path() / "1");
+  std::filesystem::create_directory_symlink("1", directory_.path() / "data");
+  const std::string file = directory_.Write("1/token", "1");
+  const std::string path = directory_.string() + "/token";
+  std::filesystem::create_symlink("data/token", path);
+  for (const mode_t mode : {0400, 0440, 0600, 0640}) {
+    ASSERT_EQ(chmod(file.c_str(), mode), 0);
+    EXPECT_EQ(*ReadFiles({path}, FileUsers::kOwner), FileContents{"1"}) << mode;
+  }
+  for (const mode_t mode : {0644, 0604, 0602, 0620, 0601, 0660, 0777}) {
+    ASSERT_EQ(chmod(file.c_str(), mode), 0);
+    EXPECT_TRUE(ReadFiles({path}, FileUsers::kAnybody).ok());
+    const absl::Status status = ReadFiles({path}, FileUsers::kOwner).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << mode;
+    EXPECT_NE(status.message().find("chmod 600 " + path), std::string::npos) << status;
+  }
+}
+
+TEST_F(WatchedFilesTest, SeesNewModesOfSecrets) {
+  const std::string path = directory_.WriteSecret("a", "1");
+  Watch({path}, FileUsers::kOwner);
+  std::filesystem::rename(directory_.Write("b", "2"), path);  // mode 644
+  ASSERT_EQ(WaitForChange(1).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_EQ(chmod(path.c_str(), 0640), 0);  // the contents stay
+  EXPECT_EQ(*WaitForChange(2), FileContents{"2"});
 }
 
 }  // namespace

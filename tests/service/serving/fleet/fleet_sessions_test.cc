@@ -430,22 +430,6 @@ TEST_F(FleetSessionsTest, ReadsAreUnavailableWhileTheDatabaseIsDown) {
   EXPECT_TRUE(Open(a_).ok()) << "a repeat";
 }
 
-TEST_F(FleetSessionsTest, ASessionOfAnotherReplicaIsShownWithItsOwner) {
-  ASSERT_TRUE(Open(a_).ok());
-  ASSERT_TRUE(Run(a_, kTurn).status().ok());
-  const absl::StatusOr<SessionView> here = Show(a_);
-  ASSERT_TRUE(here.ok()) << here.status();
-  EXPECT_EQ(here->owner, "");
-  EXPECT_GT(here->bytes.kv + here->bytes.window + here->bytes.state + here->bytes.host, 0u);
-  const absl::StatusOr<SessionView> there = Show(b_);
-  ASSERT_TRUE(there.ok()) << there.status();
-  EXPECT_EQ(there->owner, "a/1");
-  EXPECT_EQ(there->recompute_tokens, 0u) << "it is not known";
-  const SessionPage page = b_.sessions.List("", std::nullopt, 10);
-  ASSERT_EQ(page.sessions.size(), 1u);
-  EXPECT_EQ(page.sessions[0].owner, "a/1");
-}
-
 TEST_F(FleetSessionsTest, ATurnIsCancelledWhereItRuns) {
   ASSERT_TRUE(Open(a_).ok());
   FleetTurn running;

@@ -87,6 +87,15 @@ class ScriptedGate final : public fleet::SessionGate {
     Add(absl::StrCat("opened ", epoch, " ", version));
   }
   void Evicted(const SessionKey& /*session*/) override { Add("evicted"); }
+  bool Lives(const fleet::ReplicaName& /*other*/) const override ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return others_live_;
+  }
+  // The leases of all other replicas are over.
+  void EndOthers() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    others_live_ = false;
+  }
 
  private:
   class Use final : public fleet::SessionUse {
@@ -161,6 +170,7 @@ class ScriptedGate final : public fleet::SessionGate {
   std::deque<Entry> answers_ ABSL_GUARDED_BY(mutex_);
   std::function<absl::Status()> on_ran_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> events_ ABSL_GUARDED_BY(mutex_);
+  bool others_live_ ABSL_GUARDED_BY(mutex_) = true;
   int uses_ ABSL_GUARDED_BY(mutex_) = 0;  // that exist
 };
 

@@ -1,0 +1,57 @@
+"""An overlay on top of ours may change the namespace and the names: the one in deploy/README.md does, and
+its objects still name each other."""
+
+import os
+import pathlib
+import re
+import tempfile
+
+import references
+import render
+import yaml
+
+OTHER = "other"  # the namespace and the prefix of deploy/README.md
+QUERIED = re.compile(r'namespace="([^"]*)"')
+
+
+def _documented(deploy):
+    """The kustomization of deploy/README.md."""
+    text = (deploy / "README.md").read_text(encoding="utf-8")
+    return yaml.safe_load(re.search(r"^## Other names$.*?^```yaml\n(.*?)^```", text,
+                                    re.MULTILINE | re.DOTALL).group(1))
+
+
+def _overlay(deploy, overlay):
+    """The objects of the documented overlay, with this one as its base."""
+    kustomization = _documented(deploy)
+    if overlay not in kustomization["resources"][0]:
+        del kustomization["replacements"]  # they are for KEDA
+    with tempfile.TemporaryDirectory() as folder:
+        base = deploy / "kubernetes/overlays" / overlay
+        kustomization["resources"] = [os.path.relpath(base.resolve(), pathlib.Path(folder).resolve())]
+        pathlib.Path(folder, "kustomization.yaml").write_text(yaml.safe_dump(kustomization),
+                                                              encoding="utf-8")
+        return render.objects(render.kustomize_folder(folder))
+
+
+def _texts(scaler):
+    """Names and namespaces in texts of a ScaledObject."""
+    for trigger in scaler["spec"]["triggers"]:
+        metadata = trigger["metadata"]
+        if "scalerAddress" in metadata:
+            yield metadata["scalerAddress"].split(".")[1]
+        yield from QUERIED.findall(metadata.get("query", ""))
+
+
+def check(deploy):
+    """Yields the problems of the overlays that have all kinds of objects."""
+    for overlay in ("cpu", "gpu"):
+        rendered = _overlay(deploy, overlay)
+        pod = render.find(rendered, "Deployment")["spec"]["template"]["spec"]
+        ports = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}
+        for problem in (*references.names(pod, rendered), *references.numbers(ports, rendered)):
+            yield f"{overlay} with other names: {problem}"
+        scaler = render.find(rendered, "ScaledObject")
+        for namespace in _texts(scaler) if scaler else ():
+            if namespace != OTHER:
+                yield f"{overlay} with other names: ScaledObject: asks for namespace {namespace}"
