@@ -14,7 +14,8 @@
 namespace longstream {
 namespace {
 
-constexpr double kMost = 1e15;  // whole numbers up to here are exact, also as an int64
+constexpr double kLeastTarget = 0.001;  // KEDA rounds targets to thousandths
+constexpr double kMost = 1e15;          // whole numbers up to here are exact, also as an int64
 
 // KEDA sends all of a trigger's metadata, with what it reads itself.
 constexpr std::array<std::string_view, 7> kKeysOfKeda = {
@@ -33,14 +34,15 @@ absl::Status Error(const std::string& key, const std::string& expected, const st
       absl::StrCat("scalerMetadata.", key, ": expected ", expected, ", found ", found));
 }
 
-absl::Status ReadNumber(const std::string& key, const std::string& text, bool may_be_zero,
+std::string NumberFrom(double least) { return absl::StrCat("a number from ", least, " to 1e15"); }
+
+absl::Status ReadNumber(const std::string& key, const std::string& text, double least,
                         double* number) {
-  if (absl::SimpleAtod(text, number) && std::isfinite(*number) && *number <= kMost &&
-      (*number > 0 || (may_be_zero && *number == 0))) {
+  if (absl::SimpleAtod(text, number) && std::isfinite(*number) && *number >= least &&
+      *number <= kMost) {
     return absl::OkStatus();
   }
-  return Error(key, absl::StrCat("a number ", may_be_zero ? "from 0" : "above 0", " up to 1e15"),
-               Quoted(text));
+  return Error(key, NumberFrom(least), Quoted(text));
 }
 
 absl::Status ReadSignal(const std::string& text, const LoadSignal** signal) {
@@ -58,9 +60,9 @@ absl::StatusOr<ScalerTrigger> ReadTrigger(const externalscaler::ScaledObjectRef&
     if (key == "metricName") {
       status = ReadSignal(value, &trigger.signal);
     } else if (key == "targetValue") {
-      status = ReadNumber(key, value, /*may_be_zero=*/false, &trigger.target);
+      status = ReadNumber(key, value, kLeastTarget, &trigger.target);
     } else if (key == "activationTargetValue") {
-      status = ReadNumber(key, value, /*may_be_zero=*/true, &trigger.activation);
+      status = ReadNumber(key, value, /*least=*/0, &trigger.activation);
     } else if (std::find(kKeysOfKeda.begin(), kKeysOfKeda.end(), key) == kKeysOfKeda.end()) {
       status = absl::InvalidArgumentError(
           absl::StrCat("scalerMetadata: unknown key ", Quoted(key),
@@ -71,7 +73,7 @@ absl::StatusOr<ScalerTrigger> ReadTrigger(const externalscaler::ScaledObjectRef&
   if (trigger.signal == nullptr) {
     return Error("metricName", absl::StrCat("one of: ", LoadSignalNames()), "nothing");
   }
-  if (trigger.target == 0) return Error("targetValue", "a number above 0 up to 1e15", "nothing");
+  if (trigger.target == 0) return Error("targetValue", NumberFrom(kLeastTarget), "nothing");
   return trigger;
 }
 

@@ -136,7 +136,7 @@ TEST_F(ScalerTest, AnotherMetricThanTheTriggers) {
 TEST_F(ScalerTest, EveryCallChecksTheMetadata) {
   const ScaledObjectRef object = Object(Trigger("turns_waiting", "0"));
   const std::string error =
-      "scalerMetadata.targetValue: expected a number above 0 up to 1e15, found '0'";
+      "scalerMetadata.targetValue: expected a number from 0.001 to 1e15, found '0'";
   grpc::ClientContext contexts[3];
   IsActiveResponse active;
   GetMetricSpecResponse spec;
@@ -155,23 +155,24 @@ TEST_F(ScalerTest, EveryCallChecksTheMetadata) {
 TEST(ScalerTriggerTest, Errors) {
   const std::string names = "one of: " + LoadSignalNames();
   const auto number = [](const std::string& key, const char* from, const std::string& found) {
-    return "scalerMetadata." + key + ": expected a number " + from + " up to 1e15, found " + found;
+    return "scalerMetadata." + key + ": expected a number " + from + " to 1e15, found " + found;
   };
   const std::pair<Metadata, std::string> cases[] = {
       {{}, "scalerMetadata.metricName: expected " + names + ", found nothing"},
       {{{"targetValue", "1"}}, "scalerMetadata.metricName: expected " + names + ", found nothing"},
-      {{{"metricName", "turns_waiting"}}, number("targetValue", "above 0", "nothing")},
+      {{{"metricName", "turns_waiting"}}, number("targetValue", "from 0.001", "nothing")},
       {Trigger("turns", "1"), "scalerMetadata.metricName: expected " + names + ", found 'turns'"},
       {Trigger(std::string(65, 'a'), "1"), "scalerMetadata.metricName: expected " + names +
                                                ", found '" + std::string(64, 'a') + "...'"},
       {Trigger("a\n", "1"), "scalerMetadata.metricName: expected " + names + ", found 'a\\n'"},
-      {Trigger("turns_waiting", ""), number("targetValue", "above 0", "''")},
-      {Trigger("turns_waiting", "four"), number("targetValue", "above 0", "'four'")},
-      {Trigger("turns_waiting", "4 turns"), number("targetValue", "above 0", "'4 turns'")},
-      {Trigger("turns_waiting", "-1"), number("targetValue", "above 0", "'-1'")},
-      {Trigger("turns_waiting", "nan"), number("targetValue", "above 0", "'nan'")},
-      {Trigger("turns_waiting", "inf"), number("targetValue", "above 0", "'inf'")},
-      {Trigger("turns_waiting", "1e16"), number("targetValue", "above 0", "'1e16'")},
+      {Trigger("turns_waiting", ""), number("targetValue", "from 0.001", "''")},
+      {Trigger("turns_waiting", "four"), number("targetValue", "from 0.001", "'four'")},
+      {Trigger("turns_waiting", "4 turns"), number("targetValue", "from 0.001", "'4 turns'")},
+      {Trigger("turns_waiting", "-1"), number("targetValue", "from 0.001", "'-1'")},
+      {Trigger("turns_waiting", "nan"), number("targetValue", "from 0.001", "'nan'")},
+      {Trigger("turns_waiting", "inf"), number("targetValue", "from 0.001", "'inf'")},
+      {Trigger("turns_waiting", "0.0009"), number("targetValue", "from 0.001", "'0.0009'")},
+      {Trigger("turns_waiting", "1e16"), number("targetValue", "from 0.001", "'1e16'")},
       {{{"metricName", "utilization"}, {"targetValue", "1"}, {"activationTargetValue", "-0.1"}},
        number("activationTargetValue", "from 0", "'-0.1'")},
       {{{"metricName", "utilization"}, {"target", "1"}},
