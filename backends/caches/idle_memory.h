@@ -16,11 +16,11 @@ namespace longstream {
 // page faults.
 inline constexpr uint64_t kIdleBytesKept = uint64_t{8} << 20;
 
-// The most bytes that sequences had reserved within the last 30 to 60 seconds.
+// The most bytes that sequences had reserved within the last 10 to 20 seconds.
 class RecentPeak {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  static constexpr std::chrono::seconds kPeriod{30};
+  static constexpr std::chrono::seconds kPeriod{10};
 
   // From `now` on, `reserved` bytes are reserved. Returns the recent peak. REQUIRES: no earlier
   // call had a later `now`.

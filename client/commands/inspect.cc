@@ -154,8 +154,9 @@ void Show(const Global& global, const std::string& id) {
   if (!is_here) print("replica", ReplicaOf(session));
   print("turn", TurnOf(session));
   print("last turn", session.head_turn_id().empty() ? "none" : session.head_turn_id());
+  const bool is_known = is_here || session.owner_ended();
   print("compute again",
-        is_here ? std::to_string(session.recompute_tokens()) + " tokens" : std::string("-"));
+        is_known ? std::to_string(session.recompute_tokens()) + " tokens" : std::string("-"));
   print("kv", BytesOf(session, session.bytes().kv()));
   print("window", BytesOf(session, session.bytes().window()));
   print("state", BytesOf(session, session.bytes().state()));

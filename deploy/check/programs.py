@@ -63,13 +63,18 @@ REFUSED = {
     "a number of replicas that is scaled too": {"replicas": 3},
     "fewer replicas at most than at least": {"autoscaling": {"minReplicas": 9}},
     "a rollout that cannot begin": {"rollingUpdate": {"maxSurge": 0}},
+    "listeners without IPv6 where pods have it": {"fleet": {"ipv6": True}},
     "a negative surge": {"rollingUpdate": {"maxSurge": -1}},
 }
 
 
 # Values, and what the chart makes of them.
 MADE = {
-    "addresses of IPv6": ({"fleet": {"ipv6": True}}, "--peer-listen=[$(POD_IP)]:50052"),
+    "addresses of IPv6": (
+        {"fleet": {"ipv6": True},
+         "server": {"listen": "[::]:50051", "metrics_listen": "[::]:9464",
+                    "cluster": {"listen": "[::]:9465"}}},
+        "--peer-listen=[$(POD_IP)]:50052"),
     "the time of a long grace": ({"server": {"grace": "600s"}}, "terminationGracePeriodSeconds: 655"),
 }
 

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
 #include "service/engine/logits/step_rows.h"
+#include "service/engine/policy/turn_demand.h"
 #include "service/engine/turn/prompt_check.h"
 #include "service/engine/turn/turn_history.h"
 
@@ -226,11 +227,28 @@ void Engine::SetBudget(uint64_t cache_bytes_budget, Done done) {
 
 void Engine::ReturnIdleMemory() {
   Post([this] {
-    BackendModel& backend = model_->backend();
-    if (!backend.closed() && backend.plugin().Can(LS_CAP_SET_BUDGET)) {
-      backend.SetBudget(backend.memory().budget).IgnoreError();
-    }
+    if (CanSetBudget())
+      model_->backend().SetBudget(model_->backend().memory().budget).IgnoreError();
   });
+}
+
+void Engine::ReturnAllIdleMemory(std::function<void()> done) {
+  Post([this, done = std::move(done)] {
+    if (CanSetBudget()) {
+      // A backend keeps no idle memory beyond its budget.
+      BackendModel& backend = model_->backend();
+      const ls_memory memory = backend.memory();
+      const uint64_t least = TurnDemand::Held(backend.info(), 1);
+      backend.SetBudget(std::max<uint64_t>(memory.reserved, least)).IgnoreError();
+      backend.SetBudget(memory.budget).IgnoreError();
+    }
+    done();
+  });
+}
+
+bool Engine::CanSetBudget() const {
+  const BackendModel& backend = model_->backend();
+  return !backend.closed() && pipeline_.lost().ok() && backend.plugin().Can(LS_CAP_SET_BUDGET);
 }
 
 absl::Status Engine::CheckDeadline(const Turn& turn) const {

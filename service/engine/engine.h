@@ -209,6 +209,8 @@ class Engine {
   // Caches that sessions have given up give their memory back to the system, if nobody has taken it
   // for some time (ls_backend.model_set_budget).
   void ReturnIdleMemory();
+  // The same, but all of it and now. `done` is called then.
+  void ReturnAllIdleMemory(std::function<void()> done);
 
   // Runs the work while there is no live work, after that of earlier calls. If the engine stops or
   // loses its device, the work is destroyed before it is done.
@@ -368,6 +370,7 @@ class Engine {
   void LevelShares();
   // False: there was nothing to do.
   bool Step();
+  bool CanSetBudget() const;
   // Runs a piece of idle_work_. False: there is none, or there is live work here or elsewhere.
   bool RunIdleWork();
   void DropIdleWork();

@@ -36,10 +36,10 @@ class HeapTrim {
     // Memory that is used again and becomes free again counts again.
     trimmed_.free = std::min(trimmed_.free, now.free);
   }
-  // Whether the models shall give back memory that no cache uses (Engine::ReturnIdleMemory). Steps
-  // do so by themselves while turns run.
-  bool IsCacheDue(MonotonicTime now, bool has_turns) {
-    if (has_turns || now - last_cache_ < kCachePeriod) return false;
+  // Whether to ask the models now to give back memory that no cache uses
+  // (Engine::ReturnIdleMemory).
+  bool IsCacheDue(MonotonicTime now) {
+    if (now - last_cache_ < kCachePeriod) return false;
     last_cache_ = now;
     return true;
   }
@@ -60,7 +60,7 @@ class HeapTrim {
  private:
   static constexpr absl::Duration kBusyPeriod = absl::Minutes(1);
   static constexpr absl::Duration kIdlePeriod = absl::Seconds(5);
-  static constexpr absl::Duration kCachePeriod = absl::Seconds(10);
+  static constexpr absl::Duration kCachePeriod = absl::Seconds(5);
   static constexpr absl::Duration kNoPeriod = absl::ZeroDuration();
 
   static constexpr uint64_t kMuch = uint64_t{8} << 20;

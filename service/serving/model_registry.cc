@@ -180,10 +180,14 @@ void ModelRegistry::Share(const std::string& plan_name, const std::shared_ptr<En
 }
 
 void ModelRegistry::MeasureMemory() {
-  // Caches and sessions have parts of the memory of their own.
+  // Caches and sessions have parts of the memory of their own. Idle memory of caches would count as
+  // the program's.
   uint64_t caches = 0;
   for (const ModelStatus& model : ListVersions()) {
     if (model.engine == nullptr) continue;
+    absl::Notification returned;
+    model.engine->ReturnAllIdleMemory([&returned] { returned.Notify(); });
+    returned.WaitForNotification();
     const BackendModel& backend = model.engine->model().backend();
     const ls_memory memory = backend.memory();
     plan_.SetHeld(model.plan_name, memory.reserved);

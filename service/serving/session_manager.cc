@@ -397,7 +397,7 @@ void SessionManager::TrimHeap(MonotonicTime now) {
   const bool has_turns = NumTurns() > 0;
   // mallinfo2 locks the heap's arenas, one after the other.
   if (!has_turns) heap_trim_.Measure(measure());
-  if (heap_trim_.IsCacheDue(now, has_turns)) {
+  if (heap_trim_.IsCacheDue(now)) {
     for (const std::shared_ptr<Engine>& engine : models_->Engines()) engine->ReturnIdleMemory();
   }
   if (!heap_trim_.IsDue(now, has_turns, sessions_.size() > 0)) return;

@@ -445,7 +445,7 @@ absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row)
   if (fleet_ != nullptr && row.owner != options_.owner) {
     view.owner = row.owner;
     view.owner_ended = !row.owner.empty() && !fleet_->Lives(row.owner);
-    // Nobody has caches that this replica does not know of.
+    // An owner that lives may have caches that this replica does not know of.
     if (!view.owner_ended) view.recompute_tokens = 0;
   }
   return view;

@@ -110,7 +110,7 @@ class Soak {
   }
 
   // Brings each model to its largest memory: the sessions of all streams exist at once, each with a
-  // fork and of the largest size. Cache memory is not returned to the system, so later requests
+  // fork and of the largest size. Caches keep memory that was given up lately, so later requests
   // must fit into it.
   void Fill() {
     for (const char* model : kModels) {
@@ -120,8 +120,8 @@ class Soak {
     }
   }
 
-  // The memory that the server keeps when all sessions are closed. Pools keep up to 8 MiB that no
-  // session holds, depending on what was closed last, so they are filled and emptied before.
+  // The memory that the server keeps when all sessions are closed. Pools keep what sessions have
+  // held lately, so they are filled and emptied before.
   uint64_t IdleBytes(const ServerProcess& server) {
     CloseForksWithoutAnswer();
     Fill();

@@ -29,9 +29,10 @@ struct OutputBlock {
 };
 
 // The most rows of a block. With more rows the weights are read less often. With fewer rows, the
-// block's rows and sums stay in cache. On tiles a block has all rows of a long prompt's step (the
-// engine's steps have at most 576 tokens), if they stay in cache (MostBlockRows).
-inline constexpr int64_t kBlockRows = kHasTiles ? 576 : 256;
+// block's rows and sums stay in cache. On tiles a block may have all rows of a long prompt's step
+// (by default a step has at most 576 tokens), if they stay in cache (MostBlockRows).
+inline constexpr int64_t kVectorBlockRows = 256;
+inline constexpr int64_t kBlockRows = kHasTiles ? 576 : kVectorBlockRows;
 // Several rows are multiplied with one panel at a time, because a panel is one run of memory. A
 // single row needs more sums in flight to hide the latency of FMA, so it multiplies several panels.
 inline constexpr int64_t kBlockPanels = 1;
@@ -55,7 +56,7 @@ LONGSTREAM_INLINE bool UsesTiles(const PackedWeight& weight) {
 // took 1.08 times as long in a block of 256 as in one of 512.) But each thread needs some blocks,
 // so that all threads end at about the same time.
 LONGSTREAM_INLINE int64_t MostBlockRows(const PackedWeight& weight, uint32_t num_threads) {
-  if (!UsesTiles(weight)) return kBlockRows;
+  if (!UsesTiles(weight)) return kVectorBlockRows;
   constexpr int64_t kMostBytes = int64_t{9} << 17, kLeastRows = 64, kBlocksOfThread = 4;
   int64_t rows = kMostBytes / (weight.k * static_cast<int64_t>(sizeof(BF16)));
   if (rows > kBlockRows) rows = kBlockRows;

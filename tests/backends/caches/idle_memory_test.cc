@@ -59,8 +59,9 @@ TEST(IdleMemoryTest, HowMuchIsReturned) {
 TEST(IdleMemoryTest, ThePeakIsForgottenAfterOneOrTwoPeriods) {
   RecentPeak peak;
   RecentPeak::Time now{};
-  const auto after = [&](int seconds, uint64_t reserved) {
-    now += std::chrono::seconds(seconds);
+  // After so many thirtieths of a period.
+  const auto after = [&](int parts, uint64_t reserved) {
+    now += std::chrono::milliseconds(RecentPeak::kPeriod) * parts / 30;
     return peak.Note(reserved, now);
   };
   EXPECT_EQ(after(1000, 5), 5u);
@@ -224,13 +225,24 @@ TEST(IdleMemoryTest, AStoreThatIsEmptyForSomeTimeHoldsLittle) {
   sequences.clear();
   EXPECT_GT(host.Resident(), held / 2) << "also if all end";
   now += RecentPeak::kPeriod;
-  store.ReturnIdle();
+  store.SetBudget(store.budget.limit());
   EXPECT_GT(host.Resident(), held / 2);
   now += RecentPeak::kPeriod;
-  store.ReturnIdle();
+  store.SetBudget(store.budget.limit());
   const uint64_t idle = store.pages.idle_bytes() + store.slots.idle_bytes();
   EXPECT_LE(idle, kIdleBytesKept);
   EXPECT_LT(host.Resident(), idle + kMiB);
+}
+
+TEST(IdleMemoryTest, ALoweredBudgetReturnsAllAtOnce) {
+  WatchedHost host;
+  CacheStore store(LargeLayout(), 0, host);
+  const uint64_t budget = store.budget.limit();
+  Sequences(store, 100, 400);
+  EXPECT_GT(host.Resident(), 100 * kMiB);
+  store.SetBudget(kMiB);
+  store.SetBudget(budget);
+  EXPECT_LT(host.Resident(), 2 * kMiB);
 }
 
 // First slots take the whole budget, then pages do, then slots again.

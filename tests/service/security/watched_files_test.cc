@@ -132,7 +132,9 @@ TEST_F(WatchedFilesTest, SecretsAreForTheirOwnerAndReadersOfTheGroup) {
 TEST_F(WatchedFilesTest, SeesNewModesOfSecrets) {
   const std::string path = directory_.WriteSecret("a", "1");
   Watch({path}, FileUsers::kOwner);
-  std::filesystem::rename(directory_.Write("b", "2"), path);  // mode 644
+  const std::string other = directory_.Write("b", "2");
+  ASSERT_EQ(chmod(other.c_str(), 0644), 0);
+  std::filesystem::rename(other, path);
   ASSERT_EQ(WaitForChange(1).status().code(), absl::StatusCode::kFailedPrecondition);
   ASSERT_EQ(chmod(path.c_str(), 0640), 0);  // the contents stay
   EXPECT_EQ(*WaitForChange(2), FileContents{"2"});

@@ -65,12 +65,11 @@ TEST(HeapTrimTest, AfterMuchMemoryWasHeldOrFreed) {
   EXPECT_EQ(trims(106), 2) << "and free again";
 }
 
-TEST(HeapTrimTest, CachesAreReturnedNowAndThenWhileNoTurnRuns) {
+TEST(HeapTrimTest, ModelsAreAskedForTheirIdleMemoryNowAndThen) {
   HeapTrim trim;
-  EXPECT_FALSE(trim.IsCacheDue(At(100), true));
-  EXPECT_TRUE(trim.IsCacheDue(At(101), false));
-  EXPECT_FALSE(trim.IsCacheDue(At(110), false));
-  EXPECT_TRUE(trim.IsCacheDue(At(111), false));
+  EXPECT_TRUE(trim.IsCacheDue(At(101)));
+  EXPECT_FALSE(trim.IsCacheDue(At(105)));
+  EXPECT_TRUE(trim.IsCacheDue(At(106)));
 }
 
 }  // namespace
