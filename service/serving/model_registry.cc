@@ -185,9 +185,11 @@ void ModelRegistry::MeasureMemory() {
   uint64_t caches = 0;
   for (const ModelStatus& model : ListVersions()) {
     if (model.engine == nullptr) continue;
-    absl::Notification returned;
-    model.engine->ReturnAllIdleMemory([&returned] { returned.Notify(); });
-    returned.WaitForNotification();
+    if (sharing_.contains(model.plan_name)) {
+      absl::Notification returned;
+      model.engine->ReturnAllIdleMemory([&returned] { returned.Notify(); });
+      returned.WaitForNotification();
+    }
     const BackendModel& backend = model.engine->model().backend();
     const ls_memory memory = backend.memory();
     plan_.SetHeld(model.plan_name, memory.reserved);
