@@ -17,8 +17,8 @@ namespace longstream {
 // The contents of several files, in the order of their paths.
 using FileContents = std::vector<std::string>;
 
-// Who may use files. kOwner: their owners, and for reading also their groups. Kubernetes gives such
-// files to a group (mode 440 or 640).
+// The users that files may have. kOwner: only the owner may write, and only the owner and the group
+// may read. (Kubernetes mounts secrets with mode 440 or 640.) kAnybody: files may have any mode.
 enum class FileUsers { kOwner, kAnybody };
 
 // NOT_FOUND, INVALID_ARGUMENT: a file cannot be read, is no regular file, or has more than 1 MiB.

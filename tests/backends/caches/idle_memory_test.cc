@@ -71,7 +71,7 @@ TEST(IdleMemoryTest, ThePeakIsForgottenAfterOneOrTwoPeriods) {
   EXPECT_EQ(after(29, 0), 100u);
   EXPECT_EQ(after(2, 0), 7u) << "what was reserved at the begin of the last period";
   EXPECT_EQ(after(30, 0), 0u);
-  // What was reserved until now counts, however long ago it was noted.
+  // Bytes that were reserved until now count, even if they were noted long ago.
   EXPECT_EQ(after(0, 50), 50u);
   EXPECT_EQ(after(10000, 0), 50u);
   EXPECT_EQ(after(10000, 0), 0u);
