@@ -26,13 +26,17 @@ struct Target {
   // Prefixes of names: of the checks that open the model, only checks whose names begin with one of
   // them run. Empty: all run. It is a failure if no name begins with any of them.
   std::vector<std::string> only;
-  // The largest accepted difference between the logits of prefills with different cuts, in standard
-  // deviations of a row's logits. In f32, sums in another order differ by about 1e-6 after a few
-  // layers, and a defect causes a larger difference. If activations or caches have 16 bits, such a
-  // difference may change how a value is rounded. That changes the value by 2^-8 of itself, and
-  // logits by about 1e-2 in a small model. A token lost long ago may change logits by less than
-  // that, so check such a model in f32 as well.
+  // The largest accepted difference between the logits of prefills with different cuts: the root of
+  // the mean square over the vocabulary and the prompts, in standard deviations of a row's logits.
+  // In f32, sums in another order differ by about 1e-6 after a few layers, and a defect causes a
+  // larger difference. If activations or caches have 16 bits, such a difference may change how a
+  // value is rounded. That changes the value by 2^-8 of itself, and logits by 1e-2 to 3e-2 in a
+  // small model. A token lost long ago may change logits by less than that, so check such a model
+  // in f32 as well.
   double tolerance = 1e-3;
+  // How many prompts the checks with that tolerance compute. What rounding does to the logits of a
+  // small model with random weights varies tenfold between prompts, so a single one says little.
+  uint32_t prompts = 4;
   // Whether this is the only target of the process at this time. If not, checks of what the process
   // has, such as its threads and open files, do not run.
   bool is_alone = true;

@@ -200,4 +200,21 @@ double RelativeDifference(const std::vector<float>& a, const std::vector<float>&
   return largest;
 }
 
+double TypicalDifference(const std::vector<float>& a, const std::vector<float>& b, size_t row) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double sum = 0.0;
+  for (size_t begin = 0; begin < a.size(); begin += row) {
+    double squares = 0.0;
+    for (size_t i = begin; i < begin + row; ++i) {
+      const double here = double{a[i]} - b[i];
+      squares += here * here;
+    }
+    const double deviation = Deviation(&a[begin], row);
+    if (squares != 0.0) sum += squares / (deviation * deviation);
+  }
+  const double typical = std::sqrt(sum / static_cast<double>(std::max<size_t>(a.size(), 1)));
+  return typical <= std::numeric_limits<double>::max() ? typical
+                                                       : std::numeric_limits<double>::infinity();
+}
+
 }  // namespace longstream::conformance

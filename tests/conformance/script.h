@@ -76,6 +76,10 @@ double Deviation(const float* row, size_t size);
 // rows of `row` numbers. Returns infinity if a number is NaN or the sizes differ.
 double RelativeDifference(const std::vector<float>& a, const std::vector<float>& b, size_t row);
 
+// Returns the root of the mean of (a - b)² over all rows, in standard deviations of each row of
+// `a`; the rest as RelativeDifference.
+double TypicalDifference(const std::vector<float>& a, const std::vector<float>& b, size_t row);
+
 }  // namespace longstream::conformance
 
 #endif  // LONGSTREAM_TESTS_CONFORMANCE_SCRIPT_H_

@@ -16,6 +16,8 @@
 
 namespace longstream::conformance {
 
+constexpr uint32_t kMostPrompts = 1000;
+
 std::string ParseTarget(const std::vector<std::string>& arguments, Target* target) {
   target->options = "{}";
   int num_positional = 0;
@@ -26,7 +28,8 @@ std::string ParseTarget(const std::vector<std::string>& arguments, Target* targe
       continue;
     }
     const bool is_known = argument == "--options" || argument == "--other-model" ||
-                          argument == "--tolerance" || argument == "--only";
+                          argument == "--tolerance" || argument == "--prompts" ||
+                          argument == "--only";
     if (!is_known) return "unknown flag " + argument;
     if (++i == arguments.size()) return "no value after " + argument;
     const std::string& value = arguments[i];
@@ -34,8 +37,12 @@ std::string ParseTarget(const std::vector<std::string>& arguments, Target* targe
     if (argument == "--other-model") target->other_model = value;
     if (argument == "--only") target->only.push_back(value);
     if (argument == "--tolerance") target->tolerance = std::atof(value.c_str());
+    if (argument == "--prompts") target->prompts = static_cast<uint32_t>(std::atoi(value.c_str()));
   }
   if (num_positional != 2) return "expected a plugin and a model";
+  if (target->prompts < 1 || target->prompts > kMostPrompts) {
+    return "--prompts must be from 1 to " + std::to_string(kMostPrompts);
+  }
   return target->tolerance > 0 ? "" : "--tolerance must be greater than 0";
 }
 

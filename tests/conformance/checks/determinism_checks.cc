@@ -111,11 +111,12 @@ struct LastOutputs {
   Output decoded;
 };
 
-// Feeds [0, turn) as a first turn, then [turn, end) cut at the positions `cuts`, then a few decode
-// steps.
-LastOutputs RunTurns(const Kit& kit, Model& model, size_t turn, const std::vector<size_t>& cuts) {
+// Feeds [0, turn) of the prompt that `seed` draws as a first turn, then [turn, end) cut at the
+// positions `cuts`, then a few decode steps.
+LastOutputs RunTurns(const Kit& kit, Model& model, size_t turn, const std::vector<size_t>& cuts,
+                     uint64_t seed = 11) {
   const size_t end = kit.prompt();
-  const std::vector<int32_t> tokens = kit.Tokens(11, end + 4);
+  const std::vector<int32_t> tokens = kit.Tokens(seed, end + 4);
   Script script;
   AddPrefill(script, tokens, 0, turn);
   AddPrefill(script, tokens, turn, end, cuts);
@@ -147,9 +148,18 @@ void GridCuts(const Kit& kit, Check& check) {
   }
 }
 
-void ExpectClose(const Kit& kit, Check& check, const std::string& what,
-                 const std::vector<float>& expected, const std::vector<float>& found) {
-  const double difference = RelativeDifference(expected, found, kit.vocabulary());
+// The logits of one row of each prompt, computed in two ways.
+struct TwoWays {
+  std::vector<float> expected, found;
+
+  void Add(const Output& one, const Output& other) {
+    expected.insert(expected.end(), one.logits.begin(), one.logits.end());
+    found.insert(found.end(), other.logits.begin(), other.logits.end());
+  }
+};
+
+void ExpectClose(const Kit& kit, Check& check, const std::string& what, const TwoWays& rows) {
+  const double difference = TypicalDifference(rows.expected, rows.found, kit.vocabulary());
   check.Expect(difference <= kit.target().tolerance,
                what + ": logits differ by " + Text(difference) +
                    " standard deviations, more than rounding (" + Text(kit.target().tolerance) +
@@ -159,26 +169,36 @@ void ExpectClose(const Kit& kit, Check& check, const std::string& what,
 void OtherCuts(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const size_t end = kit.prompt();
-  const LastOutputs whole = RunTurns(kit, model, 0, {});
+  std::vector<LastOutputs> whole;
+  for (uint64_t i = 0; i < kit.target().prompts; ++i)
+    whole.push_back(RunTurns(kit, model, 0, {}, 100 + i));
   for (const size_t length : std::initializer_list<size_t>{1, 3, kit.grid() - 1, kit.grid() + 1}) {
     std::vector<size_t> cuts;
     for (size_t cut = length; length > 0 && cut < end; cut += length) cuts.push_back(cut);
-    const LastOutputs cut = RunTurns(kit, model, 0, cuts);
+    TwoWays prompt, decoded;
+    for (uint64_t i = 0; i < kit.target().prompts; ++i) {
+      const LastOutputs cut = RunTurns(kit, model, 0, cuts, 100 + i);
+      prompt.Add(whole[i].prompt, cut.prompt);
+      decoded.Add(whole[i].decoded, cut.decoded);
+    }
     const std::string what = "pieces of " + std::to_string(length);
-    ExpectClose(kit, check, what, whole.prompt.logits, cut.prompt.logits);
-    ExpectClose(kit, check, what + ", after decode", whole.decoded.logits, cut.decoded.logits);
+    ExpectClose(kit, check, what, prompt);
+    ExpectClose(kit, check, what + ", after decode", decoded);
   }
 }
 
 void DecodeAgainstPrefill(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const size_t end = kit.prompt();
-  const std::vector<int32_t> tokens = kit.Tokens(12, end);
-  Script prefill, decode;
-  AddPrefill(prefill, tokens, 0, end);
-  AddDecode(decode, tokens, 0, end);
-  ExpectClose(kit, check, "a prompt fed token by token", RunAlone(model, prefill).back().logits,
-              RunAlone(model, decode).back().logits);
+  TwoWays last;
+  for (uint64_t i = 0; i < kit.target().prompts; ++i) {
+    const std::vector<int32_t> tokens = kit.Tokens(200 + i, end);
+    Script prefill, decode;
+    AddPrefill(prefill, tokens, 0, end);
+    AddDecode(decode, tokens, 0, end);
+    last.Add(RunAlone(model, prefill).back(), RunAlone(model, decode).back());
+  }
+  ExpectClose(kit, check, "a prompt fed token by token", last);
 }
 
 // A model that ignores its input would pass all the checks above.

@@ -32,8 +32,8 @@ using client::Generation;
 constexpr int64_t kVocabulary = 256;
 constexpr uint32_t kTop = 20;  // the most that a request may ask for
 
-// The tolerances of the conformance kit, in standard deviations of a row's logits, for weights and
-// caches in f32: between two instruction sets of a CPU, and with tensor cores.
+// How far a logit may be off, in standard deviations of its row, for weights and caches in f32:
+// between two instruction sets of a CPU, and with tensor cores.
 constexpr double kToleranceOfCpus = 1e-4;
 constexpr double kToleranceOfCuda = 5e-2;
 
