@@ -13,9 +13,11 @@
 namespace longstream {
 namespace {
 
-// One host cannot take all connections, so that others still reach the port, the kubelet too.
+// One host cannot take all connections, nor more than half of the streams of a service
+// (LoadStreamLimits), so that others still reach the port, the kubelet too.
 constexpr size_t kMaxConnections = 128;
-constexpr size_t kMaxPerAddress = 32;
+constexpr size_t kMaxPerAddress = 16;
+constexpr int kMaxStreams = 8;  // of one connection
 constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
 
 // gRPC counts these times in milliseconds. A client that has vanished is noticed after the sum of
@@ -24,7 +26,6 @@ constexpr int kPingEvery = 30'000;
 constexpr int kPingTimeout = 20'000;
 constexpr int kLeastPingInterval = 5'000;
 constexpr int kIdleTimeout = 120'000;  // of a connection without calls
-constexpr int kMaxStreams = 16;        // of one connection
 
 // Requests have a few names and numbers.
 constexpr int kMaxMessageBytes = 64 << 10;
@@ -40,6 +41,8 @@ void SetLimits(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   LimitMessages("cluster", kMaxTransitBytes, kMaxMessageBytes, builder);
 }
+
+static_assert(kMaxPerAddress * kMaxStreams <= LoadStreamLimits{}.max_streams / 2);
 
 }  // namespace
 
