@@ -1,4 +1,4 @@
-// Whether changes can be made, and the thread that tries while they cannot.
+// Whether changes can be made, and the thread that finds it out where nobody makes any.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +16,16 @@ constexpr const char* kUsableTables =
     " AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')"
     " AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')";
 constexpr absl::string_view kWhat = "try to make changes";
+
+// How often the database is asked whether it is there. Without changes nothing else would notice.
+constexpr absl::Duration kPulse = absl::Seconds(2);
+
+absl::Status Ask(PostgresReader& reader) {
+  absl::StatusOr<StatementUse> question = reader.Use("SELECT 1");
+  if (!question.ok()) return question.status();
+  return (*question)->Step() == Stepped::kRow ? absl::OkStatus()
+                                              : reader.Error("ask whether the database is there");
+}
 
 }  // namespace
 
@@ -88,22 +98,29 @@ absl::Status PostgresStore::TryToWrite() {
   return status;
 }
 
-void PostgresStore::Watch() {
+void PostgresStore::AwaitFault(absl::Duration timeout) {
   const auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(state_mutex_) {
     return stopping_ || health_.state != StoreState::kOk;
   };
+  absl::MutexLock lock(&state_mutex_);
+  state_mutex_.AwaitWithTimeout(absl::Condition(&has_work), timeout);
+}
+
+void PostgresStore::Watch() {
+  ReconnectGate gate;
+  PostgresReader reader(target_, &gate);
   GrowingPause pause(absl::Milliseconds(50), absl::Seconds(2));
-  while (true) {
-    {
-      absl::MutexLock lock(&state_mutex_);
-      state_mutex_.Await(absl::Condition(&has_work));
-      if (stopping_) return;
+  while (!stopping()) {
+    if (Health().state != StoreState::kOk) {
+      Sleep(pause.Next());
+      if (!stopping() && TryToWrite().ok()) NoteResult(absl::OkStatus());
+      continue;
     }
-    Sleep(pause.Next());
-    if (stopping()) return;
-    if (!TryToWrite().ok()) continue;
     pause.Reset();
-    NoteResult(absl::OkStatus());
+    AwaitFault(kPulse);
+    if (stopping() || Health().state != StoreState::kOk) continue;
+    const absl::Status answer = Ask(reader);
+    if (!answer.ok()) NoteResult(absl::UnavailableError(answer.message()));
   }
 }
 

@@ -122,8 +122,11 @@ class PostgresStore final : public SqlStore {
   absl::Status CompareId(const std::string& id) ABSL_LOCKS_EXCLUDED(state_mutex_);
   // Connects, checks that it is the same store, and writes to the row of `writers`.
   absl::Status TryToWrite() ABSL_LOCKS_EXCLUDED(state_mutex_);
-  // While no changes can be made, tries to write, so that Health tells when they can.
+  // Asks the database now and then whether it is there. While no changes can be made, tries to
+  // write, so that Health tells when they can.
   void Watch() ABSL_LOCKS_EXCLUDED(state_mutex_);
+  // Returns when changes cannot be made, when StopWaiting was called, or after `timeout`.
+  void AwaitFault(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(state_mutex_);
 
   const Options options_;
   const std::string id_;         // of the writer, 16 bytes

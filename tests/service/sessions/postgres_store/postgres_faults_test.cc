@@ -160,6 +160,16 @@ TEST_F(PostgresFaultsTest, AServerThatHangsIsGivenUpAndComesBack) {
   EXPECT_TRUE(WaitUntil([&] { return ApplyOne(*store, OpenSession{NewSession(9)}).ok(); }));
 }
 
+TEST_F(PostgresFaultsTest, AServerThatStopsIsMissedWithoutChangesAndReads) {
+  const auto store = Open(absl::Seconds(1));
+  Server().Stop();
+  EXPECT_TRUE(WaitUntil([&] { return store->Health().state == StoreState::kUnreachable; }));
+  EXPECT_THAT(store->Health().reason, HasSubstr("connect"));
+  Server().Start();
+  EXPECT_TRUE(WaitUntil([&] { return store->Health().state == StoreState::kOk; }));
+  EXPECT_TRUE(ApplyOne(*store, OpenSession{NewSession(7)}).ok());
+}
+
 TEST_F(PostgresFaultsTest, WithoutAServerChangesAndReadsFailInTime) {
   const auto store = Open(absl::Seconds(1));
   Server().Stop();
