@@ -24,7 +24,7 @@ enum class RefusedConnection {
 // Thread-safe. The registry must outlive it.
 class ConnectionMetrics {
  public:
-  // `port`: the value of the label, "grpc" or "metrics".
+  // `port`: the value of the label: "grpc", "metrics", "cluster", "peer" or "admin".
   ConnectionMetrics(prometheus::Registry* registry, const std::string& port);
   ~ConnectionMetrics();
   ConnectionMetrics(const ConnectionMetrics&) = delete;

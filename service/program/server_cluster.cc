@@ -14,6 +14,7 @@ absl::StatusOr<std::unique_ptr<ServerCluster>> ServerCluster::Start(
   ClusterServer::Options listener;
   listener.listen = config.cluster_listen;
   listener.on_call_end = clients->on_call_end;
+  listener.connection_metrics = &cluster->connections_;
   absl::StatusOr<std::unique_ptr<ClusterServer>> server =
       ClusterServer::Start(listener, &cluster->meter_);
   if (!server.ok()) return server.status();

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "service/config/server_config.h"
 #include "service/load/load_meter.h"
+#include "service/metrics/connection_metrics.h"
 #include "service/server/cluster/cluster_server.h"
 #include "service/server/grpc_server.h"
 
@@ -31,10 +32,11 @@ class ServerCluster {
  private:
   ServerCluster(const std::shared_ptr<prometheus::Registry>& registry,
                 const LoadMeter::Options& options)
-      : meter_(registry, options) {}
+      : meter_(registry, options), connections_(registry.get(), "cluster") {}
 
   LoadMeter meter_;
-  std::unique_ptr<ClusterServer> server_;  // ends before meter_, which it uses
+  ConnectionMetrics connections_;
+  std::unique_ptr<ClusterServer> server_;  // ends before the members above, which it uses
 };
 
 }  // namespace longstream

@@ -73,6 +73,7 @@ ServerFleet::ServerFleet(const ServerConfig& config, const ServerSecurity& secur
       log_(log),
       name_(name),
       metrics_(registry),
+      connections_(registry, "peer"),
       store_(std::move(fleet)),
       driver_(DriverOptions(name), store_.get(), store->commits()),
       client_(ClientOptions(config, security)) {}
@@ -117,6 +118,7 @@ absl::Status ServerFleet::Start(const GrpcServer& server, const GrpcServer::Opti
   peers.max_message_bytes = options.max_message_bytes;
   peers.max_transit_bytes = options.max_transit_bytes;
   peers.on_call_end = options.on_call_end;
+  peers.connection_metrics = &connections_;
   peers.attach = [this](grpc::CallbackServerContext* context, AttachCall call) {
     return NewAttachReactor(context, std::move(call), sessions_, &*threads_, &calls_);
   };
@@ -178,6 +180,16 @@ bool ServerFleet::WaitForExit(absl::Duration timeout) {
 void ServerFleet::LeaseOver() {
   driver_.LeaseOver();
   metrics_.SetLeaseLeft(absl::ZeroDuration());
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(lease_lost_, true) || draining_) return;
+  }
+  log_->Write(
+      LogLevel::kError, "lease_lost",
+      {{"replica", name_},
+       {"error", absl::StrCat("the database has not renewed the lease for fleet.lease_ttl, ",
+                              absl::FormatDuration(config_.fleet.lease_ttl),
+                              "; no session is served until it does")}});
 }
 
 void ServerFleet::UpdateMetrics() {
@@ -224,8 +236,13 @@ void ServerFleet::LeaseRenewed(const fleet::RenewedLease& renewed) {
   driver_.LeaseRenewed(renewed);
   metrics_.SetLeaseLeft(config_.fleet.lease_ttl);
   UpdateMetrics();
-  absl::MutexLock lock(&mutex_);
-  renewed_ = true;
+  bool was_lost = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    renewed_ = true;
+    was_lost = std::exchange(lease_lost_, false);
+  }
+  if (was_lost) log_->Write(LogLevel::kInfo, "lease_renewed", {{"replica", name_}});
 }
 
 void ServerFleet::HandOver(MonotonicTime deadline) {

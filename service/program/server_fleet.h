@@ -19,6 +19,7 @@
 #include "service/config/server_config.h"
 #include "service/fleet/fleet_driver.h"
 #include "service/fleet/replica_lease.h"
+#include "service/metrics/connection_metrics.h"
 #include "service/metrics/fleet_metrics.h"
 #include "service/metrics/json_log.h"
 #include "service/metrics/line_limit.h"
@@ -90,7 +91,7 @@ class ServerFleet : private fleet::LeaseEvents {
   void HandOver(MonotonicTime deadline);
   // LeaseEvents: passed on to the driver.
   void LeaseRenewed(const fleet::RenewedLease& renewed) override ABSL_LOCKS_EXCLUDED(mutex_);
-  void LeaseOver() override;
+  void LeaseOver() override ABSL_LOCKS_EXCLUDED(mutex_);
   void LeaseReplaced() override { driver_.LeaseReplaced(); }
   // Each renewal brings them up to date, and each second of a drain.
   void UpdateMetrics();
@@ -102,7 +103,8 @@ class ServerFleet : private fleet::LeaseEvents {
   const fleet::ReplicaName name_;
   mutable absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  bool renewed_ ABSL_GUARDED_BY(mutex_) = false;   // since the drain began
+  bool renewed_ ABSL_GUARDED_BY(mutex_) = false;  // since the drain began
+  bool lease_lost_ ABSL_GUARDED_BY(mutex_) = false;
   bool exited_ ABSL_GUARDED_BY(mutex_) = false;    // the driver has nothing to do any more
   bool replaced_ ABSL_GUARDED_BY(mutex_) = false;  // by a later incarnation
   MonotonicTime end_;                              // of the process
@@ -110,6 +112,7 @@ class ServerFleet : private fleet::LeaseEvents {
   SessionManager* sessions_ = nullptr;
   LineLimit refusals_{/*lines_per_minute=*/6, /*max_bytes=*/500};  // of the driver's thread
   FleetMetrics metrics_;
+  ConnectionMetrics connections_;
   const std::unique_ptr<store::PostgresFleet> store_;
   fleet::FleetDriver driver_;  // outlives the client, which tells it messages
   PeerClient client_;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "client/connection.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "service/sessions/store/sqlite/database.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
@@ -25,6 +26,17 @@ namespace longstream {
 namespace {
 
 using testing::HasSubstr;
+
+constexpr std::chrono::seconds kPatience{30};
+
+v1::GenerateRequest Request(const std::string& session, const std::string& text, uint32_t tokens) {
+  v1::GenerateRequest request;
+  request.set_session_id(session);
+  request.mutable_input()->set_text(text);
+  request.set_max_tokens(tokens);
+  request.mutable_stop()->set_ignore_eos(true);
+  return request;
+}
 
 class ServerStoreTest : public testing::Test {
  protected:
@@ -152,6 +164,33 @@ TEST_F(ServerStoreTest, NoMessageHasThePasswordOfADatabase) {
     EXPECT_THAT(refused.err, HasSubstr(command == "backup" ? "pg_dump" : "Connection refused"));
     EXPECT_THAT(refused.err, testing::Not(HasSubstr("hunter2")));
   }
+}
+
+TEST_F(ServerStoreTest, TheLogTellsWhichTurnIsDamaged) {
+  std::string session;
+  {
+    ServerProcess server(kServerBinary, Arguments());
+    client::Connection connection(server.address());
+    connection.WaitUntilServing("m", kPatience);
+    session = connection.Open("m").session_id();
+    connection.Generate(Request(session, "abc", 5));
+    EXPECT_EQ(server.Stop(), 0) << server.Log();
+  }
+  Sql("UPDATE turns SET result = x'00'");
+  ServerProcess server(kServerBinary, Arguments());
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("m", kPatience);
+  try {
+    connection.Generate(Request(session, "abc", 5));
+    ADD_FAILURE() << "the turn's result is damaged";
+  } catch (const client::CallError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("DATA_LOSS: "));
+  }
+  EXPECT_THAT(Scrape(server.metrics_port()), HasSubstr("\nlongstream_sessions_lost_total 1\n"));
+  EXPECT_EQ(server.Stop(), 0);
+  EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"session_lost\",\"request_id\":\""));
+  EXPECT_THAT(server.Log(), HasSubstr("\"method\":\"/longstream.v1.Longstream/Generate\",\"error\":"
+                                      "\"store: turn "));
 }
 
 TEST_F(ServerStoreTest, TheCommandsCheckCopyAndShrinkIt) {

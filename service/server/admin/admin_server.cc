@@ -63,6 +63,7 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const Options& o
   Http2Gate::Options limits;
   limits.max_connections = kMaxConnections;
   limits.preface_timeout = kHandshakeTimeout;
+  limits.metrics = options.connection_metrics;
   limits.tls = options.certificates != nullptr && !path.has_value();
   absl::StatusOr<GatedServer> served = ServeOn(
       *std::move(listening), limits,

@@ -24,6 +24,8 @@ class Server;
 
 namespace longstream {
 
+class ConnectionMetrics;
+
 // Thread-safe.
 class AdminServer {
  public:
@@ -44,6 +46,7 @@ class AdminServer {
     std::function<void(std::string_view request_id, std::string_view method,
                        const absl::Status& status)>
         on_call_end = nullptr;
+    ConnectionMetrics* connection_metrics = nullptr;  // outlives the server; null: no metrics
   };
 
   // `admin` outlives the server. UNAVAILABLE: the address cannot be bound. INVALID_ARGUMENT: an

@@ -87,6 +87,7 @@ void ToProto(const ArmCosts& from, v1::ArmCosts* costs) {
   SetDuration(absl::Seconds(from.decode.base), costs->mutable_generated_token());
   SetDuration(absl::Seconds(from.decode.slope * 1000), costs->mutable_generated_token_per_1000());
   costs->set_measured_depth(from.measured_depth);
+  costs->set_context_limit(from.context_limit);
   costs->set_bytes_per_token(from.page_tokens == 0 ? 0 : from.kv_bytes_per_token);
   costs->set_bytes_fixed(from.fixed_bytes);
 }

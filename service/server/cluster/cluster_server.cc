@@ -70,6 +70,7 @@ absl::StatusOr<std::unique_ptr<ClusterServer>> ClusterServer::Start(const Option
   limits.max_connections = kMaxConnections;
   limits.max_per_address = kMaxPerAddress;
   limits.preface_timeout = kHandshakeTimeout;
+  limits.metrics = options.connection_metrics;
   absl::StatusOr<GatedServer> served =
       ServeOn(*std::move(listening), limits, grpc::InsecureServerCredentials(), options.on_call_end,
               &builder);

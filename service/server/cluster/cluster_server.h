@@ -24,6 +24,8 @@ class Server;
 
 namespace longstream {
 
+class ConnectionMetrics;
+
 // Plain text, and asks nobody for a credential, because the kubelet has none. So nothing here tells
 // of models, tenants, sessions or prompts. Thread-safe.
 class ClusterServer {
@@ -35,6 +37,7 @@ class ClusterServer {
     std::function<void(std::string_view request_id, std::string_view method,
                        const absl::Status& status)>
         on_call_end = nullptr;
+    ConnectionMetrics* connection_metrics = nullptr;  // outlives the server; null: no metrics
   };
 
   // `meter` outlives the server. UNAVAILABLE: the address cannot be bound.

@@ -73,6 +73,7 @@ absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(const Options& opt
   Http2Gate::Options limits;
   limits.max_connections = kMaxConnections;
   limits.preface_timeout = kHandshakeTimeout;
+  limits.metrics = options.connection_metrics;
   limits.tls = options.certificates != nullptr;
   absl::StatusOr<GatedServer> served =
       ServeOn(*std::move(listening), limits,

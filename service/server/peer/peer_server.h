@@ -22,6 +22,8 @@ class Server;
 
 namespace longstream {
 
+class ConnectionMetrics;
+
 // Thread-safe.
 class PeerServer {
  public:
@@ -43,6 +45,7 @@ class PeerServer {
     std::function<void(std::string_view request_id, std::string_view method,
                        const absl::Status& status)>
         on_call_end = nullptr;
+    ConnectionMetrics* connection_metrics = nullptr;  // outlives the server; null: no metrics
   };
 
   // Messages go to the events of `client`, and its answers go back; it outlives the server.
