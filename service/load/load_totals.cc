@@ -70,6 +70,15 @@ LoadTotals TotalsOf(const std::vector<prometheus::MetricFamily>& metrics) {
       parked = GaugeSum(family);
     } else if (family.name == "longstream_cache_usage_ratio") {
       AddTo(&usage, family);
+    } else if (family.name == "longstream_session_host_bytes") {
+      totals.session_bytes = GaugeSum(family);
+    } else if (family.name == "longstream_session_host_limit_bytes") {
+      totals.session_limit_bytes = GaugeSum(family);
+    } else if (family.name == "longstream_request_queue_seconds") {
+      for (const prometheus::ClientMetric& metric : family.metric) {
+        totals.queue_seconds += metric.histogram.sample_sum;
+        totals.queued_turns += static_cast<double>(metric.histogram.sample_count);
+      }
     } else if (family.name == "longstream_generated_tokens_total") {
       totals.tokens = CounterSum(family);
     } else if (family.name == "longstream_requests_total") {

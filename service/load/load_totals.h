@@ -12,9 +12,14 @@ namespace longstream {
 struct LoadTotals {
   double turns_running = 0;
   double turns_waiting = 0;
-  double most_turns = 0;    // running and waiting turns of the model that has most
-  double cache_usage = 0;   // of the model that uses most of its budget
-  double tokens = 0;        // this and the next ones only grow, unless a model is unloaded
+  double most_turns = 0;           // running and waiting turns of the model that has most
+  double cache_usage = 0;          // of the model that uses most of its budget
+  double session_bytes = 0;        // of the host's memory, that sessions hold
+  double session_limit_bytes = 0;  // that they may hold
+  // These only grow, unless a model is unloaded.
+  double queue_seconds = 0;  // in which queued_turns got their first place in the batch
+  double queued_turns = 0;
+  double tokens = 0;
   double turns = 0;         // that ended
   double failed_turns = 0;  // that ended with a status of IsFailure
 };

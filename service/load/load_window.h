@@ -35,7 +35,7 @@ class LoadWindow {
     double most_turns;
     double cpu_seconds;
     // These grow as the counters do, but do not fall when a model is unloaded.
-    double tokens, turns, failed_turns;
+    double queue_seconds, queued_turns, tokens, turns, failed_turns;
   };
 
   const absl::Duration length_;

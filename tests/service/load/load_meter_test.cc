@@ -120,8 +120,9 @@ TEST(LoadSignalsTest, AreFoundByTheirNames) {
   EXPECT_EQ(FindLoadSignal(""), nullptr);
   EXPECT_EQ(FindLoadSignal("turns"), nullptr);
   EXPECT_EQ(LoadSignalNames(),
-            "turns_running, turns_waiting, utilization, cache_usage, cpu_utilization, "
-            "memory_utilization, tokens_per_second, turns_per_second, failed_turns_per_second");
+            "turns_running, turns_waiting, queue_seconds, utilization, cache_usage, session_bytes, "
+            "cpu_utilization, memory_utilization, tokens_per_second, turns_per_second, "
+            "failed_turns_per_second");
 }
 
 }  // namespace

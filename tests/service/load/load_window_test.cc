@@ -7,6 +7,7 @@
 #include "service/load/load_totals.h"
 #include "service/metrics/alias_metrics.h"
 #include "service/metrics/model_metrics.h"
+#include "service/metrics/session_metrics.h"
 
 namespace longstream {
 namespace {
@@ -44,6 +45,10 @@ TEST(LoadTotalsTest, AddsModelsAndTellsTheirVersionsApart) {
   other.CountRequest("CANCELLED", "");
   other.CountRequest("INVALID_ARGUMENT", "");
   arm.CountRequest("INTERNAL", "");
+  old_version.ObserveQueue(0.25);
+  other.ObserveQueue(0.5);
+  SessionMetrics sessions(&registry, /*host_limit=*/40);
+  sessions.SetHostBytes(30);
 
   const LoadTotals totals = TotalsOf(registry.Collect());
   EXPECT_EQ(totals.turns_running, 8);
@@ -53,6 +58,10 @@ TEST(LoadTotalsTest, AddsModelsAndTellsTheirVersionsApart) {
   EXPECT_EQ(totals.tokens, 15);
   EXPECT_EQ(totals.turns, 5);
   EXPECT_EQ(totals.failed_turns, 2);
+  EXPECT_DOUBLE_EQ(totals.queue_seconds, 0.75);
+  EXPECT_EQ(totals.queued_turns, 2);
+  EXPECT_EQ(totals.session_bytes, 30);
+  EXPECT_EQ(totals.session_limit_bytes, 40);
 }
 
 TEST(LoadTotalsTest, FailuresAreTheServers) {
@@ -81,6 +90,8 @@ TEST(LoadWindowTest, TheFirstMeasurementHasNoRates) {
   EXPECT_EQ(load.turns_waiting, 1);
   EXPECT_EQ(load.utilization, 0.5);
   EXPECT_EQ(load.cache_usage, 0.5);
+  EXPECT_EQ(load.queue_seconds, 0);
+  EXPECT_EQ(load.session_bytes, 0) << "there is no limit";
   EXPECT_EQ(load.cpu_utilization, 0);
   EXPECT_EQ(load.memory_utilization, 0) << "the limit is not known";
   EXPECT_EQ(load.tokens_per_second, 0);
@@ -97,6 +108,10 @@ TEST(LoadWindowTest, RatesAreThoseOfTheWindow) {
     load =
         window.Add(At(second),
                    {.most_turns = second <= 20 ? 2.0 : 8.0,
+                    .session_bytes = 10,
+                    .session_limit_bytes = 40,
+                    .queue_seconds = 3 * events,
+                    .queued_turns = 12 * events,
                     .tokens = 100 * events,
                     .turns = 10 * events,
                     .failed_turns = events},
@@ -112,6 +127,8 @@ TEST(LoadWindowTest, RatesAreThoseOfTheWindow) {
   EXPECT_DOUBLE_EQ(load.tokens_per_second, 200);
   EXPECT_DOUBLE_EQ(load.turns_per_second, 20);
   EXPECT_DOUBLE_EQ(load.failed_turns_per_second, 2);
+  EXPECT_DOUBLE_EQ(load.queue_seconds, 0.25);
+  EXPECT_DOUBLE_EQ(load.session_bytes, 0.25);
   EXPECT_DOUBLE_EQ(load.cpu_utilization, 0.5);
   EXPECT_DOUBLE_EQ(load.memory_utilization, 0.75);
   EXPECT_GT(load.utilization, 1.5) << "turns wait for a place";
