@@ -461,8 +461,14 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics_server =
       StartMetrics(config, **security, registry);
   if (!metrics_server.ok()) return Fail(log, metrics_server.status());
-  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin = ServerAdmin::Start(
-      config, **security, &models, &sessions, store->get(), server_options.on_call_end);
+  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin =
+      ServerAdmin::Start(config, {.security = security->get(),
+                                  .registry = registry.get(),
+                                  .log = &log,
+                                  .models = &models,
+                                  .sessions = &sessions,
+                                  .store = store->get(),
+                                  .on_call_end = server_options.on_call_end});
   if (!admin.ok()) return Fail(log, admin.status());
   absl::Status joined = StartFleet(fleet->get(), *server, server_options);
   if (!joined.ok()) return Fail(log, joined);

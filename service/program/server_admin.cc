@@ -3,12 +3,14 @@
 
 #include <utility>
 
+#include "service/program/server_aliases.h"
+
 namespace longstream {
 
-absl::StatusOr<std::unique_ptr<ServerAdmin>> ServerAdmin::Start(
-    const ServerConfig& config, const ServerSecurity& security, ModelRegistry* models,
-    SessionManager* sessions, ServerStore* store, OnCallEnd on_call_end) {
-  if (config.admin_listen.empty()) return nullptr;
+absl::StatusOr<std::unique_ptr<ServerAdmin>> ServerAdmin::Start(const ServerConfig& config,
+                                                                const Parts& parts) {
+  const bool is_in_fleet = !config.fleet.peer_listen.empty();
+  if (config.admin_listen.empty() && !is_in_fleet) return nullptr;
   ModelAdmin::Options options;
   options.model_directories = config.admin_model_directories;
   options.max_batch_tokens = config.max_batch_tokens;
@@ -16,15 +18,21 @@ absl::StatusOr<std::unique_ptr<ServerAdmin>> ServerAdmin::Start(
   options.grace = config.grace;
   options.aliases.configured = config.aliases;
   options.aliases.commit_timeout = config.store_commit_timeout;
-  if (store != nullptr) options.aliases.commits = store->commits();
-  std::unique_ptr<ServerAdmin> admin(new ServerAdmin(models, sessions, std::move(options)));
+  if (parts.store != nullptr) options.aliases.commits = parts.store->commits();
+  std::unique_ptr<ServerAdmin> admin(new ServerAdmin(parts, std::move(options)));
+  if (is_in_fleet) {
+    admin->follower_.emplace(parts.store->store(), &admin->admin_.aliases(),
+                             LogsFollowed(parts.log));
+  }
+  if (config.admin_listen.empty()) return admin;
   AdminServer::Options listener;
   listener.listen = config.admin_listen;
-  listener.guard = security.guard();
-  listener.certificates = security.certificates();
+  listener.guard = parts.security->guard();
+  listener.certificates = parts.security->certificates();
   listener.client_certificates = ClientCertificatesOf(config.tls);
-  listener.on_operator_call = security.on_operator_call();
-  listener.on_call_end = std::move(on_call_end);
+  listener.on_operator_call = parts.security->on_operator_call();
+  listener.on_call_end = parts.on_call_end;
+  listener.connection_metrics = &admin->connections_;
   absl::StatusOr<std::unique_ptr<AdminServer>> server =
       AdminServer::Start(listener, &admin->admin_);
   if (!server.ok()) return server.status();

@@ -33,6 +33,25 @@ std::string ShadowOf(const AliasConfig& alias) {
   return absl::StrCat(alias.shadow->model, "=", alias.shadow->share);
 }
 
+// `from`: "configuration" or "store", which has an operator's change.
+void LogAlias(const AliasConfig& alias, const std::string& from, const JsonLog& log) {
+  log.Write(LogLevel::kInfo, "alias",
+            {{"alias", alias.name},
+             {"arms", ArmsOf(alias)},
+             {"shadow", ShadowOf(alias)},
+             {"from", from}});
+}
+
+void LogDeletedAlias(const std::string& name, const JsonLog& log) {
+  log.Write(LogLevel::kInfo, "alias_deleted", {{"alias", name}, {"from", "store"}});
+}
+
+void LogProblems(const std::vector<std::string>& problems, const JsonLog& log) {
+  for (const std::string& problem : problems) {
+    log.Write(LogLevel::kWarning, "alias_refused", {{"error", problem}});
+  }
+}
+
 // Tells which aliases are not those of the configuration.
 void LogAliases(const std::vector<AliasConfig>& configured, const std::vector<AliasConfig>& served,
                 const JsonLog& log) {
@@ -43,19 +62,25 @@ void LogAliases(const std::vector<AliasConfig>& configured, const std::vector<Al
   for (const AliasConfig& alias : served) {
     const bool is_configured =
         std::find(configured.begin(), configured.end(), alias) != configured.end();
-    log.Write(LogLevel::kInfo, "alias",
-              {{"alias", alias.name},
-               {"arms", ArmsOf(alias)},
-               {"shadow", ShadowOf(alias)},
-               {"from", is_configured ? "configuration" : "store"}});
+    LogAlias(alias, is_configured ? "configuration" : "store", log);
   }
   for (const AliasConfig& alias : configured) {
     if (has(served, alias.name)) continue;
-    log.Write(LogLevel::kInfo, "alias_deleted", {{"alias", alias.name}, {"from", "store"}});
+    LogDeletedAlias(alias.name, log);
   }
 }
 
 }  // namespace
+
+AliasFollower::Told LogsFollowed(const JsonLog* log) {
+  return [log, told = std::vector<std::string>()](const AliasAdmin::Followed& followed) mutable {
+    for (const AliasConfig& alias : followed.set) LogAlias(alias, "store", *log);
+    for (const std::string& name : followed.removed) LogDeletedAlias(name, *log);
+    if (followed.problems == told) return;
+    told = followed.problems;
+    LogProblems(told, *log);
+  };
+}
 
 absl::StatusOr<std::shared_ptr<AliasTable>> OpenAliases(const ServerConfig& config,
                                                         store::SessionStore* store,
@@ -70,9 +95,7 @@ absl::StatusOr<std::shared_ptr<AliasTable>> OpenAliases(const ServerConfig& conf
     for (const ModelConfig& model : config.models) models.insert(model.name);
     std::vector<std::string> problems;
     served = MergeAliases(config.aliases, *rows, models, &problems);
-    for (const std::string& problem : problems) {
-      log.Write(LogLevel::kWarning, "alias_refused", {{"error", problem}});
-    }
+    LogProblems(problems, log);
   }
   LogAliases(config.aliases, served, log);
   return std::make_shared<AliasTable>(served, registry, std::move(book));

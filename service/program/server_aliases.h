@@ -9,6 +9,7 @@
 #include "service/config/server_config.h"
 #include "service/metrics/json_log.h"
 #include "service/serving/aliases/alias_table.h"
+#include "service/serving/models/alias_follower.h"
 #include "service/sessions/store/session_store.h"
 
 namespace prometheus {
@@ -19,6 +20,10 @@ namespace longstream {
 
 // "dense=90 hypenet=10": the arms and their weights. "route dense hypenet": those of a route.
 std::string ArmsOf(const AliasConfig& alias);
+
+// Logs the aliases that operators have changed at other replicas, and those that cannot be taken
+// over when they are others than the last time. `log` outlives it.
+AliasFollower::Told LogsFollowed(const JsonLog* log);
 
 // The aliases of the configuration, and in their place those that operators have changed at run
 // time (MergeAliases). The log tells each of them, and the rows of the store that cannot be used.

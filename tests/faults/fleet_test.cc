@@ -20,6 +20,7 @@
 #include "tests/processes/client_process.h"
 #include "tests/processes/postgres_server.h"
 #include "tests/processes/server_process.h"
+#include "tests/service/wait_until.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -28,6 +29,7 @@ namespace {
 using client::Connection;
 using client::Generation;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr char kModel[] = "hypenet";
 
@@ -104,6 +106,9 @@ class FleetTest : public testing::Test {
     }
     RunUndisturbed(*on, kModel, &script);
     return script;
+  }
+  static bool Logs(const Replica& replica, const std::string& line) {
+    return replica.server->Log().find(line) != std::string::npos;
   }
   // The tokens whose caches were not there.
   static uint64_t Lost(const Generation& turn) {
@@ -205,6 +210,44 @@ TEST_F(FleetTest, AServerEndsInTimeWhileTheDatabaseHangs) {
   postgres_.Thaw();
   EXPECT_TRUE(ended);
   EXPECT_EQ(a.server->Wait(), 0) << a.server->Log();
+}
+
+TEST_F(FleetTest, ALeaseThatIsLostIsToldInTheLog) {
+  const Replica a = Start("a");
+  EXPECT_THAT(a.server->Log(), Not(HasSubstr("lease_lost")));
+  postgres_.Freeze();
+  EXPECT_TRUE(WaitUntil([&] { return Logs(a, R"("event":"lease_lost","replica":"a/1")"); }));
+  postgres_.Thaw();
+  EXPECT_TRUE(WaitUntil([&] { return Logs(a, R"("event":"lease_renewed","replica":"a/1")"); }));
+  const std::vector<ScriptedTurn> script = Script(a, 1, 8);
+  EXPECT_EQ(Run(a, For(Open(a), script[0])).token_ids, script[0].tokens);
+}
+
+TEST_F(FleetTest, AnAliasThatIsChangedAtOneServerChangesAtTheOther) {
+  const std::string admin = "unix:" + directory_.string() + "/admin";
+  const Replica a = Start("a", "fetch", "2s", "admin: {listen: '" + admin + "'}");
+  const Replica b = Start("b");
+  const auto change = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"admin", "--admin", admin, "alias"});
+    ClientProcess client(arguments);
+    EXPECT_EQ(client.Wait(), 0) << client.err();
+  };
+  const auto opens = [&] {
+    try {
+      b->Open("chat");
+      return true;
+    } catch (const client::CallError& error) {
+      EXPECT_EQ(error.status().error_code(), grpc::StatusCode::NOT_FOUND) << error.what();
+      return false;
+    }
+  };
+  EXPECT_FALSE(opens());
+  change({"set", "chat", std::string(kModel) + "=1"});
+  EXPECT_TRUE(WaitUntil(opens));
+  EXPECT_TRUE(Logs(b, R"("event":"alias","alias":"chat","arms":"hypenet=1")"));
+  change({"delete", "chat"});
+  EXPECT_TRUE(WaitUntil([&] { return !opens(); }));
+  EXPECT_TRUE(Logs(b, R"("event":"alias_deleted","alias":"chat")"));
 }
 
 TEST_F(FleetTest, ATurnThatRunsElsewhereIsRelayed) {

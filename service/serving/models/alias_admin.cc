@@ -230,6 +230,53 @@ void AliasAdmin::Finish(const AliasConfig& alias, const absl::Status& durable) {
     MeasureArms(alias);
   }
   changing_.erase(alias.name);
+  ++num_changes_;
+}
+
+// ---------------------------------------------------------------- changes of other replicas
+
+absl::StatusOr<AliasAdmin::Followed> AliasAdmin::Follow(store::SessionStore* store) {
+  uint64_t num_changes = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    num_changes = num_changes_;
+  }
+  const absl::StatusOr<std::vector<store::AliasRow>> rows = store->Aliases();
+  if (!rows.ok()) return rows.status();
+  absl::MutexLock lock(&mutex_);
+  // The rows may be older than a change of this replica. The next call has newer ones.
+  if (!changing_.empty() || num_changes_ != num_changes) return Followed{};
+  return TakeOver(*rows);
+}
+
+AliasAdmin::Followed AliasAdmin::TakeOver(const std::vector<store::AliasRow>& rows) {
+  std::set<std::string> models;
+  for (const ModelStatus& model : models_->List()) models.insert(model.name);
+  Followed followed;
+  std::set<std::string> kept;  // names of the aliases that there are from now on
+  for (const AliasConfig& alias :
+       MergeAliases(options_.configured, rows, models, &followed.problems)) {
+    const std::optional<AliasConfig> present = table_->Find(alias.name);
+    kept.insert(alias.name);
+    if (present.has_value() && InOrder(*present) == InOrder(alias)) continue;
+    const auto is_missing = [&](const AliasArm& arm) { return !models.contains(arm.model); };
+    const auto missing = std::find_if(alias.arms.begin(), alias.arms.end(), is_missing);
+    if (missing != alias.arms.end()) {
+      followed.problems.push_back(absl::StrCat(
+          "alias ", EscapedName(alias.name), " of the store is not used: this server has no model ",
+          EscapedName(missing->model)));
+      continue;
+    }
+    table_->Set(alias);
+    MeasureArms(alias);
+    followed.set.push_back(alias);
+  }
+  for (const AliasConfig& alias : table_->List()) {
+    if (kept.contains(alias.name)) continue;
+    table_->Remove(alias.name);
+    followed.removed.push_back(alias.name);
+  }
+  return followed;
 }
 
 void AliasAdmin::MeasureArms(const AliasConfig& alias) const {

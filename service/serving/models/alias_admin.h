@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_SERVING_MODELS_ALIAS_ADMIN_H_
 #define LONGSTREAM_SERVICE_SERVING_MODELS_ALIAS_ADMIN_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/clock/timers.h"
@@ -20,6 +22,7 @@
 #include "service/serving/model_registry.h"
 #include "service/sessions/store/commit_queue.h"
 #include "service/sessions/store/log_records.h"
+#include "service/sessions/store/session_store.h"
 
 namespace longstream {
 
@@ -65,6 +68,17 @@ class AliasAdmin {
   // NOT_FOUND: no alias has this name. Other errors as for Set.
   void Delete(const std::string& name, Done done) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // What the changes of other replicas have made of the table.
+  struct Followed {
+    std::vector<AliasConfig> set = {};
+    std::vector<std::string> removed = {};
+    std::vector<std::string> problems = {};  // a sentence for each alias that cannot be taken over
+  };
+  // Takes over the aliases of the store, in which other replicas keep their changes. An alias with
+  // an arm that is no model of this server stays as it is. Reads the store on the calling thread.
+  // Returns the store's errors.
+  absl::StatusOr<Followed> Follow(store::SessionStore* store) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // In the order of their names.
   std::vector<AliasConfig> List() const { return table_->List(); }
   // Of an arm of a route. nullopt: it has not been measured.
@@ -92,6 +106,8 @@ class AliasAdmin {
   // Makes a change that was checked and is in changing_: durable first, then seen.
   void Make(const AliasConfig& alias, Done done) ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(const AliasConfig& alias, const absl::Status& durable) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Changes the table as the rows say.
+  Followed TakeOver(const std::vector<store::AliasRow>& rows) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Begins to measure the arms of a route that are served and were not measured.
   void MeasureArms(const AliasConfig& alias) const;
 
@@ -103,6 +119,7 @@ class AliasAdmin {
   absl::Mutex mutex_;
   // Changes that the store is making durable, by name. No arms: the alias is being deleted.
   std::map<std::string, AliasConfig, std::less<>> changing_ ABSL_GUARDED_BY(mutex_);
+  uint64_t num_changes_ ABSL_GUARDED_BY(mutex_) = 0;  // that have ended
   int pending_ ABSL_GUARDED_BY(mutex_) = 0;  // callbacks of the store that have not returned
 };
 

@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "service/serving/log/alias_codec.h"
+#include "service/serving/models/alias_follower.h"
 #include "tests/service/serving/models/admin_fixture.h"
+#include "tests/service/sessions/store/store_fixture.h"
 
 namespace longstream {
 namespace {
@@ -176,6 +179,65 @@ TEST_F(AliasAdminTest, NoAliasBeginsOnAModelThatIsBeingUnloaded) {
   Read(*running);
   unloaded->done.WaitForNotification();
   EXPECT_TRUE(unloaded->status.ok()) << unloaded->status;
+}
+
+// Another replica changes the aliases of the store.
+class FollowedAliasesTest : public ModelAdminTest {
+ protected:
+  FollowedAliasesTest() : ModelAdminTest(Options{.has_store = true, .at_start = {"m", "n"}}) {}
+
+  void Put(const AliasConfig& alias) {
+    ASSERT_TRUE(store::ApplyOne(*store_, store::PutAlias{alias.name, EncodeAlias(alias)}).ok());
+  }
+  void Erase(const std::string& name) {
+    ASSERT_TRUE(store::ApplyOne(*store_, store::PutAlias{name, std::nullopt}).ok());
+  }
+  AliasAdmin::Followed Follow() {
+    absl::StatusOr<AliasAdmin::Followed> followed = admin_->aliases().Follow(store_.get());
+    EXPECT_TRUE(followed.ok()) << followed.status();
+    return followed.ok() ? *std::move(followed) : AliasAdmin::Followed{};
+  }
+};
+
+TEST_F(FollowedAliasesTest, AreTakenOver) {
+  EXPECT_THAT(Follow().set, IsEmpty());
+  const AliasConfig chat{"chat", {{"m", 1}, {"n", 1}}};
+  Put(chat);
+  EXPECT_THAT(Follow().set, ElementsAre(chat));
+  const SessionId id = Open("chat");
+  EXPECT_EQ(sessions_->View({"", id})->alias, "chat");
+  EXPECT_THAT(Follow().set, IsEmpty()) << "nothing has changed";
+  const AliasConfig changed{"chat", {{"n", 1}}};
+  Put(changed);
+  EXPECT_THAT(Follow().set, ElementsAre(changed));
+  EXPECT_THAT(admin_->aliases().List(), ElementsAre(changed));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Unload("n"))) << "an alias names it";
+  Erase("chat");
+  EXPECT_THAT(Follow().removed, ElementsAre("chat"));
+  EXPECT_THAT(admin_->aliases().List(), IsEmpty());
+  EXPECT_TRUE(Turn(id, "text", 3).end.status.ok()) << "its session goes on";
+}
+
+TEST_F(FollowedAliasesTest, AnAliasWhoseModelIsNotHereStaysAsItIs) {
+  const AliasConfig chat{"chat", {{"m", 1}}};
+  Put(chat);
+  EXPECT_THAT(Follow().set, ElementsAre(chat));
+  Put({"chat", {{"loaded-elsewhere", 1}}});
+  const AliasAdmin::Followed followed = Follow();
+  EXPECT_THAT(followed.set, IsEmpty());
+  EXPECT_THAT(followed.removed, IsEmpty());
+  EXPECT_THAT(followed.problems, ElementsAre(HasSubstr("no model 'loaded-elsewhere'")));
+  EXPECT_THAT(admin_->aliases().List(), ElementsAre(chat));
+}
+
+TEST_F(FollowedAliasesTest, AreFollowedByAThread) {
+  const AliasFollower follower(
+      store_.get(), &admin_->aliases(), [](const auto&) {}, absl::Milliseconds(1));
+  const AliasConfig chat{"chat", {{"m", 1}}};
+  Put(chat);
+  EXPECT_TRUE(WaitUntil([&] { return admin_->aliases().List().size() == 1; }));
+  Erase("chat");
+  EXPECT_TRUE(WaitUntil([&] { return admin_->aliases().List().empty(); }));
 }
 
 }  // namespace
