@@ -57,7 +57,6 @@ void PrintCapacity(const std::string& model, const Capacity& capacity) {
                 "token\n  ",
                 capacity.sessions_per_gib, capacity.turn_seconds, capacity.first_token_seconds);
   text += numbers;
-  if (capacity.replicas == 0) return Print(text + "no replica has room for a session\n");
   std::snprintf(numbers, sizeof(numbers),
                 "%llu replicas: %llu for the sessions, at most %llu for the turns, and one that "
                 "may leave\n",
@@ -65,6 +64,21 @@ void PrintCapacity(const std::string& model, const Capacity& capacity) {
                 static_cast<unsigned long long>(capacity.for_sessions),
                 static_cast<unsigned long long>(capacity.for_turns));
   Print(text + numbers);
+}
+
+// Why a model cannot serve the load, however many replicas there are. Empty: it can.
+std::string WhyNot(const v1::ArmCosts& costs, const Load& load, const Capacity& capacity,
+                   const PlanOptions& options) {
+  if (load.session_tokens > costs.context_limit()) {
+    return "--session-tokens: " + std::to_string(load.session_tokens) + ": a session has at most " +
+           std::to_string(costs.context_limit()) + " tokens";
+  }
+  if (capacity.replicas > 0) return "";
+  char cache_gib[32];
+  std::snprintf(cache_gib, sizeof(cache_gib), "%g", options.cache_gib);
+  return std::string("--cache-gib: ") + cache_gib + ": a session needs " +
+         HumanBytes(static_cast<uint64_t>(capacity.session_bytes)) +
+         ", so no replica has room for one";
 }
 
 v1::ListAliasesResponse AliasesOf(const Global& global, const PlanOptions& options) {
@@ -86,11 +100,17 @@ void Plan(const Global& global, const PlanOptions& options) {
   const v1::ListAliasesResponse list = AliasesOf(global, options);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::set<std::string> planned;  // a model may be an arm of several aliases
+  bool fits = false;              // at least one of them
   for (const v1::Alias& alias : list.aliases()) {
     for (const v1::AliasArm& arm : alias.arms()) {
       if (!arm.has_costs() || !planned.insert(arm.model()).second) continue;
       const Capacity capacity = CapacityFor(CostsOf(arm.costs()), options.load, replica);
-      if (global.json) {
+      const std::string why_not = WhyNot(arm.costs(), options.load, capacity, options);
+      fits = fits || why_not.empty();
+      if (!why_not.empty()) {
+        json.push_back({{"model", arm.model()}, {"error", why_not}});
+        std::cerr << "longstream: " << arm.model() << ": " << why_not << "\n";
+      } else if (global.json) {
         json.push_back(JsonOf(arm.model(), capacity, arm.costs().measured_depth()));
       } else {
         PrintCapacity(arm.model(), capacity);
@@ -98,7 +118,8 @@ void Plan(const Global& global, const PlanOptions& options) {
     }
   }
   if (global.json) Print(json.dump(2) + "\n");
-  if (!planned.empty()) return;
+  if (fits) return;
+  if (!planned.empty()) throw ToldFailure{kCallFailed};
   std::cerr
       << "longstream: no costs have been measured: make an alias with a route, such as "
          "`longstream admin alias route plan MODEL`, and wait until `alias list` does not say "

@@ -127,6 +127,11 @@ TEST_F(AdminCommandTest, RoutesAreMeasuredAndExplained) {
   EXPECT_EQ(plan.Wait(), 0) << plan.err();
   EXPECT_THAT(plan.out(), AllOf(HasSubstr("tiny: "), HasSubstr("sessions a GiB"),
                                 HasSubstr("and one that may leave")));
+  ClientProcess too_long({"plan", "--admin", address_, "--sessions", "100", "--turns-per-minute",
+                          "10", "--session-tokens", "2000000000", "--cache-gib", "1"});
+  EXPECT_EQ(too_long.Wait(), 1);
+  EXPECT_THAT(too_long.err(),
+              HasSubstr("tiny: --session-tokens: 2000000000: a session has at most"));
   ClientProcess generate(
       {"generate", "--server", server_.address(), "-m", "auto", "-n", "3", "hello"});
   EXPECT_EQ(generate.Wait(), 0) << generate.err();
