@@ -458,17 +458,11 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
   if (*store != nullptr) {
     (*store)->SetListener([&server](bool serving) { server->SetStoreServing(serving); });
   }
-  const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics_server =
-      StartMetrics(config, **security, registry);
+  const auto metrics_server = StartMetrics(config, **security, registry);
   if (!metrics_server.ok()) return Fail(log, metrics_server.status());
-  const absl::StatusOr<std::unique_ptr<ServerAdmin>> admin =
-      ServerAdmin::Start(config, {.security = security->get(),
-                                  .registry = registry.get(),
-                                  .log = &log,
-                                  .models = &models,
-                                  .sessions = &sessions,
-                                  .store = store->get(),
-                                  .on_call_end = server_options.on_call_end});
+  const auto admin =
+      ServerAdmin::Start(config, {security->get(), registry.get(), &log, &models, &sessions,
+                                  store->get(), server_options.on_call_end});
   if (!admin.ok()) return Fail(log, admin.status());
   absl::Status joined = StartFleet(fleet->get(), *server, server_options);
   if (!joined.ok()) return Fail(log, joined);
