@@ -15,6 +15,7 @@ import metrics
 import names
 import objectives
 import programs
+import readme
 import references
 import render
 import same
@@ -28,6 +29,7 @@ CHECKS = {
     "by hand": by_hand.check,
     "objectives": objectives.check,
     "other names": names.check,
+    "examples": readme.check,
     "chart = kustomize": same.check,
     "helm lint": chart.check,
     "metrics and runbooks": metrics.check,
