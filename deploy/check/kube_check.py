@@ -8,10 +8,14 @@ import pathlib
 import sys
 import time
 
+import by_hand
+import chart
 import labels
 import metrics
 import names
+import objectives
 import programs
+import readme
 import references
 import render
 import same
@@ -22,9 +26,12 @@ CHECKS = {
     "hadolint": programs.hadolint,
     "schemas": schemas.check,
     "references": references.check,
+    "by hand": by_hand.check,
+    "objectives": objectives.check,
     "other names": names.check,
+    "examples": readme.check,
     "chart = kustomize": same.check,
-    "helm lint": programs.helm_lint,
+    "helm lint": chart.check,
     "metrics and runbooks": metrics.check,
     "labels": labels.check,
     "server.yaml": programs.server,
@@ -32,6 +39,9 @@ CHECKS = {
     "alerts": programs.promtool,
     "checkov": programs.checkov,
 }
+
+# Those that judge an overlay of somebody else.
+OF_AN_OVERLAY = ("schemas", "references", "by hand", "objectives")
 
 
 def run(name, deploy):
@@ -50,8 +60,12 @@ def main():
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"default: all; {', '.join(CHECKS)}")
     parser.add_argument("--deploy", type=pathlib.Path,
                         default=pathlib.Path(__file__).resolve().parents[1])
+    parser.add_argument("--overlay", type=pathlib.Path, metavar="DIR", help="look only at this overlay of "
+                        f"your own; CHECK is {', '.join(OF_AN_OVERLAY)} then, or also checkov or server.yaml")
     arguments = parser.parse_args()
-    names = arguments.checks or list(CHECKS)
+    names = arguments.checks or list(CHECKS if not arguments.overlay else OF_AN_OVERLAY)
+    if arguments.overlay:
+        render.OVERLAYS = (str(arguments.overlay.resolve()),)
     if unknown := [name for name in names if name not in CHECKS]:
         parser.error(f"there is no check {', '.join(unknown)}")
     failed = False
