@@ -32,8 +32,8 @@ def kustomize_folder(folder):
 
 @functools.lru_cache(maxsize=None)
 def kustomize(deploy, overlay):
-    """The text that `kubectl kustomize` prints for an overlay."""
-    return kustomize_folder(deploy / "kubernetes/overlays" / overlay)
+    """The text that `kubectl kustomize` prints for an overlay: its name, or its path in deploy/."""
+    return kustomize_folder(deploy / (overlay if "/" in overlay else f"kubernetes/overlays/{overlay}"))
 
 
 def values_of(deploy, overlay):

@@ -18,7 +18,6 @@ import limits  # noqa: E402
 import metrics_api  # noqa: E402
 import objects  # noqa: E402
 import report  # noqa: E402
-import yaml  # noqa: E402
 
 KUBECTL = pathlib.Path(sys.executable).with_name("kubectl")
 COUNTERS = {"sessions taken from living replicas": 7, "calls with DATA_LOSS": 0,
@@ -65,13 +64,6 @@ class Objects(unittest.TestCase):
         later = objects.later_fields(template, "server")
         self.assertEqual({*objects.PROBES, "lifecycle"}, set(later))
         self.assertEqual(before, {**after, **later})
-
-    def test_times_of_the_overlay_add_up(self):
-        pod = objects.find(self.rendered, "Deployment")["spec"]["template"]["spec"]
-        server = yaml.safe_load((objects.OVERLAY / "server.yaml").read_text(encoding="utf-8"))
-        sleep = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-        seconds = [int(server[key].removesuffix("s")) for key in ("grace", "drain_timeout")]
-        self.assertEqual(pod["terminationGracePeriodSeconds"], sleep + sum(seconds) + 15)
 
     def test_each_metric_of_the_autoscaler_has_a_rule(self):
         spec = objects.find(self.rendered, "HorizontalPodAutoscaler")["spec"]
