@@ -117,7 +117,7 @@ PLANTED = {
     "dashboard_file": ("metrics and runbooks", PARTS + "monitoring/dashboard.json", '"Sessions owned"',
                        '"Sessions"', "make_dashboard.py"),
     "adapter_metric": ("metrics and runbooks", PARTS + "hpa/prometheus-adapter.yaml",
-                       "(longstream_requests_parked", "(longstream_requests_park", "longstream_requests_park"),
+                       "(longstream_load_turns_waiting", "(longstream_load_turn_waiting", "longstream_load_turn_waiting"),
     "picker_metric": ("metrics and runbooks", PARTS + "inference-pool/llm-d-router.yaml",
                       "longstream_load_turns_running", "longstream_load_turn_running",
                       "longstream_load_turn_running"),
