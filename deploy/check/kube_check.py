@@ -8,6 +8,7 @@ import pathlib
 import sys
 import time
 
+import alert_tests
 import labels
 import metrics
 import names
@@ -30,6 +31,7 @@ CHECKS = {
     "server.yaml": programs.server,
     "PromQL": programs.promql,
     "alerts": programs.promtool,
+    "tests of alerts": alert_tests.check,
     "checkov": programs.checkov,
 }
 
