@@ -9,25 +9,31 @@ import sys
 import time
 
 import alert_tests
+import label_values
 import labels
 import metrics
 import names
+import notes
 import programs
 import references
 import render
 import same
 import schemas
+import words
 
 CHECKS = {
     "yamllint": programs.yamllint,
     "hadolint": programs.hadolint,
     "schemas": schemas.check,
     "references": references.check,
+    "words": words.check,
     "other names": names.check,
     "chart = kustomize": same.check,
     "helm lint": programs.helm_lint,
+    "notes of the chart": notes.check,
     "metrics and runbooks": metrics.check,
     "labels": labels.check,
+    "values of labels": label_values.check,
     "server.yaml": programs.server,
     "PromQL": programs.promql,
     "alerts": programs.promtool,

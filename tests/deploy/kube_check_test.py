@@ -22,7 +22,8 @@ CHART = "helm/longstream/"
 
 # An error is looked for in one overlay, because that is faster: cpu, or the one named here.
 OVERLAYS = {name: "gpu" for name in (
-    "scaled_object", "pool", "values", "scaler_port", "pool_port", "picker_port", "picker_name")}
+    "scaled_object", "pool", "values", "scaler_port", "pool_port", "picker_port", "picker_name",
+    "signal")}
 OVERLAYS["server_model"] = "ab"
 
 # Name: (check, file, what is there, what is written instead, what the check says)
@@ -89,6 +90,28 @@ PLANTED = {
                       "BackendTrafficPolicy"),
     "prefix_scaler": ("other names", PARTS + "keda/names.yaml", "scaleTargetRef", "scaleTarget", "ScaledObject"),
     "other_namespace": ("other names", "README.md", "index: 3", "index: 1", "asks for namespace longstream"),
+    "probe_name": ("words", BASE + "deployment.yaml", "service: ready", "service: raedy", "startupProbe: service raedy"),
+    "signal": ("words", PARTS + "keda/scaled-object.yaml", "metricName: turns_waiting", "metricName: turns_wating",
+               "turns_wating is no signal"),
+    "route_service": ("words", PARTS + "gateway/route.yaml", "longstream.v1.Longstream", "longstream.v1.Longstrem",
+                      "longstream.v1.Longstrem is no service"),
+    "session_header": ("words", PARTS + "envoy-gateway/traffic-policy.yaml", "x-session-id", "x-sesion-id",
+                       "header x-sesion-id"),
+    "picker_header": ("words", PARTS + "inference-pool/llm-d-router.yaml", "x-session-id", "x-sesion-id",
+                      "header x-sesion-id"),
+    "mounted_file": ("words", PARTS + "fleet/deployment.yaml", "path: peer-token", "path: peer-tokens",
+                     "/etc/longstream/peer-token is not mounted"),
+    "secret_key": ("words", PARTS + "fleet/deployment.yaml", "key: peer-token", "key: peer_token", "key peer_token"),
+    "volume_path": ("words", OVERLAY + "server.yaml", "/var/cache/", "/var/caches/", "is in no volume"),
+    "policy_label": ("words", PARTS + "fleet/networkpolicies.yaml", "dev/database", "dev/databse", "dev/databse"),
+    "policy_space": ("words", BASE + "networkpolicies.yaml", "kube-system", "kube-sytem", "kube-sytem"),
+    "policy_port": ("words", BASE + "networkpolicies.yaml", "dev/autoscaler", "dev/gateway",
+                    "dev/gateway: true, to replicas, port cluster"),
+    "policy_page": ("words", "README.md", "`access.longstream.dev/database`", "`access.longstream.dev/databse`",
+                    "no rule for access.longstream.dev/databse"),
+    "notes": ("notes of the chart", CHART + "templates/NOTES.txt", '"%s-store"', '"%s-stores"', "no pod uses Secret other-stores"),
+    "notes_claim": ("notes of the chart", CHART + "templates/NOTES.txt", '"%s-models"', '"%s-model"',
+                    "does not tell the claim other-models"),
     "durations": ("references", OVERLAY + "server.yaml", "grace: 30s", "grace: 1m", "grace is 1m"),
     "values": ("chart = kustomize", "helm/values/gpu.yaml", "maxSurge: 0", "maxSurg: 0", "maxSurg"),
     "template": ("chart = kustomize", CHART + "templates/deployment.yaml", "failureThreshold: 720",
@@ -128,6 +151,15 @@ PLANTED = {
     "alert_text": ("labels", PARTS + "monitoring/alerts.yaml", "$labels.pair", "$labels.models", "models"),
     "dashboard_label": ("labels", PARTS + "monitoring/dashboard.json", "sum by (alias, arm)",
                         "sum by (alias, arms)", "arms"),
+    "dashboard_value": ("values of labels", PARTS + "monitoring/dashboard.json", 'port=\\"grpc', 'port=\\"grcp',
+                        'no longstream_connections has port="grcp"'),
+    "alert_value": ("values of labels", PARTS + "monitoring/alerts.yaml", 'kept|unanswered', 'kept|unaswered',
+                    'no longstream_handovers_total has outcome="unaswered"'),
+    "alert_method": ("values of labels", PARTS + "monitoring/alerts.yaml", 'method="Generate"', 'method="Generat"',
+                     'method="Generat"'),
+    "alert_bound": ("values of labels", PARTS + "monitoring/alerts.yaml", 'le="2.5"', 'le="2.4"', 'le="2.4"'),
+    "test_bound": ("values of labels", PARTS + "monitoring/alerts_store_test.yaml", 'le="0.5"', 'le="0.4"',
+                   'no longstream_store_commit_seconds_bucket has le="0.4"'),
     "adapter_label": ("labels", PARTS + "hpa/prometheus-adapter.yaml", 'pod!=""', 'pods!=""', "pods"),
     "keda_label": ("labels", PARTS + "keda/scaled-object.yaml", "namespace=", "name_space=", "name_space"),
     "alert_untested": ("tests of alerts", PARTS + "monitoring/alerts.yaml", "alert: LongstreamStoreSlow",
@@ -168,7 +200,7 @@ def problems_with(name):
     render.OVERLAYS = (OVERLAYS.get(name, "cpu"),)
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
-        for linked in ("docs", "service", "models", "build"):
+        for linked in ("docs", "service", "proto", "client", "models", "build"):
             root.joinpath(linked).symlink_to(REPOSITORY / linked)
         deploy = shutil.copytree(REPOSITORY / "deploy", root / "deploy", symlinks=True)
         text = (deploy / path).read_text(encoding="utf-8")
