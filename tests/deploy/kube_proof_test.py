@@ -4,7 +4,9 @@ the HPA's metrics, and the judgement of a run."""
 import contextlib
 import copy
 import io
+import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -21,7 +23,18 @@ import report  # noqa: E402
 
 KUBECTL = pathlib.Path(sys.executable).with_name("kubectl")
 COUNTERS = {"sessions taken from living replicas": 7, "calls with DATA_LOSS": 0,
-            "tokens resumed differently": 0}
+            "tokens resumed differently": 0, "commits fenced": 0, "sessions claimed after a lease": 0}
+
+
+def log(*lines):
+    """The path of a file with these lines of a server's log."""
+    with tempfile.NamedTemporaryFile("w", suffix=".log", delete=False) as file:
+        file.write("".join(f"{line}\n" for line in lines))
+    unittest.addModuleCleanup(pathlib.Path(file.name).unlink)
+    return file.name
+
+
+STOPPED = json.dumps({"level": "info", "event": "stopped"})
 
 
 class Pod:
@@ -29,6 +42,7 @@ class Pod:
 
     name, restarts, was_killed, exit_code = "pod", 0, False, 0
     ready_after = drain_seconds = throttled_seconds = 1.0
+    log = log("a library's line", '["stopped"]', STOPPED)
 
 
 def run(ready=(1, 2, 4, 2, 1), pods=(Pod,), **load):
@@ -106,7 +120,9 @@ class Judgement(unittest.TestCase):
     def test_counters_of_replicas(self):
         self.assertIn("handed over", self.problems(
             run(), **{"sessions taken from living replicas": 0}))
-        self.assertIn("DATA_LOSS", self.problems(run(), **{"calls with DATA_LOSS": 1}))
+        for name in ("calls with DATA_LOSS", "tokens resumed differently", "commits fenced",
+                     "sessions claimed after a lease"):
+            self.assertIn(f"{name}: 1, not 0: ", self.problems(run(), **{name: 1}))
 
     def test_numbers_of_replicas(self):
         self.assertIn("never 4", self.problems(run(ready=(1, 2, 3, 2, 1))))
@@ -117,6 +133,17 @@ class Judgement(unittest.TestCase):
         for field, value in (("restarts", 1), ("was_killed", True), ("exit_code", 137)):
             pod = type("BadPod", (Pod,), {field: value})
             self.assertIn("pod pod", self.problems(run(pods=[pod])))
+
+    def test_drains_that_run_out_of_time(self):
+        source = (REPOSITORY / "service/program/server_fleet.cc").read_text(encoding="utf-8")
+        (error,) = re.findall(r'kWarning, "stopped",\s*\{\{"error", "(.*)"\}\}', source)
+        late = json.dumps({"level": "warning", "event": "stopped", "error": error})
+        for text, lines in ((f"pod pod: stopped: {error}", (late,)),
+                            (f"pod pod: stopped: {error}", (late, STOPPED)),
+                            ("pod pod: its log does not say that it has stopped", ("cut off",))):
+            self.assertIn(text, self.problems(run(pods=[type("LatePod", (Pod,), {"log": log(*lines)})])))
+        running = type("RunningPod", (Pod,), {"log": log(), "drain_seconds": None, "exit_code": None})
+        self.assertEqual("", self.problems(run(pods=[running])))
 
     def test_tables(self):
         text = io.StringIO()
