@@ -115,7 +115,7 @@ compare-parity: packages  ## Compare the statistics of comparisons with SciPy's 
 	@$$(tools/setup_venv.sh build/venv-compare tools/golden/requirements-compare.txt) \
 	  tools/golden/compare_statistics.py --program build/release/tests/compare_intervals
 
-check: release  ## Run the checks: format, layers, names, lengths, pages, protos, symbols, lint of changes.
+check: release  ## Run the checks: format, shell scripts, layers, names, lengths, pages, protos, symbols, lint of changes.
 	@tools/check/run_all.sh
 
 kube-check: packages  ## Check images, Kubernetes objects, the chart and the alerts of deploy/, without a cluster.
