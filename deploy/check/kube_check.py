@@ -9,11 +9,14 @@ import sys
 import time
 
 import alert_tests
+import by_hand
+import chart
 import label_values
 import labels
 import metrics
 import names
 import notes
+import objectives
 import programs
 import references
 import render
@@ -27,9 +30,11 @@ CHECKS = {
     "schemas": schemas.check,
     "references": references.check,
     "words": words.check,
+    "by hand": by_hand.check,
+    "objectives": objectives.check,
     "other names": names.check,
     "chart = kustomize": same.check,
-    "helm lint": programs.helm_lint,
+    "helm lint": chart.check,
     "notes of the chart": notes.check,
     "metrics and runbooks": metrics.check,
     "labels": labels.check,
@@ -40,6 +45,9 @@ CHECKS = {
     "tests of alerts": alert_tests.check,
     "checkov": programs.checkov,
 }
+
+# Those that judge an overlay of somebody else.
+OF_AN_OVERLAY = ("schemas", "references", "by hand", "objectives")
 
 
 def run(name, deploy):
@@ -58,8 +66,12 @@ def main():
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"default: all; {', '.join(CHECKS)}")
     parser.add_argument("--deploy", type=pathlib.Path,
                         default=pathlib.Path(__file__).resolve().parents[1])
+    parser.add_argument("--overlay", type=pathlib.Path, metavar="DIR", help="look only at this overlay of "
+                        f"your own; CHECK is {', '.join(OF_AN_OVERLAY)} then, or also checkov or server.yaml")
     arguments = parser.parse_args()
-    names = arguments.checks or list(CHECKS)
+    names = arguments.checks or list(CHECKS if not arguments.overlay else OF_AN_OVERLAY)
+    if arguments.overlay:
+        render.OVERLAYS, render.FURTHER = (str(arguments.overlay.resolve()),), ()
     if unknown := [name for name in names if name not in CHECKS]:
         parser.error(f"there is no check {', '.join(unknown)}")
     failed = False

@@ -35,20 +35,23 @@ class Known:
                        for row in re.finditer(r"^\| `(longstream_\w+).*$", page, re.MULTILINE)}
 
     def _bounds(self, metric):
-        """The values of `le` of a histogram: those of all bucket lists in its source."""
+        """The bounds of a histogram, as numbers: those of all bucket lists in its source."""
         name = metric.removesuffix("_bucket")
-        found = {"+Inf"}
+        found = {float("inf")}
         for text in self._code.values():
             for numbers in BOUNDS.findall(text) if f'"{name}"' in text else ():
                 values = [number for number in numbers.split(",") if number.strip()]
                 if len(values) >= FEWEST_BOUNDS:
-                    found.update(f"{float(value):g}" for value in values)
+                    found.update(float(value) for value in values)
         return found
 
-    def of(self, metric, label):
-        """All values of a label of a metric."""
-        if label == "le":
-            return self._bounds(metric)
+    def has(self, metric, label, value):
+        """Whether a label of a metric may have a value."""
+        if label == "le":  # Prometheus 2 writes 5, Prometheus 3 writes 5.0
+            return float(value) in self._bounds(metric)
+        return value in self._of(metric, label)
+
+    def _of(self, metric, label):
         if label == "code":
             return CODES
         if label == "service":
@@ -66,7 +69,7 @@ def wrong(expression, known):
         for label, operator, value in alert_tests.MATCHER.findall(matchers):
             values = value.split("|") if "~" in operator else [value]
             for each in values if label not in FREE else ():
-                if each and each not in known.of(metric, label):
+                if each and not known.has(metric, label, each):
                     yield f'no {metric} has {label}="{each}"'
 
 

@@ -10,9 +10,6 @@ import references
 import render
 import yaml
 
-OTHER = "other"  # the namespace and the prefix of deploy/README.md
-QUERIED = re.compile(r'namespace="([^"]*)"')
-
 
 def _documented(deploy):
     """The kustomization of deploy/README.md."""
@@ -34,24 +31,12 @@ def _overlay(deploy, overlay):
         return render.objects(render.kustomize_folder(folder))
 
 
-def _texts(scaler):
-    """Names and namespaces in texts of a ScaledObject."""
-    for trigger in scaler["spec"]["triggers"]:
-        metadata = trigger["metadata"]
-        if "scalerAddress" in metadata:
-            yield metadata["scalerAddress"].split(".")[1]
-        yield from QUERIED.findall(metadata.get("query", ""))
-
-
 def check(deploy):
     """Yields the problems of the overlays that have all kinds of objects."""
     for overlay in ("cpu", "gpu"):
         rendered = _overlay(deploy, overlay)
         pod = render.find(rendered, "Deployment")["spec"]["template"]["spec"]
         ports = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}
-        for problem in (*references.names(pod, rendered), *references.numbers(ports, rendered)):
+        for problem in (*references.names(pod, rendered), *references.numbers(ports, rendered),
+                        *references.scaler_namespaces(rendered)):
             yield f"{overlay} with other names: {problem}"
-        scaler = render.find(rendered, "ScaledObject")
-        for namespace in _texts(scaler) if scaler else ():
-            if namespace != OTHER:
-                yield f"{overlay} with other names: ScaledObject: asks for namespace {namespace}"

@@ -5,10 +5,10 @@ import re
 import render
 import yaml
 
+QUERIED = re.compile(r'namespace="([^"]*)"')  # in PromQL
 # The chart derives terminationGracePeriodSeconds; the last number of its sum are the seconds after
 # preStop, grace and drain_timeout. kustomize cannot add, so its numbers are checked here.
 LAST_WRITES = re.compile(r"add \.Values\.preStopSeconds \$grace \$drain (\d+)")
-PROOF = "proof/overlay"  # of `make kube-proof`
 
 
 def seconds(text):
@@ -36,6 +36,19 @@ def _times(pod, server, last):
     if pod["terminationGracePeriodSeconds"] != wanted:
         yield (f"terminationGracePeriodSeconds is {pod['terminationGracePeriodSeconds']}; preStop, "
                f"grace, drain_timeout and {last} s make {wanted}")
+
+
+def _database(server, rendered):
+    """A policy lets replicas reach the ports in the URL of PostgreSQL."""
+    url = (server.get("store") or {}).get("url", "")
+    if not url.startswith("postgres"):
+        return
+    hosts = url.split("://")[1].split("/")[0].split("@")[-1].split(",")
+    wanted = {int(match.group(1)) if (match := re.search(r":(\d+)$", host)) else 5432 for host in hosts}
+    open_ports = {port["port"] for (kind, _), value in rendered.items() if kind == "NetworkPolicy"
+                  for rule in value["spec"].get("egress", ()) for port in rule["ports"]}
+    for port in sorted(wanted - open_ports):
+        yield f"store.url has the port {port}; no NetworkPolicy lets replicas reach it"
 
 
 def _startup(deployment):
@@ -119,7 +132,7 @@ def _picker(values, template, rendered):
         port = plugin.get("parameters", {}).get("port", ports["metrics"])
         if port != ports["metrics"]:
             yield f"llm-d-router.yaml: {plugin['type']} reads port {port}, not {ports['metrics']}"
-    policy = render.find(rendered, "NetworkPolicy", "longstream-endpoint-picker")
+    policy = render.find(rendered, "NetworkPolicy", r"(.*-)?longstream-endpoint-picker(-.*)?")
     selector = policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
     if list(selector.values()) != [pool["spec"]["endpointPickerRef"]["name"]]:
         yield "NetworkPolicy longstream-endpoint-picker: not the picker of the pool"
@@ -166,6 +179,20 @@ def names(pod, rendered):
             yield f"{kind}: no Deployment {scaler['spec']['scaleTargetRef']['name']}"
 
 
+def scaler_namespaces(rendered):
+    """Yields the texts of a ScaledObject that ask for the replicas of another namespace."""
+    namespace = render.find(rendered, "Deployment")["metadata"].get("namespace")
+    scaler = render.find(rendered, "ScaledObject")
+    for trigger in scaler["spec"]["triggers"] if scaler else ():
+        metadata = trigger["metadata"]
+        asked = QUERIED.findall(metadata.get("query", ""))
+        if "scalerAddress" in metadata:
+            asked.append(metadata["scalerAddress"].split(".")[1])
+        for one in asked:
+            if one != namespace:
+                yield f"ScaledObject: asks for namespace {one}, not {namespace}"
+
+
 def _problems(deploy, rendered):
     deployment = render.find(rendered, "Deployment")
     template = deployment["spec"]["template"]
@@ -176,11 +203,13 @@ def _problems(deploy, rendered):
     yield from _ports(pod, server, rendered)
     yield from _selectors(rendered, template["metadata"]["labels"])
     yield from names(pod, rendered)
+    yield from scaler_namespaces(rendered)
+    yield from _database(server, rendered)
     yield from _picker(render.router(deploy), template, rendered)
 
 
 def check(deploy):
-    """Yields the problems of all overlays, and of that of the proof."""
-    for overlay in (*render.OVERLAYS, PROOF):
+    """Yields the problems of all overlays."""
+    for overlay in render.OVERLAYS + render.FURTHER:
         rendered = render.objects(render.kustomize(deploy, overlay))
         yield from (f"{overlay}: {problem}" for problem in _problems(deploy, rendered))

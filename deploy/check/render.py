@@ -12,8 +12,10 @@ import tempfile
 import helm_python
 import yaml
 
-OVERLAYS = ("ab", "cpu", "dev", "gpu")
+OVERLAYS = ("ab", "cpu", "dev", "example", "gpu")  # or the absolute path of one elsewhere
+FURTHER = ("proof/overlay",)  # paths in deploy/ of overlays that the chart does not make
 NAME = NAMESPACE = "longstream"
+NAMESPACES = {"example": "assistants"}
 BIN = pathlib.Path(sys.executable).parent
 
 
@@ -54,7 +56,8 @@ def chart(deploy, overlay):
     try:
         with chart_folder(deploy) as folder, helm_python.Chart.load(folder) as loaded:
             loaded.validate_schema(values)
-            files = loaded.render(values, name=NAME, namespace=NAMESPACE)
+            files = loaded.render(values, name=NAME,
+                                  namespace=NAMESPACES.get(overlay, NAMESPACE))
     except helm_python.HelmError as error:
         raise RenderError(f"chart with values/{overlay}.yaml: {error}") from error
     return "\n---\n".join(text for name, text in sorted(files.items()) if name.endswith(".yaml"))
@@ -95,4 +98,4 @@ def picker(values):
 
 def server_yaml(rendered):
     """The text of server.yaml."""
-    return find(rendered, "ConfigMap", r"longstream-server(-\w+)?")["data"]["server.yaml"]
+    return find(rendered, "ConfigMap", r"(.*-)?longstream-server(-.*)?")["data"]["server.yaml"]

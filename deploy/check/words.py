@@ -5,7 +5,6 @@ import pathlib
 import re
 
 import protos
-import references
 import render
 import yaml
 
@@ -14,6 +13,7 @@ SIGNALS = "service/load/load_signals.h"
 CLIENT = "client/connection.cc"
 OWN = "access.longstream.dev/"
 SPACE = "kubernetes.io/metadata.name"
+FLEETS = ("ab", "cpu", "gpu")  # overlays whose policies have all labels of the page
 
 
 def _found(repository, path, pattern):
@@ -113,7 +113,7 @@ def _peers(policy):
                         yield from ((way, kind, label, value, str(port["port"])) for port in rule["ports"])
 
 
-def _network(deploy, rendered, labels):
+def _network(deploy, rendered, labels, needs_all):
     """Labels that policies select are those of the table of deploy/README.md, or of our pods."""
     page = (deploy / "README.md").read_text(encoding="utf-8")
     section = re.search(r"^## Network$.*?(?=^## )", page, re.MULTILINE | re.DOTALL).group()
@@ -129,20 +129,20 @@ def _network(deploy, rendered, labels):
         if (label == SPACE and f"`{value}`" in section) or label == "llm-d-router-standalone":
             continue  # references.py compares the picker's
         yield f"NetworkPolicy: {label}: {value}, {way} replicas, port {port}: not in deploy/README.md"
-    if render.find(rendered, "PodDisruptionBudget"):  # a fleet has all of them
+    if needs_all:
         yield from (f"NetworkPolicy: no rule for {label}, {way} replicas, port {port}"
                     for way, _, label, _, port in sorted(documented - selected))
 
 
 def check(deploy):
-    """Yields the problems of all overlays, and of that of the proof."""
+    """Yields the problems of all overlays."""
     repository = deploy.parent
-    for overlay in (*render.OVERLAYS, references.PROOF):
+    for overlay in render.OVERLAYS + render.FURTHER:
         rendered = render.objects(render.kustomize(deploy, overlay))
         template = render.find(rendered, "Deployment")["spec"]["template"]
         pod = template["spec"]
         for problem in (*_probes(repository, pod), *_scaler(repository, rendered),
                         *_route(repository, rendered), *_session_header(repository, deploy, rendered),
                         *_files(repository, pod, rendered),
-                        *_network(deploy, rendered, template["metadata"]["labels"])):
+                        *_network(deploy, rendered, template["metadata"]["labels"], overlay in FLEETS)):
             yield f"{overlay}: {problem}"

@@ -3,8 +3,10 @@ deploy/, and the check that is meant for it must name it."""
 
 import concurrent.futures
 import multiprocessing
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -18,13 +20,19 @@ import render  # noqa: E402
 BASE = "kubernetes/base/"
 PARTS = "kubernetes/components/"
 OVERLAY = "kubernetes/overlays/cpu/"
+EXAMPLE = "kubernetes/overlays/example/"
+BY_HAND = "kubernetes/by-hand/"
 CHART = "helm/longstream/"
+SCHEMA = CHART + "values.schema.json"
 
 # An error is looked for in one overlay, because that is faster: cpu, or the one named here.
 OVERLAYS = {name: "gpu" for name in (
     "scaled_object", "pool", "values", "scaler_port", "pool_port", "picker_port", "picker_name",
     "signal")}
 OVERLAYS["server_model"] = "ab"
+OVERLAYS.update({name: "example" for name in (
+    "example_grace", "example_database", "example_namespace", "example_values", "example_objective",
+    "alert_words", "chart_objective", "chart_database", "chart_volumes")})
 
 # Name: (check, file, what is there, what is written instead, what the check says)
 PLANTED = {
@@ -121,7 +129,63 @@ PLANTED = {
     "template_syntax": ("helm lint", CHART + "templates/services.yaml", "{{- if", "{{- iff", "iff"),
     "schema_of_values": ("chart = kustomize", CHART + "values.schema.json", '"enum": ["hpa"', '"enum": ["hba"',
                          "autoscaling"),
-    "schema_of_fleet": ("helm lint", CHART + "values.schema.json", '"then": {\n', '"than": {\n', "no fleet"),
+    "schema_of_fleet": ("helm lint", CHART + "values.schema.json", '"then": {\n    "description": "without a fleet',
+                        '"than": {\n    "description": "without a fleet', "no fleet"),
+    "schema_of_models": ("helm lint", SCHEMA, '"items": {"$ref": "#/definitions/model"}', '"items": {}',
+                         "key of a model"),
+    "schema_of_section": ("helm lint", SCHEMA, '["store", "fleet"]', '["store"]', "without its section"),
+    "schema_of_hosts": ("helm lint", SCHEMA, '"hostnames": {"minItems": 1}', '"hostnames": {}', "without a host"),
+    "schema_of_gateway": ("helm lint", SCHEMA, '"properties": {"name": {"minLength": 1}', '"properties": {"name": {}',
+                          "without a Gateway"),
+    "schema_of_namespace": ("helm lint", SCHEMA, '"namespace": {"minLength": 1}', '"namespace": {}', "of no namespace"),
+    "schema_of_objectives": ("helm lint", SCHEMA, '{"enum": [0.1, 0.25, 0.5, 1, 2.5', '{"enum": [3',
+                             "between two bounds"),
+    "schema_of_pulls": ("helm lint", SCHEMA, '{"enum": ["Always", "IfNotPresent", "Never"]}', "{}", "a pull policy"),
+    "schema_of_secrets": ("helm lint", SCHEMA, '"imagePullSecrets": {"type": "array", "items"',
+                          '"imagePullSecrets": {"type": "array", "item"', "a pull secret"),
+    "schema_of_annotations": ("helm lint", SCHEMA, '"podAnnotations": {"$ref": "#/definitions/strings"}',
+                              '"podAnnotations": {}', "an annotation"),
+    "schema_of_affinity": ("helm lint", SCHEMA, '"affinity": {"type": "object", "additionalProperties": false',
+                           '"affinity": {"type": "object", "additionalProperties": true', "an affinity"),
+    "schema_of_database": ("helm lint", SCHEMA, '"minItems": 1,\n          "description": "an empty',
+                           '"minItems": 0,\n          "description": "an empty', "behind any address"),
+    "schema_of_port": ("helm lint", SCHEMA, '"port": {"type": "integer", "minimum": 1', '"port": {"type": "integer"',
+                       "behind no port"),
+    "schema_of_peers": ("helm lint", SCHEMA, '"minProperties": 1,\n            "additionalProperties": false',
+                        '"minProperties": 1', "unknown kind of address"),
+    "schema_of_volumes": ("helm lint", SCHEMA, '"extraVolumes": {"type": "array", "items"',
+                          '"extraVolumes": {"type": "array", "item"', "a volume without a name"),
+    "schema_of_mounts": ("helm lint", SCHEMA, '"^/(etc/longstream|', '"^/(', "a mount on a volume"),
+    "long_release": ("helm lint", CHART + "templates/_names.tpl", 'len "-endpoint-picker"', 'len "-picker"',
+                     "a name of 48 characters"),
+    "whole_seconds": ("helm lint", CHART + "templates/_names.tpl", '"%v|%v.0"', '"%v|%v"', "whole seconds"),
+    "example_values": ("chart = kustomize", "helm/values/example.yaml", "priorityClassName: serving",
+                       "priorityClassName: server", "priorityClassName"),
+    "chart_objective": ("chart = kustomize", CHART + "templates/_names.tpl", 'replace "later than 0.1 s after"',
+                        'replace "later then 0.1 s after"', "summary"),
+    "chart_database": ("chart = kustomize", CHART + "templates/fleet.yaml", "{{ .Values.database.port }}", "5432",
+                       "5433"),
+    "chart_volumes": ("chart = kustomize", CHART + "templates/deployment.yaml", "with .Values.extraVolumeMounts",
+                      "with .Values.extraVolumes", "volumeMounts"),
+    "alert_words": ("chart = kustomize", PARTS + "alerts/kustomization.yaml", "index: 12", "index: 11", "summary"),
+    "example_grace": ("references", EXAMPLE + "deployment.yaml", "PeriodSeconds: 175", "PeriodSeconds: 85", "make 175"),
+    "example_database": ("references", EXAMPLE + "server.yaml", ":5433/", ":5434/", "no NetworkPolicy"),
+    "example_namespace": ("references", EXAMPLE + "kustomization.yaml", "index: 3", "index: 1",
+                          "asks for namespace longstream"),
+    "example_objective": ("objectives", EXAMPLE + "alerts.yaml", "bound: 5|5.0", 'bound: "5"', "Prometheus 3"),
+    "alert_bound": ("objectives", PARTS + "monitoring/alerts.yaml", 'le=~"2.5"', 'le=~"3.5"', "the bounds are"),
+    "chart_bound": ("objectives", SCHEMA, '"enum": [0.1, 0.25', '"enum": [0.1, 0.3', "no bound"),
+    "hand_schema": ("by hand", BY_HAND + "store-check.yaml", "backoffLimit", "backOffLimit", "backOffLimit"),
+    "hand_user": ("by hand", BY_HAND + "fill-models.yaml", "runAsNonRoot: true", "runAsNonRoot: false",
+                  "runAsNonRoot"),
+    "hand_capabilities": ("by hand", BY_HAND + "store-check.yaml", "- ALL", "- NET_RAW", "capabilities"),
+    "hand_claim": ("by hand", BY_HAND + "fill-models.yaml", "claimName: longstream-models",
+                   "claimName: longstream-model", "no claim"),
+    "hand_replica": ("by hand", BY_HAND + "store-check.yaml", "  template:\n", "  template:\n    metadata:\n"
+                     "      labels: {app.kubernetes.io/name: longstream, app.kubernetes.io/instance: longstream}\n",
+                     "the labels of a replica"),
+    "restricted": ("by hand", BASE + "deployment.yaml", "type: RuntimeDefault", "type: Unconfined", "seccompProfile"),
+    "adapter_address": ("schemas", PARTS + "hpa/prometheus-adapter.yaml", "url: http", "address: http", "address"),
     "schema_of_scaling": ("helm lint", CHART + "values.schema.json", '{"type": "null"}', "{}", "is scaled too"),
     "limits_of_scaling": ("helm lint", CHART + "templates/autoscaling.yaml", "if gt", "if lt", "fewer replicas"),
     "address_family": ("helm lint", CHART + "templates/deployment.yaml", "| default false", "| default true | not",
@@ -157,7 +221,7 @@ PLANTED = {
                     'no longstream_handovers_total has outcome="unaswered"'),
     "alert_method": ("values of labels", PARTS + "monitoring/alerts.yaml", 'method="Generate"', 'method="Generat"',
                      'method="Generat"'),
-    "alert_bound": ("values of labels", PARTS + "monitoring/alerts.yaml", 'le="2.5"', 'le="2.4"', 'le="2.4"'),
+    "bucket": ("values of labels", PARTS + "monitoring/alerts.yaml", 'le=~"0.1"', 'le=~"0.2"', 'le="0.2"'),
     "test_bound": ("values of labels", PARTS + "monitoring/alerts_store_test.yaml", 'le="0.5"', 'le="0.4"',
                    'no longstream_store_commit_seconds_bucket has le="0.4"'),
     "adapter_label": ("labels", PARTS + "hpa/prometheus-adapter.yaml", 'pod!=""', 'pods!=""', "pods"),
@@ -231,6 +295,35 @@ def test_of(name):
 
 for _name in PLANTED:
     setattr(KubeCheckTest, f"test_{_name}", test_of(_name))
+
+class OwnOverlay(unittest.TestCase):
+    """`kube_check.py --overlay DIR` judges an overlay of somebody else."""
+
+    def problems(self, old, new):
+        """Returns (exit code, output) for a copy of the example in which `old` is replaced."""
+        with tempfile.TemporaryDirectory() as folder:
+            own = shutil.copytree(REPOSITORY / "deploy" / EXAMPLE, pathlib.Path(folder, "own"))
+            for path in own.iterdir():
+                text = path.read_text(encoding="utf-8").replace(old, new)
+                for part in ("../gpu", "../../components/alerts"):
+                    target = (REPOSITORY / "deploy" / EXAMPLE / part).resolve()
+                    text = text.replace(f"- {part}\n", f"- {os.path.relpath(target, own.resolve())}\n")
+                path.write_text(text, encoding="utf-8")
+            run = subprocess.run([sys.executable, "-B", REPOSITORY / "deploy/check/kube_check.py", "--overlay", own],
+                                 capture_output=True, text=True, check=False)
+        return run.returncode, run.stdout + run.stderr
+
+    def test_good(self):
+        """The example has no problems, elsewhere too."""
+        code, output = self.problems("", "")
+        self.assertEqual(code, 0, output)
+
+    def test_grace(self):
+        """Another grace without another terminationGracePeriodSeconds is found."""
+        code, output = self.problems("grace: 120s", "grace: 300s")
+        self.assertEqual(code, 1, output)
+        self.assertIn("make 355", output)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -53,3 +53,28 @@ scaleDown:
       value: 1
       periodSeconds: 120
 {{- end }}
+
+{{- /* The bound of a histogram, as a pattern: Prometheus 2 calls a second 1, Prometheus 3 calls it 1.0. */}}
+{{- define "longstream.bound" -}}
+{{- if eq (float64 .) (floor .) }}{{ printf "%v|%v.0" . . }}{{ else }}{{ . }}{{ end -}}
+{{- end }}
+
+{{- /* alerts.yaml with the objectives and the address of the runbooks. */}}
+{{- define "longstream.alerts" -}}
+{{- $first := .Values.monitoring.objectives.firstToken -}}
+{{- $next := .Values.monitoring.objectives.nextToken -}}
+{{- .Files.Get "files/alerts.yaml"
+  | replace "runbook_url: docs/operations.md#" (printf "runbook_url: %s#" .Values.monitoring.runbooks)
+  | replace "first_token_seconds_bucket{le=~\"2.5\"}" (printf "first_token_seconds_bucket{le=~%q}" (include "longstream.bound" $first))
+  | replace "token_latency_seconds_bucket{le=~\"0.1\"}" (printf "token_latency_seconds_bucket{le=~%q}" (include "longstream.bound" $next))
+  | replace "later than after 2.5 s" (printf "later than after %v s" $first)
+  | replace "later than 0.1 s after" (printf "later than %v s after" $next) -}}
+{{- end }}
+
+{{- /* Fails if a name is too long: names of Services and labels have at most 63 characters. */}}
+{{- define "longstream.checkName" -}}
+{{- $longest := sub 63 (len "-endpoint-picker") | int -}}
+{{- if gt (len .Release.Name) $longest -}}
+{{- fail (printf "the release %s has %d characters; at most %d, because its objects add to the name" .Release.Name (len .Release.Name) $longest) -}}
+{{- end -}}
+{{- end }}

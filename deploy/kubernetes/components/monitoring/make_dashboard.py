@@ -21,10 +21,10 @@ def total(metric, by, labels=""):
     return f"sum by ({by}) ({metric}{{{WHERE}{labels}}})"
 
 
-def quantiles(metric, by="model"):
-    """(expression, legend) of the 50th and 99th percentile of a histogram."""
+def quantiles(metric, by="model", shares=(0.5, 0.99)):
+    """(expression, legend) of percentiles of a histogram, by default the 50th and the 99th."""
     return [(f"histogram_quantile({q}, {rate(metric + '_bucket', by + ', le')})",
-             f"p{q * 100:.0f} {{{{{by}}}}}") for q in (0.5, 0.99)]
+             f"p{q * 100:.0f} {{{{{by}}}}}") for q in shares]
 
 
 def share(part, whole, by):
@@ -63,6 +63,21 @@ ROWS = {
         ("Time to the first token", "s", quantiles("longstream_time_to_first_token_seconds")),
         ("Time from token to token", "s", quantiles("longstream_inter_token_latency_seconds")),
         ("Time in the queue", "s", quantiles("longstream_request_queue_seconds")),
+    ],
+    # One pod, or all? The first question of most runbooks.
+    "By pod": [
+        ("Time to the first token, by pod", "s",
+         quantiles("longstream_time_to_first_token_seconds", "pod", (0.99,))),
+        ("Time from token to token, by pod", "s",
+         quantiles("longstream_inter_token_latency_seconds", "pod", (0.99,))),
+        ("Time in the queue, by pod", "s", quantiles("longstream_request_queue_seconds", "pod", (0.99,))),
+        ("Turns that run, by pod", "short", [
+            (total("longstream_requests_running", "pod"), "{{pod}}")]),
+        ("Turns that wait, by pod", "short", [
+            (total("longstream_requests_parked", "pod") + " + "
+             + total("longstream_requests_waiting", "pod"), "{{pod}}")]),
+        ("Calls of Generate that ended, by pod and code", "reqps", [
+            (rate("longstream_calls_total", "pod, code", ',method="Generate"'), "{{pod}} {{code}}")]),
     ],
     "Sessions and memory": [
         ("Sessions", "short", [(total("longstream_sessions", "model, state"), "{{state}} {{model}}")]),

@@ -1,0 +1,104 @@
+"""The chart follows Helm's rules, makes what its values say, and refuses values that make no server."""
+
+import helm_python
+import render
+
+WARNING = 2  # severity of Helm; 1 are recommendations
+
+# Values of which the server would not start or that Kubernetes would not take: the schema, or a template,
+# must refuse them.
+REFUSED = {
+    "no fleet, and the rest for a fleet": {"fleet": {"enabled": False}},
+    "a server's key that does not exist": {"server": {"lissten": "0.0.0.0:50051"}},
+    "a grace time that Helm reads as octal": {"server": {"grace": "030s"}},
+    "a listener that the kubelet cannot reach": {"server": {"cluster": {"listen": "127.0.0.1:9465"}}},
+    "a listener that clients cannot reach": {"server": {"listen": "127.0.0.1:50051"}},
+    "a fleet with a store of its own": {"server": {"store": {"url": "/var/lib/longstream/store"}}},
+    "a fleet without a store": {"server": {"store": None}},
+    "a number of replicas that is scaled too": {"replicas": 3},
+    "fewer replicas at most than at least": {"autoscaling": {"minReplicas": 9}},
+    "a rollout that cannot begin": {"rollingUpdate": {"maxSurge": 0}},
+    "listeners without IPv6 where pods have it": {"fleet": {"ipv6": True}},
+    "a negative surge": {"rollingUpdate": {"maxSurge": -1}},
+    "a key of a model that does not exist": {
+        "server": {"models": [{"name": "m", "directory": "/models/m", "device": "cpu", "optoins": {}}]}},
+    "a fleet without its section of server.yaml": {"server": {"fleet": None}},
+    "a route without a host": {"gateway": {"hostnames": []}},
+    "a route without a Gateway": {"gateway": {"name": ""}},
+    "a route to a Gateway of no namespace": {"gateway": {"namespace": ""}},
+    "an objective between two bounds of the histogram": {"monitoring": {"objectives": {"firstToken": 3}}},
+    "a pull policy that does not exist": {"image": {"pullPolicy": "Sometimes"}},
+    "a pull secret without a name": {"imagePullSecrets": ["registry"]},
+    "an annotation that is no text": {"podAnnotations": {"restarted": True}},
+    "an affinity that does not exist": {"affinity": {"nodeAffinities": {}}},
+    "a database behind any address": {"database": {"to": []}},
+    "a database behind no port": {"database": {"port": 0}},
+    "a database behind an unknown kind of address": {"database": {"to": [{"cidr": "192.0.2.7/32"}]}},
+    "a volume without a name": {"extraVolumes": [{"emptyDir": {}}]},
+    "a mount on a volume of the chart": {
+        "extraVolumeMounts": [{"name": "tls", "mountPath": "/etc/longstream/tls"}]},
+}
+
+
+# Values, and what the chart makes of them.
+MADE = {
+    "addresses of IPv6": (
+        {"fleet": {"ipv6": True},
+         "server": {"listen": "[::]:50051", "metrics_listen": "[::]:9464",
+                    "cluster": {"listen": "[::]:9465"}}},
+        "--peer-listen=[$(POD_IP)]:50052"),
+    "the time of a long grace": ({"server": {"grace": "600s"}}, "terminationGracePeriodSeconds: 655"),
+    "an objective of whole seconds": (
+        {"monitoring": {"objectives": {"firstToken": 5}}}, 'first_token_seconds_bucket{le=~"5|5.0"}[1h]'),
+    "the text of an objective": (
+        {"monitoring": {"objectives": {"nextToken": 0.25}}}, "tokens come later than 0.25 s"),
+}
+
+
+def _rendered(deploy, values, name=render.NAME):
+    """All objects that the chart makes of some values, as one text."""
+    with render.chart_folder(deploy) as folder, helm_python.Chart.load(folder) as loaded:
+        loaded.validate_schema(values)
+        files = loaded.render(values, name=name, namespace=render.NAMESPACE)
+    return "\n".join(files.values())
+
+
+def _names(deploy):
+    """A release has a name of which all objects can make theirs."""
+    for length, fits in ((47, True), (48, False)):
+        try:
+            _rendered(deploy, {}, "a" * length)
+            taken = True
+        except helm_python.HelmError:
+            taken = False
+        if taken != fits:
+            yield f"the chart {'takes' if taken else 'refuses'} a release with a name of {length} characters"
+
+
+def check(deploy):
+    """The chart follows Helm's rules, with the values of each overlay, and refuses values that make no
+    server."""
+    yield from _names(deploy)
+    for name, (values, wanted) in MADE.items():
+        try:
+            if wanted not in _rendered(deploy, values):
+                yield f"the chart does not make {name}: {wanted}"
+        except helm_python.HelmError as error:
+            yield f"the chart does not make {name}: {error}"
+    for name, values in REFUSED.items():
+        try:
+            _rendered(deploy, values)
+            yield f"the chart takes {name}"
+        except helm_python.HelmError:
+            pass
+    for overlay in render.OVERLAYS:
+        try:
+            with render.chart_folder(deploy) as folder:
+                found = helm_python.lint(folder, render.values_of(deploy, overlay), strict=True,
+                                         quiet=True)
+        except helm_python.HelmError as error:
+            yield f"{overlay}: {error}"
+            continue
+        for message in found.get("messages") or ():
+            if message["severity"] >= WARNING:
+                yield f"{overlay}: {message['path']}: {message['error']}"
