@@ -23,6 +23,13 @@ REFUSED = {
     "a key of a model that does not exist": {
         "server": {"models": [{"name": "m", "directory": "/models/m", "device": "cpu", "optoins": {}}]}},
     "a fleet without its section of server.yaml": {"server": {"fleet": None}},
+    "a fleet without security": {"server": {"security": None}},
+    "a fleet without credentials": {"server": {"security": {"credentials": None}}},
+    "credentials that are not mounted": {"server": {"security": {"credentials": "/var/lib/longstream/credentials"}}},
+    "a password that is not mounted": {"server": {"store": {"password_file": "/etc/longstream/password"}}},
+    "a token that is not mounted": {"server": {"fleet": {"token_file": "/run/secrets/peer-token"}}},
+    "replicas without a token and a certificate": {"server": {"fleet": {"token_file": None}}},
+    "a token that plain text may not carry": {"server": {"security": {"plaintext_tokens": False}}},
     "a route without a host": {"gateway": {"hostnames": []}},
     "a route without a Gateway": {"gateway": {"name": ""}},
     "a route to a Gateway of no namespace": {"gateway": {"namespace": ""}},
@@ -48,6 +55,10 @@ MADE = {
                     "cluster": {"listen": "[::]:9465"}}},
         "--peer-listen=[$(POD_IP)]:50052"),
     "the time of a long grace": ({"server": {"grace": "600s"}}, "terminationGracePeriodSeconds: 655"),
+    "replicas that show certificates": (
+        {"server": {"tls": {"certificate": "/etc/tls/tls.crt", "key": "/etc/tls/tls.key"},
+                    "security": {"plaintext_tokens": None}, "fleet": {"token_file": None}}},
+        "certificate: /etc/tls/tls.crt"),
     "an objective of whole seconds": (
         {"monitoring": {"objectives": {"firstToken": 5}}}, 'first_token_seconds_bucket{le=~"5|5.0"}[1h]'),
     "the text of an objective": (
