@@ -16,6 +16,7 @@ sys.path.insert(0, str(REPOSITORY / "deploy/check"))
 
 import kube_check  # noqa: E402
 import render  # noqa: E402
+import run_all  # noqa: E402
 
 BASE = "kubernetes/base/"
 PARTS = "kubernetes/components/"
@@ -331,6 +332,30 @@ class OwnOverlay(unittest.TestCase):
         code, output = self.problems("grace: 120s", "grace: 300s")
         self.assertEqual(code, 1, output)
         self.assertIn("make 355", output)
+
+
+class AllParts(unittest.TestCase):
+    """The parts of `make kube-check` are judged together."""
+
+    def test_parts_that_are_not_run(self):
+        rows = [("one", 0, 1), ("two", run_all.NOT_RUN, 0)]
+        code, lines = run_all.judge(rows, False, 120)
+        self.assertEqual(code, 0)
+        self.assertRegex(lines[1], r"^two +0 s  not run$")
+        code, lines = run_all.judge(rows, True, 120)
+        self.assertEqual(code, 1)
+        self.assertRegex(lines[1], r"^two +0 s  not run \(a failure here\)$")
+
+    def test_parts_that_fail(self):
+        code, lines = run_all.judge([("one", 1, 1), ("two", 0, 1)], False, 120)
+        self.assertEqual(code, 1)
+        self.assertRegex(lines[0], "failed$")
+
+    def test_time(self):
+        rows = [("one", 0, 100), ("two", 0, 30)]
+        code, lines = run_all.judge(rows, False, 120)
+        self.assertEqual((code, lines[-1]), (0, "WARNING: kube-check took 130 s, more than 120 s"))
+        self.assertNotIn("WARNING", "".join(run_all.judge(rows, False, 140)[1]))
 
 
 if __name__ == "__main__":
