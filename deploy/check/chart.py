@@ -66,19 +66,19 @@ MADE = {
 }
 
 
-def _rendered(deploy, values, name=render.NAME):
-    """All objects that the chart makes of some values, as one text."""
+def rendered(deploy, values, name=render.NAME):
+    """The files that the chart makes of some values. Fails with HelmError."""
     with render.chart_folder(deploy) as folder, helm_python.Chart.load(folder) as loaded:
         loaded.validate_schema(values)
         files = loaded.render(values, name=name, namespace=render.NAMESPACE)
-    return "\n".join(files.values())
+    return list(files.values())
 
 
 def _names(deploy):
     """A release has a name of which all objects can make theirs."""
     for length, fits in ((47, True), (48, False)):
         try:
-            _rendered(deploy, {}, "a" * length)
+            rendered(deploy, {}, "a" * length)
             taken = True
         except helm_python.HelmError:
             taken = False
@@ -92,13 +92,13 @@ def check(deploy):
     yield from _names(deploy)
     for name, (values, wanted) in MADE.items():
         try:
-            if wanted not in _rendered(deploy, values):
+            if wanted not in "\n".join(rendered(deploy, values)):
                 yield f"the chart does not make {name}: {wanted}"
         except helm_python.HelmError as error:
             yield f"the chart does not make {name}: {error}"
     for name, values in REFUSED.items():
         try:
-            _rendered(deploy, values)
+            rendered(deploy, values)
             yield f"the chart takes {name}"
         except helm_python.HelmError:
             pass

@@ -18,6 +18,7 @@ import names
 import notes
 import objectives
 import programs
+import readme
 import references
 import render
 import same
@@ -33,6 +34,7 @@ CHECKS = {
     "by hand": by_hand.check,
     "objectives": objectives.check,
     "other names": names.check,
+    "examples": readme.check,
     "chart = kustomize": same.check,
     "helm lint": chart.check,
     "notes of the chart": notes.check,

@@ -193,7 +193,8 @@ def scaler_namespaces(rendered):
                 yield f"ScaledObject: asks for namespace {one}, not {namespace}"
 
 
-def _problems(deploy, rendered):
+def problems(deploy, rendered):
+    """Yields the problems of the objects of an overlay."""
     deployment = render.find(rendered, "Deployment")
     template = deployment["spec"]["template"]
     server = yaml.safe_load(render.server_yaml(rendered))
@@ -212,4 +213,4 @@ def check(deploy):
     """Yields the problems of all overlays."""
     for overlay in render.OVERLAYS + render.FURTHER:
         rendered = render.objects(render.kustomize(deploy, overlay))
-        yield from (f"{overlay}: {problem}" for problem in _problems(deploy, rendered))
+        yield from (f"{overlay}: {problem}" for problem in problems(deploy, rendered))

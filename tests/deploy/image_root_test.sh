@@ -31,6 +31,9 @@ cp -r "$prefix" "$root/opt/longstream"
 cp -r "$model" "$root/models/m"
 chmod 0755 "$root"
 
+# The Job that checks a store runs the client (deploy/kubernetes/by-hand/store-check.yaml).
+chroot --userspec=10001:10001 "$root" /opt/longstream/bin/longstream store check --help >"$log"
+
 # Without /proc, which a container has, the server does not know where its plugins are.
 plugins=$(cd "$prefix" && find . -type d -path '*/longstream/plugins')
 chroot --userspec=10001:10001 "$root" /opt/longstream/bin/longstream-server --model m=/models/m \
