@@ -115,18 +115,18 @@ compare-parity: packages  ## Compare the statistics of comparisons with SciPy's 
 	@$$(tools/setup_venv.sh build/venv-compare tools/golden/requirements-compare.txt) \
 	  tools/golden/compare_statistics.py --program build/release/tests/compare_intervals
 
-check: release  ## Run the checks: format, layers, names, lengths, pages, protos, symbols, lint of changes.
+check: release  ## Run the checks: format, shell scripts, layers, names, lengths, pages, protos, symbols, lint of changes.
 	@tools/check/run_all.sh
 
+# KUBE_CHECK holds flags (deploy/check/run_all.py --help).
+KUBE_CHECK ?=
 kube-check: packages  ## Check images, Kubernetes objects, the chart and the alerts of deploy/, without a cluster.
 	@tools/install_packages.sh kubernetes
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target installed
-	@python=$$(tools/setup_venv.sh build/venv-kubernetes deploy/check/requirements.txt) && \
-	  $$python -B deploy/check/kube_check.py && $$python -B tests/deploy/kube_check_test.py && \
-	  $$python -B tests/deploy/kube_proof_test.py
 	@cmake --install build/release --prefix build/kubernetes-image --strip >/dev/null
-	@tests/deploy/image_root_test.sh build/kubernetes-image models/demo/hypenet
+	@python=$$(tools/setup_venv.sh build/venv-kubernetes deploy/check/requirements.txt) && \
+	  $$python -B deploy/check/run_all.py --image build/kubernetes-image $(KUBE_CHECK)
 
 # KUBE_PROOF holds flags (deploy/proof/kube_proof.py --help). It needs root, because it makes namespaces,
 # and Debian's Python, which has gRPC.

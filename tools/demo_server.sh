@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Scripts that serve the demo models source this file. start_server FLAG... starts a server and sets
 # `client`, the command line of the client for it. The first server takes a free port, and each later
 # one the same port. kill_server ends the server with SIGKILL. `results` is a temporary directory.
@@ -42,5 +43,6 @@ start_server() {
     cat "$results/server.log"
     exit 1
   fi
+  # shellcheck disable=SC2034  # the script that sources this file uses it
   client=("$build/bin/longstream" --server "127.0.0.1:$port" --wait 60)
 }

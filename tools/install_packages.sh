@@ -11,8 +11,9 @@ set -euo pipefail
 packages=(
   # The build needs these tools.
   cmake ninja-build g++ clang ccache git
-  # Checks: the formatter, and clang's sanitizer runtime. tools/check/tidy.py installs the linter.
-  clang-format libclang-rt-14-dev
+  # Checks: the formatter, the linter of shell scripts, and clang's sanitizer runtime.
+  # tools/check/tidy.py installs the linter of C++.
+  clang-format shellcheck libclang-rt-14-dev
   # Service: RPC, messages, status and synchronisation types, metrics.
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev
   libabsl-dev prometheus-cpp-dev

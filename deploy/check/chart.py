@@ -23,6 +23,13 @@ REFUSED = {
     "a key of a model that does not exist": {
         "server": {"models": [{"name": "m", "directory": "/models/m", "device": "cpu", "optoins": {}}]}},
     "a fleet without its section of server.yaml": {"server": {"fleet": None}},
+    "a fleet without security": {"server": {"security": None}},
+    "a fleet without credentials": {"server": {"security": {"credentials": None}}},
+    "credentials that are not mounted": {"server": {"security": {"credentials": "/var/lib/longstream/credentials"}}},
+    "a password that is not mounted": {"server": {"store": {"password_file": "/etc/longstream/password"}}},
+    "a token that is not mounted": {"server": {"fleet": {"token_file": "/run/secrets/peer-token"}}},
+    "replicas without a token and a certificate": {"server": {"fleet": {"token_file": None}}},
+    "a token that plain text may not carry": {"server": {"security": {"plaintext_tokens": False}}},
     "a route without a host": {"gateway": {"hostnames": []}},
     "a route without a Gateway": {"gateway": {"name": ""}},
     "a route to a Gateway of no namespace": {"gateway": {"namespace": ""}},
@@ -48,6 +55,10 @@ MADE = {
                     "cluster": {"listen": "[::]:9465"}}},
         "--peer-listen=[$(POD_IP)]:50052"),
     "the time of a long grace": ({"server": {"grace": "600s"}}, "terminationGracePeriodSeconds: 655"),
+    "replicas that show certificates": (
+        {"server": {"tls": {"certificate": "/etc/tls/tls.crt", "key": "/etc/tls/tls.key"},
+                    "security": {"plaintext_tokens": None}, "fleet": {"token_file": None}}},
+        "certificate: /etc/tls/tls.crt"),
     "an objective of whole seconds": (
         {"monitoring": {"objectives": {"firstToken": 5}}}, 'first_token_seconds_bucket{le=~"5|5.0"}[1h]'),
     "the text of an objective": (
@@ -55,19 +66,22 @@ MADE = {
 }
 
 
-def rendered(deploy, values, name=render.NAME):
+def _files(loaded, values, name=render.NAME):
+    loaded.validate_schema(values)
+    return list(loaded.render(values, name=name, namespace=render.NAMESPACE).values())
+
+
+def rendered(deploy, values):
     """The files that the chart makes of some values. Fails with HelmError."""
     with render.chart_folder(deploy) as folder, helm_python.Chart.load(folder) as loaded:
-        loaded.validate_schema(values)
-        files = loaded.render(values, name=name, namespace=render.NAMESPACE)
-    return list(files.values())
+        return _files(loaded, values)
 
 
-def _names(deploy):
+def _names(loaded):
     """A release has a name of which all objects can make theirs."""
     for length, fits in ((47, True), (48, False)):
         try:
-            rendered(deploy, {}, "a" * length)
+            _files(loaded, {}, "a" * length)
             taken = True
         except helm_python.HelmError:
             taken = False
@@ -75,22 +89,31 @@ def _names(deploy):
             yield f"the chart {'takes' if taken else 'refuses'} a release with a name of {length} characters"
 
 
-def check(deploy):
-    """The chart follows Helm's rules, with the values of each overlay, and refuses values that make no
-    server."""
-    yield from _names(deploy)
+def _values(loaded):
+    """The chart makes what its values say, and refuses values that make no server."""
     for name, (values, wanted) in MADE.items():
         try:
-            if wanted not in "\n".join(rendered(deploy, values)):
+            if wanted not in "\n".join(_files(loaded, values)):
                 yield f"the chart does not make {name}: {wanted}"
         except helm_python.HelmError as error:
             yield f"the chart does not make {name}: {error}"
     for name, values in REFUSED.items():
         try:
-            rendered(deploy, values)
+            _files(loaded, values)
             yield f"the chart takes {name}"
         except helm_python.HelmError:
             pass
+
+
+def check(deploy):
+    """The chart follows Helm's rules, with the values of each overlay, and refuses values that make no
+    server."""
+    try:
+        with render.chart_folder(deploy) as folder, helm_python.Chart.load(folder) as loaded:
+            yield from _names(loaded)
+            yield from _values(loaded)
+    except helm_python.HelmError as error:
+        yield f"the chart: {error}"
     for overlay in render.OVERLAYS:
         try:
             with render.chart_folder(deploy) as folder:

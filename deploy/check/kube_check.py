@@ -8,11 +8,14 @@ import pathlib
 import sys
 import time
 
+import alert_tests
 import by_hand
 import chart
+import label_values
 import labels
 import metrics
 import names
+import notes
 import objectives
 import programs
 import readme
@@ -20,23 +23,28 @@ import references
 import render
 import same
 import schemas
+import words
 
 CHECKS = {
     "yamllint": programs.yamllint,
     "hadolint": programs.hadolint,
     "schemas": schemas.check,
     "references": references.check,
+    "words": words.check,
     "by hand": by_hand.check,
     "objectives": objectives.check,
     "other names": names.check,
     "examples": readme.check,
     "chart = kustomize": same.check,
     "helm lint": chart.check,
+    "notes of the chart": notes.check,
     "metrics and runbooks": metrics.check,
     "labels": labels.check,
+    "values of labels": label_values.check,
     "server.yaml": programs.server,
     "PromQL": programs.promql,
     "alerts": programs.promtool,
+    "tests of alerts": alert_tests.check,
     "checkov": programs.checkov,
 }
 
@@ -65,7 +73,7 @@ def main():
     arguments = parser.parse_args()
     names = arguments.checks or list(CHECKS if not arguments.overlay else OF_AN_OVERLAY)
     if arguments.overlay:
-        render.OVERLAYS = (str(arguments.overlay.resolve()),)
+        render.OVERLAYS, render.FURTHER = (str(arguments.overlay.resolve()),), ()
     if unknown := [name for name in names if name not in CHECKS]:
         parser.error(f"there is no check {', '.join(unknown)}")
     failed = False

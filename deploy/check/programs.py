@@ -13,9 +13,10 @@ import yaml
 
 HERE = pathlib.Path(__file__).parent
 MONITORING = "kubernetes/components/monitoring"
+ALERT_TESTS = "alerts_*_test.yaml"
 
 
-def _run(*command, **options):
+def run(*command, **options):
     """Yields the output, line by line, if the program fails."""
     result = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False,
                             **options)
@@ -26,13 +27,13 @@ def _run(*command, **options):
 
 def yamllint(deploy):
     """Files are YAML of one style."""
-    yield from _run(render.BIN / "yamllint", "--strict", "--format", "parsable", "--config-file",
+    yield from run(render.BIN / "yamllint", "--strict", "--format", "parsable", "--config-file",
                     HERE / "yamllint.yaml", ".", cwd=deploy)
 
 
 def hadolint(deploy):
     """Dockerfiles follow hadolint's rules."""
-    yield from _run(render.BIN / "hadolint", *sorted((deploy / "images").glob("Dockerfile.*")))
+    yield from run(render.BIN / "hadolint", *sorted((deploy / "images").glob("Dockerfile.*")))
 
 
 def checkov(deploy):
@@ -44,7 +45,7 @@ def checkov(deploy):
         for path in (deploy / "images").glob("Dockerfile.*"):
             shutil.copy(path, folder)
         environment = dict(os.environ, LOG_LEVEL="ERROR", PYTHONWARNINGS="ignore")
-        yield from _run(render.BIN / "checkov", "--config-file", HERE / "checkov.yaml",
+        yield from run(render.BIN / "checkov", "--config-file", HERE / "checkov.yaml",
                         "--directory", folder, env=environment)
 
 
@@ -77,18 +78,22 @@ def promql(deploy):
         path = pathlib.Path(folder, "expressions.yaml")
         path.write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules}]}),
                         encoding="utf-8")
-        yield from _run("promtool", "check", "rules", "--lint=none", path)
+        yield from run("promtool", "check", "rules", "--lint=none", path)
 
 
 def promtool(deploy):
-    """Alerts are valid, and fire when alerts_test.yaml says."""
+    """Alerts are valid, and fire when their tests say."""
     rules = yaml.safe_load((deploy / MONITORING / "alerts.yaml").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "rules.yaml").write_text(
             yaml.safe_dump({"groups": rules["spec"]["groups"]}), encoding="utf-8")
-        shutil.copy(deploy / MONITORING / "alerts_test.yaml", folder)
-        problems = list(_run("promtool", "check", "rules", "rules.yaml", cwd=folder))
-        yield from problems or _run("promtool", "test", "rules", "alerts_test.yaml", cwd=folder)
+        problems = list(run("promtool", "check", "rules", "rules.yaml", cwd=folder))
+        for path in sorted((deploy / MONITORING).glob(ALERT_TESTS)):
+            if problems:
+                break
+            shutil.copy(path, folder)
+            problems = list(run("promtool", "test", "rules", path.name, cwd=folder))
+        yield from problems
 
 
 def server(deploy):

@@ -1,5 +1,5 @@
 """The examples in deploy/README.md make objects: those for kustomize on top of an overlay, those for the chart as
-its values. The example of another namespace has a check of its own (names.py)."""
+its values, those of an object beside the others. The example of another namespace has a check of its own (names.py)."""
 
 import os
 import pathlib
@@ -42,6 +42,11 @@ def check(deploy):
     plain = render.objects(render.kustomize(deploy, "cpu"))
     for heading, example in examples(deploy):
         if "namespace" in example:
+            continue
+        if "kind" in example:  # an object beside those of an overlay
+            key = (example["kind"], example["metadata"]["name"])
+            for problem in (*schemas.problems(example), *references.problems(deploy, {**plain, key: example})):
+                yield f"{heading}: {problem}"
             continue
         try:
             rendered = _rendered(deploy, example)

@@ -6,7 +6,9 @@ import render
 import yaml
 
 QUERIED = re.compile(r'namespace="([^"]*)"')  # in PromQL
-LAST_WRITES = 15  # seconds after preStop, grace and drain_timeout
+# The chart derives terminationGracePeriodSeconds; the last number of its sum are the seconds after
+# preStop, grace and drain_timeout. kustomize cannot add, so its numbers are checked here.
+LAST_WRITES = re.compile(r"add \.Values\.preStopSeconds \$grace \$drain (\d+)")
 
 
 def seconds(text):
@@ -15,16 +17,25 @@ def seconds(text):
     return int(match.group(1)) if match else None
 
 
-def _times(pod, server):
+def last_writes(deploy):
+    """The seconds for the last writes and connections, of the chart."""
+    path = deploy / "helm/longstream/templates/_names.tpl"
+    found = LAST_WRITES.search(path.read_text(encoding="utf-8"))
+    if not found:
+        raise render.RenderError(f"{path.name}: no sum of the times, as references.py looks for it")
+    return int(found.group(1))
+
+
+def _times(pod, server, last):
     for key in ("grace", "drain_timeout"):
         if seconds(server.get(key)) is None:
             yield f"server.yaml: {key} is {server.get(key)}; expected whole seconds, such as 30s"
             return
     wanted = (pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-              + seconds(server["grace"]) + seconds(server["drain_timeout"]) + LAST_WRITES)
+              + seconds(server["grace"]) + seconds(server["drain_timeout"]) + last)
     if pod["terminationGracePeriodSeconds"] != wanted:
         yield (f"terminationGracePeriodSeconds is {pod['terminationGracePeriodSeconds']}; preStop, "
-               f"grace, drain_timeout and {LAST_WRITES} s make {wanted}")
+               f"grace, drain_timeout and {last} s make {wanted}")
 
 
 def _database(server, rendered):
@@ -182,17 +193,24 @@ def scaler_namespaces(rendered):
                 yield f"ScaledObject: asks for namespace {one}, not {namespace}"
 
 
+def problems(deploy, rendered):
+    """Yields the problems of the objects of an overlay."""
+    deployment = render.find(rendered, "Deployment")
+    template = deployment["spec"]["template"]
+    server = yaml.safe_load(render.server_yaml(rendered))
+    pod = template["spec"]
+    yield from _times(pod, server, last_writes(deploy))
+    yield from _startup(deployment)
+    yield from _ports(pod, server, rendered)
+    yield from _selectors(rendered, template["metadata"]["labels"])
+    yield from names(pod, rendered)
+    yield from scaler_namespaces(rendered)
+    yield from _database(server, rendered)
+    yield from _picker(render.router(deploy), template, rendered)
+
+
 def check(deploy):
     """Yields the problems of all overlays."""
-    for overlay in render.OVERLAYS:
+    for overlay in render.OVERLAYS + render.FURTHER:
         rendered = render.objects(render.kustomize(deploy, overlay))
-        deployment = render.find(rendered, "Deployment")
-        template = deployment["spec"]["template"]
-        server = yaml.safe_load(render.server_yaml(rendered))
-        pod = template["spec"]
-        for problem in (*_times(pod, server), *_startup(deployment), *_ports(pod, server, rendered),
-                        *_selectors(rendered, template["metadata"]["labels"]),
-                        *names(pod, rendered), *scaler_namespaces(rendered),
-                        *_database(server, rendered),
-                        *_picker(render.router(deploy), template, rendered)):
-            yield f"{overlay}: {problem}"
+        yield from (f"{overlay}: {problem}" for problem in problems(deploy, rendered))

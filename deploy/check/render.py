@@ -13,6 +13,7 @@ import helm_python
 import yaml
 
 OVERLAYS = ("ab", "cpu", "dev", "example", "gpu")  # or the absolute path of one elsewhere
+FURTHER = ("proof/overlay",)  # paths in deploy/ of overlays that the chart does not make
 NAME = NAMESPACE = "longstream"
 NAMESPACES = {"example": "assistants"}
 BIN = pathlib.Path(sys.executable).parent
@@ -33,8 +34,8 @@ def kustomize_folder(folder):
 
 @functools.lru_cache(maxsize=None)
 def kustomize(deploy, overlay):
-    """The text that `kubectl kustomize` prints for an overlay."""
-    return kustomize_folder(deploy / "kubernetes/overlays" / overlay)
+    """The text that `kubectl kustomize` prints for an overlay: its name, or its path in deploy/."""
+    return kustomize_folder(deploy / (overlay if "/" in overlay else f"kubernetes/overlays/{overlay}"))
 
 
 def values_of(deploy, overlay):

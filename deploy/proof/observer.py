@@ -10,7 +10,7 @@ from api import ApiError, path_of
 from objects import NAME, NAMESPACE
 
 _LINE = re.compile(r"^(longstream_\w+)(\{[^}]*\})? (\S+)$", re.MULTILINE)
-_WAITING = ("longstream_requests_waiting", "longstream_requests_parked")
+_WAITING = "longstream_load_turns_waiting"  # as the HPA reads it
 # Counters of the report: {name in the report: (metric, part of its labels)}.
 COUNTERS = {
     "sessions taken from living replicas": ("longstream_handovers_total", 'outcome="taken"'),
@@ -85,7 +85,7 @@ class Observer:
             except (OSError, urllib.error.URLError):
                 continue
             sample["waiting"][pod.name] = sum(
-                float(value) for name, _, value in values if name in _WAITING)
+                float(value) for name, _, value in values if name == _WAITING)
             sample["running"][pod.name] = sum(
                 float(value) for name, _, value in values if name == "longstream_requests_running")
             self._counters[pod.name] = {

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import json
+import pathlib
 import re
 
 from plot import Plot
@@ -10,6 +11,14 @@ from plot import Plot
 _WINDOW = 10  # seconds over which times to the first token are sorted
 _MEAN = 5  # seconds, of the load in the plot
 _NAMES = ("few", "many", "few again")
+# Counters that must be 0: {name: why}.
+_NONE = {
+    "calls with DATA_LOSS": "a log of a session is damaged",
+    "tokens resumed differently": "a replica has drawn another token than the client had",
+    "commits fenced": "two replicas have worked for one session; no replica is paused or cut off here",
+    "sessions claimed after a lease": "a replica has kept sessions beyond its end, or lost its lease; here each"
+                                      " one hands its sessions over before it ends",
+}
 
 
 def percentile(values, part):
@@ -45,9 +54,9 @@ class Report:
             if load[name]:
                 yield f"{name}: {load[name]}"
         yield from load["errors"]
-        for name in ("calls with DATA_LOSS", "tokens resumed differently"):
+        for name, reason in _NONE.items():
             if counters[name]:
-                yield f"{name}: {counters[name]}"
+                yield f"{name}: {counters[name]}, not 0: {reason}"
         if not counters["sessions taken from living replicas"]:
             yield "no session was handed over"
         ready = [sample["ready"] for sample in self._samples]
@@ -62,6 +71,8 @@ class Report:
             if pod.restarts or pod.was_killed or pod.exit_code not in (0, None):
                 yield (f"pod {pod.name}: {pod.restarts} restarts, exit code {pod.exit_code}"
                        + (", SIGKILL" if pod.was_killed else ""))
+            if pod.drain_seconds is not None:
+                yield from (f"pod {pod.name}: {problem}" for problem in _stop_problems(pod.log))
 
     def phases(self):
         """Yield a row for each part of the plan."""
@@ -167,6 +178,22 @@ def _without_names(errors):
         error = re.sub(r"\b[0-9a-f]{32}\b", "S", error)
         found[re.sub(r"\breplica \S+", "replica R", error)] += count
     return found
+
+
+def _stop_problems(path):
+    """Yield what is wrong with the end of a server that got SIGTERM, by its log. If the time for its drain
+    is over, it ends with exit code 0 and a line "stopped" that has an error."""
+    stopped = []
+    for line in pathlib.Path(path).read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and value.get("event") == "stopped":
+            stopped.append(value)
+    if not stopped:
+        yield "its log does not say that it has stopped"
+    yield from (f"stopped: {value['error']}" for value in stopped if "error" in value)
 
 
 def _seconds(value):

@@ -2,6 +2,7 @@
 # An installed server runs in a root that holds what its image would: the C library, the libraries that
 # deploy/images/copy_libraries.sh finds, the server and a model. There is no shell, and the user may
 # write nothing. Usage: image_root_test.sh PREFIX MODEL
+# Exit code 77: it was not run.
 set -euo pipefail
 
 prefix=$1
@@ -9,7 +10,7 @@ model=$2
 images=$(dirname "$0")/../../deploy/images
 if ((EUID != 0)); then
   echo "image_root_test.sh: not run, because chroot needs root"
-  exit 0
+  exit 77
 fi
 
 root=$(mktemp -d)

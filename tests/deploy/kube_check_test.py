@@ -16,6 +16,8 @@ sys.path.insert(0, str(REPOSITORY / "deploy/check"))
 
 import kube_check  # noqa: E402
 import render  # noqa: E402
+import run_all  # noqa: E402
+import schemas  # noqa: E402
 
 BASE = "kubernetes/base/"
 PARTS = "kubernetes/components/"
@@ -27,11 +29,15 @@ SCHEMA = CHART + "values.schema.json"
 
 # An error is looked for in one overlay, because that is faster: cpu, or the one named here.
 OVERLAYS = {name: "gpu" for name in (
-    "scaled_object", "pool", "values", "scaler_port", "pool_port", "picker_port", "picker_name")}
+    "scaled_object", "pool", "values", "scaler_port", "pool_port", "picker_port", "picker_name",
+    "signal")}
 OVERLAYS["server_model"] = "ab"
 OVERLAYS.update({name: "example" for name in (
     "example_grace", "example_database", "example_namespace", "example_values", "example_objective",
     "alert_words", "chart_objective", "chart_database", "chart_volumes")})
+
+# One of overlays that the chart does not make, instead of the above.
+FURTHER = {"grace_of_proof": "proof/overlay", "last_writes": "proof/overlay"}
 
 # Name: (check, file, what is there, what is written instead, what the check says)
 PLANTED = {
@@ -65,6 +71,9 @@ PLANTED = {
                      "seriesQueries"),
     "rule": ("schemas", PARTS + "monitoring/alerts.yaml", "annotations:", "annotation:", "annotation"),
     "grace": ("references", OVERLAY + "server.yaml", "grace: 30s", "grace: 40s", "make 95"),
+    "grace_of_proof": ("references", "proof/overlay/server.yaml", "grace: 10s", "grace: 20s",
+                       "proof/overlay: terminationGracePeriodSeconds is 45"),
+    "last_writes": ("references", CHART + "templates/_names.tpl", "$drain 15", "$drain 20", "20 s make 50"),
     "startup": ("references", BASE + "deployment.yaml", "progressDeadlineSeconds: 3900",
                 "progressDeadlineSeconds: 1800", "gives a replica 3600 s"),
     "port": ("references", OVERLAY + "server.yaml", "0.0.0.0:9465", "0.0.0.0:9466", "cluster"),
@@ -94,6 +103,28 @@ PLANTED = {
                       "BackendTrafficPolicy"),
     "prefix_scaler": ("other names", PARTS + "keda/names.yaml", "scaleTargetRef", "scaleTarget", "ScaledObject"),
     "other_namespace": ("other names", "README.md", "index: 3", "index: 1", "asks for namespace longstream"),
+    "probe_name": ("words", BASE + "deployment.yaml", "service: ready", "service: raedy", "startupProbe: service raedy"),
+    "signal": ("words", PARTS + "keda/scaled-object.yaml", "metricName: turns_waiting", "metricName: turns_wating",
+               "turns_wating is no signal"),
+    "route_service": ("words", PARTS + "gateway/route.yaml", "longstream.v1.Longstream", "longstream.v1.Longstrem",
+                      "longstream.v1.Longstrem is no service"),
+    "session_header": ("words", PARTS + "envoy-gateway/traffic-policy.yaml", "x-session-id", "x-sesion-id",
+                       "header x-sesion-id"),
+    "picker_header": ("words", PARTS + "inference-pool/llm-d-router.yaml", "x-session-id", "x-sesion-id",
+                      "header x-sesion-id"),
+    "mounted_file": ("words", PARTS + "fleet/deployment.yaml", "path: peer-token", "path: peer-tokens",
+                     "/etc/longstream/peer-token is not mounted"),
+    "secret_key": ("words", PARTS + "fleet/deployment.yaml", "key: peer-token", "key: peer_token", "key peer_token"),
+    "volume_path": ("words", OVERLAY + "server.yaml", "/var/cache/", "/var/caches/", "is in no volume"),
+    "policy_label": ("words", PARTS + "fleet/networkpolicies.yaml", "dev/database", "dev/databse", "dev/databse"),
+    "policy_space": ("words", BASE + "networkpolicies.yaml", "kube-system", "kube-sytem", "kube-sytem"),
+    "policy_port": ("words", BASE + "networkpolicies.yaml", "dev/autoscaler", "dev/gateway",
+                    "dev/gateway: true, to replicas, port cluster"),
+    "policy_page": ("words", "README.md", "`access.longstream.dev/database`", "`access.longstream.dev/databse`",
+                    "no rule for access.longstream.dev/databse"),
+    "notes": ("notes of the chart", CHART + "templates/NOTES.txt", '"%s-store"', '"%s-stores"', "no pod uses Secret other-stores"),
+    "notes_claim": ("notes of the chart", CHART + "templates/NOTES.txt", '"%s-models"', '"%s-model"',
+                    "does not tell the claim other-models"),
     "durations": ("references", OVERLAY + "server.yaml", "grace: 30s", "grace: 1m", "grace is 1m"),
     "values": ("chart = kustomize", "helm/values/gpu.yaml", "maxSurge: 0", "maxSurg: 0", "maxSurg"),
     "template": ("chart = kustomize", CHART + "templates/deployment.yaml", "failureThreshold: 720",
@@ -107,7 +138,15 @@ PLANTED = {
                         '"than": {\n    "description": "without a fleet', "no fleet"),
     "schema_of_models": ("helm lint", SCHEMA, '"items": {"$ref": "#/definitions/model"}', '"items": {}',
                          "key of a model"),
-    "schema_of_section": ("helm lint", SCHEMA, '["store", "fleet"]', '["store"]', "without its section"),
+    "schema_of_section": ("helm lint", SCHEMA, '["store", "fleet", ', '["store", ', "without its section"),
+    "schema_of_security": ("helm lint", SCHEMA, '"fleet", "security"]', '"fleet"]', "a fleet without security"),
+    "schema_of_needed": ("helm lint", SCHEMA, '"required": ["credentials"], ', "", "a fleet without credentials"),
+    "schema_of_credentials": ("helm lint", SCHEMA, '{"const": "/etc/longstream/credentials"}', "{}", "credentials that are"),
+    "schema_of_password": ("helm lint", SCHEMA, '{"const": "/etc/longstream/store-password"}', "{}", "a password that"),
+    "schema_of_token": ("helm lint", SCHEMA, '{"const": "/etc/longstream/peer-token"}', "{}", "a token that is not"),
+    "schema_of_shown": ("helm lint", SCHEMA, '"fleet": {"required": ["token_file"]}', '"fleet": {}', "without a token"),
+    "schema_of_plain": ("helm lint", SCHEMA, '{"const": true}}}\n', "{}}}\n", "a token that plain text"),
+    "schema_of_tls": ("helm lint", SCHEMA, '"if": {"not": {"required": ["tls"]}}', '"if": {}', "replicas that show"),
     "schema_of_hosts": ("helm lint", SCHEMA, '"hostnames": {"minItems": 1}', '"hostnames": {}', "without a host"),
     "schema_of_gateway": ("helm lint", SCHEMA, '"properties": {"name": {"minLength": 1}', '"properties": {"name": {}',
                           "without a Gateway"),
@@ -163,6 +202,8 @@ PLANTED = {
     "example_chart": ("examples", "README.md", "extraVolumes:", "extraVolume:", "Files of your own"),
     "example_mount": ("examples", "README.md", "{name: keys, mountPath:", "{name: kys, mountPath:",
                       "volume kys"),
+    "example_policy": ("examples", "README.md", "ports: [{port: cluster}]", "ports: [{port: clusters}]",
+                       "the container has no port clusters"),
     "adapter_address": ("schemas", PARTS + "hpa/prometheus-adapter.yaml", "url: http", "address: http", "address"),
     "schema_of_scaling": ("helm lint", CHART + "values.schema.json", '{"type": "null"}', "{}", "is scaled too"),
     "limits_of_scaling": ("helm lint", CHART + "templates/autoscaling.yaml", "if gt", "if lt", "fewer replicas"),
@@ -182,7 +223,7 @@ PLANTED = {
     "dashboard_file": ("metrics and runbooks", PARTS + "monitoring/dashboard.json", '"Sessions owned"',
                        '"Sessions"', "make_dashboard.py"),
     "adapter_metric": ("metrics and runbooks", PARTS + "hpa/prometheus-adapter.yaml",
-                       "(longstream_requests_parked", "(longstream_requests_park", "longstream_requests_park"),
+                       "(longstream_load_turns_waiting", "(longstream_load_turn_waiting", "longstream_load_turn_waiting"),
     "picker_metric": ("metrics and runbooks", PARTS + "inference-pool/llm-d-router.yaml",
                       "longstream_load_turns_running", "longstream_load_turn_running",
                       "longstream_load_turn_running"),
@@ -193,8 +234,31 @@ PLANTED = {
     "alert_text": ("labels", PARTS + "monitoring/alerts.yaml", "$labels.pair", "$labels.models", "models"),
     "dashboard_label": ("labels", PARTS + "monitoring/dashboard.json", "sum by (alias, arm)",
                         "sum by (alias, arms)", "arms"),
+    "dashboard_value": ("values of labels", PARTS + "monitoring/dashboard.json", 'port=\\"grpc', 'port=\\"grcp',
+                        'no longstream_connections has port="grcp"'),
+    "alert_value": ("values of labels", PARTS + "monitoring/alerts.yaml", 'kept|unanswered', 'kept|unaswered',
+                    'no longstream_handovers_total has outcome="unaswered"'),
+    "alert_method": ("values of labels", PARTS + "monitoring/alerts.yaml", 'method="Generate"', 'method="Generat"',
+                     'method="Generat"'),
+    "bucket": ("values of labels", PARTS + "monitoring/alerts.yaml", 'le=~"0.1"', 'le=~"0.2"', 'le="0.2"'),
+    "test_bound": ("values of labels", PARTS + "monitoring/alerts_store_test.yaml", 'le="0.5"', 'le="0.4"',
+                   'no longstream_store_commit_seconds_bucket has le="0.4"'),
     "adapter_label": ("labels", PARTS + "hpa/prometheus-adapter.yaml", 'pod!=""', 'pods!=""', "pods"),
     "keda_label": ("labels", PARTS + "keda/scaled-object.yaml", "namespace=", "name_space=", "name_space"),
+    "alert_untested": ("tests of alerts", PARTS + "monitoring/alerts.yaml", "alert: LongstreamStoreSlow",
+                       "alert: LongstreamStoreSlower", "LongstreamStoreSlower is not both"),
+    "healthy_series": ("tests of alerts", PARTS + "monitoring/alerts_healthy_test.yaml", "longstream_sessions_lost_total",
+                       "longstream_session_lost_total", "LongstreamSessionLost reads longstream_sessions_lost_total"),
+    "healthy_label": ("tests of alerts", PARTS + "monitoring/alerts_healthy_test.yaml", 'reason="turn"', 'reason="open"',
+                      'LongstreamCacheBytesHigh reads longstream_session_evictions_total{reason="turn"}'),
+    "healthy_time": ("tests of alerts", PARTS + "monitoring/alerts_healthy_test.yaml", "values: 80x420", "values: 80x20",
+                     "LongstreamSessionBytesHigh reads longstream_session_host_bytes{}"),
+    "not_yet": ("tests of alerts", PARTS + "monitoring/alerts_load_test.yaml", "eval_time: 9m", "eval_time: 8m",
+                "LongstreamSessionBytesHigh: no test notices that `for`"),
+    "burn_arm": ("tests of alerts", PARTS + "monitoring/alerts_objectives_test.yaml",
+                 "alertname: LongstreamAvailabilityBurnsFast\n        eval_time: 200m",
+                 "alertname: LongstreamAvailabilityBurnsSlowly\n        eval_time: 200m",
+                 "LongstreamAvailabilityBurnsFast: no test notices that (longstream:turn_errors:ratio_rate6h"),
     "runbook": ("metrics and runbooks", PARTS + "monitoring/alerts.yaml", "alert: LongstreamStoreSlow",
                 "alert: LongstreamStoreSlower", "LongstreamStoreSlower"),
     "dockerfile": ("hadolint", "images/Dockerfile.cpu", "WORKDIR /source", "WORKDIR source", "DL3000"),
@@ -216,10 +280,12 @@ PLANTED = {
 def problems_with(name):
     """Plants an error in a copy of deploy/. Returns what its check says then."""
     check, path, old, new, _ = PLANTED[name]
-    render.OVERLAYS = (OVERLAYS.get(name, "cpu"),)
+    schemas.VERSIONS = schemas.VERSIONS[-1:]  # one is enough, and faster
+    render.OVERLAYS = () if name in FURTHER else (OVERLAYS.get(name, "cpu"),)
+    render.FURTHER = (FURTHER[name],) if name in FURTHER else ()
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
-        for linked in ("docs", "service", "models", "build"):
+        for linked in ("docs", "service", "proto", "client", "models", "build"):
             root.joinpath(linked).symlink_to(REPOSITORY / linked)
         deploy = shutil.copytree(REPOSITORY / "deploy", root / "deploy", symlinks=True)
         text = (deploy / path).read_text(encoding="utf-8")
@@ -278,6 +344,30 @@ class OwnOverlay(unittest.TestCase):
         code, output = self.problems("grace: 120s", "grace: 300s")
         self.assertEqual(code, 1, output)
         self.assertIn("make 355", output)
+
+
+class AllParts(unittest.TestCase):
+    """The parts of `make kube-check` are judged together."""
+
+    def test_parts_that_are_not_run(self):
+        rows = [("one", 0, 1), ("two", run_all.NOT_RUN, 0)]
+        code, lines = run_all.judge(rows, False, 120)
+        self.assertEqual(code, 0)
+        self.assertRegex(lines[1], r"^two +0 s  not run$")
+        code, lines = run_all.judge(rows, True, 120)
+        self.assertEqual(code, 1)
+        self.assertRegex(lines[1], r"^two +0 s  not run \(a failure here\)$")
+
+    def test_parts_that_fail(self):
+        code, lines = run_all.judge([("one", 1, 1), ("two", 0, 1)], False, 120)
+        self.assertEqual(code, 1)
+        self.assertRegex(lines[0], "failed$")
+
+    def test_time(self):
+        rows = [("one", 0, 100), ("two", 0, 30)]
+        code, lines = run_all.judge(rows, False, 120)
+        self.assertEqual((code, lines[-1]), (0, "WARNING: kube-check took 130 s, more than 120 s"))
+        self.assertNotIn("WARNING", "".join(run_all.judge(rows, False, 140)[1]))
 
 
 if __name__ == "__main__":

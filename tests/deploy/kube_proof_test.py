@@ -4,7 +4,9 @@ the HPA's metrics, and the judgement of a run."""
 import contextlib
 import copy
 import io
+import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -18,11 +20,21 @@ import limits  # noqa: E402
 import metrics_api  # noqa: E402
 import objects  # noqa: E402
 import report  # noqa: E402
-import yaml  # noqa: E402
 
 KUBECTL = pathlib.Path(sys.executable).with_name("kubectl")
 COUNTERS = {"sessions taken from living replicas": 7, "calls with DATA_LOSS": 0,
-            "tokens resumed differently": 0}
+            "tokens resumed differently": 0, "commits fenced": 0, "sessions claimed after a lease": 0}
+
+
+def log(*lines):
+    """The path of a file with these lines of a server's log."""
+    with tempfile.NamedTemporaryFile("w", suffix=".log", delete=False) as file:
+        file.write("".join(f"{line}\n" for line in lines))
+    unittest.addModuleCleanup(pathlib.Path(file.name).unlink)
+    return file.name
+
+
+STOPPED = json.dumps({"level": "info", "event": "stopped"})
 
 
 class Pod:
@@ -30,6 +42,7 @@ class Pod:
 
     name, restarts, was_killed, exit_code = "pod", 0, False, 0
     ready_after = drain_seconds = throttled_seconds = 1.0
+    log = log("a library's line", '["stopped"]', STOPPED)
 
 
 def run(ready=(1, 2, 4, 2, 1), pods=(Pod,), **load):
@@ -65,13 +78,6 @@ class Objects(unittest.TestCase):
         later = objects.later_fields(template, "server")
         self.assertEqual({*objects.PROBES, "lifecycle"}, set(later))
         self.assertEqual(before, {**after, **later})
-
-    def test_times_of_the_overlay_add_up(self):
-        pod = objects.find(self.rendered, "Deployment")["spec"]["template"]["spec"]
-        server = yaml.safe_load((objects.OVERLAY / "server.yaml").read_text(encoding="utf-8"))
-        sleep = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-        seconds = [int(server[key].removesuffix("s")) for key in ("grace", "drain_timeout")]
-        self.assertEqual(pod["terminationGracePeriodSeconds"], sleep + sum(seconds) + 15)
 
     def test_each_metric_of_the_autoscaler_has_a_rule(self):
         spec = objects.find(self.rendered, "HorizontalPodAutoscaler")["spec"]
@@ -114,7 +120,9 @@ class Judgement(unittest.TestCase):
     def test_counters_of_replicas(self):
         self.assertIn("handed over", self.problems(
             run(), **{"sessions taken from living replicas": 0}))
-        self.assertIn("DATA_LOSS", self.problems(run(), **{"calls with DATA_LOSS": 1}))
+        for name in ("calls with DATA_LOSS", "tokens resumed differently", "commits fenced",
+                     "sessions claimed after a lease"):
+            self.assertIn(f"{name}: 1, not 0: ", self.problems(run(), **{name: 1}))
 
     def test_numbers_of_replicas(self):
         self.assertIn("never 4", self.problems(run(ready=(1, 2, 3, 2, 1))))
@@ -125,6 +133,17 @@ class Judgement(unittest.TestCase):
         for field, value in (("restarts", 1), ("was_killed", True), ("exit_code", 137)):
             pod = type("BadPod", (Pod,), {field: value})
             self.assertIn("pod pod", self.problems(run(pods=[pod])))
+
+    def test_drains_that_run_out_of_time(self):
+        source = (REPOSITORY / "service/program/server_fleet.cc").read_text(encoding="utf-8")
+        (error,) = re.findall(r'kWarning, "stopped",\s*\{\{"error", "(.*)"\}\}', source)
+        late = json.dumps({"level": "warning", "event": "stopped", "error": error})
+        for text, lines in ((f"pod pod: stopped: {error}", (late,)),
+                            (f"pod pod: stopped: {error}", (late, STOPPED)),
+                            ("pod pod: its log does not say that it has stopped", ("cut off",))):
+            self.assertIn(text, self.problems(run(pods=[type("LatePod", (Pod,), {"log": log(*lines)})])))
+        running = type("RunningPod", (Pod,), {"log": log(), "drain_seconds": None, "exit_code": None})
+        self.assertEqual("", self.problems(run(pods=[running])))
 
     def test_tables(self):
         text = io.StringIO()

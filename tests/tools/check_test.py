@@ -45,6 +45,17 @@ class FormatTest(CheckTest):
         self.assert_fails("format", "service/bad.cc:1")
 
 
+class ShellScriptsTest(CheckTest):
+    def test_problem_is_named(self):
+        self.write("tools/good.sh", '#!/bin/sh\necho "$1"\n')
+        self.assert_passes("shell_scripts")
+        self.write("tools/bad.sh", "#!/bin/sh\necho $1\n")
+        self.assert_fails("shell_scripts", "tools/bad.sh:2:6")
+        self.write("tools/bad.sh", "#!/bin/sh\n")
+        self.write(".ci/run", "#!/bin/sh\ncd /x\n")
+        self.assert_fails("shell_scripts", ".ci/run:2:1")
+
+
 class LayeringTest(CheckTest):
     def setUp(self):
         super().setUp()

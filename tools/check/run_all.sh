@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 # clang-tidy only reads the sources that changed in the last day, because it takes 2 seconds per
 # source on one core. `make tidy` reads all shipped sources and takes minutes.
 failed=()
-for check in format layering op_names lengths prose proto_compatibility weak_symbols python_package tidy; do
+for check in format shell_scripts layering op_names lengths prose proto_compatibility weak_symbols python_package tidy; do
   start=$SECONDS
   arguments=()
   [[ $check == tidy ]] && arguments=(--changed)

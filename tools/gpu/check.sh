@@ -8,7 +8,7 @@
 # less than 12 minutes. The exit code is 0 if all stages that ran have passed. A stage that finds no
 # GPU is UNAVAILABLE and counts as not passed.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 
 build=build/gpu
 logs=$build/logs

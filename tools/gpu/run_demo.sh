@@ -18,6 +18,7 @@ run() { "$loader" --library-path "$libraries" "$@"; }
 
 results=$(mktemp -d)
 server=""
+# shellcheck disable=SC2317  # the trap calls it
 stop() {
   if [[ -n $server ]]; then
     kill -TERM "$server" 2>/dev/null || true

@@ -29,6 +29,7 @@ class PodRecord:
     was_killed: bool = False  # by SIGKILL
     liveness_failures: int = 0
     throttled_seconds: float = 0.0
+    log: str = ""  # path of the output of its container
 
 
 class Pod:
@@ -89,6 +90,7 @@ class Pod:
         self._network = PodNetwork(self._number)
         self._status = PodStatus(self._value, NODE_ADDRESS, self._network.address)
         self._container = container.Container(self._value, self._spec, self._node, self._network)
+        self.record.log = str(self._container.log)
         self._report()
         pause = 10.0
         while self._deleted_grace is None:
