@@ -69,7 +69,8 @@ void PrintCapacity(const std::string& model, const Capacity& capacity) {
 // Why a model cannot serve the load, however many replicas there are. Empty: it can.
 std::string WhyNot(const v1::ArmCosts& costs, const Load& load, const Capacity& capacity,
                    const PlanOptions& options) {
-  if (load.session_tokens > costs.context_limit()) {
+  // A server of an earlier version does not tell the limit.
+  if (costs.context_limit() > 0 && load.session_tokens > costs.context_limit()) {
     return "--session-tokens: " + std::to_string(load.session_tokens) + ": a session has at most " +
            std::to_string(costs.context_limit()) + " tokens";
   }

@@ -1,6 +1,7 @@
 """The tests of alerts are thorough. Each alert is tested firing, and in a healthy fleet that has the
 series which it reads. Somewhat wrong alerts ("mutants") are made of each alert: with a `for` that is a
-minute shorter, and without one condition of several. Some test must fail for each of them."""
+minute shorter, without one arm of an `or`, and without one condition of an arm in parentheses. Some
+test must fail for each of them. (Conditions of alerts without `or` are not tried one by one.)"""
 
 import copy
 import pathlib

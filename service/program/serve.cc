@@ -269,7 +269,7 @@ size_t NeededThreads(const ServerConfig& config) {
   constexpr size_t kOwn = 23;
   // Engines of models that operators load. If there are more, a load may be RESOURCE_EXHAUSTED.
   const size_t of_operators = config.admin_listen.empty() ? 0 : 16;
-  // The driver, the lease, reads of rows, caches that come and go, and calls of peers.
+  // The driver, the lease, reads of rows, caches that come and go, calls of peers, and aliases.
   const size_t of_fleet = config.fleet.enabled() ? 24 : 0;
   return of_grpc + kOfPorts + kOwn + config.models.size() + of_operators + of_fleet;
 }

@@ -9,7 +9,7 @@ namespace longstream {
 
 absl::StatusOr<std::unique_ptr<ServerAdmin>> ServerAdmin::Start(const ServerConfig& config,
                                                                 const Parts& parts) {
-  const bool is_in_fleet = !config.fleet.peer_listen.empty();
+  const bool is_in_fleet = config.fleet.enabled();
   if (config.admin_listen.empty() && !is_in_fleet) return nullptr;
   ModelAdmin::Options options;
   options.model_directories = config.admin_model_directories;

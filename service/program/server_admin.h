@@ -44,7 +44,7 @@ class ServerAdmin {
   int port() const { return server_ == nullptr ? 0 : server_->port(); }
   // Ends the calls. A load that has begun goes on; no session moves and no version goes any more.
   void Shutdown() {
-    follower_.reset();
+    if (follower_.has_value()) follower_->Stop();
     if (server_ != nullptr) server_->Shutdown();
     admin_.Stop();
   }

@@ -151,6 +151,10 @@ absl::Status ServerFleet::Start(const GrpcServer& server, const GrpcServer::Opti
 
 void ServerFleet::OnExit(bool release_lease) {
   // Nothing is left here. A turn of a session in memory may still use the time for turns.
+  {
+    absl::MutexLock lock(&mutex_);
+    releasing_ = releasing_ || release_lease;
+  }
   if (release_lease) lease_->BeginRelease();
   {
     absl::MutexLock lock(&mutex_);
@@ -182,7 +186,7 @@ void ServerFleet::LeaseOver() {
   metrics_.SetLeaseLeft(absl::ZeroDuration());
   {
     absl::MutexLock lock(&mutex_);
-    if (std::exchange(lease_lost_, true) || draining_) return;
+    if (releasing_ || std::exchange(lease_lost_, true)) return;
   }
   log_->Write(
       LogLevel::kError, "lease_lost",
@@ -264,6 +268,10 @@ void ServerFleet::HandOver(MonotonicTime deadline) {
   driver_.DrainOver();
   WaitForExit(std::min(kLastEvents, deadline - MonotonicTime::Now()));
   report("handed_over");
+  {
+    absl::MutexLock lock(&mutex_);
+    releasing_ = true;
+  }
   const absl::Status released = lease_->Release(deadline);
   if (released.ok()) return;
   log_->Write(LogLevel::kWarning, "fleet",

@@ -103,7 +103,8 @@ class ServerFleet : private fleet::LeaseEvents {
   const fleet::ReplicaName name_;
   mutable absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  bool renewed_ ABSL_GUARDED_BY(mutex_) = false;  // since the drain began
+  bool renewed_ ABSL_GUARDED_BY(mutex_) = false;    // since the drain began
+  bool releasing_ ABSL_GUARDED_BY(mutex_) = false;  // the lease ends, because the server wants it
   bool lease_lost_ ABSL_GUARDED_BY(mutex_) = false;
   bool exited_ ABSL_GUARDED_BY(mutex_) = false;    // the driver has nothing to do any more
   bool replaced_ ABSL_GUARDED_BY(mutex_) = false;  // by a later incarnation

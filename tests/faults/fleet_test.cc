@@ -244,10 +244,12 @@ TEST_F(FleetTest, AnAliasThatIsChangedAtOneServerChangesAtTheOther) {
   EXPECT_FALSE(opens());
   change({"set", "chat", std::string(kModel) + "=1"});
   EXPECT_TRUE(WaitUntil(opens));
-  EXPECT_TRUE(Logs(b, R"("event":"alias","alias":"chat","arms":"hypenet=1")"));
+  // The line comes after the change.
+  EXPECT_TRUE(
+      WaitUntil([&] { return Logs(b, R"("event":"alias","alias":"chat","arms":"hypenet=1")"); }));
   change({"delete", "chat"});
   EXPECT_TRUE(WaitUntil([&] { return !opens(); }));
-  EXPECT_TRUE(Logs(b, R"("event":"alias_deleted","alias":"chat")"));
+  EXPECT_TRUE(WaitUntil([&] { return Logs(b, R"("event":"alias_deleted","alias":"chat")"); }));
 }
 
 TEST_F(FleetTest, ATurnThatRunsElsewhereIsRelayed) {

@@ -34,7 +34,7 @@ absl::StatusOr<AliasConfig> AliasOf(const store::AliasRow& row,
   if (!alias.ok() || alias->arms.empty()) return alias;
   if (absl::Status status = CheckAlias(*alias); !status.ok()) return status;
   if (models.contains(row.name)) {
-    return absl::AlreadyExistsError("the configuration has a model of this name");
+    return absl::AlreadyExistsError("a model has this name");
   }
   return alias;
 }
@@ -66,7 +66,8 @@ absl::Status CheckArmsAreModels(const AliasConfig& alias, const std::set<std::st
 std::vector<AliasConfig> MergeAliases(const std::vector<AliasConfig>& configured,
                                       const std::vector<store::AliasRow>& rows,
                                       const std::set<std::string>& models,
-                                      std::vector<std::string>* problems) {
+                                      std::vector<std::string>* problems,
+                                      std::set<std::string>* refused) {
   std::map<std::string, AliasConfig> merged;
   for (const AliasConfig& alias : configured) merged[alias.name] = alias;
   const std::set<std::string> names = AliasNames(configured, rows, models);
@@ -80,6 +81,7 @@ std::vector<AliasConfig> MergeAliases(const std::vector<AliasConfig>& configured
     } else if (alias.ok() && (merged.contains(row.name) || merged.size() < kMaxAliases)) {
       merged[row.name] = *std::move(alias);
     } else {
+      if (refused != nullptr) refused->insert(row.name);
       problems->push_back(
           absl::StrCat("alias ", EscapedName(row.name), " of the store is not used: ",
                        alias.ok() ? absl::StrCat("there are ", kMaxAliases, " already, the limit")
@@ -235,7 +237,7 @@ void AliasAdmin::Finish(const AliasConfig& alias, const absl::Status& durable) {
 
 // ---------------------------------------------------------------- changes of other replicas
 
-absl::StatusOr<AliasAdmin::Followed> AliasAdmin::Follow(store::SessionStore* store) {
+absl::StatusOr<std::optional<AliasAdmin::Followed>> AliasAdmin::Follow(store::SessionStore* store) {
   uint64_t num_changes = 0;
   {
     absl::MutexLock lock(&mutex_);
@@ -244,32 +246,38 @@ absl::StatusOr<AliasAdmin::Followed> AliasAdmin::Follow(store::SessionStore* sto
   const absl::StatusOr<std::vector<store::AliasRow>> rows = store->Aliases();
   if (!rows.ok()) return rows.status();
   absl::MutexLock lock(&mutex_);
-  // The rows may be older than a change of this replica. The next call has newer ones.
-  if (!changing_.empty() || num_changes_ != num_changes) return Followed{};
+  // The rows may be older than a change of this server. The next call has newer ones.
+  if (!changing_.empty() || num_changes_ != num_changes) return std::nullopt;
   return TakeOver(*rows);
 }
 
 AliasAdmin::Followed AliasAdmin::TakeOver(const std::vector<store::AliasRow>& rows) {
-  std::set<std::string> models;
-  for (const ModelStatus& model : models_->List()) models.insert(model.name);
+  std::set<std::string> models, staying;
+  for (const ModelStatus& model : models_->List()) {
+    models.insert(model.name);
+    if (model.state == ModelState::kDraining || model.state == ModelState::kGone) continue;
+    staying.insert(model.name);
+  }
   Followed followed;
-  std::set<std::string> kept;  // names of the aliases that there are from now on
+  std::set<std::string> kept;  // the names of all aliases from now on
   for (const AliasConfig& alias :
-       MergeAliases(options_.configured, rows, models, &followed.problems)) {
+       MergeAliases(options_.configured, rows, models, &followed.problems, &kept)) {
+    if (models.contains(alias.name) || !kept.insert(alias.name).second) continue;
     const std::optional<AliasConfig> present = table_->Find(alias.name);
-    kept.insert(alias.name);
-    if (present.has_value() && InOrder(*present) == InOrder(alias)) continue;
-    const auto is_missing = [&](const AliasArm& arm) { return !models.contains(arm.model); };
-    const auto missing = std::find_if(alias.arms.begin(), alias.arms.end(), is_missing);
+    const bool differs = !present.has_value() || InOrder(*present) != InOrder(alias);
+    const auto missing =
+        std::find_if(alias.arms.begin(), alias.arms.end(),
+                     [&](const AliasArm& arm) { return !staying.contains(arm.model); });
     if (missing != alias.arms.end()) {
-      followed.problems.push_back(absl::StrCat(
-          "alias ", EscapedName(alias.name), " of the store is not used: this server has no model ",
-          EscapedName(missing->model)));
-      continue;
+      followed.problems.push_back(
+          absl::StrCat("alias ", EscapedName(alias.name),
+                       differs ? " of the store is not used" : " lacks an arm",
+                       ": this server has no model ", EscapedName(missing->model)));
+    } else if (differs) {
+      table_->Set(alias);
+      MeasureArms(alias);
+      followed.set.push_back(alias);
     }
-    table_->Set(alias);
-    MeasureArms(alias);
-    followed.set.push_back(alias);
   }
   for (const AliasConfig& alias : table_->List()) {
     if (kept.contains(alias.name)) continue;

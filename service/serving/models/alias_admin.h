@@ -28,14 +28,16 @@ namespace longstream {
 
 // The aliases with which a server starts: those of its configuration, and in their place those that
 // operators have set or deleted while it ran. Leaves out rows that cannot be used, and adds a
-// sentence for each of them to `problems`. `models`: of the configuration.
+// sentence for each of them to `problems`, and its name to `refused`, which may be null. `models`:
+// of the configuration, or those that the server has.
 std::vector<AliasConfig> MergeAliases(const std::vector<AliasConfig>& configured,
                                       const std::vector<store::AliasRow>& rows,
                                       const std::set<std::string>& models,
-                                      std::vector<std::string>* problems);
+                                      std::vector<std::string>* problems,
+                                      std::set<std::string>* refused = nullptr);
 
-// Thread-safe. No function blocks but the destructor. Callbacks run on the thread of the call, of
-// the store or of the timers, and must not block.
+// Thread-safe. No function blocks but the destructor, and Follow. Callbacks run on the thread of
+// the call, of the store or of the timers, and must not block.
 //
 // No alias has the name of a model, and no model that an alias names is unloaded: ModelAdmin adds
 // and removes models through this object.
@@ -74,10 +76,12 @@ class AliasAdmin {
     std::vector<std::string> removed = {};
     std::vector<std::string> problems = {};  // a sentence for each alias that cannot be taken over
   };
-  // Takes over the aliases of the store, in which other replicas keep their changes. An alias with
-  // an arm that is no model of this server stays as it is. Reads the store on the calling thread.
-  // Returns the store's errors.
-  absl::StatusOr<Followed> Follow(store::SessionStore* store) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes over the aliases of the store, in which other replicas keep their changes. An alias stays
+  // as it is if its row cannot be used, or if it gets an arm that is no model of this server. Reads
+  // the store on the calling thread. nullopt: this server was changing an alias meanwhile, so
+  // nothing was done. Returns the store's errors.
+  absl::StatusOr<std::optional<Followed>> Follow(store::SessionStore* store)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // In the order of their names.
   std::vector<AliasConfig> List() const { return table_->List(); }

@@ -1,6 +1,7 @@
 // The thread that reads the store's aliases.
 #include "service/serving/models/alias_follower.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -14,11 +15,13 @@ AliasFollower::AliasFollower(store::SessionStore* store, AliasAdmin* aliases, To
       }) {}
 
 AliasFollower::~AliasFollower() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
+  Stop();
   thread_.join();
+}
+
+void AliasFollower::Stop() {
+  absl::MutexLock lock(&mutex_);
+  stopping_ = true;
 }
 
 void AliasFollower::Run() {
@@ -27,8 +30,8 @@ void AliasFollower::Run() {
       absl::MutexLock lock(&mutex_);
       if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), every_)) return;
     }
-    const absl::StatusOr<AliasAdmin::Followed> followed = aliases_->Follow(store_);
-    if (followed.ok()) told_(*followed);
+    const absl::StatusOr<std::optional<AliasAdmin::Followed>> followed = aliases_->Follow(store_);
+    if (followed.ok() && followed->has_value()) told_(**followed);
   }
 }
 

@@ -18,8 +18,8 @@ class AliasFollower {
  public:
   static constexpr absl::Duration kEvery = absl::Seconds(5);
 
-  // Called by the thread after each time that the store could be read. Errors of the store are
-  // known elsewhere (StoreHealth).
+  // Called by the thread after each time that it has compared the aliases with the store's. Errors
+  // of the store are known elsewhere (StoreHealth).
   using Told = std::function<void(const AliasAdmin::Followed& followed)>;
 
   // `store` and `aliases` outlive the object.
@@ -28,6 +28,10 @@ class AliasFollower {
   ~AliasFollower();
   AliasFollower(const AliasFollower&) = delete;
   AliasFollower& operator=(const AliasFollower&) = delete;
+
+  // No further read begins. Does not wait for one that runs, because the database may hang; the
+  // destructor does.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -85,8 +85,8 @@ class SessionStore {
   // How many open sessions each tenant has, by its name. Damaged rows count.
   virtual absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() = 0;
 
-  // All rows of aliases, in the order of their names. Damaged rows are left out; Check reports
-  // them.
+  // All rows of aliases, in the order of their names. The arms of damaged rows cannot be decoded;
+  // Check reports these rows.
   virtual absl::StatusOr<std::vector<AliasRow>> Aliases() = 0;
 
   // Open sessions whose delete_time has passed, of all tenants, the longest expired first, at most

@@ -1,4 +1,5 @@
 // Whether changes can be made, and the thread that finds it out where nobody makes any.
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -17,8 +18,10 @@ constexpr const char* kUsableTables =
     " AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')";
 constexpr absl::string_view kWhat = "try to make changes";
 
-// How often the database is asked whether it is there. Without changes nothing else would notice.
+// How often the database is asked whether it is there, and for how long an answer may take. Without
+// changes nothing else would notice. A server that is started again misses one question.
 constexpr absl::Duration kPulse = absl::Seconds(2);
+constexpr int kMissed = 2;
 
 absl::Status Ask(PostgresReader& reader) {
   absl::StatusOr<StatementUse> question = reader.Use("SELECT 1");
@@ -107,20 +110,25 @@ void PostgresStore::AwaitFault(absl::Duration timeout) {
 }
 
 void PostgresStore::Watch() {
+  PostgresTarget target = target_;
+  target.timeout = std::min(target.timeout, kPulse);
   ReconnectGate gate;
-  PostgresReader reader(target_, &gate);
+  PostgresReader reader(target, &gate);
+  int missed = 0;
   GrowingPause pause(absl::Milliseconds(50), absl::Seconds(2));
   while (!stopping()) {
     if (Health().state != StoreState::kOk) {
       Sleep(pause.Next());
       if (!stopping() && TryToWrite().ok()) NoteResult(absl::OkStatus());
+      missed = 0;
       continue;
     }
     pause.Reset();
     AwaitFault(kPulse);
     if (stopping() || Health().state != StoreState::kOk) continue;
     const absl::Status answer = Ask(reader);
-    if (!answer.ok()) NoteResult(absl::UnavailableError(answer.message()));
+    missed = answer.ok() ? 0 : missed + 1;
+    if (missed == kMissed) NoteResult(absl::UnavailableError(answer.message()));
   }
 }
 

@@ -20,6 +20,7 @@ namespace {
 constexpr int64_t kReleaseSlice = 1000;
 constexpr size_t kRemoveSlice = 16;
 constexpr size_t kDeadSlice = 1000;
+constexpr char kNoArms[] = "\xff";  // no message begins so
 // Rows that HeadBytes looks at: turns whose snapshots count, and spans of a snapshot whose keys are
 // compared with those of other snapshots.
 constexpr int64_t kPathTurns = 256;
@@ -36,7 +37,8 @@ absl::StatusOr<std::vector<AliasRow>> SqlStore::Aliases() {
   Stepped code = Stepped::kRow;
   while ((code = (*select)->Step()) == Stepped::kRow) {
     absl::StatusOr<AliasRow> row = ReadAlias(**select);
-    if (row.ok()) rows.push_back(*std::move(row));
+    // Without its row, the alias would seem to be as the configuration says.
+    rows.push_back(row.ok() ? *std::move(row) : AliasRow{(*select)->Bytes(0), kNoArms});
   }
   if (code != Stepped::kDone) return reader->Error("read the aliases");
   return rows;

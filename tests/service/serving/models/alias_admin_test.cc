@@ -6,11 +6,13 @@
 
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "service/serving/log/alias_codec.h"
 #include "service/serving/models/alias_follower.h"
 #include "tests/service/serving/models/admin_fixture.h"
+#include "tests/service/sessions/store/held_store.h"
 #include "tests/service/sessions/store/store_fixture.h"
 
 namespace longstream {
@@ -67,7 +69,7 @@ TEST(MergeAliasesTest, RowsThatCannotBeUsedAreToldAndLeftOut) {
   EXPECT_THAT(Merge({a}, {RowOf({"../b", {{"n", 1}}})}, &problems), ElementsAre(a));
   EXPECT_THAT(problems,
               ElementsAre(HasSubstr("alias 'a' of the store is not used: arms: expected a weight"),
-                          HasSubstr("the configuration has a model of this name"),
+                          HasSubstr("a model has this name"),
                           HasSubstr("alias 'b' of the store is not used: store: the row"),
                           HasSubstr("alias '../b' of the store is not used: name: expected")));
   problems.clear();
@@ -181,63 +183,121 @@ TEST_F(AliasAdminTest, NoAliasBeginsOnAModelThatIsBeingUnloaded) {
   EXPECT_TRUE(unloaded->status.ok()) << unloaded->status;
 }
 
-// Another replica changes the aliases of the store.
+// Another server changes the aliases of the store. This one has the configured alias "fixed".
 class FollowedAliasesTest : public ModelAdminTest {
  protected:
   FollowedAliasesTest() : ModelAdminTest(Options{.has_store = true, .at_start = {"m", "n"}}) {}
 
-  void Put(const AliasConfig& alias) {
-    ASSERT_TRUE(store::ApplyOne(*store_, store::PutAlias{alias.name, EncodeAlias(alias)}).ok());
+  void Put(const AliasConfig& alias) { PutRow({alias.name, EncodeAlias(alias)}); }
+  void PutRow(const store::AliasRow& row) {
+    ASSERT_TRUE(store::ApplyOne(*store_, store::PutAlias{row.name, row.arms}).ok());
   }
   void Erase(const std::string& name) {
     ASSERT_TRUE(store::ApplyOne(*store_, store::PutAlias{name, std::nullopt}).ok());
   }
   AliasAdmin::Followed Follow() {
-    absl::StatusOr<AliasAdmin::Followed> followed = admin_->aliases().Follow(store_.get());
-    EXPECT_TRUE(followed.ok()) << followed.status();
-    return followed.ok() ? *std::move(followed) : AliasAdmin::Followed{};
+    const auto followed = aliases_.Follow(store_.get());
+    EXPECT_TRUE(followed.ok() && followed->has_value()) << followed.status();
+    return followed.ok() ? followed->value_or(AliasAdmin::Followed{}) : AliasAdmin::Followed{};
   }
+
+  const AliasConfig fixed_{"fixed", {{"m", 1}}};
+  const AliasConfig chat_{"chat", {{"m", 1}, {"n", 1}}};
+  AliasTable table_{{fixed_}};
+  Timers timers_;
+  AliasAdmin aliases_{models_.get(), &table_, &timers_, {.configured = {fixed_}}};
 };
 
 TEST_F(FollowedAliasesTest, AreTakenOver) {
   EXPECT_THAT(Follow().set, IsEmpty());
-  const AliasConfig chat{"chat", {{"m", 1}, {"n", 1}}};
-  Put(chat);
-  EXPECT_THAT(Follow().set, ElementsAre(chat));
-  const SessionId id = Open("chat");
-  EXPECT_EQ(sessions_->View({"", id})->alias, "chat");
+  Put(chat_);
+  EXPECT_THAT(Follow().set, ElementsAre(chat_));
+  EXPECT_THAT(aliases_.List(), ElementsAre(chat_, fixed_));
   EXPECT_THAT(Follow().set, IsEmpty()) << "nothing has changed";
   const AliasConfig changed{"chat", {{"n", 1}}};
   Put(changed);
   EXPECT_THAT(Follow().set, ElementsAre(changed));
-  EXPECT_THAT(admin_->aliases().List(), ElementsAre(changed));
-  EXPECT_TRUE(absl::IsFailedPrecondition(Unload("n"))) << "an alias names it";
+  EXPECT_FALSE(aliases_.RemoveModel("n", [] {}).ok()) << "an alias names it";
   Erase("chat");
   EXPECT_THAT(Follow().removed, ElementsAre("chat"));
-  EXPECT_THAT(admin_->aliases().List(), IsEmpty());
-  EXPECT_TRUE(Turn(id, "text", 3).end.status.ok()) << "its session goes on";
+  EXPECT_THAT(aliases_.List(), ElementsAre(fixed_));
+}
+
+TEST_F(FollowedAliasesTest, TheConfigurationCountsWithoutARow) {
+  Put({"fixed", {}});
+  EXPECT_THAT(Follow().removed, ElementsAre("fixed"));
+  EXPECT_THAT(aliases_.List(), IsEmpty());
+  Erase("fixed");
+  EXPECT_THAT(Follow().set, ElementsAre(fixed_));
 }
 
 TEST_F(FollowedAliasesTest, AnAliasWhoseModelIsNotHereStaysAsItIs) {
-  const AliasConfig chat{"chat", {{"m", 1}}};
-  Put(chat);
-  EXPECT_THAT(Follow().set, ElementsAre(chat));
+  Put(chat_);
+  EXPECT_THAT(Follow().set, ElementsAre(chat_));
   Put({"chat", {{"loaded-elsewhere", 1}}});
   const AliasAdmin::Followed followed = Follow();
   EXPECT_THAT(followed.set, IsEmpty());
   EXPECT_THAT(followed.removed, IsEmpty());
   EXPECT_THAT(followed.problems, ElementsAre(HasSubstr("no model 'loaded-elsewhere'")));
-  EXPECT_THAT(admin_->aliases().List(), ElementsAre(chat));
+  EXPECT_THAT(aliases_.List(), ElementsAre(chat_, fixed_));
+}
+
+// A server may have started with such an alias.
+TEST_F(FollowedAliasesTest, AnArmThatIsNotHereIsTold) {
+  const AliasConfig elsewhere{"chat", {{"loaded-elsewhere", 1}}};
+  Put(elsewhere);
+  table_.Set(elsewhere);
+  EXPECT_THAT(Follow().problems, ElementsAre("alias 'chat' lacks an arm: this server has no model "
+                                             "'loaded-elsewhere'"));
+}
+
+TEST_F(FollowedAliasesTest, AnAliasWhoseRowCannotBeUsedStaysAsItIs) {
+  Put(chat_);
+  const AliasConfig changed{"fixed", {{"n", 1}}};
+  Put(changed);
+  EXPECT_THAT(Follow().set, ElementsAre(chat_, changed));
+  PutRow({"chat", "\xff"});
+  PutRow({"fixed", "\xff"});
+  const AliasAdmin::Followed followed = Follow();
+  EXPECT_THAT(followed.problems, ElementsAre(HasSubstr("'chat'"), HasSubstr("'fixed'")));
+  EXPECT_THAT(followed.set, IsEmpty());
+  EXPECT_THAT(followed.removed, IsEmpty());
+  EXPECT_THAT(aliases_.List(), ElementsAre(chat_, changed));
+}
+
+TEST_F(FollowedAliasesTest, NoModelGetsAnAliasOfItsName) {
+  Put({"fixed", {}});
+  EXPECT_THAT(Follow().removed, ElementsAre("fixed"));
+  ASSERT_TRUE(Load(Model("fixed", "tiny")).ok());
+  Put({"fixed", {{"n", 1}}});
+  EXPECT_THAT(Follow().problems, ElementsAre(HasSubstr("a model has this name")));
+  Erase("fixed");
+  EXPECT_THAT(Follow().set, IsEmpty());
+  EXPECT_THAT(aliases_.List(), IsEmpty());
+}
+
+TEST_F(FollowedAliasesTest, RowsOlderThanAChangeAreNotUsed) {
+  const TemporaryDirectory directory;
+  store::HeldStore store(*store::SqliteStore::Open(directory.string() + "/store", {}));
+  store.Hold();
+  absl::StatusOr<std::optional<AliasAdmin::Followed>> followed = absl::UnknownError("not called");
+  std::thread follower([&] { followed = aliases_.Follow(&store); });
+  EXPECT_TRUE(WaitUntil([&] { return store.waiting() == 1; }));
+  aliases_.Set(chat_, [](const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; });
+  store.Release();
+  follower.join();
+  ASSERT_TRUE(followed.ok()) << followed.status();
+  EXPECT_FALSE(followed->has_value());
+  EXPECT_THAT(aliases_.List(), ElementsAre(chat_, fixed_));
 }
 
 TEST_F(FollowedAliasesTest, AreFollowedByAThread) {
   const AliasFollower follower(
-      store_.get(), &admin_->aliases(), [](const auto&) {}, absl::Milliseconds(1));
-  const AliasConfig chat{"chat", {{"m", 1}}};
-  Put(chat);
-  EXPECT_TRUE(WaitUntil([&] { return admin_->aliases().List().size() == 1; }));
+      store_.get(), &aliases_, [](const auto&) {}, absl::Milliseconds(1));
+  Put(chat_);
+  EXPECT_TRUE(WaitUntil([&] { return aliases_.List().size() == 2; }));
   Erase("chat");
-  EXPECT_TRUE(WaitUntil([&] { return admin_->aliases().List().empty(); }));
+  EXPECT_TRUE(WaitUntil([&] { return aliases_.List().size() == 1; }));
 }
 
 }  // namespace
