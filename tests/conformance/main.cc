@@ -25,7 +25,7 @@ constexpr char kUsage[] =
     "                     snapshots are refused; not needed if MODEL_DIR has a .safetensors file,\n"
     "                     of which the kit makes a changed copy\n"
     "  --tolerance T      largest accepted difference of logits between cuts of a prefill: the\n"
-    "                     root of its mean square, in standard deviations of a row; 0.001 by\n"
+    "                     root of its mean square, in standard deviations of a row; 0.0003 by\n"
     "                     default\n"
     "  --prompts N        how many prompts --tolerance judges together, 1 to 1000; 4 by default\n"
     "  --only PREFIX      run only checks whose names begin like this, among those that open the\n"
