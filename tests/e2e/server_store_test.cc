@@ -29,15 +29,6 @@ using testing::HasSubstr;
 
 constexpr std::chrono::seconds kPatience{30};
 
-v1::GenerateRequest Request(const std::string& session, const std::string& text, uint32_t tokens) {
-  v1::GenerateRequest request;
-  request.set_session_id(session);
-  request.mutable_input()->set_text(text);
-  request.set_max_tokens(tokens);
-  request.mutable_stop()->set_ignore_eos(true);
-  return request;
-}
-
 class ServerStoreTest : public testing::Test {
  protected:
   std::vector<std::string> Arguments() const {
@@ -167,13 +158,15 @@ TEST_F(ServerStoreTest, NoMessageHasThePasswordOfADatabase) {
 }
 
 TEST_F(ServerStoreTest, TheLogTellsWhichTurnIsDamaged) {
-  std::string session;
+  v1::GenerateRequest request;
+  request.mutable_input()->set_text("abc");
+  request.set_max_tokens(5);
   {
     ServerProcess server(kServerBinary, Arguments());
     client::Connection connection(server.address());
     connection.WaitUntilServing("m", kPatience);
-    session = connection.Open("m").session_id();
-    connection.Generate(Request(session, "abc", 5));
+    request.set_session_id(connection.Open("m").session_id());
+    connection.Collect(request);
     EXPECT_EQ(server.Stop(), 0) << server.Log();
   }
   Sql("UPDATE turns SET result = x'00'");
@@ -181,7 +174,7 @@ TEST_F(ServerStoreTest, TheLogTellsWhichTurnIsDamaged) {
   client::Connection connection(server.address());
   connection.WaitUntilServing("m", kPatience);
   try {
-    connection.Generate(Request(session, "abc", 5));
+    connection.Collect(request);
     ADD_FAILURE() << "the turn's result is damaged";
   } catch (const client::CallError& error) {
     EXPECT_THAT(error.what(), testing::StartsWith("DATA_LOSS: "));
