@@ -67,11 +67,12 @@ void PrintCapacity(const std::string& model, const Capacity& capacity) {
 }
 
 // Why a model cannot serve the load, however many replicas there are. Empty: it can.
-std::string WhyNot(const v1::ArmCosts& costs, const Load& load, const Capacity& capacity,
-                   const PlanOptions& options) {
+std::string WhyNot(const v1::ArmCosts& costs, const PlanOptions& options,
+                   const Capacity& capacity) {
   // A server of an earlier version does not tell the limit.
-  if (costs.context_limit() > 0 && load.session_tokens > costs.context_limit()) {
-    return "--session-tokens: " + std::to_string(load.session_tokens) + ": a session has at most " +
+  const uint64_t tokens = options.load.session_tokens;
+  if (costs.context_limit() > 0 && tokens > costs.context_limit()) {
+    return "--session-tokens: " + std::to_string(tokens) + ": a session has at most " +
            std::to_string(costs.context_limit()) + " tokens";
   }
   if (capacity.replicas > 0) return "";
@@ -106,7 +107,7 @@ void Plan(const Global& global, const PlanOptions& options) {
     for (const v1::AliasArm& arm : alias.arms()) {
       if (!arm.has_costs() || !planned.insert(arm.model()).second) continue;
       const Capacity capacity = CapacityFor(CostsOf(arm.costs()), options.load, replica);
-      const std::string why_not = WhyNot(arm.costs(), options.load, capacity, options);
+      const std::string why_not = WhyNot(arm.costs(), options, capacity);
       fits = fits || why_not.empty();
       if (!why_not.empty()) {
         json.push_back({{"model", arm.model()}, {"error", why_not}});

@@ -8,34 +8,21 @@ import pathlib
 import re
 import tempfile
 
+import monitoring
 import programs
 import yaml
 
-MONITORING = "kubernetes/components/monitoring"
 HEALTHY = "count(ALERTS) or vector(0)"  # the test that says that this is 0
 MINUTES = re.compile(r"(\d+)m")
-SELECTOR = re.compile(r"\b(longstream[_:][a-z0-9_:]+)\s*(?:\{([^}]*)\})?")
-MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
-
-
-def _rules(deploy):
-    text = (deploy / MONITORING / "alerts.yaml").read_text(encoding="utf-8")
-    return [rule for group in yaml.safe_load(text)["spec"]["groups"] for rule in group["rules"]]
-
-
-def tests(deploy):
-    """The tests of all files. All values are texts: 0x420 is 421 zeroes."""
-    return [test for path in sorted((deploy / MONITORING).glob(programs.ALERT_TESTS))
-            for test in yaml.load(path.read_text(encoding="utf-8"), yaml.BaseLoader)["tests"]]
 
 
 def _selectors(expression, records):
     """Yields (metric, matchers) of the series that an expression reads, through recording rules."""
-    for name, matchers in SELECTOR.findall(expression):
+    for name, matchers in monitoring.SELECTOR.findall(expression):
         if ":" in name:
             yield from _selectors(records[name], records)
         else:
-            yield name, tuple(MATCHER.findall(matchers))
+            yield name, tuple(monitoring.MATCHER.findall(matchers))
 
 
 def _matches(labels, matchers):
@@ -51,20 +38,20 @@ def _series(test, minutes):
     for series in test["input_series"]:
         steps = [int(step) for step in re.findall(r"x(\d+)", series["values"])]
         if "_" not in series["values"] and sum(steps) >= minutes:
-            name, labels = SELECTOR.fullmatch(series["series"]).groups()
-            yield name, {label: value for label, _, value in MATCHER.findall(labels or "")}
+            name, labels = monitoring.SELECTOR.fullmatch(series["series"]).groups()
+            yield name, {label: value for label, _, value in monitoring.MATCHER.findall(labels or "")}
 
 
 def _missing(deploy):
     """Yields the alerts that are not tested to fire, or that are silent for another reason than health."""
-    rules = _rules(deploy)
+    rules = monitoring.rules(deploy)
     records = {rule["record"]: rule["expr"] for rule in rules if "record" in rule}
     alerts = {rule["alert"]: rule["expr"] for rule in rules if "alert" in rule}
-    fired = {case["alertname"] for test in tests(deploy)
+    fired = {case["alertname"] for test in monitoring.tests(deploy)
              for case in test.get("alert_rule_test") or () if case["exp_alerts"]}
     yield from (f"{name} is not both an alert and tested to fire"
                 for name in sorted(alerts.keys() ^ fired))
-    healthy = [series for test in tests(deploy) for case in test.get("promql_expr_test") or ()
+    healthy = [series for test in monitoring.tests(deploy) for case in test.get("promql_expr_test") or ()
                if case["expr"] == HEALTHY and case["exp_samples"][0]["value"] == "0"
                for series in _series(test, int(MINUTES.fullmatch(case["eval_time"]).group(1)))]
     for name, expression in alerts.items():
@@ -127,11 +114,11 @@ def _noticed(records, mutants, all_tests):
 def _survivors(deploy):
     """Yields the mutants that no test notices. Alerts that read the same records are tried together, which
     takes less time than all at once."""
-    rules, all_tests = _rules(deploy), tests(deploy)
+    rules, all_tests = monitoring.rules(deploy), monitoring.tests(deploy)
     wrong = {}  # {name of a mutant: what is wrong with it}
     tried = {}  # {records: {name of a mutant: (name of the alert, the rule)}}
     for rule in (rule for rule in rules if "alert" in rule):
-        records = frozenset(name for name, _ in SELECTOR.findall(rule["expr"]) if ":" in name)
+        records = frozenset(name for name, _ in monitoring.SELECTOR.findall(rule["expr"]) if ":" in name)
         for what, mutant in _mutants(rule):
             name = f"Mutant{len(wrong)}"
             wrong[name] = what

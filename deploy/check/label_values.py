@@ -3,8 +3,8 @@ buckets, a method, a code of gRPC, or a word that docs/metrics.md and the source
 
 import re
 
-import alert_tests
 import labels
+import monitoring
 import protos
 
 CODES = {
@@ -65,8 +65,8 @@ class Known:
 
 def wrong(expression, known):
     """Yields the values that no series has."""
-    for metric, matchers in alert_tests.SELECTOR.findall(expression):
-        for label, operator, value in alert_tests.MATCHER.findall(matchers):
+    for metric, matchers in monitoring.SELECTOR.findall(expression):
+        for label, operator, value in monitoring.MATCHER.findall(matchers):
             values = value.split("|") if "~" in operator else [value]
             for each in values if label not in FREE else ():
                 if each and not known.has(metric, label, each):
@@ -76,7 +76,7 @@ def wrong(expression, known):
 def check(deploy):
     """Yields the problems of expressions, and of the series in the tests of alerts."""
     known = Known(deploy.parent)
-    series = [(f"test: {test['name']}", each["series"]) for test in alert_tests.tests(deploy)
+    series = [(f"test: {test['name']}", each["series"]) for test in monitoring.tests(deploy)
               for each in test["input_series"]]
     for where, expression, *_ in (*labels.expressions(deploy), *series):
         yield from (f"{where}: {problem}" for problem in wrong(expression, known))

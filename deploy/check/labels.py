@@ -1,11 +1,10 @@
 """Every label that an expression uses is one that docs/metrics.md gives the metric."""
 
-import json
 import re
 
+import monitoring
 import yaml
 
-MONITORING = "kubernetes/components/monitoring"
 SUFFIXES = ("_bucket", "_sum", "_count")
 OF_MODEL = {"model", "version", "backend", "device"}
 # Prometheus adds these when it scrapes a pod.
@@ -54,17 +53,13 @@ def wrong(expression, names, known):
 
 def expressions(deploy):
     """Yields (where, expression, labels that are used of its result)."""
-    alerts = yaml.safe_load((deploy / MONITORING / "alerts.yaml").read_text(encoding="utf-8"))
-    for group in alerts["spec"]["groups"]:
-        for rule in group["rules"]:
-            text = " ".join(rule.get("annotations", {}).values())
-            yield (f"alerts: {rule.get('alert') or rule['record']}", rule["expr"],
-                   re.findall(r"\$labels\.(\w+)", text))
-    dashboard = json.loads((deploy / MONITORING / "dashboard.json").read_text(encoding="utf-8"))
-    for panel in dashboard["panels"]:
-        for target in panel.get("targets", ()):
-            yield (f"dashboard: {panel['title']}", target["expr"],
-                   re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+    for rule in monitoring.rules(deploy):
+        text = " ".join(rule.get("annotations", {}).values())
+        yield (f"alerts: {rule.get('alert') or rule['record']}", rule["expr"],
+               re.findall(r"\$labels\.(\w+)", text))
+    for panel, target in monitoring.targets(deploy):
+        yield (f"dashboard: {panel['title']}", target["expr"],
+               re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
     components = deploy / "kubernetes/components"
     adapter = yaml.safe_load(
         (components / "hpa/prometheus-adapter.yaml").read_text(encoding="utf-8"))

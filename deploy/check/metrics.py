@@ -7,9 +7,8 @@ import re
 import subprocess
 import sys
 
-import yaml
+import monitoring
 
-MONITORING = "kubernetes/components/monitoring"
 NAMED = re.compile(r"\blongstream_[a-z0-9_]+")
 SUFFIXES = ("_bucket", "_sum", "_count")
 # Made by prometheus-adapter.yaml for the HPA.
@@ -41,7 +40,7 @@ def _unknown(deploy, repository):
     for name in sorted(set(bases) - source):
         if not name.startswith(families):
             yield f"docs/metrics.md: no source names {name}"
-    paths = [*(deploy / MONITORING).glob("*"), *(deploy / "kubernetes/components").rglob("*.yaml"),
+    paths = [*(deploy / monitoring.FOLDER).glob("*"), *(deploy / "kubernetes/components").rglob("*.yaml"),
              *(deploy / "helm/longstream/templates").glob("*.yaml")]
     for path in sorted(set(paths)):
         if not path.is_file():
@@ -52,10 +51,10 @@ def _unknown(deploy, repository):
 
 
 def _dashboard(deploy):
-    program = deploy / MONITORING / "make_dashboard.py"
+    program = deploy / monitoring.FOLDER / "make_dashboard.py"
     made = subprocess.run([sys.executable, "-B", program, "--print"], capture_output=True, text=True,
                           check=True).stdout
-    if made != (deploy / MONITORING / "dashboard.json").read_text(encoding="utf-8"):
+    if made != monitoring.dashboard_file(deploy).read_text(encoding="utf-8"):
         yield f"dashboard.json: not what {program.name} makes; run it"
     panels = [panel for panel in json.loads(made)["panels"] if panel["type"] != "row"]
     yield from (f"dashboard: {panel['title']}: no expression" for panel in panels
@@ -64,10 +63,8 @@ def _dashboard(deploy):
 
 def _runbooks(deploy, repository):
     """Alerts and their headings in docs/operations.md go together."""
-    rules = yaml.safe_load((deploy / MONITORING / "alerts.yaml").read_text(encoding="utf-8"))
     page = (repository / "docs/operations.md").read_text(encoding="utf-8")
-    alerts = {rule["alert"]: rule for group in rules["spec"]["groups"] for rule in group["rules"]
-              if "alert" in rule}
+    alerts = {rule["alert"]: rule for rule in monitoring.rules(deploy) if "alert" in rule}
     headings = set(re.findall(r"^### (Longstream\w+)", page, re.MULTILINE))
     for name in sorted(alerts.keys() ^ headings):
         yield f"alerts: {name} is not both an alert and a heading of docs/operations.md"

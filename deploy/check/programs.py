@@ -1,6 +1,5 @@
 """Checks by other programs: yamllint, hadolint, checkov, promtool, and the server itself."""
 
-import json
 import os
 import pathlib
 import re
@@ -8,12 +7,11 @@ import shutil
 import subprocess
 import tempfile
 
+import monitoring
 import render
 import yaml
 
 HERE = pathlib.Path(__file__).parent
-MONITORING = "kubernetes/components/monitoring"
-ALERT_TESTS = "alerts_*_test.yaml"
 
 
 def run(*command, **options):
@@ -52,11 +50,8 @@ def checkov(deploy):
 def _expressions(deploy):
     """(where, expression) of all PromQL outside of alerts.yaml, with the words that other programs put
     in."""
-    dashboard = json.loads((deploy / MONITORING / "dashboard.json").read_text(encoding="utf-8"))
-    for panel in dashboard["panels"]:
-        for target in panel.get("targets", ()):
-            yield (f"dashboard: {panel['title']}",
-                   target["expr"].replace("$__rate_interval", "5m"))
+    for panel, target in monitoring.targets(deploy):
+        yield f"dashboard: {panel['title']}", target["expr"].replace("$__rate_interval", "5m")
     adapter = yaml.safe_load(
         (deploy / "kubernetes/components/hpa/prometheus-adapter.yaml").read_text(encoding="utf-8"))
     for rule in adapter["rules"]["custom"]:
@@ -83,12 +78,11 @@ def promql(deploy):
 
 def promtool(deploy):
     """Alerts are valid, and fire when their tests say."""
-    rules = yaml.safe_load((deploy / MONITORING / "alerts.yaml").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "rules.yaml").write_text(
-            yaml.safe_dump({"groups": rules["spec"]["groups"]}), encoding="utf-8")
+            yaml.safe_dump({"groups": monitoring.rule_groups(deploy)}), encoding="utf-8")
         problems = list(run("promtool", "check", "rules", "rules.yaml", cwd=folder))
-        for path in sorted((deploy / MONITORING).glob(ALERT_TESTS)):
+        for path in monitoring.test_files(deploy):
             if problems:
                 break
             shutil.copy(path, folder)

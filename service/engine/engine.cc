@@ -227,8 +227,9 @@ void Engine::SetBudget(uint64_t cache_bytes_budget, Done done) {
 
 void Engine::ReturnIdleMemory() {
   Post([this] {
-    if (CanSetBudget())
-      model_->backend().SetBudget(model_->backend().memory().budget).IgnoreError();
+    if (!CanSetBudget()) return;
+    BackendModel& backend = model_->backend();
+    backend.SetBudget(backend.memory().budget).IgnoreError();
   });
 }
 

@@ -47,9 +47,7 @@ class LostSessionLog {
     const auto error = limit_.Pass(std::string(status.message()), LineLimit::Clock::now());
     if (!error.has_value()) return;
     log_->Write(LogLevel::kError, "session_lost",
-                {{"request_id", std::string(request_id)},
-                 {"method", std::string(method)},
-                 {"error", *error}});
+                {{"request_id", request_id}, {"method", method}, {"error", *error}});
   }
 
  private:

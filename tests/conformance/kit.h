@@ -34,8 +34,8 @@ struct Target {
   // small model. A token lost long ago may change logits by less than that, so check such a model
   // in f32 as well.
   double tolerance = 3e-4;
-  // How many prompts the checks with that tolerance compute. What rounding does to the logits of a
-  // small model with random weights varies tenfold between prompts, so a single one says little.
+  // The number of prompts that the checks with that tolerance compute. In a small model with random
+  // weights, rounding changes the logits of one prompt ten times as much as those of another.
   uint32_t prompts = 4;
   // Whether this is the only target of the process at this time. If not, checks of what the process
   // has, such as its threads and open files, do not run.

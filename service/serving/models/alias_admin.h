@@ -70,7 +70,7 @@ class AliasAdmin {
   // NOT_FOUND: no alias has this name. Other errors as for Set.
   void Delete(const std::string& name, Done done) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What the changes of other replicas have made of the table.
+  // The changes of the table that Follow has made.
   struct Followed {
     std::vector<AliasConfig> set = {};
     std::vector<std::string> removed = {};
