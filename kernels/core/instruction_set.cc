@@ -59,12 +59,15 @@ bool HasAvx2() {
          __builtin_cpu_supports("bmi2");
 }
 
-bool HasAvx512() {
+bool HasAvx512F32() {
   return HasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vnni") &&
-         __builtin_cpu_supports("avx512bf16");
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vnni");
 }
+
+bool HasAvx512() { return HasAvx512F32() && __builtin_cpu_supports("avx512bf16"); }
+
+bool HasFastBF16Dots() { return AmdFamily() != 0; }
 
 const std::string& NoAmxReason() {
   static const std::string reason = AskForTiles();

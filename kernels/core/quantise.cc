@@ -129,15 +129,15 @@ void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup
 namespace avx2 {
 void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups);
 }
-namespace avx512 {
+namespace avx512_f32 {
 void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups);
 }
 }  // namespace cpu
 
 void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups) {
-  static const auto quantise = HasAvx512() ? cpu::avx512::QuantiseGroups
-                               : HasAvx2() ? cpu::avx2::QuantiseGroups
-                                           : cpu::baseline::QuantiseGroups;
+  static const auto quantise = HasAvx512F32() ? cpu::avx512_f32::QuantiseGroups
+                               : HasAvx2()    ? cpu::avx2::QuantiseGroups
+                                              : cpu::baseline::QuantiseGroups;
   quantise(type, weights, count, groups);
 }
 

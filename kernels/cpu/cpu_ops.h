@@ -7,7 +7,7 @@
 namespace longstream {
 
 // The names that OpsFor accepts, from the oldest set to the newest.
-inline constexpr const char* kIsaNames[] = {"baseline", "avx2", "avx512", "amx"};
+inline constexpr const char* kIsaNames[] = {"baseline", "avx2", "avx512_f32", "avx512", "amx"};
 
 // The ops compiled for `isa`. nullptr if the name is unknown, or if the processor or its operating
 // system lacks the set. Thread-safe. This function is for callers that need a certain set, such as

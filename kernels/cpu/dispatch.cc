@@ -18,6 +18,9 @@ const OpTable& Ops();
 namespace avx2 {
 const OpTable& Ops();
 }
+namespace avx512_f32 {
+const OpTable& Ops();
+}
 namespace avx512 {
 const OpTable& Ops();
 }
@@ -33,6 +36,7 @@ struct OpSet {
   std::string_view name;
   bool (*can_run)();
   const OpTable& (*ops)();
+  bool (*is_fastest)() = [] { return true; };  // of the sets that can run, without the ones before
 };
 
 // The sets of this build (kernels/CMakeLists.txt), the newest first.
@@ -41,7 +45,10 @@ constexpr OpSet kSets[] = {
     {"amx", &HasAmx, &cpu::amx::Ops},
 #endif
 #ifdef LONGSTREAM_AVX512_OPS
-    {"avx512", &HasAvx512, &cpu::avx512::Ops},
+    {"avx512", &HasAvx512, &cpu::avx512::Ops, &HasFastBF16Dots},
+#endif
+#ifdef LONGSTREAM_AVX512_F32_OPS
+    {"avx512_f32", &HasAvx512F32, &cpu::avx512_f32::Ops},
 #endif
     {"avx2", &HasAvx2, &cpu::avx2::Ops},
     {"baseline", [] { return true; }, &cpu::baseline::Ops},
@@ -52,7 +59,7 @@ const OpTable& Choose() {
     if (const OpTable* ops = OpsFor(wanted)) return *ops;
   }
   return std::find_if(std::begin(kSets), std::end(kSets),
-                      [](const OpSet& set) { return set.can_run(); })
+                      [](const OpSet& set) { return set.can_run() && set.is_fastest(); })
       ->ops();
 }
 
@@ -82,11 +89,11 @@ OpenedDevice OpenDevice(std::string_view name) {
   // A user who pins the instruction set relies on its bits, so another set must not replace it.
   const char* wanted = std::getenv("LONGSTREAM_ISA");
   if (wanted != nullptr && OpsFor(wanted) == nullptr) {
-    return {
-        .device = nullptr,
-        .why = std::string("LONGSTREAM_ISA: expected one of baseline, avx2, avx512, amx that this "
-                           "processor has, found '") +
-               wanted + "'" + (std::string_view(wanted) == "amx" ? ": " + NoAmxReason() : "")};
+    return {.device = nullptr,
+            .why = std::string(
+                       "LONGSTREAM_ISA: expected one of baseline, avx2, avx512_f32, avx512, amx "
+                       "that this processor has, found '") +
+                   wanted + "'" + (std::string_view(wanted) == "amx" ? ": " + NoAmxReason() : "")};
   }
   return {.device = std::make_unique<HostDevice>(), .name = DeviceKind()};
 }

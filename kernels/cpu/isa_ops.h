@@ -1,5 +1,5 @@
 // The CPU ops of one instruction set. Every file that includes this header is compiled once per
-// set. LONGSTREAM_ISA names the namespace: baseline, avx2, avx512, amx or amx_plain
+// set. LONGSTREAM_ISA names the namespace: baseline, avx2, avx512_f32, avx512, amx or amx_plain
 // (simd/amx_tiles.h).
 //
 // Such a file must emit no weak symbol outside its namespace. A linker keeps any one of several
@@ -14,7 +14,7 @@
 #include "kernels/ops/op_table.h"
 
 #ifndef LONGSTREAM_ISA
-#error "compile with -DLONGSTREAM_ISA=baseline, avx2, avx512 or amx"
+#error "compile with -DLONGSTREAM_ISA=baseline, avx2, avx512_f32, avx512 or amx"
 #endif
 
 namespace longstream::cpu::LONGSTREAM_ISA {

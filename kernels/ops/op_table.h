@@ -29,7 +29,7 @@
 namespace longstream {
 
 struct OpTable {
-  const char* name = "";  // "reference", "baseline", "avx2", "avx512", "amx", "cuda"
+  const char* name = "";  // "reference", "cuda", or a set of kernels/cpu/cpu_ops.h
   PackedBytesFunction packed_bytes = nullptr;
   PackFunction pack = nullptr;
   CompressFunction compress = nullptr;
@@ -59,7 +59,7 @@ struct OpTable {
 
 // The ops that a plugin runs on. The kernel library that the plugin is linked with defines this
 // function. The CPU library returns the best table for the processor, or the one that
-// LONGSTREAM_ISA names (baseline, avx2, avx512, amx; a set that the processor lacks is ignored).
+// LONGSTREAM_ISA names (kernels/cpu/cpu_ops.h; a set that the processor lacks is ignored).
 const OpTable& DeviceOps();
 
 }  // namespace longstream

@@ -24,6 +24,9 @@ Probe GetProbe();
 namespace avx2 {
 Probe GetProbe();
 }
+namespace avx512_f32 {
+Probe GetProbe();
+}
 namespace avx512 {
 Probe GetProbe();
 }

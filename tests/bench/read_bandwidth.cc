@@ -17,6 +17,7 @@ namespace longstream {
 Probe DeviceProbe() {
   const std::string_view isa = DeviceOps().name;
   if (isa == "avx512" || isa == "amx") return cpu::avx512::GetProbe();
+  if (isa == "avx512_f32") return cpu::avx512_f32::GetProbe();
   if (isa == "avx2") return cpu::avx2::GetProbe();
   return cpu::baseline::GetProbe();
 }

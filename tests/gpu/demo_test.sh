@@ -23,7 +23,7 @@ for file in bin/* plugins/*; do
 done
 
 output=$(env -i PATH="$PATH" ./run-demo.sh cpu 2>&1) || fail "on the CPU:"
-for line in '=== (dense|hwfa2|hypenet) on cpu' 'kernels: (baseline|avx2|avx512|amx)$' \
+for line in '=== (dense|hwfa2|hypenet) on cpu' 'kernels: (baseline|avx2|avx512_f32|avx512|amx)$' \
             '22 \+ 120 tokens' '"generated_tokens": 120,'; do
   [[ $(grep -cE -- "$line" <<<"$output") == 3 ]] || fail "not three times '$line':"
 done

@@ -1,13 +1,17 @@
 """The driver of tools/bench/peers, with programs whose answers are known, and the protocol of its
 peers."""
 
+import contextlib
+import io
 import json
+import os
 import pathlib
 import stat
 import subprocess
 import sys
 import types
 import unittest
+from unittest import mock
 
 from scratch_tree import ScratchTree
 
@@ -184,6 +188,21 @@ class StartTest(ScratchTree):
         self.arguments.gguf = self.root / "model"
         self.assertEqual(run.start_all(self.arguments, []),
                          {"llama": "ended with code 4: unknown option"})
+
+    def test_without_amx_every_program_is_told_so_by_its_environment(self):
+        told = {}
+
+        def start_all(_arguments, _programs):
+            told.update(os.environ)
+            raise run.ProgramError("nothing is started here")
+
+        for flags, isa in (([], None), (["--without-amx"], "avx512_f32")):
+            told.clear()
+            with mock.patch.dict(os.environ), mock.patch.object(run, "start_all", start_all), \
+                    contextlib.redirect_stderr(io.StringIO()):
+                self.assertEqual(run.main(["--folder", str(self.root), *flags]), 1)
+            self.assertEqual(told.get("LONGSTREAM_ISA"), isa)
+            self.assertEqual("ONEDNN_MAX_CPU_ISA" in told, isa is not None)
 
     def test_the_adapters_can_be_run_and_their_requirements_are_pinned(self):
         for name in ("vllm", "openvino"):

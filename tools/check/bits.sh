@@ -11,7 +11,7 @@
 #                         dense.cpu hwfa2.cpu hypenet.cpu simt_dense simt_hwfa2 simt_hypenet
 #   --driver FILE  the program that loads the plugins of both builds; by default
 #                  NEW_BUILD/tests/bits_driver
-#   --sets         some of baseline, avx2, avx512, amx and simt; by default all but amx
+#   --sets         some of baseline, avx2, avx512_f32, avx512, amx and simt; by default all but amx
 #   --models       models whose name (golden/llama, demo/dense) the extended regular expression fits
 #   --out DIR      the folder of the results; by default a temporary one, which is kept only if the
 #                  builds differ
@@ -39,7 +39,7 @@ fail_usage() {
   exit 2
 }
 
-driver="" sets="simt baseline avx2 avx512" models_regex="" out=""
+driver="" sets="simt baseline avx2 avx512_f32 avx512" models_regex="" out=""
 while (($# > 0)) && [[ $1 == --* ]]; do
   (($# > 1)) || fail_usage "no value after $1"
   case $1 in
@@ -57,7 +57,7 @@ for build in "$old" "$new"; do
   [[ -d $build ]] || fail_usage "there is no directory $build"
 done
 for set in $sets; do
-  [[ " baseline avx2 avx512 amx simt " == *" $set "* ]] || fail_usage "there is no set $set"
+  [[ " baseline avx2 avx512_f32 avx512 amx simt " == *" $set "* ]] || fail_usage "there is no set $set"
 done
 driver=${driver:-$new/tests/bits_driver}
 [[ -x $driver ]] || fail_usage "there is no program $driver; build the target bits_driver"

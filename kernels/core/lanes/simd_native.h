@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #ifndef LONGSTREAM_ISA
-#error "compile with -DLONGSTREAM_ISA=baseline, avx2, avx512 or amx"
+#error "compile with -DLONGSTREAM_ISA=baseline, avx2, avx512_f32, avx512 or amx"
 #endif
 
 // Inlines a function even where the optimiser would not (reasons: kernels/cpu/isa_ops.h).

@@ -1,8 +1,9 @@
 // The arithmetic of a decode row on one block of keys and values.
 //
 //   F32DecodeKeys<T>, F32DecodeValues<T>    convert keys and values of T to f32
-//   WidenedDecodeKeys, WidenedDecodeValues  convert bf16 keys and values to f32 on AVX2
-//   PairDecodeKeys, PairDecodeValues        use the bf16 dot product, if the processor has it
+//   WidenedDecodeKeys, WidenedDecodeValues  convert bf16 keys and values to f32, with registers of
+//                                           AVX2
+//   PairDecodeKeys, PairDecodeValues        use the bf16 dot product, if the set has it
 //
 // The Pair classes do not convert keys and values to f32: two of three instructions would be
 // conversions, and the computation would be slower than memory. The Pair classes split each number

@@ -1,5 +1,6 @@
 // Decode rows over bf16 keys and values, computed in f32. Two numbers are converted together, from
-// 32 bits.
+// 32 bits. avx512_f32 uses registers of 256 bits here too: those of 512 bits gain nothing, because
+// the loops wait for memory.
 #include <algorithm>
 #include <cstdint>
 

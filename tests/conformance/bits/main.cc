@@ -27,9 +27,9 @@ constexpr char kUsage[] =
     "usage: bits_driver BUILD SET OUT MODEL_DIR...\n"
     "Loads the plugins of the build directory BUILD, goes through a fixed workload on each model,\n"
     "and writes what the model gives to OUT/<parent>/<model>.<types>.txt.\n"
-    "  SET  baseline, avx2, avx512, amx: BUILD/plugins with this CPU instruction set, on 1 and on "
-    "2\n"
-    "       threads; simt: BUILD/test_plugins, whose CUDA kernels the CPU executes\n"
+    "  SET  baseline, avx2, avx512_f32, avx512, amx: BUILD/plugins with this CPU instruction set, "
+    "on\n"
+    "       1 and on 2 threads; simt: BUILD/test_plugins, whose CUDA kernels the CPU executes\n"
     "Exit code: 0; 1 where a model fails or 2 threads give other bits than 1; 2: wrong usage; 3:\n"
     "this processor does not have SET.\n";
 
@@ -93,11 +93,13 @@ bool HasMoreTypes(const fs::path& name) {
 }
 
 bool IsKnown(const std::string& set) {
-  return set == "baseline" || set == "avx2" || set == "avx512" || set == "amx" || set == "simt";
+  return set == "baseline" || set == "avx2" || set == "avx512_f32" || set == "avx512" ||
+         set == "amx" || set == "simt";
 }
 
 bool IsHere(const std::string& set) {
   if (set == "avx2") return HasAvx2();
+  if (set == "avx512_f32") return HasAvx512F32();
   if (set == "avx512") return HasAvx512();
   return set != "amx" || HasAmx();
 }

@@ -50,8 +50,8 @@ TEST(Dispatch, APinnedSetThatIsNotThereIsRefused) {
   EXPECT_EQ(refused.device, nullptr);
   EXPECT_FALSE(refused.unknown);
   EXPECT_EQ(refused.why,
-            "LONGSTREAM_ISA: expected one of baseline, avx2, avx512, amx that this processor has, "
-            "found 'sse9'");
+            "LONGSTREAM_ISA: expected one of baseline, avx2, avx512_f32, avx512, amx that this "
+            "processor has, found 'sse9'");
   ASSERT_EQ(setenv("LONGSTREAM_ISA", "baseline", 1), 0);
   EXPECT_NE(OpenDevice("cpu").device, nullptr);
   EXPECT_EQ(OpenDevice("cpu").name, "cpu");
@@ -106,12 +106,16 @@ void ExitWithDeviceIs(const char* isa, const std::string& expected) {
   std::exit(DeviceOps().name == expected ? 0 : 1);
 }
 
+TEST(Dispatch, OnlyAmdHasFastDotsOfBF16) {
+  EXPECT_EQ(HasFastBF16Dots(), ProcessorSays("vendor_id") == "AuthenticAMD");
+}
+
 TEST(DispatchDeathTest, TheEnvironmentChoosesAmongWhatThereIs) {
   std::string best;
-  for (const char* isa : kIsaNames) {
-    if (OpsFor(isa) == nullptr) continue;
-    best = isa;
-    EXPECT_EXIT(ExitWithDeviceIs(isa, isa), testing::ExitedWithCode(0), "") << isa;
+  for (const std::string isa : kIsaNames) {
+    if (OpsFor(isa.c_str()) == nullptr) continue;
+    if (isa != "avx512" || HasFastBF16Dots()) best = isa;
+    EXPECT_EXIT(ExitWithDeviceIs(isa.c_str(), isa), testing::ExitedWithCode(0), "") << isa;
   }
   EXPECT_EXIT(ExitWithDeviceIs(nullptr, best), testing::ExitedWithCode(0), "");
   EXPECT_EXIT(ExitWithDeviceIs("avx1024", best), testing::ExitedWithCode(0), "");

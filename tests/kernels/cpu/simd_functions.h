@@ -45,7 +45,7 @@ SimdFunctions GetSimdFunctions();
 namespace avx2 {
 SimdFunctions GetSimdFunctions();
 }
-namespace avx512 {
+namespace avx512_f32 {
 SimdFunctions GetSimdFunctions();
 }
 }  // namespace cpu

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/instruction_set.h"
 #include "kernels/core/philox.h"
-#include "kernels/cpu/cpu_ops.h"
 #include "tests/kernels/cpu/simd_functions.h"
 
 namespace longstream {
@@ -35,7 +35,7 @@ class SimdTest : public testing::TestWithParam<std::string> {
   void SetUp() override {
     if (GetParam() == "baseline") simd_ = cpu::baseline::GetSimdFunctions();
     if (GetParam() == "avx2") simd_ = cpu::avx2::GetSimdFunctions();
-    if (GetParam() == "avx512") simd_ = cpu::avx512::GetSimdFunctions();
+    if (GetParam() == "avx512_f32") simd_ = cpu::avx512_f32::GetSimdFunctions();
   }
 
   void ExpectWithin(void (*function)(const float*, float*, int64_t), double (*exact)(double),
@@ -65,7 +65,7 @@ std::vector<float> Spread(float low, float high) {
 }
 
 TEST_P(SimdTest, IsCompiledForTheSetThatItIsCalled) {
-  const int lanes = GetParam() == "avx512" ? 16 : GetParam() == "avx2" ? 8 : 4;
+  const int lanes = GetParam() == "avx512_f32" ? 16 : GetParam() == "avx2" ? 8 : 4;
   EXPECT_EQ(simd_.native_lanes, lanes);
 }
 
@@ -344,12 +344,12 @@ TEST_P(SimdTest, ExponentialIsWithinSixUlpsOverItsWholeRange) {
   EXPECT_LE(worst, 6);
 }
 
-// The instruction sets of this processor that have vectors of their own. (amx has those of avx512.)
+// The instruction sets of this processor that have vectors of their own. (avx512 and amx have those
+// of avx512_f32.)
 std::vector<std::string> AvailableIsas() {
-  std::vector<std::string> isas;
-  for (const char* isa : {"baseline", "avx2", "avx512"}) {
-    if (OpsFor(isa) != nullptr) isas.emplace_back(isa);
-  }
+  std::vector<std::string> isas = {"baseline"};
+  if (HasAvx2()) isas.emplace_back("avx2");
+  if (HasAvx512F32()) isas.emplace_back("avx512_f32");
   return isas;
 }
 

@@ -4,6 +4,7 @@ the tokens/s of every program, and the ratio of Longstream to the best of the ot
 
     run.py --folder build/peers                                      # vLLM and OpenVINO GenAI
     run.py --folder build/peers --llama-server PROGRAM --gguf MODEL  # llama.cpp too
+    run.py --folder build/peers --without-amx     # as on a processor that has AVX-512 but no AMX
 
 The first run makes in --folder: a checkpoint of random bf16 weights in the shape of Qwen3-0.6B, a
 Python environment for each of the two packages (from PyPI, 10 GB), and the model that OpenVINO
@@ -36,6 +37,9 @@ from streams import VOCABULARY  # noqa: E402 pylint: disable=wrong-import-positi
 SHAPE = "0.6b"
 CONTEXT = 17408  # tokens of a prompt and its output
 MOST_STREAMS = 16
+# The environment in which no program uses AMX: oneDNN multiplies for vLLM and OpenVINO, and
+# vllm_streams.py looks at its variable for the rest of vLLM.
+WITHOUT_AMX = {"LONGSTREAM_ISA": "avx512_f32", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 FAILURES = (ProgramError, OSError, subprocess.CalledProcessError, http_load.LoadError)
 
 
@@ -322,6 +326,8 @@ def arguments_of(argv):
     add("--threads", type=int, default=2)
     add("--step-tokens", type=int, default=576,
         help="the most tokens of a step of vLLM and OpenVINO; Longstream has 576 too")
+    add("--without-amx", action="store_true",
+        help="no program uses AMX; llama.cpp has to be built without it")
     add("--rounds", type=int, default=3)
     add("--long-rounds", type=int, default=1, help=f"rounds of prompts of {LONG} tokens and more")
     add("--quiet", type=float, default=0.2,
@@ -356,6 +362,8 @@ def main(argv=None):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # closes the programs
     arguments.folder = arguments.folder.resolve()
     arguments.folder.mkdir(parents=True, exist_ok=True)
+    if arguments.without_amx:
+        os.environ.update(WITHOUT_AMX)
     programs = []
     try:
         not_run = start_all(arguments, programs)

@@ -20,6 +20,9 @@ def load(checkpoint, threads, step_tokens):
         VLLM_CPU_KVCACHE_SPACE=str(CACHE_GIB), VLLM_LOGGING_LEVEL="ERROR", HF_HUB_OFFLINE="1",
         VLLM_CPU_OMP_THREADS_BIND=",".join(map(str, processors)), VLLM_NO_USAGE_STATS="1",
         VLLM_ENABLE_V1_MULTIPROCESSING="0")  # in this process, so that no message passing counts
+    if "ONEDNN_MAX_CPU_ISA" in os.environ:  # run.py --without-amx
+        import torch  # pylint: disable=import-outside-toplevel
+        torch.cpu._is_amx_tile_supported = lambda: False  # pylint: disable=protected-access
     from vllm import LLM, SamplingParams  # pylint: disable=import-outside-toplevel
     from vllm.inputs import TokensPrompt  # pylint: disable=import-outside-toplevel
 
