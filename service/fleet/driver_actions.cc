@@ -90,9 +90,12 @@ void DriverCore::Do(const Send& action) {
   }
   if (std::holds_alternative<Attached>(message)) return;
   const auto set_caches = [&](auto& offer) {
-    offer.has_caches =
-        offer.has_caches && copies_->HasCaches({offer.session, offer.epoch, offer.version});
-    sends_caches_ = offer.has_caches;
+    const Fence at{offer.session, offer.epoch, offer.version};
+    const absl::Status found = offer.has_caches
+                                   ? copies_->FindCaches(at)
+                                   : absl::NotFoundError("the session is not in memory");
+    if (!found.ok()) CachesLost({LostCaches::Where::kSent, offer.session, action.to, found});
+    offer.has_caches = sends_caches_ = found.ok();
     NoteGiving(offer.session, action.to, offer.request);
   };
   if (auto* given = std::get_if<Given>(&message)) set_caches(*given);
@@ -115,15 +118,19 @@ void DriverCore::RelayCall(const Attach& attach, const ReplicaName& owner) {
 void DriverCore::Do(const SendCaches& action) {
   const SessionState* state = Find(action.session);
   if (!std::exchange(sends_caches_, false) || state == nullptr) return;
-  copies_->ReadCaches({action.session, state->epoch, state->version},
-                      [self = shared_from_this(), to = action.to,
-                       request = action.request](const std::shared_ptr<CacheReader>& caches) {
-                        (void)self->Post([core = self.get(), to, request, caches] {
-                          if (core->stopped_) return;
-                          core->peers_->SendCaches(to, request,
-                                                   CountBytes(caches, core->options_.metrics));
-                        });
-                      });
+  copies_->ReadCaches(
+      {action.session, state->epoch, state->version},
+      [self = shared_from_this(), session = action.session, to = action.to,
+       request = action.request](const SessionCopies::Reading& caches) {
+        (void)self->Post([core = self.get(), session, to, request, caches] {
+          if (core->stopped_) return;
+          if (!caches.ok()) {
+            core->CachesLost({LostCaches::Where::kSent, session, to, caches.status()});
+          }
+          core->peers_->SendCaches(to, request,
+                                   CountBytes(caches.value_or(nullptr), core->options_.metrics));
+        });
+      });
 }
 
 void DriverCore::Do(const ReceiveCaches& action) {
@@ -150,10 +157,21 @@ void DriverCore::Do(const ReceiveCaches& action) {
       },
       [self = shared_from_this(), session = action.session,
        operation = action.operation](const absl::Status& arrived) {
-        (void)self->Post([core = self.get(), session, operation, complete = arrived.ok()] {
-          core->Handle(CachesArrived{session, operation, complete});
+        (void)self->Post([core = self.get(), session, operation, arrived] {
+          core->CachesCame(session, operation, arrived);
         });
       });
+}
+
+void DriverCore::CachesCame(const SessionKey& session, Number operation,
+                            const absl::Status& arrived) {
+  const SessionState* state = Find(session);
+  const bool is_awaited =
+      state != nullptr && state->phase == Phase::kReceiving && state->now().operation == operation;
+  if (!arrived.ok() && is_awaited) {
+    CachesLost({LostCaches::Where::kReceived, session, state->now().peer, arrived});
+  }
+  Handle(CachesArrived{session, operation, arrived.ok()});
 }
 
 void DriverCore::Do(const RunTurn& action) {

@@ -220,6 +220,10 @@ void DriverCore::AfterEvent(const Event& event, const Before& before) {
                       before.phase == Phase::kGiving;
   const auto* fired = std::get_if<TimerFired>(&event);
   if (waited && fired != nullptr && fired->timer == before.timer) {
+    if (before.phase == Phase::kReceiving) {
+      CachesLost({LostCaches::Where::kReceived, *session, before.peer,
+                  absl::DeadlineExceededError("the caches have taken too long")});
+    }
     peers_->Forget(before.peer, before.request);
   }
   CountEvent(event, before);
@@ -253,6 +257,7 @@ void DriverCore::CountEvent(const Event& event, const Before& before) {
   const auto* message = std::get_if<MessageArrives>(&event);
   const auto* made = std::get_if<Transacted>(&event);
   const bool is_moved = message != nullptr && std::holds_alternative<Moved>(message->message);
+  const auto* refused = message == nullptr ? nullptr : std::get_if<Refused>(&message->message);
   const bool decides_giving = made != nullptr && before.work == Work::kKeep;
   const bool is_given =
       before.phase == Phase::kGiving && is_moved && Find(*SessionOf(event)) == nullptr;
@@ -261,6 +266,9 @@ void DriverCore::CountEvent(const Event& event, const Before& before) {
     count("given");
   } else if (decides_giving && made->outcome == Outcome::kMade) {
     count("kept");
+  } else if (before.phase == Phase::kGiving && before.work == Work::kOffer && refused != nullptr &&
+             message->from == before.peer && refused->request == before.request) {
+    count("refused");
   } else if (before.phase == Phase::kFetching && fired != nullptr && fired->timer == before.timer) {
     count("unanswered");
   }

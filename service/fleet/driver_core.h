@@ -82,6 +82,8 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   void GivingBroken(const ReplicaName& peer, Number request);
   void CallRefused(const ReplicaName& peer, Number request, const absl::Status& why);
   void MessageArrived(const ReplicaName& from, PeerMessage message);
+  // Counts it, and tells the program.
+  void CachesLost(LostCaches lost);
   // Feeds the machine, and runs its actions.
   void Handle(Event event);
 
@@ -149,6 +151,7 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   void ChangeOwner(const Transact& action);
   void EndUseOf(const EndCall& action);
   void RelayCall(const Attach& attach, const ReplicaName& owner);
+  void CachesCame(const SessionKey& session, Number operation, const absl::Status& arrived);
   absl::Duration TimeOf(TimerKind kind) const;
 
   // driver_uses.cc

@@ -5,6 +5,31 @@
 #include "service/fleet/driver_core.h"
 
 namespace longstream::fleet {
+namespace {
+
+// The label of the metric.
+const char* ReasonOf(LostCaches::Where where, absl::StatusCode why) {
+  using enum LostCaches::Where;
+  using enum absl::StatusCode;
+  if (why == kResourceExhausted) return "no_memory";
+  switch (where) {
+    case kSent:
+      if (why == kNotFound) return "evicted";
+      if (why == kUnimplemented) return "other_model";
+      return why == kUnavailable ? "in_use" : "broken";
+    case kReceived:
+      if (why == kDeadlineExceeded) return "late";
+      return why == kFailedPrecondition || why == kInvalidArgument || why == kNotFound
+                 ? "other_model"
+                 : "broken";
+    case kArrived:
+      break;
+  }
+  if (why == kDeadlineExceeded) return "late";
+  return why == kFailedPrecondition ? "other_model" : "changed";
+}
+
+}  // namespace
 
 void DriverCore::NoteGiving(const SessionKey& session, const ReplicaName& peer, Number request) {
   givings_[{peer, request}] = session;
@@ -69,6 +94,14 @@ void DriverCore::CallRefused(const ReplicaName& peer, Number request, const absl
 void DriverCore::MessageArrived(const ReplicaName& from, PeerMessage message) {
   if (silent_.erase(from) > 0) TellPeers();
   Handle(MessageArrives{from, std::move(message)});
+}
+
+void DriverCore::CachesLost(LostCaches lost) {
+  if (stopped_ || absl::IsOutOfRange(lost.why)) return;  // without tokens there are no caches
+  lost.op = lost.where == LostCaches::Where::kSent ? "sent" : "received";
+  lost.reason = ReasonOf(lost.where, lost.why.code());
+  if (options_.metrics != nullptr) options_.metrics->CountLostCaches(lost.op, lost.reason);
+  if (options_.on_lost_caches) options_.on_lost_caches(lost);
 }
 
 // A peer that broke off is asked again only if there is no other.

@@ -73,6 +73,13 @@ void FleetDriver::Opened(const SessionKey& session, int64_t epoch, int64_t versi
 
 void FleetDriver::Evicted(const SessionKey& session) { PostEvent(core_, CopyEvicted{session}); }
 
+void FleetDriver::CachesLost(const SessionKey& session, const absl::Status& why) {
+  (void)core_->Post(
+      [core = core_.get(), lost = LostCaches{LostCaches::Where::kArrived, session, {}, why}] {
+        core->CachesLost(lost);
+      });
+}
+
 // The peers' server and RelayEnded stand for the messages about streams.
 void FleetDriver::MessageArrived(const ReplicaName& from, PeerMessage message) {
   if (std::holds_alternative<Attach>(message) || std::holds_alternative<Attached>(message)) return;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "service/fleet/fleet_store.h"
 #include "service/fleet/peers.h"
@@ -32,6 +33,23 @@ struct FleetTimes {
   absl::Duration entry = absl::Seconds(90);     // for the answer of the gate, whatever happens
 };
 
+// A session that moves without its caches.
+struct LostCaches {
+  enum class Where : uint8_t {
+    kSent,      // this replica gives the session
+    kReceived,  // this replica takes it
+    kArrived,   // the same, and the caches had come
+  };
+
+  Where where = Where::kSent;
+  SessionKey session{};
+  ReplicaName peer{};  // empty: not known any more
+  absl::Status why{};
+  // The labels of the metric (docs/metrics.md). The driver sets them.
+  const char* op = "";
+  const char* reason = "";
+};
+
 struct FleetDriverOptions {
   ReplicaName self{};
   bool redirect = false;  // fleet.foreign: redirect
@@ -46,6 +64,9 @@ struct FleetDriverOptions {
   std::function<void(bool release_lease)> on_exit{};
   // As PeerEvents::CallRefused. Called on the driver's thread. May be empty.
   std::function<void(const ReplicaName& peer, const absl::Status& why)> on_refused{};
+  // A session goes, or has gone, from replica to replica without its caches. Called on the driver's
+  // thread. May be empty.
+  std::function<void(const LostCaches& lost)> on_lost_caches{};
 };
 
 // Counts of the driver.
@@ -82,6 +103,7 @@ class FleetDriver : public SessionGate, public PeerEvents, public LeaseEvents {
   void RelayEnded(uint64_t relay, const absl::Status& outcome) override;
   void Opened(const SessionKey& session, int64_t epoch, int64_t version) override;
   void Evicted(const SessionKey& session) override;
+  void CachesLost(const SessionKey& session, const absl::Status& why) override;
   bool Lives(const ReplicaName& other) const override;
 
   // PeerEvents.

@@ -56,11 +56,15 @@ class SessionCopies {
   // at `to` from now on.
   virtual void Keep(const Fence& from, const Fence& to) = 0;
 
-  // Whether there are caches worth sending, of a copy at this epoch and version. `ready`: nullptr
-  // if there are none after all.
-  virtual bool HasCaches(const Fence& at) const = 0;
-  virtual void ReadCaches(const Fence& at,
-                          std::function<void(std::shared_ptr<CacheReader>)> ready) = 0;
+  // OK: there are caches worth sending, of a copy at this epoch and version. OUT_OF_RANGE: the
+  // session has no tokens, so it needs none. NOT_FOUND: they are not in memory. UNIMPLEMENTED: the
+  // model cannot send them.
+  virtual absl::Status FindCaches(const Fence& at) const = 0;
+  // Reads what FindCaches has found. While a call or the end of a turn holds the session, it waits
+  // a little. An error says why there are none after all: also UNAVAILABLE: the session was in use
+  // for too long, and RESOURCE_EXHAUSTED: the copy that is sent has no room.
+  using Reading = absl::StatusOr<std::shared_ptr<CacheReader>>;
+  virtual void ReadCaches(const Fence& at, std::function<void(Reading)> ready) = 0;
   // `header`: of the CacheReader on the other replica. `at`: epoch and version that the session
   // will have when this replica has taken it. Errors as for CacheWriter::Write.
   virtual void TakeCaches(

@@ -110,6 +110,10 @@ class SessionGate {
   // The session has left the memory, idle; this replica still owns it.
   virtual void Evicted(const SessionKey& session) = 0;
 
+  // Caches that a peer has sent with the session are freed, and it goes on without them. To be
+  // counted and logged.
+  virtual void CachesLost(const SessionKey& session, const absl::Status& why) = 0;
+
   // Whether the lease of another replica held when this one last renewed its own. False: as far as
   // this replica knows, nobody has the sessions whose owner it is. To be shown to people: only the
   // database says whether a session may be claimed.

@@ -31,6 +31,10 @@ struct FleetMetrics::Families {
                   .Register(*registry)),
         sent(bytes.Add({{"op", "sent"}})),
         received(bytes.Add({{"op", "received"}})),
+        lost_caches(prometheus::BuildCounter()
+                        .Name("longstream_handover_caches_lost_total")
+                        .Help("Sessions that move between replicas without their caches")
+                        .Register(*registry)),
         fenced(prometheus::BuildCounter()
                    .Name("longstream_fenced_commits_total")
                    .Help("Commits of turns that were refused because the session had moved")
@@ -62,6 +66,7 @@ struct FleetMetrics::Families {
   prometheus::Family<prometheus::Counter>& bytes;
   prometheus::Counter& sent;
   prometheus::Counter& received;
+  prometheus::Family<prometheus::Counter>& lost_caches;
   prometheus::Counter& fenced;
   prometheus::Gauge& sessions;
   prometheus::Gauge& to_hand_over;
@@ -82,6 +87,9 @@ void FleetMetrics::ObserveHandover(absl::Duration time) {
 }
 void FleetMetrics::ObserveCaches(absl::Duration time) {
   families_->caches.Observe(absl::ToDoubleSeconds(time));
+}
+void FleetMetrics::CountLostCaches(const std::string& op, const std::string& reason) {
+  families_->lost_caches.Add({{"op", op}, {"reason", reason}}).Increment();
 }
 void FleetMetrics::CountSentBytes(uint64_t bytes) {
   families_->sent.Increment(static_cast<double>(bytes));

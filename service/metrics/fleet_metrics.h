@@ -32,6 +32,8 @@ class FleetMetrics {
   void ObserveHandover(absl::Duration time);
   // The caches of a session have come: the time from their beginning to their end.
   void ObserveCaches(absl::Duration time);
+  // A session goes from one replica to another without its caches.
+  void CountLostCaches(const std::string& op, const std::string& reason);
   void CountSentBytes(uint64_t bytes);
   void CountReceivedBytes(uint64_t bytes);
   // The commit of a turn was refused, because the session had moved.

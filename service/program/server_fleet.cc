@@ -92,6 +92,16 @@ fleet::FleetDriverOptions ServerFleet::DriverOptions(const fleet::ReplicaName& n
     if (!line.has_value()) return;
     log_->Write(LogLevel::kWarning, "peer_refuses", {{"peer", peer}, {"error", *line}});
   };
+  options.on_lost_caches = [this](const fleet::LostCaches& lost) {
+    const auto line = lost_caches_.Pass(lost.why.ToString(), LineLimit::Clock::now());
+    if (!line.has_value()) return;
+    log_->Write(LogLevel::kWarning, "caches_lost",
+                {{"op", lost.op},
+                 {"reason", lost.reason},
+                 {"session", lost.session.id.ToString()},
+                 {"peer", lost.peer},
+                 {"error", *line}});
+  };
   options.on_exit = [this](bool release_lease) { OnExit(release_lease); };
   return options;
 }

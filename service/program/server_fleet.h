@@ -111,7 +111,8 @@ class ServerFleet : private fleet::LeaseEvents {
   MonotonicTime end_;                              // of the process
   Timers exit_;  // ends the process; uses what is above, and outlives what is below
   SessionManager* sessions_ = nullptr;
-  LineLimit refusals_{/*lines_per_minute=*/6, /*max_bytes=*/500};  // of the driver's thread
+  LineLimit refusals_{/*lines_per_minute=*/6, /*max_bytes=*/500};      // of the driver's thread
+  LineLimit lost_caches_{/*lines_per_minute=*/20, /*max_bytes=*/500};  // the same
   FleetMetrics metrics_;
   ConnectionMetrics connections_;
   const std::unique_ptr<store::PostgresFleet> store_;

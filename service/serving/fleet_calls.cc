@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "service/security/tenants/retry_after.h"
 #include "service/serving/answer_in_time.h"
@@ -39,6 +40,14 @@ ServedCopies::Service FleetCalls::ServiceOf(SessionManager* manager) {
     return models->tenants().Find(name);
   };
   service.remove = [manager](const ServedSession& served) { manager->EndInMemory(served); };
+  service.restore = [this, manager](const fleet::Fence& at) {
+    manager->RunRead(
+        {at.key.tenant, at.key.id}, [](const absl::Status& /*refused*/) {},
+        [this, at] { RestoreArrived(at); });
+  };
+  service.lost = [gate = gate_](const SessionKey& key, const absl::Status& why) {
+    gate->CachesLost(key, why);
+  };
   return service;
 }
 
@@ -112,7 +121,8 @@ std::optional<absl::StatusOr<NewTurn>> FleetCalls::TurnInMemory(const Wanted& wa
   const std::shared_ptr<void> alone = manager_->TryAloneWith(wanted.key);
   if (alone == nullptr) return std::nullopt;
   const absl::StatusOr<FoundSession> found = manager_->FindInMemory(wanted.key);
-  if (!found.ok() || !IsShared(found->served) || !Fits(found->served, wanted, *use)) {
+  if (!found.ok() || !IsShared(found->served) || !Fits(found->served, wanted, *use) ||
+      copies_.HasArrived(use->fence())) {
     return std::nullopt;
   }
   const bool is_known =
@@ -138,27 +148,33 @@ absl::StatusOr<NewTurn> FleetCalls::MakeUsed(const ServedSession& served, const 
 }
 
 void FleetCalls::LoadUsed(const Wanted& wanted, const Use& use, const Loaded& loaded) {
-  bool restored = false;
-  absl::StatusOr<FoundSession> found = FindFor(wanted, *use, &restored);
-  if (!found.ok()) return loaded(found.status());
-  const ServedSession served = found->served;
-  ArrivedCaches caches = copies_.TakeArrived(use->fence(), *served.engine);
-  if (!restored || !caches.valid()) return loaded(MakeUsed(served, wanted, use));
-  // Without its caches the session computes them in its turn, so every outcome is good. The session
-  // does not expire meanwhile.
-  std::move(caches).Attach(
-      served.session,
-      [this, pending = manager_->Pending(), wanted, use, loaded,
-       held = std::make_shared<FoundSession>(*std::move(found))](const absl::Status& /*attached*/) {
-        manager_->RunRead(
-            {wanted.key.tenant, wanted.key.id}, loaded,
-            [this, wanted, use, loaded, held] { loaded(MakeUsed(held->served, wanted, use)); });
+  absl::StatusOr<Arriving> arriving = FindFor(wanted, *use);
+  if (!arriving.ok()) return loaded(arriving.status());
+  if (!arriving->caches.valid()) return loaded(MakeUsed(arriving->found.served, wanted, use));
+  Attach(*std::move(arriving),
+         [this, wanted, use, loaded](const std::shared_ptr<FoundSession>& held) {
+           manager_->RunRead(
+               {wanted.key.tenant, wanted.key.id}, loaded,
+               [this, wanted, use, loaded, held] { loaded(MakeUsed(held->served, wanted, use)); });
+         });
+}
+
+void FleetCalls::Attach(Arriving arriving,
+                        std::function<void(std::shared_ptr<FoundSession>)> then) {
+  const std::shared_ptr<Session> session = arriving.found.served.session;
+  std::move(arriving.caches)
+      .Attach(session, [this, pending = manager_->Pending(), alone = std::move(arriving.alone),
+                        // The session does not expire meanwhile.
+                        held = std::make_shared<FoundSession>(std::move(arriving.found)),
+                        then = std::move(then)](const absl::Status& attached) mutable {
+        if (!attached.ok()) gate_->CachesLost(held->served.session->key(), attached);
+        alone = nullptr;
+        then(std::move(held));
       });
 }
 
-absl::StatusOr<FleetCalls::FoundSession> FleetCalls::FindFor(const Wanted& wanted,
-                                                             const fleet::SessionUse& use,
-                                                             bool* restored) {
+absl::StatusOr<FleetCalls::Arriving> FleetCalls::FindFor(const Wanted& wanted,
+                                                         const fleet::SessionUse& use) {
   const SessionKey& key = wanted.key;
   const std::shared_ptr<void> alone = manager_->AloneWith(key);
   // As in FindOrRestore, a session may leave the memory when it has been found.
@@ -178,10 +194,14 @@ absl::StatusOr<FleetCalls::FoundSession> FleetCalls::FindFor(const Wanted& wante
       }
       served = manager_->Restore(*row);
       if (!served.ok()) return served.status();
-      *restored = true;
     }
     AwaitedSession awaited(served->session);
-    if (!served->session->closed()) return FoundSession{*std::move(served), std::move(awaited)};
+    if (!served->session->closed()) {
+      ArrivedCaches caches = copies_.TakeArrived(use.fence(), *served->engine);
+      const bool arrives = caches.valid();
+      return Arriving{
+          {*std::move(served), std::move(awaited)}, std::move(caches), arrives ? alone : nullptr};
+    }
     if (is_last || manager_->IsClosing(key)) break;
   }
   return manager_->ended_.Explain(key);
@@ -189,9 +209,18 @@ absl::StatusOr<FleetCalls::FoundSession> FleetCalls::FindFor(const Wanted& wante
 
 absl::StatusOr<FleetCalls::FoundSession> FleetCalls::Find(const SessionKey& key,
                                                           const fleet::SessionUse& use) {
-  bool restored = false;
   // No turn of the session has this id.
-  return FindFor({key, TurnId::Random(), false}, use, &restored);
+  absl::StatusOr<Arriving> arriving = FindFor({key, TurnId::Random(), false}, use);
+  if (!arriving.ok()) return arriving.status();
+  if (!arriving->caches.valid()) return std::move(arriving->found);
+  FoundSession found;
+  absl::Notification attached;
+  Attach(*std::move(arriving), [&](const std::shared_ptr<FoundSession>& held) {
+    found = std::move(*held);
+    attached.Notify();
+  });
+  attached.WaitForNotification();
+  return found;
 }
 
 // ---------------------------------------------------------------- changes
@@ -282,24 +311,42 @@ std::optional<store::SessionRow> FleetCalls::OwnRowAt(const store::Fence& at) co
 // Until the transaction has been made, the row is as the peer had it: then the caches wait on.
 void FleetCalls::RestoreArrived(const store::Fence& at) {
   const std::shared_ptr<void> alone = manager_->AloneWith(at.key);
-  if (manager_->FindServed(at.key).ok() || manager_->IsClosing(at.key)) return;
+  if (manager_->IsClosing(at.key)) return;
   const std::optional<store::SessionRow> row = OwnRowAt(at);
   if (!row.has_value()) return;
-  const absl::StatusOr<ServedSession> served = manager_->Restore(*row);
+  absl::StatusOr<ServedSession> served = manager_->FindServed(at.key);
+  if (served.ok() && (!IsShared(*served) || manager_->IsBeingMade(*served->session))) return;
+  if (served.ok() && !IsCurrent(*served, *row)) {
+    copies_.RemoveStale(*served);
+    served = absl::NotFoundError("");
+  }
+  if (!served.ok()) served = manager_->Restore(*row);
   if (!served.ok()) return;
+  AwaitedSession awaited(served->session);
   ArrivedCaches caches = copies_.TakeArrived(at, *served->engine);
   // Another replica may have taken the session just before it was in memory, so it was not dropped.
-  if (!OwnRowAt(at).has_value()) return copies_.RemoveStale(*served);
+  if (!OwnRowAt(at).has_value()) {
+    copies_.RemoveStale(*served);
+    if (caches.valid()) gate_->CachesLost(at.key, HasMoved(at.key));
+    return;
+  }
   if (!caches.valid()) return;
-  const auto held = std::make_shared<AwaitedSession>(served->session);
   // A turn that came before the caches would compute them.
-  std::move(caches).Attach(served->session, [pending = manager_->Pending(), held,
-                                             alone](const absl::Status& /*attached*/) {});
+  Attach({{*std::move(served), std::move(awaited)}, std::move(caches), alone},
+         [](const std::shared_ptr<FoundSession>& /*held*/) {});
+}
+
+std::shared_ptr<void> FleetCalls::AloneWithCaches(const SessionKey& key) {
+  const std::optional<store::Fence> arrived = copies_.ArrivedFor(key);
+  if (arrived.has_value()) RestoreArrived(*arrived);
+  return manager_->AloneWith(key);
 }
 
 void FleetCalls::SettleArrived(MonotonicTime now) {
   RestoreAllArrived();
   for (const SessionKey& key : copies_.FreeLate(now)) {
+    gate_->CachesLost(key, absl::DeadlineExceededError(
+                               "caches: they have waited for too long, or their model goes"));
     if (!manager_->sessions_.Find(key).ok()) Evicted(key);
   }
 }

@@ -64,7 +64,8 @@ class FleetCalls {
   // ABORTED. Errors of the gate.
   void CloseExpired(const store::SessionRow& row, SessionManager::Closed closed);
 
-  // Finds or restores the session at the epoch and version of the use. Reads the store. ABORTED:
+  // Finds or restores the session at the epoch and version of the use, with the caches that have
+  // arrived for it. Reads the store, and waits for the engine. ABORTED:
   // it has moved. Other errors as for SessionManager::FindOrRestore.
   absl::StatusOr<FoundSession> Find(const SessionKey& key, const fleet::SessionUse& use);
   // The same, and takes the lease. Errors as for TurnLease::Take.
@@ -91,6 +92,9 @@ class FleetCalls {
   bool Lives(const std::string& other) const { return gate_->Lives(other); }
   // Whether this replica may close the expired session of the row.
   bool MayExpire(const store::SessionRow& row) const;
+  // AloneWith the session, which has the caches that have arrived for it, if there are some: a call
+  // that only reads the session must not find it without them. Reads the store.
+  std::shared_ptr<void> AloneWithCaches(const SessionKey& key);
   // Restores sessions whose caches have arrived and that this replica has taken: they are idle
   // sessions from then on, whose caches may be evicted. Frees caches that were not used.
   void SettleArrived(MonotonicTime now);
@@ -99,7 +103,7 @@ class FleetCalls {
   }
 
  private:
-  static ServedCopies::Service ServiceOf(SessionManager* manager);
+  ServedCopies::Service ServiceOf(SessionManager* manager);
 
   // The turn that a call wants to run. `is_named`: its client chose the id.
   struct Wanted {
@@ -122,14 +126,23 @@ class FleetCalls {
   absl::StatusOr<NewTurn> MakeUsed(const ServedSession& served, const Wanted& wanted,
                                    const Use& use);
   absl::StatusOr<NewTurn> ReplayOf(const SessionKey& key, const TurnId& turn);
-  // *restored: the session was restored now.
-  absl::StatusOr<FoundSession> FindFor(const Wanted& wanted, const fleet::SessionUse& use,
-                                       bool* restored);
+  // A session, and the caches that have arrived for it. If there are some, no other call finds the
+  // session before it has them.
+  struct Arriving {
+    FoundSession found;
+    ArrivedCaches caches;         // not valid: none
+    std::shared_ptr<void> alone;  // AloneWith; nullptr without caches
+  };
+  absl::StatusOr<Arriving> FindFor(const Wanted& wanted, const fleet::SessionUse& use);
+  // Gives the caches, which are valid, to the session, then calls `then` on the engine thread.
+  // Without its caches the session computes them in its next turn, so every outcome is good.
+  void Attach(Arriving arriving, std::function<void(std::shared_ptr<FoundSession>)> then);
   // Makes a copy of the session that no call can find, without its state.
   absl::StatusOr<ServedSession> WithoutState(const store::SessionRow& row,
                                              const std::shared_ptr<Engine>& engine);
   void RestoreAllArrived();
-  // Gives the caches that have arrived to their session if the row is at `at`. Reads the store.
+  // Gives the caches that have arrived to their session if the row is at `at`. Until the session
+  // has them, it is alone. Reads the store.
   void RestoreArrived(const fleet::Fence& at);
   // The row of a session of this replica, if it is at `at`.
   std::optional<store::SessionRow> OwnRowAt(const fleet::Fence& at) const;

@@ -447,6 +447,8 @@ absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row)
     view.owner_ended = !row.owner.empty() && !fleet_->Lives(row.owner);
     // An owner that lives may have caches that this replica does not know of.
     if (!view.owner_ended) view.recompute_tokens = 0;
+  } else if (fleet_ != nullptr && fleet_->copies().HasArrived({row.key, row.epoch, row.version})) {
+    view.recompute_tokens = 0;
   }
   return view;
 }

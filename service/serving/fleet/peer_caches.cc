@@ -83,6 +83,7 @@ ArrivedCaches& ArrivedCaches::operator=(ArrivedCaches&& other) noexcept {
     charge_ = std::move(other.charge_);
     import_ = std::move(other.import_);
     other_kernels_ = std::move(other.other_kernels_);
+    mark_ = std::move(other.mark_);
   }
   return *this;
 }
@@ -90,6 +91,7 @@ ArrivedCaches& ArrivedCaches::operator=(ArrivedCaches&& other) noexcept {
 void ArrivedCaches::Free() {
   if (import_.valid()) engine_->Free(std::move(import_));
   charge_ = nullptr;
+  mark_ = nullptr;
 }
 
 absl::Status ArrivedCaches::Write(std::string_view bytes) {
@@ -98,8 +100,13 @@ absl::Status ArrivedCaches::Write(std::string_view bytes) {
 
 void ArrivedCaches::Attach(std::shared_ptr<Session> session, Engine::Done done) && {
   charge_ = nullptr;  // the session counts its caches
-  engine_->Attach(std::move(session), std::move(import_), std::move(done),
-                  std::move(other_kernels_));
+  engine_->Attach(
+      std::move(session), std::move(import_),
+      [mark = std::move(mark_), done = std::move(done)](const absl::Status& attached) mutable {
+        mark = nullptr;
+        done(attached);
+      },
+      std::move(other_kernels_));
 }
 
 absl::Status PeerCachesWriter::Write(std::string_view bytes) {
@@ -116,8 +123,7 @@ absl::Status PeerCachesWriter::Finish() {
     return absl::DataLossError(absl::StrCat("caches: ", missing_, " bytes are missing"));
   }
   if (!caches_.valid()) return absl::FailedPreconditionError("caches: Finish was called before");
-  std::exchange(finished_, nullptr)(std::move(caches_));
-  return absl::OkStatus();
+  return std::exchange(finished_, nullptr)(std::move(caches_));
 }
 
 }  // namespace longstream

@@ -72,6 +72,8 @@ class ArrivedCaches {
   ArrivedCaches& operator=(ArrivedCaches&& other) noexcept;
 
   bool valid() const { return import_.valid(); }
+  // Keeps `mark` until the caches are freed, or a session has them.
+  void SetMark(std::shared_ptr<void> mark) { mark_ = std::move(mark); }
   const std::shared_ptr<Engine>& engine() const { return engine_; }
   absl::Status Write(std::string_view bytes);
   // Gives them to a session of their engine, then calls `done`: with an error the session has none.
@@ -84,13 +86,14 @@ class ArrivedCaches {
   std::unique_ptr<CacheCharge> charge_;  // Engine::BeginImport has a pointer to it
   SnapshotImport import_;
   std::string other_kernels_;  // as SessionCaches's
+  std::shared_ptr<void> mark_;
 };
 
 // Takes the bytes of caches that arrive.
 class PeerCachesWriter final : public fleet::CacheWriter {
  public:
-  // `finished` gets the caches when all `bytes` are there.
-  using Finished = std::function<void(ArrivedCaches)>;
+  // `finished` gets the caches when all `bytes` are there. Its error is that of Finish.
+  using Finished = std::function<absl::Status(ArrivedCaches)>;
   PeerCachesWriter(ArrivedCaches caches, uint64_t bytes, Finished finished)
       : caches_(std::move(caches)), missing_(bytes), finished_(std::move(finished)) {}
 

@@ -4,9 +4,16 @@
 #include "absl/strings/str_cat.h"
 #include "service/serving/caches/cache_keys.h"
 #include "service/serving/turns/session_turns.h"
-#include "service/sessions/turn_lease.h"
 
 namespace longstream {
+namespace {
+
+absl::Status TooManyWait() {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("caches: those of ", kMostArrivedCaches, " sessions wait already"));
+}
+
+}  // namespace
 
 ServedCopies::~ServedCopies() {
   std::map<SessionKey, Arrived::Waiting> freed;
@@ -59,46 +66,100 @@ void ServedCopies::Stop(const SessionKey& session, const absl::Status& why) {
 }
 
 void ServedCopies::Keep(const fleet::Fence& from, const fleet::Fence& to) {
+  const auto is_from = [&from](const fleet::Fence& at) {
+    return at.epoch == from.epoch && at.version == from.version;
+  };
+  {
+    absl::MutexLock lock(&arrived_->mutex);
+    const auto waiting = arrived_->waiting.find(from.key);
+    if (waiting != arrived_->waiting.end() && is_from(waiting->second.at)) waiting->second.at = to;
+    const auto taken = arrived_->taken.find(from.key);
+    if (taken != arrived_->taken.end() && is_from(taken->second)) taken->second = to;
+  }
   const std::optional<ServedSession> served = FindAt(from);
   if (served.has_value()) served->turns->stored().log->SetVersion(to.epoch, to.version);
 }
 
 // ---------------------------------------------------------------- caches that leave
 
-bool ServedCopies::HasCaches(const fleet::Fence& at) const {
+absl::Status ServedCopies::FindCaches(const fleet::Fence& at) const {
+  if (HasArrived(at)) return absl::OkStatus();
   const std::optional<ServedSession> served = FindAt(at);
-  if (!served.has_value() || !served->engine->model().backend().CanSnapshot()) return false;
-  const SessionBytes bytes = served->session->View().bytes;
-  return bytes.kv + bytes.window + bytes.state > 0;
+  if (!served.has_value()) return absl::NotFoundError("the session is not in memory");
+  if (!served->engine->model().backend().CanSnapshot()) {
+    return absl::UnimplementedError("the backend of the model cannot copy caches");
+  }
+  const SessionView view = served->session->View();
+  // The turn that has just been committed may not have ended.
+  if (view.bytes.kv + view.bytes.window + view.bytes.state > 0 || view.turn_running) {
+    return absl::OkStatus();
+  }
+  return view.position == 0 ? absl::OutOfRangeError("the session has no tokens")
+                            : absl::NotFoundError("the caches of the session were evicted");
 }
 
-void ServedCopies::ReadCaches(const fleet::Fence& at,
-                              std::function<void(std::shared_ptr<fleet::CacheReader>)> ready) {
-  const std::optional<ServedSession> served = FindAt(at);
-  if (!served.has_value() || served->engine->unloading()) return ready(nullptr);
-  TurnLease lease = TurnLease::TakeUnused(served->session);
-  // The session may have changed before the lease was taken.
-  if (!lease || !FindAt(at).has_value()) return ready(nullptr);
+void ServedCopies::ReadCaches(const fleet::Fence& at, std::function<void(Reading)> ready) {
+  TryToRead({at, std::move(ready), MonotonicTime::Now() + kReadPatience});
+}
+
+// The gate lets no turn and no change begin meanwhile. But the last one may not have ended, an
+// earlier reader or a fork may hold the lease, or the session is being given the caches that have
+// arrived for it. All of these take a moment.
+void ServedCopies::TryToRead(Reader reader) {
+  constexpr absl::Duration kPeriod = absl::Milliseconds(2);
+  if (!HasArrived(reader.at)) {
+    const std::optional<ServedSession> served = FindAt(reader.at);
+    if (!served.has_value())
+      return reader.ready(absl::NotFoundError("the session has left memory"));
+    if (served->engine->unloading()) {
+      return reader.ready(absl::NotFoundError("the model is being unloaded"));
+    }
+    TurnLease lease = TurnLease::TakeUnused(served->session);
+    // The session may have changed before the lease was taken.
+    if (lease && FindAt(reader.at).has_value()) {
+      return BeginToRead(*served, std::move(lease), std::move(reader.ready));
+    }
+  } else if (!std::exchange(reader.has_asked, true)) {
+    service_.restore(reader.at);
+  }
+  const MonotonicTime now = MonotonicTime::Now();
+  if (now >= reader.until) {
+    return reader.ready(absl::UnavailableError("the session was in use for too long"));
+  }
+  timers_.Set(now + kPeriod, [this, reader = std::move(reader)] { TryToRead(reader); });
+}
+
+void ServedCopies::BeginToRead(const ServedSession& served, TurnLease lease,
+                               std::function<void(Reading)> ready) {
   // Shared, because std::function can only hold what can be copied.
   const auto charge = std::make_shared<std::unique_ptr<CacheCharge>>(
-      std::make_unique<CacheCharge>(served->session->tenant()));
+      std::make_unique<CacheCharge>(served.session->tenant()));
   CacheCharge* const counted = charge->get();
-  served->engine->BeginSnapshot(std::move(lease), counted,
-                                [charge, engine = served->engine, session = served->session,
-                                 ready = std::move(ready)](absl::StatusOr<Snapshot> snapshot) {
-                                  if (!snapshot.ok() || !snapshot->valid()) return ready(nullptr);
-                                  PeerCachesHeader header;
-                                  header.model = engine->model().name();
-                                  header.identity = ModelIdentity::Of(engine->model());
-                                  // This is the engine thread, which may read the caches.
-                                  const std::string& other = session->caches().other_kernels;
-                                  if (!other.empty()) header.identity.kernels = other;
-                                  header.position = snapshot->info().position;
-                                  header.span_bytes = snapshot->info().span_bytes;
-                                  header.fixed_bytes = snapshot->info().fixed_bytes;
-                                  ready(std::make_shared<PeerCachesReader>(
-                                      engine, std::move(*charge), *std::move(snapshot), header));
-                                });
+  served.engine->BeginSnapshot(
+      std::move(lease), counted,
+      [charge, engine = served.engine, session = served.session,
+       ready = std::move(ready)](absl::StatusOr<Snapshot> snapshot) {
+        if (!snapshot.ok()) return ready(snapshot.status());
+        PeerCachesHeader header;
+        header.model = engine->model().name();
+        header.identity = ModelIdentity::Of(engine->model());
+        // This is the engine thread, which may read the caches.
+        SessionCaches& caches = session->caches();
+        if (!snapshot->valid()) {
+          if (!caches.sequence.valid()) {
+            return ready(absl::NotFoundError("the caches of the session were evicted"));
+          }
+          return ready(caches.sequence.position() == 0
+                           ? absl::OutOfRangeError("the caches have read no tokens")
+                           : absl::ResourceExhaustedError("the tenant's quota has no room"));
+        }
+        if (!caches.other_kernels.empty()) header.identity.kernels = caches.other_kernels;
+        header.position = snapshot->info().position;
+        header.span_bytes = snapshot->info().span_bytes;
+        header.fixed_bytes = snapshot->info().fixed_bytes;
+        ready(std::make_shared<PeerCachesReader>(engine, std::move(*charge), *std::move(snapshot),
+                                                 header));
+      });
 }
 
 // ---------------------------------------------------------------- caches that arrive
@@ -122,8 +183,7 @@ void ServedCopies::TakeCaches(
   {
     absl::MutexLock lock(&arrived_->mutex);
     if (arrived_->waiting.size() >= kMostArrivedCaches) {
-      return ready(absl::ResourceExhaustedError(
-          absl::StrCat("caches: those of ", kMostArrivedCaches, " sessions wait already")));
+      return ready(TooManyWait());
     }
   }
   std::string other;
@@ -141,15 +201,17 @@ void ServedCopies::TakeCaches(
         if (!import.ok()) return ready(import.status());
         ArrivedCaches caches(engine, std::move(*charge), *std::move(import), other);
         ready(std::make_shared<PeerCachesWriter>(
-            std::move(caches), bytes, [arrived, at](ArrivedCaches complete) {
+            std::move(caches), bytes, [arrived, at](ArrivedCaches complete) -> absl::Status {
               const MonotonicTime until = MonotonicTime::Now() + kArrivedCachesWait;
               Arrived::Waiting freed;  // after the lock
               absl::MutexLock lock(&arrived->mutex);
               const bool has_place =
                   arrived->waiting.size() < kMostArrivedCaches || arrived->waiting.contains(at.key);
-              if (arrived->ended || !has_place) return;
+              if (arrived->ended) return absl::UnavailableError("the server is shutting down");
+              if (!has_place) return TooManyWait();
               Arrived::Waiting& waiting = arrived->waiting[at.key];
               freed = std::exchange(waiting, {at, std::move(complete), until});
+              return absl::OkStatus();
             }));
       });
 }
@@ -160,12 +222,41 @@ ArrivedCaches ServedCopies::TakeArrived(const fleet::Fence& at, const Engine& en
     absl::MutexLock lock(&arrived_->mutex);
     const auto found = arrived_->waiting.find(at.key);
     if (found == arrived_->waiting.end()) return {};
+    // The transaction that gives the session to this replica is being made.
+    if (found->second.at.epoch > at.epoch) return {};
     taken = std::move(found->second);
     arrived_->waiting.erase(found);
+    arrived_->taken.insert_or_assign(at.key, taken.at);
   }
-  const bool fits = taken.at.epoch == at.epoch && taken.at.version == at.version &&
-                    taken.caches.engine().get() == &engine;
-  return fits ? std::move(taken.caches) : ArrivedCaches();
+  taken.caches.SetMark(std::shared_ptr<void>(nullptr, [arrived = arrived_, key = at.key](void*) {
+    absl::MutexLock lock(&arrived->mutex);
+    arrived->taken.erase(key);
+  }));
+  return CheckArrived(std::move(taken), at, engine);
+}
+
+ArrivedCaches ServedCopies::CheckArrived(Arrived::Waiting taken, const fleet::Fence& at,
+                                         const Engine& engine) {
+  const bool is_at = taken.at.epoch == at.epoch && taken.at.version == at.version;
+  if (is_at && taken.caches.engine().get() == &engine) return std::move(taken.caches);
+  service_.lost(at.key,
+                is_at ? absl::FailedPreconditionError("caches: the session has another model now")
+                      : absl::AbortedError("caches: the session has changed since they were sent"));
+  return {};
+}
+
+std::optional<fleet::Fence> ServedCopies::ArrivedFor(const SessionKey& session) const {
+  absl::MutexLock lock(&arrived_->mutex);
+  const auto waiting = arrived_->waiting.find(session);
+  if (waiting != arrived_->waiting.end()) return waiting->second.at;
+  const auto taken = arrived_->taken.find(session);
+  if (taken != arrived_->taken.end()) return taken->second;
+  return std::nullopt;
+}
+
+bool ServedCopies::HasArrived(const fleet::Fence& at) const {
+  const std::optional<fleet::Fence> arrived = ArrivedFor(at.key);
+  return arrived.has_value() && arrived->epoch == at.epoch && arrived->version == at.version;
 }
 
 std::vector<fleet::Fence> ServedCopies::Waiting() const {

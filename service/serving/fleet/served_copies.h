@@ -16,9 +16,11 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "service/clock/monotonic_time.h"
+#include "service/clock/timers.h"
 #include "service/fleet/session_copies.h"
 #include "service/serving/engines/served_sessions.h"
 #include "service/serving/fleet/peer_caches.h"
+#include "service/sessions/turn_lease.h"
 
 namespace longstream {
 
@@ -27,6 +29,9 @@ namespace longstream {
 // turn, so this is less than an idle session gets.
 inline constexpr size_t kMostArrivedCaches = 256;
 inline constexpr absl::Duration kArrivedCachesWait = absl::Minutes(2);
+// How long a reader of caches waits for the lease of their session. The peer waits longer for them
+// (PeerLimits::answer_timeout).
+inline constexpr absl::Duration kReadPatience = absl::Seconds(5);
 
 // Thread-safe. No function blocks.
 class ServedCopies final : public fleet::SessionCopies {
@@ -37,6 +42,11 @@ class ServedCopies final : public fleet::SessionCopies {
     std::function<absl::StatusOr<std::shared_ptr<Tenant>>(const std::string& name)> find_tenant;
     // Takes a session out of memory, without touching the store.
     std::function<void(const ServedSession& served)> remove;
+    // Restores the session into memory, with the caches that have arrived for it, on another
+    // thread.
+    std::function<void(const fleet::Fence& at)> restore;
+    // Caches that had arrived are freed, and the session goes on without them.
+    std::function<void(const SessionKey& session, const absl::Status& why)> lost;
   };
   // `sessions` outlives the object.
   ServedCopies(const ServedSessions* sessions, Service service)
@@ -49,16 +59,20 @@ class ServedCopies final : public fleet::SessionCopies {
   void Drop(const SessionKey& session) override;
   void Stop(const SessionKey& session, const absl::Status& why) override;
   void Keep(const fleet::Fence& from, const fleet::Fence& to) override;
-  bool HasCaches(const fleet::Fence& at) const override;
-  void ReadCaches(const fleet::Fence& at,
-                  std::function<void(std::shared_ptr<fleet::CacheReader>)> ready) override;
+  absl::Status FindCaches(const fleet::Fence& at) const override;
+  void ReadCaches(const fleet::Fence& at, std::function<void(Reading)> ready) override;
   void TakeCaches(
       const SessionKey& session, const std::string& header, const fleet::Fence& at,
       std::function<void(absl::StatusOr<std::shared_ptr<fleet::CacheWriter>>)> ready) override;
 
   // The session is used now, at this epoch and version, on this engine: returns the caches that
-  // have arrived for it. Not valid: there are none.
+  // have arrived for it. Not valid: there are none. Until they are freed, or the session has them,
+  // ArrivedFor names them.
   ArrivedCaches TakeArrived(const fleet::Fence& at, const Engine& engine);
+  // The epoch and version of caches that wait for this session, or are being given to it.
+  std::optional<fleet::Fence> ArrivedFor(const SessionKey& session) const;
+  // Whether these are the epoch and version.
+  bool HasArrived(const fleet::Fence& at) const;
   // The epochs and versions of caches that have arrived and wait.
   std::vector<fleet::Fence> Waiting() const;
   // Frees caches that have waited for too long, or whose model goes. Returns their sessions.
@@ -77,17 +91,32 @@ class ServedCopies final : public fleet::SessionCopies {
     };
     absl::Mutex mutex;
     std::map<SessionKey, Waiting> waiting ABSL_GUARDED_BY(mutex);
+    // Those that were taken, and that their session does not have yet.
+    std::map<SessionKey, fleet::Fence> taken ABSL_GUARDED_BY(mutex);
     bool ended ABSL_GUARDED_BY(mutex) = false;
+  };
+  // A call of ReadCaches.
+  struct Reader {
+    fleet::Fence at;
+    std::function<void(Reading)> ready;
+    MonotonicTime until;
+    bool has_asked = false;  // that the session is restored with the caches that wait for it
   };
 
   // Absent: it is not in memory, or lives there alone.
   std::optional<ServedSession> Find(const SessionKey& session) const;
   // As Find. Absent also if it has another version.
   std::optional<ServedSession> FindAt(const fleet::Fence& at) const;
+  void TryToRead(Reader reader);
+  static void BeginToRead(const ServedSession& served, TurnLease lease,
+                          std::function<void(Reading)> ready);
+  // Returns the caches if they are at this epoch and version, and of this engine.
+  ArrivedCaches CheckArrived(Arrived::Waiting taken, const fleet::Fence& at, const Engine& engine);
 
   const ServedSessions* const sessions_;
   const Service service_;
   const std::shared_ptr<Arrived> arrived_ = std::make_shared<Arrived>();
+  Timers timers_;  // last: its calls use the other members
 };
 
 }  // namespace longstream

@@ -98,10 +98,12 @@ class ScriptedCopies : public SessionCopies {
     stopped_ = why;
   }
   void Keep(const Fence& /*from*/, const Fence& to) override { kept_version_ = to.version; }
-  bool HasCaches(const Fence& at) const override { return at.version == caches_at_; }
-  void ReadCaches(const Fence& /*at*/,
-                  std::function<void(std::shared_ptr<CacheReader>)> ready) override {
-    ready(nullptr);
+  absl::Status FindCaches(const Fence& at) const override {
+    if (at.version == caches_at_) return absl::OkStatus();
+    return is_empty_ ? absl::OutOfRangeError("no tokens") : absl::NotFoundError("evicted");
+  }
+  void ReadCaches(const Fence& /*at*/, std::function<void(Reading)> ready) override {
+    ready(absl::UnavailableError("in use"));
   }
   void TakeCaches(
       const SessionKey& /*session*/, const std::string& /*header*/, const Fence& at,
@@ -111,6 +113,8 @@ class ScriptedCopies : public SessionCopies {
   }
 
   void SetCachesAt(int64_t version) { caches_at_ = version; }
+  // The session has no tokens.
+  void SetEmpty() { is_empty_ = true; }
   int drops() const { return drops_; }
   int64_t kept_version() const { return kept_version_; }
   int64_t taken_version() const { return taken_version_; }
@@ -125,6 +129,7 @@ class ScriptedCopies : public SessionCopies {
   std::atomic<int64_t> kept_version_{0};
   std::atomic<int64_t> taken_version_{0};
   std::atomic<int64_t> caches_at_{0};
+  std::atomic<bool> is_empty_{false};
   mutable absl::Mutex mutex_;
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
 };

@@ -55,6 +55,9 @@ TEST_F(DriverTest, AnOwnerThatLivesGivesTheSessionAndItsCaches) {
   EXPECT_EQ(MetricValue(registry_, "longstream_handovers_total", {{"outcome", "taken"}}), 1);
   EXPECT_EQ(ObservedCount(registry_, "longstream_handover_seconds", {{"part", "whole"}}), 1u);
   EXPECT_EQ(ObservedCount(registry_, "longstream_handover_seconds", {{"part", "caches"}}), 0u);
+  EXPECT_EQ(WaitForMetric(registry_, 1, "longstream_handover_caches_lost_total",
+                          {{"op", "received"}, {"reason", "no_memory"}}),
+            1);
 }
 
 TEST_F(DriverTest, ATurnThatRunsOnThePeerIsRelayed) {

@@ -319,9 +319,9 @@ void FakeSessions::Keep(const Fence& from, const Fence& to) {
   copy.version = to.version;
 }
 
-bool FakeSessions::HasCaches(const Fence& at) const {
+absl::Status FakeSessions::FindCaches(const Fence& at) const {
   const absl::MutexLock lock(&mutex_);
-  return HasCopyAt(at);
+  return HasCopyAt(at) ? absl::OkStatus() : absl::NotFoundError("there is no copy");
 }
 
 bool FakeSessions::HasCopyAt(const Fence& at) const {
@@ -330,9 +330,8 @@ bool FakeSessions::HasCopyAt(const Fence& at) const {
          copy->second.version == at.version;
 }
 
-void FakeSessions::ReadCaches(const Fence& at,
-                              std::function<void(std::shared_ptr<CacheReader>)> ready) {
-  std::shared_ptr<CacheReader> reader;
+void FakeSessions::ReadCaches(const Fence& at, std::function<void(Reading)> ready) {
+  Reading reader = absl::NotFoundError("there is no copy");
   {
     // One lock, because a late Take of a change may put an older copy here at any time.
     const absl::MutexLock lock(&mutex_);

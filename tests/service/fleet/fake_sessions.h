@@ -54,9 +54,8 @@ class FakeSessions : public SessionCopies, public std::enable_shared_from_this<F
   void Stop(const SessionKey& session, const absl::Status& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Keep(const Fence& from, const Fence& to) override ABSL_LOCKS_EXCLUDED(mutex_);
-  bool HasCaches(const Fence& at) const override ABSL_LOCKS_EXCLUDED(mutex_);
-  void ReadCaches(const Fence& at,
-                  std::function<void(std::shared_ptr<CacheReader>)> ready) override;
+  absl::Status FindCaches(const Fence& at) const override ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReadCaches(const Fence& at, std::function<void(Reading)> ready) override;
   void TakeCaches(const SessionKey& session, const std::string& header, const Fence& at,
                   std::function<void(absl::StatusOr<std::shared_ptr<CacheWriter>>)> ready) override;
 

@@ -6,64 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "tests/service/serving/fleet/replicas.h"
+#include "tests/service/serving/fleet/sent_caches.h"
 
 namespace longstream {
 namespace {
 
-class FleetCopiesTest : public Replicas {
- protected:
-  // By caches, snapshots and imports.
-  static uint64_t HeldBytes(const Engine& engine) {
-    const ls_memory memory = engine.model().backend().memory();
-    return memory.pages + memory.rings + memory.states + memory.checkpoints;
-  }
-  static fleet::Fence At(const store::SessionRow& row) { return {row.key, row.epoch, row.version}; }
-  static std::shared_ptr<fleet::CacheReader> Read(Replica& from, const fleet::Fence& at) {
-    std::shared_ptr<fleet::CacheReader> reader;
-    absl::Notification done;
-    from.copies().ReadCaches(at, [&](std::shared_ptr<fleet::CacheReader> ready) {
-      reader = std::move(ready);
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return reader;
-  }
-  static absl::StatusOr<std::shared_ptr<fleet::CacheWriter>> Take(Replica& to,
-                                                                  const std::string& header,
-                                                                  const fleet::Fence& at) {
-    absl::StatusOr<std::shared_ptr<fleet::CacheWriter>> writer = nullptr;
-    absl::Notification done;
-    to.copies().TakeCaches({"", kId}, header, at,
-                           [&](absl::StatusOr<std::shared_ptr<fleet::CacheWriter>> ready) {
-                             writer = std::move(ready);
-                             done.Notify();
-                           });
-    done.WaitForNotification();
-    return writer;
-  }
-  // Sends the caches of the session as it is now, in pieces of `size`, for the epoch and version
-  // that follow.
-  void Send(Replica& from, Replica& to, size_t size) {
-    const fleet::Fence at = At(Row());
-    ASSERT_TRUE(from.copies().HasCaches(at));
-    const std::shared_ptr<fleet::CacheReader> reader = Read(from, at);
-    ASSERT_NE(reader, nullptr);
-    const auto writer = Take(to, reader->header(), {at.key, at.epoch + 1, at.version + 1});
-    ASSERT_TRUE(writer.ok()) << writer.status();
-    uint64_t sent = 0;
-    for (;;) {
-      std::string bytes;
-      ASSERT_TRUE(reader->Read(size, &bytes).ok());
-      ASSERT_LE(bytes.size(), size);
-      if (bytes.empty()) break;
-      sent += bytes.size();
-      ASSERT_TRUE((*writer)->Write(bytes).ok());
-    }
-    EXPECT_EQ(sent, reader->bytes());
-    EXPECT_TRUE((*writer)->Finish().ok());
-  }
-};
+class FleetCopiesTest : public SentCaches {};
 
 TEST_F(FleetCopiesTest, ASessionArrivesWithItsCaches) {
   const auto expected = Undisturbed({kTurn, kNext});
@@ -95,6 +43,7 @@ TEST_F(FleetCopiesTest, CachesOfAnotherVersionAreNotUsed) {
   EXPECT_TRUE(turn.status().ok()) << turn.status();
   EXPECT_EQ(turn.tokens, expected[1]);
   EXPECT_GT(turn.end.usage.recomputed_tokens + turn.end.usage.restored_tokens, 0u);
+  EXPECT_TRUE(b_.gate.Has("caches lost ABORTED"));
 }
 
 TEST_F(FleetCopiesTest, CachesThatAreNotUsedSoonAreFreed) {
@@ -108,9 +57,10 @@ TEST_F(FleetCopiesTest, CachesThatAreNotUsedSoonAreFreed) {
   EXPECT_GT(HeldBytes(engine), before);
   b_.sessions.fleet()->SettleArrived(MonotonicTime::Now());
   EXPECT_FALSE(b_.gate.Has("evicted"));
-  EXPECT_FALSE(b_.copies().HasCaches(At(Row()))) << "the session is not of this replica";
+  EXPECT_FALSE(b_.copies().FindCaches(At(Row())).ok()) << "the session is not of this replica";
   b_.sessions.fleet()->SettleArrived(MonotonicTime::Now() + kArrivedCachesWait);
   EXPECT_TRUE(b_.gate.Has("evicted")) << "the gate keeps the state of the session";
+  EXPECT_TRUE(b_.gate.Has("caches lost DEADLINE_EXCEEDED"));
   engine.Flush();
   EXPECT_EQ(HeldBytes(engine), before);
   Send(a_, b_, 1000);
@@ -128,9 +78,9 @@ TEST_F(FleetCopiesTest, ASessionThatWasTakenIsAnIdleSessionWithItsCaches) {
   Replicas::Take("b/2");
   a_.copies().Drop({"", kId});
   // The manager does that once a second.
-  ASSERT_TRUE(WaitUntil([&] { return b_.copies().HasCaches(At(Row())); }));
+  ASSERT_TRUE(WaitUntil([&] { return b_.copies().Waiting().empty(); }));
   EXPECT_EQ(b_.restores, 1);
-  EXPECT_TRUE(b_.copies().Waiting().empty());
+  EXPECT_TRUE(b_.copies().FindCaches(At(Row())).ok());
   // The caches are evicted like those of other sessions, and sent on, as soon as nobody holds the
   // session any more.
   EXPECT_TRUE(WaitUntil([&] { return Read(b_, At(Row())) != nullptr; }));
@@ -273,14 +223,14 @@ TEST_F(FleetCopiesTest, OnlyAnIdleCopyOfTheVersionHasCaches) {
   ASSERT_TRUE(Open(a_).ok());
   ASSERT_TRUE(Run(a_, kTurn).status().ok());
   fleet::Fence at = At(Row());
-  EXPECT_FALSE(b_.copies().HasCaches(at));
+  EXPECT_FALSE(b_.copies().FindCaches(at).ok());
   EXPECT_EQ(Read(b_, at), nullptr);
   ++at.version;
-  EXPECT_FALSE(a_.copies().HasCaches(at));
+  EXPECT_FALSE(a_.copies().FindCaches(at).ok());
   EXPECT_EQ(Read(a_, at), nullptr);
   // The row has got this version without a change of the session.
   a_.copies().Keep(At(Row()), at);
-  EXPECT_TRUE(a_.copies().HasCaches(at));
+  EXPECT_TRUE(a_.copies().FindCaches(at).ok());
   EXPECT_NE(Read(a_, at), nullptr);
 }
 

@@ -48,6 +48,11 @@ class ScriptedGate final : public fleet::SessionGate {
     absl::MutexLock lock(&mutex_);
     on_ran_ = std::move(on_ran);
   }
+  // Called when the store has answered to the commit of a turn, which has not ended yet.
+  void SetOnCommitted(std::function<void()> on_committed) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    on_committed_ = std::move(on_committed);
+  }
   // The calls since the last call of this function. Waits until all uses have ended: the
   // thread of the store may hold one for a moment longer than its turn.
   std::vector<std::string> TakeEvents() ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -87,6 +92,9 @@ class ScriptedGate final : public fleet::SessionGate {
     Add(absl::StrCat("opened ", epoch, " ", version));
   }
   void Evicted(const SessionKey& /*session*/) override { Add("evicted"); }
+  void CachesLost(const SessionKey& /*session*/, const absl::Status& why) override {
+    Add(absl::StrCat("caches lost ", absl::StatusCodeToString(why.code())));
+  }
   bool Lives(const fleet::ReplicaName& /*other*/) const override ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return others_live_;
@@ -125,7 +133,15 @@ class ScriptedGate final : public fleet::SessionGate {
       }
       go_on(on_ran ? on_ran() : absl::OkStatus());
     }
-    void Committed(const absl::Status& outcome) override { Add("committed", outcome); }
+    void Committed(const absl::Status& outcome) override {
+      Add("committed", outcome);
+      std::function<void()> on_committed;
+      {
+        absl::MutexLock lock(&gate_->mutex_);
+        on_committed = gate_->on_committed_;
+      }
+      if (on_committed) on_committed();
+    }
     void Changed(const absl::Status& outcome) override { Add("changed", outcome); }
 
    private:
@@ -169,6 +185,7 @@ class ScriptedGate final : public fleet::SessionGate {
   mutable absl::Mutex mutex_;
   std::deque<Entry> answers_ ABSL_GUARDED_BY(mutex_);
   std::function<absl::Status()> on_ran_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_committed_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> events_ ABSL_GUARDED_BY(mutex_);
   bool others_live_ ABSL_GUARDED_BY(mutex_) = true;
   int uses_ ABSL_GUARDED_BY(mutex_) = 0;  // that exist

@@ -1,0 +1,160 @@
+// Caches that have arrived with a session: the first call that uses it takes them, and a replica
+// that gives the session away sends them on.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/synchronization/notification.h"
+#include "tests/service/serving/fleet/sent_caches.h"
+
+namespace longstream {
+namespace {
+
+class ArrivedCachesTest : public SentCaches {
+ protected:
+  // After a turn on `a_`, its session and its caches are on `b_`, and no call has used it there.
+  void Move() {
+    ASSERT_TRUE(Open(a_).ok());
+    ASSERT_TRUE(Run(a_, kTurn).status().ok());
+    SendTo(a_, b_, "b/2");
+  }
+  void SendTo(Replica& from, Replica& to, const std::string& owner) {
+    Send(from, to, size_t{1} << 20);
+    Replicas::Take(owner);
+    from.copies().Drop({"", kId});
+  }
+  void ExpectCaches(Replica& on, const TurnId& turn, const SessionId& session = kId) {
+    const FleetTurn next = Run(on, turn, 10, session);
+    EXPECT_TRUE(next.status().ok()) << next.status();
+    EXPECT_EQ(next.end.usage.recomputed_tokens + next.end.usage.restored_tokens, 0u)
+        << next.end.usage.recompute_reason;
+  }
+};
+
+TEST_F(ArrivedCachesTest, ARewindTakesThem) {
+  Move();
+  if (HasFatalFailure()) return;
+  const absl::StatusOr<SessionView> rewound = RewindTo(b_, Row().position);
+  ASSERT_TRUE(rewound.ok()) << rewound.status();
+  ExpectCaches(b_, kNext);
+  EXPECT_EQ(b_.restores, 1);
+}
+
+TEST_F(ArrivedCachesTest, ACancelTakesThem) {
+  Move();
+  if (HasFatalFailure()) return;
+  EXPECT_EQ(Cancel(b_, {7, 77}).status().code(), absl::StatusCode::kNotFound);
+  ExpectCaches(b_, kNext);
+}
+
+TEST_F(ArrivedCachesTest, AForkHasThemToo) {
+  constexpr SessionId kFork{3, 4};
+  Move();
+  if (HasFatalFailure()) return;
+  const absl::StatusOr<SessionView> fork = Fork(b_, kFork);
+  ASSERT_TRUE(fork.ok()) << fork.status();
+  ExpectCaches(b_, kNext, kFork);
+  ExpectCaches(b_, kNext);
+}
+
+TEST_F(ArrivedCachesTest, AnExportHasThemToo) {
+  Move();
+  if (HasFatalFailure()) return;
+  absl::StatusOr<std::shared_ptr<SessionExport>> exported;
+  absl::Notification done;
+  b_.sessions.ExportSession({"", kId}, [&](const auto& made) {
+    exported = made;
+    done.Notify();
+  });
+  done.WaitForNotification();
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  std::string file;
+  for (std::string piece = "x"; !piece.empty();) {
+    ASSERT_TRUE((*exported)->Read(1000, &piece).ok());
+    file += piece;
+  }
+  SessionImport::Wanted wanted;
+  wanted.id = SessionId{3, 4};
+  const auto import = a_.sessions.ImportSession("", wanted);
+  ASSERT_TRUE(import.ok()) << import.status();
+  absl::Notification written;
+  (*import)->Write(file, [&](const absl::Status& status) {
+    EXPECT_TRUE(status.ok()) << status;
+    written.Notify();
+  });
+  written.WaitForNotification();
+  const absl::StatusOr<SessionView> view =
+      WaitForSession([&](SessionManager::Opened opened) { (*import)->Finish(std::move(opened)); });
+  ASSERT_TRUE(view.ok()) << view.status();
+  ExpectCaches(a_, kNext, *wanted.id);
+}
+
+// A client uses the session on a third replica before anybody has used it on the second one. Here
+// the third one is the first one again.
+TEST_F(ArrivedCachesTest, TheyAreSentOnBeforeTheSessionWasUsed) {
+  const auto expected = Undisturbed({kTurn, kNext});
+  Move();
+  if (HasFatalFailure()) return;
+  SendTo(b_, a_, "a/1");
+  if (HasFatalFailure()) return;
+  const FleetTurn turn = Run(a_, kNext);
+  EXPECT_EQ(turn.tokens, expected[1]);
+  EXPECT_EQ(turn.end.usage.recomputed_tokens, 0u) << turn.end.usage.recompute_reason;
+}
+
+// The peer that asked for the session did not take it.
+TEST_F(ArrivedCachesTest, TheyStayWithASessionThatIsKept) {
+  Move();
+  if (HasFatalFailure()) return;
+  const fleet::Fence from = At(Row());
+  Replicas::Take("b/2");
+  b_.copies().Keep(from, At(Row()));
+  ExpectCaches(b_, kNext);
+}
+
+// The driver hears of the commit before the engine has ended the turn. If it drains, it offers the
+// session at once.
+TEST_F(ArrivedCachesTest, ASessionWhoseTurnJustEndsIsSentWithItsCaches) {
+  ASSERT_TRUE(Open(a_).ok());
+  std::shared_ptr<fleet::CacheReader> reader;
+  absl::Notification read;
+  a_.gate.SetOnCommitted([&] {
+    const fleet::Fence at = At(Row());
+    EXPECT_TRUE(a_.copies().FindCaches(at).ok());
+    a_.copies().ReadCaches(at, [&](ServedCopies::Reading ready) {
+      reader = ready.value_or(nullptr);
+      read.Notify();
+    });
+  });
+  EXPECT_TRUE(Run(a_, kTurn).status().ok());
+  read.WaitForNotification();
+  EXPECT_NE(reader, nullptr);
+  a_.gate.SetOnCommitted(nullptr);
+}
+
+// Two replicas want the session: the offer to one of them has just begun.
+TEST_F(ArrivedCachesTest, ASecondReaderWaitsForTheFirstOne) {
+  constexpr SessionId kBusy{8, 8};
+  ASSERT_TRUE(Open(a_, kBusy).ok());
+  FleetTurn busy;
+  TurnHandle running = Begin(Load(a_, kTurn, kBusy), kTurn, 100'000, &busy);
+  ASSERT_TRUE(busy.refused.ok()) << busy.refused;
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  const fleet::Fence at = At(Row());
+  std::shared_ptr<fleet::CacheReader> first;
+  absl::Notification read;
+  a_.copies().ReadCaches(at, [&](ServedCopies::Reading ready) {
+    first = ready.value_or(nullptr);
+    read.Notify();
+  });
+  EXPECT_NE(Read(a_, at), nullptr);
+  read.WaitForNotification();
+  EXPECT_NE(first, nullptr);
+  a_.copies().Stop({"", kBusy}, absl::AbortedError("over"));
+  ReadToEnd(running, &busy);
+}
+
+}  // namespace
+}  // namespace longstream
