@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "client/connection.h"
@@ -250,6 +252,70 @@ TEST_F(FleetTest, AnAliasThatIsChangedAtOneServerChangesAtTheOther) {
   change({"delete", "chat"});
   EXPECT_TRUE(WaitUntil([&] { return !opens(); }));
   EXPECT_TRUE(WaitUntil([&] { return Logs(b, R"("event":"alias_deleted","alias":"chat")"); }));
+}
+
+// Each session that a server hands over is used at once, often on another server than the one that
+// has taken it. Some turns run when the drain begins.
+TEST_F(FleetTest, SessionsOfADrainKeepTheirCachesWhereverTheyAreUsedNext) {
+  constexpr size_t kSessions = 24, kRunning = 4;
+  Replica a = Start("a");
+  const Replica b = Start("b");
+  const Replica c = Start("c");
+  const std::vector<ScriptedTurn> script = Script(b, 2, 24);
+  std::vector<std::string> sessions;
+  for (size_t i = 0; i < kSessions; ++i) {
+    sessions.push_back(Open(a));
+    if (i >= kRunning) {
+      EXPECT_EQ(Run(a, For(sessions[i], script[0])).token_ids, script[0].tokens);
+    }
+  }
+  std::vector<std::thread> running;
+  std::atomic<size_t> begun = 0;
+  for (size_t i = 0; i < kRunning; ++i) {
+    running.emplace_back([&, i] {
+      bool has_begun = false;
+      const Generation turn =
+          Connection(a.server->address())
+              .Generate(For(sessions[i], script[0]), [&](const v1::GenerateResponse& /*response*/) {
+                if (!std::exchange(has_begun, true)) ++begun;
+                return true;
+              });
+      EXPECT_EQ(turn.token_ids, script[0].tokens);
+    });
+  }
+  EXPECT_TRUE(WaitUntil([&] { return begun == kRunning; }));
+  a.server->Signal(SIGTERM);
+  for (std::thread& each : running) each.join();
+  EXPECT_EQ(a.server->Wait(), 0);
+  for (size_t i = 0; i < kSessions; ++i) {
+    const Generation turn = Run(i / 2 % 2 == 0 ? b : c, For(sessions[i], script[1]));
+    EXPECT_EQ(turn.token_ids, script[1].tokens) << i;
+    EXPECT_EQ(Lost(turn), 0u) << i << ": " << turn.finish.usage().recompute_reason();
+  }
+}
+
+// A server that has just taken sessions ends, too.
+TEST_F(FleetTest, SessionsThatAreHandedOverTwiceKeepTheirCaches) {
+  constexpr size_t kSessions = 8;
+  Replica a = Start("a");
+  Replica b = Start("b");
+  const Replica c = Start("c");
+  const std::vector<ScriptedTurn> script = Script(c, 2, 24);
+  std::vector<std::string> sessions;
+  for (size_t i = 0; i < kSessions; ++i) {
+    sessions.push_back(Open(a));
+    EXPECT_EQ(Run(a, For(sessions[i], script[0])).token_ids, script[0].tokens);
+  }
+  for (Replica* leaving : {&a, &b}) {
+    leaving->server->Signal(SIGTERM);
+    EXPECT_EQ(leaving->server->Wait(), 0);
+    EXPECT_FALSE(Logs(*leaving, "caches_lost"));
+  }
+  for (const std::string& session : sessions) {
+    const Generation turn = Run(c, For(session, script[1]));
+    EXPECT_EQ(turn.token_ids, script[1].tokens);
+    EXPECT_EQ(Lost(turn), 0u) << turn.finish.usage().recompute_reason();
+  }
 }
 
 TEST_F(FleetTest, ATurnThatRunsElsewhereIsRelayed) {
