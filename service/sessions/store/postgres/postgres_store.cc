@@ -439,7 +439,7 @@ void PostgresStore::RemoveOrphans() {
   const ReaderPool::Reader reader = readers_.Take();
   absl::StatusOr<NamedFiles> named = FilesWithRows(*reader);
   if (!named.ok()) return;
-  for (const std::string& name : NamesWithout(*std::move(names), std::move(named->names))) {
+  for (const std::string& name : SegmentNamesWithout(*std::move(names), std::move(named->names))) {
     if (IsOrphan(files_.directory(), name, absl::Now() - kOrphan)) {
       files_.directory().Remove(name).IgnoreError();
     }

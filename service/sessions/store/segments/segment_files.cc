@@ -23,6 +23,14 @@ uint32_t Crc32(uint32_t before, std::string_view bytes) {
       crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
+std::string NewName() { return SessionId::Random().ToString(); }
+
+// Whether NewName may have given this name.
+bool IsNameOfSegment(const std::string& name) {
+  const absl::StatusOr<SessionId> id = SessionId::Parse(name, "name");
+  return id.ok() && id->ToString() == name;
+}
+
 class Writer final : public SegmentWriter {
  public:
   explicit Writer(SegmentFiles* files)
@@ -73,7 +81,7 @@ class Writer final : public SegmentWriter {
   }
 
   absl::Status MakeFile() {
-    std::string name = SessionId::Random().ToString();
+    std::string name = NewName();
     absl::StatusOr<std::unique_ptr<OutputFile>> file = files_->directory().Create(name);
     if (!file.ok()) return file.status();
     file_ = *std::move(file);
@@ -145,8 +153,9 @@ class Reader final : public SegmentReader {
 
 }  // namespace
 
-std::vector<std::string> NamesWithout(std::vector<std::string> names,
-                                      std::vector<std::string> known) {
+std::vector<std::string> SegmentNamesWithout(std::vector<std::string> names,
+                                             std::vector<std::string> known) {
+  std::erase_if(names, [](const std::string& name) { return !IsNameOfSegment(name); });
   std::sort(names.begin(), names.end());
   std::sort(known.begin(), known.end());
   std::vector<std::string> others;
@@ -204,7 +213,7 @@ absl::Status SegmentFiles::RemoveOthers(std::vector<std::string> keep, uint64_t 
   bytes_ = bytes;
   absl::StatusOr<std::vector<std::string>> names = directory_->List();
   if (!names.ok()) return names.status();
-  for (const std::string& name : NamesWithout(*std::move(names), std::move(keep))) {
+  for (const std::string& name : SegmentNamesWithout(*std::move(names), std::move(keep))) {
     if (absl::Status status = directory_->Remove(name); !status.ok()) return status;
   }
   return absl::OkStatus();

@@ -31,9 +31,10 @@ struct StoredSegment {
 
 class SegmentFiles;
 
-// The names that are not in `known`, sorted.
-std::vector<std::string> NamesWithout(std::vector<std::string> names,
-                                      std::vector<std::string> known);
+// Those of `names` that a file of a segment may have and that are not in `known`, sorted. Files
+// with other names belong to somebody else, and the store must not remove them.
+std::vector<std::string> SegmentNamesWithout(std::vector<std::string> names,
+                                             std::vector<std::string> known);
 
 // The segments that a writer of SegmentFiles has written. A driver notes which segments have got a
 // row. The destructor removes the files of the others.
@@ -85,8 +86,8 @@ class SegmentFiles {
 
   const Sealing& sealing() const { return sealing_; }
 
-  // Removes all files that are not in `keep`, which together have `bytes` bytes. Files that others
-  // are writing go, too.
+  // Removes all files of segments that are not in `keep`, which together have `bytes` bytes. Files
+  // that others are writing go, too.
   absl::Status RemoveOthers(std::vector<std::string> keep, uint64_t bytes);
 
   // Bytes of all files.

@@ -57,7 +57,7 @@ absl::Status CheckOrphans(const WithDatabase& with_database, SegmentDirectory& d
   absl::StatusOr<NamedFiles> named = absl::UnknownError("");
   with_database([&](Database& database) { named = FilesWithRows(database); });
   if (!named.ok()) return named.status();
-  for (const std::string& name : NamesWithout(*std::move(names), std::move(named->names))) {
+  for (const std::string& name : SegmentNamesWithout(*std::move(names), std::move(named->names))) {
     if (faults->size() >= limit) break;
     if (!IsOrphan(directory, name, now - kMayGetRow)) continue;
     faults->push_back(absl::StrCat("store: the file ", name,

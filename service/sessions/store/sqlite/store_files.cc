@@ -57,6 +57,28 @@ absl::Status CheckKinds(const std::string& directory) {
   return absl::OkStatus();
 }
 
+// Refuses a log.db that another program has made. Changes nothing. Once LOCK says that log.db has
+// been made, it is the store's.
+absl::Status CheckIsNoOthers(const std::string& directory) {
+  const std::string path = directory + "/log.db";
+  struct stat file {};
+  if (stat((directory + "/LOCK").c_str(), &file) == 0 && file.st_size > 0) return absl::OkStatus();
+  if (stat(path.c_str(), &file) != 0 || file.st_size == 0) return absl::OkStatus();
+  const auto refuse = [&](absl::string_view what) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("store: ", path, what, "; name an empty directory"));
+  };
+  const absl::StatusOr<std::unique_ptr<SqliteDatabase>> log = SqliteDatabase::OpenToRead(path);
+  if (absl::IsDataLoss(log.status())) return refuse(" is no database of SQLite");
+  if (!log.ok()) return absl::OkStatus();  // opening it again will tell
+  absl::StatusOr<StatementUse> table =
+      (*log)->Use("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name != 'store'");
+  if (!table.ok() || (*table)->Step() != Stepped::kRow) return absl::OkStatus();
+  const std::string name = (*table)->Bytes(0);
+  if (name == "store") return absl::OkStatus();
+  return refuse(absl::StrCat(" is a database of another program, with a table '", name, "'"));
+}
+
 // Takes the file from everybody but its user, whatever the umask was when it was made.
 absl::Status MakePrivate(const std::string& path) {
   struct stat file {};
@@ -188,6 +210,7 @@ absl::StatusOr<int> LockDirectory(const std::string& directory) {
     return FileError("make the directory " + directory);
   }
   if (absl::Status status = CheckKinds(directory); !status.ok()) return status;
+  if (absl::Status status = CheckIsNoOthers(directory); !status.ok()) return status;
   const std::string path = directory + "/LOCK";
   const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock < 0) return FileError("open " + path);
@@ -229,6 +252,7 @@ absl::StatusOr<std::string> InspectStore(const std::string& directory) {
     return FileError("open " + directory);
   }
   if (access(directory.c_str(), W_OK | X_OK) != 0) return FileError("write to " + directory);
+  if (absl::Status status = CheckIsNoOthers(directory); !status.ok()) return status;
   const bool was_made = stat((directory + "/LOCK").c_str(), &found) == 0 && found.st_size > 0;
   if (!was_made && !Exists(directory + "/log.db")) return std::string("it is empty");
   const absl::StatusOr<std::unique_ptr<SqliteDatabase>> log = OpenLog(directory);

@@ -18,8 +18,8 @@ absl::Status FileError(const std::string& what);
 
 // Makes the directory of a store, with mode 0700, and locks it for this process. Returns the open
 // file LOCK. A directory that exists keeps its mode; log.db, its companions and LOCK get mode 0600.
-// FAILED_PRECONDITION: another process uses the store, or one of its files is a link or not a
-// regular file.
+// FAILED_PRECONDITION: another process uses the store, one of its files is a link or not a regular
+// file, or another program has made log.db, which then stays as it is.
 absl::StatusOr<int> LockDirectory(const std::string& directory);
 
 // Makes the names in a directory durable.

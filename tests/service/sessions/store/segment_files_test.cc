@@ -181,11 +181,21 @@ TEST_F(SegmentFilesTest, AFlippedBitAnywhereIsDataLoss) {
 }
 
 TEST_F(SegmentFilesTest, RemovesFilesThatNoRowNames) {
-  for (const char* name : {"a", "b", "c", "d.part"}) disk_.Put(name, "bytes", At(0));
-  ASSERT_TRUE(files_.RemoveOthers({"c", "a", "z"}, 10).ok());
+  const auto name = [](char digit) { return std::string(32, digit); };
+  for (const char digit : {'a', 'b', 'c', '0'}) disk_.Put(name(digit), "bytes", At(0));
+  ASSERT_TRUE(files_.RemoveOthers({name('c'), name('a'), name('f')}, 10).ok());
   EXPECT_THAT(disk_.Files(), SizeIs(2));
-  EXPECT_TRUE(disk_.Files().contains("a") && disk_.Files().contains("c"));
+  EXPECT_TRUE(disk_.Files().contains(name('a')) && disk_.Files().contains(name('c')));
   EXPECT_EQ(files_.bytes(), 10u);
+}
+
+// The directory may hold files that the store has not made.
+TEST_F(SegmentFilesTest, FilesWithOtherNamesStay) {
+  const std::vector<std::string> others = {"song.wav", std::string(31, 'a'), std::string(33, 'a'),
+                                           std::string(32, 'A'), std::string(32, 'g')};
+  for (const std::string& name : others) disk_.Put(name, "bytes", At(0));
+  ASSERT_TRUE(files_.RemoveOthers({}, 0).ok());
+  EXPECT_THAT(disk_.Files(), SizeIs(others.size()));
 }
 
 }  // namespace
