@@ -8,12 +8,13 @@ namespace longstream {
 
 // Whether code compiled as avx2, avx512_f32 or avx512 (kernels/CMakeLists.txt) can run: the
 // processor has the instructions, and the operating system saves their registers. avx512_f32 has
-// the dot product of bytes (Intel from Cascade Lake on), avx512 also the dot product of bf16.
+// the dot product of bytes (Xeons from Cascade Lake on), avx512 also the dot product of bf16.
 bool HasAvx2();
 bool HasAvx512F32();
 bool HasAvx512();
 
-// Whether the dot product of bf16 (vdpbf16ps) does more operations in a second than an f32 FMA.
+// Whether the dot product of bf16 (vdpbf16ps), if the processor has it, does more operations in a
+// second than an f32 FMA.
 // Measured on one thread, in TFLOP/s:
 //   processor                  vdpbf16ps   f32 FMA
 //   AMD family 1Ah (Zen 5)     0.53        0.29

@@ -36,7 +36,7 @@ struct OpSet {
   std::string_view name;
   bool (*can_run)();
   const OpTable& (*ops)();
-  bool (*is_fastest)() = [] { return true; };  // of the sets that can run, without the ones before
+  bool (*is_fastest)() = [] { return true; };  // false: a later entry of kSets is faster
 };
 
 // The sets of this build (kernels/CMakeLists.txt), the newest first.

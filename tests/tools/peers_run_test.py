@@ -198,7 +198,7 @@ class StartTest(ScratchTree):
 
         for flags, isa in (([], None), (["--without-amx"], "avx512_f32")):
             told.clear()
-            with mock.patch.dict(os.environ), mock.patch.object(run, "start_all", start_all), \
+            with mock.patch.dict(os.environ, {"PATH": os.environ["PATH"]}, clear=True), mock.patch.object(run, "start_all", start_all), \
                     contextlib.redirect_stderr(io.StringIO()):
                 self.assertEqual(run.main(["--folder", str(self.root), *flags]), 1)
             self.assertEqual(told.get("LONGSTREAM_ISA"), isa)

@@ -1,7 +1,7 @@
 // Sixteen f32 lanes on every instruction set: one AVX-512, two AVX or four SSE registers.
 //
 // Kernels are written once with F32x16 and compiled for each set. Arithmetic is IEEE. Fma is fused
-// if the set has FMA (avx2, avx512). So the sets differ in rounding, but never in the order of a
+// in every set but baseline. So the sets differ in rounding, but never in the order of a
 // sum.
 #ifndef LONGSTREAM_KERNELS_CPU_SIMD_SIMD_H_
 #define LONGSTREAM_KERNELS_CPU_SIMD_SIMD_H_

@@ -18,6 +18,7 @@
 
 #include "client/connection.h"
 #include "client/random_id.h"
+#include "kernels/core/instruction_set.h"
 #include "tests/backends/checkpoint/wide_vocabulary.h"
 #include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
@@ -44,11 +45,16 @@ struct Kernels {
   const char* value;
   const char* device;
 };
-constexpr std::array<Kernels, 3> kKernels = {{
-    {"avx512", "LONGSTREAM_ISA", "avx512", "cpu"},
-    {"avx2", "LONGSTREAM_ISA", "avx2", "cpu"},
-    {"cuda", "LONGSTREAM_SIMT_MACHINE", "memory=16000000", "cuda:0"},
-}};
+
+// A processor without AVX-512 runs AVX2 twice.
+std::array<Kernels, 3> AllKernels() {
+  const char* widest = HasAvx512F32() ? "avx512_f32" : "avx2";
+  return {{
+      {widest, "LONGSTREAM_ISA", widest, "cpu"},
+      {"avx2", "LONGSTREAM_ISA", "avx2", "cpu"},
+      {"cuda", "LONGSTREAM_SIMT_MACHINE", "memory=16000000", "cuda:0"},
+  }};
+}
 
 // A backend, and the case of tests/golden that is its model.
 struct Case {
@@ -154,8 +160,9 @@ INSTANTIATE_TEST_SUITE_P(Backends, MovedSessionTest,
                          [](const auto& test) { return test.param.backend; });
 
 TEST_P(MovedSessionTest, GoesOnOnOtherKernels) {
+  const std::array<Kernels, 3> all = AllKernels();
   std::vector<std::unique_ptr<Server>> servers;
-  for (const Kernels& kernels : kKernels) {
+  for (const Kernels& kernels : all) {
     servers.push_back(std::make_unique<Server>(GetParam(), kernels));
   }
   // Longer than the windows, and than a page of keys and values.
@@ -168,13 +175,12 @@ TEST_P(MovedSessionTest, GoesOnOnOtherKernels) {
     const Generation stayed = servers[from]->Turn(session, " In winter", 16);
     for (size_t to = 0; to < servers.size(); ++to) {
       if (to == from) continue;
-      SCOPED_TRACE(std::string(kKernels[from].name) + " to " + kKernels[to].name);
+      SCOPED_TRACE(std::string(all[from].name) + " to " + all[to].name);
       const Generation moved = servers[to]->Turn(servers[to]->Import(file), " In winter", 16);
       EXPECT_EQ(moved.started.position(), stayed.started.position());
       EXPECT_EQ(moved.finish.usage().recomputed_tokens(), 0u) << "the caches were not used";
-      const bool has_cuda = kKernels[from].name == std::string_view("cuda") ||
-                            kKernels[to].name == std::string_view("cuda");
-      // A processor without AVX-512 runs AVX2 twice.
+      const bool has_cuda =
+          all[from].name == std::string_view("cuda") || all[to].name == std::string_view("cuda");
       const bool same = servers[from]->kernels() == servers[to]->kernels();
       EXPECT_FALSE(same && has_cuda);
       ExpectSameButForTies(moved, stayed,
