@@ -174,7 +174,7 @@ decltype(Guard::Listeners::on_operator_call) ServerSecurity::on_operator_call() 
     log->WriteAlways("operator_call", {{"name", caller.name},
                                        {"method", method},
                                        {"request_id", request_id},
-                                       {"status", absl::StatusCodeToString(status.code())}});
+                                       {"access", absl::StatusCodeToString(status.code())}});
   };
 }
 

@@ -410,12 +410,12 @@ TEST_F(SecurityE2eTest, EachCallOfAnOperatorIsALineOfTheLog) {
   const std::string begin = R"("event":"operator_call","name":"operator","method":)"
                             R"("/longstream.v1.Longstream/)";
   EXPECT_THAT(
-      log, testing::ContainsRegex(begin + R"(ListModels","request_id":"[0-9a-f]+","status":"OK")"));
+      log, testing::ContainsRegex(begin + R"(ListModels","request_id":"[0-9a-f]+","access":"OK")"));
   EXPECT_THAT(log, HasSubstr(R"("name":"operator","method":"/grpc.health.v1.Health/Check")"))
       << "also if health is open";
   EXPECT_THAT(log,
               testing::ContainsRegex(
-                  begin + R"(OpenSession","request_id":"[0-9a-f]+","status":"PERMISSION_DENIED")"));
+                  begin + R"(OpenSession","request_id":"[0-9a-f]+","access":"PERMISSION_DENIED")"));
   EXPECT_THAT(log, Not(HasSubstr(R"("name":"client")")));
 }
 
