@@ -301,31 +301,42 @@ void FleetCalls::CloseNow(const SessionKey& key, const Use& use,
       });
 }
 
-std::optional<store::SessionRow> FleetCalls::OwnRowAt(const store::Fence& at) const {
+absl::StatusOr<store::SessionRow> FleetCalls::OwnRowAt(const store::Fence& at) const {
   absl::StatusOr<store::SessionRow> row = manager_->options_.store->Session(at.key);
-  const bool fits = row.ok() && row->owner == manager_->options_.owner && row->epoch == at.epoch &&
+  if (!row.ok()) return row;
+  const bool fits = row->owner == manager_->options_.owner && row->epoch == at.epoch &&
                     row->version == at.version;
-  return fits ? std::optional<store::SessionRow>(*std::move(row)) : std::nullopt;
+  return fits ? std::move(row) : HasMoved(at.key);
 }
 
 // Until the transaction has been made, the row is as the peer had it: then the caches wait on.
 void FleetCalls::RestoreArrived(const store::Fence& at) {
   const std::shared_ptr<void> alone = manager_->AloneWith(at.key);
-  if (manager_->IsClosing(at.key)) return;
-  const std::optional<store::SessionRow> row = OwnRowAt(at);
-  if (!row.has_value()) return;
+  // Caches are taken, and given to their session, only by a call that is alone with it. So another
+  // one has done that meanwhile, and a turn may run.
+  if (manager_->IsClosing(at.key) || !copies_.HasArrived(at)) return;
   absl::StatusOr<ServedSession> served = manager_->FindServed(at.key);
-  if (served.ok() && (!IsShared(*served) || manager_->IsBeingMade(*served->session))) return;
+  TurnLease lease;
+  if (served.ok()) {
+    if (!IsShared(*served) || manager_->IsBeingMade(*served->session)) return;
+    // A turn that was loaded before the caches came goes on without them.
+    lease = TurnLease::TakeUnused(served->session);
+    if (!lease || !served->turns->IsSettled()) return;
+  }
+  const absl::StatusOr<store::SessionRow> row = OwnRowAt(at);
+  if (!row.ok()) return;
   if (served.ok() && !IsCurrent(*served, *row)) {
+    lease.Drop();
     copies_.RemoveStale(*served);
     served = absl::NotFoundError("");
   }
-  if (!served.ok()) served = manager_->Restore(*row);
+  const bool is_new = !served.ok();
+  if (is_new) served = manager_->Restore(*row);
   if (!served.ok()) return;
   AwaitedSession awaited(served->session);
   ArrivedCaches caches = copies_.TakeArrived(at, *served->engine);
-  // Another replica may have taken the session just before it was in memory, so it was not dropped.
-  if (!OwnRowAt(at).has_value()) {
+  lease.Drop();
+  if (is_new && HasLeft(at.key)) {
     copies_.RemoveStale(*served);
     if (caches.valid()) gate_->CachesLost(at.key, HasMoved(at.key));
     return;
@@ -334,6 +345,14 @@ void FleetCalls::RestoreArrived(const store::Fence& at) {
   // A turn that came before the caches would compute them.
   Attach({{*std::move(served), std::move(awaited)}, std::move(caches), alone},
          [](const std::shared_ptr<FoundSession>& /*held*/) {});
+}
+
+// Another replica may have taken the session just before it was in memory, so it was not dropped.
+// A row of this replica may have another version meanwhile: Keep tells the copy, or has come too
+// early for it, and then the next call does not use the copy.
+bool FleetCalls::HasLeft(const SessionKey& key) const {
+  const absl::StatusOr<store::SessionRow> row = manager_->options_.store->Session(key);
+  return row.ok() ? row->owner != manager_->options_.owner : absl::IsNotFound(row.status());
 }
 
 std::shared_ptr<void> FleetCalls::AloneWithCaches(const SessionKey& key) {

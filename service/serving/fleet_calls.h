@@ -141,11 +141,14 @@ class FleetCalls {
   absl::StatusOr<ServedSession> WithoutState(const store::SessionRow& row,
                                              const std::shared_ptr<Engine>& engine);
   void RestoreAllArrived();
-  // Gives the caches that have arrived to their session if the row is at `at`. Until the session
-  // has them, it is alone. Reads the store.
+  // Gives the caches that have arrived to their session if the row is at `at`, and no call uses the
+  // session. Until the session has them, it is alone. Reads the store.
   void RestoreArrived(const fleet::Fence& at);
-  // The row of a session of this replica, if it is at `at`.
-  std::optional<store::SessionRow> OwnRowAt(const fleet::Fence& at) const;
+  // The row of a session of this replica. ABORTED: it is not at `at`, or not of this replica.
+  // Errors of the store.
+  absl::StatusOr<store::SessionRow> OwnRowAt(const fleet::Fence& at) const;
+  // Whether the session is no longer of this replica. False also if the store does not say so.
+  bool HasLeft(const SessionKey& key) const;
   void CloseNow(const SessionKey& key, const Use& use, const SessionManager::Closed& closed);
 
   SessionManager* const manager_;

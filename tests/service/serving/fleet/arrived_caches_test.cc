@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "tests/service/serving/fleet/sent_caches.h"
 
 namespace longstream {
@@ -88,6 +90,35 @@ TEST_F(ArrivedCachesTest, AnExportHasThemToo) {
       WaitForSession([&](SessionManager::Opened opened) { (*import)->Finish(std::move(opened)); });
   ASSERT_TRUE(view.ok()) << view.status();
   ExpectCaches(a_, kNext, *wanted.id);
+}
+
+// The call has come when the session was of this replica, but not yet its caches.
+TEST_F(ArrivedCachesTest, ATurnThatWasLoadedBeforeThemIsNotDisturbed) {
+  constexpr size_t kPiece = size_t{1} << 20;
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  const fleet::Fence from = At(Row());
+  const std::shared_ptr<fleet::CacheReader> reader = Read(a_, from);
+  ASSERT_NE(reader, nullptr);
+  const auto writer = Take(b_, reader->header(), {from.key, from.epoch + 1, from.version + 1});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  Replicas::Take("b/2");
+  a_.copies().Drop(from.key);
+  absl::StatusOr<NewTurn> loaded = Load(b_, kNext);
+  WriteAll(*reader, **writer, kPiece);
+  if (HasFatalFailure()) return;
+  // If a call looks whether they are for this session, the turn starts between two reads.
+  store_->HoldSessionRead(1);
+  b_.sessions.fleet()->SettleArrived(MonotonicTime::Now());
+  for (int i = 0; i < 50 && store_->waiting() == 0; ++i) absl::SleepFor(absl::Milliseconds(5));
+  FleetTurn turn;
+  TurnHandle running = Begin(std::move(loaded), kNext, 200, &turn);
+  EXPECT_TRUE(WaitUntil([&] { return b_.gate.Has("started OK"); }));
+  store_->Release();
+  ASSERT_TRUE(turn.refused.ok()) << turn.refused;
+  ReadToEnd(running, &turn);
+  EXPECT_TRUE(turn.status().ok()) << turn.status();
+  EXPECT_FALSE(turn.tokens.empty());
 }
 
 // A client uses the session on a third replica before anybody has used it on the second one. Here
