@@ -22,6 +22,9 @@ absl::Status HasMoved(const SessionKey& key) {
 // A handover, or the end of a lease, takes about so long.
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(500);
 
+// How long a thread that reads the store waits for an engine. Its other calls wait meanwhile.
+constexpr absl::Duration kAttachPatience = absl::Seconds(5);
+
 // A session whose owner is another replica is closed by that one, or, if it is gone for good, by
 // any other this much later.
 constexpr absl::Duration kExpiryOfOthers = absl::Hours(24);
@@ -213,14 +216,25 @@ absl::StatusOr<FleetCalls::FoundSession> FleetCalls::Find(const SessionKey& key,
   absl::StatusOr<Arriving> arriving = FindFor({key, TurnId::Random(), false}, use);
   if (!arriving.ok()) return arriving.status();
   if (!arriving->caches.valid()) return std::move(arriving->found);
-  FoundSession found;
-  absl::Notification attached;
-  Attach(*std::move(arriving), [&](const std::shared_ptr<FoundSession>& held) {
-    found = std::move(*held);
-    attached.Notify();
+  struct Attached {
+    FoundSession found;
+    absl::Notification done;
+  };
+  // Shared with the engine, which may be late.
+  const auto attached = std::make_shared<Attached>();
+  Attach(*std::move(arriving), [attached](const std::shared_ptr<FoundSession>& held) {
+    attached->found = std::move(*held);
+    attached->done.Notify();
   });
-  attached.WaitForNotification();
-  return found;
+  // This is a thread that reads the store. It may wait, because the engine attaches the caches
+  // between two of its steps: that takes about as long as a slow read.
+  if (!attached->done.WaitForNotificationWithTimeout(kAttachPatience)) {
+    return WithRetryAfter(
+        absl::UnavailableError(
+            "the model was too busy to give the session its caches; send the request again"),
+        kRetryAfter);
+  }
+  return std::move(attached->found);
 }
 
 // ---------------------------------------------------------------- changes
@@ -355,9 +369,10 @@ bool FleetCalls::HasLeft(const SessionKey& key) const {
   return row.ok() ? row->owner != manager_->options_.owner : absl::IsNotFound(row.status());
 }
 
+// AloneWith waits until the session has caches that were taken for it.
 std::shared_ptr<void> FleetCalls::AloneWithCaches(const SessionKey& key) {
-  const std::optional<store::Fence> arrived = copies_.ArrivedFor(key);
-  if (arrived.has_value()) RestoreArrived(*arrived);
+  const std::optional<store::Fence> waiting = copies_.WaitingFor(key);
+  if (waiting.has_value()) RestoreArrived(*waiting);
   return manager_->AloneWith(key);
 }
 

@@ -65,8 +65,8 @@ class FleetCalls {
   void CloseExpired(const store::SessionRow& row, SessionManager::Closed closed);
 
   // Finds or restores the session at the epoch and version of the use, with the caches that have
-  // arrived for it. Reads the store, and waits for the engine. ABORTED:
-  // it has moved. Other errors as for SessionManager::FindOrRestore.
+  // arrived for it. Reads the store, and waits for the engine, but not for long. ABORTED: it has
+  // moved. UNAVAILABLE: the engine is too busy. Other errors as for SessionManager::FindOrRestore.
   absl::StatusOr<FoundSession> Find(const SessionKey& key, const fleet::SessionUse& use);
   // The same, and takes the lease. Errors as for TurnLease::Take.
   absl::StatusOr<SessionManager::Leased> FindAndLease(const SessionKey& key,

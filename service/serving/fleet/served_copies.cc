@@ -254,6 +254,13 @@ std::optional<fleet::Fence> ServedCopies::ArrivedFor(const SessionKey& session) 
   return std::nullopt;
 }
 
+std::optional<fleet::Fence> ServedCopies::WaitingFor(const SessionKey& session) const {
+  absl::MutexLock lock(&arrived_->mutex);
+  const auto waiting = arrived_->waiting.find(session);
+  if (waiting == arrived_->waiting.end()) return std::nullopt;
+  return waiting->second.at;
+}
+
 bool ServedCopies::HasArrived(const fleet::Fence& at) const {
   const std::optional<fleet::Fence> arrived = ArrivedFor(at.key);
   return arrived.has_value() && arrived->epoch == at.epoch && arrived->version == at.version;

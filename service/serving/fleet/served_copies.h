@@ -71,7 +71,9 @@ class ServedCopies final : public fleet::SessionCopies {
   ArrivedCaches TakeArrived(const fleet::Fence& at, const Engine& engine);
   // The epoch and version of caches that wait for this session, or are being given to it.
   std::optional<fleet::Fence> ArrivedFor(const SessionKey& session) const;
-  // Whether these are the epoch and version.
+  // As ArrivedFor, for caches that no call has taken yet.
+  std::optional<fleet::Fence> WaitingFor(const SessionKey& session) const;
+  // Whether these are the epoch and version of ArrivedFor.
   bool HasArrived(const fleet::Fence& at) const;
   // The epochs and versions of caches that have arrived and wait.
   std::vector<fleet::Fence> Waiting() const;
