@@ -43,10 +43,10 @@ ServedCopies::Service FleetCalls::ServiceOf(SessionManager* manager) {
     return models->tenants().Find(name);
   };
   service.remove = [manager](const ServedSession& served) { manager->EndInMemory(served); };
-  service.restore = [this, manager](const fleet::Fence& at) {
-    manager->RunRead(
-        {at.key.tenant, at.key.id}, [](const absl::Status& /*refused*/) {},
-        [this, at] { RestoreArrived(at); });
+  service.restore = [this, manager](const fleet::Fence& at,
+                                    const std::function<void(const absl::Status&)>& done) {
+    manager->RunRead({at.key.tenant, at.key.id}, done,
+                     [this, at, done] { done(RestoreArrived(at)); });
   };
   service.lost = [gate = gate_](const SessionKey& key, const absl::Status& why) {
     gate->CachesLost(key, why);
@@ -324,21 +324,22 @@ absl::StatusOr<store::SessionRow> FleetCalls::OwnRowAt(const store::Fence& at) c
 }
 
 // Until the transaction has been made, the row is as the peer had it: then the caches wait on.
-void FleetCalls::RestoreArrived(const store::Fence& at) {
+absl::Status FleetCalls::RestoreArrived(const store::Fence& at) {
   const std::shared_ptr<void> alone = manager_->AloneWith(at.key);
   // Caches are taken, and given to their session, only by a call that is alone with it. So another
   // one has done that meanwhile, and a turn may run.
-  if (manager_->IsClosing(at.key) || !copies_.HasArrived(at)) return;
+  if (!copies_.HasArrived(at)) return absl::OkStatus();
+  if (manager_->IsClosing(at.key)) return manager_->ended_.Explain(at.key);
   absl::StatusOr<ServedSession> served = manager_->FindServed(at.key);
   TurnLease lease;
   if (served.ok()) {
-    if (!IsShared(*served) || manager_->IsBeingMade(*served->session)) return;
+    if (!IsShared(*served) || manager_->IsBeingMade(*served->session)) return HasMoved(at.key);
     // A turn that was loaded before the caches came goes on without them.
     lease = TurnLease::TakeUnused(served->session);
-    if (!lease || !served->turns->IsSettled()) return;
+    if (!lease || !served->turns->IsSettled()) return absl::OkStatus();
   }
   const absl::StatusOr<store::SessionRow> row = OwnRowAt(at);
-  if (!row.ok()) return;
+  if (!row.ok()) return row.status();
   if (served.ok() && !IsCurrent(*served, *row)) {
     lease.Drop();
     copies_.RemoveStale(*served);
@@ -346,19 +347,20 @@ void FleetCalls::RestoreArrived(const store::Fence& at) {
   }
   const bool is_new = !served.ok();
   if (is_new) served = manager_->Restore(*row);
-  if (!served.ok()) return;
+  if (!served.ok()) return served.status();
   AwaitedSession awaited(served->session);
   ArrivedCaches caches = copies_.TakeArrived(at, *served->engine);
   lease.Drop();
   if (is_new && HasLeft(at.key)) {
     copies_.RemoveStale(*served);
     if (caches.valid()) gate_->CachesLost(at.key, HasMoved(at.key));
-    return;
+    return HasMoved(at.key);
   }
-  if (!caches.valid()) return;
+  if (!caches.valid()) return absl::OkStatus();
   // A turn that came before the caches would compute them.
   Attach({{*std::move(served), std::move(awaited)}, std::move(caches), alone},
          [](const std::shared_ptr<FoundSession>& /*held*/) {});
+  return absl::OkStatus();
 }
 
 // Another replica may have taken the session just before it was in memory, so it was not dropped.
@@ -372,7 +374,7 @@ bool FleetCalls::HasLeft(const SessionKey& key) const {
 // AloneWith waits until the session has caches that were taken for it.
 std::shared_ptr<void> FleetCalls::AloneWithCaches(const SessionKey& key) {
   const std::optional<store::Fence> waiting = copies_.WaitingFor(key);
-  if (waiting.has_value()) RestoreArrived(*waiting);
+  if (waiting.has_value()) (void)RestoreArrived(*waiting);
   return manager_->AloneWith(key);
 }
 
@@ -390,7 +392,7 @@ void FleetCalls::RestoreAllArrived() {
   std::vector<store::Fence> waiting = copies_.Waiting();
   if (waiting.empty()) return;
   manager_->RunReadAlone(&restoring_, [this, waiting = std::move(waiting)] {
-    for (const store::Fence& at : waiting) RestoreArrived(at);
+    for (const store::Fence& at : waiting) (void)RestoreArrived(at);
   });
 }
 

@@ -142,8 +142,9 @@ class FleetCalls {
                                              const std::shared_ptr<Engine>& engine);
   void RestoreAllArrived();
   // Gives the caches that have arrived to their session if the row is at `at`, and no call uses the
-  // session. Until the session has them, it is alone. Reads the store.
-  void RestoreArrived(const fleet::Fence& at);
+  // session. Until the session has them, it is alone. Reads the store. OK: it has them, or it will,
+  // or a call uses it now. An error says why they are not for it, or cannot be given to it.
+  absl::Status RestoreArrived(const fleet::Fence& at);
   // The row of a session of this replica. ABORTED: it is not at `at`, or not of this replica.
   // Errors of the store.
   absl::StatusOr<store::SessionRow> OwnRowAt(const fleet::Fence& at) const;

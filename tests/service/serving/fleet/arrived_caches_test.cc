@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -184,6 +186,46 @@ TEST_F(ArrivedCachesTest, ASecondReaderWaitsForTheFirstOne) {
   read.WaitForNotification();
   EXPECT_NE(first, nullptr);
   a_.copies().Stop({"", kBusy}, absl::AbortedError("over"));
+  ReadToEnd(running, &busy);
+}
+
+// The session is still of the other replica, so it cannot be restored here.
+TEST_F(ArrivedCachesTest, AReaderHearsAtOnceThatTheSessionIsNotRestored) {
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  Send(a_, b_, size_t{1} << 20);
+  if (HasFatalFailure()) return;
+  const std::optional<fleet::Fence> at = b_.copies().ArrivedFor({"", kId});
+  ASSERT_TRUE(at.has_value());
+  ServedCopies::Reading reading;
+  absl::Notification read;
+  b_.copies().ReadCaches(*at, [&](ServedCopies::Reading ready) {
+    reading = std::move(ready);
+    read.Notify();
+  });
+  EXPECT_TRUE(read.WaitForNotificationWithTimeout(kReadPatience / 2));
+  read.WaitForNotification();
+  EXPECT_EQ(reading.status().code(), absl::StatusCode::kAborted) << reading.status();
+}
+
+TEST_F(ArrivedCachesTest, ReadersThatWaitAreAnsweredWhenTheServerEnds) {
+  ASSERT_TRUE(Open(a_).ok());
+  FleetTurn busy;
+  TurnHandle running = Begin(Load(a_, kTurn), kTurn, 100'000, &busy);
+  ASSERT_TRUE(busy.refused.ok()) << busy.refused;
+  ASSERT_TRUE(WaitUntil([&] { return a_.gate.Has("started OK"); }));
+  std::vector<absl::StatusCode> answers;  // by this thread, because StopReading answers
+  const auto read = [&] {
+    a_.copies().ReadCaches(At(Row()), [&](const ServedCopies::Reading& ready) {
+      answers.push_back(ready.status().code());
+    });
+  };
+  read();
+  EXPECT_TRUE(answers.empty());
+  a_.copies().StopReading();
+  read();
+  EXPECT_EQ(answers, std::vector(2, absl::StatusCode::kUnavailable));
+  a_.copies().Stop({"", kId}, absl::AbortedError("over"));
   ReadToEnd(running, &busy);
 }
 
