@@ -16,9 +16,8 @@ COUNTERS = {
     "sessions taken from living replicas": ("longstream_handovers_total", 'outcome="taken"'),
     "sessions claimed after a lease": ("longstream_claims_total", ""),
     "handovers unanswered": ("longstream_handovers_total", 'outcome="unanswered"'),
-    "sessions taken without their caches": (
-        "longstream_handover_caches_lost_total", 'op="received"'),
-    "sessions given without their caches": ("longstream_handover_caches_lost_total", 'op="sent"'),
+    "caches that were not sent": ("longstream_handover_caches_lost_total", 'op="sent"'),
+    "caches that did not arrive": ("longstream_handover_caches_lost_total", 'op="received"'),
     "commits fenced": ("longstream_fenced_commits_total", ""),
     "calls with DATA_LOSS": ("longstream_sessions_lost_total", ""),
     "tokens resumed differently": ("longstream_resume_mismatches_total", ""),

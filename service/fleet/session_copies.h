@@ -61,8 +61,10 @@ class SessionCopies {
   // model cannot send them.
   virtual absl::Status FindCaches(const Fence& at) const = 0;
   // Reads what FindCaches has found. While a call or the end of a turn holds the session, it waits
-  // a little. An error says why there are none after all: also UNAVAILABLE: the session was in use
-  // for too long, and RESOURCE_EXHAUSTED: the copy that is sent has no room.
+  // a little. `ready` is called once, on any thread, whatever happens to the session, and before
+  // the object is destroyed. An error says why there are none after all: also UNAVAILABLE: the
+  // session was in use for too long, or the server is shutting down; and RESOURCE_EXHAUSTED: the
+  // copy that is sent has no room.
   using Reading = absl::StatusOr<std::shared_ptr<CacheReader>>;
   virtual void ReadCaches(const Fence& at, std::function<void(Reading)> ready) = 0;
   // `header`: of the CacheReader on the other replica. `at`: epoch and version that the session

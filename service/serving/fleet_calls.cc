@@ -22,6 +22,9 @@ absl::Status HasMoved(const SessionKey& key) {
 // A handover, or the end of a lease, takes about so long.
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(500);
 
+// How long a thread that reads the store waits for an engine. Its other calls wait meanwhile.
+constexpr absl::Duration kAttachPatience = absl::Seconds(5);
+
 // A session whose owner is another replica is closed by that one, or, if it is gone for good, by
 // any other this much later.
 constexpr absl::Duration kExpiryOfOthers = absl::Hours(24);
@@ -40,10 +43,10 @@ ServedCopies::Service FleetCalls::ServiceOf(SessionManager* manager) {
     return models->tenants().Find(name);
   };
   service.remove = [manager](const ServedSession& served) { manager->EndInMemory(served); };
-  service.restore = [this, manager](const fleet::Fence& at) {
-    manager->RunRead(
-        {at.key.tenant, at.key.id}, [](const absl::Status& /*refused*/) {},
-        [this, at] { RestoreArrived(at); });
+  service.restore = [this, manager](const fleet::Fence& at,
+                                    const std::function<void(const absl::Status&)>& done) {
+    manager->RunRead({at.key.tenant, at.key.id}, done,
+                     [this, at, done] { done(RestoreArrived(at)); });
   };
   service.lost = [gate = gate_](const SessionKey& key, const absl::Status& why) {
     gate->CachesLost(key, why);
@@ -213,14 +216,25 @@ absl::StatusOr<FleetCalls::FoundSession> FleetCalls::Find(const SessionKey& key,
   absl::StatusOr<Arriving> arriving = FindFor({key, TurnId::Random(), false}, use);
   if (!arriving.ok()) return arriving.status();
   if (!arriving->caches.valid()) return std::move(arriving->found);
-  FoundSession found;
-  absl::Notification attached;
-  Attach(*std::move(arriving), [&](const std::shared_ptr<FoundSession>& held) {
-    found = std::move(*held);
-    attached.Notify();
+  struct Attached {
+    FoundSession found;
+    absl::Notification done;
+  };
+  // Shared with the engine, which may be late.
+  const auto attached = std::make_shared<Attached>();
+  Attach(*std::move(arriving), [attached](const std::shared_ptr<FoundSession>& held) {
+    attached->found = std::move(*held);
+    attached->done.Notify();
   });
-  attached.WaitForNotification();
-  return found;
+  // This is a thread that reads the store. It may wait, because the engine attaches the caches
+  // between two of its steps: that takes about as long as a slow read.
+  if (!attached->done.WaitForNotificationWithTimeout(kAttachPatience)) {
+    return WithRetryAfter(
+        absl::UnavailableError(
+            "the model was too busy to give the session its caches; send the request again"),
+        kRetryAfter);
+  }
+  return std::move(attached->found);
 }
 
 // ---------------------------------------------------------------- changes
@@ -301,44 +315,66 @@ void FleetCalls::CloseNow(const SessionKey& key, const Use& use,
       });
 }
 
-std::optional<store::SessionRow> FleetCalls::OwnRowAt(const store::Fence& at) const {
+absl::StatusOr<store::SessionRow> FleetCalls::OwnRowAt(const store::Fence& at) const {
   absl::StatusOr<store::SessionRow> row = manager_->options_.store->Session(at.key);
-  const bool fits = row.ok() && row->owner == manager_->options_.owner && row->epoch == at.epoch &&
+  if (!row.ok()) return row;
+  const bool fits = row->owner == manager_->options_.owner && row->epoch == at.epoch &&
                     row->version == at.version;
-  return fits ? std::optional<store::SessionRow>(*std::move(row)) : std::nullopt;
+  return fits ? std::move(row) : HasMoved(at.key);
 }
 
 // Until the transaction has been made, the row is as the peer had it: then the caches wait on.
-void FleetCalls::RestoreArrived(const store::Fence& at) {
+absl::Status FleetCalls::RestoreArrived(const store::Fence& at) {
   const std::shared_ptr<void> alone = manager_->AloneWith(at.key);
-  if (manager_->IsClosing(at.key)) return;
-  const std::optional<store::SessionRow> row = OwnRowAt(at);
-  if (!row.has_value()) return;
+  // Caches are taken, and given to their session, only by a call that is alone with it. So another
+  // one has done that meanwhile, and a turn may run.
+  if (!copies_.HasArrived(at)) return absl::OkStatus();
+  if (manager_->IsClosing(at.key)) return manager_->ended_.Explain(at.key);
   absl::StatusOr<ServedSession> served = manager_->FindServed(at.key);
-  if (served.ok() && (!IsShared(*served) || manager_->IsBeingMade(*served->session))) return;
+  TurnLease lease;
+  if (served.ok()) {
+    if (!IsShared(*served) || manager_->IsBeingMade(*served->session)) return HasMoved(at.key);
+    // A turn that was loaded before the caches came goes on without them.
+    lease = TurnLease::TakeUnused(served->session);
+    if (!lease || !served->turns->IsSettled()) return absl::OkStatus();
+  }
+  const absl::StatusOr<store::SessionRow> row = OwnRowAt(at);
+  if (!row.ok()) return row.status();
   if (served.ok() && !IsCurrent(*served, *row)) {
+    lease.Drop();
     copies_.RemoveStale(*served);
     served = absl::NotFoundError("");
   }
-  if (!served.ok()) served = manager_->Restore(*row);
-  if (!served.ok()) return;
+  const bool is_new = !served.ok();
+  if (is_new) served = manager_->Restore(*row);
+  if (!served.ok()) return served.status();
   AwaitedSession awaited(served->session);
   ArrivedCaches caches = copies_.TakeArrived(at, *served->engine);
-  // Another replica may have taken the session just before it was in memory, so it was not dropped.
-  if (!OwnRowAt(at).has_value()) {
+  lease.Drop();
+  if (is_new && HasLeft(at.key)) {
     copies_.RemoveStale(*served);
     if (caches.valid()) gate_->CachesLost(at.key, HasMoved(at.key));
-    return;
+    return HasMoved(at.key);
   }
-  if (!caches.valid()) return;
+  if (!caches.valid()) return absl::OkStatus();
   // A turn that came before the caches would compute them.
   Attach({{*std::move(served), std::move(awaited)}, std::move(caches), alone},
          [](const std::shared_ptr<FoundSession>& /*held*/) {});
+  return absl::OkStatus();
 }
 
+// Another replica may have taken the session just before it was in memory, so it was not dropped.
+// A row of this replica may have another version meanwhile: Keep tells the copy, or has come too
+// early for it, and then the next call does not use the copy.
+bool FleetCalls::HasLeft(const SessionKey& key) const {
+  const absl::StatusOr<store::SessionRow> row = manager_->options_.store->Session(key);
+  return row.ok() ? row->owner != manager_->options_.owner : absl::IsNotFound(row.status());
+}
+
+// AloneWith waits until the session has caches that were taken for it.
 std::shared_ptr<void> FleetCalls::AloneWithCaches(const SessionKey& key) {
-  const std::optional<store::Fence> arrived = copies_.ArrivedFor(key);
-  if (arrived.has_value()) RestoreArrived(*arrived);
+  const std::optional<store::Fence> waiting = copies_.WaitingFor(key);
+  if (waiting.has_value()) (void)RestoreArrived(*waiting);
   return manager_->AloneWith(key);
 }
 
@@ -356,7 +392,7 @@ void FleetCalls::RestoreAllArrived() {
   std::vector<store::Fence> waiting = copies_.Waiting();
   if (waiting.empty()) return;
   manager_->RunReadAlone(&restoring_, [this, waiting = std::move(waiting)] {
-    for (const store::Fence& at : waiting) RestoreArrived(at);
+    for (const store::Fence& at : waiting) (void)RestoreArrived(at);
   });
 }
 

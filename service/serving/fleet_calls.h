@@ -65,8 +65,8 @@ class FleetCalls {
   void CloseExpired(const store::SessionRow& row, SessionManager::Closed closed);
 
   // Finds or restores the session at the epoch and version of the use, with the caches that have
-  // arrived for it. Reads the store, and waits for the engine. ABORTED:
-  // it has moved. Other errors as for SessionManager::FindOrRestore.
+  // arrived for it. Reads the store, and waits for the engine, but not for long. ABORTED: it has
+  // moved. UNAVAILABLE: the engine is too busy. Other errors as for SessionManager::FindOrRestore.
   absl::StatusOr<FoundSession> Find(const SessionKey& key, const fleet::SessionUse& use);
   // The same, and takes the lease. Errors as for TurnLease::Take.
   absl::StatusOr<SessionManager::Leased> FindAndLease(const SessionKey& key,
@@ -141,11 +141,15 @@ class FleetCalls {
   absl::StatusOr<ServedSession> WithoutState(const store::SessionRow& row,
                                              const std::shared_ptr<Engine>& engine);
   void RestoreAllArrived();
-  // Gives the caches that have arrived to their session if the row is at `at`. Until the session
-  // has them, it is alone. Reads the store.
-  void RestoreArrived(const fleet::Fence& at);
-  // The row of a session of this replica, if it is at `at`.
-  std::optional<store::SessionRow> OwnRowAt(const fleet::Fence& at) const;
+  // Gives the caches that have arrived to their session if the row is at `at`, and no call uses the
+  // session. Until the session has them, it is alone. Reads the store. OK: it has them, or it will,
+  // or a call uses it now. An error says why they are not for it, or cannot be given to it.
+  absl::Status RestoreArrived(const fleet::Fence& at);
+  // The row of a session of this replica. ABORTED: it is not at `at`, or not of this replica.
+  // Errors of the store.
+  absl::StatusOr<store::SessionRow> OwnRowAt(const fleet::Fence& at) const;
+  // Whether the session is no longer of this replica. False also if the store does not say so.
+  bool HasLeft(const SessionKey& key) const;
   void CloseNow(const SessionKey& key, const Use& use, const SessionManager::Closed& closed);
 
   SessionManager* const manager_;

@@ -64,6 +64,7 @@ SessionManager::SessionManager(const ModelRegistry* models, const Options& optio
       expiry_([this] { ExpireSessions(); }) {}
 
 SessionManager::~SessionManager() {
+  if (fleet_ != nullptr) fleet_->copies().StopReading();
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;

@@ -1,12 +1,26 @@
 // Drops, stops and copies sessions in memory for the fleet.
 #include "service/serving/fleet/served_copies.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "service/serving/caches/cache_keys.h"
 #include "service/serving/turns/session_turns.h"
 
 namespace longstream {
 namespace {
+
+// Between two looks whether caches can be read: a reader waits for a few milliseconds, or for long.
+constexpr absl::Duration kShortestPeriod = absl::Milliseconds(2);
+constexpr absl::Duration kLongestPeriod = absl::Milliseconds(50);
+
+absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
+
+// UNAVAILABLE would say that the session is in use.
+absl::Status NotRestored(const absl::Status& why) {
+  const std::string text = absl::StrCat("the session was not restored: ", why.message());
+  return absl::IsUnavailable(why) ? absl::AbortedError(text) : absl::Status(why.code(), text);
+}
 
 absl::Status TooManyWait() {
   return absl::ResourceExhaustedError(
@@ -99,34 +113,73 @@ absl::Status ServedCopies::FindCaches(const fleet::Fence& at) const {
 }
 
 void ServedCopies::ReadCaches(const fleet::Fence& at, std::function<void(Reading)> ready) {
-  TryToRead({at, std::move(ready), MonotonicTime::Now() + kReadPatience});
+  const auto reader = std::make_shared<Reader>(
+      Reader{at, std::move(ready), MonotonicTime::Now() + kReadPatience, kShortestPeriod});
+  bool has_ended = false;
+  {
+    absl::MutexLock lock(&reading_mutex_);
+    has_ended = reads_ended_;
+    readers_.insert(reader);
+  }
+  has_ended ? Refuse(reader, ShuttingDown()) : TryToRead(reader);
+}
+
+void ServedCopies::StopReading() {
+  std::set<std::shared_ptr<Reader>> readers;
+  {
+    absl::MutexLock lock(&reading_mutex_);
+    reads_ended_ = true;
+    readers = readers_;
+  }
+  for (const std::shared_ptr<Reader>& reader : readers) Refuse(reader, ShuttingDown());
+}
+
+std::function<void(ServedCopies::Reading)> ServedCopies::TakeReady(
+    const std::shared_ptr<Reader>& reader) {
+  absl::MutexLock lock(&reading_mutex_);
+  readers_.erase(reader);
+  return std::exchange(reader->ready, nullptr);
+}
+
+void ServedCopies::Refuse(const std::shared_ptr<Reader>& reader, const absl::Status& why) {
+  const std::function<void(Reading)> ready = TakeReady(reader);
+  if (ready) ready(why);
 }
 
 // The gate lets no turn and no change begin meanwhile. But the last one may not have ended, an
 // earlier reader or a fork may hold the lease, or the session is being given the caches that have
 // arrived for it. All of these take a moment.
-void ServedCopies::TryToRead(Reader reader) {
-  constexpr absl::Duration kPeriod = absl::Milliseconds(2);
-  if (!HasArrived(reader.at)) {
-    const std::optional<ServedSession> served = FindAt(reader.at);
-    if (!served.has_value())
-      return reader.ready(absl::NotFoundError("the session has left memory"));
+void ServedCopies::TryToRead(const std::shared_ptr<Reader>& reader) {
+  {
+    absl::MutexLock lock(&reading_mutex_);
+    if (reader->ready == nullptr) return;
+  }
+  if (!HasArrived(reader->at)) {
+    const std::optional<ServedSession> served = FindAt(reader->at);
+    if (!served.has_value()) {
+      return Refuse(reader, absl::NotFoundError("the session has left memory"));
+    }
     if (served->engine->unloading()) {
-      return reader.ready(absl::NotFoundError("the model is being unloaded"));
+      return Refuse(reader, absl::NotFoundError("the model is being unloaded"));
     }
     TurnLease lease = TurnLease::TakeUnused(served->session);
     // The session may have changed before the lease was taken.
-    if (lease && FindAt(reader.at).has_value()) {
-      return BeginToRead(*served, std::move(lease), std::move(reader.ready));
+    if (lease && FindAt(reader->at).has_value()) {
+      std::function<void(Reading)> ready = TakeReady(reader);
+      return ready ? BeginToRead(*served, std::move(lease), std::move(ready)) : void();
     }
-  } else if (!std::exchange(reader.has_asked, true)) {
-    service_.restore(reader.at);
+  } else if (!std::exchange(reader->has_asked, true)) {
+    service_.restore(reader->at, [this, reader](const absl::Status& restored) {
+      if (!restored.ok()) Refuse(reader, NotRestored(restored));
+    });
   }
   const MonotonicTime now = MonotonicTime::Now();
-  if (now >= reader.until) {
-    return reader.ready(absl::UnavailableError("the session was in use for too long"));
+  if (now >= reader->until) {
+    return Refuse(reader, absl::UnavailableError("the session was in use for too long"));
   }
-  timers_.Set(now + kPeriod, [this, reader = std::move(reader)] { TryToRead(reader); });
+  const absl::Duration period = reader->period;
+  reader->period = std::min(2 * period, kLongestPeriod);
+  timers_.Set(now + period, [this, reader] { TryToRead(reader); });
 }
 
 void ServedCopies::BeginToRead(const ServedSession& served, TurnLease lease,
@@ -207,7 +260,7 @@ void ServedCopies::TakeCaches(
               absl::MutexLock lock(&arrived->mutex);
               const bool has_place =
                   arrived->waiting.size() < kMostArrivedCaches || arrived->waiting.contains(at.key);
-              if (arrived->ended) return absl::UnavailableError("the server is shutting down");
+              if (arrived->ended) return ShuttingDown();
               if (!has_place) return TooManyWait();
               Arrived::Waiting& waiting = arrived->waiting[at.key];
               freed = std::exchange(waiting, {at, std::move(complete), until});
@@ -252,6 +305,13 @@ std::optional<fleet::Fence> ServedCopies::ArrivedFor(const SessionKey& session) 
   const auto taken = arrived_->taken.find(session);
   if (taken != arrived_->taken.end()) return taken->second;
   return std::nullopt;
+}
+
+std::optional<fleet::Fence> ServedCopies::WaitingFor(const SessionKey& session) const {
+  absl::MutexLock lock(&arrived_->mutex);
+  const auto waiting = arrived_->waiting.find(session);
+  if (waiting == arrived_->waiting.end()) return std::nullopt;
+  return waiting->second.at;
 }
 
 bool ServedCopies::HasArrived(const fleet::Fence& at) const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ inline constexpr absl::Duration kArrivedCachesWait = absl::Minutes(2);
 inline constexpr absl::Duration kReadPatience = absl::Seconds(5);
 
 // Thread-safe. No function blocks.
+// The owner calls StopReading before it stops the engines and the threads of Service::restore.
 class ServedCopies final : public fleet::SessionCopies {
  public:
   // The service that the sessions are part of.
@@ -43,8 +45,9 @@ class ServedCopies final : public fleet::SessionCopies {
     // Takes a session out of memory, without touching the store.
     std::function<void(const ServedSession& served)> remove;
     // Restores the session into memory, with the caches that have arrived for it, on another
-    // thread.
-    std::function<void(const fleet::Fence& at)> restore;
+    // thread. `done`: an error says why the session will not have them.
+    std::function<void(const fleet::Fence& at, std::function<void(const absl::Status&)> done)>
+        restore;
     // Caches that had arrived are freed, and the session goes on without them.
     std::function<void(const SessionKey& session, const absl::Status& why)> lost;
   };
@@ -61,17 +64,21 @@ class ServedCopies final : public fleet::SessionCopies {
   void Keep(const fleet::Fence& from, const fleet::Fence& to) override;
   absl::Status FindCaches(const fleet::Fence& at) const override;
   void ReadCaches(const fleet::Fence& at, std::function<void(Reading)> ready) override;
+  // Answers all calls of ReadCaches that wait, and all later ones, with UNAVAILABLE.
+  void StopReading() ABSL_LOCKS_EXCLUDED(reading_mutex_);
   void TakeCaches(
       const SessionKey& session, const std::string& header, const fleet::Fence& at,
       std::function<void(absl::StatusOr<std::shared_ptr<fleet::CacheWriter>>)> ready) override;
 
   // The session is used now, at this epoch and version, on this engine: returns the caches that
   // have arrived for it. Not valid: there are none. Until they are freed, or the session has them,
-  // ArrivedFor names them.
+  // ArrivedFor names them. REQUIRES: the caller holds AloneWith(at.key), and keeps it as long.
   ArrivedCaches TakeArrived(const fleet::Fence& at, const Engine& engine);
   // The epoch and version of caches that wait for this session, or are being given to it.
   std::optional<fleet::Fence> ArrivedFor(const SessionKey& session) const;
-  // Whether these are the epoch and version.
+  // As ArrivedFor, for caches that no call has taken yet.
+  std::optional<fleet::Fence> WaitingFor(const SessionKey& session) const;
+  // Whether these are the epoch and version of ArrivedFor.
   bool HasArrived(const fleet::Fence& at) const;
   // The epochs and versions of caches that have arrived and wait.
   std::vector<fleet::Fence> Waiting() const;
@@ -97,9 +104,10 @@ class ServedCopies final : public fleet::SessionCopies {
   };
   // A call of ReadCaches.
   struct Reader {
-    fleet::Fence at;
-    std::function<void(Reading)> ready;
-    MonotonicTime until;
+    const fleet::Fence at;
+    std::function<void(Reading)> ready;  // guarded by reading_mutex_; nullptr: it was taken
+    const MonotonicTime until;
+    absl::Duration period;   // until the next try
     bool has_asked = false;  // that the session is restored with the caches that wait for it
   };
 
@@ -107,7 +115,12 @@ class ServedCopies final : public fleet::SessionCopies {
   std::optional<ServedSession> Find(const SessionKey& session) const;
   // As Find. Absent also if it has another version.
   std::optional<ServedSession> FindAt(const fleet::Fence& at) const;
-  void TryToRead(Reader reader);
+  void TryToRead(const std::shared_ptr<Reader>& reader) ABSL_LOCKS_EXCLUDED(reading_mutex_);
+  // The function that the reader waits for; nullptr: it has been answered, or will be.
+  std::function<void(Reading)> TakeReady(const std::shared_ptr<Reader>& reader)
+      ABSL_LOCKS_EXCLUDED(reading_mutex_);
+  void Refuse(const std::shared_ptr<Reader>& reader, const absl::Status& why)
+      ABSL_LOCKS_EXCLUDED(reading_mutex_);
   static void BeginToRead(const ServedSession& served, TurnLease lease,
                           std::function<void(Reading)> ready);
   // Returns the caches if they are at this epoch and version, and of this engine.
@@ -116,6 +129,9 @@ class ServedCopies final : public fleet::SessionCopies {
   const ServedSessions* const sessions_;
   const Service service_;
   const std::shared_ptr<Arrived> arrived_ = std::make_shared<Arrived>();
+  mutable absl::Mutex reading_mutex_;
+  std::set<std::shared_ptr<Reader>> readers_ ABSL_GUARDED_BY(reading_mutex_);  // that wait
+  bool reads_ended_ ABSL_GUARDED_BY(reading_mutex_) = false;
   Timers timers_;  // last: its calls use the other members
 };
 

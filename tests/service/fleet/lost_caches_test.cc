@@ -9,6 +9,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "tests/service/fleet/driver_fixture.h"
 #include "tests/service/metric_value.h"
 
@@ -34,7 +36,9 @@ class Told {
 
 class LostCachesTest : public DriverTest {
  protected:
-  LostCachesTest() : LostCachesTest(std::make_shared<Told>()) {}
+  // `limit`: for the caches of a session to arrive.
+  explicit LostCachesTest(absl::Duration limit = absl::Minutes(1))
+      : LostCachesTest(limit, std::make_shared<Told>()) {}
 
   // Waits for a session that was lost so, and expects that it is the only one.
   void ExpectLost(const std::string& op, const std::string& reason, const ReplicaName& peer) {
@@ -42,6 +46,7 @@ class LostCachesTest : public DriverTest {
                             {{"op", op}, {"reason", reason}}),
               1);
     ASSERT_TRUE(WaitUntil([&] { return !told_->all().empty(); }));
+    WaitForDriver();
     const std::vector<LostCaches> all = told_->all();
     EXPECT_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].op, op);
@@ -49,6 +54,16 @@ class LostCachesTest : public DriverTest {
     EXPECT_EQ(all[0].session, kSession);
     EXPECT_EQ(all[0].peer, peer);
     EXPECT_FALSE(all[0].why.ok());
+  }
+  // Until the driver has done all that it was told before.
+  void WaitForDriver() {
+    absl::Notification answered;
+    // It is not here, which the driver knows at once.
+    driver_->EnterChangeHere({"tenant", {0, 99}}, [&](const absl::StatusOr<Entry>& entry) {
+      EXPECT_FALSE(entry.ok());
+      answered.Notify();
+    });
+    answered.WaitForNotification();
   }
   // A turn has asked the peer for the session, whose caches come.
   ScriptedPeers::Receive BeginToReceive() {
@@ -63,8 +78,8 @@ class LostCachesTest : public DriverTest {
   const std::shared_ptr<Told> told_;
 
  private:
-  explicit LostCachesTest(const std::shared_ptr<Told>& told)
-      : DriverTest({.times = {.caches = absl::Milliseconds(200)},
+  LostCachesTest(absl::Duration limit, const std::shared_ptr<Told>& told)
+      : DriverTest({.times = {.caches = limit},
                     .on_lost_caches = [told](const LostCaches& lost) { told->Add(lost); }}),
         told_(told) {}
 };
@@ -81,6 +96,7 @@ TEST_F(LostCachesTest, ASessionWithoutTokensHasNone) {
   copies_.SetEmpty();
   driver_->MessageArrived(kPeerName, Fetch{kSession, 9, 1, {0, 1}});
   EXPECT_FALSE(peers_.Take<Given>().has_caches);
+  WaitForDriver();
   EXPECT_TRUE(told_->all().empty());
 }
 
@@ -107,10 +123,15 @@ TEST_F(LostCachesTest, TheyAreOfAnotherModel) {
   EXPECT_TRUE(reply_->Wait().ok());
 }
 
-TEST_F(LostCachesTest, TheyAreLate) {
+class LateCachesTest : public LostCachesTest {
+ protected:
+  LateCachesTest() : LostCachesTest(absl::Milliseconds(200)) {}
+};
+
+TEST_F(LateCachesTest, TheyAreCountedOnce) {
   const ScriptedPeers::Receive receive = BeginToReceive();
   EXPECT_TRUE(reply_->Wait().ok());
-  receive.arrived(absl::UnavailableError("the call was ended"));  // counted once
+  receive.arrived(absl::UnavailableError("the call was ended"));
   ExpectLost("received", "late", kPeerName);
 }
 
@@ -140,6 +161,7 @@ TEST_F(LostCachesTest, NothingIsLostIfTheyCome) {
   const ScriptedPeers::Receive receive = BeginToReceive();
   receive.arrived(absl::OkStatus());
   EXPECT_TRUE(reply_->Wait().ok());
+  WaitForDriver();
   EXPECT_TRUE(told_->all().empty());
 }
 

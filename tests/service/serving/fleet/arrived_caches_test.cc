@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "tests/service/serving/fleet/sent_caches.h"
 
 namespace longstream {
@@ -90,6 +94,35 @@ TEST_F(ArrivedCachesTest, AnExportHasThemToo) {
   ExpectCaches(a_, kNext, *wanted.id);
 }
 
+// The call has come when the session was of this replica, but not yet its caches.
+TEST_F(ArrivedCachesTest, ATurnThatWasLoadedBeforeThemIsNotDisturbed) {
+  constexpr size_t kPiece = size_t{1} << 20;
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  const fleet::Fence from = At(Row());
+  const std::shared_ptr<fleet::CacheReader> reader = Read(a_, from);
+  ASSERT_NE(reader, nullptr);
+  const auto writer = Take(b_, reader->header(), {from.key, from.epoch + 1, from.version + 1});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  Replicas::Take("b/2");
+  a_.copies().Drop(from.key);
+  absl::StatusOr<NewTurn> loaded = Load(b_, kNext);
+  WriteAll(*reader, **writer, kPiece);
+  if (HasFatalFailure()) return;
+  // If a call looks whether they are for this session, the turn starts between two reads.
+  store_->HoldSessionRead(1);
+  b_.sessions.fleet()->SettleArrived(MonotonicTime::Now());
+  for (int i = 0; i < 50 && store_->waiting() == 0; ++i) absl::SleepFor(absl::Milliseconds(5));
+  FleetTurn turn;
+  TurnHandle running = Begin(std::move(loaded), kNext, 200, &turn);
+  EXPECT_TRUE(WaitUntil([&] { return b_.gate.Has("started OK"); }));
+  store_->Release();
+  ASSERT_TRUE(turn.refused.ok()) << turn.refused;
+  ReadToEnd(running, &turn);
+  EXPECT_TRUE(turn.status().ok()) << turn.status();
+  EXPECT_FALSE(turn.tokens.empty());
+}
+
 // A client uses the session on a third replica before anybody has used it on the second one. Here
 // the third one is the first one again.
 TEST_F(ArrivedCachesTest, TheyAreSentOnBeforeTheSessionWasUsed) {
@@ -153,6 +186,46 @@ TEST_F(ArrivedCachesTest, ASecondReaderWaitsForTheFirstOne) {
   read.WaitForNotification();
   EXPECT_NE(first, nullptr);
   a_.copies().Stop({"", kBusy}, absl::AbortedError("over"));
+  ReadToEnd(running, &busy);
+}
+
+// The session is still of the other replica, so it cannot be restored here.
+TEST_F(ArrivedCachesTest, AReaderHearsAtOnceThatTheSessionIsNotRestored) {
+  ASSERT_TRUE(Open(a_).ok());
+  ASSERT_TRUE(Run(a_, kTurn).status().ok());
+  Send(a_, b_, size_t{1} << 20);
+  if (HasFatalFailure()) return;
+  const std::optional<fleet::Fence> at = b_.copies().ArrivedFor({"", kId});
+  ASSERT_TRUE(at.has_value());
+  ServedCopies::Reading reading;
+  absl::Notification read;
+  b_.copies().ReadCaches(*at, [&](ServedCopies::Reading ready) {
+    reading = std::move(ready);
+    read.Notify();
+  });
+  EXPECT_TRUE(read.WaitForNotificationWithTimeout(kReadPatience / 2));
+  read.WaitForNotification();
+  EXPECT_EQ(reading.status().code(), absl::StatusCode::kAborted) << reading.status();
+}
+
+TEST_F(ArrivedCachesTest, ReadersThatWaitAreAnsweredWhenTheServerEnds) {
+  ASSERT_TRUE(Open(a_).ok());
+  FleetTurn busy;
+  TurnHandle running = Begin(Load(a_, kTurn), kTurn, 100'000, &busy);
+  ASSERT_TRUE(busy.refused.ok()) << busy.refused;
+  ASSERT_TRUE(WaitUntil([&] { return a_.gate.Has("started OK"); }));
+  std::vector<absl::StatusCode> answers;  // by this thread, because StopReading answers
+  const auto read = [&] {
+    a_.copies().ReadCaches(At(Row()), [&](const ServedCopies::Reading& ready) {
+      answers.push_back(ready.status().code());
+    });
+  };
+  read();
+  EXPECT_TRUE(answers.empty());
+  a_.copies().StopReading();
+  read();
+  EXPECT_EQ(answers, std::vector(2, absl::StatusCode::kUnavailable));
+  a_.copies().Stop({"", kId}, absl::AbortedError("over"));
   ReadToEnd(running, &busy);
 }
 

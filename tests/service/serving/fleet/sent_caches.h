@@ -55,17 +55,20 @@ class SentCaches : public Replicas {
     ASSERT_NE(reader, nullptr);
     const auto writer = Take(to, reader->header(), {at.key, at.epoch + 1, at.version + 1});
     ASSERT_TRUE(writer.ok()) << writer.status();
+    WriteAll(*reader, **writer, size);
+  }
+  static void WriteAll(fleet::CacheReader& reader, fleet::CacheWriter& writer, size_t size) {
     uint64_t sent = 0;
     for (;;) {
       std::string bytes;
-      ASSERT_TRUE(reader->Read(size, &bytes).ok());
+      ASSERT_TRUE(reader.Read(size, &bytes).ok());
       ASSERT_LE(bytes.size(), size);
       if (bytes.empty()) break;
       sent += bytes.size();
-      ASSERT_TRUE((*writer)->Write(bytes).ok());
+      ASSERT_TRUE(writer.Write(bytes).ok());
     }
-    EXPECT_EQ(sent, reader->bytes());
-    EXPECT_TRUE((*writer)->Finish().ok());
+    EXPECT_EQ(sent, reader.bytes());
+    EXPECT_TRUE(writer.Finish().ok());
   }
 };
 

@@ -34,9 +34,15 @@ class HeldStore final : public SessionStore {
     forbidden_.push_back(std::this_thread::get_id());
     holds_ = true;
   }
+  // The read of a session's row that comes after so many others waits until Release.
+  void HoldSessionRead(int others) {
+    absl::MutexLock lock(&mutex_);
+    reads_before_ = others;
+  }
   void Release() {
     absl::MutexLock lock(&mutex_);
-    holds_ = false;
+    holds_ = holds_one_ = false;
+    reads_before_.reset();
   }
   // Reads return this error from now on. OK: they work.
   void FailReads(const absl::Status& failure) {
@@ -61,6 +67,7 @@ class HeldStore final : public SessionStore {
   }
   absl::StatusOr<SessionRow> Session(const SessionKey& key) override {
     ++session_reads_;
+    WaitIfHeld();
     if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->Session(key);
   }
@@ -143,6 +150,16 @@ class HeldStore final : public SessionStore {
   std::vector<StoreBytes> Bytes() const override { return store_->Bytes(); }
 
  private:
+  void WaitIfHeld() {
+    absl::MutexLock lock(&mutex_);
+    if (!reads_before_.has_value() || (*reads_before_)-- > 0) return;
+    reads_before_.reset();
+    holds_one_ = true;
+    ++waiting_;
+    mutex_.Await(absl::Condition(
+        +[](bool* holds) { return !*holds; }, &holds_one_));
+    --waiting_;
+  }
   absl::Status Wait(bool is_expiry = false) {
     absl::MutexLock lock(&mutex_);
     if (!holds_) return failure_;
@@ -165,6 +182,8 @@ class HeldStore final : public SessionStore {
   std::atomic<int> session_reads_{0};
   mutable absl::Mutex mutex_;
   bool holds_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<int> reads_before_ ABSL_GUARDED_BY(mutex_);  // of HoldSessionRead
+  bool holds_one_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   int expiries_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
