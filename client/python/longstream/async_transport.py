@@ -11,10 +11,18 @@ import grpc.aio
 
 from longstream import calls
 from longstream.channel import ChannelSettings
-from longstream.errors import LongstreamError, NotFoundError, error_of
-from longstream.transport import CLEANUP, Limits, log, metadata, stub, wants_cancel
+from longstream.errors import DeadlineExceededError, LongstreamError, NotFoundError, error_of
+from longstream.transport import (
+    CANCEL_PAUSES,
+    CLEANUP,
+    Limits,
+    log,
+    metadata,
+    stub,
+    wants_cancel,
+)
 from longstream.turn import ENDED_EARLY, Turn
-from longstream.values import Delta
+from longstream.values import Delta, TurnInfo
 
 R = TypeVar("R")
 
@@ -38,7 +46,7 @@ class AsyncTransport:
             try:
                 answer = getattr(self._stub, call.method)(
                     call.request(),
-                    timeout=tries.time_left(),
+                    timeout=tries.begin(),
                     metadata=metadata(call.session_id),
                 )
                 if call.take is None:
@@ -64,7 +72,7 @@ class AsyncTransport:
         try:
             while not turn.ended:
                 answers = self._stub.Generate(
-                    turn.request(), timeout=turn.time_left(), metadata=metadata(turn.session_id)
+                    turn.request(), timeout=turn.begin(), metadata=metadata(turn.session_id)
                 )
                 error: LongstreamError = ENDED_EARLY
                 try:
@@ -79,6 +87,27 @@ class AsyncTransport:
                 if not turn.ended:
                     await asyncio.sleep(turn.lost(error))
         except BaseException as error:
-            if wants_cancel(error):
-                await self.clean_up(calls.cancel_turn(turn.session_id, turn.id))
+            if not wants_cancel(error):
+                raise
+            end = await self._cancel(turn)
+            if isinstance(error, DeadlineExceededError):
+                raise turn.timed_out(error, end) from None
             raise
+
+    async def _cancel(self, turn: Turn) -> TurnInfo | Exception:
+        """Cancel a turn. Return its end, or why that is not known."""
+        call = calls.cancel_turn(turn.session_id, turn.id)
+        end: Exception = ENDED_EARLY
+        for pause in (0.0, *CANCEL_PAUSES):
+            await asyncio.sleep(pause)
+            try:
+                return await self.run(call, CLEANUP)
+            except NotFoundError as error:
+                end = error
+                if turn.was_seen:
+                    break
+            except Exception as error:  # also: the channel is closed
+                end = error
+                break
+        log.info("%s: %s", call.method, end)
+        return end

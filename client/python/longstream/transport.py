@@ -9,6 +9,7 @@ from typing import Any
 
 from longstream import errors
 from longstream.calls import Call
+from longstream.checks import checked
 from longstream.retries import Retries, RetryPolicy
 from longstream.v1 import longstream_pb2_grpc
 
@@ -25,6 +26,10 @@ class Limits:
 
     timeout: float | None
     retry: RetryPolicy
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None:
+            checked("timeout", self.timeout)
 
     def tries(self, call: Call[Any]) -> Retries:
         """Return the tries of a call."""
@@ -55,6 +60,11 @@ def metadata(session_id: str) -> tuple[tuple[str, str], ...]:
 
 # For calls that end what is not wanted any more: a server that hangs must not hold the program.
 CLEANUP = Limits(_CLEANUP_TIMEOUT, _NEVER)
+
+
+# The pauses between the tries to cancel a turn that the server does not know: the call that starts
+# the turn may still be on its way. If CancelTurn overtakes it, the turn runs without a reader.
+CANCEL_PAUSES = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.3)  # seconds
 
 
 def wants_cancel(error: BaseException) -> bool:

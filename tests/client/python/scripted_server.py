@@ -24,15 +24,16 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
     """One turn has the tokens 0, 1, 2, ... and the text "a", "b", "c", ...
 
     `failures`: how the next calls of Generate end. `fail`: codes with which the next calls of the
-    other methods end. `requests`, `metadata`: of all calls. `cancelled`: ids of turns. A turn whose `hangs` is
-    set sends no more after its tokens.
+    other methods end. `requests`, `metadata`: of all calls. `cancelled`: ids of turns. With `hangs`, turns
+    send no more after their tokens; with `silent`, they send nothing. `turn`: answers CancelTurn.
     """
 
     def __init__(self, credentials=None, port=0):
         self.tokens = 8
         self.failures, self.fail, self.requests, self.cancelled = [], [], [], []
         self.metadata = []
-        self.hangs = False
+        self.hangs = self.silent = False
+        self.turn = pb.Turn(state=pb.TURN_STATE_ABANDONED)
         self.details = None
         self.released = threading.Event()
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
@@ -76,7 +77,7 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
     def CancelTurn(self, request, context):
         self.take(request, context)
         self.cancelled.append(request.turn_id)
-        return pb.Turn(turn_id=request.turn_id, state=pb.TURN_STATE_ABANDONED)
+        return self.turn
 
     def Append(self, requests, context):
         requests = list(requests)
@@ -113,6 +114,8 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
         self.requests.append(pb.GenerateRequest.FromString(request.SerializeToString()))
         self.metadata.append(dict(context.invocation_metadata()))
         failure = self.failures.pop(0) if self.failures else Failure(self.tokens + 1)
+        if self.silent:
+            self.released.wait(60)
         if failure.tokens is None:
             context.abort(failure.code, "before the start")
         known = len(request.resume.token_ids)

@@ -6,6 +6,7 @@ import contextlib
 import pathlib
 import sys
 import tempfile
+import time
 import unittest
 
 import longstream
@@ -204,6 +205,20 @@ class SessionTest(unittest.TestCase):
         (turn,) = session.turns()
         self.assertEqual(turn.state, longstream.TurnState.ABANDONED)
         self.assertEqual(session.stream(PROMPT, max_tokens=1).read().started.position, 0)
+
+    def test_a_turn_whose_timeout_has_passed_is_not_committed_later(self):
+        for timeout in (1e-6, 1e-4, 3e-4, 1e-3, 3e-3) * 2:
+            session = self.session("dense")
+            stream = session.stream(PROMPT, max_tokens=3, timeout=timeout)
+            try:
+                stream.read()
+            except longstream.DeadlineExceededError as error:
+                committed = error.committed
+            else:
+                committed = True
+            time.sleep(0.05)  # a turn without a reader would end in this time
+            states = [turn.state for turn in session.turns()]
+            self.assertIs(longstream.TurnState.COMMITTED in states, bool(committed), (timeout, states))
 
     def test_cancel_keeps_what_the_turn_says(self):
         session = self.session()
