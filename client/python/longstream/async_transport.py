@@ -15,13 +15,17 @@ from longstream.errors import DeadlineExceededError, LongstreamError, NotFoundEr
 from longstream.transport import (
     CANCEL_PAUSES,
     CLEANUP,
+    FAILED_MODEL_TIMEOUT,
     Limits,
+    is_of_failed_model,
     log,
+    may_be_final,
     metadata,
     stub,
     wants_cancel,
 )
 from longstream.turn import ENDED_EARLY, Turn
+from longstream.v1 import longstream_pb2 as pb
 from longstream.values import Delta, TurnInfo
 
 R = TypeVar("R")
@@ -58,6 +62,7 @@ class AsyncTransport:
                 error = error_of(lost)
             if call.may_be_gone and isinstance(error, NotFoundError):
                 return call.read(None)
+            await self._raise_if_final(error, call.session_id)
             await asyncio.sleep(tries.pause(error))
 
     async def clean_up(self, call: calls.Call[R]) -> None:
@@ -85,6 +90,7 @@ class AsyncTransport:
                 finally:
                     answers.cancel()  # has no effect at the end of the call
                 if not turn.ended:
+                    await self._raise_if_final(error, turn.session_id)
                     await asyncio.sleep(turn.lost(error))
         except BaseException as error:
             if not wants_cancel(error):
@@ -93,6 +99,21 @@ class AsyncTransport:
             if isinstance(error, DeadlineExceededError):
                 raise turn.timed_out(error, end) from None
             raise
+
+    async def _raise_if_final(self, error: LongstreamError, session_id: str) -> None:
+        """Raise the error if it is that of a model that has failed, which the server lists so."""
+        if not may_be_final(error):
+            return
+        try:
+            known = await self._stub.ListModels(
+                pb.ListModelsRequest(),
+                timeout=FAILED_MODEL_TIMEOUT,
+                metadata=metadata(session_id),
+            )
+        except grpc.RpcError:
+            return
+        if is_of_failed_model(error, known.models):
+            raise error
 
     async def _cancel(self, turn: Turn) -> TurnInfo | Exception:
         """Cancel a turn. Return its end, or why that is not known."""

@@ -73,7 +73,9 @@ class Retries:
         left = self.time_left()
         if left == 0.0:
             last = f"; the last try ended with {self._last}" if self._last else ""
-            raise errors.DeadlineExceededError(f"the timeout of {self._timeout:g} s has passed{last}")
+            raise errors.DeadlineExceededError(
+                f"the timeout of {self._timeout:g} s has passed{last}"
+            )
         return left
 
     def pause(self, error: errors.LongstreamError) -> float:

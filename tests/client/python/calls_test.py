@@ -160,6 +160,26 @@ class Calls:
             self.assertEqual(len(self.server.requests), 1)
         self.assertEqual(self.server.cancelled, [])
 
+    def test_an_error_of_a_model_that_has_failed_is_raised_at_once(self):
+        self.server.models = [
+            pb.Model(name="good", state=pb.MODEL_STATE_READY),
+            pb.Model(name="bad", state=pb.MODEL_STATE_FAILED, error="no file config.json")]
+        final = "model bad could not be loaded: no file config.json"
+        self.server.requests.clear()
+        self.server.fail, self.server.message = [grpc.StatusCode.UNAVAILABLE] * 2, final
+        with self.assertRaisesRegex(longstream.UnavailableError, final):
+            self.caller.call(lambda session: session.fork())
+        self.assertEqual(len(self.server.requests), 1)
+        self.server.fail = []
+        self.server.failures = [Failure(None, message=final)] * 2
+        with self.assertRaisesRegex(longstream.UnavailableError, final):
+            self.caller.turn()
+        self.assertEqual(len(self.requests("GenerateRequest")), 1)
+        for passing in ("model bad is loading", "model good is loading", "the server is draining",
+                        "model other could not be loaded: no file config.json"):
+            self.server.failures = [Failure(None, message=passing)]
+            self.assertEqual(self.caller.turn().text, TEXT, passing)
+
     def test_a_turn_without_retries_raises_at_once(self):
         caller = self.make(retry=longstream.RetryPolicy(timeout=0))
         self.server.failures = [Failure(2)]

@@ -14,10 +14,13 @@ PROMPT = 3  # tokens of each prompt
 
 
 class Failure:
-    """Ends a call of Generate behind so many tokens of the turn, or before its start (None)."""
+    """Ends a call of Generate behind so many tokens of the turn, or before its start (None).
 
-    def __init__(self, tokens, code=grpc.StatusCode.UNAVAILABLE):
-        self.tokens, self.code = tokens, code
+    `message`: what the server says in the second case. None: it is not the server's own answer.
+    """
+
+    def __init__(self, tokens, code=grpc.StatusCode.UNAVAILABLE, message=None):
+        self.tokens, self.code, self.message = tokens, code, message
 
 
 class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
@@ -26,6 +29,7 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
     `failures`: how the next calls of Generate end. `fail`: codes with which the next calls of the
     other methods end. `requests`, `metadata`: of all calls. `cancelled`: ids of turns. With `hangs`, turns
     send no more after their tokens; with `silent`, they send nothing. `turn`: answers CancelTurn.
+    `message`: of the errors with those codes. `models`: of ListModels.
     """
 
     def __init__(self, credentials=None, port=0):
@@ -34,7 +38,8 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
         self.metadata = []
         self.hangs = self.silent = False
         self.turn = pb.Turn(state=pb.TURN_STATE_ABANDONED)
-        self.details = None
+        self.details, self.message = None, "the script says so"
+        self.models = []
         self.released = threading.Event()
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
         longstream_pb2_grpc.add_LongstreamServicer_to_server(self, self.server)
@@ -56,7 +61,7 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
             if self.details:
                 trailing.append(("grpc-status-details-bin", self.details))
             context.set_trailing_metadata(tuple(trailing))
-            context.abort(self.fail.pop(0), "the script says so")
+            context.abort(self.fail.pop(0), self.message)
 
     def OpenSession(self, request, context):
         self.take(request, context)
@@ -73,6 +78,9 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
     def CloseSession(self, request, context):
         self.take(request, context)
         return pb.CloseSessionResponse()
+
+    def ListModels(self, request, context):
+        return pb.ListModelsResponse(models=self.models)
 
     def CancelTurn(self, request, context):
         self.take(request, context)
@@ -117,7 +125,8 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
         if self.silent:
             self.released.wait(60)
         if failure.tokens is None:
-            context.abort(failure.code, "before the start")
+            context.set_trailing_metadata((("x-request-id", "call-7"),) if failure.message else ())
+            context.abort(failure.code, failure.message or "before the start")
         known = len(request.resume.token_ids)
         how = pb.ATTACH_FORCED if known else pb.ATTACH_NEW
         yield pb.GenerateResponse(started=pb.TurnStarted(
