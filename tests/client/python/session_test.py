@@ -4,6 +4,8 @@ import asyncio
 import io
 import contextlib
 import pathlib
+import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -273,6 +275,22 @@ class SessionTest(unittest.TestCase):
                 await kept.rewind(position=0)
 
         asyncio.run(use())
+
+    def test_the_programs_of_the_page(self):
+        page = (SOURCE / "docs/python.md").read_text(encoding="utf-8")
+        readme = (SOURCE / "README.md").read_text(encoding="utf-8")
+        programs = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+                    if "Client(\"127.0.0.1:50051\") as client" in each]
+        self.assertEqual(len(programs), 2)
+        self.assertIn(programs[0], readme)
+        printed = []
+        for program in programs:
+            program = program.replace("127.0.0.1:50051", self.server.address)
+            result = subprocess.run([sys.executable, "-c", program], check=True, text=True,
+                                    stdout=subprocess.PIPE)
+            printed.append(result.stdout)
+        self.assertTrue(printed[0])
+        self.assertEqual(*printed)
 
     def test_the_examples(self):
         shown = []
