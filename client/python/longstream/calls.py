@@ -8,7 +8,8 @@ from typing import Any, BinaryIO, Generic, TypeVar
 
 from google.protobuf import duration_pb2
 
-from longstream.enums import Durability, Recompute
+from longstream.checks import checked
+from longstream.enums import DurabilityLike, RecomputeLike
 from longstream.inputs import Expectation
 from longstream.options import AppendOptions, append_request
 from longstream.reading import read
@@ -71,6 +72,10 @@ def _duration(seconds: float | None) -> duration_pb2.Duration | None:
     return duration_pb2.Duration(seconds=nanos // 10**9, nanos=nanos % 10**9)
 
 
+def _idle_timeout(seconds: float | None) -> duration_pb2.Duration | None:
+    return None if seconds is None else _duration(checked("idle_timeout", seconds))
+
+
 def _expectation(expect: Expectation) -> pb.Expectation:
     return pb.Expectation(
         prompt_tokens=expect.prompt_tokens or 0,
@@ -86,16 +91,19 @@ def open_session(
     model: str,
     session_id: str,
     idle_timeout: float | None,
-    durability: Durability,
-    recompute: Recompute,
+    durability: DurabilityLike,
+    recompute: RecomputeLike,
     expect: Expectation | None = None,
 ) -> Call[SessionInfo]:
     """Open a session. With the same id it answers the session that is open."""
-    enums: dict[str, Any] = {"durability": durability, "recompute": recompute}
+    enums: dict[str, Any] = {
+        "durability": checked("durability", durability),
+        "recompute": checked("recompute", recompute),
+    }
     request = pb.OpenSessionRequest(
-        model=model,
-        session_id=session_id,
-        idle_timeout=_duration(idle_timeout),
+        model=checked("model", model),
+        session_id=checked("session_id", session_id),
+        idle_timeout=_idle_timeout(idle_timeout),
         expect=None if expect is None else _expectation(expect),
         **enums,
     )
@@ -114,7 +122,7 @@ def fork(
     request = pb.ForkSessionRequest(
         session_id=session_id,
         new_session_id=new_session_id,
-        idle_timeout=_duration(idle_timeout),
+        idle_timeout=_idle_timeout(idle_timeout),
         model=model,
         **_place(turn_id, position),
     )
@@ -126,7 +134,9 @@ def rewind(
 ) -> Call[SessionInfo]:
     """Return to a place. A repeat changes nothing, unless it expects a version that is gone."""
     request = pb.RewindSessionRequest(
-        session_id=session_id, expected_version=expected_version, **_place(turn_id, position)
+        session_id=session_id,
+        expected_version=checked("expected_version", expected_version),
+        **_place(turn_id, position),
     )
     call = _one("RewindSession", request, SessionInfo, session_id)
     return dataclasses.replace(call, repeatable=expected_version == 0)
@@ -135,7 +145,8 @@ def rewind(
 def _place(turn_id: str | None, position: int | None) -> dict[str, Any]:
     if turn_id is not None and position is not None:
         raise ValueError("a place is a turn_id or a position, and not both")
-    return {"turn_id": turn_id, "position": position}
+    place = {"turn_id": turn_id, "position": position}
+    return {name: checked(name, value) for name, value in place.items() if value is not None}
 
 
 def append(session_id: str, inputs: Sequence[pb.Input], options: AppendOptions) -> Call[Appended]:
@@ -177,7 +188,7 @@ def import_session(
 
     def requests() -> Iterator[pb.ImportSessionRequest]:
         yield pb.ImportSessionRequest(
-            session_id=session_id, model=model, idle_timeout=_duration(idle_timeout)
+            session_id=session_id, model=model, idle_timeout=_idle_timeout(idle_timeout)
         )
         while data := file.read(_FILE_PIECE):
             yield pb.ImportSessionRequest(data=data)
@@ -213,12 +224,16 @@ def export_session(session_id: str, file: BinaryIO, sealed: bool = False) -> Cal
 def score(model: str, text: pb.Input, top_log_probs: int, parse_special: bool) -> Call[Score]:
     """Score a text."""
     answers: list[pb.ScoreResponse] = []
+    message = pb.ScoreRequest(
+        model=checked("model", model),
+        input=text,
+        top_log_probs=checked("top_log_probs", top_log_probs),
+        parse_special=checked("parse_special", parse_special),
+    )
 
     def request() -> pb.ScoreRequest:
         answers.clear()
-        return pb.ScoreRequest(
-            model=model, input=text, top_log_probs=top_log_probs, parse_special=parse_special
-        )
+        return message
 
     def result(_: object) -> Score:
         tokens = [read(TokenScore, token) for answer in answers for token in answer.tokens]
@@ -261,7 +276,7 @@ def list_aliases() -> Call[list[Alias]]:
 
 def get_model(name: str) -> Call[ModelInfo]:
     """Describe a model."""
-    return _one("GetModel", pb.GetModelRequest(name=name), ModelInfo)
+    return _one("GetModel", pb.GetModelRequest(name=checked("model", name)), ModelInfo)
 
 
 Page = tuple[list[T], str]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import grpc
+
+from longstream.checks import wrong
 
 # A bearer token, or a function that returns the present one. gRPC calls it for each call, on a
 # thread of its own.
@@ -119,13 +122,33 @@ class _BearerToken(grpc.AuthMetadataPlugin):
             callback((("authorization", f"Bearer {token}"),), None)
 
 
+_SCHEMES = ("unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:", "vsock:")
+_PORT = re.compile("[1-9][0-9]{0,4}")
+
+
+def _check_address(target: str) -> None:
+    """Raise unless this is an address, by the rule of the command `longstream`.
+
+    gRPC itself would read "localhost" as localhost:443, and a URL as the name of a host. Then each
+    call would be tried again until its time has passed.
+    """
+    expected = "host:port, such as 127.0.0.1:50051, or unix:PATH"
+    if not isinstance(target, str):
+        raise wrong(TypeError, "target", expected, target)
+    host, _, port = target.rpartition(":")
+    is_port = _PORT.fullmatch(port) is not None and int(port) <= 65535
+    if not target.startswith(_SCHEMES) and not (host and "/" not in target and is_port):
+        raise wrong(ValueError, "target", expected, target)
+
+
 @dataclasses.dataclass(frozen=True)
 class ChannelSettings:
     """What a sync and an async channel are made of.
 
     What is None comes from the environment variables of the command `longstream`, if they are set.
     Raises ValueError for a token without credentials, which would be readable on its way, and for a
-    variable that is wrong; the message names the variable.
+    variable that is wrong; the message names the variable. A target that is no address is a
+    ValueError too.
     """
 
     target: str
@@ -134,6 +157,7 @@ class ChannelSettings:
     options: Sequence[tuple[str, Any]]
 
     def __post_init__(self) -> None:
+        _check_address(self.target)
         if self.credentials is None:
             object.__setattr__(self, "credentials", _credentials_of_environment())
         found = _token_of_environment() if self.token is None else None

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import enum
+from typing import Literal, TypeAlias
 
 
-class _WireEnum(enum.IntEnum):
+class WireEnum(enum.IntEnum):
     """A value that this version of the package does not know is UNSPECIFIED."""
 
     @classmethod
-    def _missing_(cls, value: object) -> _WireEnum:
+    def _missing_(cls, value: object) -> WireEnum:
         return cls(0)
 
 
-class Durability(_WireEnum):
+class Durability(WireEnum):
     """Whether a session outlives the server."""
 
     UNSPECIFIED = 0  # TURN if the server has a store
@@ -21,7 +22,7 @@ class Durability(_WireEnum):
     MEMORY = 2  # the session ends with the server
 
 
-class Recompute(_WireEnum):
+class Recompute(WireEnum):
     """How the caches of a session are computed again after an eviction."""
 
     UNSPECIFIED = 0  # EXACT
@@ -29,7 +30,7 @@ class Recompute(_WireEnum):
     FAST = 2  # later results agree to rounding
 
 
-class OnAbort(_WireEnum):
+class OnAbort(WireEnum):
     """Which tokens a session keeps from a turn that does not finish."""
 
     UNSPECIFIED = 0  # CONTINUE, as all turns of this package have ids; ROLLBACK in append()
@@ -38,7 +39,7 @@ class OnAbort(_WireEnum):
     CONTINUE = 3  # the turn runs to its end without a reader; if it is cancelled: none
 
 
-class PenaltyScope(_WireEnum):
+class PenaltyScope(WireEnum):
     """Which generated tokens presence_penalty and frequency_penalty count."""
 
     UNSPECIFIED = 0  # TURN
@@ -46,7 +47,7 @@ class PenaltyScope(_WireEnum):
     SESSION = 2
 
 
-class StopText(_WireEnum):
+class StopText(WireEnum):
     """Whether the session keeps the text of a stop string."""
 
     UNSPECIFIED = 0  # KEEP
@@ -54,7 +55,7 @@ class StopText(_WireEnum):
     DROP = 2
 
 
-class Priority(_WireEnum):
+class Priority(WireEnum):
     """The share of the batch: high, normal and low in the proportion 16 : 4 : 1."""
 
     UNSPECIFIED = 0  # NORMAL
@@ -63,7 +64,7 @@ class Priority(_WireEnum):
     HIGH = 3
 
 
-class Attach(_WireEnum):
+class Attach(WireEnum):
     """How a call came to the turn that it reads."""
 
     UNSPECIFIED = 0
@@ -74,7 +75,7 @@ class Attach(_WireEnum):
     RESTARTED = 5  # the turn was lost before a token was received, and starts over
 
 
-class FinishReason(_WireEnum):
+class FinishReason(WireEnum):
     """Why a turn ended."""
 
     UNSPECIFIED = 0
@@ -85,7 +86,7 @@ class FinishReason(_WireEnum):
     ABORTED = 5  # the turn was cancelled, and OnAbort.KEEP kept its tokens
 
 
-class RouteReason(_WireEnum):
+class RouteReason(WireEnum):
     """Why a route has chosen the model of a session."""
 
     UNSPECIFIED = 0
@@ -96,14 +97,14 @@ class RouteReason(_WireEnum):
     NOT_MEASURED = 5  # no arm has been measured yet
 
 
-class RestoreSource(_WireEnum):
+class RestoreSource(WireEnum):
     """Where the session's caches were read from."""
 
     UNSPECIFIED = 0
     STORE = 1  # the store of the server
 
 
-class TurnState(_WireEnum):
+class TurnState(WireEnum):
     """The state of a turn."""
 
     UNSPECIFIED = 0
@@ -113,7 +114,7 @@ class TurnState(_WireEnum):
     ABANDONED = 4  # was cancelled, or another turn was committed in its place
 
 
-class ModelState(_WireEnum):
+class ModelState(WireEnum):
     """The state of a model."""
 
     UNSPECIFIED = 0
@@ -121,3 +122,12 @@ class ModelState(_WireEnum):
     READY = 2
     FAILED = 3
     DRAINING = 4  # is being unloaded: no session and no turn begins on it
+
+
+# What an option may be: a value of the enumeration, or its word.
+DurabilityLike: TypeAlias = Durability | Literal["turn", "memory"]
+RecomputeLike: TypeAlias = Recompute | Literal["exact", "fast"]
+OnAbortLike: TypeAlias = OnAbort | Literal["rollback", "keep", "continue"]
+PenaltyScopeLike: TypeAlias = PenaltyScope | Literal["turn", "session"]
+StopTextLike: TypeAlias = StopText | Literal["keep", "drop"]
+PriorityLike: TypeAlias = Priority | Literal["low", "normal", "high"]

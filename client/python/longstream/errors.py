@@ -54,9 +54,28 @@ class InvalidArgumentError(LongstreamError):
 
 
 class DeadlineExceededError(LongstreamError):
-    """The timeout has passed, or cannot be met."""
+    """The timeout has passed, or cannot be met.
+
+    Attributes:
+        turn_id: the turn whose timeout has passed; None: the call was no turn.
+        committed: whether the turn's tokens are part of the session all the same: it ended before
+            it could be cancelled, or on_abort keeps them. None: that is not known.
+    """
 
     code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        turn_id: str | None = None,
+        committed: bool | None = None,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, request_id=request_id, retry_after=retry_after)
+        self.turn_id = turn_id
+        self.committed = committed
 
 
 class NotFoundError(LongstreamError):

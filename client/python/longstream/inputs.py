@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict
 
+from longstream.checks import as_json, checked, wrong
 from longstream.v1 import longstream_pb2 as pb
 
 # Text, as a string or in UTF-8 (the tokenizer "byte" accepts any bytes), or token ids.
@@ -78,23 +78,49 @@ class ChatOptions(TypedDict, total=False):
     require_unchanged: bool
 
 
-def text_input(text: Text) -> pb.Input:
-    """Return text or token ids as the wire has them."""
+def text_input(text: Text, option: str = "text") -> pb.Input:
+    """Return text or token ids as the wire has them. An error names the option."""
     if isinstance(text, str):
         return pb.Input(text=text.encode())
     if isinstance(text, bytes):
         return pb.Input(text=text)
-    return pb.Input(tokens=pb.Tokens(ids=text))
+    try:
+        return pb.Input(tokens=pb.Tokens(ids=text))
+    except (TypeError, ValueError) as error:
+        raise _wrong_ids(type(error), option, text) from None
+
+
+def _wrong_ids(kind: type[Exception], option: str, text: Any) -> Exception:
+    """Return the error for what is neither text nor token ids. It names the first wrong id."""
+    if isinstance(text, Sequence):
+        for index, each in enumerate(text):
+            try:
+                pb.Tokens(ids=[each])
+            except (TypeError, ValueError) as error:
+                return wrong(type(error), f"{option}[{index}]", "a token id", each)
+    return wrong(kind, option, "a str, bytes, or a sequence of token ids", text)
+
+
+def text_inputs(texts: Sequence[Text]) -> list[pb.Input]:
+    """Return several texts as the wire has them."""
+    return [text_input(text, f"texts[{index}]") for index, text in enumerate(texts)]
 
 
 def messages_input(conversation: Conversation, options: ChatOptions) -> pb.Input:
     """Return messages as the wire has them."""
     if isinstance(conversation, str | Message | Mapping):
         conversation = [conversation]
-    messages = pb.Messages(messages=[_message(each) for each in conversation])
+    if not isinstance(conversation, Iterable):
+        raise wrong(TypeError, "messages", f"{_A_MESSAGE}, or several", conversation)
+    messages = pb.Messages(
+        messages=[_message(f"messages[{index}]", each) for index, each in enumerate(conversation)]
+    )
     for name, value in options.items():
+        if value is None:
+            continue
+        taken = checked(name, value)
         is_json = name in ("tools", "template_arguments")
-        setattr(messages, name, json.dumps(value).encode() if is_json else value)
+        setattr(messages, name, as_json(name, taken) if is_json else taken)
     return pb.Input(messages=messages)
 
 
@@ -115,25 +141,40 @@ def forced(
     if len(given) > 1:
         raise ValueError("all arms read one of force, answer_of and prompt_from")
     if text is None:
-        return pb.CompareForced(answer_of=answer_of, prompt_from=prompt_from) if given else None
-    read = text_input(text)
+        if answer_of is not None:
+            return pb.CompareForced(answer_of=checked("answer_of", answer_of))
+        if prompt_from is not None:
+            return pb.CompareForced(prompt_from=checked("prompt_from", prompt_from))
+        return None
+    read = text_input(text, "force")
     if read.HasField("tokens"):
         return pb.CompareForced(tokens=read.tokens)
     return pb.CompareForced(text=read.text)
 
 
-def _message(source: str | Message | Mapping[str, Any]) -> pb.Message:
+_A_MESSAGE = "a str, a Message, or a mapping such as {'role': 'user', 'content': 'Hi'}"
+
+
+def _message(option: str, source: str | Message | Mapping[str, Any]) -> pb.Message:
     if isinstance(source, str):
         source = Message("user", source)
     elif not isinstance(source, Message):
+        if not isinstance(source, Mapping):
+            raise wrong(TypeError, option, _A_MESSAGE, source)
+        if "role" not in source:
+            raise wrong(ValueError, option, "a message with a 'role', such as 'user'", source)
         members = dict(source)
         role = members.pop("role")
         content = members.get("content")
         if isinstance(content, str):
             del members["content"]
         source = Message(role, content if isinstance(content, str) else None, members)
+    if not isinstance(source.role, str):
+        raise wrong(TypeError, f"{option}.role", "a str, such as 'user'", source.role)
+    if not isinstance(source.content, str | None):
+        raise wrong(TypeError, f"{option}.content", "a str or None", source.content)
     return pb.Message(
         role=source.role.encode(),
         content=None if source.content is None else source.content.encode(),
-        json=json.dumps(source.members).encode() if source.members else b"",
+        json=as_json(option, source.members) if source.members else b"",
     )

@@ -7,7 +7,8 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, overload
 
-from longstream.enums import OnAbort, PenaltyScope, Priority, StopText
+from longstream.checks import checked, wrong
+from longstream.enums import OnAbortLike, PenaltyScopeLike, PriorityLike, StopTextLike
 from longstream.inputs import ChatOptions
 from longstream.v1 import longstream_pb2 as pb
 
@@ -28,7 +29,7 @@ class SamplingOptions(TypedDict, total=False):
     repetition_penalty: float
     presence_penalty: float
     frequency_penalty: float
-    penalty_scope: PenaltyScope
+    penalty_scope: PenaltyScopeLike
     logit_bias: Mapping[int, float]
     seed: int
 
@@ -55,9 +56,9 @@ class AnswerOptions(SamplingOptions, total=False):
     stop_token_ids: Sequence[int]
     ignore_eos: bool
     min_tokens: int
-    stop_text: StopText
+    stop_text: StopTextLike
     top_log_probs: int
-    priority: Priority
+    priority: PriorityLike
     parse_special: bool
 
 
@@ -67,7 +68,7 @@ class TurnOptions(AnswerOptions, total=False):
     log_probs: report the log-probability of each token.
     twin_model: a second model that reads the same tokens and is compared with the session's
         (TurnStream.twin_rows, Finish.twin). The answer is the same as without it.
-    timeout: seconds, after which the turn is cancelled.
+    timeout: seconds above 0, after which the turn is cancelled; None: no limit.
     turn_id: 32 hexadecimal digits. Absent: drawn. A program that was started again gives the id
         that it had to get the same answer, and not another one.
     expected_position: the position that the session must have.
@@ -79,7 +80,7 @@ class TurnOptions(AnswerOptions, total=False):
     timeout: float | None
     turn_id: str
     expected_position: int
-    on_abort: OnAbort
+    on_abort: OnAbortLike
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +101,7 @@ class AppendOptions(TypedDict, total=False):
 
     turn_id: str
     expected_position: int
-    on_abort: OnAbort
+    on_abort: OnAbortLike
     parse_special: bool
 
 
@@ -141,10 +142,12 @@ def compare_request(
     options: AnswerOptions,
 ) -> pb.CompareRequest:
     """Return the request of a comparison."""
+    if isinstance(arms, str):
+        raise wrong(TypeError, "arms", "a sequence of models", arms)
     fields = _fields(options, AnswerOptions)
     sampling, stop = _sampling(fields), _stop_rule(fields)
     return pb.CompareRequest(
-        arms=[_arm(each) for each in arms],
+        arms=[_arm(index, each) for index, each in enumerate(arms)],
         input=prompt,
         session_id=session_id,
         forced=forced,
@@ -154,9 +157,11 @@ def compare_request(
     )
 
 
-def _arm(arm: str | Arm) -> pb.CompareArm:
+def _arm(index: int, arm: str | Arm) -> pb.CompareArm:
     if isinstance(arm, str):
         return pb.CompareArm(model=arm)
+    if not isinstance(arm, Arm):
+        raise wrong(TypeError, f"arms[{index}]", "the name of a model, or an Arm", arm)
     fields = _fields(arm.sampling, SamplingOptions)
     return pb.CompareArm(model=arm.model, sampling=_sampling(fields))
 
@@ -166,10 +171,8 @@ def _sampling(fields: dict[str, Any]) -> pb.Sampling:
 
 
 def _stop_rule(fields: dict[str, Any]) -> pb.StopRule:
-    stop = fields.pop("stop", ())
-    strings = [stop] if isinstance(stop, str) else stop
     return pb.StopRule(
-        strings=[each.encode() for each in strings],
+        strings=[each.encode() for each in fields.pop("stop", ())],
         token_ids=fields.pop("stop_token_ids", ()),
         **_taken(fields, pb.StopRule.DESCRIPTOR),
     )
@@ -193,11 +196,11 @@ def append_request(session_id: str, options: AppendOptions) -> pb.AppendRequest:
 
 
 def _fields(options: Any, kind: type) -> dict[str, Any]:
-    """Return the options that are set."""
+    """Return the options that are set. Raises TypeError or ValueError for one that is wrong."""
     unknown = options.keys() - kind.__annotations__.keys()
     if unknown:
         raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
-    return {name: value for name, value in options.items() if value is not None}
+    return {name: checked(name, value) for name, value in options.items() if value is not None}
 
 
 def _taken(fields: dict[str, Any], message: Any) -> dict[str, Any]:

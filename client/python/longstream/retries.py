@@ -47,6 +47,7 @@ class Retries:
         self._policy = policy
         self._timeout = timeout
         self._deadline: float | None = None
+        self._last: errors.LongstreamError | None = None
         self.progressed()
 
     def progressed(self) -> None:
@@ -64,8 +65,22 @@ class Retries:
             self._deadline = now + self._timeout
         return max(0.0, self._deadline - now)
 
+    def begin(self) -> float | None:
+        """Return the seconds for the next try; None: no limit. Raise if there are none left.
+
+        A call without time must not be sent: the server might do it all the same.
+        """
+        left = self.time_left()
+        if left == 0.0:
+            last = f"; the last try ended with {self._last}" if self._last else ""
+            raise errors.DeadlineExceededError(
+                f"the timeout of {self._timeout:g} s has passed{last}"
+            )
+        return left
+
     def pause(self, error: errors.LongstreamError) -> float:
         """Return the seconds to wait before the next try. Raise `error` if there is none."""
+        self._last = error
         self._failures += isinstance(error, _DOUBTFUL)
         if not (isinstance(error, (errors.UnavailableError, *_DOUBTFUL)) or _never_began(error)):
             raise error

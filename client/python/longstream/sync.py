@@ -12,7 +12,7 @@ import grpc
 
 from longstream import calls, inputs, options
 from longstream.channel import ChannelSettings, Token
-from longstream.enums import Durability, Recompute
+from longstream.enums import Durability, DurabilityLike, Recompute, RecomputeLike
 from longstream.errors import LongstreamError
 from longstream.files import whole_file
 from longstream.inputs import Expectation
@@ -76,8 +76,8 @@ class Client:
         *,
         session_id: str | None = None,
         idle_timeout: float | None = None,
-        durability: Durability = Durability.UNSPECIFIED,
-        recompute: Recompute = Recompute.UNSPECIFIED,
+        durability: DurabilityLike = Durability.UNSPECIFIED,
+        recompute: RecomputeLike = Recompute.UNSPECIFIED,
         expect: Expectation | None = None,
         keep: bool = False,
     ) -> Session:
@@ -276,7 +276,7 @@ class Session:
         self, *texts: inputs.Text, **append_options: Unpack[options.AppendOptions]
     ) -> Appended:
         """Add texts or token ids without generating: all of them or none."""
-        pieces = [inputs.text_input(text) for text in texts]
+        pieces = inputs.text_inputs(texts)
         return self._transport.run(calls.append(self.id, pieces, append_options))
 
     def append_chat(

@@ -10,10 +10,22 @@ import grpc
 
 from longstream import calls
 from longstream.channel import ChannelSettings
-from longstream.errors import LongstreamError, NotFoundError, error_of
-from longstream.transport import CLEANUP, Limits, log, metadata, stub, wants_cancel
+from longstream.errors import DeadlineExceededError, LongstreamError, NotFoundError, error_of
+from longstream.transport import (
+    CANCEL_PAUSES,
+    CLEANUP,
+    FAILED_MODEL_TIMEOUT,
+    Limits,
+    is_of_failed_model,
+    log,
+    may_be_final,
+    metadata,
+    stub,
+    wants_cancel,
+)
 from longstream.turn import ENDED_EARLY, Turn
-from longstream.values import Delta
+from longstream.v1 import longstream_pb2 as pb
+from longstream.values import Delta, TurnInfo
 
 R = TypeVar("R")
 
@@ -38,7 +50,7 @@ class Transport:
             try:
                 answer = getattr(self._stub, call.method)(
                     call.request(),
-                    timeout=tries.time_left(),
+                    timeout=tries.begin(),
                     metadata=metadata(call.session_id),
                 )
                 if call.take is None:
@@ -50,6 +62,7 @@ class Transport:
                 error = error_of(lost)
             if call.may_be_gone and isinstance(error, NotFoundError):
                 return call.read(None)
+            self._raise_if_final(error, call.session_id)
             self._wait(tries.pause(error))
 
     def clean_up(self, call: calls.Call[R]) -> None:
@@ -64,7 +77,7 @@ class Transport:
         try:
             while not turn.ended:
                 answers = self._stub.Generate(
-                    turn.request(), timeout=turn.time_left(), metadata=metadata(turn.session_id)
+                    turn.request(), timeout=turn.begin(), metadata=metadata(turn.session_id)
                 )
                 error: LongstreamError = ENDED_EARLY
                 try:
@@ -77,11 +90,48 @@ class Transport:
                 finally:
                     answers.cancel()  # has no effect at the end of the call
                 if not turn.ended:
+                    self._raise_if_final(error, turn.session_id)
                     self._wait(turn.lost(error))
         except BaseException as error:
-            if wants_cancel(error):
-                self.clean_up(calls.cancel_turn(turn.session_id, turn.id))
+            if not wants_cancel(error):
+                raise
+            end = self._cancel(turn)
+            if isinstance(error, DeadlineExceededError):
+                raise turn.timed_out(error, end) from None
             raise
+
+    def _raise_if_final(self, error: LongstreamError, session_id: str) -> None:
+        """Raise the error if it is that of a model that has failed, which the server lists so."""
+        if not may_be_final(error):
+            return
+        try:
+            known = self._stub.ListModels(
+                pb.ListModelsRequest(),
+                timeout=FAILED_MODEL_TIMEOUT,
+                metadata=metadata(session_id),
+            )
+        except grpc.RpcError:
+            return
+        if is_of_failed_model(error, known.models):
+            raise error
+
+    def _cancel(self, turn: Turn) -> TurnInfo | Exception:
+        """Cancel a turn. Return its end, or why that is not known."""
+        call = calls.cancel_turn(turn.session_id, turn.id)
+        end: Exception = ENDED_EARLY
+        for pause in (0.0, *CANCEL_PAUSES):
+            time.sleep(pause)
+            try:
+                return self.run(call, CLEANUP)
+            except NotFoundError as error:
+                end = error
+                if turn.was_seen:
+                    break
+            except Exception as error:  # also: the channel is closed
+                end = error
+                break
+        log.info("%s: %s", call.method, end)
+        return end
 
     def _wait(self, seconds: float) -> None:
         # gRPC before its EventEngine only connects while a call waits for the channel.

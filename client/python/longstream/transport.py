@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from longstream import errors
 from longstream.calls import Call
+from longstream.checks import checked
 from longstream.retries import Retries, RetryPolicy
+from longstream.v1 import longstream_pb2 as pb
 from longstream.v1 import longstream_pb2_grpc
 
 log = logging.getLogger("longstream")
@@ -25,6 +28,10 @@ class Limits:
 
     timeout: float | None
     retry: RetryPolicy
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None:
+            checked("timeout", self.timeout)
 
     def tries(self, call: Call[Any]) -> Retries:
         """Return the tries of a call."""
@@ -55,6 +62,33 @@ def metadata(session_id: str) -> tuple[tuple[str, str], ...]:
 
 # For calls that end what is not wanted any more: a server that hangs must not hold the program.
 CLEANUP = Limits(_CLEANUP_TIMEOUT, _NEVER)
+
+
+# For the question whether a model has failed.
+FAILED_MODEL_TIMEOUT = 1.0  # seconds
+
+
+def may_be_final(error: errors.LongstreamError) -> bool:
+    """Whether the server itself has said UNAVAILABLE. A model may have failed, or be loading."""
+    return isinstance(error, errors.UnavailableError) and error.request_id is not None
+
+
+def is_of_failed_model(error: errors.LongstreamError, models: Iterable[pb.Model]) -> bool:
+    """Whether the error is that of a model that has failed: it cannot pass by itself.
+
+    The error names the model and has its reason.
+    """
+    return any(
+        model.state == pb.MODEL_STATE_FAILED
+        and f"model {model.name} " in error.message
+        and error.message.endswith(model.error)
+        for model in models
+    )
+
+
+# The pauses between the tries to cancel a turn that the server does not know: the call that starts
+# the turn may still be on its way. If CancelTurn overtakes it, the turn runs without a reader.
+CANCEL_PAUSES = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.3)  # seconds
 
 
 def wants_cancel(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from longstream import errors
+from longstream.enums import FinishReason, TurnState
 from longstream.reading import read
 from longstream.retries import Retries
 from longstream.v1 import longstream_pb2 as pb
@@ -19,6 +20,7 @@ from longstream.values import (
     Generation,
     PrefillProgress,
     TokenLogProb,
+    TurnInfo,
     TurnStarted,
     TwinRow,
 )
@@ -48,6 +50,7 @@ class Turn:
         self.twin_rows: list[TwinRow] = []  # from the first token on
         self.started: TurnStarted | None = None
         self.finish: Finish | None = None
+        self.was_seen = False  # the server has answered the latest call
 
     @property
     def session_id(self) -> str:
@@ -76,12 +79,15 @@ class Turn:
             self._request.resume.CopyFrom(resume)
         return self._request
 
-    def time_left(self) -> float | None:
-        """Return the seconds for the next call; None: no limit."""
-        return self._retries.time_left()
+    def begin(self) -> float | None:
+        """Begin a call. Return its seconds; None: no limit. Raise if there are none left."""
+        seconds = self._retries.begin()
+        self.was_seen = False
+        return seconds
 
     def take(self, response: pb.GenerateResponse) -> Delta | None:
         """Add a message of the answer. Return its delta, if it has one."""
+        self.was_seen = True
         kind = response.WhichOneof("kind")
         if kind == "delta":
             return self._take_delta(response.delta)
@@ -97,7 +103,24 @@ class Turn:
 
     def lost(self, error: errors.LongstreamError) -> float:
         """Return the seconds after which to call again. Raise `error` if the turn has failed."""
+        self.was_seen = self.was_seen or error.request_id is not None
         return self._retries.pause(error)
+
+    def timed_out(
+        self, error: errors.LongstreamError, end: TurnInfo | Exception
+    ) -> errors.DeadlineExceededError:
+        """Return the error of a turn whose timeout has passed, with what became of the turn.
+
+        `end`: the answer to CancelTurn, or its error.
+        """
+        outcome, committed = _outcome(end)
+        return errors.DeadlineExceededError(
+            f"{error.message}; turn {self.id} {outcome}",
+            turn_id=self.id,
+            committed=committed,
+            request_id=error.request_id,
+            retry_after=error.retry_after,
+        )
 
     def generation(self) -> Generation:
         """Return the whole answer. REQUIRES: ended."""
@@ -137,6 +160,21 @@ class Turn:
         self._log_probs += delta.log_probs
         self._retries.progressed()
         return delta
+
+
+def _outcome(end: TurnInfo | Exception) -> tuple[str, bool | None]:
+    """Return what became of a turn that was cancelled, and whether it is part of its session."""
+    if isinstance(end, errors.NotFoundError):
+        return "is not known to the server", None
+    if not isinstance(end, TurnInfo):
+        return "may have been committed all the same: it could not be cancelled", None
+    if end.state is TurnState.ABANDONED:
+        return "was cancelled", False
+    if end.state is not TurnState.COMMITTED:
+        return f"may be committed all the same: its state is {end.state.name}", None
+    if end.finish_reason is FinishReason.ABORTED:
+        return "was cancelled, and the session keeps what had been generated", True
+    return "had been committed before it could be cancelled", True
 
 
 ENDED_EARLY = errors.InternalError("the stream ended without the end of the turn")

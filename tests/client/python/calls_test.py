@@ -6,12 +6,14 @@ import math
 import os
 import pathlib
 import tempfile
+import time
 import unittest
 
 import grpc
 
 import longstream
 from longstream import errors
+from longstream.v1 import longstream_pb2 as pb
 from scripted_server import Failure, ScriptedServer, elsewhere, retry_info
 
 FAST = longstream.RetryPolicy(timeout=20, first_pause=0.001, longest_pause=0.002)
@@ -158,6 +160,26 @@ class Calls:
             self.assertEqual(len(self.server.requests), 1)
         self.assertEqual(self.server.cancelled, [])
 
+    def test_an_error_of_a_model_that_has_failed_is_raised_at_once(self):
+        self.server.models = [
+            pb.Model(name="good", state=pb.MODEL_STATE_READY),
+            pb.Model(name="bad", state=pb.MODEL_STATE_FAILED, error="no file config.json")]
+        final = "model bad could not be loaded: no file config.json"
+        self.server.requests.clear()
+        self.server.fail, self.server.message = [grpc.StatusCode.UNAVAILABLE] * 2, final
+        with self.assertRaisesRegex(longstream.UnavailableError, final):
+            self.caller.call(lambda session: session.fork())
+        self.assertEqual(len(self.server.requests), 1)
+        self.server.fail = []
+        self.server.failures = [Failure(None, message=final)] * 2
+        with self.assertRaisesRegex(longstream.UnavailableError, final):
+            self.caller.turn()
+        self.assertEqual(len(self.requests("GenerateRequest")), 1)
+        for passing in ("model bad is loading", "model good is loading", "the server is draining",
+                        "model other could not be loaded: no file config.json"):
+            self.server.failures = [Failure(None, message=passing)]
+            self.assertEqual(self.caller.turn().text, TEXT, passing)
+
     def test_a_turn_without_retries_raises_at_once(self):
         caller = self.make(retry=longstream.RetryPolicy(timeout=0))
         self.server.failures = [Failure(2)]
@@ -179,6 +201,75 @@ class Calls:
         with self.assertRaises(longstream.DeadlineExceededError):
             self.caller.turn(timeout=0.3, turn_id="8" * 32)
         self.assertEqual(self.server.cancelled, ["8" * 32])
+
+    def timed_out(self, **options):
+        with self.assertRaises(longstream.DeadlineExceededError) as raised:
+            self.caller.turn(**{"timeout": 0.2, "turn_id": "8" * 32, **options})
+        self.assertEqual(raised.exception.turn_id, "8" * 32)
+        return raised.exception
+
+    def test_a_cancel_that_overtakes_its_turn_is_repeated(self):
+        self.server.silent = True
+        self.server.fail = [grpc.StatusCode.NOT_FOUND] * 3
+        error = self.timed_out()
+        self.assertEqual(self.server.cancelled, ["8" * 32])
+        self.assertIs(error.committed, False)
+        self.server.fail = [grpc.StatusCode.NOT_FOUND] * 100
+        self.server.cancelled.clear()
+        begin = time.monotonic()
+        error = self.timed_out()
+        self.assertLess(time.monotonic() - begin, 5)  # about 1.2 s, unless the machine is busy
+        self.assertEqual(self.server.cancelled, [])
+        self.assertIsNone(error.committed)
+        self.assertIn(f"turn {'8' * 32} is not known to the server", str(error))
+
+    def test_a_cancel_of_a_turn_that_had_begun_is_not_repeated(self):
+        self.server.hangs = True
+        self.server.fail = [grpc.StatusCode.NOT_FOUND] * 2
+        self.timed_out()
+        self.assertEqual(len(self.requests("CancelTurnRequest")), 1)
+
+    def test_the_error_of_a_timeout_says_what_became_of_the_turn(self):
+        self.server.hangs = True
+        for turn, committed, words in (
+            (pb.Turn(state=pb.TURN_STATE_ABANDONED), False, "was cancelled"),
+            (pb.Turn(state=pb.TURN_STATE_COMMITTED, finish_reason=pb.FINISH_REASON_MAX_TOKENS), True,
+             "had been committed before it could be cancelled"),
+            (pb.Turn(state=pb.TURN_STATE_COMMITTED, finish_reason=pb.FINISH_REASON_ABORTED), True,
+             "was cancelled, and the session keeps what had been generated"),
+            (pb.Turn(state=pb.TURN_STATE_COMMITTING), None, "may be committed all the same"),
+        ):
+            self.server.turn = turn
+            error = self.timed_out()
+            self.assertIs(error.committed, committed)
+            self.assertIn(f"; turn {'8' * 32} {words}", str(error))
+        self.server.fail = [grpc.StatusCode.INTERNAL]
+        error = self.timed_out()
+        self.assertIsNone(error.committed)
+        self.assertIn("may have been committed all the same", str(error))
+
+    def test_a_call_whose_time_has_passed_is_not_sent(self):
+        slow = longstream.RetryPolicy(first_pause=1, longest_pause=1)
+        caller = self.make(timeout=0.2, retry=slow)
+        self.server.failures = [Failure(None)]
+        with self.assertRaisesRegex(longstream.DeadlineExceededError, "the timeout of 0.1 s has passed"):
+            caller.turn(timeout=0.1)
+        self.assertEqual(len(self.requests("GenerateRequest")), 1)
+        self.server.fail = [grpc.StatusCode.UNAVAILABLE]
+        with self.assertRaisesRegex(longstream.DeadlineExceededError,
+                                    "the timeout of 0.2 s has passed; the last try ended with UNAVAILABLE"):
+            caller.call(lambda session: session.rewind(position=1))
+        self.assertEqual(len(self.requests("RewindSessionRequest")), 1)
+
+    def test_timeouts_are_positive(self):
+        for timeout in (0, -1, math.inf, math.nan):
+            with self.assertRaisesRegex(ValueError, f"^timeout: .*seconds above 0, found {timeout}"):
+                self.caller.turn(timeout=timeout)
+            with self.assertRaisesRegex(ValueError, "^timeout: "):
+                type(self.caller.client)(self.server.address, timeout=timeout)
+        with self.assertRaisesRegex(TypeError, "^timeout: .*found '5'"):
+            type(self.caller.client)(self.server.address, timeout="5")
+        self.assertEqual(self.requests("GenerateRequest"), [])
 
     def test_a_session_is_closed_or_kept(self):
         self.caller.leave_session()

@@ -111,6 +111,18 @@ class ChannelTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "a token needs TLS"):
                 kind("127.0.0.1:1", token="secret")
 
+    def test_what_is_no_address_is_refused_at_once(self):
+        for kind in (longstream.Client, longstream.AsyncClient):
+            for target in ("", " ", "localhost", "127.0.0.1", "http://127.0.0.1:50051", "a:0", "a:65536",
+                           "a:050", ":50051", "a:x", "/path"):
+                with self.assertRaisesRegex(
+                        ValueError, f"^target: expected host:port, .* or unix:PATH, found '{target}'$"):
+                    kind(target)
+            with self.assertRaisesRegex(TypeError, "^target: expected host:port, .*, found 50051$"):
+                kind(50051)
+        for target in ("localhost:1", "[::1]:65535", "unix:/path", "dns:///host:1", "ipv4:127.0.0.1:1"):
+            longstream.Client(target).close()
+
     def test_the_environment(self):
         server = self.serve(mutual=True)
         directory = self.certificates.directory

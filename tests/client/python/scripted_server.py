@@ -14,26 +14,32 @@ PROMPT = 3  # tokens of each prompt
 
 
 class Failure:
-    """Ends a call of Generate behind so many tokens of the turn, or before its start (None)."""
+    """Ends a call of Generate behind so many tokens of the turn, or before its start (None).
 
-    def __init__(self, tokens, code=grpc.StatusCode.UNAVAILABLE):
-        self.tokens, self.code = tokens, code
+    `message`: what the server says in the second case. None: it is not the server's own answer.
+    """
+
+    def __init__(self, tokens, code=grpc.StatusCode.UNAVAILABLE, message=None):
+        self.tokens, self.code, self.message = tokens, code, message
 
 
 class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
     """One turn has the tokens 0, 1, 2, ... and the text "a", "b", "c", ...
 
     `failures`: how the next calls of Generate end. `fail`: codes with which the next calls of the
-    other methods end. `requests`, `metadata`: of all calls. `cancelled`: ids of turns. A turn whose `hangs` is
-    set sends no more after its tokens.
+    other methods end. `requests`, `metadata`: of all calls. `cancelled`: ids of turns. With `hangs`, turns
+    send no more after their tokens; with `silent`, they send nothing. `turn`: answers CancelTurn.
+    `message`: of the errors with those codes. `models`: of ListModels.
     """
 
     def __init__(self, credentials=None, port=0):
         self.tokens = 8
         self.failures, self.fail, self.requests, self.cancelled = [], [], [], []
         self.metadata = []
-        self.hangs = False
-        self.details = None
+        self.hangs = self.silent = False
+        self.turn = pb.Turn(state=pb.TURN_STATE_ABANDONED)
+        self.details, self.message = None, "the script says so"
+        self.models = []
         self.released = threading.Event()
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
         longstream_pb2_grpc.add_LongstreamServicer_to_server(self, self.server)
@@ -55,7 +61,7 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
             if self.details:
                 trailing.append(("grpc-status-details-bin", self.details))
             context.set_trailing_metadata(tuple(trailing))
-            context.abort(self.fail.pop(0), "the script says so")
+            context.abort(self.fail.pop(0), self.message)
 
     def OpenSession(self, request, context):
         self.take(request, context)
@@ -73,10 +79,13 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
         self.take(request, context)
         return pb.CloseSessionResponse()
 
+    def ListModels(self, request, context):
+        return pb.ListModelsResponse(models=self.models)
+
     def CancelTurn(self, request, context):
         self.take(request, context)
         self.cancelled.append(request.turn_id)
-        return pb.Turn(turn_id=request.turn_id, state=pb.TURN_STATE_ABANDONED)
+        return self.turn
 
     def Append(self, requests, context):
         requests = list(requests)
@@ -113,8 +122,11 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
         self.requests.append(pb.GenerateRequest.FromString(request.SerializeToString()))
         self.metadata.append(dict(context.invocation_metadata()))
         failure = self.failures.pop(0) if self.failures else Failure(self.tokens + 1)
+        if self.silent:
+            self.released.wait(60)
         if failure.tokens is None:
-            context.abort(failure.code, "before the start")
+            context.set_trailing_metadata((("x-request-id", "call-7"),) if failure.message else ())
+            context.abort(failure.code, failure.message or "before the start")
         known = len(request.resume.token_ids)
         how = pb.ATTACH_FORCED if known else pb.ATTACH_NEW
         yield pb.GenerateResponse(started=pb.TurnStarted(

@@ -4,8 +4,11 @@ import asyncio
 import io
 import contextlib
 import pathlib
+import re
+import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import longstream
@@ -205,6 +208,20 @@ class SessionTest(unittest.TestCase):
         self.assertEqual(turn.state, longstream.TurnState.ABANDONED)
         self.assertEqual(session.stream(PROMPT, max_tokens=1).read().started.position, 0)
 
+    def test_a_turn_whose_timeout_has_passed_is_not_committed_later(self):
+        for timeout in (1e-6, 1e-4, 3e-4, 1e-3, 3e-3) * 2:
+            session = self.session("dense")
+            stream = session.stream(PROMPT, max_tokens=3, timeout=timeout)
+            try:
+                stream.read()
+            except longstream.DeadlineExceededError as error:
+                committed = error.committed
+            else:
+                committed = True
+            time.sleep(0.05)  # a turn without a reader would end in this time
+            states = [turn.state for turn in session.turns()]
+            self.assertIs(longstream.TurnState.COMMITTED in states, bool(committed), (timeout, states))
+
     def test_cancel_keeps_what_the_turn_says(self):
         session = self.session()
         stream = session.stream(PROMPT, ignore_eos=True, on_abort=longstream.OnAbort.KEEP)
@@ -258,6 +275,22 @@ class SessionTest(unittest.TestCase):
                 await kept.rewind(position=0)
 
         asyncio.run(use())
+
+    def test_the_programs_of_the_page(self):
+        page = (SOURCE / "docs/python.md").read_text(encoding="utf-8")
+        readme = (SOURCE / "README.md").read_text(encoding="utf-8")
+        programs = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+                    if "Client(\"127.0.0.1:50051\") as client" in each]
+        self.assertEqual(len(programs), 2)
+        self.assertIn(programs[0], readme)
+        printed = []
+        for program in programs:
+            program = program.replace("127.0.0.1:50051", self.server.address)
+            result = subprocess.run([sys.executable, "-c", program], check=True, text=True,
+                                    stdout=subprocess.PIPE)
+            printed.append(result.stdout)
+        self.assertTrue(printed[0])
+        self.assertEqual(*printed)
 
     def test_the_examples(self):
         shown = []
