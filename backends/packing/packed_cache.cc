@@ -1,6 +1,7 @@
 // Keeps packed weights between starts.
 #include "backends/packing/packed_cache.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -11,6 +12,10 @@
 
 namespace longstream {
 namespace {
+
+// Severities of ls_host.log.
+constexpr int32_t kInfo = 1;
+constexpr int32_t kWarning = 2;
 
 std::string PathOf(const LoadOptions& options, const Checkpoint& checkpoint, const OpTable& ops,
                    const PackedWeightsPlan& plan) {
@@ -41,7 +46,7 @@ void MakeDirectoryOf(const std::string& path) {
 PackedCache::PackedCache(const LoadOptions& options, const Checkpoint& checkpoint,
                          const OpTable& ops, const PackedWeightsPlan& plan, LoadLog log)
     : checkpoint_(checkpoint),
-      log_(log ? std::move(log) : [](const std::string&) {}),
+      log_(log ? std::move(log) : [](int32_t, const std::string&) {}),
       path_(PathOf(options, checkpoint, ops, plan)) {
   if (!path_.empty()) key_ = PackedKey(checkpoint, ops, plan.recipes);
 }
@@ -53,14 +58,14 @@ std::optional<WeightTotals> PackedCache::Read(std::span<std::byte> memory,
     const std::unique_ptr<PackedFile> file = PackedFile::Open(path_);
     if (file == nullptr) return std::nullopt;
     if (file->key() != key_ || file->data_bytes() != memory.size()) {
-      log_("packed weights " + path_ + " are not used: " + DifferenceOf(key_, file->key()));
+      log_(kInfo, "packed weights " + path_ + " are not used: " + DifferenceOf(key_, file->key()));
       return std::nullopt;
     }
     file->Read(memory, executor);
-    log_("packed weights " + path_ + " are used");
+    log_(kInfo, "packed weights " + path_ + " are used");
     return file->totals();
   } catch (const PackedFileError& error) {
-    log_("packed weights " + path_ + " are not used: the file " + error.what());
+    log_(kInfo, "packed weights " + path_ + " are not used: the file " + error.what());
     return std::nullopt;
   }
 }
@@ -74,9 +79,10 @@ void PackedCache::Write(std::span<const std::byte> memory, const WeightTotals& t
     }
     MakeDirectoryOf(path_);
     WritePackedFile(path_, key_, totals, memory, executor);
-    log_("packed weights " + path_ + " are written, " + std::to_string(memory.size()) + " bytes");
+    log_(kInfo,
+         "packed weights " + path_ + " are written, " + std::to_string(memory.size()) + " bytes");
   } catch (const PackedFileError& error) {
-    log_("packed weights " + path_ + " are not kept: the file " + error.what());
+    log_(kWarning, "packed weights " + path_ + " are not kept: the file " + error.what());
   }
 }
 

@@ -20,8 +20,9 @@
 
 namespace longstream {
 
-// Receives one sentence that says how the file was used, or why it was not used.
-using LoadLog = std::function<void(const std::string& sentence)>;
+// Receives one sentence that says how the file was used, or why it was not used. `severity`: as of
+// ls_host.log.
+using LoadLog = std::function<void(int32_t severity, const std::string& sentence)>;
 
 // The blocks that a model's file of packed weights must contain, and their size.
 struct PackedWeightsPlan {

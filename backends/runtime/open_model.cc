@@ -50,9 +50,8 @@ std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
     if (host->log != nullptr) host->log(host->context, severity, sentence.c_str());
   };
   for (const std::string& warning : config.warnings()) write(/*severity=*/2, warning);
-  const auto log = [&write](const std::string& sentence) { write(/*severity=*/1, sentence); };
   ModelWeights weights =
-      LoadWeights(spec, Checkpoint(options.directory), load_options, ops, executor, device, log);
+      LoadWeights(spec, Checkpoint(options.directory), load_options, ops, executor, device, write);
   const DType cache_type = load_options.CacheType(weights.layers[0].mixer.in.type);
   return std::make_unique<Model>(std::move(spec), std::move(weights), cache_type, ops, executor,
                                  ModelLimits{options.cache_bytes_budget, options.max_batch_tokens,

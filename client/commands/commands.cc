@@ -10,7 +10,10 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "client/interrupt.h"
 #include "client/output.h"
 
 namespace longstream::client {
@@ -52,6 +55,16 @@ Connection MakeConnection(const Global& global) {
   } catch (const std::invalid_argument& error) {
     throw CLI::ValidationError(error.what());
   }
+}
+
+// The models that are being loaded; only `model` counts unless it is empty.
+std::vector<std::string> LoadingModels(Connection& connection, const std::string& model) {
+  std::vector<std::string> loading;
+  for (const v1::Model& one : connection.Models()) {
+    if (!model.empty() && one.name() != model) continue;
+    if (one.state() == v1::MODEL_STATE_LOADING) loading.push_back(one.name());
+  }
+  return loading;
 }
 
 // The time of --wait.
@@ -147,6 +160,21 @@ Connection ConnectToSession(const Global& global, const std::string& session,
   if (!time.waits()) return connection;
   connection.WaitUntilSessionServes(session, time.left());
   if (!twin.empty()) connection.WaitUntilServing(twin, time.left());
+  return connection;
+}
+
+Connection ConnectToLoaded(const Global& global, const std::string& model,
+                           std::vector<std::string>* loading) {
+  constexpr std::chrono::milliseconds kPause{50};
+  const WaitingTime time(global);
+  Connection connection = Connect(global);
+  loading->clear();
+  if (!time.waits()) return connection;
+  for (*loading = LoadingModels(connection, model); !loading->empty() && time.left().count() > 0;
+       *loading = LoadingModels(connection, model)) {
+    std::this_thread::sleep_for(kPause);
+    if (Interrupted()) throw Interruption();
+  }
   return connection;
 }
 

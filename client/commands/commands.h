@@ -60,6 +60,11 @@ Connection ConnectToAll(const Global& global, const std::vector<std::string>& mo
 Connection ConnectToSession(const Global& global, const std::string& session,
                             const std::string& twin = "");
 
+// As Connect. With --wait, then waits until no model is being loaded, or not `model` unless that is
+// empty. *loading: the models that are still being loaded when the time is over.
+Connection ConnectToLoaded(const Global& global, const std::string& model,
+                           std::vector<std::string>* loading);
+
 // Validates --server and --admin: accepts host:port, and addresses with a scheme that gRPC knows.
 CLI::Validator ServerAddress();
 

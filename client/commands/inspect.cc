@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "client/commands/commands.h"
 #include "client/output.h"
@@ -26,22 +28,14 @@ std::string PlanOf(const v1::Model& model) {
   return plan;
 }
 
-void Models(const Global& global, const std::string& name) {
-  Connection connection = Connect(global);
-  v1::ListModelsResponse list;
-  if (name.empty()) {
-    list = connection.ModelsAndAliases();
-  } else {
-    *list.add_models() = connection.Model(name);
-  }
-  if (global.json) return PrintJson(list);
-  std::printf("%-12s %-8s %-8s %-6s %10s %9s  %s\n", "NAME", "STATE", "BACKEND", "DEVICE",
-              "PARAMETERS", "CONTEXT", "LAYERS");
+void PrintModels(const v1::ListModelsResponse& list) {
+  std::printf("%-12s %-8s %-8s %-6s %-10s %10s %9s  %s\n", "NAME", "STATE", "BACKEND", "DEVICE",
+              "KERNELS", "PARAMETERS", "CONTEXT", "LAYERS");
   for (const v1::Model& model : list.models()) {
     const std::string state = v1::ModelState_Name(model.state()).substr(12);
-    std::printf("%-12s %-8s %-8s %-6s %10llu %9llu  %s\n", model.name().c_str(), state.c_str(),
-                model.backend().c_str(), model.device().c_str(),
-                static_cast<unsigned long long>(model.parameters()),
+    std::printf("%-12s %-8s %-8s %-6s %-10s %10llu %9llu  %s\n", model.name().c_str(),
+                state.c_str(), model.backend().c_str(), model.device().c_str(),
+                model.kernels().c_str(), static_cast<unsigned long long>(model.parameters()),
                 static_cast<unsigned long long>(model.context_limit()),
                 model.error().empty() ? PlanOf(model).c_str() : model.error().c_str());
   }
@@ -57,6 +51,24 @@ void Models(const Global& global, const std::string& name) {
     if (alias.has_route()) arms.insert(0, "route ");
     std::printf("%-12s %s\n", alias.name().c_str(), arms.c_str());
   }
+}
+
+void Models(const Global& global, const std::string& name) {
+  std::vector<std::string> loading;
+  Connection connection = ConnectToLoaded(global, name, &loading);
+  v1::ListModelsResponse list;
+  if (name.empty()) {
+    list = connection.ModelsAndAliases();
+  } else {
+    *list.add_models() = connection.Model(name);
+  }
+  global.json ? PrintJson(list) : PrintModels(list);
+  if (loading.empty()) return;
+  FlushOutput();
+  std::string names;
+  for (const std::string& model : loading) names += (names.empty() ? "" : ", ") + model;
+  std::cerr << "longstream: not loaded within the time of --wait: " << names << "\n";
+  throw ToldFailure{kNoServer};
 }
 
 struct SessionOptions {
@@ -268,7 +280,12 @@ void AddModels(CLI::App* app, const Global* global) {
   auto name = std::make_shared<std::string>();
   CLI::App* command = app->add_subcommand("models", "List the models");
   command->add_option("name", *name, "only this model");
-  command->footer("Example:\n  longstream models --json | jq '.models[].memory'");
+  command->footer(
+      "With --wait, waits until no model is being loaded. If one still is when the time is over,\n"
+      "prints the list, and the exit code is 3.\n"
+      "Examples:\n"
+      "  longstream --wait 60 models\n"
+      "  longstream models --json | jq '.models[].memory'");
   command->callback([=] { Models(*global, *name); });
 }
 

@@ -43,8 +43,11 @@ std::string HintOf(const CallError& error, const client::Global& global) {
   if (const std::string address = client::AddressOfSession(error.status()); !address.empty()) {
     return "; use --server " + address;
   }
-  if (error.status().error_code() != grpc::StatusCode::UNAVAILABLE) return "";
   const std::string& message = error.status().error_message();
+  if (error.status().error_code() == grpc::StatusCode::UNIMPLEMENTED && message.empty()) {
+    return "this listener does not serve the call; --server names the server's listen";
+  }
+  if (error.status().error_code() != grpc::StatusCode::UNAVAILABLE) return "";
   const bool is_cut = message.find("reset by peer") != std::string::npos ||
                       message.find("Socket closed") != std::string::npos;
   if (is_cut && !client::UsesTls(client::SecurityOf(global))) {
@@ -73,7 +76,8 @@ int Run(int argc, char** argv) {
   client::AddSecurityOptions(&app, &global.security);
   app.add_flag("--json", global.json, "machine-readable output");
   app.add_option("--wait", global.wait_seconds,
-                 "seconds to wait until the server listens and has loaded the model")
+                 "seconds to wait until the server listens and has loaded the model; `models`: all "
+                 "models")
       ->check(client::Number(0.0, 1e6));
   app.require_subcommand(1);
   app.fallthrough();

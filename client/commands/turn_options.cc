@@ -18,6 +18,9 @@ v1::Priority PriorityOf(const std::string& name) {
 }
 
 constexpr auto kMaxId = static_cast<uint64_t>(std::numeric_limits<int32_t>::max());
+// The server's limits.
+constexpr double kMostTemperature = 1000;
+constexpr double kMostPenalty = 2;  // of presence and of frequency
 constexpr uint64_t kMax32Bits = std::numeric_limits<uint32_t>::max();
 
 // Parses ID=BIAS, such as "17=-2.5". Returns nothing if the text does not have this form.
@@ -79,20 +82,26 @@ void TurnOptions::AddExpectationTo(CLI::App* app) {
 void TurnOptions::AddSamplingTo(CLI::App* app) {
   app_ = app;
   app->add_option("-t,--temperature", temperature_,
-                  "sampling temperature; 0: the most probable token; default: the model's");
+                  "sampling temperature; 0: the most probable token; default: the model's")
+      ->check(Number(0, kMostTemperature));
   app->add_option("--top-k", top_k_,
                   "sample from the K most probable tokens; 0: off; default: the model's")
       ->check(WholeNumber(0, kMaxId));
   app->add_option(
-      "--top-p", top_p_,
-      "sample from the most probable tokens whose probabilities sum to P, in (0, 1]; 1: off; "
-      "default: the model's");
+         "--top-p", top_p_,
+         "sample from the most probable tokens whose probabilities sum to P, in (0, 1]; 1: off; "
+         "default: the model's")
+      ->check(Number(0, 1));
   app->add_option("--min-p", min_p_,
                   "drop tokens with less than P times the highest probability, in [0, 1]; 0: off; "
-                  "default: the model's");
-  app->add_option("--repetition-penalty", repetition_penalty_, "> 0; 1: off; default: the model's");
-  app->add_option("--presence-penalty", presence_penalty_, "in [-2, 2]; 0: off");
-  app->add_option("--frequency-penalty", frequency_penalty_, "in [-2, 2]; 0: off");
+                  "default: the model's")
+      ->check(Number(0, 1));
+  app->add_option("--repetition-penalty", repetition_penalty_, "> 0; 1: off; default: the model's")
+      ->check(Number(0, std::numeric_limits<float>::max()));
+  app->add_option("--presence-penalty", presence_penalty_, "in [-2, 2]; 0: off")
+      ->check(Number(-kMostPenalty, kMostPenalty));
+  app->add_option("--frequency-penalty", frequency_penalty_, "in [-2, 2]; 0: off")
+      ->check(Number(-kMostPenalty, kMostPenalty));
   app->add_option("--penalty-scope", penalty_scope_,
                   "which generated tokens the presence and frequency penalties count: those of "
                   "this turn, or of all turns of the session")

@@ -66,6 +66,10 @@ Json RowJson(const v1::TwinRow& row) {
 void PrintTwinTable(const Generation& generation) {
   const std::vector<v1::TwinRow>& rows = generation.twin_rows;
   if (rows.empty()) return;
+  if (rows.size() > kTableRows) {
+    Print(Format("The %zu of %zu tokens with the greatest KL; --json has all:\n", kTableRows,
+                 rows.size()));
+  }
   Print(Format("%8s  %9s  %9s  %9s  %9s  %s\n", "token", "log-prob", "twin", "twin rank", "KL",
                "text, and the twin's best if it is another"));
   for (const size_t index : MostDifferent(rows)) {

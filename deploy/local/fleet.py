@@ -108,9 +108,12 @@ class Fleet:
         for service in self._all:
             print(f"  {service.name:<{width}}  pid {service.pid:<7} {service.address()}")
         client = f"{self._client} --server 127.0.0.1:{self.envoy.port}"
+        first = self.replicas[0]
         print(f"  logs{'':<{width - 4}}  {self.postgres.folder.parent}/*/log\n\n"
               "Try, in another terminal:\n"
               f"  {client} generate -m dense -n 4000 -t 0.6 'def main():'\n"
+              f"  {self._client} --server 127.0.0.1:{first.port} sessions    # of {first.name}: "
+              f"REPLICA names the owner, unless it is {first.name}\n"
               "  kill -9 PID    # of a replica above, in the middle of it; or kill, which hands its"
               " sessions over\n"
               f"  curl -s '{self.prometheus.address()}/api/v1/query?"

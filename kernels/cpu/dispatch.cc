@@ -54,8 +54,14 @@ constexpr OpSet kSets[] = {
     {"baseline", [] { return true; }, &cpu::baseline::Ops},
 };
 
+// The set that LONGSTREAM_ISA names; nullptr: the variable is not set, or is empty.
+const char* WantedSet() {
+  const char* wanted = std::getenv("LONGSTREAM_ISA");
+  return wanted == nullptr || *wanted == '\0' ? nullptr : wanted;
+}
+
 const OpTable& Choose() {
-  if (const char* wanted = std::getenv("LONGSTREAM_ISA")) {
+  if (const char* wanted = WantedSet()) {
     if (const OpTable* ops = OpsFor(wanted)) return *ops;
   }
   return std::find_if(std::begin(kSets), std::end(kSets),
@@ -87,7 +93,7 @@ OpenedDevice OpenDevice(std::string_view name) {
             .unknown = true};
   }
   // A user who pins the instruction set relies on its bits, so another set must not replace it.
-  const char* wanted = std::getenv("LONGSTREAM_ISA");
+  const char* wanted = WantedSet();
   if (wanted != nullptr && OpsFor(wanted) == nullptr) {
     return {.device = nullptr,
             .why = std::string(

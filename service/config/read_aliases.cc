@@ -85,7 +85,8 @@ absl::Status ReadAlias(const YamlNode& node, AliasConfig* alias) {
 
 }  // namespace
 
-absl::Status ReadAliases(const YamlNode& node, std::vector<AliasConfig>* aliases) {
+absl::Status ReadAliases(const YamlNode& node, ServerConfig* config) {
+  std::vector<AliasConfig>* const aliases = &config->aliases;
   return node.ReadList([&](const YamlNode& entry) {
     AliasConfig alias;
     if (absl::Status status = ReadAlias(entry, &alias); !status.ok()) return status;
@@ -101,6 +102,7 @@ absl::Status ReadAliases(const YamlNode& node, std::vector<AliasConfig>* aliases
     if (aliases->size() == kMaxAliases) {
       return entry.Error(absl::StrCat("expected at most ", kMaxAliases, " aliases"));
     }
+    config->alias_places[alias.name] = entry.Place();
     aliases->push_back(std::move(alias));
     return absl::OkStatus();
   });
@@ -110,20 +112,20 @@ absl::Status CheckAliases(const ServerConfig& config) {
   std::set<std::string> models;
   for (const ModelConfig& model : config.models) models.insert(model.name);
   for (const AliasConfig& alias : config.aliases) {
-    if (models.contains(alias.name)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("aliases: ", alias.name, " is also the name of a model"));
-    }
+    const auto place = config.alias_places.find(alias.name);
+    const auto wrong = [&](const auto&... what) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          place == config.alias_places.end() ? "aliases" : place->second, ": ", what...));
+    };
+    if (models.contains(alias.name)) return wrong(alias.name, " is also the name of a model");
     for (const AliasArm& arm : alias.arms) {
       if (models.contains(arm.model)) continue;
-      return absl::InvalidArgumentError(absl::StrCat("aliases: an arm of ", alias.name,
-                                                     " is no model of this configuration: '",
-                                                     arm.model, "'"));
+      return wrong("an arm of ", alias.name, " is no model of this configuration: '", arm.model,
+                   "'");
     }
     if (!alias.shadow.has_value() || models.contains(alias.shadow->model)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("aliases: the shadow of ", alias.name,
-                                                   " is no model of this configuration: '",
-                                                   alias.shadow->model, "'"));
+    return wrong("the shadow of ", alias.name, " is no model of this configuration: '",
+                 alias.shadow->model, "'");
   }
   return absl::OkStatus();
 }

@@ -11,11 +11,12 @@
 
 namespace longstream {
 
-// Reads a list of aliases and adds them. INVALID_ARGUMENT: as YamlNode and CheckAlias; and a name
-// is there twice, or there are more than kMaxAliases.
-absl::Status ReadAliases(const YamlNode& node, std::vector<AliasConfig>* aliases);
+// Reads a list of aliases and adds them to the configuration, with their places. INVALID_ARGUMENT:
+// as YamlNode and CheckAlias; and a name is there twice, or there are more than kMaxAliases.
+absl::Status ReadAliases(const YamlNode& node, ServerConfig* config);
 
 // INVALID_ARGUMENT: an alias has the name of a model, or an arm is no model of the configuration.
+// The message begins with the place of the alias, if that is known.
 absl::Status CheckAliases(const ServerConfig& config);
 
 }  // namespace longstream

@@ -306,7 +306,7 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
       {"cluster", [&](const YamlNode& value) { return ReadCluster(value, config); }},
       {"tenants", [&](const YamlNode& value) { return ReadTenants(value, &config->tenants); }},
       {"models", [&](const YamlNode& value) { return ReadModels(value, config); }},
-      {"aliases", [&](const YamlNode& value) { return ReadAliases(value, &config->aliases); }},
+      {"aliases", [&](const YamlNode& value) { return ReadAliases(value, config); }},
   });
   return status.ok() ? CheckTransit(transit_key, *config) : status;
 }

@@ -4,6 +4,7 @@
 #define LONGSTREAM_SERVICE_CONFIG_SERVER_CONFIG_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -103,6 +104,8 @@ struct ServerConfig {
   std::vector<TenantConfig> tenants;  // empty: the server has no tenants
   std::vector<ModelConfig> models;
   std::vector<AliasConfig> aliases;
+  // Where the file has each alias, by its name: "FILE:LINE: aliases[0]".
+  std::map<std::string, std::string> alias_places;
 };
 
 // Reads the file `path` into `config`; keys that the file leaves out keep their values.

@@ -88,8 +88,11 @@ absl::StatusOr<YamlNode> YamlNode::Parse(std::string_view text, std::string_view
 }
 
 absl::Status YamlNode::Error(std::string_view message) const {
-  return absl::InvalidArgumentError(
-      absl::StrCat(origin_, ":", line_ + 1, ": ", path_, path_.empty() ? "" : ": ", View(message)));
+  return absl::InvalidArgumentError(absl::StrCat(Place(), ": ", View(message)));
+}
+
+std::string YamlNode::Place() const {
+  return absl::StrCat(origin_, ":", line_ + 1, path_.empty() ? "" : ": ", path_);
 }
 
 absl::Status YamlNode::Expected(std::string_view what) const {

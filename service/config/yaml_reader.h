@@ -52,6 +52,8 @@ class YamlNode {
   absl::Status ReadJson(std::string* value) const;
 
   absl::Status Error(std::string_view message) const;
+  // What errors begin with: "ORIGIN:LINE: PATH".
+  std::string Place() const;
 
  private:
   YamlNode(std::shared_ptr<const YAML::Node> node, std::string origin, std::string path);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "backends/api/config_json.h"
 #include "nlohmann/json.hpp"
 #include "service/clock/monotonic_time.h"
@@ -24,6 +25,13 @@ using Json = nlohmann::json;
 
 absl::Status Named(const std::string& model, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("model ", model, ": ", status.message()));
+}
+
+// Names the key of the configuration in an error of a backend, which knows the ABI's name for it.
+absl::Status WithKeys(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrReplaceAll(status.message(),
+                                                         {{"cache_bytes_budget", "cache_bytes"}}));
 }
 
 // Opens the model on the first device that is present and has a plugin for the model. If that
@@ -52,8 +60,9 @@ absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& sou
     }
     absl::StatusOr<std::unique_ptr<BackendModel>> opened =
         BackendModel::Open(*std::move(plugin), options, host);
-    why = opened.status();
-    if (!absl::IsNotFound(why) && !absl::IsUnavailable(why)) return opened;
+    if (opened.ok()) return opened;
+    why = WithKeys(opened.status());
+    if (!absl::IsNotFound(why) && !absl::IsUnavailable(why)) return why;
     host->Write(LogSeverity::kInfo,
                 absl::StrCat("model ", source.name, ": not on ", device, ": ", why.message()));
   }

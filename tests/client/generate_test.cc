@@ -57,8 +57,14 @@ TEST_F(GenerateTest, ATwinReadsAlong) {
   EXPECT_THAT(run.err, HasSubstr("same best token at 100.0 %"));
   const ClientRun unknown = Run({"generate", "-m", "quick", "--twin", "nowhere", "abc"});
   EXPECT_EQ(unknown.exit_code, 1);
-  EXPECT_THAT(unknown.err, HasSubstr("NOT_FOUND: twin_model: "));
+  EXPECT_THAT(unknown.err, HasSubstr("NOT_FOUND: twin_model: no model '"));
   EXPECT_FALSE(RunJson({"generate", "-m", "quick", "-n", "2", "abc"}).contains("twin"));
+  // A table that leaves rows out says so.
+  const std::string cut = "tokens with the greatest KL";
+  EXPECT_THAT(run.out, testing::Not(HasSubstr(cut)));
+  const Strings longer = {"generate", "-m", "quick",        "--twin", "slow",
+                          "-n",       "12", "--ignore-eos", "abc"};
+  EXPECT_THAT(RunOk(longer).out, HasSubstr("The 10 of 12 " + cut + "; --json has all:\n"));
 }
 
 TEST_F(GenerateTest, ThePromptComesFromTheCommandLineAFileStandardInputOrAsIds) {
@@ -270,7 +276,7 @@ TEST_F(GenerateTest, AFullDiskIsAnError) {
 }
 
 TEST_F(GenerateTest, AFailedCallClosesTheSession) {
-  ExpectFailure(1, {"generate", "-m", "quick", "--top-p", "7", "x"}, "INVALID_ARGUMENT");
+  ExpectFailure(1, {"generate", "-m", "quick", "--top-p", "0", "x"}, "INVALID_ARGUMENT");
 }
 
 TEST_F(GenerateTest, WrongUsage) {
@@ -315,6 +321,16 @@ TEST_F(GenerateTest, NumbersBeyondTheLimitsNameThem) {
       {{"generate", "--top-log-probs", "21", "x"},
        "--top-log-probs: expected a whole number from 0 to 20, found '21'"},
       {{"--wait", "nan", "models"}, "--wait: expected a number from 0 to 1e+06, found 'nan'"},
+      {{"generate", "-t", "hot", "x"},
+       "--temperature: expected a number from 0 to 1000, found 'hot'"},
+      {{"generate", "--top-p", "7", "x"}, "--top-p: expected a number from 0 to 1, found '7'"},
+      {{"generate", "--min-p", "x", "x"}, "--min-p: expected a number from 0 to 1, found 'x'"},
+      {{"generate", "--repetition-penalty", "-1", "x"},
+       "--repetition-penalty: expected a number from 0 to 3.40282e+38, found '-1'"},
+      {{"generate", "--presence-penalty", "3", "x"},
+       "--presence-penalty: expected a number from -2 to 2, found '3'"},
+      {{"generate", "--frequency-penalty", "-3", "x"},
+       "--frequency-penalty: expected a number from -2 to 2, found '-3'"},
       {{"bench", "-t", "nan"}, "--temperature: expected a number from 0 to 100, found 'nan'"},
       {{"bench", "--streams", "4097"},
        "--streams: expected a whole number from 1 to 4096, found '4097'"},

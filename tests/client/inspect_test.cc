@@ -22,6 +22,10 @@ TEST_F(InspectTest, Models) {
   const ClientRun run = RunOk({"models"});
   EXPECT_THAT(run.out, HasSubstr("NAME"));
   EXPECT_THAT(run.out, HasSubstr("dense"));
+  EXPECT_THAT(run.out, HasSubstr("DEVICE KERNELS    PARAMETERS"));
+  const std::string kernels = one["models"][0]["kernels"];
+  EXPECT_NE(kernels, "");
+  EXPECT_THAT(run.out, HasSubstr("dense    cpu    " + kernels + " "));
   EXPECT_EQ(Run({"models", "none"}).exit_code, 1);
 }
 

@@ -116,6 +116,31 @@ TEST(WaitTest, ATurnWaitsForEveryModelThatItNeeds) {
   }
 }
 
+TEST(WaitTest, ModelsWaitsUntilNoneIsLoading) {
+  GatedServer server;
+  EXPECT_EQ(server.process().Stop(), 0);
+  server.ShutGate();
+  server.Start();
+  client::Connection(server.address()).WaitUntilServing("ready", kLong);
+  const auto models = [&](const std::string& seconds, const std::string& name = "") {
+    std::vector<std::string> all = {"--server", server.address(), "--wait", seconds, "models"};
+    if (!name.empty()) all.push_back(name);
+    return all;
+  };
+  EXPECT_EQ(RunClient(models("60", "ready")).exit_code, 0) << "the other one is still loading";
+  EXPECT_EQ(RunClient({"--server", server.address(), "models"}).exit_code, 0);
+  const ClientRun late = RunClient(models("0.3"));
+  EXPECT_EQ(late.exit_code, 3);
+  EXPECT_THAT(late.out, testing::HasSubstr("gated        LOADING"));
+  EXPECT_EQ(late.err, "longstream: not loaded within the time of --wait: gated\n");
+  ClientProcess waiting(models("60"));
+  waiting.WaitUntilItHandles(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it asks, and is told to wait
+  server.OpenGate();
+  EXPECT_EQ(waiting.Wait(), 0) << waiting.err();
+  EXPECT_THAT(waiting.out(), testing::HasSubstr("gated        READY"));
+}
+
 TEST(WaitTest, TheTimeEnds) {
   const ClientRun models = RunClient({"--server", "127.0.0.1:1", "--wait", "0.2", "models"});
   EXPECT_EQ(models.exit_code, 3);

@@ -102,6 +102,9 @@ void Compare(const Global& global, const CompareOptions& options) {
   if (!options.prompt_set.prompts.empty()) {
     return ComparePromptSet(global, options.prompt_set, request);
   }
+  if (!request.has_input() && options.session.empty() && !request.forced().has_text()) {
+    throw CLI::ValidationError("prompt", "give a prompt, --file or --prompts");
+  }
   Connection connection = ConnectToAll(global, options.arms);
   ComparedText comparison;
   connection.Compare(request,

@@ -19,6 +19,12 @@ absl::Status ArmIsAlias(const char* field, const std::string& model) {
       absl::StrCat(field, ": ", EscapedName(model), " is an alias; expected a model"));
 }
 
+// " is an arm of ", and the aliases. REQUIRES: there is one.
+std::string IsArmOf(const std::set<std::string>& aliases) {
+  return absl::StrCat(" is an arm of ", aliases.size() == 1 ? "alias " : "the aliases ",
+                      absl::StrJoin(aliases, ", "));
+}
+
 // The order of arms with weights means nothing.
 AliasConfig InOrder(AliasConfig alias) {
   if (alias.route.has_value()) return alias;
@@ -151,8 +157,7 @@ absl::Status AliasAdmin::Check(const AliasConfig& alias) const {
     return absl::AlreadyExistsError(absl::StrCat("name: ", alias.name, " is the name of a model"));
   }
   if (const std::set<std::string> names = NamesOf(alias.name); !names.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("name: ", alias.name, " is an arm of alias ", absl::StrJoin(names, ", ")));
+    return absl::FailedPreconditionError(absl::StrCat("name: ", alias.name, IsArmOf(names)));
   }
   for (const AliasArm& arm : alias.arms) {
     if (absl::Status status = CheckArm("arms", arm.model); !status.ok()) return status;
@@ -310,8 +315,8 @@ absl::Status AliasAdmin::RemoveModel(std::string_view name, const std::function<
   absl::MutexLock lock(&mutex_);
   if (const std::set<std::string> names = NamesOf(name); !names.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("name: model ", std::string(name), " is an arm of alias ",
-                     absl::StrJoin(names, ", "), "; set or delete the alias first"));
+        absl::StrCat("name: model ", std::string(name), IsArmOf(names), "; set or delete ",
+                     names.size() == 1 ? "the alias" : "the aliases", " first"));
   }
   remove();
   return absl::OkStatus();

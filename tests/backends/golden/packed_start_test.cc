@@ -46,7 +46,8 @@ struct Opened {
   uint64_t num_parameters = 0;
   uint64_t weight_bytes = 0;
   std::vector<std::string> log;
-  int packed = 0;  // calls of the pack op for the model
+  int32_t severity = 0;  // of the last line
+  int packed = 0;        // calls of the pack op for the model
 
   bool operator==(const Opened& other) const {
     return logits.size() == other.logits.size() &&
@@ -87,8 +88,9 @@ class PackedStartTest : public ::testing::Test {
     ls_host host{};
     host.context = &opened;
     host.num_threads = 1;
-    host.log = [](void* context, int32_t, const char* text) {
+    host.log = [](void* context, int32_t severity, const char* text) {
       static_cast<Opened*>(context)->log.emplace_back(text);
+      static_cast<Opened*>(context)->severity = severity;
     };
     ls_model_options open{};
     open.directory = path.c_str();
@@ -221,7 +223,8 @@ TEST_F(PackedStartTest, ThreadsReadTheSame) {
   std::vector<std::string> log;
   const auto load = [&](const Executor& executor) {
     return LoadWeights(spec, Checkpoint(model_.string()), options, DeviceOps(), executor,
-                       HostMemory(), [&](const std::string& line) { log.push_back(line); });
+                       HostMemory(),
+                       [&](int32_t, const std::string& line) { log.push_back(line); });
   };
   ThreadPool pool(3);
   const ModelWeights one = load(Executor());
@@ -326,6 +329,7 @@ TEST_F(PackedStartTest, WhereNothingCanBeWrittenAModelLoads) {
       const Opened opened = Open(R"("packed_cache": ")" + place + "\"");
       EXPECT_THAT(opened.log,
                   ElementsAre(AllOf(HasSubstr("are not kept: the file cannot be written: "))));
+      EXPECT_EQ(opened.severity, 2) << "a warning";
       EXPECT_GT(opened.packed, 0);
       EXPECT_TRUE(opened == expected);
     }
@@ -335,7 +339,9 @@ TEST_F(PackedStartTest, WhereNothingCanBeWrittenAModelLoads) {
 TEST_F(PackedStartTest, TheDirectoryIsMade) {
   const std::filesystem::path place = cache_.path() / "of" / "weights";
   const std::string options = R"("packed_cache": ")" + place.string() + "\"";
-  EXPECT_THAT(Open(options).log, ElementsAre(HasSubstr("are written")));
+  const Opened opened = Open(options);
+  EXPECT_THAT(opened.log, ElementsAre(HasSubstr("are written")));
+  EXPECT_EQ(opened.severity, 1) << "no warning";
   using Files = std::filesystem::directory_iterator;
   EXPECT_EQ(std::distance(Files(place), Files()), 1);
   EXPECT_THAT(Open(options).log, ElementsAre(HasSubstr("are used")));

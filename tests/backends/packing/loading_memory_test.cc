@@ -118,7 +118,7 @@ TEST_P(LoadingMemoryTest, ThePeakIsTheWeightsAndAWindow) {
 // The second load reads the packed weights and not the checkpoint.
 TEST_P(LoadingMemoryTest, LargeWeightsAreKeptBesideTheCheckpoint) {
   std::vector<std::string> log;
-  const auto note = [&](const std::string& sentence) { log.push_back(sentence); };
+  const auto note = [&](int32_t, const std::string& sentence) { log.push_back(sentence); };
   const Checkpoint checkpoint(directory_->string());
   const ModelWeights first = Load(checkpoint, reference::Pack, "auto", note);
   const std::string prefix =

@@ -72,6 +72,14 @@ TEST_F(AdminCommandTest, ThePortOfClientsServesNoOperators) {
   EXPECT_THAT(client.err(), AllOf(HasSubstr("UNIMPLEMENTED"), HasSubstr("admin.listen")));
 }
 
+TEST_F(AdminCommandTest, ThePortOfOperatorsServesNoClients) {
+  ClientProcess client({"--server", address_, "models"});
+  EXPECT_EQ(client.Wait(), 1);
+  EXPECT_EQ(client.err(),
+            "longstream: UNIMPLEMENTED: this listener does not serve the call; --server names the "
+            "server's listen\n");
+}
+
 TEST_F(AdminCommandTest, SetsListsAndDeletesAliases) {
   EXPECT_EQ(Admin({"alias", "list"}), "no aliases\n");
   Admin({"load", "tiny"});
@@ -150,7 +158,7 @@ TEST_F(AdminCommandTest, RoutesAreMeasuredAndExplained) {
 TEST_F(AdminCommandTest, NeedsAnAddress) {
   ClientProcess client({"admin", "models"});
   EXPECT_EQ(client.Wait(), 2);
-  EXPECT_THAT(client.err(), HasSubstr("--admin"));
+  EXPECT_THAT(client.err(), HasSubstr("--admin or the variable LONGSTREAM_ADMIN is required"));
 }
 
 }  // namespace

@@ -55,6 +55,8 @@ TEST(Dispatch, APinnedSetThatIsNotThereIsRefused) {
   ASSERT_EQ(setenv("LONGSTREAM_ISA", "baseline", 1), 0);
   EXPECT_NE(OpenDevice("cpu").device, nullptr);
   EXPECT_EQ(OpenDevice("cpu").name, "cpu");
+  ASSERT_EQ(setenv("LONGSTREAM_ISA", "", 1), 0);  // counts as unset
+  EXPECT_NE(OpenDevice("cpu").device, nullptr);
   unsetenv("LONGSTREAM_ISA");
   EXPECT_NE(OpenDevice("cpu").device, nullptr);
 }
@@ -118,6 +120,7 @@ TEST(DispatchDeathTest, TheEnvironmentChoosesAmongWhatThereIs) {
     EXPECT_EXIT(ExitWithDeviceIs(isa.c_str(), isa), testing::ExitedWithCode(0), "") << isa;
   }
   EXPECT_EXIT(ExitWithDeviceIs(nullptr, best), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(ExitWithDeviceIs("", best), testing::ExitedWithCode(0), "");
   EXPECT_EXIT(ExitWithDeviceIs("avx1024", best), testing::ExitedWithCode(0), "");
 }
 

@@ -24,7 +24,7 @@ TEST(CheckConfigTest, ArmsOfAliasesAreModels) {
   ServerConfig config = good;
   config.aliases[0].arms[1].model = "other";
   EXPECT_EQ(CheckConfig(config).message(),
-            "aliases: an arm of chat is no model of this configuration: 'other'");
+            "f:5: aliases[0]: an arm of chat is no model of this configuration: 'other'");
   config = good;
   config.aliases.push_back({"best", {{"chat", 1}}});
   EXPECT_EQ(CheckConfig(config).message(),
@@ -32,10 +32,10 @@ TEST(CheckConfigTest, ArmsOfAliasesAreModels) {
   config = good;
   config.aliases[0].shadow = AliasShadow{"best", 0.5};
   EXPECT_EQ(CheckConfig(config).message(),
-            "aliases: the shadow of chat is no model of this configuration: 'best'");
+            "f:5: aliases[0]: the shadow of chat is no model of this configuration: 'best'");
   config = good;
-  config.aliases[0].name = "dense";
-  EXPECT_EQ(CheckConfig(config).message(), "aliases: dense is also the name of a model");
+  config.models[1].name = "chat";
+  EXPECT_EQ(CheckConfig(config).message(), "f:5: aliases[0]: chat is also the name of a model");
 }
 
 TEST(CheckConfigTest, RoutesHaveArmsInOrderAndBudgets) {
@@ -56,7 +56,7 @@ TEST(CheckConfigTest, RoutesHaveArmsInOrderAndBudgets) {
   EXPECT_TRUE(CheckConfig(config).ok());
   config.aliases[1].arms[0].model = "other";
   EXPECT_EQ(CheckConfig(config).message(),
-            "aliases: an arm of plain is no model of this configuration: 'other'");
+            "f:13: aliases[1]: an arm of plain is no model of this configuration: 'other'");
 }
 
 }  // namespace

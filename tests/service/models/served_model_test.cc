@@ -99,6 +99,12 @@ TEST_F(ServedModelTest, WhereNoneServesItEveryPluginSaysWhy) {
   EXPECT_TRUE(absl::IsInvalidArgument(Load().status()));
 }
 
+TEST_F(ServedModelTest, ErrorsOfTheBudgetNameTheKeyOfTheConfiguration) {
+  directory_.Write("config.json", R"({"model_type": "minimal"})");
+  source_.cache_bytes_budget = 1;
+  EXPECT_THAT(Error(), testing::StartsWith("model m: cache_bytes: one sequence needs "));
+}
+
 TEST_F(ServedModelTest, ANamedBackendIsTakenWithoutAsking) {
   directory_.Write("config.json", R"({"model_type": "minimal"})");
   source_.backend = "minimal";

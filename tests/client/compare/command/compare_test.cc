@@ -81,8 +81,11 @@ TEST_F(CompareCommandTest, WrongUsage) {
   EXPECT_EQ(
       Run({"compare", "-a", "dense,quick", "--force-text", "a", "--answer-of", "0", "x"}).exit_code,
       2);
-  ExpectFailure(1, {"compare", "-a", "dense,unknown", "x"}, "arms[1].model: ");
-  ExpectFailure(1, {"compare", "-a", "dense,quick"}, "input: a comparison needs");
+  ExpectFailure(1, {"compare", "-a", "dense,unknown", "x"},
+                "NOT_FOUND: arms[1].model: no model 'unknown'; ");
+  ExpectFailure(2, {"compare", "-a", "dense,quick"}, "prompt: give a prompt, --file or --prompts");
+  ExpectFailure(1, {"compare", "-a", "dense,quick", "--force-text", "a"},
+                "input: a comparison needs");
   const std::string none = "forced.text: expected 1 byte or more, found none";
   ExpectFailure(1, {"compare", "-a", "dense,quick", "--force-text", "", "x"}, none);
   ExpectFailure(1, {"compare", "-a", "dense,quick", "--force-file", "-", "x"}, none);

@@ -145,6 +145,11 @@ TEST_F(AliasAdminTest, ModelsAndAliasesHaveDifferentNames) {
   const absl::Status unloaded = Unload("tiny");
   EXPECT_TRUE(absl::IsFailedPrecondition(unloaded));
   EXPECT_THAT(std::string(unloaded.message()), HasSubstr("an arm of alias chat"));
+  ASSERT_TRUE(Set({"auto", {{"tiny", 1}}}).ok());
+  EXPECT_EQ(
+      Unload("tiny").message(),
+      "name: model tiny is an arm of the aliases auto, chat; set or delete the aliases first");
+  ASSERT_TRUE(Delete("auto").ok());
   EXPECT_TRUE(Swap(Model("tiny", "other")).ok()) << "the name stays";
   ASSERT_TRUE(Set({"chat", {{"m", 1}}}).ok());
   EXPECT_TRUE(Unload("tiny").ok());
