@@ -123,9 +123,14 @@ absl::StatusOr<Addition> AddMessages(const ChatTemplates& templates, const Token
   if (messages.whole) {
     history->conversation = std::move(messages.conversation);
   } else {
+    const bool has_tools = !messages.conversation.tools.is_none();
     absl::StatusOr<Conversation> joined =
         Joined(tokenizer, session, std::move(messages.conversation));
-    if (!joined.ok()) return joined.status();
+    if (!joined.ok()) {
+      // Without a template no session will do, so this error comes before those of the session.
+      const absl::Status chosen = templates.Choose(has_tools).status();
+      return chosen.ok() ? joined.status() : chosen;
+    }
     history->conversation = *std::move(joined);
   }
   const Conversation& conversation = history->conversation;

@@ -215,7 +215,9 @@ class Planner {
   absl::Status FindModels() {
     for (int arm = 0; arm < request_.arms_size(); ++arm) {
       absl::StatusOr<NewTurn> turn = NewArm(request_.arms(arm).model());
-      if (!turn.ok()) return InArm(static_cast<size_t>(arm), ".model", turn.status());
+      if (!turn.ok()) {
+        return AboutModel(absl::StrCat("arms[", arm, "].model"), turn.status());
+      }
       plan_.arms.emplace_back(*std::move(turn));
     }
     return absl::OkStatus();

@@ -15,6 +15,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "service/engine/turn/turn.h"
 #include "service/serving/turns/turn_handle.h"
 
@@ -33,6 +34,12 @@ inline absl::Status WithMessage(const absl::Status& status, absl::string_view me
 // The same with `what`, such as a field's name, before the message.
 inline absl::Status About(absl::string_view what, const absl::Status& status) {
   return WithMessage(status, absl::StrCat(what, ": ", status.message()));
+}
+
+// The same for an error of a model that a request names in `field`. The registry's errors begin
+// with "model: ", the field of OpenSession.
+inline absl::Status AboutModel(absl::string_view field, const absl::Status& status) {
+  return About(field, WithMessage(status, absl::StripPrefix(status.message(), "model: ")));
 }
 
 // FAILED_PRECONDITION: an id is outside the model's vocabulary. Models with the same tokenizer may

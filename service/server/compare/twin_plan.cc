@@ -22,7 +22,7 @@ absl::StatusOr<TwinPlan> PlanTwin(const std::string& tenant, const std::string& 
   ask.max_tokens = MostTokens(request, ask.prompt_tokens, context);
   absl::StatusOr<NewTurn> twin = sessions.OwnTurn(tenant, model, ask);
   if (absl::IsNotFound(twin.status())) {
-    return absl::NotFoundError(absl::StrCat("twin_model: ", twin.status().message()));
+    return AboutModel("twin_model", twin.status());
   }
   if (!twin.ok()) {
     plan.lost = twin.status();

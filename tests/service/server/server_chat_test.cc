@@ -299,9 +299,15 @@ TEST_F(ServerTest, WithoutATemplateThereIsNoChat) {
   v1::Message* message = request.mutable_input()->mutable_messages()->add_messages();
   message->set_role("user");
   message->set_content("hi");
-  const Generated refused = Generate(request);
-  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(refused.status.error_message(), HasSubstr("the model has no chat template"));
+  const auto expect_refused = [&] {
+    const Generated refused = Generate(request);
+    EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_THAT(refused.status.error_message(), HasSubstr("the model has no chat template"));
+  };
+  expect_refused();
+  // A session with tokens does not hide the reason.
+  ASSERT_TRUE(Generate(Request(request.session_id())).status.ok());
+  expect_refused();
   grpc::ClientContext context;
   v1::GetModelRequest about;
   v1::Model model;

@@ -140,7 +140,7 @@ TEST_F(CompareTest, RefusalsOfForcedTexts) {
 TEST_F(CompareTest, UnknownModelsAndSessions) {
   const Comparison unknown = Compare(Request({"a", "nothing"}));
   EXPECT_EQ(unknown.status.error_code(), StatusCode::NOT_FOUND);
-  EXPECT_THAT(unknown.status.error_message(), HasSubstr("arms[1].model: "));
+  EXPECT_THAT(unknown.status.error_message(), HasSubstr("arms[1].model: no model 'nothing'; "));
   v1::CompareRequest request = Request({"a", "b"});
   request.set_session_id("00000000000000010000000000000002");
   EXPECT_EQ(Compare(request).status.error_code(), StatusCode::NOT_FOUND);
