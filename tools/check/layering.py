@@ -250,7 +250,7 @@ ROOMS = {
     "tests/gpu": "kernels/** tests tests/**",
     # The headers in harness/include replace the CUDA headers.
     "tests/simt": "backends/** kernels/** tests tests/**",
-    "tests/simt/plugins": "client service/** tests tests/**",
+    "tests/simt/plugins": "client kernels/core service/** tests tests/**",
     "tests/install": "backends/api",
     "tests/fleet": "service/sessions/** tests tests/**",
     "tests/tools": "",

@@ -54,7 +54,7 @@ LoadTimes MeasureLoading(const ModelSpec& spec, const std::string& directory, DT
     const double begin = Seconds();
     const ModelWeights loaded =
         LoadWeights(spec, Checkpoint(directory), options, DeviceOps(), executor, HostMemory(),
-                    [&said](const std::string& sentence) { said = sentence; });
+                    [&said](int /*level*/, const std::string& sentence) { said = sentence; });
     const double seconds = Seconds() - begin;
     if (said.find(expected) == std::string::npos) throw std::runtime_error(said);
     times.weight_bytes = loaded.bytes;
