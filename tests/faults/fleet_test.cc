@@ -262,6 +262,7 @@ TEST_F(FleetTest, SessionsOfADrainKeepTheirCachesWhereverTheyAreUsedNext) {
   const Replica b = Start("b");
   const Replica c = Start("c");
   const std::vector<ScriptedTurn> script = Script(b, 2, 24);
+  const std::vector<ScriptedTurn> longer = Script(b, 2, 400);  // of those that run
   std::vector<std::string> sessions;
   for (size_t i = 0; i < kSessions; ++i) {
     sessions.push_back(Open(a));
@@ -270,26 +271,33 @@ TEST_F(FleetTest, SessionsOfADrainKeepTheirCachesWhereverTheyAreUsedNext) {
     }
   }
   std::vector<std::thread> running;
-  std::atomic<size_t> begun = 0;
+  std::atomic<size_t> begun = 0, ended = 0;
   for (size_t i = 0; i < kRunning; ++i) {
     running.emplace_back([&, i] {
       bool has_begun = false;
-      const Generation turn =
-          Connection(a.server->address())
-              .Generate(For(sessions[i], script[0]), [&](const v1::GenerateResponse& /*response*/) {
-                if (!std::exchange(has_begun, true)) ++begun;
-                return true;
-              });
-      EXPECT_EQ(turn.token_ids, script[0].tokens);
+      const auto read = [&](const v1::GenerateResponse& /*response*/) {
+        if (!std::exchange(has_begun, true)) ++begun;
+        return true;
+      };
+      try {
+        const Generation turn =
+            Connection(a.server->address()).Generate(For(sessions[i], longer[0]), read);
+        EXPECT_EQ(turn.token_ids, longer[0].tokens);
+      } catch (const client::CallError& error) {
+        ADD_FAILURE() << i << ": " << error.what();
+      }
+      ++ended;
     });
   }
   EXPECT_TRUE(WaitUntil([&] { return begun == kRunning; }));
   a.server->Signal(SIGTERM);
+  EXPECT_LT(ended, kRunning) << "no turn ran when the drain began";
   for (std::thread& each : running) each.join();
   EXPECT_EQ(a.server->Wait(), 0);
   for (size_t i = 0; i < kSessions; ++i) {
-    const Generation turn = Run(i / 2 % 2 == 0 ? b : c, For(sessions[i], script[1]));
-    EXPECT_EQ(turn.token_ids, script[1].tokens) << i;
+    const ScriptedTurn& next = (i < kRunning ? longer : script)[1];
+    const Generation turn = Run(i / 2 % 2 == 0 ? b : c, For(sessions[i], next));
+    EXPECT_EQ(turn.token_ids, next.tokens) << i;
     EXPECT_EQ(Lost(turn), 0u) << i << ": " << turn.finish.usage().recompute_reason();
   }
 }

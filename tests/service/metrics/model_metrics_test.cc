@@ -165,6 +165,7 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
   security_.SetCertificateExpiry("grpc", absl::UnixEpoch());
   fleet_.CountClaim();
   fleet_.CountHandover("taken");
+  fleet_.CountLostCaches("sent", "evicted");
   fleet_.ObserveHandover(absl::Seconds(1));
   fleet_.CountFencedCommit();
   fleet_.SetSessions(1);
