@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <string>
 #include <string_view>
 
 #include "kernels/core/device.h"
@@ -95,11 +96,12 @@ OpenedDevice OpenDevice(std::string_view name) {
   // A user who pins the instruction set relies on its bits, so another set must not replace it.
   const char* wanted = WantedSet();
   if (wanted != nullptr && OpsFor(wanted) == nullptr) {
+    std::string names;
+    for (const char* set : kIsaNames) names += (names.empty() ? "" : ", ") + std::string(set);
     return {.device = nullptr,
-            .why = std::string(
-                       "LONGSTREAM_ISA: expected one of baseline, avx2, avx512_f32, avx512, amx "
-                       "that this processor has, found '") +
-                   wanted + "'" + (std::string_view(wanted) == "amx" ? ": " + NoAmxReason() : "")};
+            .why = "LONGSTREAM_ISA: expected one of " + names +
+                   " that this processor has, found '" + wanted + "'" +
+                   (std::string_view(wanted) == "amx" ? ": " + NoAmxReason() : "")};
   }
   return {.device = std::make_unique<HostDevice>(), .name = DeviceKind()};
 }

@@ -52,7 +52,7 @@ class YamlNode {
   absl::Status ReadJson(std::string* value) const;
 
   absl::Status Error(std::string_view message) const;
-  // What errors begin with: "ORIGIN:LINE: PATH".
+  // Errors begin with this place: "ORIGIN:LINE: PATH".
   std::string Place() const;
 
  private:

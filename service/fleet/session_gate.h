@@ -110,8 +110,8 @@ class SessionGate {
   // The session has left the memory, idle; this replica still owns it.
   virtual void Evicted(const SessionKey& session) = 0;
 
-  // Caches that a peer has sent with the session are freed, and it goes on without them. To be
-  // counted and logged.
+  // Caches that a peer has sent with the session are freed, and it goes on without them. The
+  // gate counts it, and tells the program.
   virtual void CachesLost(const SessionKey& session, const absl::Status& why) = 0;
 
   // Whether the lease of another replica held when this one last renewed its own. False: as far as

@@ -124,7 +124,7 @@ class ModelState(WireEnum):
     DRAINING = 4  # is being unloaded: no session and no turn begins on it
 
 
-# What an option may be: a value of the enumeration, or its word.
+# An option takes a value of its enumeration, or the word for it.
 DurabilityLike: TypeAlias = Durability | Literal["turn", "memory"]
 RecomputeLike: TypeAlias = Recompute | Literal["exact", "fast"]
 OnAbortLike: TypeAlias = OnAbort | Literal["rollback", "keep", "continue"]

@@ -98,7 +98,7 @@ class ServedCopies final : public fleet::SessionCopies {
     };
     absl::Mutex mutex;
     std::map<SessionKey, Waiting> waiting ABSL_GUARDED_BY(mutex);
-    // Those that were taken, and that their session does not have yet.
+    // Caches that were taken, and that their session does not have yet.
     std::map<SessionKey, fleet::Fence> taken ABSL_GUARDED_BY(mutex);
     bool ended ABSL_GUARDED_BY(mutex) = false;
   };

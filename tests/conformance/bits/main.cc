@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/core/instruction_set.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "tests/conformance/bits/workload.h"
 #include "tests/conformance/model.h"
 #include "tests/conformance/plugin_file.h"
@@ -93,8 +94,8 @@ bool HasMoreTypes(const fs::path& name) {
 }
 
 bool IsKnown(const std::string& set) {
-  return set == "baseline" || set == "avx2" || set == "avx512_f32" || set == "avx512" ||
-         set == "amx" || set == "simt";
+  return set == "simt" ||
+         std::find(std::begin(kIsaNames), std::end(kIsaNames), set) != std::end(kIsaNames);
 }
 
 bool IsHere(const std::string& set) {

@@ -17,7 +17,7 @@
 namespace longstream::fleet {
 namespace {
 
-// What the program is told.
+// Keeps what on_lost_caches tells the program.
 class Told {
  public:
   void Add(const LostCaches& lost) {

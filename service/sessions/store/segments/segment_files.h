@@ -31,7 +31,7 @@ struct StoredSegment {
 
 class SegmentFiles;
 
-// Those of `names` that a file of a segment may have and that are not in `known`, sorted. Files
+// Returns, sorted, the names that a file of a segment may have and that are not in `known`. Files
 // with other names belong to somebody else, and the store must not remove them.
 std::vector<std::string> SegmentNamesWithout(std::vector<std::string> names,
                                              std::vector<std::string> known);
