@@ -5,7 +5,9 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace longstream::store {
 namespace {
@@ -16,6 +18,12 @@ std::string Beginning(std::string_view sql) {
   const std::string_view first = sql.substr(0, sql.find_first_of(";(\n"));
   if (first.size() == sql.size() && sql.size() <= kMostBytes) return std::string(sql);
   return absl::StrCat(std::string(first.substr(0, kMostBytes)), "...");
+}
+
+// https://www.sqlite.org/uri.html. After "file:", two slashes would begin the name of a machine.
+std::string ImmutableUri(const std::string& path) {
+  const std::string escaped = absl::StrReplaceAll(path, {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}});
+  return absl::StrCat(absl::StartsWith(path, "/") ? "file://" : "file:", escaped, "?immutable=1");
 }
 
 }  // namespace
@@ -70,8 +78,17 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::
 
 absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::OpenToRead(
     const std::string& path) {
-  absl::StatusOr<std::unique_ptr<SqliteDatabase>> database =
-      OpenWith(path, SQLITE_OPEN_READONLY, "");
+  return OpenReader(path, path, SQLITE_OPEN_READONLY);
+}
+
+absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::OpenAlone(const std::string& path) {
+  return OpenReader(path, ImmutableUri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+}
+
+absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::OpenReader(const std::string& path,
+                                                                           const std::string& name,
+                                                                           int flags) {
+  absl::StatusOr<std::unique_ptr<SqliteDatabase>> database = OpenWith(name, flags, "");
   if (!database.ok()) return database.status();
   // The statement reads the file, so that an error of the file is an error of this function.
   const absl::Status status = (*database)->Execute(

@@ -50,6 +50,9 @@ class SqliteDatabase final : public Database {
   // Opens a file that exists, and never writes to it. Another process may have it open.
   // UNAVAILABLE: there is no such file.
   static absl::StatusOr<std::unique_ptr<SqliteDatabase>> OpenToRead(const std::string& path);
+  // As OpenToRead, but reads this file alone, without its journal and its write-ahead log. Takes no
+  // locks, and makes no file beside it. If another process writes meanwhile, reads may fail.
+  static absl::StatusOr<std::unique_ptr<SqliteDatabase>> OpenAlone(const std::string& path);
 
   absl::Status Execute(const char* sql) override;
   absl::Status BeginMigration() override { return Execute("BEGIN IMMEDIATE"); }
@@ -73,6 +76,10 @@ class SqliteDatabase final : public Database {
   static absl::StatusOr<std::unique_ptr<SqliteDatabase>> OpenWith(const std::string& path,
                                                                   int flags,
                                                                   const std::string& vfs);
+  // OpenToRead and OpenAlone. `name`: the path, or SQLite's URI of it, which `flags` then says.
+  static absl::StatusOr<std::unique_ptr<SqliteDatabase>> OpenReader(const std::string& path,
+                                                                    const std::string& name,
+                                                                    int flags);
   explicit SqliteDatabase(sqlite3* handle) : handle_(handle) {}
 
   struct Close {

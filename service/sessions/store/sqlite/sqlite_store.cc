@@ -42,12 +42,18 @@ absl::Status MarkTablesMade(int lock, const std::string& directory) {
   return absl::OkStatus();
 }
 
+// `is_marked`: LOCK says that the tables exist.
 absl::StatusOr<std::unique_ptr<SqliteDatabase>> Connect(const std::string& directory,
-                                                        const std::string& vfs) {
-  absl::StatusOr<std::unique_ptr<SqliteDatabase>> database =
-      SqliteDatabase::Open(directory + "/log.db", vfs);
+                                                        const std::string& vfs, bool is_marked) {
+  const std::string path = directory + "/log.db";
+  absl::StatusOr<std::unique_ptr<SqliteDatabase>> database = SqliteDatabase::Open(path, vfs);
   if (!database.ok()) return database.status();
   if (absl::Status status = (*database)->Execute(kSettings); !status.ok()) return status;
+  // SQLite has now rolled back an interrupted transaction, so these may be other tables than those
+  // that LockDirectory has seen.
+  if (!is_marked) {
+    if (absl::Status status = CheckTables(**database, path); !status.ok()) return status;
+  }
   absl::StatusOr<StatementUse> mode = (*database)->Use("PRAGMA journal_mode = WAL");
   if (!mode.ok()) return mode.status();
   const Stepped code = (*mode)->Step();
@@ -101,14 +107,15 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::OpenExisting(const std
 absl::Status SqliteStore::Prepare(const std::string& vfs) {
   absl::MutexLock lock(&write_mutex_);
   if (absl::Status status = RenewWal(directory_ + "/log.db", vfs); !status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<SqliteDatabase>> writer = Connect(directory_, vfs);
+  struct stat lock_file {};
+  if (fstat(lock_, &lock_file) != 0) return FileError("read the size of LOCK");
+  const bool is_marked = lock_file.st_size > 0;
+  absl::StatusOr<std::unique_ptr<SqliteDatabase>> writer = Connect(directory_, vfs, is_marked);
   if (!writer.ok()) return writer.status();
   writer_ = *std::move(writer);
   const absl::StatusOr<bool> has_tables = writer_->HasTable("store");
   if (!has_tables.ok()) return has_tables.status();
-  struct stat lock_file {};
-  if (fstat(lock_, &lock_file) != 0) return FileError("read the size of LOCK");
-  if (!*has_tables && lock_file.st_size > 0) {
+  if (!*has_tables && is_marked) {
     return absl::DataLossError(
         absl::StrCat("store: ", directory_, "/log.db is missing or empty, though it has been here;",
                      " restore it, or remove LOCK to begin with an empty store"));
@@ -123,14 +130,15 @@ absl::Status SqliteStore::Prepare(const std::string& vfs) {
   }
   sqlite3_wal_hook(writer_->handle(), RememberFrames, &wal_frames_);
   for (int i = 0; i < kNumReaders; ++i) {
-    absl::StatusOr<std::unique_ptr<SqliteDatabase>> reader = Connect(directory_, vfs);
+    absl::StatusOr<std::unique_ptr<SqliteDatabase>> reader =
+        Connect(directory_, vfs, /*is_marked=*/true);
     if (!reader.ok()) return reader.status();
     readers_.Add(*std::move(reader));
   }
   if (stat((directory_ + "/log.db").c_str(), &log_) != 0) {
     return FileError("open " + directory_ + "/log.db");
   }
-  if (lock_file.st_size > 0) return absl::OkStatus();
+  if (is_marked) return absl::OkStatus();
   absl::Status status = MarkTablesMade(lock_, directory_);
   if (status.ok()) status = SyncDirectory(directory_);
   return status.ok() ? SyncDirectory(directory_ + "/..") : status;

@@ -57,26 +57,66 @@ absl::Status CheckKinds(const std::string& directory) {
   return absl::OkStatus();
 }
 
-// Refuses a log.db that another program has made. Changes nothing. Once LOCK says that log.db has
-// been made, it is the store's.
+// Whether LOCK says that log.db has been made. Then it is the store's.
+bool IsMarked(const std::string& directory) {
+  struct stat file {};
+  return stat((directory + "/LOCK").c_str(), &file) == 0 && file.st_size > 0;
+}
+
+// The first `size` bytes of a file, or as many as it has; none if it cannot be read.
+std::string BeginningOf(const std::string& path, size_t size) {
+  std::string bytes(size, '\0');
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const ssize_t count = file < 0 ? 0 : pread(file, bytes.data(), size, 0);
+  if (file >= 0) close(file);
+  bytes.resize(count < 0 ? 0 : static_cast<size_t>(count));
+  return bytes;
+}
+
+constexpr absl::string_view kMagic("SQLite format 3", 16);  // with the zero at its end
+
+// Whether a transaction on an empty file was interrupted, as when a server ends while it makes the
+// store. SQLite will empty the file again. `beginning`: of the file, as long as kMagic.
+// https://www.sqlite.org/fileformat2.html#the_rollback_journal
+bool WasEmpty(const std::string& path, const std::string& beginning) {
+  const std::string zeros(kMagic.size(), '\0');
+  if (beginning != kMagic && beginning != zeros) return false;
+  const std::string header = BeginningOf(path + "-journal", 20);
+  return header.size() == 20 && header.substr(0, 8) == "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" &&
+         header.substr(16) == zeros.substr(0, 4);  // its pages before the transaction
+}
+
+absl::Status RefuseLog(const std::string& path, absl::string_view what) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("store: ", path, what, "; name an empty directory"));
+}
+
+// An error that SQLite has met while it was found out whose database `path` is.
+absl::Status CannotTell(const std::string& path, const absl::Status& error) {
+  if (!absl::IsDataLoss(error)) return error;
+  return absl::DataLossError(absl::StrCat("store: ", path, " is damaged: ", error.message(),
+                                          "; restore another backup (docs/durability.md)"));
+}
+
+// Refuses a log.db with bytes that another program has made, and one that cannot be read. Changes
+// nothing. But if there is a write-ahead log, SQLite may make its index, log.db-shm, anew.
 absl::Status CheckIsNoOthers(const std::string& directory) {
   const std::string path = directory + "/log.db";
   struct stat file {};
-  if (stat((directory + "/LOCK").c_str(), &file) == 0 && file.st_size > 0) return absl::OkStatus();
+  if (IsMarked(directory)) return absl::OkStatus();
   if (stat(path.c_str(), &file) != 0 || file.st_size == 0) return absl::OkStatus();
-  const auto refuse = [&](absl::string_view what) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("store: ", path, what, "; name an empty directory"));
-  };
-  const absl::StatusOr<std::unique_ptr<SqliteDatabase>> log = SqliteDatabase::OpenToRead(path);
-  if (absl::IsDataLoss(log.status())) return refuse(" is no database of SQLite");
-  if (!log.ok()) return absl::OkStatus();  // opening it again will tell
-  absl::StatusOr<StatementUse> table =
-      (*log)->Use("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name != 'store'");
-  if (!table.ok() || (*table)->Step() != Stepped::kRow) return absl::OkStatus();
-  const std::string name = (*table)->Bytes(0);
-  if (name == "store") return absl::OkStatus();
-  return refuse(absl::StrCat(" is a database of another program, with a table '", name, "'"));
+  // A connection that only reads could not roll back an interrupted transaction, so it would fail.
+  // The tables are there all the same, or CheckTables sees them afterwards.
+  const bool has_wal = stat((path + "-wal").c_str(), &file) == 0 && file.st_size > 0;
+  const absl::StatusOr<std::unique_ptr<SqliteDatabase>> log =
+      has_wal ? SqliteDatabase::OpenToRead(path) : SqliteDatabase::OpenAlone(path);
+  absl::Status status = log.ok() ? CheckTables(**log, path) : log.status();
+  const std::string beginning = BeginningOf(path, kMagic.size());
+  if (status.ok() || WasEmpty(path, beginning)) return absl::OkStatus();
+  if (!log.ok() && !beginning.empty() && beginning != kMagic) {
+    return RefuseLog(path, " is no database of SQLite");
+  }
+  return log.ok() ? status : CannotTell(path, status);
 }
 
 // Takes the file from everybody but its user, whatever the umask was when it was made.
@@ -205,6 +245,31 @@ absl::Status CheckEmpty(const std::string& destination) {
 
 }  // namespace
 
+absl::Status CheckTables(SqliteDatabase& log, const std::string& path) {
+  absl::StatusOr<StatementUse> table =
+      log.Use("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name != 'store'");
+  if (!table.ok()) return CannotTell(path, table.status());
+  const Stepped code = (*table)->Step();
+  if (code == Stepped::kError) return CannotTell(path, log.Error("read the list of tables"));
+  if (code == Stepped::kDone) return absl::OkStatus();
+  const std::string name = (*table)->Bytes(0);
+  const absl::Status refused =
+      RefuseLog(path, absl::StrCat(" is a database of another program, with a table '", name, "'"));
+  if (name != "store") return refused;
+  absl::StatusOr<StatementUse> row = log.Use("SELECT version, min_reader, id FROM store");
+  if (absl::IsDataLoss(row.status())) return CannotTell(path, row.status());
+  if (!row.ok()) return refused;  // it has other columns
+  switch ((*row)->Step()) {
+    case Stepped::kRow:
+      return absl::OkStatus();
+    case Stepped::kDone:
+      return refused;
+    case Stepped::kError:
+      break;
+  }
+  return CannotTell(path, log.Error("read the version of the store"));
+}
+
 absl::StatusOr<int> LockDirectory(const std::string& directory) {
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     return FileError("make the directory " + directory);
@@ -252,9 +317,17 @@ absl::StatusOr<std::string> InspectStore(const std::string& directory) {
     return FileError("open " + directory);
   }
   if (access(directory.c_str(), W_OK | X_OK) != 0) return FileError("write to " + directory);
+  if (absl::Status status = CheckKinds(directory); !status.ok()) return status;
   if (absl::Status status = CheckIsNoOthers(directory); !status.ok()) return status;
-  const bool was_made = stat((directory + "/LOCK").c_str(), &found) == 0 && found.st_size > 0;
-  if (!was_made && !Exists(directory + "/log.db")) return std::string("it is empty");
+  if (!IsMarked(directory)) {
+    const std::string path = directory + "/log.db";
+    if (!Exists(path)) return std::string("it is empty");
+    if (!BeginningOf(path + "-journal", 1).empty()) {
+      return std::string("its last transaction was interrupted, and will be undone");
+    }
+    const absl::StatusOr<std::unique_ptr<SqliteDatabase>> log = SqliteDatabase::OpenToRead(path);
+    if (log.ok() && !(*log)->HasTable("store").value_or(true)) return std::string("it is empty");
+  }
   const absl::StatusOr<std::unique_ptr<SqliteDatabase>> log = OpenLog(directory);
   if (!log.ok()) return log.status();
   absl::StatusOr<StatementUse> count =

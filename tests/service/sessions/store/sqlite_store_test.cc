@@ -8,7 +8,6 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
@@ -122,32 +121,6 @@ TEST_F(SqliteStoreTest, ADirectoryHasNoFleet) {
     EXPECT_THAT(refused.status().message(), HasSubstr("no fleet"));
   }
   EXPECT_EQ((*store)->Session(key_)->owner, NewSession(7).owner);
-}
-
-// A new store touches neither a database of another program nor a file that is no database.
-TEST_F(SqliteStoreTest, FilesOfAnotherProgramAreRefusedAndStay) {
-  std::filesystem::create_directory(directory_.path() / "store");
-  const std::string log = (directory_.path() / "store" / "log.db").string();
-  const auto bytes = [&] {
-    std::ifstream file(log);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
-  for (const char* sql : {"CREATE TABLE mine (a)", "CREATE TABLE sessions (a)"}) {
-    std::filesystem::remove(log);
-    ASSERT_TRUE((*SqliteDatabase::Open(log, ""))->Execute(sql).ok());
-    const std::string before = bytes();
-    for (const absl::Status& refused :
-         {Open().status(), InspectStore(log.substr(0, log.rfind('/'))).status()}) {
-      EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-      EXPECT_THAT(refused.message(), HasSubstr("a database of another program, with a table '"));
-      EXPECT_THAT(refused.message(), HasSubstr(log));
-    }
-    EXPECT_EQ(bytes(), before) << sql;
-  }
-  std::ofstream(log) << "my log";
-  EXPECT_THAT(Open().status().message(), HasSubstr("/log.db is no database of SQLite; name an"));
-  EXPECT_EQ(bytes(), "my log");
-  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "store" / "LOCK"));
 }
 
 TEST_F(SqliteStoreTest, AFileThatIsNoDatabaseIsDataLoss) {
