@@ -77,9 +77,10 @@ class AsyncClient:
 
     def attach(self, session_id: str, *, keep: bool = True) -> Opening:
         """Return a session that is open at the server: see Client.attach."""
+        call = calls.get_session(session_id)
 
         async def attached() -> AsyncSession:
-            info = await self._transport.run(calls.get_session(session_id))
+            info = await self._transport.run(call)
             return AsyncSession(self._transport, info, keep)
 
         return Opening(attached())
@@ -251,7 +252,7 @@ class AsyncSession:
         *,
         turn_id: str | None = None,
         position: int | None = None,
-        expected_version: int = 0,
+        expected_version: int | None = None,
     ) -> SessionInfo:
         """Return to an earlier place: see Session.rewind."""
         return await self._transport.run(calls.rewind(self.id, turn_id, position, expected_version))

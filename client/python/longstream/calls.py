@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 
 from google.protobuf import duration_pb2
 
-from longstream.checks import checked
+from longstream.checks import checked, wrong
 from longstream.enums import DurabilityLike, RecomputeLike
 from longstream.inputs import Expectation
 from longstream.options import AppendOptions, append_request
@@ -72,19 +72,20 @@ def _duration(seconds: float | None) -> duration_pb2.Duration | None:
     return duration_pb2.Duration(seconds=nanos // 10**9, nanos=nanos % 10**9)
 
 
-def _idle_timeout(seconds: float | None) -> duration_pb2.Duration | None:
-    return None if seconds is None else _duration(checked("idle_timeout", seconds))
+def _time(option: str, seconds: float | None) -> duration_pb2.Duration | None:
+    return None if seconds is None else _duration(checked(option, seconds))
 
 
-def _expectation(expect: Expectation) -> pb.Expectation:
-    return pb.Expectation(
-        prompt_tokens=expect.prompt_tokens or 0,
-        prompt_bytes=expect.prompt_bytes or 0,
-        max_tokens=expect.max_tokens or 0,
-        max_time_to_first_token=_duration(expect.max_time_to_first_token),
-        max_time_per_token=_duration(expect.max_time_per_token),
-        max_session_bytes=expect.max_session_bytes or 0,
-    )
+def _expectation(expect: Expectation | None) -> pb.Expectation | None:
+    if expect is None:
+        return None
+    if not isinstance(expect, Expectation):
+        raise wrong(TypeError, "expect", "an Expectation", expect)
+    given = {name: value for name, value in vars(expect).items() if value is not None}
+    fields = {name: checked(f"expect.{name}", value) for name, value in given.items()}
+    for name in fields.keys() & {"max_time_to_first_token", "max_time_per_token"}:
+        fields[name] = _duration(fields[name])
+    return pb.Expectation(**fields)
 
 
 def open_session(
@@ -103,8 +104,8 @@ def open_session(
     request = pb.OpenSessionRequest(
         model=checked("model", model),
         session_id=checked("session_id", session_id),
-        idle_timeout=_idle_timeout(idle_timeout),
-        expect=None if expect is None else _expectation(expect),
+        idle_timeout=_time("idle_timeout", idle_timeout),
+        expect=_expectation(expect),
         **enums,
     )
     return _one("OpenSession", request, SessionInfo, session_id)
@@ -121,25 +122,24 @@ def fork(
     """Fork a session. With the same id it answers the fork that is there."""
     request = pb.ForkSessionRequest(
         session_id=session_id,
-        new_session_id=new_session_id,
-        idle_timeout=_idle_timeout(idle_timeout),
-        model=model,
+        new_session_id=checked("session_id", new_session_id),
+        idle_timeout=_time("idle_timeout", idle_timeout),
+        model=checked("model", model),
         **_place(turn_id, position),
     )
     return _one("ForkSession", request, SessionInfo, session_id)
 
 
 def rewind(
-    session_id: str, turn_id: str | None, position: int | None, expected_version: int
+    session_id: str, turn_id: str | None, position: int | None, expected_version: int | None
 ) -> Call[SessionInfo]:
     """Return to a place. A repeat changes nothing, unless it expects a version that is gone."""
+    version = 0 if expected_version is None else checked("expected_version", expected_version)
     request = pb.RewindSessionRequest(
-        session_id=session_id,
-        expected_version=checked("expected_version", expected_version),
-        **_place(turn_id, position),
+        session_id=session_id, expected_version=version, **_place(turn_id, position)
     )
     call = _one("RewindSession", request, SessionInfo, session_id)
-    return dataclasses.replace(call, repeatable=expected_version == 0)
+    return dataclasses.replace(call, repeatable=version == 0)
 
 
 def _place(turn_id: str | None, position: int | None) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def append(session_id: str, inputs: Sequence[pb.Input], options: AppendOptions) 
 
 def get_session(session_id: str) -> Call[SessionInfo]:
     """Describe a session."""
-    request = pb.GetSessionRequest(session_id=session_id)
+    request = pb.GetSessionRequest(session_id=checked("session_id", session_id))
     return _one("GetSession", request, SessionInfo, session_id)
 
 
@@ -177,7 +177,7 @@ def close_session(session_id: str) -> Call[None]:
 
 def cancel_turn(session_id: str, turn_id: str) -> Call[TurnInfo]:
     """Cancel a turn. A turn that has ended stays as it is."""
-    request = pb.CancelTurnRequest(session_id=session_id, turn_id=turn_id)
+    request = pb.CancelTurnRequest(session_id=session_id, turn_id=checked("turn_id", turn_id))
     return _one("CancelTurn", request, TurnInfo, session_id)
 
 
@@ -185,11 +185,15 @@ def import_session(
     file: BinaryIO, session_id: str, model: str, idle_timeout: float | None
 ) -> Call[SessionInfo]:
     """Make a session of a file. A repeat would find the session of the call that was lost."""
+    # Made here: gRPC would hide an error of the iterator.
+    first = pb.ImportSessionRequest(
+        session_id=checked("session_id", session_id),
+        model=checked("model", model),
+        idle_timeout=_time("idle_timeout", idle_timeout),
+    )
 
     def requests() -> Iterator[pb.ImportSessionRequest]:
-        yield pb.ImportSessionRequest(
-            session_id=session_id, model=model, idle_timeout=_idle_timeout(idle_timeout)
-        )
+        yield first
         while data := file.read(_FILE_PIECE):
             yield pb.ImportSessionRequest(data=data)
 
@@ -205,11 +209,12 @@ def import_session(
 
 def export_session(session_id: str, file: BinaryIO, sealed: bool = False) -> Call[None]:
     """Write a session to a file. Each try begins the file again."""
+    message = pb.ExportSessionRequest(session_id=session_id, sealed=checked("sealed", sealed))
 
     def request() -> pb.ExportSessionRequest:
         file.seek(0)
         file.truncate()
-        return pb.ExportSessionRequest(session_id=session_id, sealed=sealed)
+        return message
 
     return Call(
         "ExportSession",
@@ -285,7 +290,10 @@ Page = tuple[list[T], str]
 def sessions_page(model: str, alias: str, page_token: str) -> Call[Page[SessionInfo]]:
     """List a page of sessions. Its second part is the token of the next page; empty: none."""
     request = pb.ListSessionsRequest(
-        model=model, alias=alias, page_size=1000, page_token=page_token
+        model=checked("model", model),
+        alias=checked("alias", alias),
+        page_size=1000,
+        page_token=page_token,
     )
     return Call(
         "ListSessions",

@@ -16,6 +16,7 @@ from longstream import enums
 _MAX_ID = 2**31 - 1
 _MAX_32_BITS = 2**32 - 1
 _MAX_64_BITS = 2**64 - 1
+_MAX_SECONDS = 315_576_000_000  # of google.protobuf.Duration
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +25,8 @@ class _Check:
 
     Attributes:
         expected: in words.
-        take: returns the value in the form in which requests are made of it. Raises TypeError or
-            ValueError, whose message is not used.
+        take: returns the value in the form in which requests are made of it. Raises TypeError,
+            ValueError or OverflowError, whose message is not used.
     """
 
     expected: str
@@ -40,7 +41,7 @@ def checked(option: str, value: Any) -> Any:
     check = CHECKS[option]
     try:
         return check.take(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise wrong(type(error), option, check.expected, value) from None
 
 
@@ -91,6 +92,12 @@ def _finite(value: Any) -> float:
     return number
 
 
+def _duration(value: Any) -> float:
+    number = _finite(value)
+    _range(abs(number) <= _MAX_SECONDS)
+    return number
+
+
 def _positive(value: Any) -> float:
     number = _finite(value)
     _range(number > 0)
@@ -129,7 +136,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def _listed(value: Any) -> list[Any]:
-    _kind(not isinstance(value, str | bytes | Mapping))
+    _kind(not isinstance(value, str | bytes | bytearray | memoryview | Mapping))
     return list(value)
 
 
@@ -155,8 +162,9 @@ def _object(value: Any) -> dict[str, Any]:
 
 _TOKEN_ID = _whole(_MAX_ID)
 _NUMBER = _Check("a number", _number)
-_SECONDS = _Check("a number of seconds", _finite)
+_SECONDS = _Check(f"a number of seconds, at most {_MAX_SECONDS}", _duration)
 _SWITCH = _Check("True or False", _switch)
+_MODEL = _Check("a str, the name of a model", _text)
 _COUNT = _whole(_MAX_32_BITS)
 _LONG_COUNT = _whole(_MAX_64_BITS)
 
@@ -185,7 +193,7 @@ CHECKS: Mapping[str, _Check] = {
     "parse_special": _SWITCH,
     # turns
     "log_probs": _SWITCH,
-    "twin_model": _Check("a str, the name of a model", _text),
+    "twin_model": _MODEL,
     "timeout": _Check("a number of seconds above 0", _positive),
     "turn_id": _Check("a str of 32 hexadecimal digits", _text),
     "expected_position": _LONG_COUNT,
@@ -198,13 +206,21 @@ CHECKS: Mapping[str, _Check] = {
     "whole_conversation": _SWITCH,
     "require_unchanged": _SWITCH,
     # sessions and comparisons
-    "model": _Check("a str, the name of a model", _text),
+    "model": _MODEL,
+    "alias": _Check("a str, the name of an alias", _text),
     "session_id": _Check("a str of 32 hexadecimal digits", _text),
     "idle_timeout": _SECONDS,
     "durability": _word(enums.Durability),
     "recompute": _word(enums.Recompute),
     "position": _LONG_COUNT,
     "expected_version": _LONG_COUNT,
+    "sealed": _SWITCH,
+    "expect.prompt_tokens": _LONG_COUNT,
+    "expect.prompt_bytes": _LONG_COUNT,
+    "expect.max_tokens": _LONG_COUNT,
+    "expect.max_time_to_first_token": _SECONDS,
+    "expect.max_time_per_token": _SECONDS,
+    "expect.max_session_bytes": _LONG_COUNT,
     "answer_of": _COUNT,
     "prompt_from": _LONG_COUNT,
 }

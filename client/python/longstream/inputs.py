@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias, TypedDict
 
 from longstream.checks import as_json, checked, wrong
 from longstream.v1 import longstream_pb2 as pb
 
 # Text, as a string or in UTF-8 (the tokenizer "byte" accepts any bytes), or token ids.
-Text: TypeAlias = str | bytes | Sequence[int]
+Text: TypeAlias = str | bytes | bytearray | memoryview | Sequence[int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,8 +83,10 @@ def text_input(text: Text, option: str = "text") -> pb.Input:
     """Return text or token ids as the wire has them. An error names the option."""
     if isinstance(text, str):
         return pb.Input(text=text.encode())
-    if isinstance(text, bytes):
-        return pb.Input(text=text)
+    if isinstance(text, bytes | bytearray | memoryview):
+        return pb.Input(text=bytes(text))
+    if isinstance(text, Mapping | AbstractSet):  # the wire would take its keys, in any order
+        raise _wrong_ids(TypeError, option, text)
     try:
         return pb.Input(tokens=pb.Tokens(ids=text))
     except (TypeError, ValueError) as error:

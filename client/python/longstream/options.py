@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, TypedDict, overload
 
 from longstream.checks import checked, wrong
@@ -142,14 +143,14 @@ def compare_request(
     options: AnswerOptions,
 ) -> pb.CompareRequest:
     """Return the request of a comparison."""
-    if isinstance(arms, str):
+    if isinstance(arms, str | Mapping | AbstractSet) or not isinstance(arms, Iterable):
         raise wrong(TypeError, "arms", "a sequence of models", arms)
     fields = _fields(options, AnswerOptions)
     sampling, stop = _sampling(fields), _stop_rule(fields)
     return pb.CompareRequest(
         arms=[_arm(index, each) for index, each in enumerate(arms)],
         input=prompt,
-        session_id=session_id,
+        session_id=checked("session_id", session_id),
         forced=forced,
         sampling=sampling,
         stop=stop,
@@ -162,6 +163,10 @@ def _arm(index: int, arm: str | Arm) -> pb.CompareArm:
         return pb.CompareArm(model=arm)
     if not isinstance(arm, Arm):
         raise wrong(TypeError, f"arms[{index}]", "the name of a model, or an Arm", arm)
+    if not isinstance(arm.model, str):
+        raise wrong(TypeError, f"arms[{index}].model", "a str, the name of a model", arm.model)
+    if not isinstance(arm.sampling, Mapping):
+        raise wrong(TypeError, f"arms[{index}].sampling", "a mapping", arm.sampling)
     fields = _fields(arm.sampling, SamplingOptions)
     return pb.CompareArm(model=arm.model, sampling=_sampling(fields))
 

@@ -11,6 +11,8 @@ from longstream import errors
 
 _log = logging.getLogger("longstream")
 
+_LONGEST_TRY = 1e8  # seconds. gRPC takes times of centuries for times that have passed.
+
 # A server that is killed may look like these, but they may also be the end of the call itself.
 _DOUBTFUL = (errors.AbortedError, errors.InternalError, errors.UnknownError)
 
@@ -76,7 +78,7 @@ class Retries:
             raise errors.DeadlineExceededError(
                 f"the timeout of {self._timeout:g} s has passed{last}"
             )
-        return left
+        return None if left is None else min(left, _LONGEST_TRY)
 
     def pause(self, error: errors.LongstreamError) -> float:
         """Return the seconds to wait before the next try. Raise `error` if there is none."""

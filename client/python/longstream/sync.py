@@ -328,15 +328,15 @@ class Session:
         *,
         turn_id: str | None = None,
         position: int | None = None,
-        expected_version: int = 0,
+        expected_version: int | None = None,
     ) -> SessionInfo:
         """Return to an earlier place.
 
         Args:
             turn_id: the end of this turn.
             position: this position. 0: the empty session.
-            expected_version: the version that the session must have; 0: it is not checked. With a
-                version a call that is lost is not made again.
+            expected_version: the version that the session must have; None or 0: it is not
+                checked. With a version a call that is lost is not made again.
         """
         return self._transport.run(calls.rewind(self.id, turn_id, position, expected_version))
 

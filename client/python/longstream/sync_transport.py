@@ -14,11 +14,9 @@ from longstream.errors import DeadlineExceededError, LongstreamError, NotFoundEr
 from longstream.transport import (
     CANCEL_PAUSES,
     CLEANUP,
-    FAILED_MODEL_TIMEOUT,
+    FailedModels,
     Limits,
-    is_of_failed_model,
     log,
-    may_be_final,
     metadata,
     stub,
     wants_cancel,
@@ -46,6 +44,7 @@ class Transport:
     def run(self, call: calls.Call[R], limits: Limits | None = None) -> R:
         """Make a call until it is answered. Raises LongstreamError."""
         tries = (limits or self.limits).tries(call)
+        failed = FailedModels()
         while True:
             try:
                 answer = getattr(self._stub, call.method)(
@@ -62,7 +61,8 @@ class Transport:
                 error = error_of(lost)
             if call.may_be_gone and isinstance(error, NotFoundError):
                 return call.read(None)
-            self._raise_if_final(error, call.session_id)
+            if failed.wants_models(error):
+                self._raise_if_final(error, call.session_id, tries.time_left())
             self._wait(tries.pause(error))
 
     def clean_up(self, call: calls.Call[R]) -> None:
@@ -74,6 +74,7 @@ class Transport:
 
     def deltas(self, turn: Turn) -> Generator[Delta, None, None]:
         """Read the answer of a turn, however often the server is lost."""
+        failed = FailedModels()
         try:
             while not turn.ended:
                 answers = self._stub.Generate(
@@ -90,7 +91,8 @@ class Transport:
                 finally:
                     answers.cancel()  # has no effect at the end of the call
                 if not turn.ended:
-                    self._raise_if_final(error, turn.session_id)
+                    if failed.wants_models(error):
+                        self._raise_if_final(error, turn.session_id, turn.time_left())
                     self._wait(turn.lost(error))
         except BaseException as error:
             if not wants_cancel(error):
@@ -100,19 +102,17 @@ class Transport:
                 raise turn.timed_out(error, end) from None
             raise
 
-    def _raise_if_final(self, error: LongstreamError, session_id: str) -> None:
-        """Raise the error if it is that of a model that has failed, which the server lists so."""
-        if not may_be_final(error):
-            return
+    def _raise_if_final(self, error: LongstreamError, session_id: str, left: float | None) -> None:
+        """Raise the error if the server lists its model as failed. `left`: the call's seconds."""
         try:
             known = self._stub.ListModels(
                 pb.ListModelsRequest(),
-                timeout=FAILED_MODEL_TIMEOUT,
+                timeout=FailedModels.seconds(left),
                 metadata=metadata(session_id),
             )
         except grpc.RpcError:
             return
-        if is_of_failed_model(error, known.models):
+        if FailedModels.has(error, known.models):
             raise error
 
     def _cancel(self, turn: Turn) -> TurnInfo | Exception:

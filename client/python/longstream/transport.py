@@ -10,7 +10,7 @@ from typing import Any
 
 from longstream import errors
 from longstream.calls import Call
-from longstream.checks import checked
+from longstream.checks import checked, wrong
 from longstream.retries import Retries, RetryPolicy
 from longstream.v1 import longstream_pb2 as pb
 from longstream.v1 import longstream_pb2_grpc
@@ -32,6 +32,8 @@ class Limits:
     def __post_init__(self) -> None:
         if self.timeout is not None:
             checked("timeout", self.timeout)
+        if not isinstance(self.retry, RetryPolicy):
+            raise wrong(TypeError, "retry", "a longstream.RetryPolicy", self.retry)
 
     def tries(self, call: Call[Any]) -> Retries:
         """Return the tries of a call."""
@@ -64,26 +66,46 @@ def metadata(session_id: str) -> tuple[tuple[str, str], ...]:
 CLEANUP = Limits(_CLEANUP_TIMEOUT, _NEVER)
 
 
-# For the question whether a model has failed.
-FAILED_MODEL_TIMEOUT = 1.0  # seconds
+_LONGEST_QUESTION = 1.0  # seconds
+_NOT_LOADED = " could not be loaded: "
 
 
-def may_be_final(error: errors.LongstreamError) -> bool:
-    """Whether the server itself has said UNAVAILABLE. A model may have failed, or be loading."""
-    return isinstance(error, errors.UnavailableError) and error.request_id is not None
+class FailedModels:
+    """Finds out whether a call has the error of a model that could not be loaded.
 
-
-def is_of_failed_model(error: errors.LongstreamError, models: Iterable[pb.Model]) -> bool:
-    """Whether the error is that of a model that has failed: it cannot pass by itself.
-
-    The error names the model and has its reason.
+    Such an error cannot pass by itself, so the call is not made again. A model that has lost its
+    device is served again when the server was started again, or by another replica. Calls ask the
+    server for its models at most once.
     """
-    return any(
-        model.state == pb.MODEL_STATE_FAILED
-        and f"model {model.name} " in error.message
-        and error.message.endswith(model.error)
-        for model in models
-    )
+
+    def __init__(self) -> None:
+        self._has_asked = False
+
+    def wants_models(self, error: errors.LongstreamError) -> bool:
+        """Whether to ask the server for its models: it has said that a model was not loaded."""
+        wanted = (
+            not self._has_asked
+            and isinstance(error, errors.UnavailableError)
+            and error.request_id is not None
+            and error.retry_after is None  # otherwise the server wants the call again
+            and _NOT_LOADED in error.message
+        )
+        self._has_asked = self._has_asked or wanted
+        return wanted
+
+    @staticmethod
+    def seconds(left: float | None) -> float:
+        """Return how long the question may take, of the seconds that the call has left."""
+        return _LONGEST_QUESTION if left is None else min(left, _LONGEST_QUESTION)
+
+    @staticmethod
+    def has(error: errors.LongstreamError, models: Iterable[pb.Model]) -> bool:
+        """Whether the server lists the model that the error is about as failed."""
+        return any(
+            model.state == pb.MODEL_STATE_FAILED
+            and f"model {model.name}{_NOT_LOADED}" in error.message
+            for model in models
+        )
 
 
 # The pauses between the tries to cancel a turn that the server does not know: the call that starts

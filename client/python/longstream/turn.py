@@ -85,6 +85,10 @@ class Turn:
         self.was_seen = False
         return seconds
 
+    def time_left(self) -> float | None:
+        """Return the seconds that the turn has left; None: no limit."""
+        return self._retries.time_left()
+
     def take(self, response: pb.GenerateResponse) -> Delta | None:
         """Add a message of the answer. Return its delta, if it has one."""
         self.was_seen = True

@@ -5,6 +5,7 @@ import inspect
 import math
 import os
 import pathlib
+import sys
 import tempfile
 import time
 import unittest
@@ -176,9 +177,30 @@ class Calls:
             self.caller.turn()
         self.assertEqual(len(self.requests("GenerateRequest")), 1)
         for passing in ("model bad is loading", "model good is loading", "the server is draining",
+                        "model bad has failed: no file config.json",
                         "model other could not be loaded: no file config.json"):
             self.server.failures = [Failure(None, message=passing)]
             self.assertEqual(self.caller.turn().text, TEXT, passing)
+
+    def test_the_models_are_asked_for_at_most_once_and_within_the_timeout(self):
+        self.server.failures = [Failure(None, message="the server is draining")] * 5
+        self.assertEqual(self.caller.turn().text, TEXT)
+        self.assertEqual(self.server.lists, 0)
+        lost = "model bad could not be loaded: no file"
+        self.server.failures = [Failure(None, message=lost)] * 5
+        self.assertEqual(self.caller.turn().text, TEXT)
+        self.assertEqual(self.server.lists, 1)
+        self.server.lists_hang = True
+        self.server.failures = [Failure(None, message=lost)] * 100
+        begin = time.monotonic()
+        with self.assertRaises(longstream.LongstreamError):
+            self.caller.turn(timeout=0.2)
+        self.assertLess(time.monotonic() - begin, 0.9)
+
+    def test_a_timeout_of_centuries_is_a_timeout(self):
+        for timeout in (8e9, 1e12, sys.maxsize):
+            self.assertEqual(self.caller.turn(timeout=timeout).text, TEXT)
+            self.make(retry=FAST, timeout=timeout).call(lambda session: session.fork())
 
     def test_a_turn_without_retries_raises_at_once(self):
         caller = self.make(retry=longstream.RetryPolicy(timeout=0))

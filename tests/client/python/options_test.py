@@ -1,8 +1,11 @@
 """Values of options that are wrong: the error names the option, the value, and what is expected."""
 
+import asyncio
 import re
+import reprlib
 import unittest
 
+import longstream
 from longstream import calls, checks, enums, inputs, options
 from longstream.v1 import longstream_pb2 as pb
 
@@ -20,6 +23,18 @@ def session(**arguments):
                                  "durability": enums.Durability.TURN,
                                  "recompute": enums.Recompute.EXACT, **arguments})
 
+
+def fork(**arguments):
+    return calls.fork(**{"session_id": "s", "new_session_id": "t", "turn_id": None, "position": None,
+                         "model": "m", "idle_timeout": None, **arguments})
+
+
+def arms(*given):
+    return options.compare_request(given, None, "", None, {})
+
+
+# Arguments of import_session, each of which is wrong.
+WRONG_IMPORTS = ({"idle_timeout": "x"}, {"session_id": 5}, {"model": 5})
 
 # The call, the error, the option that it names, and the words about what is expected.
 WRONG = (
@@ -76,6 +91,36 @@ WRONG = (
     (lambda: session(durability="disk"), ValueError, "durability", "one of 'turn', 'memory'", "disk"),
     (lambda: calls.rewind("s", None, -1, 0), ValueError, "position", "a whole number", -1),
     (lambda: calls.score("m", pb.Input(), -1, False), ValueError, "top_log_probs", "a whole number", -1),
+    (lambda: turn(temperature=10**400), ValueError, "temperature", "a number", 10**400),
+    (lambda: turn(logit_bias={1: 10**400}), ValueError, "logit_bias", "a mapping", {1: 10**400}),
+    (lambda: turn(timeout=10**400), ValueError, "timeout", "a number of seconds", 10**400),
+    (lambda: turn(stop_token_ids=bytearray(b"ab")), TypeError, "stop_token_ids", "a sequence",
+     bytearray(b"ab")),
+    (lambda: session(idle_timeout=1e300), ValueError, "idle_timeout", "at most 315576000000", 1e300),
+    (lambda: session(expect={"max_tokens": 1}), TypeError, "expect", "an Expectation", {"max_tokens": 1}),
+    (lambda: session(expect=inputs.Expectation(prompt_tokens=-1)), ValueError, "expect.prompt_tokens",
+     "a whole number", -1),
+    (lambda: session(expect=inputs.Expectation(max_time_per_token="1")), TypeError,
+     "expect.max_time_per_token", "a number of seconds", "1"),
+    (lambda: fork(model=5), TypeError, "model", "a str, the name of a model", 5),
+    (lambda: fork(new_session_id=5), TypeError, "session_id", "a str of 32", 5),
+    (lambda: fork(idle_timeout=1e300), ValueError, "idle_timeout", "a number of seconds", 1e300),
+    (lambda: calls.rewind("s", None, 0, -1), ValueError, "expected_version", "a whole number", -1),
+    (lambda: calls.get_session(5), TypeError, "session_id", "a str of 32", 5),
+    (lambda: calls.get_session(None), TypeError, "session_id", "a str of 32", None),
+    (lambda: calls.cancel_turn("s", 5), TypeError, "turn_id", "a str of 32", 5),
+    (lambda: calls.sessions_page(5, "", ""), TypeError, "model", "a str, the name of a model", 5),
+    (lambda: calls.sessions_page("", 5, ""), TypeError, "alias", "a str, the name of an alias", 5),
+    (lambda: calls.export_session("s", None, "x"), TypeError, "sealed", "True or False", "x"),
+    (lambda: options.compare_request(["a"], None, 5, None, {}), TypeError, "session_id", "a str of 32", 5),
+    (lambda: options.compare_request(5, None, "", None, {}), TypeError, "arms", "a sequence of models", 5),
+    (lambda: options.compare_request({"a": 1}, None, "", None, {}), TypeError, "arms",
+     "a sequence of models", {"a": 1}),
+    (lambda: arms(options.Arm(5, {})), TypeError, "arms[0].model", "a str, the name of a model", 5),
+    (lambda: arms("a", options.Arm("b", None)), TypeError, "arms[1].sampling", "a mapping", None),
+    (lambda: longstream.Client("localhost:1", retry=5), TypeError, "retry", "a longstream.RetryPolicy", 5),
+    (lambda: inputs.text_input({1: 2}), TypeError, "text", "a str, bytes, or a sequence", {1: 2}),
+    (lambda: inputs.text_input({1}), TypeError, "text", "a str, bytes, or a sequence", {1}),
 )
 
 
@@ -86,7 +131,35 @@ class OptionsTest(unittest.TestCase):
                 call()
             self.assertRegex(
                 str(raised.exception), "^" + re.escape(f"{option}: expected ") + ".*"
-                + re.escape(expected) + ".*, found " + re.escape(repr(value)) + "$")
+                + re.escape(expected) + ".*, found " + re.escape(reprlib.repr(value)) + "$")
+
+    def test_a_wrong_option_of_an_import_is_named_before_the_call(self):
+        async def import_from(arguments):
+            async with longstream.AsyncClient("localhost:1") as client:
+                await client.import_session(__file__, **arguments)
+
+        for wrong in WRONG_IMPORTS:
+            option = next(iter(wrong))
+            with longstream.Client("localhost:1") as client:
+                with self.assertRaisesRegex(TypeError, f"^{option}: expected "):
+                    client.import_session(__file__, **wrong)
+            with self.assertRaisesRegex(TypeError, f"^{option}: expected "):
+                asyncio.run(import_from(wrong))
+
+    def test_other_calls_of_both_clients_name_the_option(self):
+        async def attach():
+            async with longstream.AsyncClient("localhost:1") as client:
+                await client.attach(None)
+
+        with self.assertRaisesRegex(TypeError, "^session_id: expected "):
+            asyncio.run(attach())
+        with longstream.Client("localhost:1") as client:
+            for call, option in ((lambda: client.attach(5), "session_id"),
+                                 (lambda: list(client.sessions(model=5)), "model"),
+                                 (lambda: list(client.sessions(alias=5)), "alias"),
+                                 (lambda: client.compare(5, "Hi"), "arms")):
+                with self.assertRaisesRegex(TypeError, f"^{option}: expected "):
+                    call()
 
     def test_what_is_no_json_is_named(self):
         for call, option in ((lambda: messages("Hi", tools=[{"name": {1}}]), "tools"),
@@ -136,6 +209,22 @@ class OptionsTest(unittest.TestCase):
     def test_none_is_absent(self):
         self.assertEqual(turn(turn_id="t", seed=None, timeout=None, stop=None), turn(turn_id="t"))
         self.assertEqual(messages("Hi", tools=None), messages("Hi"))
+        rewinds = [calls.rewind("s", None, 3, version) for version in (0, None)]
+        self.assertEqual(rewinds[0].request(), rewinds[1].request())
+        self.assertTrue(rewinds[1].repeatable)
+
+    def test_bytes_of_all_kinds_are_text(self):
+        for given in (b"abc", bytearray(b"abc"), memoryview(b"abc")):
+            self.assertEqual(inputs.text_input(given), pb.Input(text=b"abc"))
+            self.assertEqual(inputs.text_inputs([given]), [pb.Input(text=b"abc")])
+
+    def test_an_expectation_has_all_its_fields(self):
+        expect = inputs.Expectation(1, 2, 3, 0.5, 1.5, 6)
+        message = session(expect=expect).request().expect
+        self.assertEqual(message.max_time_to_first_token.nanos, 500_000_000)
+        self.assertEqual((message.prompt_tokens, message.prompt_bytes, message.max_tokens,
+                          message.max_time_per_token.seconds, message.max_session_bytes),
+                         (1, 2, 3, 1, 6))
 
     def test_values_that_are_right(self):
         request = turn(temperature=1, seed=2**64 - 1, stop=("a", "b"), ignore_eos=1)
