@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "client/interrupt.h"
 #include "client/random_id.h"
 #include "client/retries.h"
@@ -22,25 +23,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-const char* CodeName(grpc::StatusCode code) {
-  static constexpr const char* kNames[] = {"OK",
-                                           "CANCELLED",
-                                           "UNKNOWN",
-                                           "INVALID_ARGUMENT",
-                                           "DEADLINE_EXCEEDED",
-                                           "NOT_FOUND",
-                                           "ALREADY_EXISTS",
-                                           "PERMISSION_DENIED",
-                                           "RESOURCE_EXHAUSTED",
-                                           "FAILED_PRECONDITION",
-                                           "ABORTED",
-                                           "OUT_OF_RANGE",
-                                           "UNIMPLEMENTED",
-                                           "INTERNAL",
-                                           "UNAVAILABLE",
-                                           "DATA_LOSS",
-                                           "UNAUTHENTICATED"};
-  return code >= 0 && code < 17 ? kNames[code] : "UNKNOWN";
+// "NOT_FOUND". Abseil has the codes of gRPC.
+std::string CodeName(grpc::StatusCode code) {
+  return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
 }
 
 // The deadline of Close. The deadline gives the server time to end a running turn, and ends the
@@ -161,13 +146,12 @@ void CancelQuietly(Connection& connection, const v1::GenerateRequest& request) {
 }  // namespace
 
 CallError::CallError(const grpc::Status& status, const std::string& request_id)
-    : std::runtime_error(std::string(CodeName(status.error_code())) + ": " +
-                         status.error_message() +
+    : std::runtime_error(CodeName(status.error_code()) + ": " + status.error_message() +
                          (request_id.empty() ? "" : " (request id " + request_id + ")")),
       status_(status),
       exit_code_(status.error_code() == grpc::StatusCode::UNAVAILABLE ? kNoServer : kCallFailed) {}
 
-const char* CallError::code_name() const { return CodeName(status_.error_code()); }
+std::string CallError::code_name() const { return CodeName(status_.error_code()); }
 
 struct Connection::Stubs {
   explicit Stubs(std::shared_ptr<grpc::Channel> to)
@@ -213,6 +197,22 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
     stubs_->Pause(kProbePause);
   } while (Clock::now() < until);
   throw NotServing(status);
+}
+
+v1::ListModelsResponse Connection::WaitForModels(std::chrono::milliseconds timeout) {
+  const auto until = Clock::now() + timeout;
+  while (true) {
+    if (Interrupted()) throw Interruption();
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    v1::ListModelsResponse list;
+    const grpc::Status status = stubs_->longstream.ListModels(&context, {}, &list);
+    if (status.ok()) return list;
+    const int code = status.error_code();
+    if (code != grpc::UNAVAILABLE && code != grpc::DEADLINE_EXCEEDED) throw CallError(status);
+    if (Clock::now() >= until) throw NotServing(status);
+    stubs_->Pause(kProbePause);
+  }
 }
 
 void Connection::WaitUntilSessionServes(const std::string& id, std::chrono::milliseconds timeout) {

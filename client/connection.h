@@ -29,7 +29,7 @@ class CallError : public std::runtime_error {
   explicit CallError(const grpc::Status& status, const std::string& request_id = "");
 
   int exit_code() const { return exit_code_; }
-  const char* code_name() const;  // "NOT_FOUND"
+  std::string code_name() const;  // "NOT_FOUND"
   const grpc::Status& status() const { return status_; }
 
  private:
@@ -69,6 +69,10 @@ class Connection {
 
   // The same for the model of a session. Throws NOT_FOUND if the server has no such session.
   void WaitUntilSessionServes(const std::string& id, std::chrono::milliseconds timeout);
+
+  // Waits until the server is reachable and lists its models, which may all be loading or failed.
+  // Throws CallError after `timeout`, and Interruption on an interrupt.
+  v1::ListModelsResponse WaitForModels(std::chrono::milliseconds timeout);
 
   v1::ListModelsResponse ModelsAndAliases();
   std::vector<v1::Model> Models();

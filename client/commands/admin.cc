@@ -35,15 +35,7 @@ struct AdminOptions {
 };
 
 AdminConnection ConnectTo(const Global& global, const AdminOptions& options) {
-  // CLI11's own error would not name the variable.
-  if (options.address.empty()) {
-    throw CLI::ValidationError("--admin or the variable LONGSTREAM_ADMIN is required");
-  }
-  try {
-    return {options.address, SecurityOf(global)};
-  } catch (const std::invalid_argument& error) {
-    throw CLI::ValidationError(error.what());
-  }
+  return ConnectToAdmin(global, options.address);
 }
 
 std::string NameOf(v1::ModelState state) {
@@ -301,11 +293,7 @@ void AddAdmin(CLI::App* app, const Global* global) {
   auto options = std::make_shared<AdminOptions>();
   CLI::App* admin = app->add_subcommand(
       "admin", "Load, swap and unload models of a running server, and change aliases");
-  admin
-      ->add_option("--admin", options->address,
-                   "the server's admin.listen, needed: unix:PATH or host:port")
-      ->envname("LONGSTREAM_ADMIN")
-      ->check(ServerAddress());
+  AddAdminOption(admin, &options->address);
   admin->require_subcommand(1);
   admin->fallthrough();
   const CLI::Validator seconds = Number(0.0, 1e8);

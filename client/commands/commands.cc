@@ -58,9 +58,10 @@ Connection MakeConnection(const Global& global) {
 }
 
 // The models that are being loaded; only `model` counts unless it is empty.
-std::vector<std::string> LoadingModels(Connection& connection, const std::string& model) {
+std::vector<std::string> LoadingModels(const v1::ListModelsResponse& list,
+                                       const std::string& model) {
   std::vector<std::string> loading;
-  for (const v1::Model& one : connection.Models()) {
+  for (const v1::Model& one : list.models()) {
     if (!model.empty() && one.name() != model) continue;
     if (one.state() == v1::MODEL_STATE_LOADING) loading.push_back(one.name());
   }
@@ -167,15 +168,33 @@ Connection ConnectToLoaded(const Global& global, const std::string& model,
                            std::vector<std::string>* loading) {
   constexpr std::chrono::milliseconds kPause{50};
   const WaitingTime time(global);
-  Connection connection = Connect(global);
+  Connection connection = MakeConnection(global);
   loading->clear();
   if (!time.waits()) return connection;
-  for (*loading = LoadingModels(connection, model); !loading->empty() && time.left().count() > 0;
-       *loading = LoadingModels(connection, model)) {
+  while (true) {
+    *loading = LoadingModels(connection.WaitForModels(time.left()), model);
+    if (loading->empty() || time.left().count() <= 0) return connection;
     std::this_thread::sleep_for(kPause);
     if (Interrupted()) throw Interruption();
   }
-  return connection;
+}
+
+void AddAdminOption(CLI::App* app, std::string* address) {
+  app->add_option("--admin", *address, "the server's admin.listen, needed: unix:PATH or host:port")
+      ->envname("LONGSTREAM_ADMIN")
+      ->check(ServerAddress());
+}
+
+AdminConnection ConnectToAdmin(const Global& global, const std::string& address) {
+  // CLI11's own error would not name the variable.
+  if (address.empty()) {
+    throw CLI::ValidationError("--admin or the variable LONGSTREAM_ADMIN is required");
+  }
+  try {
+    return {address, SecurityOf(global)};
+  } catch (const std::invalid_argument& error) {
+    throw CLI::ValidationError(error.what());
+  }
 }
 
 void SetSeconds(double seconds, google::protobuf::Duration* duration) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "client/admin_connection.h"
 #include "client/connection.h"
 
 namespace longstream::client {
@@ -60,10 +61,16 @@ Connection ConnectToAll(const Global& global, const std::vector<std::string>& mo
 Connection ConnectToSession(const Global& global, const std::string& session,
                             const std::string& twin = "");
 
-// As Connect. With --wait, then waits until no model is being loaded, or not `model` unless that is
-// empty. *loading: the models that are still being loaded when the time is over.
+// With --wait, waits until the server lists its models and none is being loaded, or not `model`
+// unless that is empty; none has to serve. *loading: the models that are still being loaded when
+// the time is over.
 Connection ConnectToLoaded(const Global& global, const std::string& model,
                            std::vector<std::string>* loading);
+
+// Adds --admin, which the variable LONGSTREAM_ADMIN can replace.
+void AddAdminOption(CLI::App* app, std::string* address);
+// Throws CLI::ValidationError if `address`, that of --admin, is empty or cannot be used.
+AdminConnection ConnectToAdmin(const Global& global, const std::string& address);
 
 // Validates --server and --admin: accepts host:port, and addresses with a scheme that gRPC knows.
 CLI::Validator ServerAddress();

@@ -3,7 +3,6 @@
 #include <iostream>
 #include <memory>
 #include <set>
-#include <stdexcept>
 #include <string>
 
 #include "client/admin_connection.h"
@@ -83,14 +82,6 @@ std::string WhyNot(const v1::ArmCosts& costs, const PlanOptions& options,
          ", so no replica has room for one";
 }
 
-v1::ListAliasesResponse AliasesOf(const Global& global, const PlanOptions& options) {
-  try {
-    return AdminConnection(options.address, SecurityOf(global)).Aliases();
-  } catch (const std::invalid_argument& error) {
-    throw CLI::ValidationError(error.what());
-  }
-}
-
 void Plan(const Global& global, const PlanOptions& options) {
   if (options.load.prompt_tokens + options.load.generated_tokens > options.load.session_tokens) {
     throw CLI::ValidationError("--session-tokens",
@@ -99,7 +90,7 @@ void Plan(const Global& global, const PlanOptions& options) {
   }
   constexpr double kGib = 1024.0 * 1024 * 1024;
   const ReplicaSize replica = {.cache_bytes = options.cache_gib * kGib, .busy = options.busy};
-  const v1::ListAliasesResponse list = AliasesOf(global, options);
+  const v1::ListAliasesResponse list = ConnectToAdmin(global, options.address).Aliases();
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::set<std::string> planned;  // a model may be an arm of several aliases
   bool fits = false;              // at least one of them
@@ -157,11 +148,7 @@ void AddPlan(CLI::App* app, const Global* global) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app->add_subcommand(
       "plan", "Say how many replicas a load needs, from the costs that a server has measured");
-  command
-      ->add_option("--admin", options->address, "the server's admin.listen: unix:PATH or host:port")
-      ->envname("LONGSTREAM_ADMIN")
-      ->check(ServerAddress())
-      ->required();
+  AddAdminOption(command, &options->address);
   AddLoadOptions(command, &options->load);
   command->add_option("--cache-gib", options->cache_gib, "GiB that a replica has for caches")
       ->required()

@@ -141,6 +141,36 @@ TEST(WaitTest, ModelsWaitsUntilNoneIsLoading) {
   EXPECT_THAT(waiting.out(), testing::HasSubstr("gated        READY"));
 }
 
+// No model has to serve: the list is what the command is asked for.
+TEST(WaitTest, ModelsListsAServerWithoutAModelThatServes) {
+  const TemporaryDirectory plugins, model;
+  std::filesystem::copy_file(kSlowOpen, plugins.path() / "minimal.cpu.so");
+  model.Write("config.json", R"({"model_type": "minimal"})");
+  const std::filesystem::path gate = model.path() / "gate";
+  mkfifo(gate.c_str(), 0600);
+  const std::vector<std::string> arguments = {"--plugins", plugins.string(), "--model",
+                                              "only=" + model.string() + ",options.utf8=true"};
+  {
+    ServerProcess server(kServer, arguments);
+    const ClientRun late = RunClient({"--server", server.address(), "--wait", "0.3", "models"});
+    EXPECT_EQ(late.exit_code, 3);
+    EXPECT_THAT(late.out, testing::HasSubstr("only         LOADING"));
+    EXPECT_EQ(late.err, "longstream: not loaded within the time of --wait: only\n");
+    const ClientRun json =
+        RunClient({"--server", server.address(), "--wait", "0.3", "--json", "models", "only"});
+    EXPECT_EQ(json.exit_code, 3);
+    EXPECT_THAT(json.out, testing::HasSubstr("MODEL_STATE_LOADING"));
+    std::ofstream(gate).close();
+    EXPECT_EQ(RunClient({"--server", server.address(), "--wait", "60", "models"}).exit_code, 0);
+  }
+  std::filesystem::remove(gate);
+  model.Write("config.json", R"({"model_type": "none"})");
+  ServerProcess server(kServer, arguments);
+  const ClientRun failed = RunClient({"--server", server.address(), "--wait", "60", "models"});
+  EXPECT_EQ(failed.exit_code, 0) << failed.err;
+  EXPECT_THAT(failed.out, testing::HasSubstr("only         FAILED"));
+}
+
 TEST(WaitTest, TheTimeEnds) {
   const ClientRun models = RunClient({"--server", "127.0.0.1:1", "--wait", "0.2", "models"});
   EXPECT_EQ(models.exit_code, 3);

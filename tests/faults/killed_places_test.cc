@@ -219,7 +219,7 @@ TEST_F(KilledPlacesTest, AForkOntoAModelWithAnotherTokenizerIsRefusedByName) {
       connection_->Fork(request);
       ADD_FAILURE() << "the tokens mean nothing to the model";
     } catch (const CallError& error) {
-      EXPECT_STREQ(error.code_name(), "FAILED_PRECONDITION");
+      EXPECT_EQ(error.code_name(), "FAILED_PRECONDITION");
       EXPECT_THAT(error.what(), HasSubstr("model: o has another tokenizer than m"));
     }
     EXPECT_EQ(connection_->Sessions("").size(), 1u);
@@ -269,7 +269,7 @@ TEST_F(KilledPlacesTest, AModelThatHasChangedReadsTheSessionAnewOrRefuses) {
     Turn(id, "more");
     ADD_FAILURE() << "the session has caches of another model";
   } catch (const CallError& error) {
-    EXPECT_STREQ(error.code_name(), "FAILED_PRECONDITION");
+    EXPECT_EQ(error.code_name(), "FAILED_PRECONDITION");
     EXPECT_THAT(error.what(), HasSubstr("sessions.on_model_change"));
   }
   on_model_change_ = "recompute";

@@ -156,9 +156,14 @@ TEST_F(AdminCommandTest, RoutesAreMeasuredAndExplained) {
 }
 
 TEST_F(AdminCommandTest, NeedsAnAddress) {
-  ClientProcess client({"admin", "models"});
-  EXPECT_EQ(client.Wait(), 2);
-  EXPECT_THAT(client.err(), HasSubstr("--admin or the variable LONGSTREAM_ADMIN is required"));
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"admin", "models"},
+        {"plan", "--sessions", "3", "--turns-per-minute", "1", "--session-tokens", "2000",
+         "--cache-gib", "1"}}) {
+    ClientProcess client(command);
+    EXPECT_EQ(client.Wait(), 2) << command[0];
+    EXPECT_THAT(client.err(), HasSubstr("--admin or the variable LONGSTREAM_ADMIN is required"));
+  }
 }
 
 }  // namespace
