@@ -45,7 +45,8 @@ std::string HintOf(const CallError& error, const client::Global& global) {
   }
   const std::string& message = error.status().error_message();
   if (error.status().error_code() == grpc::StatusCode::UNIMPLEMENTED && message.empty()) {
-    return "this listener does not serve the call; --server names the server's listen";
+    return "this listener does not serve the call; give --server the address in the server's "
+           "`listen`";
   }
   if (error.status().error_code() != grpc::StatusCode::UNAVAILABLE) return "";
   const bool is_cut = message.find("reset by peer") != std::string::npos ||

@@ -76,8 +76,8 @@ TEST_F(AdminCommandTest, ThePortOfOperatorsServesNoClients) {
   ClientProcess client({"--server", address_, "models"});
   EXPECT_EQ(client.Wait(), 1);
   EXPECT_EQ(client.err(),
-            "longstream: UNIMPLEMENTED: this listener does not serve the call; --server names the "
-            "server's listen\n");
+            "longstream: UNIMPLEMENTED: this listener does not serve the call; give --server the "
+            "address in the server's `listen`\n");
 }
 
 TEST_F(AdminCommandTest, SetsListsAndDeletesAliases) {
