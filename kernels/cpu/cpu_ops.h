@@ -6,12 +6,9 @@
 
 namespace longstream {
 
-// The names that OpsFor accepts, from the oldest set to the newest.
-inline constexpr const char* kIsaNames[] = {"baseline", "avx2", "avx512_f32", "avx512", "amx"};
-
-// The ops compiled for `isa`. nullptr if the name is unknown, or if the processor or its operating
-// system lacks the set. Thread-safe. This function is for callers that need a certain set, such as
-// tests. Others use DeviceOps().
+// The ops compiled for `isa`, one of kIsaNames (kernels/core/pinned_isa.h). nullptr if the name is
+// unknown, or if the processor or its operating system lacks the set. Thread-safe. This function is
+// for callers that need a certain set, such as tests. Others use DeviceOps().
 const OpTable* OpsFor(const char* isa);
 
 }  // namespace longstream

@@ -1,13 +1,13 @@
 // Chooses the CPU op table when the process first asks for it. This file is compiled for the
 // baseline instruction set.
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <string>
 #include <string_view>
 
 #include "kernels/core/device.h"
 #include "kernels/core/instruction_set.h"
+#include "kernels/core/pinned_isa.h"
 #include "kernels/cpu/cpu_ops.h"
 
 namespace longstream {
@@ -55,15 +55,9 @@ constexpr OpSet kSets[] = {
     {"baseline", [] { return true; }, &cpu::baseline::Ops},
 };
 
-// The set that LONGSTREAM_ISA names; nullptr: the variable is not set, or is empty.
-const char* WantedSet() {
-  const char* wanted = std::getenv("LONGSTREAM_ISA");
-  return wanted == nullptr || *wanted == '\0' ? nullptr : wanted;
-}
-
 const OpTable& Choose() {
-  if (const char* wanted = WantedSet()) {
-    if (const OpTable* ops = OpsFor(wanted)) return *ops;
+  if (const char* pinned = PinnedIsa()) {
+    if (const OpTable* ops = OpsFor(pinned)) return *ops;
   }
   return std::find_if(std::begin(kSets), std::end(kSets),
                       [](const OpSet& set) { return set.can_run() && set.is_fastest(); })
@@ -94,14 +88,9 @@ OpenedDevice OpenDevice(std::string_view name) {
             .unknown = true};
   }
   // A user who pins the instruction set relies on its bits, so another set must not replace it.
-  const char* wanted = WantedSet();
-  if (wanted != nullptr && OpsFor(wanted) == nullptr) {
-    std::string names;
-    for (const char* set : kIsaNames) names += (names.empty() ? "" : ", ") + std::string(set);
-    return {.device = nullptr,
-            .why = "LONGSTREAM_ISA: expected one of " + names +
-                   " that this processor has, found '" + wanted + "'" +
-                   (std::string_view(wanted) == "amx" ? ": " + NoAmxReason() : "")};
+  const char* pinned = PinnedIsa();
+  if (pinned != nullptr && OpsFor(pinned) == nullptr) {
+    return {.device = nullptr, .why = NoIsaError(pinned)};
   }
   return {.device = std::make_unique<HostDevice>(), .name = DeviceKind()};
 }

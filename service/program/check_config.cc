@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kernels/core/pinned_isa.h"
 #include "service/config/read_fleet.h"
 #include "service/config/read_store.h"
 #include "service/connections/listening_sockets.h"
@@ -44,6 +45,16 @@ int PrintPlugins(const std::string& path, const PluginDirectory& directory, std:
   }
   if (!directory.plugins.empty()) return 0;
   out << "  error: found no plugin that can be used\n";
+  return 1;
+}
+
+// Prints LONGSTREAM_ISA. Returns the number of errors.
+int PrintIsa(std::ostream& out) {
+  if (PinnedIsa() == nullptr) return 0;
+  out << "LONGSTREAM_ISA: " << PinnedIsa() << "\n";
+  const std::string why = WhyNotPinnedIsa();
+  if (why.empty()) return 0;
+  out << "  error: no model would be loaded on the CPU: " << why << "\n";
   return 1;
 }
 
@@ -206,7 +217,7 @@ int CheckConfiguration(const ServerConfig& config, std::ostream& out) {
   const absl::StatusOr<PluginDirectory> directory = LoadPluginDirectory(path);
   int errors = PrintAddresses(config, out) + PrintSecurity(config, out) + PrintAdmin(config, out);
   if (directory.ok()) {
-    errors += PrintPlugins(path, *directory, out);
+    errors += PrintPlugins(path, *directory, out) + PrintIsa(out);
     const std::vector<ModelSource> sources = ModelSourcesOf(config);
     for (const ModelSource& source : sources) {
       errors += PrintModel(source, directory->plugins, out);

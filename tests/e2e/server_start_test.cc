@@ -74,6 +74,19 @@ TEST_F(ServerStartTest, CheckConfigPrintsWhatItFound) {
   EXPECT_THAT(run.log, HasSubstr("the configuration is usable"));
 }
 
+TEST_F(ServerStartTest, CheckConfigChecksTheInstructionSet) {
+  setenv("LONGSTREAM_ISA", "nonsense", /*overwrite=*/1);
+  const ServerRun wrong = CheckConfig({"--model", minimal_.Flag()});
+  setenv("LONGSTREAM_ISA", "baseline", /*overwrite=*/1);
+  const ServerRun right = CheckConfig({"--model", minimal_.Flag()});
+  unsetenv("LONGSTREAM_ISA");
+  EXPECT_EQ(wrong.exit_code, 1) << wrong.log;
+  EXPECT_THAT(wrong.log, HasSubstr("LONGSTREAM_ISA: nonsense\n  error: no model would be loaded on "
+                                   "the CPU: LONGSTREAM_ISA: expected one of baseline, avx2, "));
+  EXPECT_EQ(right.exit_code, 0) << right.log;
+  EXPECT_THAT(right.log, HasSubstr("LONGSTREAM_ISA: baseline\n"));
+}
+
 TEST_F(ServerStartTest, CheckConfigNamesEveryFault) {
   const TemporaryDirectory shards;
   shards.Write("config.json", R"({"model_type": "minimal"})");

@@ -19,6 +19,7 @@
 #include "backends/architectures/placement/dense_plan.h"
 #include "backends/packing/load_weights.h"
 #include "backends/runtime/model.h"
+#include "kernels/core/pinned_isa.h"
 #include "kernels/core/thread_pool.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "tests/backends/golden/golden_case.h"

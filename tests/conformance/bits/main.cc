@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/core/instruction_set.h"
+#include "kernels/core/pinned_isa.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "tests/conformance/bits/workload.h"
 #include "tests/conformance/model.h"

@@ -1,6 +1,7 @@
 #include "tests/kernels/cpu/amx_plain.h"
 
 #include "kernels/core/instruction_set.h"
+#include "kernels/core/pinned_isa.h"
 #include "kernels/cpu/cpu_ops.h"
 
 namespace longstream {

@@ -10,6 +10,7 @@
 
 #include "kernels/core/device.h"
 #include "kernels/core/instruction_set.h"
+#include "kernels/core/pinned_isa.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/reference/reference_ops.h"
 
