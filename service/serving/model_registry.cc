@@ -10,6 +10,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "kernels/core/physical_memory.h"
@@ -22,9 +23,11 @@ namespace {
 constexpr absl::Duration kSharingPeriod = absl::Seconds(1);
 
 absl::Status FailedError(const ModelStatus& status) {
+  const std::string model = absl::StrCat("model ", status.name);
+  // Errors of loading name the model themselves.
+  const absl::string_view why = absl::StripPrefix(status.error.message(), model + ": ");
   return absl::UnavailableError(absl::StrCat(
-      "model ", status.name, status.engine == nullptr ? " could not be loaded: " : " has failed: ",
-      status.error.message()));
+      model, status.engine == nullptr ? " could not be loaded: " : " has failed: ", why));
 }
 
 // The beginning of an error. An empty name has none.
@@ -92,7 +95,7 @@ void ModelRegistry::LoadSources() {
       sharing_.erase(source.name);
       status.state = ModelState::kFailed;
       status.error = absl::ResourceExhaustedError(
-          absl::StrCat("model ", source.name, ": it could not be loaded: ", error.what()));
+          absl::StrCat("model ", source.name, ": no memory or no threads: ", error.what()));
     }
     status.name = status.plan_name = source.name;
     status.version = source.version;

@@ -121,7 +121,9 @@ TEST_F(LoadingTest, UnavailableWithTheReasonWhereLoadingFailed) {
   EXPECT_EQ(State("broken"), v1::MODEL_STATE_FAILED);
   const grpc::Status status = Open("broken");
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_NE(status.error_message().find("could not be loaded"), std::string::npos);
+  EXPECT_EQ(status.error_message().find("model broken could not be loaded: /"), 0u)
+      << status.error_message();
+  EXPECT_EQ(status.error_message().find("model broken", 1), std::string::npos);
 }
 
 TEST_F(LoadingTest, ATurnGoesOnWithoutATwinWhoseModelIsNotThere) {
