@@ -63,7 +63,8 @@ bool IsMarked(const std::string& directory) {
   return stat((directory + "/LOCK").c_str(), &file) == 0 && file.st_size > 0;
 }
 
-// The first `size` bytes of a file, or as many as it has; none if it cannot be read.
+// The first `size` bytes of a file, or as many as it has; none if it cannot be read. REQUIRES: this
+// process does not have the file open in SQLite, whose locks on it would be lost.
 std::string BeginningOf(const std::string& path, size_t size) {
   std::string bytes(size, '\0');
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -105,13 +106,13 @@ absl::Status CheckIsNoOthers(const std::string& directory) {
   struct stat file {};
   if (IsMarked(directory)) return absl::OkStatus();
   if (stat(path.c_str(), &file) != 0 || file.st_size == 0) return absl::OkStatus();
+  const std::string beginning = BeginningOf(path, kMagic.size());
   // A connection that only reads could not roll back an interrupted transaction, so it would fail.
   // The tables are there all the same, or CheckTables sees them afterwards.
   const bool has_wal = stat((path + "-wal").c_str(), &file) == 0 && file.st_size > 0;
   const absl::StatusOr<std::unique_ptr<SqliteDatabase>> log =
       has_wal ? SqliteDatabase::OpenToRead(path) : SqliteDatabase::OpenAlone(path);
   absl::Status status = log.ok() ? CheckTables(**log, path) : log.status();
-  const std::string beginning = BeginningOf(path, kMagic.size());
   if (status.ok() || WasEmpty(path, beginning)) return absl::OkStatus();
   if (!log.ok() && !beginning.empty() && beginning != kMagic) {
     return RefuseLog(path, " is no database of SQLite");
@@ -253,7 +254,7 @@ absl::Status CheckTables(SqliteDatabase& log, const std::string& path) {
   if (code == Stepped::kError) return CannotTell(path, log.Error("read the list of tables"));
   if (code == Stepped::kDone) return absl::OkStatus();
   const std::string name = (*table)->Bytes(0);
-  const absl::Status refused =
+  absl::Status refused =
       RefuseLog(path, absl::StrCat(" is a database of another program, with a table '", name, "'"));
   if (name != "store") return refused;
   absl::StatusOr<StatementUse> row = log.Use("SELECT version, min_reader, id FROM store");
