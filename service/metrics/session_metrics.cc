@@ -28,6 +28,9 @@ SessionMetrics::SessionMetrics(prometheus::Registry* registry, uint64_t host_lim
       lost_(AddCounters(registry, "longstream_sessions_lost_total",
                         "Calls that failed because the log of their session is damaged")
                 .Add({})),
+      early_releases_(AddCounters(registry, "longstream_session_early_releases_total",
+                                  "Idle sessions that left the memory for the store before their "
+                                  "idle timeout, by what was short")),
       transfers_(AddCounters(registry, "longstream_session_transfers_total",
                              "Sessions exported to files and imported from files")),
       transfer_bytes_(AddCounters(registry, "longstream_session_transfer_bytes_total",
@@ -49,6 +52,10 @@ SessionMetrics::SessionMetrics(prometheus::Registry* registry, uint64_t host_lim
 }
 
 void SessionMetrics::CountLost() { lost_.Increment(); }
+
+void SessionMetrics::CountEarlyRelease(const std::string& reason) {
+  early_releases_.Add({{"reason", reason}}).Increment();
+}
 
 void SessionMetrics::SetTenant(const std::string& tenant, const TenantMetrics::Use& use) {
   if (!tenants_.has_value()) tenants_.emplace(registry_);

@@ -25,6 +25,8 @@ struct SessionManagerOptions {
   size_t max_sessions = 0;  // 0: only memory is the limit
   absl::Duration default_idle_timeout = absl::Hours(1);
   absl::Duration max_idle_timeout = absl::Hours(24);
+  // A session in the store that has been idle for longer leaves the memory if others need it.
+  absl::Duration least_idle = absl::Seconds(10);
   // How long a turn with an id waits for a reader after its last one has gone.
   absl::Duration resume_window = absl::Seconds(30);
   // Other names of models. Names that this table has are not looked up among the models.
