@@ -46,6 +46,9 @@ SessionMetrics::SessionMetrics(prometheus::Registry* registry, uint64_t host_lim
                             .Help("Time of writing the caches of a turn to the store, and of "
                                   "reading the caches of a session")
                             .Register(*registry)) {
+  for (const char* const reason : {"host_bytes", "quota", "places"}) {
+    early_releases_.Add({{"reason", reason}});
+  }
   AddGauge(registry, "longstream_session_host_limit_bytes",
            "The limit of longstream_session_host_bytes; 0: no limit")
       .Set(static_cast<double>(host_limit));

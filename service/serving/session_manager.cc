@@ -434,7 +434,7 @@ void SessionManager::ExpireSessions() {
     const auto expire = [this, now](const std::shared_ptr<Session>& session,
                                     absl::Duration most_idle) {
       // A call that looks for the session again, alone, finds it in the table or in the store.
-      const std::shared_ptr<void> alone = TryAloneWith(session->key());
+      const std::shared_ptr<void> alone = alone_.Try(session->key());
       if (alone == nullptr || !session->CloseIfExpired(now, most_idle)) return false;
       Release(session, /*closing=*/nullptr, [](const absl::StatusOr<uint64_t>&) {});
       return true;
