@@ -22,9 +22,6 @@ absl::Status HasMoved(const SessionKey& key) {
 // A handover, or the end of a lease, takes about so long.
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(500);
 
-// How long a thread that reads the store waits for an engine. Its other calls wait meanwhile.
-constexpr absl::Duration kAttachPatience = absl::Seconds(5);
-
 // A session whose owner is another replica is closed by that one, or, if it is gone for good, by
 // any other this much later.
 constexpr absl::Duration kExpiryOfOthers = absl::Hours(24);
@@ -229,7 +226,7 @@ absl::StatusOr<FleetCalls::FoundSession> FleetCalls::Find(const SessionKey& key,
   });
   // This is a thread that reads the store. It may wait, because the engine attaches the caches
   // between two of its steps: that takes about as long as a slow read.
-  if (!attached->done.WaitForNotificationWithTimeout(kAttachPatience)) {
+  if (!attached->done.WaitForNotificationWithTimeout(manager_->options_.engine_patience)) {
     return WithRetryAfter(
         absl::UnavailableError(
             "the model was too busy to give the session its caches; send the request again"),

@@ -58,6 +58,7 @@ SessionManager::SessionManager(const ModelRegistry* models, const Options& optio
                                                   options.commits, options.metrics)),
       sessions_(options.max_sessions),
       transfers_(options.max_transfers),
+      alone_(options.engine_patience),
       reads_(options.store == nullptr ? 0 : kReadThreads, ReadLimits(models->tenants())),
       fleet_(options.gate == nullptr || options.store == nullptr
                  ? nullptr

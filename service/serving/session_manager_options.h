@@ -47,6 +47,9 @@ struct SessionManagerOptions {
   absl::Duration ttl = absl::Hours(30 * 24);  // a stored session that is not used ends
   // A call waits for the store no longer than this, and a turn as SessionTurns::Stored says.
   absl::Duration commit_timeout = absl::Seconds(10);
+  // How long a thread that reads the store waits for an engine, for all calls of a session
+  // together. Its other calls wait meanwhile.
+  absl::Duration engine_patience = absl::Seconds(5);
   RenderMessages render_messages = nullptr;  // for restored conversations
   OnModelChange on_model_change = OnModelChange::kRefuse;
   SessionFiles files = {};           // of exports and imports

@@ -21,7 +21,7 @@ namespace longstream {
 class AloneSessions {
  public:
   // `patience`: no thread waits for a place that another call has had for so long.
-  explicit AloneSessions(absl::Duration patience = absl::Seconds(5)) : patience_(patience) {}
+  explicit AloneSessions(absl::Duration patience) : patience_(patience) {}
   AloneSessions(const AloneSessions&) = delete;
   AloneSessions& operator=(const AloneSessions&) = delete;
 
