@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -78,7 +79,7 @@ struct SessionOptions {
   std::string fork;
 };
 
-// The options of `sessions turns`, `sessions fork` and `sessions rewind`.
+// The options of `sessions turns`, `sessions cancel`, `sessions fork` and `sessions rewind`.
 struct PlaceOptions {
   std::string session;
   std::string turn;
@@ -125,6 +126,25 @@ void Turns(const Global& global, const PlaceOptions& options) {
                 static_cast<unsigned long long>(turn.generated_tokens()),
                 static_cast<unsigned long long>(turn.position()), HeadMark(session, turn).c_str());
   }
+}
+
+// Cancels the turn that the options name, or the one that runs: that of a program which is gone,
+// for example, and which nobody else can end.
+void Cancel(const Global& global, const PlaceOptions& options) {
+  Connection connection = ConnectToSession(global, options.session);
+  std::string id = options.turn;
+  if (id.empty()) {
+    const std::vector<v1::Turn> turns = connection.Turns(options.session);
+    const auto running = std::find_if(turns.begin(), turns.end(),
+                                      [](const v1::Turn& turn) { return turn.running(); });
+    if (running == turns.end()) {
+      throw std::runtime_error("session " + options.session + " runs no turn");
+    }
+    id = running->turn_id();
+  }
+  const v1::Turn turn = connection.CancelTurn(options.session, id);
+  if (global.json) return PrintJson(turn);
+  Print(turn.turn_id() + "  " + NameOf(turn.state()) + "\n");
 }
 
 void PrintSession(const Global& global, const v1::Session& session) {
@@ -225,6 +245,12 @@ void AddPlaces(CLI::App* sessions, const Global* global) {
   turns->add_option("session", options->session, "the session")->required();
   turns->callback([=] { Turns(*global, *options); });
 
+  CLI::App* cancel = sessions->add_subcommand(
+      "cancel", "Cancel the turn that runs, and print it with its state when it has ended");
+  cancel->add_option("session", options->session, "the session")->required();
+  cancel->add_option("--turn", options->turn, "this turn (see: sessions turns)");
+  cancel->callback([=] { Cancel(*global, *options); });
+
   CLI::App* fork = AddPlace(sessions, "fork", "Fork a session and print the id of the fork",
                             options.get(), /*place_is_needed=*/false);
   fork->add_option("--on", options->model, "the fork's model, which has the same tokenizer");
@@ -291,8 +317,9 @@ void AddModels(CLI::App* app, const Global* global) {
 
 void AddSessions(CLI::App* app, const Global* global) {
   auto options = std::make_shared<SessionOptions>();
-  CLI::App* command =
-      app->add_subcommand("sessions", "List, show, close, fork, rewind, export or import sessions");
+  CLI::App* command = app->add_subcommand(
+      "sessions",
+      "List, show, close, fork, rewind, export or import sessions, and cancel their turns");
   const auto add_filters = [&options](CLI::App* list) {
     list->add_option("-m,--model", options->model, "only sessions of this model");
     list->add_option("--alias", options->alias, "only sessions that were opened by this alias");

@@ -94,7 +94,9 @@ void DriverCore::Do(const Send& action) {
     const absl::Status found = offer.has_caches
                                    ? copies_->FindCaches(at)
                                    : absl::NotFoundError("the session is not in memory");
-    if (!found.ok()) CachesLost({LostCaches::Where::kSent, offer.session, action.to, found});
+    if (!found.ok()) {
+      without_caches_[offer.session] = {LostCaches::Where::kSent, offer.session, action.to, found};
+    }
     offer.has_caches = sends_caches_ = found.ok();
     NoteGiving(offer.session, action.to, offer.request);
   };
@@ -118,19 +120,21 @@ void DriverCore::RelayCall(const Attach& attach, const ReplicaName& owner) {
 void DriverCore::Do(const SendCaches& action) {
   const SessionState* state = Find(action.session);
   if (!std::exchange(sends_caches_, false) || state == nullptr) return;
-  copies_->ReadCaches(
-      {action.session, state->epoch, state->version},
-      [self = shared_from_this(), session = action.session, to = action.to,
-       request = action.request](const SessionCopies::Reading& caches) {
-        (void)self->Post([core = self.get(), session, to, request, caches] {
-          if (core->stopped_) return;
-          if (!caches.ok()) {
-            core->CachesLost({LostCaches::Where::kSent, session, to, caches.status()});
-          }
-          core->peers_->SendCaches(to, request,
-                                   CountBytes(caches.value_or(nullptr), core->options_.metrics));
-        });
-      });
+  copies_->ReadCaches({action.session, state->epoch, state->version}, [self = shared_from_this(),
+                                                                       session = action.session,
+                                                                       to = action.to,
+                                                                       request = action.request](
+                                                                          const SessionCopies::
+                                                                              Reading& caches) {
+    (void)self->Post([core = self.get(), session, to, request, caches] {
+      if (core->stopped_) return;
+      if (!caches.ok() && core->FindGiving(to, request) != nullptr) {
+        core->without_caches_[session] = {LostCaches::Where::kSent, session, to, caches.status()};
+      }
+      core->peers_->SendCaches(to, request,
+                               CountBytes(caches.value_or(nullptr), core->options_.metrics));
+    });
+  });
 }
 
 void DriverCore::Do(const ReceiveCaches& action) {

@@ -227,8 +227,14 @@ void DriverCore::AfterEvent(const Event& event, const Before& before) {
     peers_->Forget(before.peer, before.request);
   }
   CountEvent(event, before);
+  std::erase_if(without_caches_, [this](const auto& lost) { return !IsGiven(lost.first); });
   NoteMoves(session);
   UpdateCounts();
+}
+
+bool DriverCore::IsGiven(const SessionKey& session) const {
+  const SessionState* state = Find(session);
+  return state != nullptr && (state->phase == Phase::kGiving || state->work == Work::kKeep);
 }
 
 bool DriverCore::IsMoving(const SessionKey& session) const {
@@ -264,6 +270,8 @@ void DriverCore::CountEvent(const Event& event, const Before& before) {
   if (is_given || (decides_giving && made->outcome == Outcome::kFenced)) {
     ++handed_over_;
     count("given");
+    const auto lost = without_caches_.extract(*SessionOf(event));
+    if (!lost.empty()) CachesLost(lost.mapped());
   } else if (decides_giving && made->outcome == Outcome::kMade) {
     count("kept");
   } else if (before.phase == Phase::kGiving && before.work == Work::kOffer && refused != nullptr &&

@@ -116,6 +116,8 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   Before StateBefore(const Event& event) const;
   void HandleOne(const Event& event);
   void AfterEvent(const Event& event, const Before& before);
+  // Whether it is being given to a peer, or this replica finds out whether the peer has taken it.
+  bool IsGiven(const SessionKey& session) const;
   bool IsMoving(const SessionKey& session) const;
   // `session`: that the event was about; null: all.
   void NoteMoves(const SessionKey* session);
@@ -195,6 +197,8 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   std::map<Number, Relay> relays_;
   std::map<ReplicaName, Replica> replicas_;
   std::map<std::pair<ReplicaName, Number>, SessionKey> givings_;
+  // Of sessions that are being given without caches: why. They are lost if the peer takes it.
+  std::map<SessionKey, LostCaches> without_caches_;
   // The last call to a peer that was refused.
   struct RefusedCall {
     ReplicaName peer;

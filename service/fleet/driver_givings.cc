@@ -26,6 +26,7 @@ const char* ReasonOf(LostCaches::Where where, absl::StatusCode why) {
       break;
   }
   if (why == kDeadlineExceeded) return "late";
+  if (why == kDataLoss || why == kInternal) return "broken";
   return why == kFailedPrecondition ? "other_model" : "changed";
 }
 

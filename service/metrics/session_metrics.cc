@@ -28,6 +28,9 @@ SessionMetrics::SessionMetrics(prometheus::Registry* registry, uint64_t host_lim
       lost_(AddCounters(registry, "longstream_sessions_lost_total",
                         "Calls that failed because the log of their session is damaged")
                 .Add({})),
+      early_releases_(AddCounters(registry, "longstream_session_early_releases_total",
+                                  "Idle sessions that left the memory for the store before their "
+                                  "idle timeout, by what was short")),
       transfers_(AddCounters(registry, "longstream_session_transfers_total",
                              "Sessions exported to files and imported from files")),
       transfer_bytes_(AddCounters(registry, "longstream_session_transfer_bytes_total",
@@ -43,12 +46,19 @@ SessionMetrics::SessionMetrics(prometheus::Registry* registry, uint64_t host_lim
                             .Help("Time of writing the caches of a turn to the store, and of "
                                   "reading the caches of a session")
                             .Register(*registry)) {
+  for (const char* const reason : {"host_bytes", "quota", "places"}) {
+    early_releases_.Add({{"reason", reason}});
+  }
   AddGauge(registry, "longstream_session_host_limit_bytes",
            "The limit of longstream_session_host_bytes; 0: no limit")
       .Set(static_cast<double>(host_limit));
 }
 
 void SessionMetrics::CountLost() { lost_.Increment(); }
+
+void SessionMetrics::CountEarlyRelease(const std::string& reason) {
+  early_releases_.Add({{"reason", reason}}).Increment();
+}
 
 void SessionMetrics::SetTenant(const std::string& tenant, const TenantMetrics::Use& use) {
   if (!tenants_.has_value()) tenants_.emplace(registry_);

@@ -28,6 +28,8 @@ class SessionMetrics {
 
   // `bytes`: held by sessions and turns in the host's memory.
   void SetHostBytes(uint64_t bytes);
+  // A session left the memory for the store before its idle timeout. `reason`: what was short.
+  void CountEarlyRelease(const std::string& reason);
   // A call ended with DATA_LOSS: the log of its session is damaged.
   void CountLost();
   // Tells the use of a tenant. The metrics of tenants exist from the first call on. One thread may
@@ -48,6 +50,7 @@ class SessionMetrics {
   std::optional<TenantMetrics> tenants_;
   prometheus::Gauge& host_bytes_;
   prometheus::Counter& lost_;
+  prometheus::Family<prometheus::Counter>& early_releases_;
   prometheus::Family<prometheus::Counter>& transfers_;
   prometheus::Family<prometheus::Counter>& transfer_bytes_;
   prometheus::Family<prometheus::Counter>& restores_;

@@ -22,9 +22,6 @@ absl::Status HasMoved(const SessionKey& key) {
 // A handover, or the end of a lease, takes about so long.
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(500);
 
-// How long a thread that reads the store waits for an engine. Its other calls wait meanwhile.
-constexpr absl::Duration kAttachPatience = absl::Seconds(5);
-
 // A session whose owner is another replica is closed by that one, or, if it is gone for good, by
 // any other this much later.
 constexpr absl::Duration kExpiryOfOthers = absl::Hours(24);
@@ -121,7 +118,7 @@ bool FleetCalls::Fits(const ServedSession& served, const Wanted& wanted,
 std::optional<absl::StatusOr<NewTurn>> FleetCalls::TurnInMemory(const Wanted& wanted,
                                                                 const Use& use) {
   // Null: another call restores the session, and perhaps its caches.
-  const std::shared_ptr<void> alone = manager_->TryAloneWith(wanted.key);
+  const std::shared_ptr<void> alone = manager_->alone_.Try(wanted.key);
   if (alone == nullptr) return std::nullopt;
   const absl::StatusOr<FoundSession> found = manager_->FindInMemory(wanted.key);
   if (!found.ok() || !IsShared(found->served) || !Fits(found->served, wanted, *use) ||
@@ -179,7 +176,8 @@ void FleetCalls::Attach(Arriving arriving,
 absl::StatusOr<FleetCalls::Arriving> FleetCalls::FindFor(const Wanted& wanted,
                                                          const fleet::SessionUse& use) {
   const SessionKey& key = wanted.key;
-  const std::shared_ptr<void> alone = manager_->AloneWith(key);
+  const absl::StatusOr<std::shared_ptr<void>> alone = manager_->alone_.Wait(key);
+  if (!alone.ok()) return alone.status();
   // As in FindOrRestore, a session may leave the memory when it has been found.
   for (const bool is_last : {false, true}) {
     absl::StatusOr<ServedSession> served = manager_->FindServed(key);
@@ -203,7 +201,7 @@ absl::StatusOr<FleetCalls::Arriving> FleetCalls::FindFor(const Wanted& wanted,
       ArrivedCaches caches = copies_.TakeArrived(use.fence(), *served->engine);
       const bool arrives = caches.valid();
       return Arriving{
-          {*std::move(served), std::move(awaited)}, std::move(caches), arrives ? alone : nullptr};
+          {*std::move(served), std::move(awaited)}, std::move(caches), arrives ? *alone : nullptr};
     }
     if (is_last || manager_->IsClosing(key)) break;
   }
@@ -228,7 +226,7 @@ absl::StatusOr<FleetCalls::FoundSession> FleetCalls::Find(const SessionKey& key,
   });
   // This is a thread that reads the store. It may wait, because the engine attaches the caches
   // between two of its steps: that takes about as long as a slow read.
-  if (!attached->done.WaitForNotificationWithTimeout(kAttachPatience)) {
+  if (!attached->done.WaitForNotificationWithTimeout(manager_->options_.engine_patience)) {
     return WithRetryAfter(
         absl::UnavailableError(
             "the model was too busy to give the session its caches; send the request again"),
@@ -299,7 +297,8 @@ void FleetCalls::CloseNow(const SessionKey& key, const Use& use,
   const uint64_t position = view.ok() ? view->position : row->position;
   std::shared_ptr<void> closing;
   {
-    const std::shared_ptr<void> alone = manager_->AloneWith(key);
+    const absl::StatusOr<std::shared_ptr<void>> alone = manager_->alone_.Wait(key);
+    if (!alone.ok()) return closed(alone.status());
     closing = manager_->Closing(key);  // none restores it from now on
   }
   const absl::StatusOr<ServedSession> served = manager_->sessions_.Find(key);
@@ -325,7 +324,8 @@ absl::StatusOr<store::SessionRow> FleetCalls::OwnRowAt(const store::Fence& at) c
 
 // Until the transaction has been made, the row is as the peer had it: then the caches wait on.
 absl::Status FleetCalls::RestoreArrived(const store::Fence& at) {
-  const std::shared_ptr<void> alone = manager_->AloneWith(at.key);
+  const absl::StatusOr<std::shared_ptr<void>> alone = manager_->alone_.Wait(at.key);
+  if (!alone.ok()) return alone.status();
   // Caches are taken, and given to their session, only by a call that is alone with it. So another
   // one has done that meanwhile, and a turn may run.
   if (!copies_.HasArrived(at)) return absl::OkStatus();
@@ -358,7 +358,7 @@ absl::Status FleetCalls::RestoreArrived(const store::Fence& at) {
   }
   if (!caches.valid()) return absl::OkStatus();
   // A turn that came before the caches would compute them.
-  Attach({{*std::move(served), std::move(awaited)}, std::move(caches), alone},
+  Attach({{*std::move(served), std::move(awaited)}, std::move(caches), *alone},
          [](const std::shared_ptr<FoundSession>& /*held*/) {});
   return absl::OkStatus();
 }
@@ -371,11 +371,11 @@ bool FleetCalls::HasLeft(const SessionKey& key) const {
   return row.ok() ? row->owner != manager_->options_.owner : absl::IsNotFound(row.status());
 }
 
-// AloneWith waits until the session has caches that were taken for it.
-std::shared_ptr<void> FleetCalls::AloneWithCaches(const SessionKey& key) {
+// Another call is alone with the session until it has caches that were taken for it.
+absl::StatusOr<std::shared_ptr<void>> FleetCalls::AloneWithCaches(const SessionKey& key) {
   const std::optional<store::Fence> waiting = copies_.WaitingFor(key);
   if (waiting.has_value()) (void)RestoreArrived(*waiting);
-  return manager_->AloneWith(key);
+  return manager_->alone_.Wait(key);
 }
 
 void FleetCalls::SettleArrived(MonotonicTime now) {

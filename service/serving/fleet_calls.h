@@ -92,9 +92,9 @@ class FleetCalls {
   bool Lives(const std::string& other) const { return gate_->Lives(other); }
   // Whether this replica may close the expired session of the row.
   bool MayExpire(const store::SessionRow& row) const;
-  // AloneWith the session, which has the caches that have arrived for it, if there are some: a call
-  // that only reads the session must not find it without them. Reads the store.
-  std::shared_ptr<void> AloneWithCaches(const SessionKey& key);
+  // The session's place in AloneSessions, when it has the caches that have arrived for it, if there
+  // are some: a call that only reads the session must not find it without them. Reads the store.
+  absl::StatusOr<std::shared_ptr<void>> AloneWithCaches(const SessionKey& key);
   // Restores sessions whose caches have arrived and that this replica has taken: they are idle
   // sessions from then on, whose caches may be evicted. Frees caches that were not used.
   void SettleArrived(MonotonicTime now);
@@ -131,7 +131,7 @@ class FleetCalls {
   struct Arriving {
     FoundSession found;
     ArrivedCaches caches;         // not valid: none
-    std::shared_ptr<void> alone;  // AloneWith; nullptr without caches
+    std::shared_ptr<void> alone;  // its place in AloneSessions; nullptr without caches
   };
   absl::StatusOr<Arriving> FindFor(const Wanted& wanted, const fleet::SessionUse& use);
   // Gives the caches, which are valid, to the session, then calls `then` on the engine thread.

@@ -44,7 +44,8 @@ void FleetCalls::Opened(const ServedSession& served) {
 }
 
 absl::StatusOr<SessionManager::Leased> FleetCalls::LeaseToRead(const SessionKey& key) {
-  std::shared_ptr<void> alone = AloneWithCaches(key);
+  absl::StatusOr<std::shared_ptr<void>> alone = AloneWithCaches(key);
+  if (!alone.ok()) return alone.status();
   const absl::StatusOr<store::SessionRow> row = manager_->options_.store->Session(key);
   if (!row.ok()) return Explained(key, row.status());
   absl::StatusOr<FoundSession> found = manager_->FindInMemory(key);
@@ -56,7 +57,7 @@ absl::StatusOr<SessionManager::Leased> FleetCalls::LeaseToRead(const SessionKey&
     if (!turn_runs) return lease.status();
     // As on every other replica, the committed head is read.
   }
-  alone = nullptr;
+  *alone = nullptr;
   const absl::StatusOr<FoundEngine> engine = manager_->FindVersionOf(*row);
   if (!engine.ok()) return SessionManager::NotServed(*row, engine.status());
   absl::StatusOr<ServedSession> copy = manager_->Restored(*row, engine->engine);

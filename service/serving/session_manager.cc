@@ -15,6 +15,7 @@
 #include "service/metrics/tenant_metrics.h"
 #include "service/serving/answer_in_time.h"
 #include "service/serving/fleet_calls.h"
+#include "service/serving/memory_room.h"
 
 namespace longstream {
 namespace {
@@ -57,6 +58,7 @@ SessionManager::SessionManager(const ModelRegistry* models, const Options& optio
                                                   options.commits, options.metrics)),
       sessions_(options.max_sessions),
       transfers_(options.max_transfers),
+      alone_(options.engine_patience),
       reads_(options.store == nullptr ? 0 : kReadThreads, ReadLimits(models->tenants())),
       fleet_(options.gate == nullptr || options.store == nullptr
                  ? nullptr
@@ -419,6 +421,7 @@ void SessionManager::PublishTenants() const {
 }
 
 void SessionManager::ExpireSessions() {
+  MemoryRoom room(models_->host_memory(), &models_->tenants(), &sessions_, options_.least_idle);
   while (true) {
     {
       absl::MutexLock lock(&mutex_);
@@ -429,11 +432,21 @@ void SessionManager::ExpireSessions() {
     }
     PublishTenants();
     const MonotonicTime now = MonotonicTime::Now();
-    for (const std::shared_ptr<Session>& session : sessions_.Expired(now)) {
+    const auto expire = [this, now](const std::shared_ptr<Session>& session,
+                                    absl::Duration most_idle) {
       // A call that looks for the session again, alone, finds it in the table or in the store.
-      const std::shared_ptr<void> alone = TryAloneWith(session->key());
-      if (alone == nullptr || !session->CloseIfExpired(now)) continue;
+      const std::shared_ptr<void> alone = alone_.Try(session->key());
+      if (alone == nullptr || !session->CloseIfExpired(now, most_idle)) return false;
       Release(session, /*closing=*/nullptr, [](const absl::StatusOr<uint64_t>&) {});
+      return true;
+    };
+    for (const std::shared_ptr<Session>& session : sessions_.Expired(now)) {
+      expire(session, absl::InfiniteDuration());
+    }
+    for (const MemoryRoom::Leaving& leaving : room.Choose(now)) {
+      if (expire(leaving.session, room.least_idle()) && options_.metrics != nullptr) {
+        options_.metrics->CountEarlyRelease(leaving.reason);
+      }
     }
     CloseExpired();
     if (fleet_ != nullptr) fleet_->SettleArrived(now);

@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -34,6 +33,7 @@
 #include "service/serving/heap_trim.h"
 #include "service/serving/log/restore.h"
 #include "service/serving/model_registry.h"
+#include "service/serving/reads/alone_sessions.h"
 #include "service/serving/reads/read_queue.h"
 #include "service/serving/reads/store_reads.h"
 #include "service/serving/session_export.h"
@@ -365,7 +365,7 @@ class SessionManager {
   // RestoreSession, and UNAVAILABLE: its model is loading. Blocks while it reads the store.
   absl::StatusOr<FoundSession> FindOrRestore(const SessionKey& key) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // REQUIRES: the caller holds AloneWith(row.key).
+  // REQUIRES: the caller has the place of row.key in alone_.
   absl::StatusOr<ServedSession> Restore(const store::SessionRow& row) const;
   // The error for a stored session whose model cannot be used. `why`: of ModelRegistry::Find.
   static absl::Status NotServed(const store::SessionRow& row, const absl::Status& why);
@@ -374,13 +374,6 @@ class SessionManager {
   // Makes a restored session that no call can find yet. `engine`: of its model.
   absl::StatusOr<ServedSession> Restored(const store::SessionRow& row,
                                          const std::shared_ptr<Engine>& engine) const;
-  // While the object exists, no other call restores this session, or closes it while it is only in
-  // the store, and it does not expire. Waits for other objects of the session. (ReadQueue lets
-  // calls of one session wait without a thread, so this is for those that come another way.)
-  std::shared_ptr<void> AloneWith(const SessionKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same without waiting. nullptr: there is another object of the session.
-  std::shared_ptr<void> TryAloneWith(const SessionKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
-  std::shared_ptr<void> Alone(const SessionKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SessionTurns::Stored StoredOf(const Session& session, const Engine& engine) const;
   // Lets the caches of a durable session be kept in the store. Call it before the engine knows the
   // session.
@@ -472,12 +465,12 @@ class SessionManager {
   ReplacedVersions replaced_;
   mutable HeapTrim heap_trim_;
   TransferPlaces transfers_;
+  mutable AloneSessions alone_;
 
   mutable absl::Mutex mutex_;
-  mutable std::set<SessionKey> alone_ ABSL_GUARDED_BY(mutex_);  // of the objects of AloneWith
-  int pending_ ABSL_GUARDED_BY(mutex_) = 0;                     // changes of the store
-  MonotonicTime expired_at_ = MonotonicTime::InfinitePast();    // for the thread expiry_ only
-  std::atomic<bool> closing_expired_ = false;                   // CloseExpiredNow runs, or will
+  int pending_ ABSL_GUARDED_BY(mutex_) = 0;                   // changes of the store
+  MonotonicTime expired_at_ = MonotonicTime::InfinitePast();  // for the thread expiry_ only
+  std::atomic<bool> closing_expired_ = false;                 // CloseExpiredNow runs, or will
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);
   std::map<SessionKey, SessionClosing> closing_ ABSL_GUARDED_BY(mutex_);

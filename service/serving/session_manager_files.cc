@@ -55,7 +55,9 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
   std::optional<TurnLease> lease;
   std::shared_ptr<Engine> on;
   std::shared_ptr<SessionTurns> turns;  // of the lease
-  std::shared_ptr<void> alone = fleet_ == nullptr ? nullptr : fleet_->AloneWithCaches(key);
+  absl::StatusOr<std::shared_ptr<void>> alone = nullptr;
+  if (fleet_ != nullptr) alone = fleet_->AloneWithCaches(key);
+  if (!alone.ok()) return exported(alone.status());
   if (const absl::StatusOr<FoundSession> found = FindInMemory(key); found.ok()) {
     const ServedSession& served = found->served;
     on = served.engine;
@@ -74,7 +76,7 @@ void SessionManager::ExportNow(const SessionKey& key, const Exported& exported, 
     }
     if (taken.ok() && !has_left) lease = *std::move(taken);
   }
-  alone = nullptr;
+  *alone = nullptr;
   if (!lease.has_value() && IsClosing(key)) return exported(ended_.Explain(key));
   absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
   if (!row.ok()) {

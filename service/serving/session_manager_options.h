@@ -25,6 +25,8 @@ struct SessionManagerOptions {
   size_t max_sessions = 0;  // 0: only memory is the limit
   absl::Duration default_idle_timeout = absl::Hours(1);
   absl::Duration max_idle_timeout = absl::Hours(24);
+  // A session in the store that has been idle for longer leaves the memory if others need it.
+  absl::Duration least_idle = absl::Seconds(10);
   // How long a turn with an id waits for a reader after its last one has gone.
   absl::Duration resume_window = absl::Seconds(30);
   // Other names of models. Names that this table has are not looked up among the models.
@@ -45,6 +47,9 @@ struct SessionManagerOptions {
   absl::Duration ttl = absl::Hours(30 * 24);  // a stored session that is not used ends
   // A call waits for the store no longer than this, and a turn as SessionTurns::Stored says.
   absl::Duration commit_timeout = absl::Seconds(10);
+  // How long a thread that reads the store waits for an engine, for all calls of a session
+  // together. Its other calls wait meanwhile.
+  absl::Duration engine_patience = absl::Seconds(5);
   RenderMessages render_messages = nullptr;  // for restored conversations
   OnModelChange on_model_change = OnModelChange::kRefuse;
   SessionFiles files = {};           // of exports and imports

@@ -59,7 +59,12 @@ bool SessionManager::AnswerStoredRepeat(const SessionMaking& making, const Opene
   const SessionKey key{making.tenant, *making.id};
   absl::StatusOr<store::SessionRow> row = absl::NotFoundError("");
   {
-    const std::shared_ptr<void> alone = AloneWith(key);  // the session is not closed meanwhile
+    // The session is not closed meanwhile.
+    const absl::StatusOr<std::shared_ptr<void>> alone = alone_.Wait(key);
+    if (!alone.ok()) {
+      opened(alone.status());
+      return true;
+    }
     if (RunAfterClose(making, opened)) return true;
     row = options_.store->Session(key);
   }

@@ -193,7 +193,8 @@ void SessionManager::CloseStoredNow(const SessionKey& key, bool only_expired,
   absl::StatusOr<store::SessionRow> row = absl::NotFoundError("");
   std::shared_ptr<void> closing;
   {
-    const std::shared_ptr<void> alone = AloneWith(key);
+    const absl::StatusOr<std::shared_ptr<void>> alone = alone_.Wait(key);
+    if (!alone.ok()) return closed(alone.status());
     restored = FindServed(key);  // another call may have restored it
     if (!restored.ok() || only_expired) row = options_.store->Session(key);
     // A call may have used the session since it was found expired.
@@ -257,28 +258,6 @@ void SessionManager::CloseExpiredNow() {
   }
 }
 
-std::shared_ptr<void> SessionManager::AloneWith(const SessionKey& key) const {
-  absl::MutexLock lock(&mutex_);
-  const auto is_free = [this, &key]()
-                           ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !alone_.contains(key); };
-  mutex_.Await(absl::Condition(&is_free));
-  return Alone(key);
-}
-
-std::shared_ptr<void> SessionManager::TryAloneWith(const SessionKey& key) const {
-  absl::MutexLock lock(&mutex_);
-  return alone_.contains(key) ? nullptr : Alone(key);
-}
-
-std::shared_ptr<void> SessionManager::Alone(const SessionKey& key) const {
-  alone_.insert(key);
-  // A pointer that is not nullptr, for callers of TryAloneWith.
-  return std::shared_ptr<void>(&alone_, [this, key](void*) {
-    absl::MutexLock lock(&mutex_);
-    alone_.erase(key);
-  });
-}
-
 absl::StatusOr<SessionManager::FoundSession> SessionManager::FindInMemory(
     const SessionKey& key) const {
   absl::StatusOr<ServedSession> served = FindServed(key);
@@ -294,7 +273,8 @@ absl::StatusOr<SessionManager::FoundSession> SessionManager::FindOrRestore(
     const SessionKey& key) const {
   absl::StatusOr<FoundSession> found = FindInMemory(key);
   if (found.ok() || options_.store == nullptr) return found;
-  const std::shared_ptr<void> alone = AloneWith(key);
+  const absl::StatusOr<std::shared_ptr<void>> alone = alone_.Wait(key);
+  if (!alone.ok()) return alone.status();
   // When its version is unloaded, a session may leave the memory after the first try has found it.
   // Then the second try finds it in the store.
   for (const bool is_last : {false, true}) {

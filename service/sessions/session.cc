@@ -235,18 +235,18 @@ void Session::EndAwait() {
   --awaited_by_;
 }
 
-bool Session::ExpiredLocked(MonotonicTime now) const {
-  return !leased_ && awaited_by_ == 0 && now - last_use_ > view_.idle_timeout;
+bool Session::ExpiredLocked(MonotonicTime now, absl::Duration most_idle) const {
+  return !leased_ && awaited_by_ == 0 && now - last_use_ > std::min(view_.idle_timeout, most_idle);
 }
 
-bool Session::Expired(MonotonicTime now) const {
+bool Session::Expired(MonotonicTime now, absl::Duration most_idle) const {
   absl::MutexLock lock(&mutex_);
-  return ExpiredLocked(now);
+  return ExpiredLocked(now, most_idle);
 }
 
-bool Session::CloseIfExpired(MonotonicTime now) {
+bool Session::CloseIfExpired(MonotonicTime now, absl::Duration most_idle) {
   absl::MutexLock lock(&mutex_);
-  return ExpiredLocked(now) && !std::exchange(closed_, true);
+  return ExpiredLocked(now, most_idle) && !std::exchange(closed_, true);
 }
 
 void Session::SetDurable() {

@@ -135,10 +135,12 @@ class Session {
   bool closed() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether no turn is running, no call awaits the session (AwaitedSession), and the session has
-  // been idle for longer than its timeout.
-  bool Expired(MonotonicTime now) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // been idle for longer than its timeout or than `most_idle`.
+  bool Expired(MonotonicTime now, absl::Duration most_idle = absl::InfiniteDuration()) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Closes the session if it has expired. Returns whether this call closed it.
-  bool CloseIfExpired(MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool CloseIfExpired(MonotonicTime now, absl::Duration most_idle = absl::InfiniteDuration())
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   void set_forked_from(SessionId source) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetDurable() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -190,7 +192,8 @@ class Session {
   void Await() ABSL_LOCKS_EXCLUDED(mutex_);
   void EndAwait() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  bool ExpiredLocked(MonotonicTime now) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  bool ExpiredLocked(MonotonicTime now, absl::Duration most_idle) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void MarkUse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<Tenant> tenant_;  // shared, because the session may outlive the server

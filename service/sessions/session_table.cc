@@ -14,8 +14,10 @@ absl::Status SessionTable::Insert(std::shared_ptr<Session> session, const char* 
         absl::StrCat(field, ": ", session->id().ToString(), " is in use"));
   }
   if (max_sessions_ != 0 && sessions_.size() >= max_sessions_) {
+    refused_.fetch_add(1, std::memory_order_relaxed);
     return absl::ResourceExhaustedError(
-        absl::StrCat("the server holds ", sessions_.size(), " sessions, its limit; close some"));
+        absl::StrCat("the server holds ", sessions_.size(),
+                     " sessions, its limit (sessions.max); close some, or try again later"));
   }
   const SessionKey& key = session->key();
   sessions_.emplace(key, std::move(session));
@@ -50,11 +52,12 @@ std::vector<std::shared_ptr<Session>> SessionTable::List(const std::string& tena
   return page;
 }
 
-std::vector<std::shared_ptr<Session>> SessionTable::Expired(MonotonicTime now) const {
+std::vector<std::shared_ptr<Session>> SessionTable::Expired(MonotonicTime now,
+                                                            absl::Duration most_idle) const {
   absl::MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<Session>> expired;
   for (const auto& [key, session] : sessions_) {
-    if (session->Expired(now)) expired.push_back(session);
+    if (session->Expired(now, most_idle)) expired.push_back(session);
   }
   return expired;
 }

@@ -2,7 +2,9 @@
 #ifndef LONGSTREAM_SERVICE_SESSIONS_SESSION_TABLE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_SESSION_TABLE_H_
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
 #include "service/sessions/session.h"
 
@@ -61,14 +64,18 @@ class SessionTable {
                                              const SessionFilter& filter) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Returns the sessions whose idle timeout has passed.
-  std::vector<std::shared_ptr<Session>> Expired(MonotonicTime now) const
+  // Returns the sessions for which Session::Expired is true.
+  std::vector<std::shared_ptr<Session>> Expired(MonotonicTime now, absl::Duration most_idle) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
+  size_t max_size() const { return max_sessions_; }
+  // How often Insert has had no place.
+  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
   const size_t max_sessions_;
+  std::atomic<uint64_t> refused_{0};
   mutable absl::Mutex mutex_;
   std::map<SessionKey, std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mutex_);
 };

@@ -66,6 +66,32 @@ TEST_F(InspectTest, ASessionIsShown) {
   EXPECT_EQ(Run({"sessions", "--close", id}).exit_code, 0);
 }
 
+// As if the program that began the turn were gone: it goes on without a reader.
+TEST_F(InspectTest, ATurnIsCancelled) {
+  const std::string id = connection_.Open("slow").session_id();
+  ExpectFailure(1, {"sessions", "cancel", id}, "session " + id + " runs no turn");
+  v1::GenerateRequest request;
+  request.set_session_id(id);
+  request.set_turn_id(std::string(32, 'a'));
+  request.mutable_input()->set_text("text");
+  request.set_max_tokens(60000);
+  request.mutable_stop()->set_ignore_eos(true);
+  std::thread reader([&] {
+    client::Connection connection(Server().address());
+    EXPECT_THROW(connection.Generate(request), client::CallError);
+  });
+  while (!connection_.Get(id).turn_running()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(Run({"sessions", "cancel", id, "--turn", std::string(32, 'b')}).exit_code, 1);
+  EXPECT_EQ(RunOk({"sessions", "cancel", id}).out, std::string(32, 'a') + "  abandoned\n");
+  reader.join();
+  EXPECT_FALSE(connection_.Get(id).turn_running());
+  EXPECT_EQ(RunJson({"sessions", "cancel", id, "--turn", std::string(32, 'a')})["state"],
+            "TURN_STATE_ABANDONED");
+  connection_.Close(id);
+}
+
 // The turn that a rewind leaves is still listed.
 TEST_F(InspectTest, TheTurnAfterWhichTheSessionStandsIsMarked) {
   const std::string id = connection_.Open("quick").session_id();

@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_SERVING_ENGINES_SERVED_SESSIONS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "service/clock/growing_pause.h"
 #include "service/clock/monotonic_time.h"
 #include "service/engine/engine.h"
@@ -82,10 +84,13 @@ class ServedSessions {
                                              const SessionFilter& filter) const {
     return table_.List(tenant, after, limit, filter);
   }
-  std::vector<std::shared_ptr<Session>> Expired(MonotonicTime now) const {
-    return table_.Expired(now);
+  std::vector<std::shared_ptr<Session>> Expired(
+      MonotonicTime now, absl::Duration most_idle = absl::InfiniteDuration()) const {
+    return table_.Expired(now, most_idle);
   }
   size_t size() const { return table_.size(); }
+  size_t max_size() const { return table_.max_size(); }
+  uint64_t refused() const { return table_.refused(); }
 
   EngineUses& uses() const { return *uses_; }
 

@@ -16,10 +16,11 @@ constexpr absl::Duration kLongestPeriod = absl::Milliseconds(50);
 
 absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
 
-// UNAVAILABLE would say that the session is in use.
+// UNAVAILABLE would say that the session is in use, and NOT_FOUND that it was evicted.
 absl::Status NotRestored(const absl::Status& why) {
   const std::string text = absl::StrCat("the session was not restored: ", why.message());
-  return absl::IsUnavailable(why) ? absl::AbortedError(text) : absl::Status(why.code(), text);
+  const bool means_else = absl::IsUnavailable(why) || absl::IsNotFound(why);
+  return means_else ? absl::AbortedError(text) : absl::Status(why.code(), text);
 }
 
 absl::Status TooManyWait() {

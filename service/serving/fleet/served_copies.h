@@ -72,7 +72,8 @@ class ServedCopies final : public fleet::SessionCopies {
 
   // The session is used now, at this epoch and version, on this engine: returns the caches that
   // have arrived for it. Not valid: there are none. Until they are freed, or the session has them,
-  // ArrivedFor names them. REQUIRES: the caller holds AloneWith(at.key) until then.
+  // ArrivedFor names them. REQUIRES: until then, the caller has the place of at.key in
+  // AloneSessions.
   ArrivedCaches TakeArrived(const fleet::Fence& at, const Engine& engine);
   // The epoch and version of caches that wait for this session, or are being given to it.
   std::optional<fleet::Fence> ArrivedFor(const SessionKey& session) const;

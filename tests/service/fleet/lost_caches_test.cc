@@ -40,6 +40,12 @@ class LostCachesTest : public DriverTest {
   explicit LostCachesTest(absl::Duration limit = absl::Minutes(1))
       : LostCachesTest(limit, std::make_shared<Told>()) {}
 
+  // The peer takes the session that it was given.
+  void PeerTakes(int64_t epoch) {
+    WaitForDriver();
+    EXPECT_TRUE(told_->all().empty()) << "the peer may still refuse it";
+    driver_->MessageArrived(kPeerName, Moved{.session = kSession, .epoch = epoch + 1});
+  }
   // Waits for a session that was lost so, and expects that it is the only one.
   void ExpectLost(const std::string& op, const std::string& reason, const ReplicaName& peer) {
     EXPECT_EQ(WaitForMetric(registry_, 1, "longstream_handover_caches_lost_total",
@@ -87,7 +93,9 @@ class LostCachesTest : public DriverTest {
 TEST_F(LostCachesTest, TheGiverHasEvictedThem) {
   Open(self_);
   driver_->MessageArrived(kPeerName, Fetch{kSession, 9, 1, {0, 1}});
-  EXPECT_FALSE(peers_.Take<Given>().has_caches);
+  const Given given = peers_.Take<Given>();
+  EXPECT_FALSE(given.has_caches);
+  PeerTakes(given.epoch);
   ExpectLost("sent", "evicted", kPeerName);
 }
 
@@ -95,7 +103,9 @@ TEST_F(LostCachesTest, ASessionWithoutTokensHasNone) {
   Open(self_);
   copies_.SetEmpty();
   driver_->MessageArrived(kPeerName, Fetch{kSession, 9, 1, {0, 1}});
-  EXPECT_FALSE(peers_.Take<Given>().has_caches);
+  const Given given = peers_.Take<Given>();
+  EXPECT_FALSE(given.has_caches);
+  PeerTakes(given.epoch);
   WaitForDriver();
   EXPECT_TRUE(told_->all().empty());
 }
@@ -104,9 +114,11 @@ TEST_F(LostCachesTest, TheGiverCannotReadThem) {
   Open(self_);
   copies_.SetCachesAt(1);
   driver_->MessageArrived(kPeerName, Fetch{kSession, 9, 1, {0, 1}});
-  EXPECT_TRUE(peers_.Take<Given>().has_caches);
-  ExpectLost("sent", "in_use", kPeerName);
+  const Given given = peers_.Take<Given>();
+  EXPECT_TRUE(given.has_caches);
   EXPECT_TRUE(WaitUntil([&] { return peers_.caches_sent() == 1; })) << "the peer is told";
+  PeerTakes(given.epoch);
+  ExpectLost("sent", "in_use", kPeerName);
 }
 
 TEST_F(LostCachesTest, TheyBreakOff) {
@@ -144,8 +156,8 @@ TEST_F(LostCachesTest, TheyHaveComeAndWereNotUsed) {
             1);
 }
 
-// Nobody takes the session, so it will be claimed, and computed again.
-TEST_F(LostCachesTest, PeersThatDoNotWantTheSessionAreCounted) {
+// Nobody takes the session, so it will be claimed, and computed again. That is counted as a claim.
+TEST_F(LostCachesTest, PeersThatDoNotWantTheSessionLoseNothing) {
   Open(self_);
   driver_->BeginDrain();
   for (int i = 0; i < 2; ++i) {
@@ -155,6 +167,7 @@ TEST_F(LostCachesTest, PeersThatDoNotWantTheSessionAreCounted) {
   EXPECT_EQ(WaitForMetric(registry_, 2, "longstream_handovers_total", {{"outcome", "refused"}}), 2);
   exited_.WaitForNotification();
   EXPECT_EQ(last_counts_.handed_over, 0u);
+  EXPECT_TRUE(told_->all().empty()) << "the session has not moved";
 }
 
 TEST_F(LostCachesTest, NothingIsLostIfTheyCome) {

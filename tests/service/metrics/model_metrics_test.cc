@@ -197,6 +197,7 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
         !name.starts_with("longstream_fenced_") && !name.starts_with("longstream_security_") &&
         !name.starts_with("longstream_load_") && !name.starts_with("longstream_process_") &&
         !name.starts_with("longstream_sessions_lost_") &&
+        !name.starts_with("longstream_session_early_") &&
         !name.starts_with("longstream_session_host_") &&
         !name.starts_with("longstream_session_restores") &&
         !name.starts_with("longstream_session_saves") &&
@@ -328,6 +329,8 @@ TEST_F(ModelMetricsTest, SessionsOfAllModels) {
   EXPECT_EQ(Value("longstream_session_host_limit_bytes", {}), "4096");
   sessions_.CountLost();
   EXPECT_EQ(Value("longstream_sessions_lost_total", {}), "1");
+  sessions_.CountEarlyRelease("quota");
+  EXPECT_EQ(Value("longstream_session_early_releases_total", {{"reason", "quota"}}), "1");
   sessions_.CountTransfer("export", "OK", 500);
   sessions_.CountTransfer("export", "CANCELLED", 20);
   EXPECT_EQ(Value("longstream_session_transfers_total", {{"op", "export"}, {"code", "OK"}}), "1");

@@ -13,6 +13,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "service/metrics/session_metrics.h"
 #include "service/serving/session_manager.h"
 #include "service/sessions/store/commit_queue.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
@@ -28,6 +30,9 @@ class TenantSessions {
     std::vector<TenantConfig> tenants;
     bool has_store = false;
     uint64_t cache_bytes = 0;  // 0: unlimited
+    uint64_t host_bytes = 0;   // the same
+    size_t max_sessions = 0;   // the same
+    absl::Duration least_idle = absl::Seconds(10);
     Engine::Options engine = {};
     uint64_t max_transfers = 64;
     MonotonicClock quota_clock = MonotonicTime::Now;
@@ -42,6 +47,7 @@ class TenantSessions {
   }
   void Stop() {
     sessions_.reset();
+    metrics_.reset();
     models_.reset();
     commits_.reset();
     store_.reset();
@@ -56,12 +62,17 @@ class TenantSessions {
     options.engine = options_.engine;
     options.engine.restored_safe = absl::ZeroDuration();
     options.tenants = options_.tenants;
+    options.session_host_bytes = options_.host_bytes;
     options.quota_clock = options_.quota_clock;
     models_ = std::make_unique<ModelRegistry>(
         options, std::vector<ModelSource>{model_.Source("{}", options_.cache_bytes)}, nullptr);
     ASSERT_TRUE(models_->WaitUntilLoaded().ok());
     SessionManager::Options manager;
     manager.max_transfers = options_.max_transfers;
+    manager.max_sessions = options_.max_sessions;
+    manager.least_idle = options_.least_idle;
+    metrics_ = std::make_unique<SessionMetrics>(registry_.get(), options_.host_bytes);
+    manager.metrics = metrics_.get();
     if (options_.has_store) {
       auto store = store::SqliteStore::Open(directory_.string() + "/store", {});
       ASSERT_TRUE(store.ok()) << store.status();
@@ -77,6 +88,8 @@ class TenantSessions {
 
   SessionManager* operator->() { return sessions_.get(); }
   store::CommitQueue& commits() { return *commits_; }
+  prometheus::Registry& registry() { return *registry_; }
+  HostMemory& host_memory() { return *models_->host_memory(); }
   Engine& engine() { return **models_->Find("m"); }
   std::shared_ptr<Tenant> Of(const std::string& tenant) { return *models_->tenants().Find(tenant); }
   TenantUse UseOf(const std::string& tenant) { return Of(tenant)->use(); }
@@ -84,9 +97,11 @@ class TenantSessions {
   absl::StatusOr<SessionView> Open(const std::string& tenant,
                                    std::optional<SessionId> id = std::nullopt,
                                    std::string_view model = "m",
-                                   std::optional<absl::Duration> timeout = std::nullopt) {
+                                   std::optional<absl::Duration> timeout = std::nullopt,
+                                   Durability durability = Durability::kDefault) {
     return WaitForSession([&](SessionManager::Opened opened) {
-      sessions_->OpenSession(tenant, model, id, timeout, std::move(opened));
+      sessions_->OpenSession(tenant, model, id, timeout, std::move(opened), Recompute::kExact,
+                             durability);
     });
   }
   absl::StatusOr<SessionView> Fork(const SessionKey& source,
@@ -186,6 +201,7 @@ class TenantSessions {
   const Options options_;
   MinimalModel model_;
   std::unique_ptr<prometheus::Registry> registry_;
+  std::unique_ptr<SessionMetrics> metrics_;
   std::unique_ptr<store::SqliteStore> store_;
   std::unique_ptr<store::CommitQueue> commits_;
   std::unique_ptr<ModelRegistry> models_;

@@ -88,7 +88,8 @@ ROWS = {
             (total("longstream_cache_usage_ratio", "pod, model"), "{{pod}} {{model}}")]),
         ("Bytes of models", "bytes", [(total("longstream_memory_bytes", "kind"), "{{kind}}")]),
         ("Evictions", "short", [
-            (rate("longstream_session_evictions_total", "reason"), "{{reason}}")]),
+            (rate("longstream_session_evictions_total", "reason"), "caches {{reason}}"),
+            (rate("longstream_session_early_releases_total", "reason"), "session {{reason}}")]),
         ("Tokens of histories", "short", [
             (rate("longstream_reused_tokens_total", "model"), "in the caches {{model}}"),
             (rate("longstream_restored_tokens_total", "model"), "restored {{model}}"),
@@ -107,6 +108,8 @@ ROWS = {
             (rate("longstream_handovers_total", "outcome"), "{{outcome}}"),
             (rate("longstream_claims_total", "namespace"), "claims"),
             (rate("longstream_fenced_commits_total", "namespace"), "fenced")]),
+        ("Moves without caches", "short", [
+            (rate("longstream_handover_caches_lost_total", "op, reason"), "{{op}} {{reason}}")]),
         ("Lease", "s", [(total("longstream_fleet_lease_seconds", "pod"), "{{pod}}")]),
     ],
     "Two models": [

@@ -17,6 +17,8 @@ namespace {
 
 class ArrivedCachesTest : public SentCaches {
  protected:
+  using SentCaches::SentCaches;
+
   // After a turn on `a_`, its session and its caches are on `b_`, and no call has used it there.
   void Move() {
     ASSERT_TRUE(Open(a_).ok());
@@ -206,6 +208,46 @@ TEST_F(ArrivedCachesTest, AReaderHearsAtOnceThatTheSessionIsNotRestored) {
   EXPECT_TRUE(read.WaitForNotificationWithTimeout(kReadPatience / 2));
   read.WaitForNotification();
   EXPECT_EQ(reading.status().code(), absl::StatusCode::kAborted) << reading.status();
+}
+
+class HangingEngineTest : public ArrivedCachesTest {
+ protected:
+  static constexpr absl::Duration kPatience = absl::Milliseconds(500);
+  HangingEngineTest() : ArrivedCachesTest(kPatience) {}
+  ~HangingEngineTest() override { go_on_->Notify(); }
+
+  // The engine answers the close of a session, and waits.
+  void HangEngine() {
+    constexpr SessionId kOther{3, 3};
+    ASSERT_TRUE(Open(b_, kOther, Durability::kMemory).ok());
+    absl::Notification hangs;
+    b_.sessions.CloseSession(
+        {"", kOther}, [&hangs, go_on = go_on_](const absl::StatusOr<uint64_t>& /*position*/) {
+          hangs.Notify();
+          go_on->WaitForNotification();
+        });
+    hangs.WaitForNotification();
+  }
+
+  // Shared with the engine's thread, which may still be in it when the test ends.
+  const std::shared_ptr<absl::Notification> go_on_ = std::make_shared<absl::Notification>();
+};
+
+TEST_F(HangingEngineTest, OnlyOneCallOfASessionWaitsForIt) {
+  Move();
+  if (HasFatalFailure()) return;
+  HangEngine();
+  if (HasFatalFailure()) return;
+  const absl::Time begin = absl::Now();
+  for (int i = 0; i < 20; ++i) {
+    const absl::Status rewind = RewindTo(b_, Row().position).status();
+    EXPECT_TRUE(absl::IsUnavailable(rewind)) << rewind;
+    const absl::Status turn = Load(b_, kNext).status();
+    EXPECT_TRUE(absl::IsUnavailable(turn)) << turn;
+    const absl::Status fork = Fork(b_, {8, 8}).status();
+    EXPECT_TRUE(absl::IsUnavailable(fork)) << fork;
+  }
+  EXPECT_LT(absl::Now() - begin, 10 * kPatience);
 }
 
 TEST_F(ArrivedCachesTest, ReadersThatWaitAreAnsweredWhenTheServerEnds) {

@@ -46,12 +46,13 @@ class Replicas : public testing::Test {
  protected:
   struct Replica {
     Replica(const ModelRegistry* models, store::SessionStore* store, store::CommitQueue* commits,
-            const std::string& name)
-        : gate(store), sessions(models, OptionsFor(store, commits, name)) {}
+            const std::string& name, absl::Duration engine_patience = absl::Seconds(5))
+        : gate(store), sessions(models, OptionsFor(store, commits, name, engine_patience)) {}
 
     SessionManager::Options OptionsFor(store::SessionStore* store, store::CommitQueue* commits,
-                                       const std::string& name) {
+                                       const std::string& name, absl::Duration engine_patience) {
       SessionManager::Options options;
+      options.engine_patience = engine_patience;
       options.store = store;
       options.commits = commits;
       options.commit_timeout = absl::Hours(1);
@@ -68,7 +69,10 @@ class Replicas : public testing::Test {
     SessionManager sessions;
   };
 
-  Replicas() { EXPECT_TRUE(models_.WaitUntilLoaded().ok()); }
+  explicit Replicas(absl::Duration engine_patience = absl::Seconds(5))
+      : engine_patience_(engine_patience) {
+    EXPECT_TRUE(models_.WaitUntilLoaded().ok());
+  }
 
   static absl::StatusOr<SessionView> Open(Replica& on, const SessionId& id = kId,
                                           Durability durability = Durability::kDefault) {
@@ -209,6 +213,7 @@ class Replicas : public testing::Test {
     return row.ok() ? row->state : store::TurnState::kCollected;
   }
 
+  const absl::Duration engine_patience_;
   const TemporaryDirectory directory_;
   MinimalModel model_;
   const std::unique_ptr<store::HeldStore> store_ = std::make_unique<store::HeldStore>(
@@ -217,8 +222,8 @@ class Replicas : public testing::Test {
   ModelRegistry models_{{model_.plugins(), model_.host(), model_.registry(), {}},
                         {model_.Source(R"({"step_delay_us":500})")},
                         nullptr};  // so that long turns run for as long as a test
-  Replica a_{&models_, store_.get(), &commits_, "a/1"};
-  Replica b_{&models_, store_.get(), &commits_, "b/2"};
+  Replica a_{&models_, store_.get(), &commits_, "a/1", engine_patience_};
+  Replica b_{&models_, store_.get(), &commits_, "b/2", engine_patience_};
 };
 
 }  // namespace longstream

@@ -17,6 +17,8 @@ namespace longstream {
 // Two replicas, and the caches of a session that one sends to the other.
 class SentCaches : public Replicas {
  protected:
+  using Replicas::Replicas;
+
   // By caches, snapshots and imports.
   static uint64_t HeldBytes(const Engine& engine) {
     const ls_memory memory = engine.model().backend().memory();

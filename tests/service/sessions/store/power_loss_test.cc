@@ -158,7 +158,7 @@ TEST_P(PowerLossTest, NothingThatWasAcknowledgedIsLost) {
   EXPECT_GT(made_though_unknown_ + not_made_, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, PowerLossTest, testing::Range(uint64_t{1}, uint64_t{9}));
+INSTANTIATE_TEST_SUITE_P(Seeds, PowerLossTest, testing::Range(uint64_t{1}, kEndOfSeeds));
 
 }  // namespace
 }  // namespace longstream::store

@@ -185,7 +185,7 @@ TEST_P(SegmentPowerLossTest, AcknowledgedSnapshotsAreWholeAndTheLogGoesOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SegmentPowerLossTest,
-                         testing::Combine(testing::Range(uint64_t{1}, uint64_t{9}),
+                         testing::Combine(testing::Range(uint64_t{1}, kEndOfSeeds),
                                           testing::Bool()));
 
 }  // namespace

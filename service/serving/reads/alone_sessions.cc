@@ -1,0 +1,46 @@
+// Gives and takes back the places.
+#include "service/serving/reads/alone_sessions.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "service/security/tenants/retry_after.h"
+
+namespace longstream {
+namespace {
+
+constexpr absl::Duration kRetryAfter = absl::Milliseconds(500);
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<void>> AloneSessions::Wait(const SessionKey& key) {
+  absl::MutexLock lock(&mutex_);
+  const auto is_free = [this, &key]()
+                           ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !since_.contains(key); };
+  if (const auto taken = since_.find(key); taken != since_.end()) {
+    const absl::Duration left = taken->second + patience_ - MonotonicTime::Now();
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&is_free), left)) {
+      return WithRetryAfter(
+          absl::UnavailableError(
+              absl::StrCat("session ", key.id.ToString(),
+                           ": another call still restores or reads it; send the request again")),
+          kRetryAfter);
+    }
+  }
+  return Take(key);
+}
+
+std::shared_ptr<void> AloneSessions::Try(const SessionKey& key) {
+  absl::MutexLock lock(&mutex_);
+  return since_.contains(key) ? nullptr : Take(key);
+}
+
+std::shared_ptr<void> AloneSessions::Take(const SessionKey& key) {
+  since_[key] = MonotonicTime::Now();
+  // A pointer that is not nullptr, for callers of Try.
+  return std::shared_ptr<void>(&since_, [this, key](void*) {
+    absl::MutexLock lock(&mutex_);
+    since_.erase(key);
+  });
+}
+
+}  // namespace longstream
