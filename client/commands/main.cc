@@ -7,7 +7,7 @@
 #include <string>
 
 #include "client/commands/commands.h"
-#include "client/error_details.h"
+#include "client/errors/error_details.h"
 #include "client/interrupt.h"
 #include "client/output.h"
 

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "kernels/core/physical_memory.h"
 #include "service/config/names.h"
+#include "service/errors/retry_after.h"
 
 namespace longstream {
 namespace {
@@ -22,9 +23,9 @@ namespace {
 constexpr absl::Duration kSharingPeriod = absl::Seconds(1);
 
 absl::Status FailedError(const ModelStatus& status) {
-  return absl::UnavailableError(absl::StrCat(
-      "model ", status.name, status.engine == nullptr ? " could not be loaded: " : " has failed: ",
-      status.error.message()));
+  const char* const what = status.engine == nullptr ? " could not be loaded: " : " has failed: ";
+  return UntilMended(
+      absl::UnavailableError(absl::StrCat("model ", status.name, what, status.error.message())));
 }
 
 // The beginning of an error. An empty name has none.
