@@ -96,7 +96,7 @@ Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request
   };
   bool told = false;
   const auto on_lost = [&told](const CallError& error) {
-    if (!std::exchange(told, true)) std::cerr << "\n[" << error.what() << "; resuming]\n";
+    if (!std::exchange(told, true)) std::cerr << "\n[" << error.what() << "; trying again]\n";
   };
   return connection.Generate(request, on_message, on_lost);
 }

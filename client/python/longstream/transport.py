@@ -69,8 +69,15 @@ FAILED_MODEL_TIMEOUT = 1.0  # seconds
 
 
 def may_be_final(error: errors.LongstreamError) -> bool:
-    """Whether the server itself has said UNAVAILABLE. A model may have failed, or be loading."""
-    return isinstance(error, errors.UnavailableError) and error.request_id is not None
+    """Whether the server itself has said UNAVAILABLE, and not when it wants the call again.
+
+    Servers before this version do not say when, also if the model is loading.
+    """
+    return (
+        isinstance(error, errors.UnavailableError)
+        and error.request_id is not None
+        and error.retry_after is None
+    )
 
 
 def is_of_failed_model(error: errors.LongstreamError, models: Iterable[pb.Model]) -> bool:

@@ -29,7 +29,7 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
     `failures`: how the next calls of Generate end. `fail`: codes with which the next calls of the
     other methods end. `requests`, `metadata`: of all calls. `cancelled`: ids of turns. With `hangs`, turns
     send no more after their tokens; with `silent`, they send nothing. `turn`: answers CancelTurn.
-    `message`: of the errors with those codes. `models`: of ListModels.
+    `message`: of the errors with those codes. `models`: of ListModels; `lists`: its calls.
     """
 
     def __init__(self, credentials=None, port=0):
@@ -39,7 +39,7 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
         self.hangs = self.silent = False
         self.turn = pb.Turn(state=pb.TURN_STATE_ABANDONED)
         self.details, self.message = None, "the script says so"
-        self.models = []
+        self.models, self.lists = [], 0
         self.released = threading.Event()
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
         longstream_pb2_grpc.add_LongstreamServicer_to_server(self, self.server)
@@ -80,6 +80,7 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
         return pb.CloseSessionResponse()
 
     def ListModels(self, request, context):
+        self.lists += 1
         return pb.ListModelsResponse(models=self.models)
 
     def CancelTurn(self, request, context):
