@@ -166,6 +166,8 @@ void FleetCalls::Attach(Arriving arriving,
                         held = std::make_shared<FoundSession>(std::move(arriving.found)),
                         then = std::move(then)](const absl::Status& attached) mutable {
         if (!attached.ok()) gate_->CachesLost(held->served.session->key(), attached);
+        SessionMetrics* const metrics = manager_->options_.metrics;
+        if (attached.ok() && metrics != nullptr) metrics->CountRestore("peer", "ok");
         alone = nullptr;
         then(std::move(held));
       });
