@@ -1,22 +1,12 @@
 // Makes the calls of a Connection and converts their errors to CallError.
 #include "client/connection.h"
 
-#include <grpcpp/grpcpp.h>
-
 #include <algorithm>
-#include <condition_variable>
-#include <exception>
-#include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "client/interrupt.h"
-#include "client/random_id.h"
-#include "client/retries.h"
-#include "grpc/health/v1/health.grpc.pb.h"
-#include "longstream/v1/longstream.grpc.pb.h"
+#include "client/connection_calls.h"
 
 namespace longstream::client {
 namespace {
@@ -28,85 +18,18 @@ std::string CodeName(grpc::StatusCode code) {
   return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
 }
 
-// The deadline of Close. The deadline gives the server time to end a running turn, and ends the
-// call if the server hangs.
-constexpr std::chrono::seconds kCloseTimeout{5};
-
 // The pause between two calls that ask whether the server serves.
 constexpr std::chrono::milliseconds kProbePause{50};
 
-// The server's id of the call, under which its log has the failure; "": it has none. Only failures
-// of the server itself are logged at the usual level.
-std::string LoggedId(const grpc::ClientContext& context, const grpc::Status& status) {
-  if (status.error_code() != grpc::StatusCode::INTERNAL) return "";
+// How long a thread waits before it looks whether there was an interrupt.
+constexpr std::chrono::milliseconds kInterruptPeriod{50};
+
+// The server's id of a call; "": the server has not ended the call.
+std::string RequestId(const grpc::ClientContext& context) {
   const auto& metadata = context.GetServerTrailingMetadata();
   const auto found = metadata.find("x-request-id");
   return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
 }
-
-// Throws CallError unless the call has ended with OK.
-void Check(const grpc::ClientContext& context, const grpc::Status& status) {
-  if (!status.ok()) throw CallError(status, LoggedId(context, status));
-}
-
-// Names the session of a call, so that a proxy before several servers sends all calls of a session
-// to one server. The server refuses what is no id.
-void NameSession(std::string session, grpc::ClientContext* context) {
-  constexpr size_t kDigits = 32;
-  if (session.size() != kDigits) return;
-  for (char& c : session) {
-    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-    if ((c < '0' || c > '9') && (c < 'a' || c > 'f')) return;
-  }
-  context->AddMetadata("x-session-id", session);
-}
-
-// The context of a call, which may be about a session. An interrupt cancels the call.
-struct Call {
-  explicit Call(const std::string& session = "") { NameSession(session, &context); }
-
-  grpc::ClientContext context;
-  OnInterrupt on_interrupt{[this] { context.TryCancel(); }};
-};
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-// Collects the messages of one call on gRPC's threads.
-class Collector final : public grpc::ClientReadReactor<v1::GenerateResponse> {
- public:
-  // Starts the call that is bound to this object and waits for its end.
-  grpc::Status Run() {
-    StartRead(&response_);
-    StartCall();
-    std::unique_lock<std::mutex> lock(mutex_);
-    ended_.wait(lock, [&] { return status_.has_value(); });
-    return *status_;
-  }
-  Generation TakeGeneration() { return std::move(generation_); }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) return;
-    generation_.Add(response_, SecondsSince(begin_));
-    StartRead(&response_);
-  }
-  void OnDone(const grpc::Status& status) override {
-    // Notify while the lock is held. Once it is released, Run may return and this object may be
-    // destroyed.
-    const std::lock_guard<std::mutex> lock(mutex_);
-    status_ = status;
-    ended_.notify_one();
-  }
-
- private:
-  const Clock::time_point begin_ = Clock::now();
-  v1::GenerateResponse response_;
-  Generation generation_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  std::optional<grpc::Status> status_;
-};
 
 // Reconnects soon, because a server that was started again serves within seconds.
 grpc::ChannelArguments ChannelArguments() {
@@ -134,44 +57,58 @@ void ThrowIfFailed(const std::string& model, const v1::ListModelsResponse& known
   if (!failures.empty()) throw CallError({grpc::StatusCode::UNAVAILABLE, failures});
 }
 
-// The caller does not want the turn any more. An error means that there is nothing to cancel, or
-// that the server cannot be reached.
-void CancelQuietly(Connection& connection, const v1::GenerateRequest& request) {
-  try {
-    connection.CancelTurn(request.session_id(), request.turn_id());
-  } catch (const CallError&) {
-  }
-}
-
 }  // namespace
 
-CallError::CallError(const grpc::Status& status, const std::string& request_id)
+// Only failures of the server itself are logged at the usual level, so only they name their id.
+CallError::CallError(const grpc::Status& status, std::string request_id)
     : std::runtime_error(CodeName(status.error_code()) + ": " + status.error_message() +
-                         (request_id.empty() ? "" : " (request id " + request_id + ")")),
+                         (status.error_code() == grpc::StatusCode::INTERNAL && !request_id.empty()
+                              ? " (request id " + request_id + ")"
+                              : "")),
       status_(status),
+      request_id_(std::move(request_id)),
       exit_code_(status.error_code() == grpc::StatusCode::UNAVAILABLE ? kNoServer : kCallFailed) {}
 
 std::string CallError::code_name() const { return CodeName(status_.error_code()); }
 
-struct Connection::Stubs {
-  explicit Stubs(std::shared_ptr<grpc::Channel> to)
-      : channel(std::move(to)), health(channel), longstream(channel) {}
+void Connection::Stubs::Check(const grpc::ClientContext& context, const grpc::Status& status) {
+  std::string request_id = RequestId(context);
+  if (status.ok() || !request_id.empty()) has_connected = true;
+  if (!status.ok()) throw CallError(status, std::move(request_id));
+}
 
-  // gRPC only connects while somebody waits for it. A channel that has lost its server returns as
-  // soon as the server is there again.
-  void Pause(std::chrono::milliseconds time) {
-    const auto until = std::chrono::system_clock::now() + time;
+void NameSession(std::string session, grpc::ClientContext* context) {
+  constexpr size_t kDigits = 32;
+  if (session.size() != kDigits) return;
+  for (char& c : session) {
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+    if ((c < '0' || c > '9') && (c < 'a' || c > 'f')) return;
+  }
+  context->AddMetadata("x-session-id", session);
+}
+
+void Connection::Stubs::Pause(std::chrono::milliseconds time) {
+  const auto until = std::chrono::system_clock::now() + time;
+  while (!Interrupted() && std::chrono::system_clock::now() < until) {
+    const auto next = std::min<std::chrono::system_clock::time_point>(
+        until, std::chrono::system_clock::now() + kInterruptPeriod);
     if (channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
-      std::this_thread::sleep_until(until);
-    } else {
-      channel->WaitForConnected(until);
+      std::this_thread::sleep_until(next);
+    } else if (channel->WaitForConnected(next)) {
+      return;
     }
   }
+}
 
-  const std::shared_ptr<grpc::Channel> channel;
-  grpc::health::v1::Health::Stub health;
-  v1::Longstream::Stub longstream;
-};
+bool Connection::Stubs::HasConnected() {
+  while (!has_connected && !Interrupted()) {
+    const grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY) has_connected = true;
+    if (state != GRPC_CHANNEL_IDLE && state != GRPC_CHANNEL_CONNECTING) break;
+    channel->WaitForStateChange(state, std::chrono::system_clock::now() + kInterruptPeriod);
+  }
+  return has_connected;
+}
 
 Connection::Connection(const std::string& server, const ChannelSecurity& security)
     : stubs_(std::make_shared<Stubs>(MakeChannel(server, security, ChannelArguments()))) {}
@@ -235,7 +172,7 @@ void Connection::WaitUntilSessionServes(const std::string& id, std::chrono::mill
 v1::ListModelsResponse Connection::ModelsAndAliases() {
   Call call;
   v1::ListModelsResponse response;
-  Check(call.context, stubs_->longstream.ListModels(&call.context, {}, &response));
+  stubs_->Check(call.context, stubs_->longstream.ListModels(&call.context, {}, &response));
   return response;
 }
 
@@ -249,7 +186,7 @@ v1::Model Connection::Model(const std::string& name) {
   v1::GetModelRequest request;
   v1::Model model;
   request.set_name(name);
-  Check(call.context, stubs_->longstream.GetModel(&call.context, request, &model));
+  stubs_->Check(call.context, stubs_->longstream.GetModel(&call.context, request, &model));
   return model;
 }
 
@@ -263,7 +200,7 @@ v1::Session Connection::Open(const std::string& model, const std::string& id) {
 v1::Session Connection::Open(const v1::OpenSessionRequest& request) {
   Call call(request.session_id());
   v1::Session session;
-  Check(call.context, stubs_->longstream.OpenSession(&call.context, request, &session));
+  stubs_->Check(call.context, stubs_->longstream.OpenSession(&call.context, request, &session));
   return session;
 }
 
@@ -272,7 +209,7 @@ v1::Session Connection::Get(const std::string& id) {
   v1::GetSessionRequest request;
   v1::Session session;
   request.set_session_id(id);
-  Check(call.context, stubs_->longstream.GetSession(&call.context, request, &session));
+  stubs_->Check(call.context, stubs_->longstream.GetSession(&call.context, request, &session));
   return session;
 }
 
@@ -300,14 +237,14 @@ v1::Session Connection::RewindToPosition(const std::string& id, uint64_t positio
 v1::Session Connection::Rewind(const v1::RewindSessionRequest& request) {
   Call call(request.session_id());
   v1::Session session;
-  Check(call.context, stubs_->longstream.RewindSession(&call.context, request, &session));
+  stubs_->Check(call.context, stubs_->longstream.RewindSession(&call.context, request, &session));
   return session;
 }
 
 v1::Session Connection::Fork(const v1::ForkSessionRequest& request) {
   Call call(request.session_id());
   v1::Session session;
-  Check(call.context, stubs_->longstream.ForkSession(&call.context, request, &session));
+  stubs_->Check(call.context, stubs_->longstream.ForkSession(&call.context, request, &session));
   return session;
 }
 
@@ -321,7 +258,7 @@ v1::AppendResponse Connection::Append(const std::string& id, const std::string& 
   // If a write fails, Finish returns the reason.
   writer->Write(request);
   writer->WritesDone();
-  Check(call.context, writer->Finish());
+  stubs_->Check(call.context, writer->Finish());
   return response;
 }
 
@@ -333,7 +270,7 @@ std::vector<v1::Session> Connection::Sessions(const std::string& model, const st
   do {
     Call call;
     v1::ListSessionsResponse response;
-    Check(call.context, stubs_->longstream.ListSessions(&call.context, request, &response));
+    stubs_->Check(call.context, stubs_->longstream.ListSessions(&call.context, request, &response));
     sessions.insert(sessions.end(), response.sessions().begin(), response.sessions().end());
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
@@ -347,7 +284,7 @@ v1::CloseSessionResponse Connection::Close(const std::string& id) {
   v1::CloseSessionRequest request;
   v1::CloseSessionResponse response;
   request.set_session_id(id);
-  Check(context, stubs_->longstream.CloseSession(&context, request, &response));
+  stubs_->Check(context, stubs_->longstream.CloseSession(&context, request, &response));
   return response;
 }
 
@@ -366,7 +303,7 @@ void Connection::Export(const std::string& id, bool sealed,
     reader->Finish();
     throw;
   }
-  Check(call.context, reader->Finish());
+  stubs_->Check(call.context, reader->Finish());
 }
 
 v1::Session Connection::Import(const v1::ImportSessionRequest& request,
@@ -386,92 +323,8 @@ v1::Session Connection::Import(const v1::ImportSessionRequest& request,
   }
   // If a write fails, Finish returns the reason.
   writer->WritesDone();
-  Check(call.context, writer->Finish());
+  stubs_->Check(call.context, writer->Finish());
   return session;
-}
-
-Generation Connection::Generate(const v1::GenerateRequest& request, const OnMessage& on_message,
-                                const OnLost& on_lost) {
-  v1::GenerateRequest named = request;
-  if (named.turn_id().empty()) named.set_turn_id(RandomId());
-  const auto begin = Clock::now();
-  Generation generation;
-  Retries retries(resume_timeout_);
-  while (true) {
-    try {
-      ReadTurn(named, on_message, begin, &generation);
-      return generation;
-    } catch (const CallError& error) {
-      if (!retries.Allows(error.status(), generation)) throw;
-      if (on_lost) on_lost(error);
-    }
-    stubs_->Pause(retries.Pause());
-    v1::Resume& resume = *named.mutable_resume();
-    resume.set_position(generation.position);
-    resume.mutable_token_ids()->Assign(generation.token_ids.begin(), generation.token_ids.end());
-  }
-}
-
-void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& on_message,
-                          Clock::time_point begin, Generation* generation) {
-  Call call(request.session_id());
-  const auto reader = stubs_->longstream.Generate(&call.context, request);
-  std::exception_ptr thrown;
-  bool stopped = false;
-  v1::GenerateResponse response;
-  while (reader->Read(&response)) {
-    generation->Add(response, SecondsSince(begin));
-    try {
-      if (!stopped && on_message && !on_message(response)) stopped = true;
-    } catch (...) {
-      // gRPC requires that the client reads the call to its end. Throw the exception after that.
-      thrown = std::current_exception();
-      stopped = true;
-    }
-    if (stopped) call.context.TryCancel();
-  }
-  const grpc::Status status = reader->Finish();
-  // The turn does not end with its call.
-  if (stopped || Interrupted()) CancelQuietly(*this, request);
-  if (thrown) std::rethrow_exception(thrown);
-  if (stopped && status.error_code() == grpc::StatusCode::CANCELLED) {
-    throw CallError(grpc::Status(status.error_code(), "the caller has stopped the turn"));
-  }
-  Check(call.context, status);
-}
-
-v1::Turn Connection::CancelTurn(const std::string& session, const std::string& turn) {
-  grpc::ClientContext context;
-  NameSession(session, &context);
-  context.set_deadline(std::chrono::system_clock::now() + kCloseTimeout);
-  v1::CancelTurnRequest request;
-  v1::Turn response;
-  request.set_session_id(session);
-  request.set_turn_id(turn);
-  Check(context, stubs_->longstream.CancelTurn(&context, request, &response));
-  return response;
-}
-
-std::vector<v1::Turn> Connection::Turns(const std::string& session) {
-  std::vector<v1::Turn> turns;
-  v1::ListTurnsRequest request;
-  request.set_session_id(session);
-  do {
-    Call call(session);
-    v1::ListTurnsResponse response;
-    Check(call.context, stubs_->longstream.ListTurns(&call.context, request, &response));
-    turns.insert(turns.end(), response.turns().begin(), response.turns().end());
-    request.set_page_token(response.next_page_token());
-  } while (!request.page_token().empty());
-  return turns;
-}
-
-Generation Connection::Collect(const v1::GenerateRequest& request) {
-  Call call(request.session_id());
-  Collector collector;
-  stubs_->longstream.async()->Generate(&call.context, &request, &collector);
-  Check(call.context, collector.Run());
-  return collector.TakeGeneration();
 }
 
 v1::ScoreSummary Connection::Score(const v1::ScoreRequest& request, const OnPiece& on_piece) {
@@ -483,7 +336,7 @@ v1::ScoreSummary Connection::Score(const v1::ScoreRequest& request, const OnPiec
     if (response.has_summary()) summary = response.summary();
     if (on_piece) on_piece(response);
   }
-  Check(call.context, reader->Finish());
+  stubs_->Check(call.context, reader->Finish());
   return summary;
 }
 
@@ -494,7 +347,7 @@ void Connection::Compare(
   const auto reader = stubs_->longstream.Compare(&call.context, request);
   v1::CompareResponse response;
   while (reader->Read(&response)) on_message(response);
-  Check(call.context, reader->Finish());
+  stubs_->Check(call.context, reader->Finish());
 }
 
 }  // namespace longstream::client

@@ -25,15 +25,17 @@ enum ExitCode { kOk = 0, kCallFailed = 1, kUsage = 2, kNoServer = 3, kOutputFail
 // A call that the server refused or did not answer.
 class CallError : public std::runtime_error {
  public:
-  // `request_id`: the id of the call in the server's log; may be empty.
-  explicit CallError(const grpc::Status& status, const std::string& request_id = "");
+  explicit CallError(const grpc::Status& status, std::string request_id = "");
 
   int exit_code() const { return exit_code_; }
   std::string code_name() const;  // "NOT_FOUND"
   const grpc::Status& status() const { return status_; }
+  // The id of the call in the server's log. Empty: the server has not answered.
+  const std::string& request_id() const { return request_id_; }
 
  private:
   grpc::Status status_;
+  std::string request_id_;
   int exit_code_;
 };
 
@@ -102,9 +104,10 @@ class Connection {
                      const std::function<std::string()>& next_bytes);
 
   // Runs a turn. Draws an id for it if the request has none. If the connection or the server is
-  // lost once the turn has started, sends the request again, with the tokens that have arrived,
-  // until the turn goes on; so each token comes once. Gives up when nothing new has come for
-  // resume_timeout().
+  // lost, sends the request again, with the tokens that have arrived, until the turn goes on; so
+  // each token comes once (client/errors/retries.h). Gives up when nothing new has come for
+  // resume_timeout(), if the error is that of a model that has failed, and at the first error if
+  // the address has never accepted a connection.
   //
   // Calls `on_message` (may be empty) for each message; a resumed turn has another `started`. If it
   // returns false, cancels the turn and throws CANCELLED. If it throws, cancels the turn and throws
@@ -113,7 +116,7 @@ class Connection {
   using OnLost = std::function<void(const CallError& error)>;
   Generation Generate(const v1::GenerateRequest& request, const OnMessage& on_message = {},
                       const OnLost& on_lost = {});
-  // 0: Generate does not resume turns.
+  // 0: Generate makes one call.
   void set_resume_timeout(std::chrono::milliseconds timeout) { resume_timeout_ = timeout; }
   std::chrono::milliseconds resume_timeout() const { return resume_timeout_; }
 
@@ -134,6 +137,8 @@ class Connection {
                const std::function<void(const v1::CompareResponse& response)>& on_message);
 
  private:
+  // Whether a turn has ended because its model has failed: that does not pass. Asks the server.
+  bool IsOfFailedModel(const CallError& error);
   // Makes one call of Generate, and adds its messages to the generation.
   void ReadTurn(const v1::GenerateRequest& request, const OnMessage& on_message,
                 std::chrono::steady_clock::time_point begin, Generation* generation);

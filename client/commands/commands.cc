@@ -49,9 +49,15 @@ ChannelSecurity WithTokenOfEnvironment(ChannelSecurity security) {
   return security;
 }
 
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
 Connection MakeConnection(const Global& global) {
   try {
-    return Connection(global.server, SecurityOf(global));
+    Connection connection(global.server, SecurityOf(global));
+    connection.set_resume_timeout(Milliseconds(global.retry_seconds));
+    return connection;
   } catch (const std::invalid_argument& error) {
     throw CLI::ValidationError(error.what());
   }
@@ -81,9 +87,6 @@ class WaitingTime {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static std::chrono::milliseconds Milliseconds(double seconds) {
-    return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-  }
 
   const bool waits_;
   const Clock::time_point end_;

@@ -18,7 +18,8 @@ struct Global {
   std::string server = "127.0.0.1:50051";
   ChannelSecurity security;
   bool json = false;
-  double wait_seconds = 0;  // how long to wait until the server serves
+  double wait_seconds = 0;    // how long to wait until the server serves
+  double retry_seconds = 60;  // as Connection::set_resume_timeout
 };
 
 // Thrown at the end of a command that has already printed its errors. The program exits with

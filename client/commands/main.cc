@@ -7,7 +7,7 @@
 #include <string>
 
 #include "client/commands/commands.h"
-#include "client/error_details.h"
+#include "client/errors/error_details.h"
 #include "client/interrupt.h"
 #include "client/output.h"
 
@@ -80,6 +80,12 @@ int Run(int argc, char** argv) {
                  "seconds to wait until the server listens and has loaded the model; `models`: all "
                  "models")
       ->check(client::Number(0.0, 1e6));
+  app.add_option(
+         "--retry", global.retry_seconds,
+         "seconds after the last token in which a turn whose server is lost or not available "
+         "is sent again; 0: never")
+      ->check(client::Number(0.0, 1e6))
+      ->capture_default_str();
   app.require_subcommand(1);
   app.fallthrough();
   app.set_version_flag("--version", "longstream " LONGSTREAM_VERSION);

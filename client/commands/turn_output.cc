@@ -63,6 +63,20 @@ void PrintProgress(const v1::PrefillProgress& progress) {
   }
 }
 
+// Where caches were read from; "": nowhere.
+const char* SourceName(v1::RestoreSource source) {
+  switch (source) {
+    case v1::RESTORE_SOURCE_UNSPECIFIED:
+      return "";
+    case v1::RESTORE_SOURCE_STORE:
+      return "store";
+    case v1::RESTORE_SOURCE_PEER:
+      return "peer";
+    default:
+      return "unknown";
+  }
+}
+
 }  // namespace
 
 const char* ReasonName(v1::FinishReason reason) {
@@ -96,7 +110,7 @@ Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request
   };
   bool told = false;
   const auto on_lost = [&told](const CallError& error) {
-    if (!std::exchange(told, true)) std::cerr << "\n[" << error.what() << "; resuming]\n";
+    if (!std::exchange(told, true)) std::cerr << "\n[" << error.what() << "; trying again]\n";
   };
   return connection.Generate(request, on_message, on_lost);
 }
@@ -153,6 +167,7 @@ std::string TurnJson(const Generation& generation, const v1::Session& session, b
                {"generated_tokens", usage.generated_tokens()},
                {"reused_tokens", usage.reused_tokens()},
                {"restored_tokens", usage.restored_tokens()},
+               {"restore_source", SourceName(usage.restore_source())},
                {"recomputed_tokens", usage.recomputed_tokens()},
                {"recompute_reason", usage.recompute_reason()},
                {"queue_seconds", Seconds(usage.queue_time())},

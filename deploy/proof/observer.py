@@ -23,7 +23,7 @@ COUNTERS = {
     "tokens resumed differently": ("longstream_resume_mismatches_total", ""),
     "tokens generated": ("longstream_generated_tokens_total", ""),
     "tokens of histories computed again": ("longstream_recomputed_tokens_total", ""),
-    "tokens of histories read from segments": ("longstream_restored_tokens_total", ""),
+    "tokens of histories read from segments": ("longstream_restored_tokens_total", 'from="store"'),
 }
 _PERIOD = 1.0
 _METRICS_PORT = 9464

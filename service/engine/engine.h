@@ -174,7 +174,7 @@ class Engine {
   // Gives a session that has no caches those of the import. ABORTED: the session has caches or runs
   // a turn. NOT_FOUND: it is closed. DATA_LOSS: the import is not complete, or not of these tokens'
   // length. After an error the session is as before, and the import is freed. `other_kernels`: as
-  // SessionCaches's; absent: a file has brought the caches.
+  // SessionCaches's, for caches of another replica; absent: a file has brought the caches.
   void Attach(std::shared_ptr<Session> session, SnapshotImport import, Done done,
               std::optional<std::string> other_kernels = std::nullopt);
   void Free(Snapshot snapshot);

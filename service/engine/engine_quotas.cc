@@ -8,7 +8,7 @@
 #include "service/engine/engine.h"
 #include "service/engine/policy/admission.h"
 #include "service/engine/policy/eviction.h"
-#include "service/security/tenants/retry_after.h"
+#include "service/errors/retry_after.h"
 
 namespace longstream {
 namespace {

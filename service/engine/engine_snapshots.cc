@@ -80,9 +80,10 @@ absl::Status Engine::AttachCaches(const std::shared_ptr<Session>& session, Snaps
   caches.sequence = *std::move(sequence);
   session->ChargeCaches();
   caches.evicted = caches.restored = false;
-  caches.other_kernels = other_kernels.has_value()
-                             ? *std::move(other_kernels)
-                             : std::string(kFromFile) + session->id().ToString();
+  const bool from_peer = other_kernels.has_value();
+  caches.other_kernels =
+      from_peer ? *std::move(other_kernels) : std::string(kFromFile) + session->id().ToString();
+  caches.peer_position = from_peer ? caches.sequence.position() : 0;
   caches.span_ends.clear();
   caches.restored_at = MonotonicTime::Now();
   lease->Publish();

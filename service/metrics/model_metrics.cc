@@ -66,6 +66,14 @@ struct ModelMetrics::Families {
   prometheus::Counter& Counter(const char* name, const char* help) {
     return Add(prometheus::BuildCounter().Name(name).Help(help).Register(registry), labels);
   }
+  prometheus::Counter& Restored(const char* from) {
+    return Add(prometheus::BuildCounter()
+                   .Name("longstream_restored_tokens_total")
+                   .Help("History tokens whose caches were read from the store, or have come from "
+                         "another replica")
+                   .Register(registry),
+               With("from", from));
+  }
   prometheus::Histogram& Histogram(const char* name, const char* help,
                                    const Buckets& buckets = LatencyBuckets()) {
     return Add(prometheus::BuildHistogram().Name(name).Help(help).Register(registry), labels,
@@ -118,8 +126,8 @@ struct ModelMetrics::Families {
       Counter("longstream_generated_tokens_total", "Tokens that the model generated");
   prometheus::Counter& reused =
       Counter("longstream_reused_tokens_total", "History tokens that were in the caches");
-  prometheus::Counter& restored = Counter("longstream_restored_tokens_total",
-                                          "History tokens whose caches were read from the store");
+  prometheus::Counter& from_store = Restored("store");
+  prometheus::Counter& from_peer = Restored("peer");
   prometheus::Counter& recomputed =
       Counter("longstream_recomputed_tokens_total", "History tokens that were computed again");
   prometheus::Family<prometheus::Counter>& evictions =
@@ -219,8 +227,9 @@ void ModelMetrics::AddGeneratedTokens(uint64_t tokens) {
 void ModelMetrics::AddReusedTokens(uint64_t tokens) {
   families_->reused.Increment(static_cast<double>(tokens));
 }
-void ModelMetrics::AddRestoredTokens(uint64_t tokens) {
-  families_->restored.Increment(static_cast<double>(tokens));
+void ModelMetrics::AddRestoredTokens(uint64_t tokens, bool from_peer) {
+  prometheus::Counter& counter = from_peer ? families_->from_peer : families_->from_store;
+  counter.Increment(static_cast<double>(tokens));
 }
 
 void ModelMetrics::AddRecomputedTokens(uint64_t tokens) {

@@ -58,7 +58,8 @@ class ModelMetrics {
   void AddPromptTokens(uint64_t tokens);
   void AddGeneratedTokens(uint64_t tokens);
   void AddReusedTokens(uint64_t tokens);
-  void AddRestoredTokens(uint64_t tokens);
+  // `from_peer`: another replica has sent their caches; otherwise they were read from the store.
+  void AddRestoredTokens(uint64_t tokens, bool from_peer);
   void AddRecomputedTokens(uint64_t tokens);
   // `reason`: what needed the memory: "turn", "open", "fork", "import", "budget" or "quota" (of the
   // session's tenant).

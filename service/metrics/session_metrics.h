@@ -38,7 +38,7 @@ class SessionMetrics {
   // A session was exported or imported, or could not be. `op`: "export" or "import". `code`: the
   // name of the status, such as "OK". `bytes`: of the file, as far as it was transferred.
   void CountTransfer(const std::string& op, const std::string& code, uint64_t bytes);
-  // Caches were read from `from`, or could not be. `outcome`: "ok" or why not.
+  // Caches were read from `from`, "store" or "peer", or could not be. `outcome`: "ok" or why not.
   void CountRestore(const std::string& from, const std::string& outcome);
   // Caches were written to the store, or could not be. `outcome` as for CountRestore.
   void CountSave(const std::string& outcome);

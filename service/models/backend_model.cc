@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/errors/retry_after.h"
 
 namespace longstream {
 namespace {
@@ -49,9 +50,10 @@ absl::Status StatusFromCode(ls_code code, std::string_view message) {
     case LS_FAILED_PRECONDITION:
     case LS_UNIMPLEMENTED:
     case LS_INTERNAL:
-    case LS_UNAVAILABLE:
     case LS_DATA_LOSS:
       return absl::Status(static_cast<absl::StatusCode>(code), text);
+    case LS_UNAVAILABLE:  // the device is missing or lost
+      return UntilMended(absl::UnavailableError(text));
     default:  // the backend is defective: the ABI does not have this code
       return absl::InternalError(text);
   }
@@ -65,7 +67,7 @@ absl::Status FailureOf(const ls_result& result) {
     case LS_RESOURCE_EXHAUSTED:
       return absl::ResourceExhaustedError(absl::StrCat("the backend has no memory: ", message));
     case LS_UNAVAILABLE:
-      return absl::UnavailableError(absl::StrCat("the device is lost: ", message));
+      return UntilMended(absl::UnavailableError(absl::StrCat("the device is lost: ", message)));
     default:
       return absl::InternalError(absl::StrCat("the backend failed the turn: ", message));
   }

@@ -93,6 +93,8 @@ fleet::FleetDriverOptions ServerFleet::DriverOptions(const fleet::ReplicaName& n
     log_->Write(LogLevel::kWarning, "peer_refuses", {{"peer", peer}, {"error", *line}});
   };
   options.on_lost_caches = [this](const fleet::LostCaches& lost) {
+    const bool is_sent = lost.where == fleet::LostCaches::Where::kSent;
+    if (!is_sent && restores_ != nullptr) restores_->CountRestore("peer", lost.reason);
     const auto line = lost_caches_.Pass(lost.why.ToString(), LineLimit::Clock::now());
     if (!line.has_value()) return;
     log_->Write(LogLevel::kWarning, "caches_lost",
@@ -107,6 +109,7 @@ fleet::FleetDriverOptions ServerFleet::DriverOptions(const fleet::ReplicaName& n
 }
 
 void ServerFleet::AddTo(SessionManager::Options* options) {
+  restores_ = options->metrics;
   options->gate = &driver_;
   options->owner = name_;
 }

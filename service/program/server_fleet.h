@@ -23,6 +23,7 @@
 #include "service/metrics/fleet_metrics.h"
 #include "service/metrics/json_log.h"
 #include "service/metrics/line_limit.h"
+#include "service/metrics/session_metrics.h"
 #include "service/program/server_security.h"
 #include "service/program/server_store.h"
 #include "service/server/grpc_server.h"
@@ -49,7 +50,7 @@ class ServerFleet : private fleet::LeaseEvents {
   ServerFleet(const ServerFleet&) = delete;
   ServerFleet& operator=(const ServerFleet&) = delete;
 
-  // Calls of clients pass the gate.
+  // Calls of clients pass the gate. The metrics of the options outlive Stop.
   void AddTo(SessionManager::Options* options);
   // The gate may be used from now on, so this comes before the server listens for clients. It
   // answers with UNAVAILABLE until there is a lease. `sessions` outlives Stop.
@@ -114,6 +115,7 @@ class ServerFleet : private fleet::LeaseEvents {
   LineLimit refusals_{/*lines_per_minute=*/6, /*max_bytes=*/500};      // of the driver's thread
   LineLimit lost_caches_{/*lines_per_minute=*/20, /*max_bytes=*/500};  // the same
   FleetMetrics metrics_;
+  SessionMetrics* restores_ = nullptr;  // counts caches that do not come
   ConnectionMetrics connections_;
   const std::unique_ptr<store::PostgresFleet> store_;
   fleet::FleetDriver driver_;  // outlives the client, which tells it messages

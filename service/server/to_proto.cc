@@ -151,6 +151,12 @@ void SetReady(const ServedModel& model, v1::Model* message) {
   SetMemory(backend.memory(), message->mutable_memory());
 }
 
+// REQUIRES: tokens were restored.
+v1::RestoreSource SourceOf(const TurnUsage& usage) {
+  const bool is_peer = usage.restore_source == RestoreSource::kPeer;
+  return is_peer ? v1::RESTORE_SOURCE_PEER : v1::RESTORE_SOURCE_STORE;
+}
+
 }  // namespace
 
 void ToProto(const SessionBytes& bytes, v1::SessionBytes* message) {
@@ -242,7 +248,7 @@ void ToProto(const TurnUsage& usage, v1::TurnUsage* message) {
   ToProto(usage.bytes, message->mutable_bytes());
   message->set_forced_tokens(usage.forced_tokens);
   message->set_restored_tokens(usage.restored_tokens);
-  if (usage.restored_tokens > 0) message->set_restore_source(v1::RESTORE_SOURCE_STORE);
+  if (usage.restored_tokens > 0) message->set_restore_source(SourceOf(usage));
 }
 
 void ToProto(const TurnEvent& event, const Tokenizer& tokenizer, v1::GenerateResponse* message) {

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "service/security/tenants/retry_after.h"
 #include "service/serving/answer_in_time.h"
 
 namespace longstream {
@@ -18,9 +17,6 @@ absl::Status HasMoved(const SessionKey& key) {
   return absl::AbortedError(absl::StrCat("session ", key.id.ToString(),
                                          " has changed on another server; send the request again"));
 }
-
-// A handover, or the end of a lease, takes about so long.
-constexpr absl::Duration kRetryAfter = absl::Milliseconds(500);
 
 // A session whose owner is another replica is closed by that one, or, if it is gone for good, by
 // any other this much later.
@@ -57,8 +53,7 @@ bool FleetCalls::Shares(const SessionKey& key) const {
 }
 
 absl::Status FleetCalls::Explained(const SessionKey& key, const absl::Status& status) const {
-  if (absl::IsNotFound(status)) return manager_->ended_.Explain(key);
-  return absl::IsUnavailable(status) ? WithRetryAfter(status, kRetryAfter) : status;
+  return absl::IsNotFound(status) ? manager_->ended_.Explain(key) : status;
 }
 
 // ---------------------------------------------------------------- turns
@@ -168,6 +163,8 @@ void FleetCalls::Attach(Arriving arriving,
                         held = std::make_shared<FoundSession>(std::move(arriving.found)),
                         then = std::move(then)](const absl::Status& attached) mutable {
         if (!attached.ok()) gate_->CachesLost(held->served.session->key(), attached);
+        SessionMetrics* const metrics = manager_->options_.metrics;
+        if (attached.ok() && metrics != nullptr) metrics->CountRestore("peer", "ok");
         alone = nullptr;
         then(std::move(held));
       });
@@ -227,10 +224,8 @@ absl::StatusOr<FleetCalls::FoundSession> FleetCalls::Find(const SessionKey& key,
   // This is a thread that reads the store. It may wait, because the engine attaches the caches
   // between two of its steps: that takes about as long as a slow read.
   if (!attached->done.WaitForNotificationWithTimeout(manager_->options_.engine_patience)) {
-    return WithRetryAfter(
-        absl::UnavailableError(
-            "the model was too busy to give the session its caches; send the request again"),
-        kRetryAfter);
+    return absl::UnavailableError(
+        "the model was too busy to give the session its caches; send the request again");
   }
   return std::move(attached->found);
 }

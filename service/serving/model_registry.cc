@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "kernels/core/physical_memory.h"
 #include "service/config/names.h"
+#include "service/errors/retry_after.h"
 
 namespace longstream {
 namespace {
@@ -26,8 +27,8 @@ absl::Status FailedError(const ModelStatus& status) {
   const std::string model = absl::StrCat("model ", status.name);
   // Errors of loading name the model themselves.
   const absl::string_view why = absl::StripPrefix(status.error.message(), model + ": ");
-  return absl::UnavailableError(absl::StrCat(
-      model, status.engine == nullptr ? " could not be loaded: " : " has failed: ", why));
+  return UntilMended(absl::UnavailableError(absl::StrCat(
+      model, status.engine == nullptr ? " could not be loaded: " : " has failed: ", why)));
 }
 
 // The beginning of an error. An empty name has none.

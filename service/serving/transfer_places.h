@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "service/security/tenants/retry_after.h"
+#include "service/errors/retry_after.h"
 #include "service/security/tenants/tenant.h"
 
 namespace longstream {

@@ -144,7 +144,7 @@ void Session::CountHost() {
   // The names of all members are here so that this does not compile if a member is added.
   const auto& [sequence, computed_tokens, recompute_reason, evicted, restored, lowest_rewind,
                restored_at, return_points, prefill_tokens, decode_tokens, span_ends,
-               stored_position, unchanged, other_kernels] = caches_;
+               stored_position, unchanged, peer_position, other_kernels] = caches_;
   host_charge_.Set(kFixedBytes + StateBytes(state_) + NameBytes() + BlockBytes(recompute_reason) +
                    BlockBytes(return_points) + BlockBytes(span_ends) + BlockBytes(other_kernels));
 }

@@ -89,6 +89,8 @@ struct SessionCaches {
   // So many of the tokens, and how they were read, are as they were when StoredCaches::Find was
   // called last.
   uint64_t unchanged = 0;
+  // The caches up to here have come from another replica, and no turn has reported that yet.
+  uint64_t peer_position = 0;
   // The kernels that have computed the caches, if others than those of the model (StoredPlace), or
   // the file that has brought them (kFromFile).
   std::string other_kernels;

@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "client/errors/retries.h"
 #include "client/random_id.h"
-#include "client/retries.h"
 
 namespace longstream::chaos {
 namespace {

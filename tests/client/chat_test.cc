@@ -162,7 +162,8 @@ TEST_F(ChatTest, AFailedTurnIsALineOfJson) {
 
 TEST_F(ChatTest, AServerThatGoesAwayIsExitCode3) {
   auto server = std::make_unique<TestServer>();
-  ClientProcess client({"--server", server->address(), "--json", "chat", "-m", "quick", "-n", "4"});
+  ClientProcess client({"--server", server->address(), "--json", "--retry", "0.5", "chat", "-m",
+                        "quick", "-n", "4"});
   client.Write("abc\n");
   client.WaitFor("\"finish_reason\"");
   server.reset();

@@ -1,8 +1,10 @@
 // Which server the details of an error name.
-#include "client/error_details.h"
+#include "client/errors/error_details.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -35,6 +37,19 @@ TEST(ErrorDetailsTest, OtherErrorsNameNone) {
   EXPECT_EQ(AddressOfSession(Elsewhere("longstream", "OTHER")), "");
   EXPECT_EQ(AddressOfSession({grpc::StatusCode::FAILED_PRECONDITION, "why"}), "");
   EXPECT_EQ(AddressOfSession({grpc::StatusCode::FAILED_PRECONDITION, "why", "\xff\xff"}), "");
+}
+
+TEST(ErrorDetailsTest, AnErrorSaysWhenTheServerWantsTheRequestAgain) {
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(2);
+  retry.mutable_retry_delay()->set_nanos(500'000'000);
+  google::rpc::Status details;
+  details.add_details()->PackFrom(google::rpc::ErrorInfo());
+  details.add_details()->PackFrom(retry);
+  const grpc::Status status(grpc::StatusCode::UNAVAILABLE, "why", details.SerializeAsString());
+  EXPECT_EQ(RetryDelay(status), std::chrono::milliseconds(2500));
+  EXPECT_EQ(RetryDelay({grpc::StatusCode::UNAVAILABLE, "why"}), std::nullopt);
+  EXPECT_EQ(RetryDelay({grpc::StatusCode::UNAVAILABLE, "why", "\xff\xff"}), std::nullopt);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ TEST_F(GenerateTest, JsonHoldsTheTurn) {
   const json turn = RunJson({"generate", "-m", "dense", "-n", "5", "-t", "0", "--ignore-eos",
                              "--seed", "7", "import os"});
   EXPECT_EQ(turn["prompt_tokens"], 9);
+  EXPECT_EQ(turn["restore_source"], "");
   EXPECT_EQ(turn["generated_tokens"], 5);
   EXPECT_EQ(turn["position"], 14);
   EXPECT_EQ(turn["finish_reason"], "max_tokens");

@@ -1,4 +1,5 @@
 // The client resumes a turn whose connection was lost, by itself.
+#include <chrono>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -91,7 +92,41 @@ TEST_F(ResumeTest, AServerThatListensAgainIsFoundWithinAFewTries) {
   connection_.Close(session);
 }
 
-TEST_F(ResumeTest, ATurnThatWasNotStartedIsNotRepeated) {
+// The turn has an id, so it is safe to send it again whatever became of the first call.
+TEST_F(ResumeTest, ATurnThatHasNotStartedIsSentAgainToo) {
+  const std::string session = through_.Open("slow").session_id();
+  proxy_.Refuse();
+  int lost = 0;
+  const client::Generation turn =
+      through_.Generate(Request(session), {}, [&](const client::CallError& error) {
+        EXPECT_EQ(error.status().error_code(), grpc::StatusCode::UNAVAILABLE) << error.what();
+        if (++lost == 3) proxy_.Listen();
+      });
+  EXPECT_EQ(turn.token_ids.size(), 20u);
+  EXPECT_GE(lost, 3);
+  EXPECT_EQ(connection_.Turns(session).size(), 1u);
+  connection_.Close(session);
+}
+
+// Nothing is there to wait for: --wait does that.
+TEST_F(ResumeTest, AnAddressThatHasNeverAnsweredIsAnErrorAtOnce) {
+  proxy_.Refuse();
+  client::Connection nowhere(proxy_.address());
+  const auto begin = std::chrono::steady_clock::now();
+  int lost = 0;
+  try {
+    nowhere.Generate(Request("00000000000000000000000000000001"), {},
+                     [&](const client::CallError&) { ++lost; });
+    ADD_FAILURE() << "nobody listens";
+  } catch (const client::CallError& error) {
+    EXPECT_EQ(error.status().error_code(), grpc::StatusCode::UNAVAILABLE) << error.what();
+    EXPECT_EQ(error.exit_code(), client::kNoServer);
+  }
+  EXPECT_EQ(lost, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST_F(ResumeTest, AnErrorThatDoesNotPassEndsTheTurn) {
   v1::GenerateRequest request = Request("00000000000000000000000000000001");
   int lost = 0;
   EXPECT_THROW(through_.Generate(request, {}, [&](const client::CallError&) { ++lost; }),

@@ -6,9 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,14 +14,10 @@
 #include <vector>
 
 #include "client/connection.h"
-#include "client/error_details.h"
 #include "client/random_id.h"
-#include "tests/faults/turn_script.h"
+#include "tests/faults/fleet_fixture.h"
 #include "tests/processes/client_process.h"
-#include "tests/processes/postgres_server.h"
-#include "tests/processes/server_process.h"
 #include "tests/service/wait_until.h"
-#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
@@ -33,105 +27,24 @@ using client::Generation;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr char kModel[] = "hypenet";
-
-class FleetTest : public testing::Test {
- protected:
-  struct Replica {
-    std::unique_ptr<ServerProcess> server;
-    std::unique_ptr<Connection> connection;
-
-    Connection& operator*() const { return *connection; }
-    Connection* operator->() const { return connection.get(); }
-  };
-
-  // `foreign`: of fleet.foreign. `times`: of the server.
-  Replica Start(const std::string& id, const std::string& foreign = "fetch",
-                const std::string& lease_ttl = "2s",
-                const std::string& times = "drain_timeout: 20s") {
-    const std::string config = directory_.string() + "/" + id + ".yaml";
-    std::ofstream(config) << "fleet:\n"
-                          << "  replica_id: " << id << "\n"
-                          << "  peer_listen: 127.0.0.1:0\n"
-                          << "  lease_ttl: " << lease_ttl << "\n"
-                          << "  min_residency: 0s\n"
-                          << "  foreign: " << foreign << "\n"
-                          << times << "\n";
-    Replica replica;
-    replica.server = std::make_unique<ServerProcess>(
-        LONGSTREAM_BINARY_DIR "/bin/longstream-server",
-        std::vector<std::string>{"--config", config, "--store", url_, "--model",
-                                 std::string(kModel) + "=" LONGSTREAM_SOURCE_DIR "/models/demo/" +
-                                     kModel + ",device=cpu"});
-    replica.connection = std::make_unique<Connection>(replica.server->address());
-    replica->WaitUntilServing(kModel, std::chrono::seconds(60));
-    return replica;
-  }
-
-  // Makes a call until the answer is neither UNAVAILABLE nor ABORTED, as clients of a fleet do.
-  template <typename Call>
-  static auto Insist(const Call& call) -> decltype(call()) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    for (;;) {
-      try {
-        return call();
-      } catch (const client::CallError& error) {
-        const grpc::StatusCode code = error.status().error_code();
-        const bool may_repeat =
-            code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::ABORTED ||
-            code == grpc::StatusCode::UNKNOWN || code == grpc::StatusCode::INTERNAL;
-        if (!may_repeat || std::chrono::steady_clock::now() >= until) throw;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
-  static Generation Run(const Replica& on, const v1::GenerateRequest& request) {
-    return Insist([&] { return on->Collect(request); });
-  }
-  static std::string Open(const Replica& on) {
-    const std::string id = client::RandomId();
-    Insist([&] { return on->Open(kModel, id); });
-    return id;
-  }
-  static v1::GenerateRequest For(const std::string& session, const ScriptedTurn& turn) {
-    v1::GenerateRequest request = turn.request;
-    request.set_session_id(session);
-    request.set_turn_id(client::RandomId());
-    return request;
-  }
-  // Turns of a conversation, and their tokens if nothing disturbs them.
-  static std::vector<ScriptedTurn> Script(const Replica& on, int turns, uint32_t tokens) {
-    std::vector<ScriptedTurn> script;
-    for (int i = 0; i < turns; ++i) {
-      std::string text = "The " + std::to_string(i) + ". part of a long story";
-      script.push_back({RandomTurn(text, tokens, 7 + static_cast<uint64_t>(i)), {}});
-    }
-    RunUndisturbed(*on, kModel, &script);
-    return script;
-  }
-  static bool Logs(const Replica& replica, const std::string& line) {
-    return replica.server->Log().find(line) != std::string::npos;
-  }
-  // The tokens whose caches were not there.
-  static uint64_t Lost(const Generation& turn) {
-    return turn.finish.usage().recomputed_tokens() + turn.finish.usage().restored_tokens();
-  }
-
-  const TemporaryDirectory directory_;
-  PostgresServer postgres_;
-  const std::string url_ = postgres_.Url(postgres_.NewDatabase());
-};
-
 TEST_F(FleetTest, TurnsAlternateBetweenServersWithTheTokensOfOne) {
   const Replica a = Start("a");
   const Replica b = Start("b");
   const std::vector<ScriptedTurn> script = Script(a, 4, 24);
   const std::string session = Open(a);
+  uint64_t before = 0;  // the position before the turn
   for (size_t i = 0; i < script.size(); ++i) {
     const Generation turn = Run(i % 2 == 0 ? a : b, For(session, script[i]));
     EXPECT_EQ(turn.token_ids, script[i].tokens) << i;
     EXPECT_EQ(Lost(turn), 0u) << "the caches came with the session, turn " << i;
+    const v1::TurnUsage& usage = turn.finish.usage();
+    EXPECT_EQ(usage.restored_tokens(), i == 0 ? 0 : before - 1) << i;
+    EXPECT_EQ(usage.restore_source(),
+              i == 0 ? v1::RESTORE_SOURCE_UNSPECIFIED : v1::RESTORE_SOURCE_PEER);
+    before = turn.finish.position();
   }
+  EXPECT_EQ(FromPeers(a, "ok"), 1);
+  EXPECT_EQ(FromPeers(b, "ok"), 2);
   // Each server shows the session as it is.
   EXPECT_EQ(a->Get(session).position(), b->Get(session).position());
   EXPECT_EQ(a->Get(session).version(), b->Get(session).version());
@@ -396,40 +309,6 @@ TEST_F(FleetTest, ATurnIsCancelledThroughTheOtherServer) {
     ASSERT_EQ(turns.size(), 1u);
     EXPECT_EQ(turns[0].state(), v1::TURN_STATE_ABANDONED);
   }
-}
-
-TEST_F(FleetTest, AServerNamesTheOwnerOfASession) {
-  const Replica a = Start("a", "redirect");
-  const Replica b = Start("b", "redirect");
-  const std::vector<ScriptedTurn> script = Script(a, 1, 8);
-  const std::string session = Open(a);
-  EXPECT_EQ(Run(a, For(session, script[0])).token_ids, script[0].tokens);
-  try {
-    Run(b, For(session, script[0]));
-    ADD_FAILURE() << "the session is on the other server";
-  } catch (const client::CallError& error) {
-    EXPECT_EQ(error.status().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-    EXPECT_THAT(error.status().error_message(), HasSubstr(a.server->address()));
-    EXPECT_EQ(client::AddressOfSession(error.status()), a.server->address());
-  }
-  const v1::Session there = b->Get(session);
-  EXPECT_EQ(there.position(), a->Get(session).position()) << "to read it, it may stay";
-  EXPECT_THAT(there.owner(), testing::StartsWith("a/"));
-  EXPECT_EQ(there.bytes().host(), 0u);
-  EXPECT_EQ(a->Get(session).owner(), "");
-  const std::vector<v1::Session> list = b->Sessions("");
-  ASSERT_EQ(list.size(), 1u);
-  EXPECT_EQ(list[0].owner(), there.owner());
-  const auto run = [&](std::vector<std::string> command) {
-    command.insert(command.end(), {"--server", b.server->address()});
-    return RunClient(command);
-  };
-  EXPECT_THAT(run({"sessions"}).out, HasSubstr("-        " + there.owner()));
-  EXPECT_THAT(run({"sessions", "show", session}).out,
-              testing::ContainsRegex("replica +" + there.owner()));
-  const ClientRun refused = run({"generate", "-s", session, "-n", "1", "x"});
-  EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("; use --server " + a.server->address() + "\n"));
 }
 
 TEST_F(FleetTest, AServerWhoseNameIsTakenEnds) {

@@ -136,7 +136,7 @@ TEST_P(KilledServerTest, TheCommandGoesOnByItself) {
   server_.Kill();
   EXPECT_EQ(disturbed.Wait(), 0) << disturbed.err();
   EXPECT_EQ(disturbed.out(), undisturbed.out());
-  EXPECT_THAT(disturbed.err(), testing::HasSubstr("resuming"));
+  EXPECT_THAT(disturbed.err(), testing::HasSubstr("trying again"));
 }
 
 // The database crashes in the middle of a turn, and while a turn begins and ends.

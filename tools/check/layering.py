@@ -14,7 +14,7 @@ import source_tree
 
 # The parts of the service that build without gRPC.
 SERVICE_WITHOUT_GRPC = " ".join(
-    f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine", "fleet",
+    f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine", "errors", "fleet",
                                       "host_memory", "jinja", "load", "metrics", "models", "routing", "scrapes",
                                       "fleet", "sealing", "security", "serving", "sessions", "shadow", "tokenizer", "wire"))
 
@@ -102,6 +102,7 @@ ROOMS = {
     "backends/minimal": "backends/api kernels/core kernels/ops",
 
     "service/clock": "",
+    "service/errors": "",
     "service/routing": "",
     "service/config": "service/routing service/security",
     "service/host_memory": "",
@@ -109,7 +110,7 @@ ROOMS = {
     "service/metrics/calls": "",
     "service/sealing": "",
     "service/security": "",
-    "service/security/tenants": "service/clock service/config service/host_memory",
+    "service/security/tenants": "service/clock service/config service/errors service/host_memory",
     "service/connections": "service/clock service/metrics",
     "service/load": "kernels/core kernels/core/limits service/clock",
     "service/scrapes": "service/clock service/connections service/metrics service/security",
@@ -126,7 +127,7 @@ ROOMS = {
     "service/jinja/syntax": "service/jinja/builtins service/jinja/values service/tokenizer/text",
     "service/jinja": "service/jinja/*",
     "service/chat": "service/host_memory service/jinja service/jinja/* service/tokenizer service/tokenizer/*",
-    "service/models": "backends/api kernels/core service/chat service/clock service/config"
+    "service/models": "backends/api kernels/core service/chat service/clock service/config service/errors"
                       " service/tokenizer service/tokenizer/files",
     "service/sessions": "service/chat service/clock service/host_memory service/models"
                         " service/routing service/security/tenants",
@@ -141,7 +142,7 @@ ROOMS = {
                                        " service/sessions/fleet"
                                        " service/sessions/store service/sessions/store/segments"
                                        " service/sessions/store/sql",
-    "service/sessions/store/sqlite": "service/sealing service/sessions service/sessions/store"
+    "service/sessions/store/sqlite": "service/errors service/sealing service/sessions service/sessions/store"
                                      " service/sessions/store/segments service/sessions/store/sql",
     "service/engine/costs": "service/clock",
     "service/engine/policy": "backends/api service/clock service/config service/engine/costs",
@@ -150,7 +151,7 @@ ROOMS = {
                            " service/engine/costs service/engine/logits service/engine/policy service/host_memory"
                            " service/metrics service/models service/security/tenants service/sessions"
                            " service/tokenizer service/tokenizer/stream",
-    "service/engine": "backends/api kernels/core service/clock service/config"
+    "service/engine": "backends/api kernels/core service/clock service/config service/errors"
                       " service/engine/costs service/engine/logits service/engine/policy service/engine/turn"
                       " service/metrics service/models service/security/tenants service/sessions",
     "service/compare": "backends/api service/clock service/engine/logits",
@@ -170,25 +171,25 @@ ROOMS = {
     "service/serving/aliases": "service/config service/metrics service/routing service/serving/routing"
                                " service/sessions",
     "service/serving/engines": "service/clock service/engine service/serving/log service/sessions",
-    "service/serving/turns": "service/clock service/engine service/engine/turn service/host_memory"
+    "service/serving/turns": "service/clock service/engine service/engine/turn service/errors service/host_memory"
                              " service/metrics service/models service/security/tenants"
                              " service/fleet service/serving/log service/sessions service/sessions/store",
     "service/serving/fleet": "service/clock service/engine service/fleet service/models"
                              " service/security/tenants service/serving/caches service/serving/engines"
                              " service/serving/log service/serving/turns service/sessions",
-    "service/serving": "kernels/core service/clock service/engine service/engine/turn"
+    "service/serving": "kernels/core service/clock service/engine service/engine/turn service/errors"
                        " service/fleet service/serving/fleet"
                        " service/config service/host_memory service/metrics service/models service/sealing"
                        " service/security/tenants service/serving/aliases service/serving/caches service/serving/file"
                        " service/serving/log service/serving/reads service/serving/engines service/serving/turns service/sessions service/sessions/store"
                        " service/routing",
     # Its classes are in service/serving, but for the operator's, which uses them.
-    "service/serving/models": "service/clock service/config service/engine service/models"
+    "service/serving/models": "service/clock service/config service/engine service/errors service/models"
                               " service/serving service/serving/aliases service/serving/engines"
                               " service/serving/log service/serving/routing service/sessions"
                               " service/sessions/store",
     "service/interceptors": "service/sessions",
-    "service/server/transport": "service/clock service/connections service/fleet service/interceptors service/security service/security/tenants"
+    "service/server/transport": "service/clock service/connections service/errors service/fleet service/interceptors service/security"
                                 " service/tokenizer/text"
                                 " service/wire",
     "service/server/routing": "service/routing service/tokenizer/text",
@@ -206,7 +207,7 @@ ROOMS = {
     "service/server/transfer": "service/clock service/server/transport service/serving service/sessions"
                                " service/wire",
     "service/server/compare": "service/clock service/compare service/engine/logits"
-                              " service/engine/turn service/host_memory service/server/transport"
+                              " service/engine/turn service/errors service/host_memory service/server/transport"
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
     "service/server": "service/chat service/clock service/config service/connections service/engine/turn service/fleet"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
@@ -223,12 +224,13 @@ ROOMS = {
                        " service/serving/aliases service/serving/models service/serving/routing service/sessions/store"
                        " service/sessions/store/postgres service/sessions/store/sql service/sessions/store/sqlite",
 
-    "client": "service/security",
+    "client/errors": "",
+    "client": "client/errors service/security",
     "client/compare": "client",
     "client/compare/page": "client client/compare",
     "client/compare/command": "client client/commands client/compare client/compare/page",
     "client/plan": "",
-    "client/commands": "client client/plan",
+    "client/commands": "client client/errors client/plan",
     "client/eval": "client client/commands",
     "client/token": "client client/commands service/security",
     "client/store": "client client/commands service/sealing service/sessions/store service/sessions/store/postgres"
@@ -260,8 +262,8 @@ ROOMS = {
     "tests/service": f"backends/** kernels/** {SERVICE_WITHOUT_GRPC} tests tests/**",
     "tests/service/server": "backends/** kernels/** service/** tests tests/**",
     "tests/client": "client client/** service/** tests tests/**",
-    "tests/faults": "client tests tests/**",
-    "tests/chaos": "client tests tests/**",
+    "tests/faults": "client client/errors tests tests/**",
+    "tests/chaos": "client client/errors tests tests/**",
     "tests/e2e": "backends/** client client/** kernels/** service/** tests tests/**",
     # This program uses the library of a peer, and is built separately.
     "tools/bench/llama_cpp": "",

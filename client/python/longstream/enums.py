@@ -102,6 +102,7 @@ class RestoreSource(WireEnum):
 
     UNSPECIFIED = 0
     STORE = 1  # the store of the server
+    PEER = 2  # another replica, which had the session in its memory
 
 
 class TurnState(WireEnum):

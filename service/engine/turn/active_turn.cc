@@ -149,8 +149,8 @@ void ActiveTurn::Go() {
 }
 
 void ActiveTurn::BeginReading(uint64_t restored) {
-  meter_.TakeCaches(restored > 0 ? 0 : history_.sequence().position(), restored,
-                    history_.recomputed_tokens(), history_.recompute_reason());
+  meter_.TakeCaches(history_.TakeFound(restored), history_.recomputed_tokens(),
+                    history_.recompute_reason());
   prefill_total_ = history_.unread();
   phase_ = history_.NeedsReplay() ? Phase::kReplay : Phase::kPrefill;
   history_.PlanReplay();

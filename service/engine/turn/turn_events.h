@@ -53,6 +53,16 @@ using TurnEvent = std::variant<StartedEvent, PrefillEvent, DeltaEvent, ScoreEven
 // kAborted: the turn was aborted, and the session keeps its tokens (OnAbort::kKeep).
 enum class FinishReason { kNone, kStopToken, kStopString, kMaxTokens, kContext, kAborted };
 
+// Where caches were read from.
+enum class RestoreSource { kNone, kStore, kPeer };
+
+// The caches of the history with which a turn begins to compute.
+struct FoundCaches {
+  uint64_t reused = 0;    // history tokens that were in the caches
+  uint64_t restored = 0;  // those whose caches were read from `source`
+  RestoreSource source = RestoreSource::kNone;
+};
+
 struct TurnUsage {
   uint64_t prompt_tokens = 0;
   uint64_t generated_tokens = 0;
@@ -65,7 +75,8 @@ struct TurnUsage {
   absl::Duration time_to_first_token;
   SessionBytes bytes;
   uint64_t forced_tokens = 0;    // generated tokens that the client had received before
-  uint64_t restored_tokens = 0;  // history tokens whose caches were read from the store
+  uint64_t restored_tokens = 0;  // history tokens whose caches were read from restore_source
+  RestoreSource restore_source = RestoreSource::kNone;
 };
 
 // How a turn ended. If `status` is not OK, the turn was refused or aborted, the session is in a

@@ -102,6 +102,14 @@ absl::Status TurnHistory::Attach(const StoredPlace& place, std::vector<uint64_t>
   return absl::OkStatus();
 }
 
+FoundCaches TurnHistory::TakeFound(uint64_t from_store) {
+  const uint64_t position = sequence().position();
+  const uint64_t from_peer = std::min(std::exchange(caches().peer_position, 0), position);
+  if (from_store > 0) return {0, from_store, RestoreSource::kStore};
+  if (from_peer > 0) return {position - from_peer, from_peer, RestoreSource::kPeer};
+  return {position, 0, RestoreSource::kNone};
+}
+
 void TurnHistory::PlanReplay() {
   NoteFeed();
   if (NeedsReplay() && state().recompute == Recompute::kFast) {

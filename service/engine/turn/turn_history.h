@@ -15,6 +15,7 @@
 #include "service/clock/monotonic_time.h"
 #include "service/engine/policy/restore_choice.h"
 #include "service/engine/turn/step_parts.h"
+#include "service/engine/turn/turn_events.h"
 #include "service/host_memory/host_memory.h"
 #include "service/models/backend_model.h"
 #include "service/sessions/feed.h"
@@ -62,6 +63,10 @@ class TurnHistory {
   const std::string& recompute_reason() const {
     return lease_.session()->caches().recompute_reason;
   }
+
+  // The caches that the turn begins with. `from_store`: those up to this position were read from
+  // the store. Caches that have come from another replica count as restored only the first time.
+  FoundCaches TakeFound(uint64_t from_store);
 
   // Makes caches if the session has none: a scored text has no caches yet, a session may have been
   // evicted, and RollBack may have dropped its caches. Sets *made to whether this call made them.

@@ -33,15 +33,16 @@ void TurnMeter::AddPrompt(uint64_t tokens) {
   OfAll([&](auto& metrics) { metrics.AddPromptTokens(tokens); });
 }
 
-void TurnMeter::TakeCaches(uint64_t reused, uint64_t restored, uint64_t recomputed,
+void TurnMeter::TakeCaches(const FoundCaches& found, uint64_t recomputed,
                            const std::string& reason) {
-  usage_.reused_tokens = reused;
-  usage_.restored_tokens = restored;
+  usage_.reused_tokens = found.reused;
+  usage_.restored_tokens = found.restored;
+  usage_.restore_source = found.source;
   usage_.recomputed_tokens = recomputed;
   if (recomputed > 0) usage_.recompute_reason = reason;
   OfModel([&](ModelMetrics& metrics) {
-    metrics.AddReusedTokens(reused);
-    metrics.AddRestoredTokens(restored);
+    metrics.AddReusedTokens(found.reused);
+    metrics.AddRestoredTokens(found.restored, found.source == RestoreSource::kPeer);
     metrics.AddRecomputedTokens(recomputed);
   });
 }

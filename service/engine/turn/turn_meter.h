@@ -31,11 +31,9 @@ class TurnMeter {
   void AddPrompt(uint64_t tokens);
   // The turn was admitted.
   void Admit() { admitted_ = true; }
-  // The turn has its caches. `reused`: history tokens that were in the caches. `restored`: history
-  // tokens whose caches were read from the store. `recomputed`: history tokens that are computed
-  // again, because of `reason`.
-  void TakeCaches(uint64_t reused, uint64_t restored, uint64_t recomputed,
-                  const std::string& reason);
+  // The turn has its caches. `recomputed`: history tokens that are computed again, because of
+  // `reason`.
+  void TakeCaches(const FoundCaches& found, uint64_t recomputed, const std::string& reason);
   // The admitted turn holds its first place in the batch, or has nothing to compute yet: its time
   // in the queue is over. Later calls change nothing.
   void Begin(MonotonicTime now);

@@ -5,7 +5,7 @@
 #include <cassert>
 
 #include "absl/strings/str_cat.h"
-#include "service/security/tenants/retry_after.h"
+#include "service/errors/retry_after.h"
 
 namespace longstream {
 namespace {

@@ -12,26 +12,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "service/engine/turn/turn.h"
+#include "service/errors/with_message.h"
 #include "service/serving/turns/turn_handle.h"
 
 namespace longstream {
 
-// The status with another message. Keeps its payloads, such as the time after which the client may
-// try again (RetryAfterOf).
-inline absl::Status WithMessage(const absl::Status& status, absl::string_view message) {
-  absl::Status named(status.code(), message);
-  status.ForEachPayload([&named](absl::string_view url, const absl::Cord& payload) {
-    named.SetPayload(url, payload);
-  });
-  return named;
-}
-
-// The same with `what`, such as a field's name, before the message.
+// The status with `what`, such as a field's name, before the message.
 inline absl::Status About(absl::string_view what, const absl::Status& status) {
   return WithMessage(status, absl::StrCat(what, ": ", status.message()));
 }

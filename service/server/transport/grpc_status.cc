@@ -7,15 +7,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "google/rpc/status.pb.h"
+#include "service/errors/retry_after.h"
 #include "service/fleet/session_owner.h"
-#include "service/security/tenants/retry_after.h"
 
 namespace longstream {
 namespace {
 
-// The delay before a retry, if the error does not say more. It is long enough for some turn to end,
-// and short enough that a client hardly notices it.
-constexpr absl::Duration kRetryAfter = absl::Seconds(1);
+// The delays before a retry, if the error does not say more. They are short enough that a client
+// hardly notices them. In the first one, some turn ends and gives room.
+constexpr absl::Duration kRetryWhenFull = absl::Seconds(1);
+// In this one a handover ends, the lease of a replica that is gone may end, or another replica
+// takes the call. Models and stores that need longer are not asked too often.
+constexpr absl::Duration kRetryWhenUnavailable = absl::Milliseconds(500);
 
 // The domain of google.rpc.ErrorInfo.
 constexpr const char* kDomain = "longstream";
@@ -27,9 +30,15 @@ google::rpc::Status DetailsOf(const absl::Status& status) {
   return details;
 }
 
-void AddRetryInfo(const absl::Status& status, google::rpc::Status* details) {
-  const absl::Duration after = RetryAfterOf(status).value_or(kRetryAfter);
-  if (after == absl::InfiniteDuration()) return;  // waiting does not help
+// When a client may send the call again. InfiniteDuration: waiting does not help.
+absl::Duration RetryAfter(const absl::Status& status) {
+  if (const auto after = RetryAfterOf(status); after.has_value()) return *after;
+  if (absl::IsResourceExhausted(status)) return kRetryWhenFull;
+  if (absl::IsUnavailable(status)) return kRetryWhenUnavailable;
+  return absl::InfiniteDuration();
+}
+
+void AddRetryInfo(absl::Duration after, google::rpc::Status* details) {
   constexpr int64_t kNanos = 1'000'000'000;
   const int64_t nanos = absl::ToInt64Nanoseconds(after);
   google::rpc::RetryInfo retry;
@@ -57,9 +66,8 @@ void AddOwner(const fleet::SessionOwner& owner, google::rpc::Status* details) {
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   google::rpc::Status details = DetailsOf(status);
-  if (absl::IsResourceExhausted(status) || RetryAfterOf(status).has_value()) {
-    AddRetryInfo(status, &details);
-  }
+  const absl::Duration after = RetryAfter(status);
+  if (after != absl::InfiniteDuration()) AddRetryInfo(after, &details);
   if (absl::IsFailedPrecondition(status)) {
     const std::optional<fleet::SessionOwner> owner = fleet::OwnerOf(status);
     if (owner.has_value()) AddOwner(*owner, &details);

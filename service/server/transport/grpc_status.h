@@ -8,8 +8,8 @@
 
 namespace longstream {
 
-// The numbers of the codes do not change. RESOURCE_EXHAUSTED carries
-// google.rpc.RetryInfo, unless waiting does not help (RetryAfterOf). FAILED_PRECONDITION with an
+// The numbers of the codes do not change. RESOURCE_EXHAUSTED and UNAVAILABLE carry
+// google.rpc.RetryInfo, unless waiting does not help (UntilMended). FAILED_PRECONDITION with an
 // owner (fleet::OwnerOf) carries google.rpc.ErrorInfo: the reason SESSION_ELSEWHERE of the domain
 // longstream, with the metadata `owner` and `address`.
 grpc::Status ToGrpc(const absl::Status& status);

@@ -94,6 +94,7 @@ void Set(const TurnUsage& from, log::TurnResult* to) {
   to->set_host_bytes(from.bytes.host);
   to->set_forced_tokens(from.forced_tokens);
   to->set_restored_tokens(from.restored_tokens);
+  to->set_restored_from_peer(from.restore_source == RestoreSource::kPeer);
 }
 
 TurnUsage UsageFrom(const log::TurnResult& from) {
@@ -108,6 +109,9 @@ TurnUsage UsageFrom(const log::TurnResult& from) {
   to.bytes = {from.kv_bytes(), from.window_bytes(), from.state_bytes(), from.host_bytes()};
   to.forced_tokens = from.forced_tokens();
   to.restored_tokens = from.restored_tokens();
+  if (to.restored_tokens > 0) {
+    to.restore_source = from.restored_from_peer() ? RestoreSource::kPeer : RestoreSource::kStore;
+  }
   return to;
 }
 

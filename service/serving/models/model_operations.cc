@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "service/config/names.h"
+#include "service/errors/with_message.h"
 #include "service/models/expected_memory.h"
 #include "service/models/warm_up.h"
 #include "service/serving/model_registry.h"
@@ -28,7 +29,7 @@ std::string PlanName(const ModelSource& source) {
 absl::Status Named(const std::string& name, const absl::Status& status) {
   const std::string prefix = absl::StrCat("model ", name, ": ");
   if (status.message().substr(0, prefix.size()) == prefix) return status;
-  return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
+  return WithMessage(status, absl::StrCat(prefix, status.message()));
 }
 
 absl::Status IsBusy(std::string_view name) {

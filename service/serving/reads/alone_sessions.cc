@@ -3,14 +3,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "service/security/tenants/retry_after.h"
 
 namespace longstream {
-namespace {
-
-constexpr absl::Duration kRetryAfter = absl::Milliseconds(500);
-
-}  // namespace
 
 absl::StatusOr<std::shared_ptr<void>> AloneSessions::Wait(const SessionKey& key) {
   absl::MutexLock lock(&mutex_);
@@ -19,11 +13,9 @@ absl::StatusOr<std::shared_ptr<void>> AloneSessions::Wait(const SessionKey& key)
   if (const auto taken = since_.find(key); taken != since_.end()) {
     const absl::Duration left = taken->second + patience_ - MonotonicTime::Now();
     if (!mutex_.AwaitWithTimeout(absl::Condition(&is_free), left)) {
-      return WithRetryAfter(
-          absl::UnavailableError(
-              absl::StrCat("session ", key.id.ToString(),
-                           ": another call still restores or reads it; send the request again")),
-          kRetryAfter);
+      return absl::UnavailableError(
+          absl::StrCat("session ", key.id.ToString(),
+                       ": another call still restores or reads it; send the request again"));
     }
   }
   return Take(key);

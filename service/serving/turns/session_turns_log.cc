@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/errors/retry_after.h"
 #include "service/serving/log/restore.h"
 #include "service/serving/turns/session_turns.h"
 
@@ -18,8 +19,9 @@ constexpr const char* kSessionHasMoved =
 // The error for a client whose change could not be made durable. It may send the request again.
 absl::Status AsUnavailable(const absl::Status& status) {
   if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) return status;
-  return absl::UnavailableError(
-      absl::StrCat("the turn could not be committed: ", status.message()));
+  return WithRetryAfterOf(
+      absl::UnavailableError(absl::StrCat("the turn could not be committed: ", status.message())),
+      status);
 }
 
 }  // namespace

@@ -73,8 +73,10 @@ Turn Run(Replica& on, const v1::GenerateRequest& request) {
       const client::Generation turn = on->Collect(request);
       if (turn.token_seconds.empty()) throw std::runtime_error("a turn has no tokens");
       const v1::TurnUsage& usage = turn.finish.usage();
+      const bool has_come = usage.restore_source() == v1::RESTORE_SOURCE_PEER;
+      const uint64_t restored = has_come ? 0 : usage.restored_tokens();
       return {1e3 * turn.token_seconds.front(), turn.token_ids,
-              usage.recomputed_tokens() + usage.restored_tokens()};
+              usage.recomputed_tokens() + restored};
     } catch (const client::CallError& error) {
       const grpc::StatusCode code = error.status().error_code();
       const bool again = code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::ABORTED;

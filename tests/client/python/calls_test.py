@@ -202,6 +202,14 @@ class Calls:
             self.assertEqual(self.caller.turn(timeout=timeout).text, TEXT)
             self.make(retry=FAST, timeout=timeout).call(lambda session: session.fork())
 
+    def test_a_server_that_says_when_is_not_asked_whether_the_model_has_failed(self):
+        for details, lists in ((None, 1), (retry_info(0), 0)):
+            self.server.lists = 0
+            self.server.fail, self.server.details = [grpc.StatusCode.UNAVAILABLE], details
+            self.server.message = "model bad could not be loaded: no file"
+            self.caller.call(lambda session: session.fork())
+            self.assertEqual(self.server.lists, lists)
+
     def test_a_turn_without_retries_raises_at_once(self):
         caller = self.make(retry=longstream.RetryPolicy(timeout=0))
         self.server.failures = [Failure(2)]

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/errors/retry_after.h"
 #include "tests/service/engine/engine_fixture.h"
 
 namespace longstream {
@@ -250,7 +251,7 @@ TEST(EngineAbort, ALostDeviceEndsEveryTurnAndIsToldOnce) {
   request.on_abort = OnAbort::kKeep;
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status,
-            absl::UnavailableError("the device is lost: the device answers no more"));
+            UntilMended(absl::UnavailableError("the device is lost: the device answers no more")));
   EXPECT_EQ(ReadToEnd(*other).end.status.code(), absl::StatusCode::kUnavailable);
   const absl::Status of_unread = ReadToEnd(*unread).end.status;
   EXPECT_TRUE(of_unread.ok() || absl::IsUnavailable(of_unread)) << of_unread;

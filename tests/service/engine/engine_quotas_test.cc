@@ -9,7 +9,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "service/security/tenants/retry_after.h"
+#include "service/errors/retry_after.h"
 #include "service/security/tenants/tenants.h"
 #include "tests/service/engine/engine_fixture.h"
 

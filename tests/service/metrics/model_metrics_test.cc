@@ -173,6 +173,7 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
   fleet_.SetLeaseLeft(absl::Seconds(1));
   sessions_.CountTransfer("export", "OK", 1);
   sessions_.CountRestore("store", "ok");
+  sessions_.CountRestore("peer", "ok");
   sessions_.CountSave("ok");
   sessions_.ObserveSnapshot("read", 1, absl::Seconds(1));
   sessions_.SetTenant("acme", {.refusals = {{"turns", 1}}});
@@ -340,6 +341,10 @@ TEST_F(ModelMetricsTest, SessionsOfAllModels) {
   sessions_.CountRestore("store", "damaged");
   EXPECT_EQ(Value("longstream_session_restores_total", {{"from", "store"}, {"outcome", "damaged"}}),
             "1");
+  sessions_.CountRestore("peer", "no_memory");
+  EXPECT_EQ(
+      Value("longstream_session_restores_total", {{"from", "peer"}, {"outcome", "no_memory"}}),
+      "1");
   sessions_.ObserveSnapshot("write", 300, absl::Milliseconds(2));
   EXPECT_EQ(Value("longstream_snapshot_bytes_total", {{"op", "write"}}), "300");
   EXPECT_EQ(Value("longstream_snapshot_seconds_count", {{"op", "write"}}), "1");
@@ -350,6 +355,8 @@ TEST_F(ModelMetricsTest, CountersAddUp) {
   metrics_.AddPromptTokens(2);
   metrics_.AddGeneratedTokens(5);
   metrics_.AddReusedTokens(6);
+  metrics_.AddRestoredTokens(8, /*from_peer=*/false);
+  metrics_.AddRestoredTokens(9, /*from_peer=*/true);
   metrics_.AddRecomputedTokens(7);
   metrics_.CountRequest("OK", "stop_token");
   metrics_.CountRequest("OK", "stop_token");
@@ -362,6 +369,8 @@ TEST_F(ModelMetricsTest, CountersAddUp) {
   EXPECT_EQ(Value("longstream_prompt_tokens_total", {}), "3");
   EXPECT_EQ(Value("longstream_generated_tokens_total", {}), "5");
   EXPECT_EQ(Value("longstream_reused_tokens_total", {}), "6");
+  EXPECT_EQ(Value("longstream_restored_tokens_total", {{"from", "store"}}), "8");
+  EXPECT_EQ(Value("longstream_restored_tokens_total", {{"from", "peer"}}), "9");
   EXPECT_EQ(Value("longstream_recomputed_tokens_total", {}), "7");
   EXPECT_EQ(Value("longstream_requests_total", {{"code", "OK"}, {"finish_reason", "stop_token"}}),
             "2");

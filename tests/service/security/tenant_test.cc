@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "service/security/tenants/retry_after.h"
+#include "service/errors/retry_after.h"
 #include "service/security/tenants/tenants.h"
 
 namespace longstream {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "absl/synchronization/notification.h"
@@ -14,6 +15,7 @@
 #include "service/serving/model_registry.h"
 #include "service/serving/session_manager.h"
 #include "tests/service/engine/engine_fixture.h"
+#include "tests/service/server/transport/retry_seconds.h"
 
 namespace longstream {
 namespace {
@@ -111,6 +113,7 @@ TEST_F(LoadingTest, UnavailableWhileLoading) {
   const grpc::Status status = Open("slow");
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(status.error_message(), "model slow is loading");
+  EXPECT_EQ(RetrySeconds(status), 0.5);
   Load();
   EXPECT_EQ(State("slow"), v1::MODEL_STATE_READY);
   EXPECT_TRUE(Open("slow").ok());
@@ -124,6 +127,7 @@ TEST_F(LoadingTest, UnavailableWithTheReasonWhereLoadingFailed) {
   EXPECT_EQ(status.error_message().find("model broken could not be loaded: /"), 0u)
       << status.error_message();
   EXPECT_EQ(status.error_message().find("model broken", 1), std::string::npos);
+  EXPECT_EQ(RetrySeconds(status), std::nullopt) << "it stays so";
 }
 
 TEST_F(LoadingTest, ATurnGoesOnWithoutATwinWhoseModelIsNotThere) {
@@ -279,13 +283,16 @@ TEST_F(LostModelTest, FailsWithTheReasonAndTheOthersServe) {
   v1::Session well;
   ASSERT_TRUE(Open("frail", &frail).ok());
   ASSERT_TRUE(Open("well", &well).ok());
-  EXPECT_EQ(Generate(frail.session_id()).error_code(), grpc::StatusCode::UNAVAILABLE);
+  const grpc::Status ended = Generate(frail.session_id());
+  EXPECT_EQ(ended.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(RetrySeconds(ended), std::nullopt) << "the device does not come back";
   lost_.WaitForNotification();
 
   const grpc::Status refused = Generate(frail.session_id());
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(refused.error_message(),
             "model frail has failed: the device is lost: the device answers no more");
+  EXPECT_EQ(RetrySeconds(refused), std::nullopt);
   v1::Session another;
   EXPECT_EQ(Open("frail", &another).error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_TRUE(Generate(well.session_id()).ok());

@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/service/server/server_fixture.h"
+#include "tests/service/server/transport/retry_seconds.h"
 
 namespace longstream {
 namespace {
@@ -65,8 +66,11 @@ TEST_F(ShutdownTest, TurnsPastTheGraceTimeAreUnavailable) {
   drain.join();
   EXPECT_EQ(generated.status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_NE(generated.status.error_message().find("grace time"), std::string::npos);
+  EXPECT_EQ(RetrySeconds(generated.status), 0.5) << "another server may go on with it";
   EXPECT_EQ(Get(id).position(), 0u) << "the aborted turn was not rolled back";
-  EXPECT_EQ(Generate(Request(id)).status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  const grpc::Status refused = Generate(Request(id)).status;
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(RetrySeconds(refused), 0.5) << refused.error_message();
 }
 
 // A model with a tokenizer that needs some time for a long text.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 namespace longstream {
 namespace {
@@ -29,6 +30,22 @@ TEST(ToProto, ReasonsOfABackend) {
   v1::TurnUsage message;
   ToProto(usage, &message);
   EXPECT_TRUE(Arrives(message, message.recompute_reason()));
+}
+
+TEST(ToProto, SourcesOfCaches) {
+  TurnUsage usage;
+  v1::TurnUsage message;
+  ToProto(usage, &message);
+  EXPECT_EQ(message.restore_source(), v1::RESTORE_SOURCE_UNSPECIFIED);
+  usage.restored_tokens = 5;
+  for (const auto& [source, expected] :
+       {std::pair{RestoreSource::kStore, v1::RESTORE_SOURCE_STORE},
+        std::pair{RestoreSource::kPeer, v1::RESTORE_SOURCE_PEER}}) {
+    usage.restore_source = source;
+    ToProto(usage, &message);
+    EXPECT_EQ(message.restore_source(), expected);
+    EXPECT_EQ(message.restored_tokens(), 5u);
+  }
 }
 
 TEST(ToProto, Durations) {

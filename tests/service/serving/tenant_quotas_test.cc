@@ -12,7 +12,7 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
-#include "service/security/tenants/retry_after.h"
+#include "service/errors/retry_after.h"
 #include "tests/service/serving/tenant_sessions.h"
 #include "tests/service/wait_until.h"
 

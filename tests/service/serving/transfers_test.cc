@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "service/security/tenants/retry_after.h"
+#include "service/errors/retry_after.h"
 #include "tests/service/serving/tenant_sessions.h"
 #include "tests/service/wait_until.h"
 

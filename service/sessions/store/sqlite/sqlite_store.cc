@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "service/errors/retry_after.h"
 #include "service/sessions/store/sql/apply_change.h"
 #include "service/sessions/store/sql/check_segments.h"
 #include "service/sessions/store/sql/schema.h"
@@ -202,7 +203,7 @@ absl::Status SqliteStore::CommitTransaction() {
   if (status.ok() && wal_frames_ >= kLongWal) Checkpoint();
   if (status.ok() || absl::IsResourceExhausted(status)) return status;
   Break(status);
-  return absl::UnknownError(status.message());
+  return UntilMended(absl::UnknownError(status.message()));
 }
 
 void SqliteStore::PrepareToClose() {
@@ -237,7 +238,7 @@ void SqliteStore::Break(const absl::Status& error) {
 
 absl::Status SqliteStore::Broken() const {
   const StoreHealth health = Health();
-  return health.state == StoreState::kReadOnly ? absl::UnavailableError(health.reason)
+  return health.state == StoreState::kReadOnly ? UntilMended(absl::UnavailableError(health.reason))
                                                : absl::OkStatus();
 }
 

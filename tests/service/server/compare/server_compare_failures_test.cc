@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
-#include "service/security/tenants/retry_after.h"
+#include "service/errors/retry_after.h"
 #include "service/server/compare/compare_plan.h"
 #include "tests/service/server/compare/compare_fixture.h"
 

@@ -14,6 +14,7 @@
 #include "service/sessions/store/sqlite/sqlite_store.h"
 #include "tests/service/server/held_turns.h"
 #include "tests/service/server/server_fixture.h"
+#include "tests/service/server/transport/retry_seconds.h"
 #include "tests/service/serving/wait_for_session.h"
 #include "tests/service/serving/without_patience.h"
 #include "tests/service/sessions/store/held_store.h"
@@ -195,6 +196,7 @@ TEST_F(HangingReadsTest, AListIsUnavailableIfTheStoreCannotBeRead) {
   const grpc::Status status = list();
   EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE);
   EXPECT_EQ(status.error_message(), "the database is down");
+  EXPECT_EQ(RetrySeconds(status), 0.5);
   GoOn();
   EXPECT_TRUE(list().ok());
 }

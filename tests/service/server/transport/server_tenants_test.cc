@@ -15,11 +15,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "google/rpc/status.pb.h"
 #include "service/security/guard.h"
 #include "tests/service/security/token_row.h"
 #include "tests/service/server/server_fixture.h"
 #include "tests/service/server/transfer/server_files_fixture.h"
+#include "tests/service/server/transport/retry_seconds.h"
 
 namespace longstream {
 namespace {
@@ -37,19 +37,6 @@ Credentials TokensOf(const std::vector<std::string>& tenants) {
   }
   rows += TokenRow("nobody", "role=client") + TokenRow("op", "role=operator");
   return *Credentials::Parse(rows, "f");
-}
-
-// The delay of google.rpc.RetryInfo in the details, in seconds.
-std::optional<double> RetrySeconds(const grpc::Status& status) {
-  google::rpc::Status details;
-  if (!details.ParseFromString(status.error_details())) return std::nullopt;
-  for (const auto& detail : details.details()) {
-    google::rpc::RetryInfo retry;
-    if (!detail.UnpackTo(&retry)) continue;
-    return static_cast<double>(retry.retry_delay().seconds()) +
-           1e-9 * static_cast<double>(retry.retry_delay().nanos());
-  }
-  return std::nullopt;
 }
 
 using SessionCalls =

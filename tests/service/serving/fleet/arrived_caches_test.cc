@@ -33,8 +33,8 @@ class ArrivedCachesTest : public SentCaches {
   void ExpectCaches(Replica& on, const TurnId& turn, const SessionId& session = kId) {
     const FleetTurn next = Run(on, turn, 10, session);
     EXPECT_TRUE(next.status().ok()) << next.status();
-    EXPECT_EQ(next.end.usage.recomputed_tokens + next.end.usage.restored_tokens, 0u)
-        << next.end.usage.recompute_reason;
+    EXPECT_EQ(next.end.usage.recomputed_tokens, 0u) << next.end.usage.recompute_reason;
+    EXPECT_NE(next.end.usage.restore_source, RestoreSource::kStore);
   }
 };
 

@@ -28,8 +28,34 @@ TEST_F(FleetCopiesTest, ASessionArrivesWithItsCaches) {
   EXPECT_TRUE(turn.status().ok()) << turn.status();
   EXPECT_EQ(turn.tokens, expected[1]);
   EXPECT_EQ(turn.end.usage.recomputed_tokens, 0u) << turn.end.usage.recompute_reason;
-  EXPECT_EQ(turn.end.usage.restored_tokens, 0u);
   EXPECT_EQ(b_.restores, 1);
+}
+
+TEST_F(FleetCopiesTest, TheFirstTurnSaysThatTheCachesHaveComeFromAnotherReplica) {
+  ASSERT_TRUE(Open(a_).ok());
+  const FleetTurn first = Run(a_, kTurn);
+  EXPECT_EQ(first.end.usage.restore_source, RestoreSource::kNone);
+  Send(a_, b_, size_t{1} << 20);
+  if (HasFatalFailure()) return;
+  Replicas::Take("b/2");
+  a_.copies().Drop({"", kId});
+  for (const bool is_again : {false, true}) {  // the answer in the log says it too
+    SCOPED_TRACE(is_again);
+    const FleetTurn next = Run(b_, kNext);
+    ASSERT_TRUE(next.status().ok()) << next.status();
+    EXPECT_EQ(next.how, is_again ? NewTurn::How::kReplayed : NewTurn::How::kNew);
+    EXPECT_EQ(next.end.usage.restore_source, RestoreSource::kPeer);
+    EXPECT_EQ(next.end.usage.restored_tokens, first.end.position - 1);
+    EXPECT_EQ(next.end.usage.reused_tokens, 0u);
+    EXPECT_EQ(next.end.usage.recomputed_tokens, 0u) << next.end.usage.recompute_reason;
+  }
+  EXPECT_EQ(b_.FromPeers("ok"), 1);
+  EXPECT_EQ(a_.FromPeers("ok"), 0);
+  const FleetTurn last = Run(b_, {7, 3});
+  ASSERT_TRUE(last.status().ok()) << last.status();
+  EXPECT_EQ(last.end.usage.restore_source, RestoreSource::kNone);
+  EXPECT_EQ(last.end.usage.restored_tokens, 0u);
+  EXPECT_GT(last.end.usage.reused_tokens, first.end.position);
 }
 
 TEST_F(FleetCopiesTest, CachesOfAnotherVersionAreNotUsed) {
@@ -43,6 +69,8 @@ TEST_F(FleetCopiesTest, CachesOfAnotherVersionAreNotUsed) {
   EXPECT_TRUE(turn.status().ok()) << turn.status();
   EXPECT_EQ(turn.tokens, expected[1]);
   EXPECT_GT(turn.end.usage.recomputed_tokens + turn.end.usage.restored_tokens, 0u);
+  EXPECT_NE(turn.end.usage.restore_source, RestoreSource::kPeer);
+  EXPECT_EQ(b_.FromPeers("ok"), 0);
   EXPECT_TRUE(b_.gate.Has("caches lost ABORTED"));
 }
 
@@ -87,7 +115,9 @@ TEST_F(FleetCopiesTest, ASessionThatWasTakenIsAnIdleSessionWithItsCaches) {
   const FleetTurn turn = Run(b_, kNext);
   EXPECT_TRUE(turn.status().ok()) << turn.status();
   EXPECT_EQ(turn.tokens, expected[1]);
-  EXPECT_EQ(turn.end.usage.recomputed_tokens + turn.end.usage.restored_tokens, 0u);
+  EXPECT_EQ(turn.end.usage.recomputed_tokens, 0u);
+  EXPECT_EQ(turn.end.usage.restore_source, RestoreSource::kPeer);
+  EXPECT_EQ(b_.FromPeers("ok"), 1);
   EXPECT_EQ(b_.restores, 1);
 }
 

@@ -3,6 +3,7 @@
 #define LONGSTREAM_TESTS_SERVICE_SERVING_FLEET_REPLICAS_H_
 
 #include <gtest/gtest.h>
+#include <prometheus/registry.h>
 
 #include <atomic>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "service/sessions/store/commit_queue.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"
 #include "tests/service/engine/engine_fixture.h"
+#include "tests/service/metric_value.h"
 #include "tests/service/serving/fleet/scripted_gate.h"
 #include "tests/service/serving/wait_for_session.h"
 #include "tests/service/sessions/store/held_store.h"
@@ -57,6 +59,7 @@ class Replicas : public testing::Test {
       options.commits = commits;
       options.commit_timeout = absl::Hours(1);
       options.gate = &gate;
+      options.metrics = &metrics;
       options.owner = name;
       options.restored = [this](const std::shared_ptr<Session>&) { ++restores; };
       return options;
@@ -64,7 +67,15 @@ class Replicas : public testing::Test {
 
     ServedCopies& copies() { return sessions.fleet()->copies(); }
 
+    // Of session_restores_total{from="peer"}.
+    double FromPeers(const std::string& outcome) const {
+      return MetricValue(registry, "longstream_session_restores_total",
+                         {{"from", "peer"}, {"outcome", outcome}});
+    }
+
     std::atomic<int> restores{0};
+    prometheus::Registry registry;
+    SessionMetrics metrics{&registry, /*host_limit=*/0};
     ScriptedGate gate;
     SessionManager sessions;
   };

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "service/errors/retry_after.h"
 #include "service/sessions/store/sql/schema.h"
 #include "service/sessions/store/sqlite/database.h"
 #include "service/sessions/store/sqlite/store_files.h"
@@ -187,10 +188,12 @@ TEST_F(SqliteStoreTest, AfterAFailedFsyncItTakesNoChangesUntilItIsOpenedAgain) {
   disk.SetFsyncFails("");
   const auto unknown = ApplyOne(**store, OpenSession{NewSession(8)});
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kUnknown) << unknown.status();
+  EXPECT_EQ(RetryAfterOf(unknown.status()), absl::InfiniteDuration());
   disk.SetFsyncFails(std::nullopt);
   const auto refused = ApplyOne(**store, OpenSession{NewSession(9)});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(refused.status().message(), HasSubstr("until the server is started again"));
+  EXPECT_EQ(RetryAfterOf(refused.status()), absl::InfiniteDuration()) << "that does not pass";
   EXPECT_EQ((*store)->Collect(At(0)).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ((*store)->Health().state, StoreState::kReadOnly);
   EXPECT_TRUE((*store)->Session(key_).ok()) << "reads go on";

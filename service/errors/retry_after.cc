@@ -1,7 +1,8 @@
 // Keeps the time as a payload of the status.
-#include "service/security/tenants/retry_after.h"
+#include "service/errors/retry_after.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/cord.h"
 
@@ -24,6 +25,11 @@ std::optional<absl::Duration> RetryAfterOf(const absl::Status& status) {
     return std::nullopt;
   }
   return after;
+}
+
+absl::Status WithRetryAfterOf(absl::Status status, const absl::Status& source) {
+  const std::optional<absl::Duration> after = RetryAfterOf(source);
+  return after.has_value() ? WithRetryAfter(std::move(status), *after) : status;
 }
 
 }  // namespace longstream

@@ -1,14 +1,31 @@
 // The details that a server sends with an error, for programs.
-#ifndef LONGSTREAM_CLIENT_ERROR_DETAILS_H_
-#define LONGSTREAM_CLIENT_ERROR_DETAILS_H_
+#ifndef LONGSTREAM_CLIENT_ERRORS_ERROR_DETAILS_H_
+#define LONGSTREAM_CLIENT_ERRORS_ERROR_DETAILS_H_
 
 #include <grpcpp/support/status.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "google/rpc/status.pb.h"
 
 namespace longstream::client {
+
+// The time after which the server wants the same request again: google.rpc.RetryInfo. Absent: it
+// does not say when, or has not sent the error.
+inline std::optional<std::chrono::milliseconds> RetryDelay(const grpc::Status& status) {
+  google::rpc::Status details;
+  if (!details.ParseFromString(status.error_details())) return std::nullopt;
+  for (const google::protobuf::Any& detail : details.details()) {
+    google::rpc::RetryInfo retry;
+    if (!detail.Is<google::rpc::RetryInfo>() || !detail.UnpackTo(&retry)) continue;
+    constexpr int kNanos = 1'000'000;
+    return std::chrono::seconds(retry.retry_delay().seconds()) +
+           std::chrono::milliseconds(retry.retry_delay().nanos() / kNanos);
+  }
+  return std::nullopt;
+}
 
 // The address (host:port) of the server that has the session, if the server does not fetch it from
 // there (fleet.foreign: redirect): google.rpc.ErrorInfo with the reason SESSION_ELSEWHERE. The same
@@ -29,4 +46,4 @@ inline std::string AddressOfSession(const grpc::Status& status) {
 
 }  // namespace longstream::client
 
-#endif  // LONGSTREAM_CLIENT_ERROR_DETAILS_H_
+#endif  // LONGSTREAM_CLIENT_ERRORS_ERROR_DETAILS_H_

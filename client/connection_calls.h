@@ -1,0 +1,59 @@
+// What the calls of a Connection share. Its other files do not need it: gRPC's call headers take
+// seconds to compile.
+#ifndef LONGSTREAM_CLIENT_CONNECTION_CALLS_H_
+#define LONGSTREAM_CLIENT_CONNECTION_CALLS_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "client/connection.h"
+#include "client/interrupt.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "longstream/v1/longstream.grpc.pb.h"
+
+namespace longstream::client {
+
+// The deadline of Close. The deadline gives the server time to end a running turn, and ends the
+// call if the server hangs.
+inline constexpr std::chrono::seconds kCloseTimeout{5};
+
+// Names the session of a call, so that a proxy before several servers sends all calls of a session
+// to one server. The server refuses what is no id.
+void NameSession(std::string session, grpc::ClientContext* context);
+
+// The context of a call, which may be about a session. An interrupt cancels the call.
+struct Call {
+  explicit Call(const std::string& session = "") { NameSession(session, &context); }
+
+  grpc::ClientContext context;
+  OnInterrupt on_interrupt{[this] { context.TryCancel(); }};
+};
+
+struct Connection::Stubs {
+  explicit Stubs(std::shared_ptr<grpc::Channel> to)
+      : channel(std::move(to)), health(channel), longstream(channel) {}
+
+  // Throws CallError unless the call has ended with OK.
+  void Check(const grpc::ClientContext& context, const grpc::Status& status);
+
+  // Waits. Returns sooner if a connection that was lost is there again, or on an interrupt. gRPC
+  // only connects while somebody waits for it, so the channel returns as soon as the server does.
+  void Pause(std::chrono::milliseconds time);
+
+  // Whether there has been a connection at any time; waits until the first attempt has ended.
+  bool HasConnected();
+
+  const std::shared_ptr<grpc::Channel> channel;
+  grpc::health::v1::Health::Stub health;
+  v1::Longstream::Stub longstream;
+  std::atomic<bool> has_connected{false};
+};
+
+}  // namespace longstream::client
+
+#endif  // LONGSTREAM_CLIENT_CONNECTION_CALLS_H_
