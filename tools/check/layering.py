@@ -166,7 +166,7 @@ ROOMS = {
     "service/serving/file": "service/engine/turn service/host_memory service/models service/serving/log"
                             " service/sessions service/sessions/store service/tokenizer/text"
                             " service/wire",
-    "service/serving/reads": "service/sessions",
+    "service/serving/reads": "service/clock service/sessions",
     "service/serving/routing": "backends/api service/clock service/engine service/models service/routing",
     "service/serving/aliases": "service/config service/metrics service/routing service/serving/routing"
                                " service/sessions",
