@@ -98,17 +98,17 @@ class SessionManager {
 
   // Opens a session of the tenant. If `id` is absent, the server draws one. If `model` is an alias,
   // the id chooses the model of the session, or `ask` if it is a route. If `idle_timeout` is
-  // absent, the default applies. Forks of the session have the same `recompute`.
+  // absent, the default applies. Forks of the session have the same `recompute` and `ttl`.
   //
   // With a store, sessions are durable unless `durability` is kMemory: the answers of OpenSession,
   // ForkSession and CloseSession, and the ends of turns, come when they are in the store. A session
-  // is restored when it is used. FAILED_PRECONDITION: kTurn without a store. UNAVAILABLE: the store
-  // has not answered within Options::commit_timeout, and the change may still be made; an equal
-  // repeat finds the session. So do the calls below that change a durable session.
+  // is restored when it is used. FAILED_PRECONDITION: kTurn, or a `ttl`, without a store.
+  // INVALID_ARGUMENT: a `ttl` with kMemory, or outside of its range. UNAVAILABLE: the store has not
+  // answered within Options::commit_timeout, and the change may still be made; an equal repeat
+  // finds the session. So do the calls below that change a durable session.
   void OpenSession(const std::string& tenant, std::string_view model, std::optional<SessionId> id,
                    std::optional<absl::Duration> idle_timeout, Opened opened,
-                   Recompute recompute = Recompute::kExact,
-                   Durability durability = Durability::kDefault, const RouteAsk& ask = {});
+                   const SessionTerms& terms = {});
   // The fork begins at `place`, on `model` (empty: that of the source). NOT_FOUND,
   // INVALID_ARGUMENT, FAILED_PRECONDITION: as for RewindSession, and the model has another
   // tokenizer or too short a context.
@@ -288,7 +288,7 @@ class SessionManager {
   void ForkStored(const std::shared_ptr<SessionForking>& forking, const SessionTurns& turns,
                   Engine::Done done);
   // The properties of a session in the store. `source`: of the session of which it is a fork.
-  static LoggedProperties PropertiesOf(const TurnLease& lease, LoggedProperties source = {});
+  LoggedProperties PropertiesOf(const TurnLease& lease, LoggedProperties source = {}) const;
 
   // The engines of models that come and go (session_manager_models.cc). Errors as for
   // ModelRegistry::Find.
@@ -337,8 +337,8 @@ class SessionManager {
   // The parts of OpenSession, ForkSession, RewindSession, CancelTurn and ExportSession behind
   // RunRead.
   void OpenNow(const std::string& tenant, std::string_view model, std::optional<SessionId> id,
-               std::optional<absl::Duration> idle_timeout, Opened opened, Recompute recompute,
-               Durability durability, const RouteAsk& ask);
+               std::optional<absl::Duration> idle_timeout, Opened opened,
+               const SessionTerms& terms);
   void ForkNow(const SessionKey& source_key, std::optional<SessionId> id,
                std::optional<absl::Duration> idle_timeout, Opened opened, const Place& place,
                std::string_view model);

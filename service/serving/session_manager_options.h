@@ -42,7 +42,10 @@ struct SessionManagerOptions {
   // manager, and new rows name `owner`, this replica. nullptr: there is no fleet.
   fleet::SessionGate* gate = nullptr;
   std::string owner = {};
-  absl::Duration ttl = absl::Hours(30 * 24);  // a stored session that is not used ends
+  // A session in the store ends when no turn has been committed for `ttl`, unless its client has
+  // named another time, which is `max_ttl` at most.
+  absl::Duration ttl = absl::Hours(30 * 24);
+  absl::Duration max_ttl = absl::Hours(90 * 24);
   // A call waits for the store no longer than this, and a turn as SessionTurns::Stored says.
   absl::Duration commit_timeout = absl::Seconds(10);
   RenderMessages render_messages = nullptr;  // for restored conversations

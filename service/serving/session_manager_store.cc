@@ -115,7 +115,7 @@ void SessionManager::AddToStore(TurnLease& lease, const SessionTurns& turns,
   const SessionTurns::Head head = turns.head();
   row.head = head.number;
   row.create_time = row.last_use_time = view.create_time;
-  row.delete_time = view.create_time + options_.ttl;
+  row.delete_time = view.create_time + turns.ttl();
   row.forked_from = view.forked_from;
   row.properties = EncodeProperties(head.properties);
   turns.stored().log->Submit(
@@ -440,6 +440,7 @@ absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row)
   view.create_time = row.create_time;
   view.last_use_time = row.last_use_time;
   view.idle_timeout = properties->idle_timeout;
+  view.ttl = properties->ttl.value_or(options_.ttl);
   view.forked_from = row.forked_from;
   view.durable = true;
   if (fleet_ != nullptr && row.owner != options_.owner) {

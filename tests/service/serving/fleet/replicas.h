@@ -71,10 +71,11 @@ class Replicas : public testing::Test {
   Replicas() { EXPECT_TRUE(models_.WaitUntilLoaded().ok()); }
 
   static absl::StatusOr<SessionView> Open(Replica& on, const SessionId& id = kId,
-                                          Durability durability = Durability::kDefault) {
+                                          Durability durability = Durability::kDefault,
+                                          std::optional<absl::Duration> ttl = std::nullopt) {
     return WaitForSession([&](SessionManager::Opened opened) {
-      on.sessions.OpenSession("", "m", id, std::nullopt, std::move(opened), Recompute::kExact,
-                              durability);
+      on.sessions.OpenSession("", "m", id, std::nullopt, std::move(opened),
+                              {.durability = durability, .ttl = ttl});
     });
   }
   static absl::StatusOr<SessionView> Show(Replica& on, const SessionId& id = kId) {
