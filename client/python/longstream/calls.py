@@ -72,8 +72,8 @@ def _duration(seconds: float | None) -> duration_pb2.Duration | None:
     return duration_pb2.Duration(seconds=nanos // 10**9, nanos=nanos % 10**9)
 
 
-def _idle_timeout(seconds: float | None) -> duration_pb2.Duration | None:
-    return None if seconds is None else _duration(checked("idle_timeout", seconds))
+def _time(option: str, seconds: float | None) -> duration_pb2.Duration | None:
+    return None if seconds is None else _duration(checked(option, seconds))
 
 
 def _expectation(expect: Expectation) -> pb.Expectation:
@@ -94,6 +94,7 @@ def open_session(
     durability: DurabilityLike,
     recompute: RecomputeLike,
     expect: Expectation | None = None,
+    ttl: float | None = None,
 ) -> Call[SessionInfo]:
     """Open a session. With the same id it answers the session that is open."""
     enums: dict[str, Any] = {
@@ -103,8 +104,9 @@ def open_session(
     request = pb.OpenSessionRequest(
         model=checked("model", model),
         session_id=checked("session_id", session_id),
-        idle_timeout=_idle_timeout(idle_timeout),
+        idle_timeout=_time("idle_timeout", idle_timeout),
         expect=None if expect is None else _expectation(expect),
+        ttl=_time("ttl", ttl),
         **enums,
     )
     return _one("OpenSession", request, SessionInfo, session_id)
@@ -122,7 +124,7 @@ def fork(
     request = pb.ForkSessionRequest(
         session_id=session_id,
         new_session_id=new_session_id,
-        idle_timeout=_idle_timeout(idle_timeout),
+        idle_timeout=_time("idle_timeout", idle_timeout),
         model=model,
         **_place(turn_id, position),
     )
@@ -188,7 +190,7 @@ def import_session(
 
     def requests() -> Iterator[pb.ImportSessionRequest]:
         yield pb.ImportSessionRequest(
-            session_id=session_id, model=model, idle_timeout=_idle_timeout(idle_timeout)
+            session_id=session_id, model=model, idle_timeout=_time("idle_timeout", idle_timeout)
         )
         while data := file.read(_FILE_PIECE):
             yield pb.ImportSessionRequest(data=data)

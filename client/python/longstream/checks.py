@@ -201,6 +201,7 @@ CHECKS: Mapping[str, _Check] = {
     "model": _Check("a str, the name of a model", _text),
     "session_id": _Check("a str of 32 hexadecimal digits", _text),
     "idle_timeout": _SECONDS,
+    "ttl": _Check("a number of seconds above 0", _positive),
     "durability": _word(enums.Durability),
     "recompute": _word(enums.Recompute),
     "position": _LONG_COUNT,
