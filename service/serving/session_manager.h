@@ -421,13 +421,12 @@ class SessionManager {
   void CloseStored(const SessionKey& key, Closed closed);
   // `only_expired`: if it has been used since its time passed, it stays: ABORTED.
   void CloseStoredNow(const SessionKey& key, bool only_expired, const Closed& closed);
-  // Closes stored sessions whose time has passed, and in a fleet counts those of the tenants again.
-  // The work is done on a thread that reads the store.
+  // On a thread that reads the store: closes sessions whose time has passed, and counts the others.
   void CloseExpired() ABSL_LOCKS_EXCLUDED(mutex_);
   void CloseExpiredNow();
+  void ShowStored();  // sets longstream_sessions{state="stored"} of each model
   absl::StatusOr<SessionView> StoredView(const SessionKey& key) const;
-  // The view with its stored_bytes.
-  absl::StatusOr<SessionView> FullView(const SessionKey& key) const;
+  absl::StatusOr<SessionView> FullView(const SessionKey& key) const;  // with its stored_bytes
   absl::StatusOr<SessionView> ViewOf(const store::SessionRow& row) const;
   void AddStoredViews(const std::string& tenant, const std::optional<SessionId>& after,
                       size_t limit, const SessionFilter& filter, SessionPage* page) const;
@@ -474,10 +473,11 @@ class SessionManager {
   TransferPlaces transfers_;
 
   mutable absl::Mutex mutex_;
-  mutable std::set<SessionKey> alone_ ABSL_GUARDED_BY(mutex_);  // of the objects of AloneWith
-  int pending_ ABSL_GUARDED_BY(mutex_) = 0;                     // changes of the store
-  MonotonicTime expired_at_ = MonotonicTime::InfinitePast();    // for the thread expiry_ only
-  std::atomic<bool> closing_expired_ = false;                   // CloseExpiredNow runs, or will
+  mutable std::set<SessionKey> alone_ ABSL_GUARDED_BY(mutex_);    // of the objects of AloneWith
+  int pending_ ABSL_GUARDED_BY(mutex_) = 0;                       // changes of the store
+  MonotonicTime expired_at_ = MonotonicTime::InfinitePast();      // for the thread expiry_ only
+  std::atomic<bool> closing_expired_ = false;                     // CloseExpiredNow runs, or will
+  MonotonicTime show_stored_at_ = MonotonicTime::InfinitePast();  // for CloseExpiredNow only
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);
   std::map<SessionKey, SessionClosing> closing_ ABSL_GUARDED_BY(mutex_);

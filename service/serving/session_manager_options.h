@@ -46,6 +46,9 @@ struct SessionManagerOptions {
   // named another time, which is `max_ttl` at most.
   absl::Duration ttl = absl::Hours(30 * 24);
   absl::Duration max_ttl = absl::Hours(90 * 24);
+  // How often sessions in the store whose time has passed are closed, and sessions there are
+  // counted.
+  absl::Duration look_period = absl::Minutes(1);
   // A call waits for the store no longer than this, and a turn as SessionTurns::Stored says.
   absl::Duration commit_timeout = absl::Seconds(10);
   RenderMessages render_messages = nullptr;  // for restored conversations

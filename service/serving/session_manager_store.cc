@@ -1,6 +1,5 @@
 // Sessions in the store: added, restored when they are used, and removed.
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -87,17 +86,6 @@ RestoreOptions SessionManager::RestoringOptions(HostMemory* host_memory) const {
           [this](const std::string& model, const ModelIdentity& version) {
             return replaced_.Moves(model, version);
           }};
-}
-
-absl::Status CountStoredSessions(store::SessionStore& store, const Tenants& tenants) {
-  if (!tenants.are_configured()) return absl::OkStatus();
-  const absl::StatusOr<std::map<std::string, uint64_t>> counts = store.CountSessions();
-  if (!counts.ok()) return counts.status();
-  for (const std::shared_ptr<Tenant>& tenant : tenants.all()) {
-    const auto found = counts->find(tenant->name());
-    tenant->CountStored(found != counts->end() ? found->second : 0);
-  }
-  return absl::OkStatus();
 }
 
 void SessionManager::ReturnStored(const SessionKey& key) const {
@@ -235,26 +223,6 @@ bool SessionManager::RunReadAlone(std::atomic<bool>* running, const std::functio
     ended(absl::OkStatus());
   });
   return true;
-}
-
-void SessionManager::CloseExpired() {
-  constexpr absl::Duration kPeriod = absl::Minutes(1);
-  const MonotonicTime now = MonotonicTime::Now();
-  if (options_.store == nullptr || now - expired_at_ < kPeriod) return;
-  if (RunReadAlone(&closing_expired_, [this] { CloseExpiredNow(); })) expired_at_ = now;
-}
-
-void SessionManager::CloseExpiredNow() {
-  constexpr size_t kMost = 1000;
-  // Other replicas open and close sessions of the same tenants. Sessions that are opened or closed
-  // here meanwhile may be counted wrongly until the next time.
-  if (fleet_ != nullptr) (void)CountStoredSessions(*options_.store, models_->tenants());
-  const absl::StatusOr<std::vector<store::SessionRow>> expired =
-      options_.store->Expired(absl::Now(), kMost);
-  if (!expired.ok()) return;  // the store's health says why
-  for (const store::SessionRow& row : *expired) {
-    CloseStoredNow(row.key, /*only_expired=*/true, [](const absl::StatusOr<uint64_t>&) {});
-  }
 }
 
 std::shared_ptr<void> SessionManager::AloneWith(const SessionKey& key) const {

@@ -46,12 +46,13 @@ class Replicas : public testing::Test {
  protected:
   struct Replica {
     Replica(const ModelRegistry* models, store::SessionStore* store, store::CommitQueue* commits,
-            const std::string& name)
-        : gate(store), sessions(models, OptionsFor(store, commits, name)) {}
+            const std::string& name, absl::Duration look_period = absl::Minutes(1))
+        : gate(store), sessions(models, OptionsFor(store, commits, name, look_period)) {}
 
     SessionManager::Options OptionsFor(store::SessionStore* store, store::CommitQueue* commits,
-                                       const std::string& name) {
+                                       const std::string& name, absl::Duration look_period) {
       SessionManager::Options options;
+      options.look_period = look_period;
       options.store = store;
       options.commits = commits;
       options.commit_timeout = absl::Hours(1);
