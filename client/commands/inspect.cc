@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "client/commands/commands.h"
 #include "client/output.h"
 
@@ -170,6 +171,14 @@ std::string TurnOf(const v1::Session& session) {
   return session.turn_running() ? "running" : "idle";
 }
 
+std::string LifetimeOf(const v1::Session& session) {
+  const auto text = [](const google::protobuf::Duration& time) {
+    return absl::FormatDuration(absl::Seconds(time.seconds()) + absl::Nanoseconds(time.nanos()));
+  };
+  if (session.has_ttl()) return "ends after " + text(session.ttl()) + " without a turn";
+  return "ends after " + text(session.idle_timeout()) + " without a turn, or with the server";
+}
+
 void Show(const Global& global, const std::string& id) {
   const v1::Session session = ConnectToSession(global, id).Get(id);
   if (global.json) return PrintJson(session);
@@ -195,6 +204,7 @@ void Show(const Global& global, const std::string& id) {
   print("host", BytesOf(session, session.bytes().host()));
   print("stored", session.durability() == v1::DURABILITY_TURN ? HumanBytes(session.stored_bytes())
                                                               : "no, it lives in memory");
+  print("lifetime", LifetimeOf(session));
   if (!session.forked_from().empty()) print("forked from", session.forked_from());
 }
 

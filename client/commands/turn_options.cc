@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
+
 namespace longstream::client {
 namespace {
 
@@ -43,6 +45,14 @@ std::string CheckBias(const std::string& text) {
                                std::to_string(kMaxId);
 }
 
+// The server says if it is too long.
+std::string CheckTtl(const std::string& text) {
+  absl::Duration ttl;
+  const bool ok = absl::ParseDuration(text, &ttl) && ttl > absl::ZeroDuration() &&
+                  ttl < absl::InfiniteDuration();
+  return ok ? "" : "expected a time above 0, such as 720h or 30m, found '" + text + "'";
+}
+
 void TellRouting(const v1::Session& session) {
   if (session.has_routing()) std::cerr << "route: " << session.routing().text() << "\n";
 }
@@ -54,6 +64,12 @@ void TurnOptions::AddTo(CLI::App* app) {
   app->add_option("-s,--session", session_,
                   "session to continue, which stays open; default: a new session");
   app->add_flag("--keep", keep_, "leave a new session open and print its id");
+  app->add_option(
+         "--ttl", ttl_,
+         "a new session in the server's store ends when no turn has been committed for this "
+         "long, such as 720h; default: the server's")
+      ->check(CheckTtl)
+      ->excludes("--session");
   app->add_option("--twin", twin_,
                   "a second model that reads the same tokens and is compared with the first one");
   AddExpectationTo(app);
@@ -182,6 +198,10 @@ Connection TurnOptions::Connect(const Global& global) const {
 v1::OpenSessionRequest TurnOptions::OpenRequest(const v1::Input& input) const {
   v1::OpenSessionRequest request;
   request.set_model(model_);
+  absl::Duration ttl;
+  if (absl::ParseDuration(ttl_, &ttl)) {
+    SetSeconds(absl::ToDoubleSeconds(ttl), request.mutable_ttl());
+  }
   v1::Expectation* const expect = request.mutable_expect();
   const auto tokens = static_cast<uint64_t>(input.tokens().ids_size());
   expect->set_prompt_tokens(expected_tokens_ > 0 ? expected_tokens_ : tokens);

@@ -53,6 +53,7 @@ class TurnOptions {
   std::string session_;
   std::string twin_;
   bool keep_ = false;
+  std::string ttl_;  // a duration; empty: the server's
   uint64_t expected_tokens_ = 0;
   double max_time_to_first_token_ = 0;  // seconds; 0: none
   double max_time_per_token_ = 0;       // seconds; 0: none

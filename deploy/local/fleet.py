@@ -117,7 +117,7 @@ class Fleet:
               "  kill -9 PID    # of a replica above, in the middle of it; or kill, which hands its"
               " sessions over\n"
               f"  curl -s '{self.prometheus.address()}/api/v1/query?"
-              "query=sum%20by%20(replica)%20(longstream_sessions)'\n"
+              "query=sum%20by%20(replica,state)%20(longstream_sessions)'\n"
               "Ctrl-C ends the fleet; its sessions are kept for the next time.", flush=True)
 
     def watch(self) -> None:

@@ -199,6 +199,8 @@ class Engine {
   void CountRefusal(const absl::Status& status) const ABSL_LOCKS_EXCLUDED(metrics_mutex_);
   // As ModelMetrics::CountResumedTurn.
   void CountResumed(std::string_view how) const ABSL_LOCKS_EXCLUDED(metrics_mutex_);
+  // As ModelMetrics::SetStoredSessions.
+  void ShowStoredSessions(uint64_t sessions) const ABSL_LOCKS_EXCLUDED(metrics_mutex_);
 
   // Wakes the engine thread, so that it checks cancellations, input and readers now.
   void Wake();

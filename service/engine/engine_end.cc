@@ -60,6 +60,11 @@ void Engine::CountResumed(std::string_view how) const {
   if (shared_metrics_ != nullptr) shared_metrics_->CountResumedTurn(how);
 }
 
+void Engine::ShowStoredSessions(uint64_t sessions) const {
+  absl::MutexLock lock(&metrics_mutex_);
+  if (shared_metrics_ != nullptr) shared_metrics_->SetStoredSessions(sessions);
+}
+
 // ---------------------------------------------------------------- after Stop
 
 void Engine::RunLate() {

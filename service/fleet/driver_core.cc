@@ -54,6 +54,11 @@ bool DriverCore::Lives(const ReplicaName& other) const {
   return living_.contains(other);
 }
 
+bool DriverCore::IsFirst() const {
+  const absl::MutexLock lock(&replicas_mutex_);
+  return living_.empty() || options_.self < *living_.begin();
+}
+
 void DriverCore::StopNow() {
   stopped_ = true;
   const absl::Status why = absl::UnavailableError("this server is shutting down");

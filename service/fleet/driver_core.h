@@ -59,7 +59,7 @@ struct GivenUse {
 // The session that the event is about. nullptr: all, or none.
 const SessionKey* SessionOf(const Event& event);
 
-// All functions but Post, Stop, Counts and Lives are for the driver's thread.
+// All functions but Post, Stop, Counts, Lives and IsFirst are for the driver's thread.
 class DriverCore : public std::enable_shared_from_this<DriverCore> {
  public:
   using Entered = SessionGate::Entered;
@@ -72,6 +72,7 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   void Stop();
   FleetCounts Counts() const ABSL_LOCKS_EXCLUDED(counts_mutex_);
   bool Lives(const ReplicaName& other) const ABSL_LOCKS_EXCLUDED(replicas_mutex_);
+  bool IsFirst() const ABSL_LOCKS_EXCLUDED(replicas_mutex_);
 
   void Enter(Work work, const SessionKey& session, const TurnId& turn, Entered entered);
   void AttachRunning(const SessionKey& session, const TurnId& turn, Entered entered);

@@ -108,6 +108,7 @@ void FleetDriver::GraceOver() { PostEvent(core_, fleet::GraceOver{}); }
 void FleetDriver::DrainOver() { PostEvent(core_, fleet::DrainOver{}); }
 
 bool FleetDriver::Lives(const ReplicaName& other) const { return core_->Lives(other); }
+bool FleetDriver::IsFirst() const { return core_->IsFirst(); }
 
 FleetCounts FleetDriver::Counts() const { return core_->Counts(); }
 

@@ -105,6 +105,7 @@ class FleetDriver : public SessionGate, public PeerEvents, public LeaseEvents {
   void Evicted(const SessionKey& session) override;
   void CachesLost(const SessionKey& session, const absl::Status& why) override;
   bool Lives(const ReplicaName& other) const override;
+  bool IsFirst() const override;
 
   // PeerEvents.
   void MessageArrived(const ReplicaName& from, PeerMessage message) override;

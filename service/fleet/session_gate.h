@@ -118,6 +118,9 @@ class SessionGate {
   // this replica knows, nobody has the sessions whose owner it is. To be shown to people: only the
   // database says whether a session may be claimed.
   virtual bool Lives(const ReplicaName& other) const = 0;
+  // Whether this replica's name is the first of those that live, as far as this replica knows. For
+  // numbers of the whole fleet that one replica shows; two may be first for a moment, or none.
+  virtual bool IsFirst() const = 0;
 };
 
 }  // namespace longstream::fleet

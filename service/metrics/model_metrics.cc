@@ -106,6 +106,7 @@ struct ModelMetrics::Families {
                                     "Admitted turns that wait for a place in the batch", labels);
   prometheus::Gauge& active = Sessions("active");
   prometheus::Gauge& idle = Sessions("idle");
+  prometheus::Gauge& stored = Sessions("stored");
   prometheus::Gauge& cache_budget = Gauge("longstream_cache_budget_bytes",
                                           "Limit of the bytes of the caches of sessions", labels);
   prometheus::Gauge& kv_ratio = Pool("kv");
@@ -198,6 +199,10 @@ void ModelMetrics::SetOldestWaiting(double unix_seconds) {
 void ModelMetrics::SetSessions(size_t active, size_t idle) {
   families_->active.Set(static_cast<double>(active));
   families_->idle.Set(static_cast<double>(idle));
+}
+
+void ModelMetrics::SetStoredSessions(uint64_t sessions) {
+  families_->stored.Set(static_cast<double>(sessions));
 }
 
 void ModelMetrics::SetMemory(const Memory& memory) {

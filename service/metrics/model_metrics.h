@@ -51,6 +51,8 @@ class ModelMetrics {
   // `unix_seconds`: when the turn arrived that has waited longest for admission; 0: none waits.
   void SetOldestWaiting(double unix_seconds);
   void SetSessions(size_t active, size_t idle);
+  // `sessions`: in the store, and not in memory.
+  void SetStoredSessions(uint64_t sessions);
   void SetMemory(const Memory& memory);
   void SetStreamQueuedBytes(size_t bytes);
 

@@ -239,6 +239,7 @@ absl::StatusOr<SessionManager::Options> SessionOptions(const ServerConfig& confi
     options.commits = store->commits();
     options.files = {.sealing = store->sealing(), .only_sealed = config.imports == "sealed"};
     options.ttl = config.ttl;
+    options.max_ttl = config.max_ttl;
     options.commit_timeout = config.store_commit_timeout;
     options.render_messages = RenderLoggedMessages;
     options.on_model_change =

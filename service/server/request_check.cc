@@ -224,20 +224,20 @@ absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
   return std::optional<SessionId>(*id);
 }
 
-absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
-    bool present, const google::protobuf::Duration& duration) {
+absl::StatusOr<std::optional<absl::Duration>> CheckDuration(
+    const char* field, bool present, const google::protobuf::Duration& duration) {
   if (!present) return std::optional<absl::Duration>();
   constexpr int64_t kMaxSeconds = 315'576'000'000;  // protobuf's own limit, 10 000 years
   constexpr int32_t kMaxNanos = 999'999'999;
   if (duration.seconds() < -kMaxSeconds || duration.seconds() > kMaxSeconds ||
       duration.nanos() < -kMaxNanos || duration.nanos() > kMaxNanos) {
-    return Invalid("idle_timeout: expected a duration of at most ", kMaxSeconds, " seconds and ",
+    return Invalid(field, ": expected a duration of at most ", kMaxSeconds, " seconds and ",
                    kMaxNanos, " nanos, found ", duration.seconds(), " seconds and ",
                    duration.nanos(), " nanos");
   }
   if ((duration.seconds() < 0 && duration.nanos() > 0) ||
       (duration.seconds() > 0 && duration.nanos() < 0)) {
-    return Invalid("idle_timeout: expected seconds and nanos of the same sign, found ",
+    return Invalid(field, ": expected seconds and nanos of the same sign, found ",
                    duration.seconds(), " seconds and ", duration.nanos(), " nanos");
   }
   return std::optional<absl::Duration>(absl::Seconds(duration.seconds()) +

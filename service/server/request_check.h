@@ -31,8 +31,10 @@ inline constexpr uint64_t kCheckedBiasBytes = 128;
 // Returns the id that the client chose, or nothing if the field is empty.
 absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
                                                         std::string_view field);
-absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
-    bool present, const google::protobuf::Duration& duration);
+// Returns the duration of the field, or nothing if it is not present. Its limits depend on the
+// server's options, and are not checked.
+absl::StatusOr<std::optional<absl::Duration>> CheckDuration(
+    const char* field, bool present, const google::protobuf::Duration& duration);
 
 absl::StatusOr<Recompute> CheckRecompute(v1::Recompute value);
 absl::StatusOr<Durability> CheckDurability(v1::Durability value);

@@ -110,7 +110,8 @@ absl::StatusOr<SessionImport::Wanted> CheckImportRequest(const v1::ImportSession
   if (!id.ok()) return id.status();
   wanted.id = *id;
   wanted.model = request.model();
-  const auto timeout = CheckIdleTimeout(request.has_idle_timeout(), request.idle_timeout());
+  const auto timeout =
+      CheckDuration("idle_timeout", request.has_idle_timeout(), request.idle_timeout());
   if (!timeout.ok()) return timeout.status();
   wanted.idle_timeout = *timeout;
   return wanted;
@@ -153,7 +154,8 @@ grpc::ServerUnaryReactor* ServiceImpl::OpenSession(grpc::CallbackServerContext* 
                                                    v1::Session* response) {
   const auto id = CheckSessionId(request.session_id(), "session_id");
   if (!id.ok()) return Finish(&calls_, id.status());
-  const auto timeout = CheckIdleTimeout(request.has_idle_timeout(), request.idle_timeout());
+  const auto timeout =
+      CheckDuration("idle_timeout", request.has_idle_timeout(), request.idle_timeout());
   if (!timeout.ok()) return Finish(&calls_, timeout.status());
   const auto recompute = CheckRecompute(request.recompute());
   if (!recompute.ok()) return Finish(&calls_, recompute.status());
@@ -161,11 +163,13 @@ grpc::ServerUnaryReactor* ServiceImpl::OpenSession(grpc::CallbackServerContext* 
   if (!durability.ok()) return Finish(&calls_, durability.status());
   const absl::StatusOr<RouteAsk> ask = CheckExpectation(request.expect());
   if (!ask.ok()) return Finish(&calls_, ask.status());
+  const auto ttl = CheckDuration("ttl", request.has_ttl(), request.ttl());
+  if (!ttl.ok()) return Finish(&calls_, ttl.status());
   auto* reactor = new UnaryReactor(&calls_);
   sessions_->OpenSession(
       caller.tenant, request.model(), *id, *timeout,
-      AnswerWith(reactor, context, caller, !id->has_value(), sessions_, response), *recompute,
-      *durability, *ask);
+      AnswerWith(reactor, context, caller, !id->has_value(), sessions_, response),
+      {.recompute = *recompute, .durability = *durability, .ask = *ask, .ttl = *ttl});
   return reactor;
 }
 
@@ -177,7 +181,8 @@ grpc::ServerUnaryReactor* ServiceImpl::ForkSession(grpc::CallbackServerContext* 
   if (!source.ok()) return Finish(&calls_, source.status());
   const auto id = CheckSessionId(request.new_session_id(), "new_session_id");
   if (!id.ok()) return Finish(&calls_, id.status());
-  const auto timeout = CheckIdleTimeout(request.has_idle_timeout(), request.idle_timeout());
+  const auto timeout =
+      CheckDuration("idle_timeout", request.has_idle_timeout(), request.idle_timeout());
   if (!timeout.ok()) return Finish(&calls_, timeout.status());
   const absl::StatusOr<Place> place = ReadPlace(request);
   if (!place.ok()) return Finish(&calls_, place.status());

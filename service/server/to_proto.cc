@@ -178,6 +178,7 @@ void ToProto(const SessionView& view, v1::Session* message) {
   SetTime(view.last_use_time, message->mutable_last_use_time());
   SetDuration(view.idle_timeout, message->mutable_idle_timeout());
   message->set_durability(view.durable ? v1::DURABILITY_TURN : v1::DURABILITY_MEMORY);
+  if (view.ttl.has_value()) SetDuration(*view.ttl, message->mutable_ttl());
   message->set_version(view.version);
   message->set_recompute_tokens(view.recompute_tokens);
   message->set_stored_bytes(view.stored_bytes);

@@ -391,6 +391,10 @@ void FleetCalls::RestoreAllArrived() {
   });
 }
 
+bool FleetCalls::CountsSessionsOf(const std::string& owner) const {
+  return owner == manager_->options_.owner || (!Lives(owner) && gate_->IsFirst());
+}
+
 bool FleetCalls::MayExpire(const store::SessionRow& row) const {
   const bool is_own = row.owner.empty() || row.owner == manager_->options_.owner;
   return is_own || row.delete_time + kExpiryOfOthers < absl::Now();

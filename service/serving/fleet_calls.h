@@ -90,6 +90,9 @@ class FleetCalls {
   void Evicted(const SessionKey& key) { gate_->Evicted(key); }
   // As SessionGate::Lives.
   bool Lives(const std::string& other) const { return gate_->Lives(other); }
+  // Whether this replica counts the stored sessions that `owner` had last, so that each session
+  // counts at one replica: its own, and, if it is the first one, those that no replica has.
+  bool CountsSessionsOf(const std::string& owner) const;
   // Whether this replica may close the expired session of the row.
   bool MayExpire(const store::SessionRow& row) const;
   // The session's place in AloneSessions, when it has the caches that have arrived for it, if there

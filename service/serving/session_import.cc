@@ -212,6 +212,8 @@ void SessionImport::Commit(Finished finished) {
   properties.alias = alias_;  // that of the file means nothing here
   if (wanted_.idle_timeout.has_value()) properties.idle_timeout = *wanted_.idle_timeout;
   properties.idle_timeout = std::min(properties.idle_timeout, service_.max_idle_timeout);
+  if (properties.ttl.has_value()) properties.ttl = std::min(*properties.ttl, service_.max_ttl);
+  row.delete_time = row.last_use_time + properties.ttl.value_or(service_.ttl);
   properties.model_head = store::kNoTurn;  // the number is another server's
   change.properties_of = [properties](const std::vector<store::TurnNumber>& numbers) {
     LoggedProperties renumbered = properties;

@@ -53,6 +53,9 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
     std::shared_ptr<TransferPlace> place;  // counts the import and its caches
     RestoreOptions restoring;              // as for sessions from the store
     absl::Duration max_idle_timeout;
+    // The longest of a file that has one; `ttl` if it has none.
+    absl::Duration max_ttl;
+    absl::Duration ttl;
     SessionFiles files;
     // Looks whether the id is in use, and calls `checked` on another thread or at once.
     // ALREADY_EXISTS: it is.

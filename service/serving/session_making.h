@@ -19,6 +19,7 @@
 #include "service/serving/turns/session_turns.h"
 #include "service/sessions/session.h"
 #include "service/sessions/session_id.h"
+#include "service/sessions/session_state.h"
 #include "service/sessions/turn_lease.h"
 
 namespace longstream {
@@ -26,6 +27,14 @@ namespace longstream {
 // How long a session lives: kMemory, as long as the process at most; kTurn, each committed turn is
 // in the store. kDefault: kTurn if there is a store.
 enum class Durability { kDefault, kTurn, kMemory };
+
+// What a client may choose for a new session, besides its model, its id and its idle timeout.
+struct SessionTerms {
+  Recompute recompute = Recompute::kExact;
+  Durability durability = Durability::kDefault;
+  RouteAsk ask{};                                    // for the route of an alias
+  std::optional<absl::Duration> ttl = std::nullopt;  // absent: the server's; only with a store
+};
 
 struct SessionMaking {
   SessionMaking(std::string of_tenant, std::optional<SessionId> wanted_id, const char* field,
@@ -41,6 +50,7 @@ struct SessionMaking {
   SessionId new_id;  // `id`, or one that was drawn
   const char* id_field;
   std::optional<absl::Duration> idle_timeout;
+  std::optional<absl::Duration> ttl;  // that the client has named
   // The session comes by the alias that has chosen its model. nullopt: by `otherwise`.
   void ComeBy(const std::optional<AliasTable::Chosen>& chosen, const std::string& otherwise = "") {
     alias = chosen.has_value() ? chosen->alias : otherwise;

@@ -15,7 +15,7 @@
 #include "service/metrics/tenant_metrics.h"
 #include "service/serving/answer_in_time.h"
 #include "service/serving/fleet_calls.h"
-#include "service/serving/memory_room.h"
+#include "service/serving/memory/memory_room.h"
 
 namespace longstream {
 namespace {
@@ -35,8 +35,8 @@ std::string TimeoutText(std::optional<absl::Duration> timeout) {
   return timeout.has_value() ? absl::FormatDuration(*timeout) : "default";
 }
 
-// Different for different requests; empty if the request says nothing, as all did before there were
-// routes.
+// Different for different requests; empty if the request says nothing, as all did before a request
+// could say it, here and below.
 std::string TextOf(const RouteAsk& ask) {
   if (ask == RouteAsk()) return "";
   const auto text = [](const std::optional<absl::Duration>& time) {
@@ -45,6 +45,36 @@ std::string TextOf(const RouteAsk& ask) {
   return absl::StrCat(" expects ", ask.prompt_tokens, " ", ask.prompt_bytes, " ", ask.max_tokens,
                       " ", text(ask.budgets.time_to_first_token), " ",
                       text(ask.budgets.time_per_token), " ", ask.budgets.session_bytes);
+}
+
+std::string TtlText(std::optional<absl::Duration> ttl) {
+  return ttl.has_value() ? absl::StrCat(" ttl ", absl::FormatDuration(*ttl)) : "";
+}
+
+// What only a session in the store can have.
+absl::Status CheckStored(const SessionTerms& terms, bool has_store) {
+  if (terms.durability == Durability::kTurn && !has_store) {
+    return absl::FailedPreconditionError(
+        "durability: the server has no store; expected DURABILITY_MEMORY or unspecified");
+  }
+  if (!terms.ttl.has_value()) return absl::OkStatus();
+  if (terms.durability == Durability::kMemory) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ttl: expected none, because a session with DURABILITY_MEMORY ends after its idle_timeout; "
+        "found ",
+        absl::FormatDuration(*terms.ttl)));
+  }
+  if (has_store) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "ttl: the server has no store, so sessions end after their idle_timeout; expected none");
+}
+
+// INVALID_ARGUMENT: not in the range of the options.
+absl::Status CheckLimit(const char* field, absl::Duration value, absl::Duration max) {
+  if (value > absl::ZeroDuration() && value <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": expected more than 0 and at most ",
+                                                 absl::FormatDuration(max), ", found ",
+                                                 absl::FormatDuration(value)));
 }
 
 }  // namespace
@@ -97,12 +127,7 @@ uint32_t SessionManager::WeightOf(const std::string& tenant) const {
 }
 
 absl::Status SessionManager::CheckIdleTimeout(absl::Duration timeout) const {
-  if (timeout > absl::ZeroDuration() && timeout <= options_.max_idle_timeout) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat("idle_timeout: expected more than 0 and at most ",
-                                                 absl::FormatDuration(options_.max_idle_timeout),
-                                                 ", found ", absl::FormatDuration(timeout)));
+  return CheckLimit("idle_timeout", timeout, options_.max_idle_timeout);
 }
 
 absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
@@ -114,6 +139,10 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
   }
   const absl::Duration timeout = making.idle_timeout.value_or(options_.default_idle_timeout);
   if (absl::Status status = CheckIdleTimeout(timeout); !status.ok()) return status;
+  if (making.ttl.has_value()) {
+    absl::Status status = CheckLimit("ttl", *making.ttl, options_.max_ttl);
+    if (!status.ok()) return status;
+  }
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(making.tenant);
   if (!tenant.ok()) return tenant.status();
   TurnLease lease = TurnLease::OfNewSession(making.new_id, engine->model().name(),
@@ -147,25 +176,25 @@ absl::StatusOr<SessionManager::Made> SessionManager::MakeSession(
 void SessionManager::OpenSession(const std::string& tenant, std::string_view model,
                                  std::optional<SessionId> id,
                                  std::optional<absl::Duration> idle_timeout, Opened opened,
-                                 Recompute recompute, Durability durability, const RouteAsk& ask) {
+                                 const SessionTerms& terms) {
   // Only a repeat of a call with an id reads the store. A name that no model and no alias can have
   // may be long, and is not copied.
   const bool is_name = CheckName("model", model).ok() || CheckKnown(model).ok();
   if (options_.store == nullptr || !id.has_value() || !is_name) {
-    return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability, ask);
+    return OpenNow(tenant, model, id, idle_timeout, std::move(opened), terms);
   }
   opened = InTime(std::move(opened));
   RunRead({tenant, id}, opened, [=, this, model = std::string(model)] {
-    OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability, ask);
+    OpenNow(tenant, model, id, idle_timeout, opened, terms);
   });
 }
 
 void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
                              std::optional<SessionId> id,
                              std::optional<absl::Duration> idle_timeout, Opened opened,
-                             Recompute recompute, Durability durability, const RouteAsk& ask) {
+                             const SessionTerms& terms) {
   SessionMaking making(tenant, id, "session_id", idle_timeout);
-  const auto chosen = options_.aliases->Choose(model, making.new_id, ask, Served());
+  const auto chosen = options_.aliases->Choose(model, making.new_id, terms.ask, Served());
   const absl::StatusOr<FoundEngine> found = FindNamed(model, chosen);
   // A repeat of a call that has named an alias gets its session, whatever the alias chooses now,
   // and if the alias was deleted.
@@ -173,19 +202,17 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
                               id.has_value() && CheckName("model", model).ok();
   if (!chosen.has_value() && !found.ok() && !may_be_deleted) return opened(found.status());
   if (may_be_deleted) opened = UnlessInUse(found.status(), std::move(opened));
-  if (durability == Durability::kTurn && options_.store == nullptr) {
-    return opened(absl::FailedPreconditionError(
-        "durability: the server has no store; expected DURABILITY_MEMORY or unspecified"));
-  }
-  making.durable = options_.store != nullptr && durability != Durability::kMemory;
+  if (absl::Status s = CheckStored(terms, options_.store != nullptr); !s.ok()) return opened(s);
+  making.durable = options_.store != nullptr && terms.durability != Durability::kMemory;
+  making.ttl = terms.ttl;
   making.ComeBy(chosen);
-  making.origin = absl::StrCat(chosen.has_value() || may_be_deleted
-                                   ? absl::StrCat("open-alias ", std::string(model))
-                                   : absl::StrCat("open ", found->engine->model().name()),
-                               " ", TimeoutText(idle_timeout), " ", static_cast<int>(recompute),
-                               " ", making.durable ? "durable" : "in memory", TextOf(ask));
+  making.origin = absl::StrCat(
+      chosen.has_value() || may_be_deleted ? absl::StrCat("open-alias ", std::string(model))
+                                           : absl::StrCat("open ", found->engine->model().name()),
+      " ", TimeoutText(idle_timeout), " ", static_cast<int>(terms.recompute), " ",
+      making.durable ? "durable" : "in memory", TextOf(terms.ask), TtlText(terms.ttl));
   making.again = [=, this, model = std::string(model)] {
-    OpenNow(tenant, model, id, idle_timeout, opened, recompute, durability, ask);
+    OpenNow(tenant, model, id, idle_timeout, opened, terms);
   };
   if (AnswerRepeat(making, opened)) return;
   if (!found.ok()) {
@@ -199,13 +226,12 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
     if (absl::IsAlreadyExists(made.status()) && AnswerRepeat(making, opened)) return;
     // Another version may have the name now.
     if (engine->unloading()) {
-      return OpenNow(tenant, model, id, idle_timeout, std::move(opened), recompute, durability,
-                     ask);
+      return OpenNow(tenant, model, id, idle_timeout, std::move(opened), terms);
     }
     CountSession(chosen, made.status());
     return opened(made.status());
   }
-  made->lease.state().recompute = recompute;
+  made->lease.state().recompute = terms.recompute;
   if (making.durable && !id.has_value()) opened = InTimeOrClose(tenant, std::move(opened));
   Engine::Done done = WhenMade(made->lease.session(), found->hold, std::move(opened));
   if (!making.durable) return engine->Open(std::move(made->lease), std::move(done));
@@ -214,6 +240,8 @@ void SessionManager::OpenNow(const std::string& tenant, std::string_view model,
   const std::shared_ptr<SessionTurns>& turns = made->turns;
   SessionTurns::Head head;
   head.properties = PropertiesOf(*lease);
+  // The store has microseconds, of which 0 is none.
+  if (terms.ttl.has_value()) head.properties.ttl = absl::Ceil(*terms.ttl, absl::Microseconds(1));
   turns->SetHead(std::move(head));
   AddToStore(*lease, *turns, [lease, engine, done = std::move(done)](const absl::Status& status) {
     if (status.ok()) return engine->Open(std::move(*lease), done);

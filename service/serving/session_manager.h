@@ -30,8 +30,8 @@
 #include "service/serving/engines/engine_uses.h"
 #include "service/serving/engines/replaced_versions.h"
 #include "service/serving/engines/served_sessions.h"
-#include "service/serving/heap_trim.h"
 #include "service/serving/log/restore.h"
+#include "service/serving/memory/heap_trim.h"
 #include "service/serving/model_registry.h"
 #include "service/serving/reads/alone_sessions.h"
 #include "service/serving/reads/read_queue.h"
@@ -98,17 +98,17 @@ class SessionManager {
 
   // Opens a session of the tenant. If `id` is absent, the server draws one. If `model` is an alias,
   // the id chooses the model of the session, or `ask` if it is a route. If `idle_timeout` is
-  // absent, the default applies. Forks of the session have the same `recompute`.
+  // absent, the default applies. Forks of the session have the same `recompute` and `ttl`.
   //
   // With a store, sessions are durable unless `durability` is kMemory: the answers of OpenSession,
   // ForkSession and CloseSession, and the ends of turns, come when they are in the store. A session
-  // is restored when it is used. FAILED_PRECONDITION: kTurn without a store. UNAVAILABLE: the store
-  // has not answered within Options::commit_timeout, and the change may still be made; an equal
-  // repeat finds the session. So do the calls below that change a durable session.
+  // is restored when it is used. FAILED_PRECONDITION: kTurn, or a `ttl`, without a store.
+  // INVALID_ARGUMENT: a `ttl` with kMemory, or outside of its range. UNAVAILABLE: the store has not
+  // answered within Options::commit_timeout, and the change may still be made; an equal repeat
+  // finds the session. So do the calls below that change a durable session.
   void OpenSession(const std::string& tenant, std::string_view model, std::optional<SessionId> id,
                    std::optional<absl::Duration> idle_timeout, Opened opened,
-                   Recompute recompute = Recompute::kExact,
-                   Durability durability = Durability::kDefault, const RouteAsk& ask = {});
+                   const SessionTerms& terms = {});
   // The fork begins at `place`, on `model` (empty: that of the source). NOT_FOUND,
   // INVALID_ARGUMENT, FAILED_PRECONDITION: as for RewindSession, and the model has another
   // tokenizer or too short a context.
@@ -288,7 +288,7 @@ class SessionManager {
   void ForkStored(const std::shared_ptr<SessionForking>& forking, const SessionTurns& turns,
                   Engine::Done done);
   // The properties of a session in the store. `source`: of the session of which it is a fork.
-  static LoggedProperties PropertiesOf(const TurnLease& lease, LoggedProperties source = {});
+  LoggedProperties PropertiesOf(const TurnLease& lease, LoggedProperties source = {}) const;
 
   // The engines of models that come and go (session_manager_models.cc). Errors as for
   // ModelRegistry::Find.
@@ -337,8 +337,8 @@ class SessionManager {
   // The parts of OpenSession, ForkSession, RewindSession, CancelTurn and ExportSession behind
   // RunRead.
   void OpenNow(const std::string& tenant, std::string_view model, std::optional<SessionId> id,
-               std::optional<absl::Duration> idle_timeout, Opened opened, Recompute recompute,
-               Durability durability, const RouteAsk& ask);
+               std::optional<absl::Duration> idle_timeout, Opened opened,
+               const SessionTerms& terms);
   void ForkNow(const SessionKey& source_key, std::optional<SessionId> id,
                std::optional<absl::Duration> idle_timeout, Opened opened, const Place& place,
                std::string_view model);
@@ -414,13 +414,12 @@ class SessionManager {
   void CloseStored(const SessionKey& key, Closed closed);
   // `only_expired`: if it has been used since its time passed, it stays: ABORTED.
   void CloseStoredNow(const SessionKey& key, bool only_expired, const Closed& closed);
-  // Closes stored sessions whose time has passed, and in a fleet counts those of the tenants again.
-  // The work is done on a thread that reads the store.
+  // On a thread that reads the store: closes sessions whose time has passed, and counts the others.
   void CloseExpired() ABSL_LOCKS_EXCLUDED(mutex_);
   void CloseExpiredNow();
+  void ShowStored();  // sets longstream_sessions{state="stored"} of each model
   absl::StatusOr<SessionView> StoredView(const SessionKey& key) const;
-  // The view with its stored_bytes.
-  absl::StatusOr<SessionView> FullView(const SessionKey& key) const;
+  absl::StatusOr<SessionView> FullView(const SessionKey& key) const;  // with its stored_bytes
   absl::StatusOr<SessionView> ViewOf(const store::SessionRow& row) const;
   void AddStoredViews(const std::string& tenant, const std::optional<SessionId>& after,
                       size_t limit, const SessionFilter& filter, SessionPage* page) const;
@@ -468,9 +467,10 @@ class SessionManager {
   mutable AloneSessions alone_;
 
   mutable absl::Mutex mutex_;
-  int pending_ ABSL_GUARDED_BY(mutex_) = 0;                   // changes of the store
-  MonotonicTime expired_at_ = MonotonicTime::InfinitePast();  // for the thread expiry_ only
-  std::atomic<bool> closing_expired_ = false;                 // CloseExpiredNow runs, or will
+  int pending_ ABSL_GUARDED_BY(mutex_) = 0;                       // changes of the store
+  MonotonicTime expired_at_ = MonotonicTime::InfinitePast();      // for the thread expiry_ only
+  std::atomic<bool> closing_expired_ = false;                     // CloseExpiredNow runs, or will
+  MonotonicTime show_stored_at_ = MonotonicTime::InfinitePast();  // for CloseExpiredNow only
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);
   std::map<SessionKey, SessionClosing> closing_ ABSL_GUARDED_BY(mutex_);

@@ -136,6 +136,8 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
   service.restoring = RestoringOptions((*found)->host_memory());
   service.files = options_.files;
   service.max_idle_timeout = options_.max_idle_timeout;
+  service.ttl = options_.ttl;
+  service.max_ttl = options_.max_ttl;
   service.check_id = [this, tenant](const SessionId& id,
                                     std::function<void(absl::Status)> checked) {
     checked =
@@ -147,7 +149,6 @@ absl::StatusOr<std::shared_ptr<SessionImport>> SessionManager::ImportSession(
                                        std::function<void(absl::StatusOr<store::Fence>)> done) {
     if (absl::Status status = of->TakeSession(); !status.ok()) return done(std::move(status));
     change.row.key.tenant = of->name();
-    change.row.delete_time = change.row.last_use_time + options_.ttl;
     change.row.owner = options_.owner;
     const SessionKey key = change.row.key;
     // A session whose commit is late is restored when it is used, without the caches of the file.
@@ -218,14 +219,15 @@ void SessionManager::RestoreImportedNow(const store::Fence& made,
     if (import.valid()) engine->Free(std::move(import));
     if (!found.ok() && fleet_ != nullptr) fleet_->Evicted(made.key);
     // A session in the store is restored when it is used.
-    return opened(found.ok() ? found->served.session->View() : StoredView(made.key));
+    return opened(found.ok() ? Described(*found->served.session) : StoredView(made.key));
   }
   const std::shared_ptr<Session>& session = found->served.session;
-  if (!import.valid()) return opened(session->View());
+  if (!import.valid()) return opened(Described(*session));
   // Without its caches, the session computes them in its next turn. So every outcome is good.
-  engine->Attach(
-      session, std::move(import),
-      [pending = Pending(), session, opened](const absl::Status&) { opened(session->View()); });
+  engine->Attach(session, std::move(import),
+                 [this, pending = Pending(), session, opened](const absl::Status&) {
+                   opened(Described(*session));
+                 });
 }
 
 }  // namespace longstream

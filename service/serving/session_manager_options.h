@@ -44,7 +44,13 @@ struct SessionManagerOptions {
   // manager, and new rows name `owner`, this replica. nullptr: there is no fleet.
   fleet::SessionGate* gate = nullptr;
   std::string owner = {};
-  absl::Duration ttl = absl::Hours(30 * 24);  // a stored session that is not used ends
+  // A session in the store ends when no turn has been committed for `ttl`, unless its client has
+  // named another time, which is `max_ttl` at most.
+  absl::Duration ttl = absl::Hours(30 * 24);
+  absl::Duration max_ttl = absl::Hours(90 * 24);
+  // How often sessions in the store whose time has passed are closed, and sessions there are
+  // counted.
+  absl::Duration look_period = absl::Minutes(1);
   // A call waits for the store no longer than this, and a turn as SessionTurns::Stored says.
   absl::Duration commit_timeout = absl::Seconds(10);
   // How long a thread that reads the store waits for an engine, for all calls of a session

@@ -1,5 +1,7 @@
 // Rewinds and forks of sessions: they return to a place in the history.
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -68,8 +70,10 @@ void SessionManager::ReadAnew(const std::string& reason, TurnLease* lease) {
   caches.lowest_rewind = caches.prefill_tokens = caches.decode_tokens = 0;
 }
 
-LoggedProperties SessionManager::PropertiesOf(const TurnLease& lease, LoggedProperties source) {
+LoggedProperties SessionManager::PropertiesOf(const TurnLease& lease,
+                                              LoggedProperties source) const {
   LoggedProperties properties = std::move(source);
+  if (properties.ttl.has_value()) properties.ttl = std::min(*properties.ttl, options_.max_ttl);
   properties.idle_timeout = lease.session()->View().idle_timeout;
   properties.recompute = lease.state().recompute;
   properties.origin = lease.session()->origin();

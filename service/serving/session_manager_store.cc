@@ -1,6 +1,5 @@
 // Sessions in the store: added, restored when they are used, and removed.
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -89,17 +88,6 @@ RestoreOptions SessionManager::RestoringOptions(HostMemory* host_memory) const {
           }};
 }
 
-absl::Status CountStoredSessions(store::SessionStore& store, const Tenants& tenants) {
-  if (!tenants.are_configured()) return absl::OkStatus();
-  const absl::StatusOr<std::map<std::string, uint64_t>> counts = store.CountSessions();
-  if (!counts.ok()) return counts.status();
-  for (const std::shared_ptr<Tenant>& tenant : tenants.all()) {
-    const auto found = counts->find(tenant->name());
-    tenant->CountStored(found != counts->end() ? found->second : 0);
-  }
-  return absl::OkStatus();
-}
-
 void SessionManager::ReturnStored(const SessionKey& key) const {
   const absl::StatusOr<std::shared_ptr<Tenant>> tenant = models_->tenants().Find(key.tenant);
   if (tenant.ok()) (*tenant)->ReturnStored();  // the configuration may have lost the tenant
@@ -115,7 +103,7 @@ void SessionManager::AddToStore(TurnLease& lease, const SessionTurns& turns,
   const SessionTurns::Head head = turns.head();
   row.head = head.number;
   row.create_time = row.last_use_time = view.create_time;
-  row.delete_time = view.create_time + options_.ttl;
+  row.delete_time = view.create_time + turns.ttl();
   row.forked_from = view.forked_from;
   row.properties = EncodeProperties(head.properties);
   turns.stored().log->Submit(
@@ -236,26 +224,6 @@ bool SessionManager::RunReadAlone(std::atomic<bool>* running, const std::functio
     ended(absl::OkStatus());
   });
   return true;
-}
-
-void SessionManager::CloseExpired() {
-  constexpr absl::Duration kPeriod = absl::Minutes(1);
-  const MonotonicTime now = MonotonicTime::Now();
-  if (options_.store == nullptr || now - expired_at_ < kPeriod) return;
-  if (RunReadAlone(&closing_expired_, [this] { CloseExpiredNow(); })) expired_at_ = now;
-}
-
-void SessionManager::CloseExpiredNow() {
-  constexpr size_t kMost = 1000;
-  // Other replicas open and close sessions of the same tenants. Sessions that are opened or closed
-  // here meanwhile may be counted wrongly until the next time.
-  if (fleet_ != nullptr) (void)CountStoredSessions(*options_.store, models_->tenants());
-  const absl::StatusOr<std::vector<store::SessionRow>> expired =
-      options_.store->Expired(absl::Now(), kMost);
-  if (!expired.ok()) return;  // the store's health says why
-  for (const store::SessionRow& row : *expired) {
-    CloseStoredNow(row.key, /*only_expired=*/true, [](const absl::StatusOr<uint64_t>&) {});
-  }
 }
 
 absl::StatusOr<SessionManager::FoundSession> SessionManager::FindInMemory(
@@ -420,6 +388,7 @@ absl::StatusOr<SessionView> SessionManager::ViewOf(const store::SessionRow& row)
   view.create_time = row.create_time;
   view.last_use_time = row.last_use_time;
   view.idle_timeout = properties->idle_timeout;
+  view.ttl = properties->ttl.value_or(options_.ttl);
   view.forked_from = row.forked_from;
   view.durable = true;
   if (fleet_ != nullptr && row.owner != options_.owner) {

@@ -57,6 +57,7 @@ struct SessionView {
   uint64_t recompute_tokens = 0;
   // Absent in what Session::View returns; SessionTurns::Describe sets them.
   uint64_t version = 0;
+  std::optional<absl::Duration> ttl;  // also absent if the session is not in the store
   std::optional<SessionId> head_turn;
   uint64_t stored_bytes = 0;  // SessionManager::ShowSession sets it
   // In a fleet, the replica that has the session, if it is another one. Then `bytes`,

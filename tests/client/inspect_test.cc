@@ -62,6 +62,7 @@ TEST_F(InspectTest, ASessionIsShown) {
   EXPECT_THAT(run.out, HasSubstr(id));
   EXPECT_THAT(run.out, HasSubstr("quick"));
   EXPECT_THAT(run.out, HasSubstr("it lives in memory"));
+  EXPECT_THAT(run.out, HasSubstr("ends after 1h without a turn, or with the server\n"));
   EXPECT_EQ(Run({"sessions", "show", std::string(32, 'f')}).exit_code, 1);
   EXPECT_EQ(Run({"sessions", "--close", id}).exit_code, 0);
 }

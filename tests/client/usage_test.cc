@@ -75,6 +75,10 @@ TEST(UsageTest, ErrorsNameTheOption) {
       {{"generate", "-m", "dense"}, "prompt: give a prompt, --file or --tokens"},
       {{"--ca", "/nowhere", "models"}, "--ca: /nowhere cannot be read"},
       {{"sessions", "import", "/nowhere"}, "file: /nowhere cannot be read: No such file"},
+      {{"generate", "--ttl", "5x", "text"},
+       "--ttl: expected a time above 0, such as 720h or 30m, found '5x'"},
+      {{"chat", "--ttl", "0s"}, "--ttl: expected a time above 0, such as 720h or 30m, found '0s'"},
+      {{"generate", "--ttl", "1h", "--session", "x", "text"}, "--session excludes --ttl"},
       {{"token", "new", "--name", "a b"}, "--name: 'a b' has a space or a '#'"},
       {{"token", "new", "--name", "a", "--expires", "5x"},
        "--expires: expected a time such as 2027-01-31T00:00:00Z, or a duration such as 720h, "

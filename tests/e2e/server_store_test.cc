@@ -98,6 +98,25 @@ TEST_F(ServerStoreTest, OneServerOpensItAndSaysSo) {
   EXPECT_EQ(server.Stop(), 0) << server.Log();
 }
 
+TEST_F(ServerStoreTest, TheCommandNamesATtlAndShowsIt) {
+  ServerProcess server(kServerBinary, Arguments());
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("m", kPatience);
+  const auto run = [&](std::vector<std::string> command) {
+    command.insert(command.end(), {"--server", server.address()});
+    ClientRun ran = RunClient(command);
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    return ran.out;
+  };
+  run({"generate", "--keep", "--ttl", "48h", "-n", "2", "text"});
+  ASSERT_EQ(connection.Sessions("").size(), 1u);
+  const std::string named = connection.Sessions("")[0].session_id();
+  EXPECT_THAT(run({"sessions", "show", named}), HasSubstr("ends after 48h without a turn\n"));
+  EXPECT_THAT(run({"--json", "sessions", "show", named}), HasSubstr("\"172800s\""));
+  const std::string other = connection.Open("").session_id();
+  EXPECT_THAT(run({"sessions", "show", other}), HasSubstr("ends after 720h without a turn\n"));
+}
+
 TEST_F(ServerStoreTest, ErrorsOfTheDirectoryNameIt) {
   std::ofstream(store_) << "a file";
   EXPECT_THAT(ErrorOfStart(), HasSubstr(store_ + "/LOCK: Not a directory"));

@@ -167,6 +167,8 @@ ROOMS = {
                             " service/sessions service/sessions/store service/tokenizer/text"
                             " service/wire",
     "service/serving/reads": "service/clock service/sessions",
+    "service/serving/memory": "service/clock service/host_memory service/security/tenants"
+                              " service/serving/engines service/sessions",
     "service/serving/routing": "backends/api service/clock service/engine service/models service/routing",
     "service/serving/aliases": "service/config service/metrics service/routing service/serving/routing"
                                " service/sessions",
@@ -178,7 +180,7 @@ ROOMS = {
                              " service/security/tenants service/serving/caches service/serving/engines"
                              " service/serving/log service/serving/turns service/sessions",
     "service/serving": "kernels/core service/clock service/engine service/engine/turn service/errors"
-                       " service/fleet service/serving/fleet"
+                       " service/fleet service/serving/fleet service/serving/memory"
                        " service/config service/host_memory service/metrics service/models service/sealing"
                        " service/security/tenants service/serving/aliases service/serving/caches service/serving/file"
                        " service/serving/log service/serving/reads service/serving/engines service/serving/turns service/sessions service/sessions/store"

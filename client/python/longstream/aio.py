@@ -60,6 +60,7 @@ class AsyncClient:
         *,
         session_id: str | None = None,
         idle_timeout: float | None = None,
+        ttl: float | None = None,
         durability: DurabilityLike = Durability.UNSPECIFIED,
         recompute: RecomputeLike = Recompute.UNSPECIFIED,
         expect: Expectation | None = None,
@@ -69,7 +70,9 @@ class AsyncClient:
         session_id = session_id or options.random_id()
         made = _made(
             self._transport,
-            calls.open_session(model, session_id, idle_timeout, durability, recompute, expect),
+            calls.open_session(
+                model, session_id, idle_timeout, durability, recompute, expect, ttl
+            ),
             session_id,
             keep,
         )

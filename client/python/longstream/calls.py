@@ -95,6 +95,7 @@ def open_session(
     durability: DurabilityLike,
     recompute: RecomputeLike,
     expect: Expectation | None = None,
+    ttl: float | None = None,
 ) -> Call[SessionInfo]:
     """Open a session. With the same id it answers the session that is open."""
     enums: dict[str, Any] = {
@@ -106,6 +107,7 @@ def open_session(
         session_id=checked("session_id", session_id),
         idle_timeout=_time("idle_timeout", idle_timeout),
         expect=_expectation(expect),
+        ttl=_time("ttl", ttl),
         **enums,
     )
     return _one("OpenSession", request, SessionInfo, session_id)

@@ -210,6 +210,7 @@ CHECKS: Mapping[str, _Check] = {
     "alias": _Check("a str, the name of an alias", _text),
     "session_id": _Check("a str of 32 hexadecimal digits", _text),
     "idle_timeout": _SECONDS,
+    "ttl": _Check("a number of seconds above 0", _positive),
     "durability": _word(enums.Durability),
     "recompute": _word(enums.Recompute),
     "position": _LONG_COUNT,

@@ -76,6 +76,7 @@ class Client:
         *,
         session_id: str | None = None,
         idle_timeout: float | None = None,
+        ttl: float | None = None,
         durability: DurabilityLike = Durability.UNSPECIFIED,
         recompute: RecomputeLike = Recompute.UNSPECIFIED,
         expect: Expectation | None = None,
@@ -88,6 +89,8 @@ class Client:
             session_id: 32 hexadecimal digits; None: drawn.
             idle_timeout: seconds without a turn, after which the server closes the session; None:
                 the server's default.
+            ttl: seconds without a turn, after which a session in the server's store ends; None: the
+                server's default.
             durability: whether the session outlives the server.
             recompute: how its caches are computed again after an eviction.
             expect: what the first turn will be and may cost. An alias with a route chooses the
@@ -97,7 +100,9 @@ class Client:
         session_id = session_id or options.random_id()
         return _made(
             self._transport,
-            calls.open_session(model, session_id, idle_timeout, durability, recompute, expect),
+            calls.open_session(
+                model, session_id, idle_timeout, durability, recompute, expect, ttl
+            ),
             session_id,
             keep,
         )

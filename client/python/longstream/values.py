@@ -1,7 +1,6 @@
-"""What the server answers, as dataclasses.
+"""What the server answers, as dataclasses. longstream.proto describes their fields.
 
-Fields have the names and the meaning that they have in the wire contract (longstream.proto), which
-describes each of them. Durations are seconds; times are in UTC; an absent field is None.
+Durations are seconds; times are in UTC; an absent field is None.
 """
 
 from __future__ import annotations
@@ -69,6 +68,7 @@ class SessionInfo:
     idle_timeout: float | None
     forked_from: str
     durability: Durability
+    ttl: float | None  # None: the session is not in the store
     version: int
     head_turn_id: str
     stored_bytes: int  # known only from Session.info()

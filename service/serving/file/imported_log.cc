@@ -109,7 +109,8 @@ absl::Status ImportedLog::SetSession(std::string_view record) {
   absl::StatusOr<LoggedProperties> properties = DecodeProperties(session->row.properties);
   if (!properties.ok() || properties->recompute < Recompute::kExact ||
       properties->recompute > Recompute::kFast ||
-      properties->idle_timeout <= absl::ZeroDuration()) {
+      properties->idle_timeout <= absl::ZeroDuration() ||
+      properties->ttl.value_or(absl::InfiniteDuration()) <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("file: session.properties: they are not as written");
   }
   session_ = *std::move(session);

@@ -323,6 +323,7 @@ absl::StatusOr<LoggedResult> DecodeResult(const std::string& bytes, const Logged
 std::string EncodeProperties(const LoggedProperties& properties) {
   log::SessionProperties to;
   to.set_idle_timeout_us(absl::ToInt64Microseconds(properties.idle_timeout));
+  if (properties.ttl.has_value()) to.set_ttl_us(absl::ToInt64Microseconds(*properties.ttl));
   to.set_recompute(static_cast<uint32_t>(properties.recompute));
   to.set_origin(properties.origin);
   to.set_alias(properties.alias);
@@ -342,6 +343,7 @@ absl::StatusOr<LoggedProperties> DecodeProperties(const std::string& bytes) {
   if (!from.ParseFromString(bytes)) return Damaged("session");
   LoggedProperties to;
   to.idle_timeout = absl::Microseconds(from.idle_timeout_us());
+  if (from.ttl_us() != 0) to.ttl = absl::Microseconds(from.ttl_us());
   to.recompute = static_cast<Recompute>(from.recompute());
   to.origin = from.origin();
   to.alias = from.alias();

@@ -90,6 +90,8 @@ struct LoggedProperties {
   };
 
   absl::Duration idle_timeout;
+  // That the client has named. Absent: the server's, as it is at each turn.
+  std::optional<absl::Duration> ttl = std::nullopt;
   Recompute recompute = Recompute::kExact;
   std::string origin;
   std::string alias;      // by which the session was opened; empty: by its model

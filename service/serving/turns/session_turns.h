@@ -78,7 +78,9 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
     store::SessionStore* store = nullptr;  // nullptr: the session lives in memory
     std::shared_ptr<SessionLog> log;
     ModelIdentity model;
-    absl::Duration ttl = absl::InfiniteDuration();  // for a session that is not used
+    // The session ends when no turn has been committed for this long, unless its properties have
+    // another ttl.
+    absl::Duration ttl = absl::InfiniteDuration();
     // A reader waits for a commit no longer than this.
     absl::Duration commit_timeout = absl::InfiniteDuration();
     // The thread of the store may hold the turns for a moment longer than the registry of models
@@ -115,6 +117,8 @@ class SessionTurns : public std::enable_shared_from_this<SessionTurns> {
   void SetHead(Head head) ABSL_LOCKS_EXCLUDED(mutex_);
   // One more with each change of the session.
   uint64_t version() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The session ends when no turn has been committed for this long. REQUIRES: durable().
+  absl::Duration ttl() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Sets the members that the session itself does not know.
   void Describe(SessionView* view) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Finds a place of a session that is not in the store. `state`: of the session.

@@ -393,7 +393,7 @@ void SessionTurns::SubmitCommit(uint64_t number, const EndedTurn& ended, std::st
         const absl::StatusOr<store::TurnNumber> turn = self->StoredNumber(number);
         if (!turn.ok()) return turn.status();
         const absl::Time now = absl::Now();
-        return store::CommitTurn{fence, *turn, position, result, now, now + self->stored_.ttl};
+        return store::CommitTurn{fence, *turn, position, result, now, now + self->ttl()};
       },
       [self = shared_from_this(), number, ended, progress = std::move(progress),
        use = std::move(use)](const absl::StatusOr<store::Applied>& applied) {

@@ -45,8 +45,14 @@ uint64_t SessionTurns::version() const {
   return version_;
 }
 
+absl::Duration SessionTurns::ttl() const {
+  absl::MutexLock lock(&mutex_);
+  return head_.properties.ttl.value_or(stored_.ttl);
+}
+
 void SessionTurns::Describe(SessionView* view) const {
   view->version = version();
+  if (durable()) view->ttl = ttl();
   absl::MutexLock lock(&mutex_);
   view->head_turn = head_.id;
 }

@@ -85,6 +85,17 @@ class SessionStore {
   // How many open sessions each tenant has, by its name. Damaged rows count.
   virtual absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() = 0;
 
+  // How many open sessions of a model a replica has, or had last. `owner`: as in SessionRow.
+  struct OwnedSessions {
+    std::string model;
+    std::string owner;
+    uint64_t sessions = 0;
+
+    bool operator==(const OwnedSessions&) const = default;
+  };
+  // One for each model and owner that has open sessions. Reads all rows. Damaged rows count.
+  virtual absl::StatusOr<std::vector<OwnedSessions>> CountOwnedSessions() = 0;
+
   // All rows of aliases, in the order of their names. The arms of damaged rows cannot be decoded;
   // Check reports these rows.
   virtual absl::StatusOr<std::vector<AliasRow>> Aliases() = 0;

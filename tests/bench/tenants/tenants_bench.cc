@@ -86,13 +86,12 @@ class Server {
   absl::StatusOr<SessionId> Open(const std::string& tenant, Durability durability) {
     absl::Notification done;
     absl::StatusOr<SessionView> opened = absl::UnknownError("");
-    sessions_->OpenSession(
-        tenant, "m", std::nullopt, std::nullopt,
-        [&](absl::StatusOr<SessionView> view) {
-          opened = std::move(view);
-          done.Notify();
-        },
-        Recompute::kExact, durability);
+    sessions_->OpenSession(tenant, "m", std::nullopt, std::nullopt,
+                           [&](absl::StatusOr<SessionView> view) {
+                             opened = std::move(view);
+                             done.Notify();
+                           },
+                           {.durability = durability});
     done.WaitForNotification();
     if (!opened.ok()) return opened.status();
     return opened->id;

@@ -164,10 +164,11 @@ class ReadingTest(unittest.TestCase):
                              durability=pb.DURABILITY_TURN)
         session.create_time.FromJsonString("2026-01-02T03:04:05.5Z")
         session.idle_timeout.FromJsonString("1.5s")
+        session.ttl.FromJsonString("86400s")
         info = read(values.SessionInfo, session)
         self.assertEqual(info.create_time, datetime.datetime(2026, 1, 2, 3, 4, 5, 500000,
                                                              datetime.timezone.utc))
-        self.assertEqual((info.idle_timeout, info.bytes.kv), (1.5, 7))
+        self.assertEqual((info.idle_timeout, info.ttl, info.bytes.kv), (1.5, 86400, 7))
         self.assertIsNone(info.last_use_time)
         self.assertIs(info.durability, enums.Durability.TURN)
 
@@ -187,6 +188,10 @@ class ReadingTest(unittest.TestCase):
         self.assertEqual(request.idle_timeout.ToMilliseconds(), 1250)
         self.assertEqual(request.durability, pb.DURABILITY_MEMORY)
         self.assertEqual(request.recompute, pb.RECOMPUTE_FAST)
+        self.assertFalse(request.HasField("ttl"))
+        call = calls.open_session("m", "s", None, enums.Durability.TURN, enums.Recompute.FAST, ttl=90.5)
+        self.assertEqual(call.request().ttl.ToMilliseconds(), 90500)
+        self.assertFalse(call.request().HasField("idle_timeout"))
 
     def test_a_place_is_one_thing(self):
         with self.assertRaises(ValueError):

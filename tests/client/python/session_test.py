@@ -46,6 +46,20 @@ class SessionTest(unittest.TestCase):
         self.assertEqual(info.position, answer.finish.position)
         self.assertGreater(info.stored_bytes, 0)  # the server has a store
 
+    def test_a_session_has_the_ttl_that_it_was_opened_with(self):
+        self.assertEqual(self.session(ttl=90.5).info().ttl, 90.5)
+        self.assertEqual(self.session().info().ttl, 30 * 24 * 3600)
+        self.assertIsNone(self.session(durability="memory").info().ttl)
+        with self.assertRaisesRegex(longstream.InvalidArgumentError, "ttl: expected none"):
+            self.session(durability="memory", ttl=90)
+
+        async def opened():
+            async with longstream.AsyncClient(self.server.address) as client:
+                async with client.session("hypenet", ttl=60) as session:
+                    return (await session.info()).ttl
+
+        self.assertEqual(asyncio.run(opened()), 60)
+
     def test_a_twin_reads_along(self):
         options = {"max_tokens": 30, "seed": 3, "temperature": 1.0, "ignore_eos": True}
         alone = self.session("dense").stream(PROMPT, **options).read()

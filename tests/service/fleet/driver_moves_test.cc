@@ -203,6 +203,18 @@ TEST_F(DriverTest, ReplicasLiveWhoseLeasesHeldAtTheLastRenewal) {
   EXPECT_FALSE(driver_->Lives(kPeerName));
 }
 
+TEST_F(DriverTest, TheFirstReplicaIsThatWithTheLeastName) {
+  const auto renew = [this](std::vector<Replica> others) {
+    driver_->LeaseRenewed({.generation = 1, .lapsed = false, .others = std::move(others)});
+  };
+  renew({{"!/9", "p:0", "c:0"}, {"~/1", "p:9", "c:9"}});
+  EXPECT_TRUE(WaitUntil([&] { return !driver_->IsFirst(); }));
+  renew({{"~/1", "p:9", "c:9"}});
+  EXPECT_TRUE(WaitUntil([&] { return driver_->IsFirst(); }));
+  renew({});
+  EXPECT_TRUE(driver_->IsFirst());
+}
+
 class OneOfferTest : public DriverTest {
  protected:
   OneOfferTest() : DriverTest({.max_offers = 1}) {}

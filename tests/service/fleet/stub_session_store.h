@@ -24,6 +24,7 @@ class StubSessionStore : public SessionStore {
     return None();
   }
   absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() override { return None(); }
+  absl::StatusOr<std::vector<OwnedSessions>> CountOwnedSessions() override { return None(); }
   absl::StatusOr<std::vector<AliasRow>> Aliases() override { return None(); }
   absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time /*now*/, size_t /*limit*/) override {
     return None();

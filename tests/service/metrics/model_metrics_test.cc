@@ -294,6 +294,8 @@ TEST_F(ModelMetricsTest, GaugesHaveTheLastValue) {
   metrics_.SetRequests(3, 4, 2);
   metrics_.SetOldestWaiting(1e9);
   metrics_.SetSessions(5, 6);
+  EXPECT_EQ(Value("longstream_sessions", {{"state", "stored"}}), "0");
+  metrics_.SetStoredSessions(70);
   metrics_.SetStreamQueuedBytes(7);
   metrics_.SetMemory({1, 20, 30, 40, 50, 60, 80});
   metrics_.ObserveLoad("backend", 1.5);
@@ -304,6 +306,7 @@ TEST_F(ModelMetricsTest, GaugesHaveTheLastValue) {
   EXPECT_EQ(Value("longstream_oldest_waiting_timestamp_seconds", {}), "1000000000");
   EXPECT_EQ(Value("longstream_sessions", {{"state", "active"}}), "5");
   EXPECT_EQ(Value("longstream_sessions", {{"state", "idle"}}), "6");
+  EXPECT_EQ(Value("longstream_sessions", {{"state", "stored"}}), "70");
   EXPECT_EQ(Value("longstream_stream_queued_bytes", {}), "7");
   EXPECT_EQ(Value("longstream_memory_bytes", {{"kind", "weights"}}), "1");
   EXPECT_EQ(Value("longstream_memory_bytes", {{"kind", "kv"}}), "20");

@@ -122,6 +122,34 @@ TEST_F(ServerFilesTest, ASessionThatHasReturnedToAPositionComesBackThere) {
   EXPECT_EQ(Generate(Turn(session.session_id(), 3)).tokens, Generate(Turn(id, 3)).tokens);
 }
 
+TEST_F(ServerFilesTest, ARequestNamesTheTtl) {
+  const auto open = [this](int64_t seconds, int32_t nanos, v1::Session* session) {
+    v1::OpenSessionRequest request;
+    request.set_model("m");
+    request.mutable_ttl()->set_seconds(seconds);
+    request.mutable_ttl()->set_nanos(nanos);
+    grpc::ClientContext context;
+    return stub().OpenSession(&context, request, session);
+  };
+  v1::Session session;
+  const grpc::Status opened = open(90, 500'000'000, &session);
+  ASSERT_TRUE(opened.ok()) << opened.error_message();
+  EXPECT_EQ(session.ttl().seconds(), 90);
+  EXPECT_EQ(session.ttl().nanos(), 500'000'000);
+  v1::Session copy;
+  const grpc::Status imported =
+      Import(Exported(session.session_id()), &copy, "000000000000000000000000000000aa");
+  ASSERT_TRUE(imported.ok()) << imported.error_message();
+  EXPECT_EQ(copy.ttl().seconds(), 90);
+  for (const auto& [seconds, nanos] :
+       {std::pair(int64_t{0}, 0), std::pair(int64_t{-1}, 0), std::pair(int64_t{1}, -1),
+        std::pair(int64_t{3600} * 24 * 90, 1), std::pair(int64_t{400'000'000'000}, 0)}) {
+    const grpc::Status refused = open(seconds, nanos, &session);
+    EXPECT_EQ(refused.error_code(), StatusCode::INVALID_ARGUMENT) << seconds << " " << nanos;
+    EXPECT_THAT(refused.error_message(), testing::StartsWith("ttl: expected "));
+  }
+}
+
 TEST_F(ServerFilesTest, SessionsInMemoryAndRunningTurnsAreRefused) {
   grpc::ClientContext context;
   v1::OpenSessionRequest open;

@@ -72,6 +72,11 @@ TEST(ToProto, Durations) {
     view.idle_timeout = duration;
     v1::Session session;
     ToProto(view, &session);
+    EXPECT_FALSE(session.has_ttl());
+    view.ttl = duration;
+    ToProto(view, &session);
+    EXPECT_EQ(session.ttl().seconds(), seconds) << duration;
+    EXPECT_EQ(session.ttl().nanos(), nanos) << duration;
     EXPECT_EQ(session.idle_timeout().seconds(), seconds) << duration;
     EXPECT_EQ(session.idle_timeout().nanos(), nanos) << duration;
   }

@@ -70,8 +70,8 @@ class HangingStoreTest : public testing::Test {
                                    Durability durability = Durability::kDefault,
                                    std::optional<absl::Duration> idle_timeout = std::nullopt) {
     return WaitForSession([&](SessionManager::Opened opened) {
-      sessions_->OpenSession("", "m", id, idle_timeout, std::move(opened), Recompute::kExact,
-                             durability);
+      sessions_->OpenSession("", "m", id, idle_timeout, std::move(opened),
+                             {.durability = durability});
     });
   }
   // As a server loads a turn, on a thread that must not read the store.

@@ -1,5 +1,5 @@
 // When the heap gives free memory back.
-#include "service/serving/heap_trim.h"
+#include "service/serving/memory/heap_trim.h"
 
 #include <gtest/gtest.h>
 

@@ -100,8 +100,8 @@ class TenantSessions {
                                    std::optional<absl::Duration> timeout = std::nullopt,
                                    Durability durability = Durability::kDefault) {
     return WaitForSession([&](SessionManager::Opened opened) {
-      sessions_->OpenSession(tenant, model, id, timeout, std::move(opened), Recompute::kExact,
-                             durability);
+      sessions_->OpenSession(tenant, model, id, timeout, std::move(opened),
+                             {.durability = durability});
     });
   }
   absl::StatusOr<SessionView> Fork(const SessionKey& source,

@@ -100,6 +100,21 @@ absl::StatusOr<std::map<std::string, uint64_t>> SqlStore::CountSessions() {
   return counts;
 }
 
+absl::StatusOr<std::vector<SessionStore::OwnedSessions>> SqlStore::CountOwnedSessions() {
+  const ReaderPool::Reader reader = readers_.Take();
+  absl::StatusOr<StatementUse> select = reader->Use(
+      "SELECT model, owner, count(*) FROM sessions WHERE close_time IS NULL GROUP BY model, owner");
+  if (!select.ok()) return select.status();
+  std::vector<OwnedSessions> counts;
+  Stepped code = Stepped::kRow;
+  while ((code = (*select)->Step()) == Stepped::kRow) {
+    counts.push_back(
+        {(*select)->Bytes(0), (*select)->Bytes(1), static_cast<uint64_t>((*select)->Int(2))});
+  }
+  if (code != Stepped::kDone) return reader->Error("count the sessions of each model");
+  return counts;
+}
+
 absl::StatusOr<std::vector<SessionRow>> SqlStore::Expired(absl::Time now, size_t limit) {
   const ReaderPool::Reader reader = readers_.Take();
   return ReadSessions(

@@ -40,6 +40,7 @@ class SqlStore : public SessionStore {
                                                    const std::optional<SessionId>& after,
                                                    size_t limit, const std::string& model) override;
   absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() override;
+  absl::StatusOr<std::vector<OwnedSessions>> CountOwnedSessions() override;
   absl::StatusOr<std::vector<AliasRow>> Aliases() override;
   absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time now, size_t limit) override;
   absl::StatusOr<TurnRow> Turn(const SessionKey& session, const TurnId& id) override;

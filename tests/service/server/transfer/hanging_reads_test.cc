@@ -116,7 +116,7 @@ TEST_F(HangingReadsTest, TurnsOfStoredSessionsHoldNoThreadForTexts) {
   turns_.Release();
   const absl::StatusOr<SessionView> in_memory = WaitForSession([&](SessionManager::Opened opened) {
     restarted_.OpenSession("", "m", std::nullopt, std::nullopt, std::move(opened),
-                           Recompute::kExact, Durability::kMemory);
+                           {.durability = Durability::kMemory});
   });
   ASSERT_TRUE(in_memory.ok()) << in_memory.status();
   HangReads();

@@ -469,6 +469,20 @@ TEST_F(FleetSessionsTest, TenantsAreCountedFromTheStore) {
   EXPECT_TRUE(WaitUntil([&] { return tenant->use().sessions == 1; }));
 }
 
+TEST_F(FleetSessionsTest, ASessionHasItsTtlOnEveryReplica) {
+  constexpr absl::Duration kTtl = absl::Hours(50);
+  ASSERT_TRUE(Open(a_, kId, Durability::kDefault, kTtl).ok());
+  for (const auto& [replica, turn] : {std::pair(&a_, kTurn), std::pair(&b_, kNext)}) {
+    ASSERT_TRUE(Run(*replica, turn).status().ok());
+    EXPECT_EQ(Row().delete_time - Row().last_use_time, kTtl);
+  }
+  for (Replica* replica : {&a_, &b_}) EXPECT_EQ(Show(*replica)->ttl, kTtl);
+  // A replica that reads a copy of the session forks it.
+  const absl::StatusOr<SessionView> fork = Fork(a_, SessionId{5, 6});
+  ASSERT_TRUE(fork.ok()) << fork.status();
+  EXPECT_EQ(fork->ttl, kTtl);
+}
+
 TEST_F(FleetSessionsTest, ASessionThatLeavesTheMemoryIsTold) {
   ASSERT_TRUE(Open(a_).ok());
   a_.gate.TakeEvents();

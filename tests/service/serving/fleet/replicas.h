@@ -48,13 +48,17 @@ class Replicas : public testing::Test {
  protected:
   struct Replica {
     Replica(const ModelRegistry* models, store::SessionStore* store, store::CommitQueue* commits,
-            const std::string& name, absl::Duration engine_patience = absl::Seconds(5))
-        : gate(store), sessions(models, OptionsFor(store, commits, name, engine_patience)) {}
+            const std::string& name, absl::Duration engine_patience = absl::Seconds(5),
+            absl::Duration look_period = absl::Minutes(1))
+        : gate(store),
+          sessions(models, OptionsFor(store, commits, name, engine_patience, look_period)) {}
 
     SessionManager::Options OptionsFor(store::SessionStore* store, store::CommitQueue* commits,
-                                       const std::string& name, absl::Duration engine_patience) {
+                                       const std::string& name, absl::Duration engine_patience,
+                                       absl::Duration look_period) {
       SessionManager::Options options;
       options.engine_patience = engine_patience;
+      options.look_period = look_period;
       options.store = store;
       options.commits = commits;
       options.commit_timeout = absl::Hours(1);
@@ -86,10 +90,11 @@ class Replicas : public testing::Test {
   }
 
   static absl::StatusOr<SessionView> Open(Replica& on, const SessionId& id = kId,
-                                          Durability durability = Durability::kDefault) {
+                                          Durability durability = Durability::kDefault,
+                                          std::optional<absl::Duration> ttl = std::nullopt) {
     return WaitForSession([&](SessionManager::Opened opened) {
-      on.sessions.OpenSession("", "m", id, std::nullopt, std::move(opened), Recompute::kExact,
-                              durability);
+      on.sessions.OpenSession("", "m", id, std::nullopt, std::move(opened),
+                              {.durability = durability, .ttl = ttl});
     });
   }
   static absl::StatusOr<SessionView> Show(Replica& on, const SessionId& id = kId) {

@@ -99,10 +99,18 @@ class ScriptedGate final : public fleet::SessionGate {
     absl::MutexLock lock(&mutex_);
     return others_live_;
   }
+  bool IsFirst() const override ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return is_first_;
+  }
   // The leases of all other replicas are over.
   void EndOthers() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     others_live_ = false;
+  }
+  void SetFirst(bool is_first) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    is_first_ = is_first;
   }
 
  private:
@@ -188,6 +196,7 @@ class ScriptedGate final : public fleet::SessionGate {
   std::function<void()> on_committed_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> events_ ABSL_GUARDED_BY(mutex_);
   bool others_live_ ABSL_GUARDED_BY(mutex_) = true;
+  bool is_first_ ABSL_GUARDED_BY(mutex_) = true;
   int uses_ ABSL_GUARDED_BY(mutex_) = 0;  // that exist
 };
 

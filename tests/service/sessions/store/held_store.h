@@ -82,6 +82,10 @@ class HeldStore final : public SessionStore {
     if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->CountSessions();
   }
+  absl::StatusOr<std::vector<OwnedSessions>> CountOwnedSessions() override {
+    if (absl::Status held = Wait(/*is_expiry=*/true); !held.ok()) return held;
+    return store_->CountOwnedSessions();
+  }
   absl::StatusOr<std::vector<AliasRow>> Aliases() override {
     if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->Aliases();

@@ -33,6 +33,25 @@ TEST_P(SessionStoreTest, CountsTheOpenSessionsOfEachTenant) {
   EXPECT_EQ(*store_->CountSessions(), (Counts{{"a", 4}, {"b", 1}}));
 }
 
+TEST_P(SessionStoreTest, CountsTheOpenSessionsOfEachModelAndOwner) {
+  EXPECT_THAT(*store_->CountOwnedSessions(), IsEmpty());
+  for (uint64_t i = 0; i < 8; ++i) {
+    SessionRow row = NewSession(i, i % 2 == 0 ? "a" : "b");
+    if (i < 2) row.model = "other";
+    if (i == 7) row.owner = "";
+    Open(row);
+  }
+  ASSERT_TRUE(ApplyOne(*store_, CloseSession{NewSession(6, "a").key, std::nullopt, At(9)}).ok());
+  using Owned = SessionStore::OwnedSessions;
+  for (const bool reopened : {false, true}) {
+    if (reopened) Reopen();
+    EXPECT_THAT(
+        *store_->CountOwnedSessions(),
+        testing::UnorderedElementsAre(Owned{"other", "replica-1", 2},
+                                      Owned{"dense", "replica-1", 4}, Owned{"dense", "", 1}));
+  }
+}
+
 TEST_P(SessionStoreTest, RowsComeBackAsTheyWereAlsoAfterReopening) {
   SessionRow session = NewSession(7, "ten\xC3\xA4nt");
   session.forked_from = SessionId{~uint64_t{0}, 5};

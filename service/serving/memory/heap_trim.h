@@ -1,6 +1,6 @@
 // When free memory of the heap and of caches goes back to the system.
-#ifndef LONGSTREAM_SERVICE_SERVING_HEAP_TRIM_H_
-#define LONGSTREAM_SERVICE_SERVING_HEAP_TRIM_H_
+#ifndef LONGSTREAM_SERVICE_SERVING_MEMORY_HEAP_TRIM_H_
+#define LONGSTREAM_SERVICE_SERVING_MEMORY_HEAP_TRIM_H_
 
 #include <algorithm>
 #include <atomic>
@@ -73,4 +73,4 @@ class HeapTrim {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVING_HEAP_TRIM_H_
+#endif  // LONGSTREAM_SERVICE_SERVING_MEMORY_HEAP_TRIM_H_

@@ -1,6 +1,6 @@
 // Which idle sessions leave the memory before their idle timeout, so that others find room.
-#ifndef LONGSTREAM_SERVICE_SERVING_MEMORY_ROOM_H_
-#define LONGSTREAM_SERVICE_SERVING_MEMORY_ROOM_H_
+#ifndef LONGSTREAM_SERVICE_SERVING_MEMORY_MEMORY_ROOM_H_
+#define LONGSTREAM_SERVICE_SERVING_MEMORY_MEMORY_ROOM_H_
 
 #include <cstdint>
 #include <memory>
@@ -59,4 +59,4 @@ class MemoryRoom {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVING_MEMORY_ROOM_H_
+#endif  // LONGSTREAM_SERVICE_SERVING_MEMORY_MEMORY_ROOM_H_

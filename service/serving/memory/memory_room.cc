@@ -1,5 +1,5 @@
 // Measures what is short, and chooses idle sessions.
-#include "service/serving/memory_room.h"
+#include "service/serving/memory/memory_room.h"
 
 #include <algorithm>
 #include <utility>
