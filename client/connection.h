@@ -106,8 +106,8 @@ class Connection {
   // Runs a turn. Draws an id for it if the request has none. If the connection or the server is
   // lost, sends the request again, with the tokens that have arrived, until the turn goes on; so
   // each token comes once (client/errors/retries.h). Gives up when nothing new has come for
-  // resume_timeout(), if the error is that of a model that has failed, and at the first error if
-  // the address has never accepted a connection.
+  // resume_timeout(), if the error is that of a model that could not be loaded, and at the first
+  // error if the address has never accepted a connection.
   //
   // Calls `on_message` (may be empty) for each message; a resumed turn has another `started`. If it
   // returns false, cancels the turn and throws CANCELLED. If it throws, cancels the turn and throws
@@ -137,8 +137,9 @@ class Connection {
                const std::function<void(const v1::CompareResponse& response)>& on_message);
 
  private:
-  // Whether a turn has ended because its model has failed: that does not pass. Asks the server.
-  bool IsOfFailedModel(const CallError& error);
+  // Whether a turn has ended because its model could not be loaded: that does not pass. Asks the
+  // server.
+  bool ModelWasNotLoaded(const CallError& error);
   // Makes one call of Generate, and adds its messages to the generation.
   void ReadTurn(const v1::GenerateRequest& request, const OnMessage& on_message,
                 std::chrono::steady_clock::time_point begin, Generation* generation);

@@ -96,7 +96,7 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
   Generation generation;
   Retries retries(resume_timeout_);
   // To an address where nobody listens, the first call fails at once: --wait is for waiting.
-  const bool has_connected = stubs_->HasConnected();
+  stubs_->HasConnected();
   while (true) {
     std::chrono::milliseconds pause{};
     try {
@@ -104,7 +104,8 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
       return generation;
     } catch (const CallError& error) {
       const auto next = retries.PauseAfter(error.status(), generation.token_ids.size());
-      if (!next.has_value() || !has_connected || Interrupted() || IsOfFailedModel(error)) throw;
+      const bool has_connected = stubs_->has_connected || !generation.started.turn_id().empty();
+      if (!next.has_value() || !has_connected || Interrupted() || ModelWasNotLoaded(error)) throw;
       if (on_lost) on_lost(error);
       pause = *next;
     }
@@ -115,9 +116,10 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
   }
 }
 
-bool Connection::IsOfFailedModel(const CallError& error) {
+bool Connection::ModelWasNotLoaded(const CallError& error) {
   // The server itself has said UNAVAILABLE, and not when it wants the call again.
   if (error.status().error_code() != grpc::StatusCode::UNAVAILABLE || error.request_id().empty() ||
+      error.status().error_message().find(kNotLoaded) == std::string::npos ||
       RetryDelay(error.status()).has_value()) {
     return false;
   }
@@ -125,7 +127,7 @@ bool Connection::IsOfFailedModel(const CallError& error) {
   call.context.set_deadline(std::chrono::system_clock::now() + kFailedModelTimeout);
   v1::ListModelsResponse known;
   return stubs_->longstream.ListModels(&call.context, {}, &known).ok() &&
-         IsThatOfFailedModel(error.status(), known);
+         SaysModelWasNotLoaded(error.status(), known);
 }
 
 void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& on_message,

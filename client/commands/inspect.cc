@@ -135,10 +135,14 @@ void Cancel(const Global& global, const PlaceOptions& options) {
   Connection connection = ConnectToSession(global, options.session);
   std::string id = options.turn;
   if (id.empty()) {
+    // Only the replica that has the session knows whether a turn runs. Others know the last turn
+    // that has started and not ended.
+    const bool is_elsewhere = !connection.Get(options.session).owner().empty();
     const std::vector<v1::Turn> turns = connection.Turns(options.session);
-    const auto running = std::find_if(turns.begin(), turns.end(),
-                                      [](const v1::Turn& turn) { return turn.running(); });
-    if (running == turns.end()) {
+    const auto running = std::find_if(turns.rbegin(), turns.rend(), [&](const v1::Turn& turn) {
+      return turn.running() || (is_elsewhere && turn.state() == v1::TURN_STATE_STARTED);
+    });
+    if (running == turns.rend()) {
       throw std::runtime_error("session " + options.session + " runs no turn");
     }
     id = running->turn_id();

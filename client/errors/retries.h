@@ -25,14 +25,17 @@ inline bool NeverBegan(const grpc::Status& status) {
          status.error_message() == "CANCELLED";
 }
 
+// A part of the error of a model that could not be loaded.
+inline constexpr char kNotLoaded[] = " could not be loaded: ";
+
 // Whether the error is that of a model that could not be loaded, which cannot pass by itself. (A
 // model that has lost its device is served again when the server was started again, or by another
 // replica.)
-inline bool IsThatOfFailedModel(const grpc::Status& status, const v1::ListModelsResponse& known) {
+inline bool SaysModelWasNotLoaded(const grpc::Status& status, const v1::ListModelsResponse& known) {
   const std::string message = status.error_message();
   return std::any_of(known.models().begin(), known.models().end(), [&](const v1::Model& model) {
     return model.state() == v1::MODEL_STATE_FAILED &&
-           message.find("model " + model.name() + " could not be loaded: ") != std::string::npos;
+           message.find("model " + model.name() + kNotLoaded) != std::string::npos;
   });
 }
 

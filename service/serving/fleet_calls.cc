@@ -18,9 +18,9 @@ absl::Status HasMoved(const SessionKey& key) {
                                          " has changed on another server; send the request again"));
 }
 
-// A session whose owner is another replica is closed by that one, or, if it is gone for good, by
+// An expired session whose owner is another replica is closed by that one, or, if it has ended, by
 // any other this much later.
-constexpr absl::Duration kExpiryOfOthers = absl::Hours(24);
+constexpr absl::Duration kExpiryOfOthers = absl::Minutes(5);
 
 }  // namespace
 
@@ -397,7 +397,7 @@ bool FleetCalls::CountsSessionsOf(const std::string& owner) const {
 
 bool FleetCalls::MayExpire(const store::SessionRow& row) const {
   const bool is_own = row.owner.empty() || row.owner == manager_->options_.owner;
-  return is_own || row.delete_time + kExpiryOfOthers < absl::Now();
+  return is_own || (!Lives(row.owner) && row.delete_time + kExpiryOfOthers < absl::Now());
 }
 
 }  // namespace longstream

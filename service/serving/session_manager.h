@@ -467,9 +467,10 @@ class SessionManager {
   mutable AloneSessions alone_;
 
   mutable absl::Mutex mutex_;
-  int pending_ ABSL_GUARDED_BY(mutex_) = 0;                       // changes of the store
-  MonotonicTime expired_at_ = MonotonicTime::InfinitePast();      // for the thread expiry_ only
-  std::atomic<bool> closing_expired_ = false;                     // CloseExpiredNow runs, or will
+  int pending_ ABSL_GUARDED_BY(mutex_) = 0;                   // changes of the store
+  MonotonicTime expired_at_ = MonotonicTime::InfinitePast();  // for the thread expiry_ only
+  std::atomic<bool> closing_expired_ = false;                 // CloseExpiredNow runs, or will
+  std::atomic<bool> more_expired_ = false;  // CloseExpiredNow has not read all expired rows
   MonotonicTime show_stored_at_ = MonotonicTime::InfinitePast();  // for CloseExpiredNow only
   // Sessions that are being made, and the repeated calls that wait for them.
   std::map<const Session*, std::vector<Opened>> making_ ABSL_GUARDED_BY(mutex_);

@@ -44,28 +44,37 @@ absl::Status CountStoredSessions(store::SessionStore& store, const Tenants& tena
 
 void SessionManager::CloseExpired() {
   const MonotonicTime now = MonotonicTime::Now();
-  if (options_.store == nullptr || now - expired_at_ < options_.look_period) return;
+  const absl::Duration period = more_expired_ ? absl::ZeroDuration() : options_.look_period;
+  if (options_.store == nullptr || now - expired_at_ < period) return;
   if (RunReadAlone(&closing_expired_, [this] { CloseExpiredNow(); })) expired_at_ = now;
 }
 
 void SessionManager::CloseExpiredNow() {
   constexpr size_t kMost = 1000;
-  ShowStored();
+  more_expired_ = false;
   // Other replicas open and close sessions of the same tenants. Sessions that are opened or closed
   // here meanwhile may be counted wrongly until the next time.
   if (fleet_ != nullptr) (void)CountStoredSessions(*options_.store, models_->tenants());
   const absl::StatusOr<std::vector<store::SessionRow>> expired =
       options_.store->Expired(absl::Now(), kMost);
-  if (!expired.ok()) return;  // the store's health says why
-  for (const store::SessionRow& row : *expired) {
-    CloseStoredNow(row.key, /*only_expired=*/true, [](const absl::StatusOr<uint64_t>&) {});
+  if (expired.ok()) {  // otherwise the store's health says why
+    more_expired_ = expired->size() == kMost;
+    for (const store::SessionRow& row : *expired) {
+      CloseStoredNow(row.key, /*only_expired=*/true, [](const absl::StatusOr<uint64_t>&) {});
+    }
   }
+  ShowStored();
 }
 
 void SessionManager::ShowStored() {
   const MonotonicTime begin = MonotonicTime::Now();
   if (begin < show_stored_at_) return;
   const auto counts = options_.store->CountOwnedSessions();
+  // The count reads all rows. If they are many, it takes at most a hundredth of the time, also if
+  // it takes too long for the store.
+  constexpr int kPause = 100;
+  show_stored_at_ =
+      begin + std::max(kPause * (MonotonicTime::Now() - begin), options_.look_period / 2);
   if (!counts.ok()) return;  // the store's health says why
   // By model.
   std::map<std::string, uint64_t> stored;
@@ -86,9 +95,6 @@ void SessionManager::ShowStored() {
     const uint64_t shown = stored[model] - std::min(stored[model], in_memory[model]);
     engine->ShowStoredSessions(is_present ? shown : 0);
   }
-  // The count reads all rows. If they are many, it takes at most a hundredth of the time.
-  constexpr int kPause = 100;
-  show_stored_at_ = begin + kPause * (MonotonicTime::Now() - begin);
 }
 
 }  // namespace longstream

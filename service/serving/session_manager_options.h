@@ -53,8 +53,8 @@ struct SessionManagerOptions {
   absl::Duration look_period = absl::Minutes(1);
   // A call waits for the store no longer than this, and a turn as SessionTurns::Stored says.
   absl::Duration commit_timeout = absl::Seconds(10);
-  // How long a thread that reads the store waits for an engine, for all calls of a session
-  // together. Its other calls wait meanwhile.
+  // How long a thread that reads the store waits for an engine, or for another call that restores
+  // the same session. Other calls wait for the thread meanwhile.
   absl::Duration engine_patience = absl::Seconds(5);
   RenderMessages render_messages = nullptr;  // for restored conversations
   OnModelChange on_model_change = OnModelChange::kRefuse;

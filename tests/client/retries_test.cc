@@ -99,7 +99,7 @@ TEST(RetriesTest, TheErrorOfAModelThatCouldNotBeLoadedIsKnown) {
   add("a", v1::MODEL_STATE_FAILED, "no such file");
   add("b", v1::MODEL_STATE_LOADING, "");
   const auto is_failed = [&](const std::string& message) {
-    return IsThatOfFailedModel(Status(grpc::StatusCode::UNAVAILABLE, message), known);
+    return SaysModelWasNotLoaded(Status(grpc::StatusCode::UNAVAILABLE, message), known);
   };
   EXPECT_TRUE(is_failed("model a could not be loaded: no such file"));
   EXPECT_FALSE(is_failed("model b is loading"));

@@ -2,16 +2,29 @@
 #include "service/serving/memory/memory_room.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace longstream {
 namespace {
 
-// What has to go so that a quarter is free, once less than an eighth is. `limit` 0: no limit.
-uint64_t Excess(uint64_t held, uint64_t limit) {
-  if (limit == 0 || held <= limit - limit / 8) return 0;
-  return held - std::min(held, limit - limit / 4);
+// Whether less than an eighth is free. `limit` 0: no limit.
+bool IsShort(uint64_t held, uint64_t limit) { return limit != 0 && held > limit - limit / 8; }
+
+// What leaves of `can_leave`: so much that a quarter is free, or else an eighth, or a sixteenth, if
+// that is possible. So sessions do not leave again and again because of others that never do.
+uint64_t Excess(uint64_t held, uint64_t limit, uint64_t can_leave) {
+  if (!IsShort(held, limit)) return 0;
+  for (const uint64_t free : {limit / 4, limit / 8, limit / 16}) {
+    const uint64_t excess = held - std::min(held, limit - free);
+    if (excess <= can_leave) return excess;
+  }
+  return can_leave;
 }
+
+// With fewer places, an eighth of them is none.
+constexpr uint64_t kFewPlaces = 8;
 
 struct Candidate {
   std::shared_ptr<Session> session;
@@ -37,53 +50,87 @@ std::vector<Candidate> Candidates(const ServedSessions& sessions, MonotonicTime 
   return candidates;
 }
 
-void Subtract(uint64_t bytes, uint64_t* from) { *from -= std::min(*from, bytes); }
-
 }  // namespace
 
-MemoryRoom::Wanted MemoryRoom::Measure() {
-  Wanted wanted;
-  wanted.bytes = Excess(all_->held_bytes(), all_->limit());
+// What is held, without that of sessions which have left: their engines free it soon.
+MemoryRoom::Amounts MemoryRoom::Held() {
+  Amounts held;
+  held.bytes = all_->held_bytes();
+  held.places = sessions_->size();
   if (tenants_->are_configured()) {
     for (const std::shared_ptr<Tenant>& tenant : tenants_->all()) {
-      const HostMemory& part = *tenant->host_memory();
-      wanted.tenant_bytes.push_back(Excess(part.held_bytes(), part.limit()));
+      held.tenant_bytes.push_back(tenant->host_memory()->held_bytes());
     }
   }
-  // With fewer than eight places, an eighth of them is none.
-  const uint64_t size = sessions_->size(), most = sessions_->max_size();
-  wanted.places = most < 8 ? 0 : Excess(size, most);
+  std::erase_if(left_, [&held](const Left& left) {
+    const std::shared_ptr<Session> session = left.session.lock();
+    if (session == nullptr || !session->closed()) return true;  // freed, or it has stayed
+    Subtract(left.bytes, session->tenant_index(), &held);
+    return false;
+  });
+  return held;
+}
+
+bool MemoryRoom::IsAnyShort(const Amounts& held) {
   const uint64_t refused = sessions_->refused();
-  if (std::exchange(seen_refusals_, refused) != refused && size >= most)
-    wanted.places = std::max<uint64_t>(wanted.places, 1);
-  wanted.any = wanted.bytes > 0 || wanted.places > 0 ||
-               std::any_of(wanted.tenant_bytes.begin(), wanted.tenant_bytes.end(),
-                           [](uint64_t bytes) { return bytes > 0; });
+  const uint64_t most = sessions_->max_size();
+  place_is_wanted_ =
+      std::exchange(seen_refusals_, refused) != refused && most > 0 && held.places >= most;
+  bool is_short = IsShort(held.bytes, all_->limit()) || place_is_wanted_ ||
+                  (most >= kFewPlaces && IsShort(held.places, most));
+  for (size_t i = 0; i < held.tenant_bytes.size(); ++i) {
+    is_short |= IsShort(held.tenant_bytes[i], tenants_->all()[i]->host_memory()->limit());
+  }
+  return is_short;
+}
+
+MemoryRoom::Amounts MemoryRoom::Wanted(const Amounts& held, const Amounts& can_leave) const {
+  Amounts wanted;
+  wanted.bytes = Excess(held.bytes, all_->limit(), can_leave.bytes);
+  const uint64_t most = sessions_->max_size();
+  if (most >= kFewPlaces) wanted.places = Excess(held.places, most, can_leave.places);
+  if (place_is_wanted_) wanted.places = std::max<uint64_t>(wanted.places, 1);
+  for (size_t i = 0; i < held.tenant_bytes.size(); ++i) {
+    wanted.tenant_bytes.push_back(Excess(held.tenant_bytes[i],
+                                         tenants_->all()[i]->host_memory()->limit(),
+                                         can_leave.tenant_bytes[i]));
+  }
   return wanted;
+}
+
+void MemoryRoom::Subtract(uint64_t bytes, size_t tenant, Amounts* from) {
+  from->bytes -= std::min(from->bytes, bytes);
+  if (tenant >= from->tenant_bytes.size()) return;
+  from->tenant_bytes[tenant] -= std::min(from->tenant_bytes[tenant], bytes);
 }
 
 std::vector<MemoryRoom::Leaving> MemoryRoom::Choose(MonotonicTime now) {
   std::vector<Leaving> leaving;
-  Wanted wanted = Measure();
-  if (!wanted.any) return leaving;
-  uint64_t none = 0;
-  for (Candidate& candidate : Candidates(*sessions_, now, least_idle_)) {
-    const size_t index = candidate.session->tenant_index();
-    uint64_t* const of_tenant =
-        index < wanted.tenant_bytes.size() ? &wanted.tenant_bytes[index] : &none;
-    const char* reason = nullptr;
-    if (wanted.bytes > 0) {
-      reason = "host_bytes";
-    } else if (*of_tenant > 0) {
-      reason = "quota";
-    } else if (wanted.places > 0) {
-      reason = "places";
-    } else {
-      continue;
+  const Amounts held = Held();
+  if (!IsAnyShort(held)) return leaving;
+  std::vector<Candidate> candidates = Candidates(*sessions_, now, least_idle_);
+  Amounts can_leave{.tenant_bytes = std::vector<uint64_t>(held.tenant_bytes.size())};
+  for (const Candidate& candidate : candidates) {
+    const size_t tenant = candidate.session->tenant_index();
+    can_leave.bytes += candidate.host_bytes;
+    ++can_leave.places;
+    if (tenant < can_leave.tenant_bytes.size()) {
+      can_leave.tenant_bytes[tenant] += candidate.host_bytes;
     }
-    Subtract(candidate.host_bytes, &wanted.bytes);
-    Subtract(candidate.host_bytes, of_tenant);
-    Subtract(1, &wanted.places);
+  }
+  Amounts wanted = Wanted(held, can_leave);
+  for (Candidate& candidate : candidates) {
+    const size_t tenant = candidate.session->tenant_index();
+    const bool tenant_wants =
+        tenant < wanted.tenant_bytes.size() && wanted.tenant_bytes[tenant] > 0;
+    const char* const reason = wanted.bytes > 0    ? "host_bytes"
+                               : tenant_wants      ? "quota"
+                               : wanted.places > 0 ? "places"
+                                                   : nullptr;
+    if (reason == nullptr) continue;
+    Subtract(candidate.host_bytes, tenant, &wanted);
+    if (wanted.places > 0) --wanted.places;
+    left_.push_back({candidate.session, candidate.host_bytes});
     leaving.push_back({std::move(candidate.session), reason});
   }
   return leaving;

@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_SERVING_MEMORY_MEMORY_ROOM_H_
 #define LONGSTREAM_SERVICE_SERVING_MEMORY_MEMORY_ROOM_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -15,11 +16,12 @@
 
 namespace longstream {
 
-// Sessions in the store need not be in memory while nobody uses them. When an eighth is left of the
-// host's memory of all sessions, of a tenant's part of it, or of the places for sessions, those
-// leave that have been idle for longest, until a quarter is free. Sessions without caches leave
-// first, because their next turns lose nothing. If there are fewer than eight places, one session
-// leaves each time that another has found none. Sessions that only live in memory never leave.
+// Sessions in the store need not be in memory while nobody uses them. When less than an eighth is
+// left of the host's memory of all sessions, of a tenant's part of it, or of the places for
+// sessions, those leave that have been idle for longest, until a quarter is free, or as much as is
+// possible. Sessions without caches leave first, because their next turns lose nothing. If there
+// are fewer than eight places, one session leaves each time that another has found none. Sessions
+// that only live in memory never leave.
 //
 // One thread may use it.
 class MemoryRoom {
@@ -41,20 +43,29 @@ class MemoryRoom {
   absl::Duration least_idle() const { return least_idle_; }
 
  private:
-  // How much has to go.
-  struct Wanted {
-    uint64_t bytes = 0;                  // of all sessions
-    std::vector<uint64_t> tenant_bytes;  // by the tenant's index; empty: there are no quotas
+  // What sessions hold, or what has to go.
+  struct Amounts {
+    uint64_t bytes = 0;                       // of all sessions
+    std::vector<uint64_t> tenant_bytes = {};  // by the tenant's index; empty: there are no quotas
     uint64_t places = 0;
-    bool any = false;
   };
-  Wanted Measure();
+  // A session that was chosen, with its bytes.
+  struct Left {
+    std::weak_ptr<Session> session;
+    uint64_t bytes = 0;
+  };
+  Amounts Held();
+  bool IsAnyShort(const Amounts& held);
+  Amounts Wanted(const Amounts& held, const Amounts& can_leave) const;
+  static void Subtract(uint64_t bytes, size_t tenant, Amounts* from);
 
   const HostMemory* const all_;
   const Tenants* const tenants_;
   const ServedSessions* const sessions_;
   const absl::Duration least_idle_;
   uint64_t seen_refusals_ = 0;  // of ServedSessions::refused
+  bool place_is_wanted_ = false;
+  std::vector<Left> left_;  // not yet freed
 };
 
 }  // namespace longstream

@@ -1,6 +1,8 @@
 // Gives and takes back the places.
 #include "service/serving/reads/alone_sessions.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -10,9 +12,15 @@ absl::StatusOr<std::shared_ptr<void>> AloneSessions::Wait(const SessionKey& key)
   absl::MutexLock lock(&mutex_);
   const auto is_free = [this, &key]()
                            ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !since_.contains(key); };
-  if (const auto taken = since_.find(key); taken != since_.end()) {
-    const absl::Duration left = taken->second + patience_ - MonotonicTime::Now();
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&is_free), left)) {
+  const MonotonicTime begin = MonotonicTime::Now();
+  for (auto taken = since_.find(key); taken != since_.end(); taken = since_.find(key)) {
+    const MonotonicTime since = taken->second;
+    const absl::Duration left = std::min(since, begin) + patience_ - MonotonicTime::Now();
+    if (mutex_.AwaitWithTimeout(absl::Condition(&is_free), left)) break;
+    // Meanwhile yet another call may have taken the place.
+    taken = since_.find(key);
+    const bool is_other = taken != since_.end() && taken->second != since;
+    if (!is_other || begin + patience_ <= MonotonicTime::Now()) {
       return absl::UnavailableError(
           absl::StrCat("session ", key.id.ToString(),
                        ": another call still restores or reads it; send the request again"));

@@ -108,6 +108,24 @@ TEST(MemoryRoomTest, SessionsThatNobodyUsesMakeRoomForTokens) {
   EXPECT_EQ(sessions->View({"", IdOf(0)})->position, first->position + 8);
 }
 
+// They would leave again after each of their turns, and the memory would still be short.
+TEST(MemoryRoomTest, SessionsStayIfOthersThatNeverLeaveHoldTheMemory) {
+  TenantSessions sessions({.tenants = {},
+                           .has_store = true,
+                           .host_bytes = kHostBytes,
+                           .least_idle = absl::ZeroDuration()});
+  const std::string text(kText, 't');
+  for (uint64_t i = 1; sessions.host_memory().held_bytes() < kHostBytes / 8 * 7; ++i) {
+    ASSERT_TRUE(sessions.Open("", IdOf(i), "m", std::nullopt, Durability::kMemory).ok());
+    ASSERT_TRUE(sessions.Turn({"", IdOf(i)}, text, 4).ok());
+  }
+  ASSERT_TRUE(sessions.Open("", IdOf(0)).ok());
+  ASSERT_TRUE(sessions.Turn({"", IdOf(0)}, "text", 4).ok());
+  ASSERT_LT(sessions.host_memory().held_bytes(), kHostBytes / 16 * 15);
+  absl::SleepFor(absl::Seconds(3));  // three looks of the manager
+  EXPECT_EQ(EarlyReleases(sessions, "host_bytes"), 0);
+}
+
 TEST(MemoryRoomTest, OnlySessionsOfTheTenantLeaveForItsQuota) {
   TenantSessions sessions({.tenants = {{.name = "a", .quotas = {.session_bytes = kHostBytes}},
                                        {.name = "b", .quotas = {}}},

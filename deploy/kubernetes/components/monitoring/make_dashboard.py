@@ -92,7 +92,7 @@ ROWS = {
             (rate("longstream_session_early_releases_total", "reason"), "session {{reason}}")]),
         ("Tokens of histories", "short", [
             (rate("longstream_reused_tokens_total", "model"), "in the caches {{model}}"),
-            (rate("longstream_restored_tokens_total", "model"), "restored {{model}}"),
+            (rate("longstream_restored_tokens_total", "model, from"), "from {{from}} {{model}}"),
             (rate("longstream_recomputed_tokens_total", "model"), "computed again {{model}}")]),
     ],
     "Store": [
