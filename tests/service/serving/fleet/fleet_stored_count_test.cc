@@ -24,7 +24,8 @@ TEST_F(FleetStoredCountTest, StoredSessionsCountAtOneReplica) {
     const store::Change open = store::OpenSession{row};
     ASSERT_TRUE(store_->Apply({&open, 1})[0].ok());
   }
-  Replica replica(&models, store_.get(), &commits_, "c/3", absl::Milliseconds(1));
+  Replica replica(&models, store_.get(), &commits_, "c/3", /*engine_patience=*/absl::Seconds(5),
+                  /*look_period=*/absl::Milliseconds(1));
   const auto expect_stored = [&](double stored) {
     EXPECT_EQ(WaitForMetric(registry, stored, "longstream_sessions", {{"state", "stored"}}),
               stored);
