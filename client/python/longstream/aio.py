@@ -70,9 +70,7 @@ class AsyncClient:
         session_id = session_id or options.random_id()
         made = _made(
             self._transport,
-            calls.open_session(
-                model, session_id, idle_timeout, durability, recompute, expect, ttl
-            ),
+            calls.open_session(model, session_id, idle_timeout, durability, recompute, expect, ttl),
             session_id,
             keep,
         )
