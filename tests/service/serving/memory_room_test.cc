@@ -93,7 +93,8 @@ TEST(MemoryRoomTest, SessionsThatNobodyUsesMakeRoomForTokens) {
       return sessions.Turn({"", IdOf(i)}, text, 4).status();
     });
     ASSERT_TRUE(status.ok()) << i << ": " << status;
-    EXPECT_LE(sessions.host_memory().held_bytes(), kHostBytes);
+    // What turns leave behind is counted, and never refused.
+    EXPECT_LE(sessions.host_memory().held_bytes(), kHostBytes + kHostBytes / 8);
   }
   EXPECT_GT(EarlyReleases(sessions, "host_bytes"), 0);
   // The first one has left, and is as it was.
