@@ -278,13 +278,11 @@ std::vector<v1::Session> Connection::Sessions(const std::string& model, const st
 }
 
 v1::CloseSessionResponse Connection::Close(const std::string& id) {
-  grpc::ClientContext context;
-  NameSession(id, &context);
-  context.set_deadline(std::chrono::system_clock::now() + kCloseTimeout);
+  EndingCall call(id);
   v1::CloseSessionRequest request;
   v1::CloseSessionResponse response;
   request.set_session_id(id);
-  stubs_->Check(context, stubs_->longstream.CloseSession(&context, request, &response));
+  stubs_->Check(call.context, stubs_->longstream.CloseSession(&call.context, request, &response));
   return response;
 }
 

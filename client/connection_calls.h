@@ -1,5 +1,5 @@
-// What the calls of a Connection share. Its other files do not need it: gRPC's call headers take
-// seconds to compile.
+// The parts that the calls of a Connection share. Its other files do not need them: gRPC's call
+// headers take seconds to compile.
 #ifndef LONGSTREAM_CLIENT_CONNECTION_CALLS_H_
 #define LONGSTREAM_CLIENT_CONNECTION_CALLS_H_
 
@@ -18,8 +18,8 @@
 
 namespace longstream::client {
 
-// The deadline of Close. The deadline gives the server time to end a running turn, and ends the
-// call if the server hangs.
+// The deadline of Close and CancelTurn. It gives the server time to end a running turn, and ends
+// the call if the server hangs.
 inline constexpr std::chrono::seconds kCloseTimeout{5};
 
 // Names the session of a call, so that a proxy before several servers sends all calls of a session
@@ -32,6 +32,16 @@ struct Call {
 
   grpc::ClientContext context;
   OnInterrupt on_interrupt{[this] { context.TryCancel(); }};
+};
+
+// The context of a call that ends a session or a turn: no interrupt cancels it.
+struct EndingCall {
+  explicit EndingCall(const std::string& session) {
+    NameSession(session, &context);
+    context.set_deadline(std::chrono::system_clock::now() + kCloseTimeout);
+  }
+
+  grpc::ClientContext context;
 };
 
 struct Connection::Stubs {

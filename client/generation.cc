@@ -159,14 +159,12 @@ void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& o
 }
 
 v1::Turn Connection::CancelTurn(const std::string& session, const std::string& turn) {
-  grpc::ClientContext context;
-  NameSession(session, &context);
-  context.set_deadline(std::chrono::system_clock::now() + kCloseTimeout);
+  EndingCall call(session);
   v1::CancelTurnRequest request;
   v1::Turn response;
   request.set_session_id(session);
   request.set_turn_id(turn);
-  stubs_->Check(context, stubs_->longstream.CancelTurn(&context, request, &response));
+  stubs_->Check(call.context, stubs_->longstream.CancelTurn(&call.context, request, &response));
   return response;
 }
 

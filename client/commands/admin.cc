@@ -34,10 +34,6 @@ struct AdminOptions {
   v1::AliasRoute route;
 };
 
-AdminConnection ConnectTo(const Global& global, const AdminOptions& options) {
-  return ConnectToAdmin(global, options.address);
-}
-
 std::string NameOf(v1::ModelState state) {
   return v1::ModelState_Name(state).substr(sizeof("MODEL_STATE_") - 1);
 }
@@ -72,7 +68,9 @@ void Load(const Global& global, const AdminOptions& options) {
   v1::LoadModelRequest request;
   *request.mutable_model() = options.model;
   States states(global.json);
-  ConnectTo(global, options).Load(request, [&](const v1::Model& model) { states.Show(model); });
+  ConnectToAdmin(global, options.address).Load(request, [&](const v1::Model& model) {
+    states.Show(model);
+  });
   states.End();
 }
 
@@ -82,7 +80,9 @@ void Swap(const Global& global, const AdminOptions& options) {
   request.set_recompute_sessions(options.recompute_sessions);
   if (options.drain_seconds) SetSeconds(*options.drain_seconds, request.mutable_drain_timeout());
   States states(global.json);
-  ConnectTo(global, options).Swap(request, [&](const v1::Model& model) { states.Show(model); });
+  ConnectToAdmin(global, options.address).Swap(request, [&](const v1::Model& model) {
+    states.Show(model);
+  });
   states.End();
 }
 
@@ -90,12 +90,12 @@ void Unload(const Global& global, const AdminOptions& options) {
   v1::UnloadModelRequest request;
   request.set_name(options.name);
   if (options.grace_seconds) SetSeconds(*options.grace_seconds, request.mutable_grace());
-  ConnectTo(global, options).Unload(request);
+  ConnectToAdmin(global, options.address).Unload(request);
   Print(global.json ? "{}\n" : options.name + ": unloaded\n");
 }
 
 void Models(const Global& global, const AdminOptions& options) {
-  const v1::ListModelsResponse list = ConnectTo(global, options).Models();
+  const v1::ListModelsResponse list = ConnectToAdmin(global, options.address).Models();
   if (global.json) return PrintJson(list);
   std::printf("%-12s %-8s %-8s %-8s %-6s %10s %10s %6s %8s  %s\n", "NAME", "VERSION", "STATE",
               "BACKEND", "DEVICE", "WEIGHTS", "CACHES", "TURNS", "SESSIONS", "DIRECTORY");
@@ -182,7 +182,7 @@ void RouteAlias(const Global& global, const AdminOptions& options) {
     SetSeconds(options.max_time_per_token, route->mutable_max_time_per_token());
   }
   if (!options.shadow.empty()) *alias.mutable_shadow() = ReadShadow(options.shadow);
-  const v1::Alias set = ConnectTo(global, options).Set(alias);
+  const v1::Alias set = ConnectToAdmin(global, options.address).Set(alias);
   global.json ? PrintJson(set) : PrintAlias(set);
 }
 
@@ -190,17 +190,17 @@ void SetAlias(const Global& global, const AdminOptions& options) {
   v1::Alias alias = options.alias;
   for (const std::string& arm : options.arms) *alias.add_arms() = ReadArm(arm);
   if (!options.shadow.empty()) *alias.mutable_shadow() = ReadShadow(options.shadow);
-  const v1::Alias set = ConnectTo(global, options).Set(alias);
+  const v1::Alias set = ConnectToAdmin(global, options.address).Set(alias);
   global.json ? PrintJson(set) : PrintAlias(set);
 }
 
 void DeleteAlias(const Global& global, const AdminOptions& options) {
-  ConnectTo(global, options).Delete(options.alias.name());
+  ConnectToAdmin(global, options.address).Delete(options.alias.name());
   Print(global.json ? "{}\n" : options.alias.name() + ": deleted\n");
 }
 
 void Aliases(const Global& global, const AdminOptions& options) {
-  const v1::ListAliasesResponse list = ConnectTo(global, options).Aliases();
+  const v1::ListAliasesResponse list = ConnectToAdmin(global, options.address).Aliases();
   if (global.json) return PrintJson(list);
   if (list.aliases().empty()) return Print("no aliases\n");
   for (const v1::Alias& alias : list.aliases()) PrintAlias(alias);

@@ -1,3 +1,4 @@
+// Reads the variable and asks the processor.
 #include "kernels/core/pinned_isa.h"
 
 #include <cstdlib>
@@ -5,17 +6,14 @@
 #include "kernels/core/instruction_set.h"
 
 namespace longstream {
-namespace {
 
-bool CanRun(const std::string& isa) {
+bool CanRunIsa(const std::string& isa) {
   if (isa == "baseline") return true;
   if (isa == "avx2") return HasAvx2();
   if (isa == "avx512_f32") return HasAvx512F32();
   if (isa == "avx512") return HasAvx512();
   return isa == "amx" && HasAmx();
 }
-
-}  // namespace
 
 const char* PinnedIsa() {
   const char* isa = std::getenv("LONGSTREAM_ISA");
@@ -24,7 +22,7 @@ const char* PinnedIsa() {
 
 std::string WhyNotPinnedIsa() {
   const char* isa = PinnedIsa();
-  return isa == nullptr || CanRun(isa) ? "" : NoIsaError(isa);
+  return isa == nullptr || CanRunIsa(isa) ? "" : NoIsaError(isa);
 }
 
 std::string NoIsaError(const std::string& isa) {

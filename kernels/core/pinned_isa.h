@@ -9,6 +9,9 @@ namespace longstream {
 // The sets for which the kernels are compiled, from the oldest to the newest.
 inline constexpr const char* kIsaNames[] = {"baseline", "avx2", "avx512_f32", "avx512", "amx"};
 
+// Whether the processor and its operating system can run the set. False: it is none of kIsaNames.
+bool CanRunIsa(const std::string& isa);
+
 // The value of LONGSTREAM_ISA; nullptr: the variable is not set, or is empty.
 const char* PinnedIsa();
 

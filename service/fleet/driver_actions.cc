@@ -120,21 +120,21 @@ void DriverCore::RelayCall(const Attach& attach, const ReplicaName& owner) {
 void DriverCore::Do(const SendCaches& action) {
   const SessionState* state = Find(action.session);
   if (!std::exchange(sends_caches_, false) || state == nullptr) return;
-  copies_->ReadCaches({action.session, state->epoch, state->version}, [self = shared_from_this(),
-                                                                       session = action.session,
-                                                                       to = action.to,
-                                                                       request = action.request](
-                                                                          const SessionCopies::
-                                                                              Reading& caches) {
-    (void)self->Post([core = self.get(), session, to, request, caches] {
-      if (core->stopped_) return;
-      if (!caches.ok() && core->FindGiving(to, request) != nullptr) {
-        core->without_caches_[session] = {LostCaches::Where::kSent, session, to, caches.status()};
-      }
-      core->peers_->SendCaches(to, request,
-                               CountBytes(caches.value_or(nullptr), core->options_.metrics));
-    });
-  });
+  copies_->ReadCaches(
+      {action.session, state->epoch, state->version},
+      [self = shared_from_this(), action](const SessionCopies::Reading& caches) {
+        (void)self->Post([core = self.get(), action, caches] { core->CachesRead(action, caches); });
+      });
+}
+
+void DriverCore::CachesRead(const SendCaches& action, const SessionCopies::Reading& caches) {
+  if (stopped_) return;
+  if (!caches.ok() && FindGiving(action.to, action.request) != nullptr) {
+    without_caches_[action.session] = {LostCaches::Where::kSent, action.session, action.to,
+                                       caches.status()};
+  }
+  peers_->SendCaches(action.to, action.request,
+                     CountBytes(caches.value_or(nullptr), options_.metrics));
 }
 
 void DriverCore::Do(const ReceiveCaches& action) {

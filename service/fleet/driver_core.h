@@ -141,6 +141,7 @@ class DriverCore : public std::enable_shared_from_this<DriverCore> {
   void Do(const Transact& action);
   void Do(const Send& action);
   void Do(const SendCaches& action);
+  void CachesRead(const SendCaches& action, const SessionCopies::Reading& caches);
   void Do(const ReceiveCaches& action);
   void Do(const RunTurn& action);
   void Do(const StopTurn& action);

@@ -28,7 +28,7 @@ namespace longstream {
 // in the store. kDefault: kTurn if there is a store.
 enum class Durability { kDefault, kTurn, kMemory };
 
-// What a client may choose for a new session, besides its model, its id and its idle timeout.
+// The choices of a client for a new session, besides its model, its id and its idle timeout.
 struct SessionTerms {
   Recompute recompute = Recompute::kExact;
   Durability durability = Durability::kDefault;

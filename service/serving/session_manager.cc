@@ -51,7 +51,7 @@ std::string TtlText(std::optional<absl::Duration> ttl) {
   return ttl.has_value() ? absl::StrCat(" ttl ", absl::FormatDuration(*ttl)) : "";
 }
 
-// What only a session in the store can have.
+// Checks the choices that only a session in the store can have.
 absl::Status CheckStored(const SessionTerms& terms, bool has_store) {
   if (terms.durability == Durability::kTurn && !has_store) {
     return absl::FailedPreconditionError(

@@ -1,5 +1,5 @@
-// What clients of a fleet are told: when to try again, where a session is, and which caches have no
-// room.
+// Errors tell the clients of a fleet when to try again, where a session is, and which caches have
+// no room.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

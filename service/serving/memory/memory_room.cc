@@ -12,8 +12,9 @@ namespace {
 // Whether less than an eighth is free. `limit` 0: no limit.
 bool IsShort(uint64_t held, uint64_t limit) { return limit != 0 && held > limit - limit / 8; }
 
-// What leaves of `can_leave`: so much that a quarter is free, or else an eighth, or a sixteenth, if
-// that is possible. So sessions do not leave again and again because of others that never do.
+// The part of `can_leave` that leaves, so that a quarter is free, or else an eighth, or a
+// sixteenth, if that is possible. So sessions do not leave again and again because of others that
+// never do.
 uint64_t Excess(uint64_t held, uint64_t limit, uint64_t can_leave) {
   if (!IsShort(held, limit)) return 0;
   for (const uint64_t free : {limit / 4, limit / 8, limit / 16}) {
@@ -52,7 +53,7 @@ std::vector<Candidate> Candidates(const ServedSessions& sessions, MonotonicTime 
 
 }  // namespace
 
-// What is held, without that of sessions which have left: their engines free it soon.
+// Does not count the sessions that have left: their engines free them soon.
 MemoryRoom::Amounts MemoryRoom::Held() {
   Amounts held;
   held.bytes = all_->held_bytes();

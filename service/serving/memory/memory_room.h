@@ -43,7 +43,7 @@ class MemoryRoom {
   absl::Duration least_idle() const { return least_idle_; }
 
  private:
-  // What sessions hold, or what has to go.
+  // The amounts that sessions hold, or that have to go.
   struct Amounts {
     uint64_t bytes = 0;                       // of all sessions
     std::vector<uint64_t> tenant_bytes = {};  // by the tenant's index; empty: there are no quotas

@@ -13,20 +13,18 @@ absl::StatusOr<std::shared_ptr<void>> AloneSessions::Wait(const SessionKey& key)
   const auto is_free = [this, &key]()
                            ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !since_.contains(key); };
   const MonotonicTime begin = MonotonicTime::Now();
-  for (auto taken = since_.find(key); taken != since_.end(); taken = since_.find(key)) {
-    const MonotonicTime since = taken->second;
-    const absl::Duration left = std::min(since, begin) + patience_ - MonotonicTime::Now();
-    if (mutex_.AwaitWithTimeout(absl::Condition(&is_free), left)) break;
-    // Meanwhile yet another call may have taken the place.
-    taken = since_.find(key);
-    const bool is_other = taken != since_.end() && taken->second != since;
-    if (!is_other || begin + patience_ <= MonotonicTime::Now()) {
+  while (true) {
+    const auto taken = since_.find(key);
+    if (taken == since_.end()) return Take(key);
+    // Meanwhile yet another call may take the place.
+    const absl::Duration left = std::min(taken->second, begin) + patience_ - MonotonicTime::Now();
+    if (left <= absl::ZeroDuration()) {
       return absl::UnavailableError(
           absl::StrCat("session ", key.id.ToString(),
                        ": another call still restores or reads it; send the request again"));
     }
+    mutex_.AwaitWithTimeout(absl::Condition(&is_free), left);
   }
-  return Take(key);
 }
 
 std::shared_ptr<void> AloneSessions::Try(const SessionKey& key) {

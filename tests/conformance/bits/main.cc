@@ -99,12 +99,7 @@ bool IsKnown(const std::string& set) {
          std::find(std::begin(kIsaNames), std::end(kIsaNames), set) != std::end(kIsaNames);
 }
 
-bool IsHere(const std::string& set) {
-  if (set == "avx2") return HasAvx2();
-  if (set == "avx512_f32") return HasAvx512F32();
-  if (set == "avx512") return HasAvx512();
-  return set != "amx" || HasAmx();
-}
+bool IsHere(const std::string& set) { return set == "simt" || CanRunIsa(set); }
 
 std::string TextOf(const fs::path& path) {
   std::ifstream stream(path);

@@ -93,7 +93,7 @@ TEST(MemoryRoomTest, SessionsThatNobodyUsesMakeRoomForTokens) {
       return sessions.Turn({"", IdOf(i)}, text, 4).status();
     });
     ASSERT_TRUE(status.ok()) << i << ": " << status;
-    // What turns leave behind is counted, and never refused.
+    // Bytes that turns leave behind are counted, and never refused.
     EXPECT_LE(sessions.host_memory().held_bytes(), kHostBytes + kHostBytes / 8);
   }
   EXPECT_GT(EarlyReleases(sessions, "host_bytes"), 0);
