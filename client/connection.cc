@@ -87,9 +87,14 @@ void NameSession(std::string session, grpc::ClientContext* context) {
   context->AddMetadata("x-session-id", session);
 }
 
-void Connection::Stubs::Pause(std::chrono::milliseconds time) {
+void NameCaller(const Caller& caller, grpc::ClientContext* context) {
+  if (!caller.authorization.empty()) context->AddMetadata("authorization", caller.authorization);
+  if (!caller.request_id.empty()) context->AddMetadata("x-request-id", caller.request_id);
+}
+
+void Connection::Stubs::Pause(std::chrono::milliseconds time, const Caller& caller) {
   const auto until = std::chrono::system_clock::now() + time;
-  while (!Interrupted() && std::chrono::system_clock::now() < until) {
+  while (!Interrupted() && !IsCancelled(caller) && std::chrono::system_clock::now() < until) {
     const auto next = std::min<std::chrono::system_clock::time_point>(
         until, std::chrono::system_clock::now() + kInterruptPeriod);
     if (channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
@@ -111,7 +116,18 @@ bool Connection::Stubs::HasConnected() {
 }
 
 Connection::Connection(const std::string& server, const ChannelSecurity& security)
-    : stubs_(std::make_shared<Stubs>(MakeChannel(server, security, ChannelArguments()))) {}
+    : Connection(MakeChannel(server, security, ChannelArguments())) {}
+
+Connection::Connection(std::shared_ptr<grpc::Channel> channel)
+    : stubs_(std::make_shared<Stubs>(std::move(channel))) {}
+
+Connection Connection::For(Caller caller) const {
+  Connection connection = *this;
+  connection.caller_ = std::move(caller);
+  return connection;
+}
+
+bool Connection::Cancelled() const { return Interrupted() || IsCancelled(caller_); }
 
 void Connection::WaitUntilServing(const std::string& model, std::chrono::milliseconds timeout) {
   const auto until = Clock::now() + timeout;
@@ -119,6 +135,7 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
   do {
     if (Interrupted()) throw Interruption();
     grpc::ClientContext context;
+    NameCaller(caller_, &context);
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
     grpc::health::v1::HealthCheckRequest request;
     grpc::health::v1::HealthCheckResponse response;
@@ -127,11 +144,12 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
     if (status.ok() && response.status() == grpc::health::v1::HealthCheckResponse::SERVING) return;
     if (status.ok()) {
       grpc::ClientContext asking;
+      NameCaller(caller_, &asking);
       asking.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
       v1::ListModelsResponse known;
       if (stubs_->longstream.ListModels(&asking, {}, &known).ok()) ThrowIfFailed(model, known);
     }
-    stubs_->Pause(kProbePause);
+    stubs_->Pause(kProbePause, caller_);
   } while (Clock::now() < until);
   throw NotServing(status);
 }
@@ -141,6 +159,7 @@ v1::ListModelsResponse Connection::WaitForModels(std::chrono::milliseconds timeo
   while (true) {
     if (Interrupted()) throw Interruption();
     grpc::ClientContext context;
+    NameCaller(caller_, &context);
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
     v1::ListModelsResponse list;
     const grpc::Status status = stubs_->longstream.ListModels(&context, {}, &list);
@@ -148,7 +167,7 @@ v1::ListModelsResponse Connection::WaitForModels(std::chrono::milliseconds timeo
     const int code = status.error_code();
     if (code != grpc::UNAVAILABLE && code != grpc::DEADLINE_EXCEEDED) throw CallError(status);
     if (Clock::now() >= until) throw NotServing(status);
-    stubs_->Pause(kProbePause);
+    stubs_->Pause(kProbePause, caller_);
   }
 }
 
@@ -162,7 +181,7 @@ void Connection::WaitUntilSessionServes(const std::string& id, std::chrono::mill
       if (Interrupted()) throw Interruption();
       if (error.status().error_code() != grpc::StatusCode::UNAVAILABLE) throw;
       if (Clock::now() >= until) throw NotServing(error.status());
-      stubs_->Pause(kProbePause);
+      stubs_->Pause(kProbePause, caller_);
     }
   }
   WaitUntilServing(model,
@@ -170,7 +189,7 @@ void Connection::WaitUntilSessionServes(const std::string& id, std::chrono::mill
 }
 
 v1::ListModelsResponse Connection::ModelsAndAliases() {
-  Call call;
+  Call call(caller_);
   v1::ListModelsResponse response;
   stubs_->Check(call.context, stubs_->longstream.ListModels(&call.context, {}, &response));
   return response;
@@ -182,7 +201,7 @@ std::vector<v1::Model> Connection::Models() {
 }
 
 v1::Model Connection::Model(const std::string& name) {
-  Call call;
+  Call call(caller_);
   v1::GetModelRequest request;
   v1::Model model;
   request.set_name(name);
@@ -198,14 +217,14 @@ v1::Session Connection::Open(const std::string& model, const std::string& id) {
 }
 
 v1::Session Connection::Open(const v1::OpenSessionRequest& request) {
-  Call call(request.session_id());
+  Call call(caller_, request.session_id());
   v1::Session session;
   stubs_->Check(call.context, stubs_->longstream.OpenSession(&call.context, request, &session));
   return session;
 }
 
 v1::Session Connection::Get(const std::string& id) {
-  Call call(id);
+  Call call(caller_, id);
   v1::GetSessionRequest request;
   v1::Session session;
   request.set_session_id(id);
@@ -235,21 +254,21 @@ v1::Session Connection::RewindToPosition(const std::string& id, uint64_t positio
 }
 
 v1::Session Connection::Rewind(const v1::RewindSessionRequest& request) {
-  Call call(request.session_id());
+  Call call(caller_, request.session_id());
   v1::Session session;
   stubs_->Check(call.context, stubs_->longstream.RewindSession(&call.context, request, &session));
   return session;
 }
 
 v1::Session Connection::Fork(const v1::ForkSessionRequest& request) {
-  Call call(request.session_id());
+  Call call(caller_, request.session_id());
   v1::Session session;
   stubs_->Check(call.context, stubs_->longstream.ForkSession(&call.context, request, &session));
   return session;
 }
 
 v1::AppendResponse Connection::Append(const std::string& id, const std::string& text) {
-  Call call(id);
+  Call call(caller_, id);
   v1::AppendRequest request;
   v1::AppendResponse response;
   request.set_session_id(id);
@@ -268,7 +287,7 @@ std::vector<v1::Session> Connection::Sessions(const std::string& model, const st
   request.set_model(model);
   request.set_alias(alias);
   do {
-    Call call;
+    Call call(caller_);
     v1::ListSessionsResponse response;
     stubs_->Check(call.context, stubs_->longstream.ListSessions(&call.context, request, &response));
     sessions.insert(sessions.end(), response.sessions().begin(), response.sessions().end());
@@ -278,7 +297,7 @@ std::vector<v1::Session> Connection::Sessions(const std::string& model, const st
 }
 
 v1::CloseSessionResponse Connection::Close(const std::string& id) {
-  EndingCall call(id);
+  EndingCall call(caller_, id);
   v1::CloseSessionRequest request;
   v1::CloseSessionResponse response;
   request.set_session_id(id);
@@ -288,7 +307,7 @@ v1::CloseSessionResponse Connection::Close(const std::string& id) {
 
 void Connection::Export(const std::string& id, bool sealed,
                         const std::function<void(std::string_view)>& on_bytes) {
-  Call call(id);
+  Call call(caller_, id);
   v1::ExportSessionRequest request;
   request.set_session_id(id);
   request.set_sealed(sealed);
@@ -306,7 +325,7 @@ void Connection::Export(const std::string& id, bool sealed,
 
 v1::Session Connection::Import(const v1::ImportSessionRequest& request,
                                const std::function<std::string()>& next_bytes) {
-  Call call(request.session_id());
+  Call call(caller_, request.session_id());
   v1::Session session;
   const auto writer = stubs_->longstream.ImportSession(&call.context, &session);
   v1::ImportSessionRequest message = request;
@@ -326,7 +345,7 @@ v1::Session Connection::Import(const v1::ImportSessionRequest& request,
 }
 
 v1::ScoreSummary Connection::Score(const v1::ScoreRequest& request, const OnPiece& on_piece) {
-  Call call;
+  Call call(caller_);
   const auto reader = stubs_->longstream.Score(&call.context, request);
   v1::ScoreSummary summary;
   v1::ScoreResponse response;
@@ -341,7 +360,7 @@ v1::ScoreSummary Connection::Score(const v1::ScoreRequest& request, const OnPiec
 void Connection::Compare(
     const v1::CompareRequest& request,
     const std::function<void(const v1::CompareResponse& response)>& on_message) {
-  Call call(request.session_id());
+  Call call(caller_, request.session_id());
   const auto reader = stubs_->longstream.Compare(&call.context, request);
   v1::CompareResponse response;
   while (reader->Read(&response)) on_message(response);

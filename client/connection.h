@@ -57,12 +57,26 @@ struct Generation {
   int tokens() const { return static_cast<int>(finish.usage().generated_tokens()); }
 };
 
+class Cancellation;
+
+// Who makes a call, for a program that makes the calls of many.
+struct Caller {
+  std::string authorization;             // the header of that name; empty: the channel's own, if any
+  std::string request_id;                // the header x-request-id; empty: the server draws one
+  Cancellation* cancellation = nullptr;  // cancels the calls; outlives them; nullptr: nothing does
+};
+
 // Thread-safe. Calls block and throw CallError; an interrupt (client/interrupt.h) cancels them.
 class Connection {
  public:
   // Connects at the first call. Throws std::invalid_argument as MakeChannel does
   // (client/channel.h).
   explicit Connection(const std::string& server, const ChannelSecurity& security = {});
+  // Makes its calls on the channel.
+  explicit Connection(std::shared_ptr<grpc::Channel> channel);
+
+  // Makes the calls of this caller on the same channel.
+  Connection For(Caller caller) const;
 
   // Waits until the server is reachable and serves `model` (empty: serves any model). Throws
   // CallError after `timeout` or if the server could not load the model, and Interruption on an
@@ -144,6 +158,10 @@ class Connection {
   void ReadTurn(const v1::GenerateRequest& request, const OnMessage& on_message,
                 std::chrono::steady_clock::time_point begin, Generation* generation);
 
+  // Whether an interrupt or the caller has cancelled the calls.
+  bool Cancelled() const;
+
+  Caller caller_;
   std::chrono::milliseconds resume_timeout_{60000};
   struct Stubs;  // defined in connection.cc, because gRPC's call headers take seconds to compile
   std::shared_ptr<Stubs> stubs_;

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "client/cancellation.h"
 #include "client/connection.h"
 #include "client/interrupt.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -26,17 +27,33 @@ inline constexpr std::chrono::seconds kCloseTimeout{5};
 // to one server. The server refuses what is no id.
 void NameSession(std::string session, grpc::ClientContext* context);
 
-// The context of a call, which may be about a session. An interrupt cancels the call.
-struct Call {
-  explicit Call(const std::string& session = "") { NameSession(session, &context); }
+// Adds the caller's credential and id to a call, as far as there are any.
+void NameCaller(const Caller& caller, grpc::ClientContext* context);
 
+// The context of a call, which may be about a session. An interrupt cancels the call, and so does
+// the caller's cancellation.
+struct Call {
+  explicit Call(const Caller& caller = {}, const std::string& session = "")
+      : cancellation(caller.cancellation) {
+    NameCaller(caller, &context);
+    NameSession(session, &context);
+    if (cancellation != nullptr) cancellation->Add(&context);
+  }
+  ~Call() {
+    if (cancellation != nullptr) cancellation->Remove(&context);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  Cancellation* const cancellation;
   grpc::ClientContext context;
   OnInterrupt on_interrupt{[this] { context.TryCancel(); }};
 };
 
-// The context of a call that ends a session or a turn: no interrupt cancels it.
+// The context of a call that ends a session or a turn: nothing cancels it.
 struct EndingCall {
-  explicit EndingCall(const std::string& session) {
+  EndingCall(const Caller& caller, const std::string& session) {
+    NameCaller(caller, &context);
     NameSession(session, &context);
     context.set_deadline(std::chrono::system_clock::now() + kCloseTimeout);
   }
@@ -51,9 +68,10 @@ struct Connection::Stubs {
   // Throws CallError unless the call has ended with OK.
   void Check(const grpc::ClientContext& context, const grpc::Status& status);
 
-  // Waits. Returns sooner if a connection that was lost is there again, or on an interrupt. gRPC
-  // only connects while somebody waits for it, so the channel returns as soon as the server does.
-  void Pause(std::chrono::milliseconds time);
+  // Waits. Returns sooner if a connection that was lost is there again, or if the calls of the
+  // caller are cancelled. gRPC only connects while somebody waits for it, so the channel returns as
+  // soon as the server does.
+  void Pause(std::chrono::milliseconds time, const Caller& caller);
 
   // Whether there has been a connection at any time; waits until the first attempt has ended.
   bool HasConnected();

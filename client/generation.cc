@@ -105,11 +105,11 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
     } catch (const CallError& error) {
       const auto next = retries.PauseAfter(error.status(), generation.token_ids.size());
       const bool has_connected = stubs_->has_connected || !generation.started.turn_id().empty();
-      if (!next.has_value() || !has_connected || Interrupted() || ModelWasNotLoaded(error)) throw;
+      if (!next.has_value() || !has_connected || Cancelled() || ModelWasNotLoaded(error)) throw;
       if (on_lost) on_lost(error);
       pause = *next;
     }
-    stubs_->Pause(pause);
+    stubs_->Pause(pause, caller_);
     v1::Resume& resume = *named.mutable_resume();
     resume.set_position(generation.position);
     resume.mutable_token_ids()->Assign(generation.token_ids.begin(), generation.token_ids.end());
@@ -123,7 +123,7 @@ bool Connection::ModelWasNotLoaded(const CallError& error) {
       RetryDelay(error.status()).has_value()) {
     return false;
   }
-  Call call;
+  Call call(caller_);
   call.context.set_deadline(std::chrono::system_clock::now() + kFailedModelTimeout);
   v1::ListModelsResponse known;
   return stubs_->longstream.ListModels(&call.context, {}, &known).ok() &&
@@ -132,7 +132,7 @@ bool Connection::ModelWasNotLoaded(const CallError& error) {
 
 void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& on_message,
                           Clock::time_point begin, Generation* generation) {
-  Call call(request.session_id());
+  Call call(caller_, request.session_id());
   const auto reader = stubs_->longstream.Generate(&call.context, request);
   std::exception_ptr thrown;
   bool stopped = false;
@@ -150,7 +150,7 @@ void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& o
   }
   const grpc::Status status = reader->Finish();
   // The turn does not end with its call.
-  if (stopped || Interrupted()) CancelQuietly(*this, request);
+  if (stopped || Cancelled()) CancelQuietly(*this, request);
   if (thrown) std::rethrow_exception(thrown);
   if (stopped && status.error_code() == grpc::StatusCode::CANCELLED) {
     throw CallError(grpc::Status(status.error_code(), "the caller has stopped the turn"));
@@ -159,7 +159,7 @@ void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& o
 }
 
 v1::Turn Connection::CancelTurn(const std::string& session, const std::string& turn) {
-  EndingCall call(session);
+  EndingCall call(caller_, session);
   v1::CancelTurnRequest request;
   v1::Turn response;
   request.set_session_id(session);
@@ -173,7 +173,7 @@ std::vector<v1::Turn> Connection::Turns(const std::string& session) {
   v1::ListTurnsRequest request;
   request.set_session_id(session);
   do {
-    Call call(session);
+    Call call(caller_, session);
     v1::ListTurnsResponse response;
     stubs_->Check(call.context, stubs_->longstream.ListTurns(&call.context, request, &response));
     turns.insert(turns.end(), response.turns().begin(), response.turns().end());
@@ -183,7 +183,7 @@ std::vector<v1::Turn> Connection::Turns(const std::string& session) {
 }
 
 Generation Connection::Collect(const v1::GenerateRequest& request) {
-  Call call(request.session_id());
+  Call call(caller_, request.session_id());
   Collector collector;
   stubs_->longstream.async()->Generate(&call.context, &request, &collector);
   stubs_->Check(call.context, collector.Run());

@@ -38,8 +38,8 @@ class ConnectionHandler {
   virtual void OnAcceptingStopped() = 0;
 };
 
-// StopAccepting and the destructor may be called on any thread, Watch and Unwatch only on the
-// loop's own thread, in calls of the handler.
+// StopAccepting, CallSoon and the destructor may be called on any thread, Watch and Unwatch only on
+// the loop's own thread, in calls of the handler.
 class AcceptLoop {
  public:
   // Takes what the loop needs, but accepts nothing yet. RESOURCE_EXHAUSTED: no descriptor is left.
@@ -55,6 +55,9 @@ class AcceptLoop {
   // Closes the listening sockets. After it returns, clients cannot connect. The loop keeps running
   // for the connections that the handler watches.
   void StopAccepting() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Makes the loop call the handler's OnTime soon.
+  void CallSoon() const { Wake(); }
 
   // Reports events of a descriptor (EPOLLIN, EPOLLOUT, ...) to the handler, each new event once.
   // Returns false if the kernel has no memory for it.

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "service/scrapes/byte_stream.h"
+#include "service/connections/streams/byte_stream.h"
 #include "service/security/guard.h"
 
 namespace longstream {

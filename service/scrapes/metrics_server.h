@@ -15,7 +15,7 @@
 #include "service/connections/accept_loop.h"
 #include "service/metrics/connection_metrics.h"
 #include "service/scrapes/http_exchange.h"
-#include "service/scrapes/tls_acceptor.h"
+#include "service/connections/streams/tls_acceptor.h"
 #include "service/security/certificates.h"
 #include "service/security/guard.h"
 

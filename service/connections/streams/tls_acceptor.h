@@ -1,11 +1,11 @@
 // TLS on connections that do not block.
-#ifndef LONGSTREAM_SERVICE_SCRAPES_TLS_ACCEPTOR_H_
-#define LONGSTREAM_SERVICE_SCRAPES_TLS_ACCEPTOR_H_
+#ifndef LONGSTREAM_SERVICE_CONNECTIONS_STREAMS_TLS_ACCEPTOR_H_
+#define LONGSTREAM_SERVICE_CONNECTIONS_STREAMS_TLS_ACCEPTOR_H_
 
 #include <memory>
 
 #include "service/connections/descriptor.h"
-#include "service/scrapes/byte_stream.h"
+#include "service/connections/streams/byte_stream.h"
 #include "service/security/certificates.h"
 #include "service/security/server_context.h"
 
@@ -33,4 +33,4 @@ class TlsAcceptor {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SCRAPES_TLS_ACCEPTOR_H_
+#endif  // LONGSTREAM_SERVICE_CONNECTIONS_STREAMS_TLS_ACCEPTOR_H_

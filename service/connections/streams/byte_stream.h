@@ -1,6 +1,6 @@
 // The bytes of a connection that does not block, in plain text or over TLS.
-#ifndef LONGSTREAM_SERVICE_SCRAPES_BYTE_STREAM_H_
-#define LONGSTREAM_SERVICE_SCRAPES_BYTE_STREAM_H_
+#ifndef LONGSTREAM_SERVICE_CONNECTIONS_STREAMS_BYTE_STREAM_H_
+#define LONGSTREAM_SERVICE_CONNECTIONS_STREAMS_BYTE_STREAM_H_
 
 #include <cstddef>
 #include <string_view>
@@ -56,4 +56,4 @@ class PlainStream final : public ByteStream {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SCRAPES_BYTE_STREAM_H_
+#endif  // LONGSTREAM_SERVICE_CONNECTIONS_STREAMS_BYTE_STREAM_H_

@@ -1,5 +1,5 @@
 // TlsStream is a ByteStream on an OpenSSL connection.
-#include "service/scrapes/tls_acceptor.h"
+#include "service/connections/streams/tls_acceptor.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

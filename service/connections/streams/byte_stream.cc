@@ -1,5 +1,5 @@
 // The calls of sockets.
-#include "service/scrapes/byte_stream.h"
+#include "service/connections/streams/byte_stream.h"
 
 #include <sys/socket.h>
 

@@ -1,0 +1,51 @@
+// Cancels the calls of one caller, for a program that makes the calls of many.
+#ifndef LONGSTREAM_CLIENT_CANCELLATION_H_
+#define LONGSTREAM_CLIENT_CANCELLATION_H_
+
+#include <grpcpp/client_context.h>
+
+#include <mutex>
+#include <set>
+
+#include "client/connection.h"
+
+namespace longstream::client {
+
+// Thread-safe.
+class Cancellation {
+ public:
+  // Cancels the calls that run and those that begin later.
+  void Cancel() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    cancelled_ = true;
+    for (grpc::ClientContext* const call : calls_) call->TryCancel();
+  }
+  bool cancelled() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return cancelled_;
+  }
+
+  // A call begins, and ends.
+  void Add(grpc::ClientContext* call) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    calls_.insert(call);
+    if (cancelled_) call->TryCancel();
+  }
+  void Remove(grpc::ClientContext* call) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    calls_.erase(call);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  bool cancelled_ = false;
+  std::set<grpc::ClientContext*> calls_;
+};
+
+inline bool IsCancelled(const Caller& caller) {
+  return caller.cancellation != nullptr && caller.cancellation->cancelled();
+}
+
+}  // namespace longstream::client
+
+#endif  // LONGSTREAM_CLIENT_CANCELLATION_H_

@@ -1,0 +1,99 @@
+// Keeps the sessions in the order of their last use.
+#include "gateway/conversations/conversation_index.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace longstream::gateway {
+
+std::optional<ConversationIndex::Found> ConversationIndex::Find(
+    const std::vector<ConversationKey>& keys) {
+  absl::MutexLock lock(&mutex_);
+  for (size_t length = keys.size(); length > 0; --length) {
+    const auto place = places_.find(keys[length - 1]);
+    if (place == places_.end()) continue;
+    const Entries::iterator entry = place->second.entry;
+    Found found;
+    found.session_id = entry->session.id;
+    found.turn_id = place->second.turn_id;
+    found.length = length;
+    found.taken = !entry->used && entry->head == keys[length - 1];
+    if (found.taken) entry->used = true;
+    entries_.splice(entries_.end(), entries_, entry);
+    return found;
+  }
+  return std::nullopt;
+}
+
+void ConversationIndex::Add(Session session) {
+  absl::MutexLock lock(&mutex_);
+  Entry entry;
+  entry.session = std::move(session);
+  entries_.push_back(std::move(entry));
+  by_id_[entries_.back().session.id] = std::prev(entries_.end());
+}
+
+void ConversationIndex::Commit(const std::string& session_id, const std::string& turn_id,
+                               const std::vector<ConversationKey>& keys) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = by_id_.find(session_id);
+  if (found == by_id_.end() || keys.empty()) return;
+  const Entries::iterator entry = found->second;
+  entry->used = false;
+  entry->head = keys.back();
+  entries_.splice(entries_.end(), entries_, entry);
+  for (size_t i = 0; i + 1 < keys.size(); ++i) {
+    // An earlier turn that has read this beginning has read less of anything else.
+    if (places_.count(keys[i]) == 0) SetPlace(keys[i], entry, turn_id);
+  }
+  SetPlace(keys.back(), entry, turn_id);
+}
+
+void ConversationIndex::SetPlace(const ConversationKey& key, Entries::iterator entry,
+                                 const std::string& turn_id) {
+  const auto [place, inserted] = places_.try_emplace(key, Place{entry, turn_id});
+  if (!inserted) {
+    if (place->second.entry != entry) std::erase(place->second.entry->keys, key);
+    place->second.turn_id = turn_id;
+    if (place->second.entry == entry) return;
+    place->second.entry = entry;
+  }
+  entry->keys.push_back(key);
+}
+
+void ConversationIndex::Release(const std::string& session_id) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = by_id_.find(session_id);
+  if (found != by_id_.end()) found->second->used = false;
+}
+
+void ConversationIndex::Remove(const std::string& session_id) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = by_id_.find(session_id);
+  if (found != by_id_.end()) Erase(found->second);
+}
+
+std::optional<ConversationIndex::Session> ConversationIndex::TakeOldest(bool if_needed) {
+  absl::MutexLock lock(&mutex_);
+  const bool full = entries_.size() > limits_.sessions || places_.size() > limits_.keys;
+  if (if_needed && !full) return std::nullopt;
+  const auto oldest =
+      std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.used; });
+  if (oldest == entries_.end()) return std::nullopt;
+  Session session = oldest->session;
+  Erase(oldest);
+  return session;
+}
+
+size_t ConversationIndex::num_sessions() const {
+  absl::MutexLock lock(&mutex_);
+  return entries_.size();
+}
+
+void ConversationIndex::Erase(Entries::iterator entry) {
+  for (const ConversationKey& key : entry->keys) places_.erase(key);
+  by_id_.erase(entry->session.id);
+  entries_.erase(entry);
+}
+
+}  // namespace longstream::gateway

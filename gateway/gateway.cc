@@ -1,0 +1,309 @@
+// The routes, and what each of them does.
+#include "gateway/gateway.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cancellation.h"
+#include "client/random_id.h"
+#include "gateway/errors.h"
+#include "gateway/http/problem.h"
+#include "gateway/openai/answer.h"
+#include "gateway/openai/chat_request.h"
+#include "gateway/openai/completion_request.h"
+#include "service/clock/monotonic_time.h"
+
+namespace longstream::gateway {
+namespace {
+
+using client::CallError;
+using client::Generation;
+
+constexpr absl::string_view kModelsPrefix = "/v1/models/";
+
+// The credential of a request. OpenAI's clients send it as gRPC's do; others have a header of their
+// own.
+std::string AuthorizationOf(const HttpRequest& request) {
+  const std::string_view standard = request.Header("authorization");
+  if (!standard.empty()) return std::string(standard);
+  for (const char* const name : {"x-api-key", "api-key"}) {
+    const std::string_view key = request.Header(name);
+    if (!key.empty()) return absl::StrCat("Bearer ", absl::string_view(key.data(), key.size()));
+  }
+  return "";
+}
+
+bool IsPrintable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+std::string RequestIdOf(const HttpRequest& request) {
+  constexpr size_t kMost = 128;
+  const std::string_view given = request.Header("x-request-id");
+  const bool usable = !given.empty() && given.size() <= kMost && IsPrintable(given);
+  return usable ? std::string(given) : client::RandomId();
+}
+
+HttpAnswer JsonAnswer(const Json& json) {
+  HttpAnswer answer;
+  answer.body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return answer;
+}
+
+Json ModelJson(const std::string& name, uint64_t context) {
+  Json model = {{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "longstream"}};
+  if (context > 0) model["max_model_len"] = context;
+  return model;
+}
+
+const char* TextOf(Receipt::How how) {
+  switch (how) {
+    case Receipt::How::kContinued:
+      return "continued";
+    case Receipt::How::kForked:
+      return "forked";
+    case Receipt::How::kNew:
+      break;
+  }
+  return "new";
+}
+
+}  // namespace
+
+// One request: its caller, and its answer.
+class Gateway::Call {
+ public:
+  explicit Call(Exchange& exchange) : exchange_(exchange), request_id_(RequestIdOf(request())) {
+    caller_.authorization = AuthorizationOf(request());
+    caller_.request_id = request_id_;
+    caller_.cancellation = &cancellation_;
+    exchange_.OnGone([this] { cancellation_.Cancel(); });
+  }
+  ~Call() { exchange_.OnGone({}); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  const HttpRequest& request() const { return exchange_.request(); }
+  const client::Caller& caller() const { return caller_; }
+  std::string_view path() const { return request().path; }
+  bool gone() const { return exchange_.gone(); }
+  int status() const { return status_; }
+  // For metrics: a path without names of clients.
+  std::string route = "other";
+
+  // False: the request has another method; it is answered.
+  bool Expect(const std::string& method) {
+    route = std::string(path());
+    if (request().method == method) return true;
+    HttpAnswer answer = ProblemAnswer(
+        405, absl::StrCat("the method here is ", method, ", not ", request().method));
+    answer.headers.emplace_back("Allow", method);
+    Answer(std::move(answer));
+    return false;
+  }
+
+  void Answer(HttpAnswer answer) {
+    status_ = answer.status;
+    answer.headers.emplace_back("x-request-id", request_id_);
+    exchange_.Answer(answer);
+  }
+  // Begins a stream of events unless it has begun.
+  void BeginEvents() {
+    if (!std::exchange(streams_, true)) exchange_.BeginEvents({{"x-request-id", request_id_}});
+  }
+  // False: the client is gone.
+  bool Send(const std::string& event) { return event.empty() ? !gone() : exchange_.SendEvent(event); }
+
+  // Ends a request that has failed. A stream that has begun cannot change its status any more.
+  void Fail(HttpAnswer answer) {
+    if (!streams_) return Answer(std::move(answer));
+    status_ = answer.status;
+    if (!answer.body.empty() && answer.body.back() == '\n') answer.body.pop_back();
+    Send("data: " + answer.body + "\n\n");
+  }
+
+ private:
+  Exchange& exchange_;
+  const std::string request_id_;
+  client::Cancellation cancellation_;
+  client::Caller caller_;
+  bool streams_ = false;
+  int status_ = 200;
+};
+
+Gateway::Gateway(const Options& options, const client::Connection& connection)
+    : options_(options), turns_(connection, options.turns) {}
+
+Gateway::~Gateway() = default;
+
+absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Start(const Options& options,
+                                                        const client::Connection& connection) {
+  std::unique_ptr<Gateway> gateway(new Gateway(options, connection));
+  HttpServer::Options http = options.http;
+  if (options.metrics != nullptr) http.metrics = options.metrics->connections();
+  absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(
+      http, [made = gateway.get()](Exchange& exchange) { made->Handle(exchange); });
+  if (!server.ok()) return server.status();
+  gateway->server_ = *std::move(server);
+  return gateway;
+}
+
+void Gateway::Handle(Exchange& exchange) {
+  const MonotonicTime begin = MonotonicTime::Now();
+  Call call(exchange);
+  try {
+    Route(call);
+  } catch (const BadRequest& error) {
+    call.Fail(ProblemAnswer(400, error.what(), error.param()));
+  } catch (const CallError& error) {
+    call.Fail(ErrorAnswer(error.status()));
+  }
+  if (options_.metrics == nullptr) return;
+  options_.metrics->CountRequest(call.route, call.status(), MonotonicTime::Now() - begin);
+  options_.metrics->SetSessions(turns_.index().num_sessions());
+}
+
+void Gateway::Route(Call& call) {
+  const absl::string_view path(call.path().data(), call.path().size());
+  if (path == "/v1/chat/completions") {
+    if (call.Expect("POST")) CompleteChat(call);
+  } else if (path == "/v1/completions") {
+    if (call.Expect("POST")) Complete(call);
+  } else if (path == "/v1/models") {
+    if (call.Expect("GET")) ListModels(call);
+  } else if (path == "/health") {
+    if (call.Expect("GET")) CheckHealth(call);
+  } else if (absl::StartsWith(path, kModelsPrefix)) {
+    const bool fits = call.Expect("GET");
+    call.route = "/v1/models/{model}";
+    if (fits) DescribeModel(call, call.path().substr(kModelsPrefix.size()));
+  } else {
+    call.Answer(ProblemAnswer(
+        404, absl::StrCat("there is no ", path,
+                          "; there are /v1/chat/completions, /v1/completions, /v1/models and "
+                          "/health")));
+  }
+}
+
+void Gateway::CheckHealth(Call& call) {
+  constexpr std::chrono::milliseconds kTimeout{1000};
+  client::Connection connection = turns_.connection().For(call.caller());
+  connection.WaitUntilServing("", kTimeout);
+  call.Answer(JsonAnswer({{"status", "ok"}}));
+}
+
+void Gateway::ListModels(Call& call) {
+  client::Connection connection = turns_.connection().For(call.caller());
+  const v1::ListModelsResponse known = connection.ModelsAndAliases();
+  Json list = Json::array();
+  for (const v1::Model& model : known.models()) {
+    if (model.state() != v1::MODEL_STATE_READY) continue;
+    list.push_back(ModelJson(model.name(), model.context_limit()));
+  }
+  for (const v1::Alias& alias : known.aliases()) list.push_back(ModelJson(alias.name(), 0));
+  call.Answer(JsonAnswer({{"object", "list"}, {"data", std::move(list)}}));
+}
+
+void Gateway::DescribeModel(Call& call, std::string_view name) {
+  client::Connection connection = turns_.connection().For(call.caller());
+  const v1::ListModelsResponse known = connection.ModelsAndAliases();
+  for (const v1::Model& model : known.models()) {
+    if (model.name() != name) continue;
+    return call.Answer(JsonAnswer(ModelJson(model.name(), model.context_limit())));
+  }
+  for (const v1::Alias& alias : known.aliases()) {
+    if (alias.name() == name) return call.Answer(JsonAnswer(ModelJson(alias.name(), 0)));
+  }
+  call.Answer(ProblemAnswer(
+      404, absl::StrCat("there is no model ", absl::string_view(name.data(), name.size())), "model",
+      "model_not_found"));
+}
+
+void Gateway::CompleteChat(Call& call) {
+  ChatRequest chat = ReadChatRequest(ParseJson(call.request().body));
+  TurnFields& fields = chat.fields;
+  if (fields.request.max_tokens() == 0) {
+    fields.request.set_max_tokens(options_.default_max_tokens);
+  }
+  const AnswerHead head{AnswerHead::Kind::kChat, "chatcmpl-" + client::RandomId(),
+                        absl::ToUnixSeconds(absl::Now()), fields.model};
+  AnswerChunks chunks(head, fields.include_usage, fields.request.log_probs());
+  const auto on_message = [&](const v1::GenerateResponse& message) {
+    if (!fields.stream) return !call.gone();
+    return SendMessage(call, chunks, 0, message);
+  };
+  const ConversationKey scope = NextKey({}, {call.caller().authorization});
+  Receipt receipt;
+  const Generation generation = turns_.Run(
+      call.caller(), {fields.model, fields.request, chat.Beginning(scope)}, on_message, &receipt);
+  Usage usage;
+  usage.Add(generation);
+  if (options_.metrics != nullptr) {
+    options_.metrics->CountTurn(TextOf(receipt.how), usage.prompt_tokens, usage.cached_tokens);
+  }
+  if (!fields.stream) {
+    Json choices = Json::array({Choice(head, 0, generation, fields.request.log_probs())});
+    return call.Answer(JsonAnswer(WholeAnswer(head, std::move(choices), usage, &receipt)));
+  }
+  call.Send(chunks.End(0, generation.finish.reason()));
+  call.Send(chunks.UsageChunk(usage, &receipt));
+  call.Send(kLastEvent);
+}
+
+void Gateway::Complete(Call& call) {
+  CompletionRequest completion = ReadCompletionRequest(ParseJson(call.request().body));
+  TurnFields& fields = completion.fields;
+  const AnswerHead head{AnswerHead::Kind::kCompletion, "cmpl-" + client::RandomId(),
+                        absl::ToUnixSeconds(absl::Now()), fields.model};
+  AnswerChunks chunks(head, fields.include_usage, fields.request.log_probs());
+  Json choices = Json::array();
+  Usage usage;
+  for (size_t index = 0; index < completion.prompts.size(); ++index) {
+    v1::GenerateRequest request = fields.request;
+    *request.mutable_input() = std::move(completion.prompts[index]);
+    const auto on_message = [&](const v1::GenerateResponse& message) {
+      if (!fields.stream) return !call.gone();
+      return SendMessage(call, chunks, index, message);
+    };
+    const Generation generation = turns_.RunAlone(call.caller(), fields.model, request, on_message);
+    usage.Add(generation);
+    if (fields.stream) {
+      call.Send(chunks.End(index, generation.finish.reason()));
+    } else {
+      choices.push_back(Choice(head, index, generation, request.log_probs()));
+    }
+  }
+  if (!fields.stream) {
+    return call.Answer(JsonAnswer(WholeAnswer(head, std::move(choices), usage, nullptr)));
+  }
+  call.Send(chunks.UsageChunk(usage, nullptr));
+  call.Send(kLastEvent);
+}
+
+// Sends one message of a turn as chunks. The stream begins with the turn, so that an error before it
+// has a status of its own.
+bool Gateway::SendMessage(Call& call, AnswerChunks& chunks, size_t index,
+                          const v1::GenerateResponse& message) {
+  switch (message.kind_case()) {
+    case v1::GenerateResponse::kStarted:
+      call.BeginEvents();
+      return call.Send(chunks.Begin(index));
+    case v1::GenerateResponse::kPrefill:
+      // A comment, which clients ignore. It tells proxies that the connection lives.
+      return call.Send(absl::StrCat(": prefill ", message.prefill().done_tokens(), " of ",
+                                    message.prefill().total_tokens(), " tokens\n\n"));
+    case v1::GenerateResponse::kDelta:
+      return call.Send(chunks.Piece(index, message.delta()));
+    default:
+      return !call.gone();
+  }
+}
+
+}  // namespace longstream::gateway

@@ -1,0 +1,67 @@
+// Serves OpenAI's HTTP API with the models of a gRPC server.
+#ifndef LONGSTREAM_GATEWAY_GATEWAY_H_
+#define LONGSTREAM_GATEWAY_GATEWAY_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/connection.h"
+#include "gateway/gateway_metrics.h"
+#include "gateway/http/http_server.h"
+#include "gateway/turns/turn_runner.h"
+
+namespace longstream::gateway {
+
+class AnswerChunks;
+
+// Clients know nothing of sessions: they send their whole conversation each time. The gateway finds
+// the session that has read its beginning (TurnRunner), so the model reads only what is new.
+//
+// The header "authorization" of a request goes on to the server, which decides. Thread-safe.
+class Gateway {
+ public:
+  struct Options {
+    HttpServer::Options http;
+    TurnRunner::Options turns;
+    // Of requests that name none; 0: until the model ends its answer or the context is full.
+    uint32_t default_max_tokens = 0;
+    GatewayMetrics* metrics = nullptr;  // outlives the gateway; null: none
+  };
+
+  // `connection`: to the server. Errors as for HttpServer::Start.
+  static absl::StatusOr<std::unique_ptr<Gateway>> Start(const Options& options,
+                                                        const client::Connection& connection);
+  // As Shutdown without time.
+  ~Gateway();
+
+  int port() const { return server_->port(); }
+
+  // Accepts no further connection, waits for running requests, at most for `grace`, and cancels
+  // those that are left.
+  void Shutdown(absl::Duration grace) { server_->Shutdown(grace); }
+
+ private:
+  Gateway(const Options& options, const client::Connection& connection);
+
+  class Call;
+
+  void Handle(Exchange& exchange);
+  void Route(Call& call);
+  void ListModels(Call& call);
+  void DescribeModel(Call& call, std::string_view name);
+  void CompleteChat(Call& call);
+  void Complete(Call& call);
+  void CheckHealth(Call& call);
+  static bool SendMessage(Call& call, AnswerChunks& chunks, size_t index,
+                          const v1::GenerateResponse& message);
+
+  const Options options_;
+  TurnRunner turns_;
+  std::unique_ptr<HttpServer> server_;  // the last member: its threads use the others
+};
+
+}  // namespace longstream::gateway
+
+#endif  // LONGSTREAM_GATEWAY_GATEWAY_H_

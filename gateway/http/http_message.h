@@ -1,0 +1,40 @@
+// Requests and answers of HTTP/1.1.
+#ifndef LONGSTREAM_GATEWAY_HTTP_HTTP_MESSAGE_H_
+#define LONGSTREAM_GATEWAY_HTTP_HTTP_MESSAGE_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace longstream::gateway {
+
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
+struct HttpRequest {
+  std::string method;   // "GET"
+  std::string path;     // "/v1/models": what precedes the query
+  HttpHeaders headers;  // in the order of the request; the names are in lower case
+  std::string body;
+  bool http_1_0 = false;
+  bool keep_alive = true;  // the client wants to send further requests on the connection
+
+  // The value of the first header with this name, which is in lower case. Empty: there is none.
+  std::string_view Header(std::string_view name) const {
+    for (const auto& [key, value] : headers) {
+      if (key == name) return value;
+    }
+    return {};
+  }
+};
+
+struct HttpAnswer {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+  HttpHeaders headers;  // further ones
+};
+
+}  // namespace longstream::gateway
+
+#endif  // LONGSTREAM_GATEWAY_HTTP_HTTP_MESSAGE_H_

@@ -1,0 +1,109 @@
+// Serves HTTP/1.1 on a port.
+#ifndef LONGSTREAM_GATEWAY_HTTP_HTTP_SERVER_H_
+#define LONGSTREAM_GATEWAY_HTTP_HTTP_SERVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "gateway/http/handler_threads.h"
+#include "gateway/http/http_connection.h"
+#include "service/clock/monotonic_time.h"
+#include "service/connections/accept_loop.h"
+#include "service/connections/streams/tls_acceptor.h"
+#include "service/metrics/connection_metrics.h"
+#include "service/security/certificates.h"
+
+namespace longstream::gateway {
+
+// One thread reads and writes all connections, and none of them can make it wait. The handler of a
+// request runs on a thread of its own. If there are too many connections, a new one replaces the
+// connection that has been idle for the longest time, or is refused. Thread-safe.
+class HttpServer final : private ConnectionHandler {
+ public:
+  struct Options {
+    std::string listen = "127.0.0.1:8080";  // host:port; port 0 takes any free port
+    RequestLimits limits;
+    ConnectionTimes times;
+    // For all requests that are being read, and all answers that are being written. A request that
+    // would exceed it is refused.
+    uint64_t max_held_bytes = uint64_t{1} << 30;
+    size_t max_connections = 1024;
+    size_t max_requests = 256;  // that are answered at once
+    std::shared_ptr<const CurrentCertificates> certificates = nullptr;  // null: plain text
+    ClientCertificates client_certificates = ClientCertificates::kNone;
+    ConnectionMetrics* metrics = nullptr;  // outlives the server; null: none
+  };
+  // Answers a request. It may block.
+  using Handler = std::function<void(Exchange& exchange)>;
+
+  // UNAVAILABLE: the address cannot be bound. RESOURCE_EXHAUSTED: no descriptor is left.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const Options& options, Handler handler);
+  ~HttpServer() override;
+
+  int port() const { return port_; }
+
+  // Accepts no further connection. Waits for the requests that are being answered, at most for
+  // `grace`; then ends their connections and waits for their handlers.
+  void Shutdown(absl::Duration grace);
+
+ private:
+  HttpServer(const Options& options, Handler handler);
+
+  void OnConnection(Descriptor connection, const sockaddr_storage& peer) override;
+  void OnNoDescriptor() override;
+  void OnReady(int descriptor) override;
+  MonotonicTime OnTime(MonotonicTime now) override;
+  void OnAcceptingStopped() override;
+
+  std::unique_ptr<ByteStream> StreamOn(Descriptor connection);
+  void BeginAnswer(std::shared_ptr<Exchange> exchange);
+  // Another thread has bytes for the connection.
+  void Wake(int descriptor) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Proceed(int descriptor);
+  // Brings the sums and deadlines up to date, and removes a connection that has ended.
+  void Settle(int descriptor);
+  void Remove(int descriptor);
+  // Ends the connection that has been idle for the longest time. False: none is idle.
+  bool EndIdle();
+  void Count(RefusedConnection reason);
+
+  const Options options_;
+  const Handler handler_;
+  std::optional<TlsAcceptor> tls_;  // absent: plain text
+  int port_ = 0;
+
+  // The loop's thread:
+  struct Place {
+    std::unique_ptr<HttpConnection> connection;
+    MonotonicTime deadline;
+    size_t held_bytes = 0;
+    bool served = false;  // it has had a request
+  };
+  std::map<int, Place> places_;                          // by descriptor
+  std::set<std::pair<MonotonicTime, int>> deadlines_;    // of places_
+  uint64_t held_bytes_ = 0;                              // the sum over places_
+  bool draining_ = false;
+
+  absl::Mutex mutex_;
+  std::set<int> woken_ ABSL_GUARDED_BY(mutex_);  // descriptors
+  bool end_all_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::unique_ptr<AcceptLoop> loop_;
+  HandlerThreads threads_;  // the last member: its threads use the others
+};
+
+}  // namespace longstream::gateway
+
+#endif  // LONGSTREAM_GATEWAY_HTTP_HTTP_SERVER_H_

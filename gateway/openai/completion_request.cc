@@ -1,0 +1,78 @@
+// A prompt is a text or an array of token ids.
+#include "gateway/openai/completion_request.h"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace longstream::gateway {
+namespace {
+
+constexpr size_t kMostPrompts = 64;
+constexpr int64_t kMostTopLogProbs = 20;
+constexpr int64_t kMostTokens = std::numeric_limits<uint32_t>::max();
+constexpr int64_t kDefaultTokens = 16;  // as OpenAI's API
+
+v1::Input ReadTokens(const Json& ids, const std::string& path) {
+  v1::Input input;
+  v1::Tokens* const tokens = input.mutable_tokens();
+  for (const Json& id : ids) {
+    const bool fits = id.is_number_integer() && id.get<int64_t>() >= 0 &&
+                      id.get<int64_t>() <= std::numeric_limits<int32_t>::max();
+    if (!fits) throw BadRequest(path, "expected token ids, found " + Shown(id));
+    tokens->add_ids(id.get<int32_t>());
+  }
+  return input;
+}
+
+v1::Input ReadPrompt(const Json& prompt, const std::string& path) {
+  v1::Input input;
+  if (prompt.is_string()) {
+    input.set_text(prompt.get<std::string>());
+    return input;
+  }
+  if (prompt.is_array()) return ReadTokens(prompt, path);
+  throw BadRequest(path, "expected a string or an array of token ids, found " + Shown(prompt));
+}
+
+std::vector<v1::Input> ReadPrompts(const Json& prompt) {
+  const bool is_list = prompt.is_array() && !prompt.empty() &&
+                       (prompt.front().is_string() || prompt.front().is_array());
+  if (!is_list) return {ReadPrompt(prompt, "prompt")};
+  if (prompt.size() > kMostPrompts) {
+    throw BadRequest("prompt", "at most " + std::to_string(kMostPrompts) +
+                                   " prompts a request, found " + std::to_string(prompt.size()));
+  }
+  std::vector<v1::Input> inputs;
+  for (const Json& one : prompt) {
+    inputs.push_back(ReadPrompt(one, "prompt[" + std::to_string(inputs.size()) + "]"));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+CompletionRequest ReadCompletionRequest(const Json& body) {
+  JsonObject object(body, "");
+  CompletionRequest completion;
+  completion.fields = ReadTurnFields(object);
+  v1::GenerateRequest& request = completion.fields.request;
+  const Json* const prompt = object.Find("prompt");
+  if (prompt == nullptr) throw BadRequest("prompt", "the prompt is missing");
+  completion.prompts = ReadPrompts(*prompt);
+  request.set_max_tokens(static_cast<uint32_t>(
+      object.Integer("max_tokens", 1, kMostTokens).value_or(kDefaultTokens)));
+  const std::optional<int64_t> top = object.Integer("logprobs", 0, kMostTopLogProbs);
+  request.set_log_probs(top.has_value());
+  request.set_top_log_probs(static_cast<uint32_t>(top.value_or(0)));
+  request.set_parse_special(object.Bool("parse_special").value_or(false));
+  object.Refuse("echo", "the prompt is not repeated (echo: false)", false);
+  object.Refuse("suffix", "insertion is not offered", "");
+  object.Refuse("best_of", "only one answer a prompt is offered (best_of: 1)", 1);
+  ReadOtherFields(object);
+  object.ExpectAllRead();
+  return completion;
+}
+
+}  // namespace longstream::gateway

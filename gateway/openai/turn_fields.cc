@@ -1,0 +1,114 @@
+// The limits are those of longstream.proto; the server checks the rest.
+#include "gateway/openai/turn_fields.h"
+
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace longstream::gateway {
+namespace {
+
+constexpr int kMostStops = 16;
+constexpr double kMostBias = 100;
+
+void ReadSampling(JsonObject& body, v1::Sampling* sampling) {
+  constexpr double kMostTemperature = 1000;
+  constexpr double kMostPenalty = 2;
+  constexpr double kMostRepetition = 1e6;
+  const auto number = [&body](const char* name, double least, double most) {
+    const std::optional<double> value = body.Number(name, least, most);
+    return value.has_value() ? std::optional<float>(static_cast<float>(*value)) : std::nullopt;
+  };
+  if (const auto v = number("temperature", 0, kMostTemperature)) sampling->set_temperature(*v);
+  if (const auto v = number("top_p", 0, 1)) sampling->set_top_p(*v);
+  if (const auto v = number("min_p", 0, 1)) sampling->set_min_p(*v);
+  if (const auto v = number("repetition_penalty", 0, kMostRepetition)) {
+    sampling->set_repetition_penalty(*v);
+  }
+  if (const auto v = number("presence_penalty", -kMostPenalty, kMostPenalty)) {
+    sampling->set_presence_penalty(*v);
+  }
+  if (const auto v = number("frequency_penalty", -kMostPenalty, kMostPenalty)) {
+    sampling->set_frequency_penalty(*v);
+  }
+  // vLLM's clients write -1 for "off".
+  if (const auto v = body.Integer("top_k", -1, std::numeric_limits<int32_t>::max())) {
+    sampling->set_top_k(static_cast<int32_t>(*v < 0 ? 0 : *v));
+  }
+  if (const auto v = body.Integer("seed", std::numeric_limits<int64_t>::min(),
+                                  std::numeric_limits<int64_t>::max())) {
+    sampling->set_seed(static_cast<uint64_t>(*v));
+  }
+  const Json* const biases = body.Find("logit_bias");
+  if (biases == nullptr) return;
+  JsonObject object(*biases, "logit_bias");
+  for (const auto& [token, bias] : biases->items()) {
+    int32_t id = -1;
+    const char* const end = token.data() + token.size();
+    const auto parsed = std::from_chars(token.data(), end, id);
+    if (parsed.ec != std::errc() || parsed.ptr != end || id < 0) {
+      throw BadRequest("logit_bias", "\"" + token + "\" is no token id");
+    }
+    const std::optional<double> value = object.Number(token, -kMostBias, kMostBias);
+    if (value.has_value()) (*sampling->mutable_logit_bias())[id] = static_cast<float>(*value);
+  }
+}
+
+void ReadStopRule(JsonObject& body, v1::StopRule* stop) {
+  // The client has the text before the stop string, and its next request repeats this text.
+  stop->set_stop_text(v1::STOP_TEXT_DROP);
+  const auto tokens = body.Integer("min_tokens", 0, std::numeric_limits<uint32_t>::max());
+  if (tokens.has_value()) stop->set_min_tokens(static_cast<uint32_t>(*tokens));
+  if (const auto ignore = body.Bool("ignore_eos")) stop->set_ignore_eos(*ignore);
+  if (const Json* const ids = body.Find("stop_token_ids"); ids != nullptr) {
+    if (!ids->is_array()) throw BadRequest("stop_token_ids", "expected an array of token ids");
+    for (const Json& id : *ids) {
+      if (!id.is_number_integer()) {
+        throw BadRequest("stop_token_ids", "expected token ids, found " + Shown(id));
+      }
+      stop->add_token_ids(id.get<int32_t>());
+    }
+  }
+  const Json* const strings = body.Find("stop");
+  if (strings == nullptr) return;
+  if (strings->is_string()) {
+    stop->add_strings(strings->get<std::string>());
+    return;
+  }
+  if (!strings->is_array() || strings->size() > kMostStops) {
+    throw BadRequest("stop", "expected a string, or an array of at most " +
+                                 std::to_string(kMostStops) + " strings");
+  }
+  for (const Json& text : *strings) {
+    if (!text.is_string()) throw BadRequest("stop", "expected strings, found " + Shown(text));
+    stop->add_strings(text.get<std::string>());
+  }
+}
+
+}  // namespace
+
+TurnFields ReadTurnFields(JsonObject& body) {
+  TurnFields fields;
+  fields.model = body.Text("model").value_or("");
+  fields.stream = body.Bool("stream").value_or(false);
+  if (const Json* const options = body.Find("stream_options"); options != nullptr) {
+    JsonObject object(*options, "stream_options");
+    fields.include_usage = object.Bool("include_usage").value_or(false);
+    object.Ignore({"include_obfuscation", "continuous_usage_stats"});
+    object.ExpectAllRead();
+    if (!fields.stream) throw BadRequest("stream_options", "only with \"stream\": true");
+  }
+  ReadSampling(body, fields.request.mutable_sampling());
+  ReadStopRule(body, fields.request.mutable_stop());
+  return fields;
+}
+
+void ReadOtherFields(JsonObject& body) {
+  body.Refuse("n", "only one answer a request is offered (n: 1)", 1);
+  body.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
+               "prompt_cache_key", "prompt_cache_retention"});
+}
+
+}  // namespace longstream::gateway

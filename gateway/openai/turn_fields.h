@@ -1,0 +1,27 @@
+// The fields of a request that chat completions and completions share.
+#ifndef LONGSTREAM_GATEWAY_OPENAI_TURN_FIELDS_H_
+#define LONGSTREAM_GATEWAY_OPENAI_TURN_FIELDS_H_
+
+#include <string>
+
+#include "gateway/json/json_object.h"
+#include "longstream/v1/longstream.pb.h"
+
+namespace longstream::gateway {
+
+struct TurnFields {
+  std::string model;
+  bool stream = false;
+  bool include_usage = false;    // a last chunk of the stream has the usage
+  v1::GenerateRequest request;   // sampling, stop rule, max_tokens
+};
+
+// Reads `model`, `stream`, the fields of sampling and the stop rule. Throws BadRequest.
+TurnFields ReadTurnFields(JsonObject& body);
+
+// Adds the fields that change nothing here, and refuses those of features that are not offered.
+void ReadOtherFields(JsonObject& body);
+
+}  // namespace longstream::gateway
+
+#endif  // LONGSTREAM_GATEWAY_OPENAI_TURN_FIELDS_H_

@@ -1,0 +1,189 @@
+// Chooses the session of a turn, and keeps the index of sessions true.
+#include "gateway/turns/turn_runner.h"
+
+#include <grpcpp/support/status.h>
+
+#include <optional>
+#include <utility>
+
+#include "client/random_id.h"
+
+namespace longstream::gateway {
+namespace {
+
+using client::CallError;
+using client::Caller;
+using client::Connection;
+using client::Generation;
+
+// How many sessions a turn that gets no memory ends before it fails.
+constexpr int kMostEnded = 16;
+// A stored session that no client can find any more ends after this time.
+constexpr std::chrono::hours kStoredFor{24};
+
+// The keys of all beginnings of the conversation, each of which ends with a message.
+std::vector<ConversationKey> KeysOf(const ConversationTurn& turn) {
+  std::vector<ConversationKey> keys;
+  ConversationKey last = turn.beginning;
+  for (const v1::Message& message : turn.request.input().messages().messages()) {
+    last = NextKey(last, {message.role(), message.content(), message.json()});
+    keys.push_back(last);
+  }
+  return keys;
+}
+
+// Whether the session of the index cannot be used as it was remembered: it is gone, or changed.
+bool SessionHasChanged(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::NOT_FOUND:
+    case grpc::StatusCode::FAILED_PRECONDITION:
+    case grpc::StatusCode::ABORTED:
+    case grpc::StatusCode::ALREADY_EXISTS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool LacksMemory(const CallError& error) {
+  return error.status().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+}
+
+void CloseQuietly(Connection& connection, const std::string& session) {
+  try {
+    connection.Close(session);
+  } catch (const CallError&) {  // it is gone, or goes by itself
+  }
+}
+
+void SetSeconds(std::chrono::seconds seconds, google::protobuf::Duration* duration) {
+  duration->set_seconds(seconds.count());
+}
+
+}  // namespace
+
+bool TurnRunner::CloseOne(bool if_needed) {
+  const std::optional<ConversationIndex::Session> oldest = index_.TakeOldest(if_needed);
+  if (!oldest.has_value()) return false;
+  Caller owner;
+  owner.authorization = oldest->owner;
+  Connection connection = connection_.For(owner);
+  CloseQuietly(connection, oldest->id);
+  return true;
+}
+
+void TurnRunner::Open(Connection& connection, const std::string& model, const std::string& id,
+                      bool durable) {
+  v1::OpenSessionRequest request;
+  request.set_model(model);
+  request.set_session_id(id);
+  request.set_durability(durable ? v1::DURABILITY_TURN : v1::DURABILITY_MEMORY);
+  SetSeconds(options_.idle_timeout, request.mutable_idle_timeout());
+  if (durable) SetSeconds(kStoredFor, request.mutable_ttl());
+  for (int ended = 0;; ++ended) {
+    try {
+      connection.Open(request);
+      return;
+    } catch (const CallError& error) {
+      if (!LacksMemory(error) || ended == kMostEnded || !CloseOne(/*if_needed=*/false)) throw;
+    }
+  }
+}
+
+bool TurnRunner::Fork(Connection& connection, const Caller& caller,
+                      const ConversationIndex::Found& found, Receipt* receipt) {
+  v1::ForkSessionRequest request;
+  request.set_session_id(found.session_id);
+  request.set_new_session_id(receipt->session_id);
+  request.set_turn_id(found.turn_id);
+  SetSeconds(options_.idle_timeout, request.mutable_idle_timeout());
+  try {
+    connection.Fork(request);
+  } catch (const CallError& error) {
+    // Without memory for a fork there may be some for a new session, when others have ended.
+    if (!SessionHasChanged(error.status()) && !LacksMemory(error)) throw;
+    if (error.status().error_code() == grpc::StatusCode::NOT_FOUND) index_.Remove(found.session_id);
+    return false;
+  }
+  receipt->how = Receipt::How::kForked;
+  index_.Add({receipt->session_id, caller.authorization});
+  return true;
+}
+
+Receipt TurnRunner::Begin(Connection& connection, const Caller& caller,
+                          const ConversationTurn& turn, const std::vector<ConversationKey>& keys) {
+  Receipt receipt;
+  receipt.turn_id = client::RandomId();
+  const std::optional<ConversationIndex::Found> found = index_.Find(keys);
+  if (found.has_value() && found->taken) {
+    receipt.session_id = found->session_id;
+    receipt.how = Receipt::How::kContinued;
+    return receipt;
+  }
+  receipt.session_id = client::RandomId();
+  if (found.has_value() && Fork(connection, caller, *found, &receipt)) return receipt;
+  Open(connection, turn.model, receipt.session_id, options_.durable);
+  index_.Add({receipt.session_id, caller.authorization});
+  return receipt;
+}
+
+Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
+                           const Connection::OnMessage& on_message, Receipt* receipt) {
+  Connection connection = connection_.For(caller);
+  std::vector<ConversationKey> keys = KeysOf(turn);
+  v1::GenerateRequest request = turn.request;
+  request.mutable_input()->mutable_messages()->set_whole_conversation(true);
+  for (int ended = 0;;) {
+    *receipt = Begin(connection, caller, turn, keys);
+    request.set_session_id(receipt->session_id);
+    request.set_turn_id(receipt->turn_id);
+    bool started = false;
+    const auto note_start = [&](const v1::GenerateResponse& message) {
+      started = true;
+      return !on_message || on_message(message);
+    };
+    try {
+      Generation generation = connection.Generate(request, note_start);
+      keys.push_back(NextKey(keys.empty() ? turn.beginning : keys.back(),
+                             {"assistant", generation.text, ""}));
+      index_.Commit(receipt->session_id, receipt->turn_id, keys);
+      while (CloseOne(/*if_needed=*/true)) {
+      }
+      return generation;
+    } catch (const CallError& error) {
+      const bool changed = receipt->how != Receipt::How::kNew && SessionHasChanged(error.status());
+      if (receipt->how == Receipt::How::kContinued && !changed) {
+        index_.Release(receipt->session_id);
+      } else {
+        index_.Remove(receipt->session_id);
+        CloseQuietly(connection, receipt->session_id);
+      }
+      if (started) throw;
+      if (changed) continue;  // each time with one session less in the index
+      if (!LacksMemory(error) || ++ended > kMostEnded || !CloseOne(/*if_needed=*/false)) throw;
+    } catch (...) {
+      index_.Remove(receipt->session_id);
+      CloseQuietly(connection, receipt->session_id);
+      throw;
+    }
+  }
+}
+
+Generation TurnRunner::RunAlone(const Caller& caller, const std::string& model,
+                                const v1::GenerateRequest& request,
+                                const Connection::OnMessage& on_message) {
+  Connection connection = connection_.For(caller);
+  v1::GenerateRequest named = request;
+  named.set_session_id(client::RandomId());
+  Open(connection, model, named.session_id(), options_.durable);
+  try {
+    Generation generation = connection.Generate(named, on_message);
+    CloseQuietly(connection, named.session_id());
+    return generation;
+  } catch (...) {
+    CloseQuietly(connection, named.session_id());
+    throw;
+  }
+}
+
+}  // namespace longstream::gateway

@@ -1,0 +1,85 @@
+// Runs the turns of clients that know nothing of sessions.
+#ifndef LONGSTREAM_GATEWAY_TURNS_TURN_RUNNER_H_
+#define LONGSTREAM_GATEWAY_TURNS_TURN_RUNNER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "client/connection.h"
+#include "gateway/conversations/conversation_index.h"
+#include "gateway/conversations/conversation_key.h"
+#include "longstream/v1/longstream.pb.h"
+
+namespace longstream::gateway {
+
+// A turn with a whole conversation.
+struct ConversationTurn {
+  std::string model;
+  v1::GenerateRequest request;  // without a session and a turn; input.messages has all messages
+  // The key of everything about the conversation but its messages: model, tools, arguments.
+  ConversationKey beginning{};
+};
+
+// How an answer came about.
+struct Receipt {
+  enum class How { kNew, kContinued, kForked };
+
+  std::string session_id;
+  std::string turn_id;
+  How how = How::kNew;
+};
+
+// Thread-safe. Calls throw client::CallError.
+class TurnRunner {
+ public:
+  struct Options {
+    ConversationIndex::Limits limits;
+    std::chrono::seconds idle_timeout{600};  // of sessions that no request uses
+    // Whether each turn is stored before its answer ends. Then an answer survives the server, and
+    // goes on at another replica. Needs a server with a store.
+    bool durable = false;
+  };
+
+  // `connection`: to the server, without a caller.
+  TurnRunner(client::Connection connection, const Options& options)
+      : connection_(std::move(connection)), options_(options), index_(options.limits) {}
+
+  // Continues the session that has read the most of the conversation, or forks it, or opens a new
+  // one. `on_message` as for Connection::Generate. `receipt` is complete when the first message
+  // comes.
+  client::Generation Run(const client::Caller& caller, const ConversationTurn& turn,
+                         const client::Connection::OnMessage& on_message, Receipt* receipt);
+
+  // Runs a turn on a session of its own, which ends with it.
+  client::Generation RunAlone(const client::Caller& caller, const std::string& model,
+                              const v1::GenerateRequest& request,
+                              const client::Connection::OnMessage& on_message);
+
+  const ConversationIndex& index() const { return index_; }
+  const client::Connection& connection() const { return connection_; }
+
+ private:
+  // Returns the session of the turn, which the turn uses from now on.
+  Receipt Begin(client::Connection& connection, const client::Caller& caller,
+                const ConversationTurn& turn, const std::vector<ConversationKey>& keys);
+  // False: the session cannot be forked there.
+  bool Fork(client::Connection& connection, const client::Caller& caller,
+            const ConversationIndex::Found& found, Receipt* receipt);
+  // Ends unused sessions while there is no memory.
+  void Open(client::Connection& connection, const std::string& model, const std::string& id,
+            bool durable);
+  // Closes the session that was not used for the longest time. `if_needed`: only if the index is
+  // full. False: there was none.
+  bool CloseOne(bool if_needed);
+
+  client::Connection connection_;
+  const Options options_;
+  ConversationIndex index_;
+};
+
+}  // namespace longstream::gateway
+
+#endif  // LONGSTREAM_GATEWAY_TURNS_TURN_RUNNER_H_
