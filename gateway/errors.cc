@@ -49,7 +49,8 @@ HttpAnswer ErrorAnswer(const grpc::Status& status) {
   if (delay.has_value()) {
     // HTTP counts whole seconds.
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(*delay);
-    answer.headers.emplace_back("Retry-After", std::to_string(std::max<int64_t>(1, seconds.count())));
+    answer.headers.emplace_back("Retry-After",
+                                std::to_string(std::max<int64_t>(1, seconds.count())));
   }
   return answer;
 }

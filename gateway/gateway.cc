@@ -102,8 +102,8 @@ class Gateway::Call {
   bool Expect(const std::string& method) {
     route = std::string(path());
     if (request().method == method) return true;
-    HttpAnswer answer = ProblemAnswer(
-        405, absl::StrCat("the method here is ", method, ", not ", request().method));
+    HttpAnswer answer =
+        ProblemAnswer(405, absl::StrCat("the method here is ", method, ", not ", request().method));
     answer.headers.emplace_back("Allow", method);
     Answer(std::move(answer));
     return false;
@@ -119,7 +119,9 @@ class Gateway::Call {
     if (!std::exchange(streams_, true)) exchange_.BeginEvents({{"x-request-id", request_id_}});
   }
   // False: the client is gone.
-  bool Send(const std::string& event) { return event.empty() ? !gone() : exchange_.SendEvent(event); }
+  bool Send(const std::string& event) {
+    return event.empty() ? !gone() : exchange_.SendEvent(event);
+  }
 
   // Ends a request that has failed. A stream that has begun cannot change its status any more.
   void Fail(HttpAnswer answer) {
@@ -287,8 +289,8 @@ void Gateway::Complete(Call& call) {
   call.Send(kLastEvent);
 }
 
-// Sends one message of a turn as chunks. The stream begins with the turn, so that an error before it
-// has a status of its own.
+// Sends one message of a turn as chunks. The stream begins with the turn, so that an error before
+// it has a status of its own.
 bool Gateway::SendMessage(Call& call, AnswerChunks& chunks, size_t index,
                           const v1::GenerateResponse& message) {
   switch (message.kind_case()) {

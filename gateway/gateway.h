@@ -38,6 +38,7 @@ class Gateway {
 
   int port() const { return server_->port(); }
 
+  void StopAccepting() { server_->StopAccepting(); }
   // Accepts no further connection, waits for running requests, at most for `grace`, and cancels
   // those that are left.
   void Shutdown(absl::Duration grace) { server_->Shutdown(grace); }

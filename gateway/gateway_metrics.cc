@@ -10,7 +10,7 @@ namespace longstream::gateway {
 namespace {
 
 // Seconds: of lists of models as well as of long answers.
-const prometheus::Histogram::BucketBoundaries kSeconds = {0.01, 0.03, 0.1, 0.3, 1, 3,
+const prometheus::Histogram::BucketBoundaries kSeconds = {0.01, 0.03, 0.1, 0.3, 1,   3,
                                                           10,   30,   100, 300, 1000};
 
 }  // namespace

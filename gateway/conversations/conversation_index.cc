@@ -77,8 +77,8 @@ std::optional<ConversationIndex::Session> ConversationIndex::TakeOldest(bool if_
   absl::MutexLock lock(&mutex_);
   const bool full = entries_.size() > limits_.sessions || places_.size() > limits_.keys;
   if (if_needed && !full) return std::nullopt;
-  const auto oldest =
-      std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.used; });
+  const auto oldest = std::find_if(entries_.begin(), entries_.end(),
+                                   [](const Entry& entry) { return !entry.used; });
   if (oldest == entries_.end()) return std::nullopt;
   Session session = oldest->session;
   Erase(oldest);

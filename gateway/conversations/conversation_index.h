@@ -32,9 +32,9 @@ class ConversationIndex {
     std::string session_id;
     std::string turn_id;  // the turn that has read the beginning
     size_t length = 0;    // of the beginning, in keys
-    // The session has read the beginning and nothing else, and no request uses it: the caller may go
-    // on with it, and calls Commit, Release or Remove later. Otherwise the caller forks it at the
-    // end of the turn.
+    // The session has read the beginning and nothing else, and no request uses it: the caller may
+    // go on with it, and calls Commit, Release or Remove later. Otherwise the caller forks it at
+    // the end of the turn.
     bool taken = false;
   };
 
@@ -52,8 +52,8 @@ class ConversationIndex {
   // The caller has opened or forked a session, and uses it as if Found.taken.
   void Add(Session session) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A turn of a session that the caller uses has read the conversation with these keys, of which the
-  // last one includes the answer of the turn.
+  // A turn of a session that the caller uses has read the conversation with these keys, of which
+  // the last one includes the answer of the turn.
   void Commit(const std::string& session_id, const std::string& turn_id,
               const std::vector<ConversationKey>& keys) ABSL_LOCKS_EXCLUDED(mutex_);
   // The turn has failed, and the session is as it was.
@@ -70,8 +70,8 @@ class ConversationIndex {
  private:
   struct Entry {
     Session session;
-    ConversationKey head{};  // of all that it has read
-    bool used = true;        // by a request
+    ConversationKey head{};             // of all that it has read
+    bool used = true;                   // by a request
     std::vector<ConversationKey> keys;  // those that name it in places_
   };
   // The last use of the first one is the longest ago.

@@ -16,9 +16,9 @@
 namespace longstream::gateway {
 
 struct ConnectionTimes {
-  absl::Duration idle = absl::Minutes(2);      // between two requests
-  absl::Duration request = absl::Minutes(1);   // from the first byte of a request to its last
-  absl::Duration unread = absl::Minutes(1);    // in which the client reads nothing of the answer
+  absl::Duration idle = absl::Minutes(2);     // between two requests
+  absl::Duration request = absl::Minutes(1);  // from the first byte of a request to its last
+  absl::Duration unread = absl::Minutes(1);   // in which the client reads nothing of the answer
 };
 
 // Reads one request after the other, and writes their answers. One thread makes all calls.

@@ -42,9 +42,13 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const Options& opt
 
 HttpServer::~HttpServer() { Shutdown(absl::ZeroDuration()); }
 
+void HttpServer::StopAccepting() {
+  if (loop_ != nullptr) loop_->StopAccepting();
+}
+
 void HttpServer::Shutdown(absl::Duration grace) {
   if (loop_ == nullptr) return;
-  loop_->StopAccepting();
+  StopAccepting();
   threads_.WaitUntilIdle(grace);
   {
     absl::MutexLock lock(&mutex_);

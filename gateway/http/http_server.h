@@ -40,7 +40,7 @@ class HttpServer final : private ConnectionHandler {
     // would exceed it is refused.
     uint64_t max_held_bytes = uint64_t{1} << 30;
     size_t max_connections = 1024;
-    size_t max_requests = 256;  // that are answered at once
+    size_t max_requests = 256;                                          // that are answered at once
     std::shared_ptr<const CurrentCertificates> certificates = nullptr;  // null: plain text
     ClientCertificates client_certificates = ClientCertificates::kNone;
     ConnectionMetrics* metrics = nullptr;  // outlives the server; null: none
@@ -54,8 +54,12 @@ class HttpServer final : private ConnectionHandler {
 
   int port() const { return port_; }
 
-  // Accepts no further connection. Waits for the requests that are being answered, at most for
-  // `grace`; then ends their connections and waits for their handlers.
+  // Accepts no further connection and no further request on those that are open. Requests that are
+  // being answered go on.
+  void StopAccepting();
+
+  // Stops accepting. Waits for the requests that are being answered, at most for `grace`; then ends
+  // their connections and waits for their handlers.
   void Shutdown(absl::Duration grace);
 
  private:
@@ -91,9 +95,9 @@ class HttpServer final : private ConnectionHandler {
     size_t held_bytes = 0;
     bool served = false;  // it has had a request
   };
-  std::map<int, Place> places_;                          // by descriptor
-  std::set<std::pair<MonotonicTime, int>> deadlines_;    // of places_
-  uint64_t held_bytes_ = 0;                              // the sum over places_
+  std::map<int, Place> places_;                        // by descriptor
+  std::set<std::pair<MonotonicTime, int>> deadlines_;  // of places_
+  uint64_t held_bytes_ = 0;                            // the sum over places_
   bool draining_ = false;
 
   absl::Mutex mutex_;

@@ -53,8 +53,8 @@ namespace {
 RequestReader::Problem ProblemOf(const boost::system::error_code& error,
                                  const RequestLimits& limits) {
   if (error == http::error::header_limit) {
-    return {431, "the header of a request may have " + std::to_string(limits.header_bytes) +
-                     " bytes"};
+    return {431,
+            "the header of a request may have " + std::to_string(limits.header_bytes) + " bytes"};
   }
   if (error == http::error::body_limit) {
     return {413, "the body of a request may have " + std::to_string(limits.body_bytes) + " bytes"};

@@ -99,12 +99,12 @@ std::optional<int64_t> JsonObject::Integer(const std::string& name, int64_t leas
   if (value == nullptr) return std::nullopt;
   const std::string range = std::to_string(least) + " ... " + std::to_string(most);
   // Some clients write 100 as 100.0.
-  const bool is_whole = value->is_number_integer() ||
-                        (value->is_number_float() && std::floor(value->get<double>()) ==
-                                                         value->get<double>());
+  const bool is_whole =
+      value->is_number_integer() ||
+      (value->is_number_float() && std::floor(value->get<double>()) == value->get<double>());
   if (!is_whole) {
-    throw BadRequest(PathOf(name), "expected a whole number in " + range + ", found " +
-                                       Shown(*value));
+    throw BadRequest(PathOf(name),
+                     "expected a whole number in " + range + ", found " + Shown(*value));
   }
   const double rough = value->get<double>();
   if (rough < static_cast<double>(least) || rough > static_cast<double>(most)) {

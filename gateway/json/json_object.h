@@ -1,5 +1,5 @@
-// Reads the fields of a JSON object from a client. Each error names the field, its value and what is
-// allowed.
+// Reads the fields of a JSON object from a client. Each error names the field, its value and what
+// is allowed.
 #ifndef LONGSTREAM_GATEWAY_JSON_JSON_OBJECT_H_
 #define LONGSTREAM_GATEWAY_JSON_JSON_OBJECT_H_
 

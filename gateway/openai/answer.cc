@@ -62,8 +62,7 @@ Json Choice(const AnswerHead& head, size_t index, const client::Generation& gene
   return choice;
 }
 
-Json WholeAnswer(const AnswerHead& head, Json choices, const Usage& usage,
-                 const Receipt* receipt) {
+Json WholeAnswer(const AnswerHead& head, Json choices, const Usage& usage, const Receipt* receipt) {
   Json answer = HeadJson(head, "chat.completion");
   answer["choices"] = std::move(choices);
   answer["usage"] = UsageJson(usage);

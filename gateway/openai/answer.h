@@ -40,8 +40,7 @@ std::string FinishReason(v1::FinishReason reason);
 Json Choice(const AnswerHead& head, size_t index, const client::Generation& generation,
             bool log_probs);
 // The answer. `receipt`: nullptr if there is none.
-Json WholeAnswer(const AnswerHead& head, Json choices, const Usage& usage,
-                 const Receipt* receipt);
+Json WholeAnswer(const AnswerHead& head, Json choices, const Usage& usage, const Receipt* receipt);
 
 // The chunks of a stream, each as a server-sent event. Not thread-safe.
 class AnswerChunks {

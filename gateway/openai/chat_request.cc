@@ -80,7 +80,8 @@ void ReadMessage(const Json& value, const std::string& path, v1::Message* messag
     if (member.empty()) continue;
     Json calls = Json::array();
     for (const Json& call : member) {
-      calls.push_back(ToolCall(call, object.PathOf(name) + "[" + std::to_string(calls.size()) + "]"));
+      calls.push_back(
+          ToolCall(call, object.PathOf(name) + "[" + std::to_string(calls.size()) + "]"));
     }
     more[name] = calls;
   }
@@ -134,8 +135,7 @@ void RefuseMissingFeatures(JsonObject& body) {
   body.Refuse("functions", no_tools, Json::array());
   body.Refuse("tool_choice", no_tools, "none");
   body.Refuse("function_call", no_tools, "none");
-  body.Refuse("response_format", "only text is offered ({\"type\": \"text\"})",
-              {{"type", "text"}});
+  body.Refuse("response_format", "only text is offered ({\"type\": \"text\"})", {{"type", "text"}});
   body.Refuse("modalities", "only text is offered ([\"text\"])", Json::array({"text"}));
   body.Refuse("audio", "only text is offered");
   body.Refuse("web_search_options", "searches are not offered");

@@ -61,8 +61,8 @@ CompletionRequest ReadCompletionRequest(const Json& body) {
   const Json* const prompt = object.Find("prompt");
   if (prompt == nullptr) throw BadRequest("prompt", "the prompt is missing");
   completion.prompts = ReadPrompts(*prompt);
-  request.set_max_tokens(static_cast<uint32_t>(
-      object.Integer("max_tokens", 1, kMostTokens).value_or(kDefaultTokens)));
+  request.set_max_tokens(
+      static_cast<uint32_t>(object.Integer("max_tokens", 1, kMostTokens).value_or(kDefaultTokens)));
   const std::optional<int64_t> top = object.Integer("logprobs", 0, kMostTopLogProbs);
   request.set_log_probs(top.has_value());
   request.set_top_log_probs(static_cast<uint32_t>(top.value_or(0)));

@@ -10,7 +10,7 @@
 namespace longstream::gateway {
 
 struct CompletionRequest {
-  TurnFields fields;              // fields.request has no input
+  TurnFields fields;               // fields.request has no input
   std::vector<v1::Input> prompts;  // one or more; each gets an answer
 };
 

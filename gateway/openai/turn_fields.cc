@@ -107,8 +107,8 @@ TurnFields ReadTurnFields(JsonObject& body) {
 
 void ReadOtherFields(JsonObject& body) {
   body.Refuse("n", "only one answer a request is offered (n: 1)", 1);
-  body.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
-               "prompt_cache_key", "prompt_cache_retention"});
+  body.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+               "prompt_cache_retention"});
 }
 
 }  // namespace longstream::gateway

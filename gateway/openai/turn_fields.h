@@ -12,8 +12,8 @@ namespace longstream::gateway {
 struct TurnFields {
   std::string model;
   bool stream = false;
-  bool include_usage = false;    // a last chunk of the stream has the usage
-  v1::GenerateRequest request;   // sampling, stop rule, max_tokens
+  bool include_usage = false;   // a last chunk of the stream has the usage
+  v1::GenerateRequest request;  // sampling, stop rule, max_tokens
 };
 
 // Reads `model`, `stream`, the fields of sampling and the stop rule. Throws BadRequest.

@@ -38,23 +38,28 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_option("--ca", flags->security.ca, "authorities of the server's certificate (PEM)");
   app.add_option("--cert", flags->security.certificate, "the gateway's certificate (PEM)");
   app.add_option("--key", flags->security.key, "key of the gateway's certificate (PEM)");
-  app.add_option("--max-connections", flags->gateway.http.max_connections,
-                 "connections of clients")->capture_default_str();
+  app.add_option("--max-connections", flags->gateway.http.max_connections, "connections of clients")
+      ->capture_default_str();
   app.add_option("--max-requests", flags->gateway.http.max_requests,
-                 "requests that are answered at once")->capture_default_str();
+                 "requests that are answered at once")
+      ->capture_default_str();
   app.add_option("--max-body-bytes", flags->gateway.http.limits.body_bytes, "of one request")
       ->capture_default_str();
   app.add_option("--max-sessions", flags->gateway.turns.limits.sessions,
-                 "sessions that are kept for conversations")->capture_default_str();
+                 "sessions that are kept for conversations")
+      ->capture_default_str();
   app.add_option("--idle-timeout", flags->idle_seconds,
                  "seconds that a conversation's session stays without requests")
-      ->check(CLI::Range(1, kMostSeconds))->capture_default_str();
+      ->check(CLI::Range(1, kMostSeconds))
+      ->capture_default_str();
   app.add_flag("--durable", flags->gateway.turns.durable,
                "store each turn before its answer ends; needs a server with a store");
   app.add_option("--default-max-tokens", flags->gateway.default_max_tokens,
-                 "of chats that name none; 0: to the end of the context")->capture_default_str();
+                 "of chats that name none; 0: to the end of the context")
+      ->capture_default_str();
   app.add_option("--grace", flags->grace_seconds, "seconds for running requests after SIGTERM")
-      ->check(CLI::Range(0, kMostSeconds))->capture_default_str();
+      ->check(CLI::Range(0, kMostSeconds))
+      ->capture_default_str();
 }
 
 int Serve(Flags flags, const sigset_t& signals) {

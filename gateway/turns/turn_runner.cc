@@ -11,8 +11,8 @@
 namespace longstream::gateway {
 namespace {
 
-using client::CallError;
 using client::Caller;
+using client::CallError;
 using client::Connection;
 using client::Generation;
 
@@ -144,8 +144,8 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
     };
     try {
       Generation generation = connection.Generate(request, note_start);
-      keys.push_back(NextKey(keys.empty() ? turn.beginning : keys.back(),
-                             {"assistant", generation.text, ""}));
+      keys.push_back(
+          NextKey(keys.empty() ? turn.beginning : keys.back(), {"assistant", generation.text, ""}));
       index_.Commit(receipt->session_id, receipt->turn_id, keys);
       while (CloseOne(/*if_needed=*/true)) {
       }

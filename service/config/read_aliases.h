@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "service/config/alias_config.h"
 #include "service/config/server_config.h"
-#include "service/config/yaml_reader.h"
+#include "service/config/yaml/yaml_reader.h"
 
 namespace longstream {
 

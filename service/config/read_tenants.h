@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "service/config/tenant_config.h"
-#include "service/config/yaml_reader.h"
+#include "service/config/yaml/yaml_reader.h"
 
 namespace longstream {
 

@@ -56,7 +56,8 @@ std::optional<std::string> TlsError(const TlsConfig& tls) {
 }
 
 std::optional<std::string> SecurityError(const SecurityConfig& security, bool channelz,
-                                         const PortConfig& grpc, const PortConfig& metrics) {
+                                         const PortConfig& grpc, const PortConfig& metrics,
+                                         const PortConfig& http) {
   if (security.credentials.empty()) {
     if (!security.metrics_credentials) return std::nullopt;
     return "security.metrics_credentials: needs security.credentials";
@@ -67,6 +68,9 @@ std::optional<std::string> SecurityError(const SecurityConfig& security, bool ch
   }
   if (security.plaintext_tokens) return std::nullopt;
   if (auto error = PlainTextError(grpc)) return error;
+  if (!http.address.empty()) {
+    if (auto error = PlainTextError(http)) return error;
+  }
   if (!security.metrics_credentials || metrics.address.empty()) return std::nullopt;
   return PlainTextError(metrics);
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "service/config/yaml_reader.h"
+#include "service/config/yaml/yaml_reader.h"
 
 namespace longstream {
 
@@ -43,7 +43,8 @@ struct PortConfig {
 // Returns an error if the keys about credentials do not fit the others: a token may not go over a
 // network in plain text unless the configuration says so.
 std::optional<std::string> SecurityError(const SecurityConfig& security, bool channelz,
-                                         const PortConfig& grpc, const PortConfig& metrics);
+                                         const PortConfig& grpc, const PortConfig& metrics,
+                                         const PortConfig& http);
 
 }  // namespace longstream
 

@@ -12,7 +12,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -23,7 +22,7 @@
 #include "service/config/read_fleet.h"
 #include "service/config/read_store.h"
 #include "service/config/read_tenants.h"
-#include "service/config/yaml_reader.h"
+#include "service/config/yaml/yaml_reader.h"
 
 namespace longstream {
 namespace {
@@ -304,11 +303,31 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
       {"admin", [&](const YamlNode& value) { return ReadAdmin(value, config); }},
       {"fleet", [&](const YamlNode& value) { return ReadFleet(value, &config->fleet); }},
       {"cluster", [&](const YamlNode& value) { return ReadCluster(value, config); }},
+      {"http", [&](const YamlNode& value) { return ReadHttp(value, &config->http); }},
       {"tenants", [&](const YamlNode& value) { return ReadTenants(value, &config->tenants); }},
       {"models", [&](const YamlNode& value) { return ReadModels(value, config); }},
       {"aliases", [&](const YamlNode& value) { return ReadAliases(value, config); }},
   });
   return status.ok() ? CheckTransit(transit_key, *config) : status;
+}
+
+// Checks that the other keys allow what the HTTP listener does.
+absl::Status CheckHttp(const ServerConfig& config) {
+  const HttpConfig& http = config.http;
+  if (http.listen.empty()) return absl::OkStatus();
+  if (const auto error = AddressError(http.listen)) {
+    return absl::InvalidArgumentError(absl::StrCat("http.listen: ", *error));
+  }
+  if (http.idle_timeout > config.max_idle_timeout) {
+    return absl::InvalidArgumentError(absl::StrCat("http.idle_timeout, ",
+                                                   absl::FormatDuration(http.idle_timeout),
+                                                   ", is more than sessions.max_idle_timeout, ",
+                                                   absl::FormatDuration(config.max_idle_timeout)));
+  }
+  if (http.durable && config.store_url.empty()) {
+    return absl::InvalidArgumentError("http.durable: needs a store (store.url, or --store)");
+  }
+  return absl::OkStatus();
 }
 
 // Cuts the value of --model at commas. A list or a map in brackets is one value, so commas inside
@@ -333,32 +352,6 @@ absl::Status ModelFlagError(std::string_view flag, const std::string& reason) {
 }
 
 }  // namespace
-
-absl::StatusOr<uint64_t> ParseBytes(std::string_view text) {
-  static const auto* const units = new std::map<std::string, uint64_t>{{"", 1},
-                                                                       {"b", 1},
-                                                                       {"kb", 1000},
-                                                                       {"mb", 1000'000},
-                                                                       {"gb", 1000'000'000},
-                                                                       {"kib", 1u << 10},
-                                                                       {"mib", 1u << 20},
-                                                                       {"gib", 1u << 30}};
-  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  const std::string unit =
-      absl::AsciiStrToLower(absl::StripAsciiWhitespace(View(text.substr(digits))));
-  const auto found = units->find(unit);
-  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
-  if (digits == 0 || found == units->end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected bytes such as 4096, 64MiB or 2GB, found '", View(text), "'"));
-  }
-  uint64_t number = 0;
-  if (!absl::SimpleAtoi(View(text.substr(0, digits)), &number) || number > kMost / found->second) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected at most ", kMost, " bytes, found '", View(text), "'"));
-  }
-  return number * found->second;
-}
 
 absl::Status ReadConfigText(std::string_view text, std::string_view origin, ServerConfig* config) {
   absl::StatusOr<YamlNode> root = YamlNode::Parse(text, origin);
@@ -455,12 +448,14 @@ absl::Status CheckConfig(const ServerConfig& config) {
       error && !config.cluster_listen.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("cluster.listen: ", *error));
   }
+  if (absl::Status status = CheckHttp(config); !status.ok()) return status;
   if (absl::Status status = CheckStore(config); !status.ok()) return status;
   if (absl::Status status = CheckAdmin(config); !status.ok()) return status;
   if (absl::Status status = CheckFleet(config); !status.ok()) return status;
   const std::optional<std::string> error =
       SecurityError(config.security, config.channelz, {"listen", config.listen, config.tls},
-                    {"metrics_listen", config.metrics_listen, config.metrics_tls});
+                    {"metrics_listen", config.metrics_listen, config.metrics_tls},
+                    {"http.listen", config.http.listen, config.http.tls});
   if (error) return absl::InvalidArgumentError(*error);
   if (!config.tenants.empty() && config.security.credentials.empty()) {
     return absl::InvalidArgumentError(

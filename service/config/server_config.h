@@ -15,6 +15,7 @@
 #include "service/config/alias_config.h"
 #include "service/config/batch_limits.h"
 #include "service/config/fleet_config.h"
+#include "service/config/http_config.h"
 #include "service/config/security_config.h"
 #include "service/config/tenant_config.h"
 
@@ -89,6 +90,8 @@ struct ServerConfig {
   std::string store_keys;               // the key file; empty: the store is not sealed
   std::string store_compress = "none";  // or "zstd", before snapshots and exports are sealed
 
+  HttpConfig http;
+
   TlsConfig tls;          // of the gRPC port
   TlsConfig metrics_tls;  // of the metrics port
   SecurityConfig security;
@@ -131,9 +134,6 @@ absl::Status ReadThreadsFlag(std::string_view flag, ServerConfig* config);
 // over a network in plain text unless the configuration says so. INVALID_ARGUMENT: the message
 // names the key.
 absl::Status CheckConfig(const ServerConfig& config);
-
-// Reads a number of bytes, such as "64MiB", "2GB" or "4096".
-absl::StatusOr<uint64_t> ParseBytes(std::string_view text);
 
 }  // namespace longstream
 

@@ -177,7 +177,8 @@ int PrintRead(const char* key, const std::string& path, const absl::Status& stat
 int PrintSecurity(const ServerConfig& config, std::ostream& out) {
   int errors = 0;
   for (const auto& [key, tls] :
-       {std::pair("tls", &config.tls), std::pair("metrics_tls", &config.metrics_tls)}) {
+       {std::pair("tls", &config.tls), std::pair("metrics_tls", &config.metrics_tls),
+        std::pair("http.tls", &config.http.tls)}) {
     if (!tls->enabled()) continue;
     const absl::StatusOr<Certificates> read = ReadCertificates(*tls);
     errors +=

@@ -25,6 +25,8 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
   CLI::Option* listen = app.add_option("--listen", flags.listen, "host:port for gRPC");
   CLI::Option* metrics = app.add_option("--metrics-listen", flags.metrics_listen,
                                         "host:port for Prometheus; empty: no metrics port");
+  CLI::Option* http = app.add_option("--http-listen", flags.http.listen,
+                                     "host:port for OpenAI's HTTP API; empty: no HTTP port");
   CLI::Option* plugins = app.add_option("--plugins", flags.plugin_directory, "plugin directory");
   // CLI11 would read 010 as 8, and its error for 2^40 names no limit.
   std::string threads_text;
@@ -61,6 +63,7 @@ absl::Status ReadCommandLine(int argc, char** argv, CommandLine* command_line, i
   }
   if (listen->count() > 0) config->listen = flags.listen;
   if (metrics->count() > 0) config->metrics_listen = flags.metrics_listen;
+  if (http->count() > 0) config->http.listen = flags.http.listen;
   if (plugins->count() > 0) config->plugin_directory = flags.plugin_directory;
   if (threads->count() > 0) {
     if (absl::Status status = ReadThreadsFlag(threads_text, config); !status.ok()) return status;

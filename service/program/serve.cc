@@ -33,6 +33,7 @@
 #include "service/models/memory_plan.h"
 #include "service/models/plugin.h"
 #include "service/program/call_reports.h"
+#include "service/program/http/server_http.h"
 #include "service/program/model_sources.h"
 #include "service/program/process_limits.h"
 #include "service/program/server_admin.h"
@@ -264,6 +265,8 @@ size_t NeededThreads(const ServerConfig& config) {
   constexpr size_t kOfOthers = 8;  // timers, and calls of the standard services
   const size_t of_grpc = of_executors + of_calls + of_events + kOfOthers;
   constexpr size_t kOfPorts = 3;  // they accept connections for gRPC, metrics and the cluster
+  // The thread of connections, and those of requests.
+  const size_t of_http = config.http.listen.empty() ? 0 : 1 + config.http.max_requests;
   // Loading, expiry of sessions, timers, long texts, the store and reads of it, snapshots, the
   // meter of the load, certificates, costs of models, operations of operators and their port, and
   // shadows.
@@ -272,7 +275,7 @@ size_t NeededThreads(const ServerConfig& config) {
   const size_t of_operators = config.admin_listen.empty() ? 0 : 16;
   // The driver, the lease, reads of rows, caches that come and go, calls of peers, and aliases.
   const size_t of_fleet = config.fleet.enabled() ? 24 : 0;
-  return of_grpc + kOfPorts + kOwn + config.models.size() + of_operators + of_fleet;
+  return of_grpc + kOfPorts + of_http + kOwn + config.models.size() + of_operators + of_fleet;
 }
 
 int Fail(const JsonLog& log, const absl::Status& status) {
@@ -297,10 +300,10 @@ void ShutDown(GrpcServer& server, ServerStore* store, SessionManager& sessions,
   std::_Exit(kStoreHangs);
 }
 
-// `metrics`, `admin`: nullptr if the configuration wants none.
+// `metrics`, `admin`, `http`: nullptr if the configuration wants none.
 void LogListening(const JsonLog& log, const ServerConfig& config, const GrpcServer& server,
                   const MetricsServer* metrics, const ServerAdmin* admin,
-                  const ServerCluster& cluster) {
+                  const ServerCluster& cluster, const ServerHttp* http) {
   // A Unix socket has no port.
   const bool is_socket = UnixSocketPath(config.admin_listen).has_value();
   const std::string port = std::to_string(admin == nullptr ? 0 : admin->port());
@@ -308,6 +311,7 @@ void LogListening(const JsonLog& log, const ServerConfig& config, const GrpcServ
             {{"port", std::to_string(server.port())},
              {"metrics_port", std::to_string(metrics == nullptr ? 0 : metrics->port())},
              {"cluster_port", std::to_string(cluster.port())},
+             {"http_port", std::to_string(http == nullptr ? 0 : http->port())},
              {is_socket ? "admin" : "admin_port", is_socket ? config.admin_listen : port}});
   LogConnectionLimit(config, log);
   if (!IsOpenToNetwork(config)) return;
@@ -339,29 +343,32 @@ void StopFleet(ServerFleet* fleet) {
   if (fleet != nullptr) fleet->Stop();
 }
 
-// Waits for the signal that ends the server. Then clients are told to go elsewhere, and the time
-// for the end runs.
+// `http`: nullptr if there is none, here and below. Waits for the signal that ends the server. Then
+// clients are told to go elsewhere, and the time for the end runs.
 void AwaitSignal(const sigset_t& signals, const JsonLog& log, GrpcServer& server,
-                 ServerFleet* fleet) {
+                 ServerFleet* fleet, ServerHttp* http) {
   int signal = 0;
   sigwait(&signals, &signal);
   if (fleet != nullptr) fleet->LimitEnd();
   log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
   server.SetNotServing();
   server.StopAccepting();
+  if (http != nullptr) http->StopAccepting();
 }
 
 // Running turns end, then idle sessions go to other replicas, then the server ends. Returns the
 // exit code. `store`: nullptr if there is none.
 int EndServing(const ServerConfig& config, GrpcServer& server, SessionManager& sessions,
-               ServerFleet* fleet, ServerStore* store, const JsonLog& log) {
+               ServerFleet* fleet, ServerStore* store, ServerHttp* http, const JsonLog& log) {
   MonotonicTime end = MonotonicTime::InfiniteFuture();
   if (fleet == nullptr) {
     sessions.Drain(config.grace);
   } else {
     end = fleet->Drain(sessions, kGoodbye);
   }
-  ShutDown(server, store, sessions, std::min(MonotonicTime::Now() + kLastMessages, end), log);
+  const MonotonicTime last_messages = std::min(MonotonicTime::Now() + kLastMessages, end);
+  if (http != nullptr) http->Shutdown(last_messages - MonotonicTime::Now());
+  ShutDown(server, store, sessions, last_messages, log);
   log.Write(LogLevel::kInfo, "stopped");
   return fleet != nullptr && fleet->replaced() ? 1 : 0;
 }
@@ -465,15 +472,18 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
       ServerAdmin::Start(config, {security->get(), registry.get(), &log, &models, &sessions,
                                   store->get(), server_options.on_call_end});
   if (!admin.ok()) return Fail(log, admin.status());
+  const auto http =
+      ServerHttp::Start(config, (*security)->http_certificates(), registry.get(), server.get());
+  if (!http.ok()) return Fail(log, http.status());
   absl::Status joined = StartFleet(fleet->get(), *server, server_options);
   if (!joined.ok()) return Fail(log, joined);
-  LogListening(log, config, *server, metrics_server->get(), admin->get(), **cluster);
+  LogListening(log, config, *server, metrics_server->get(), admin->get(), **cluster, http->get());
   // Not earlier, because the caches may take address space that the threads above need.
   models.BeginToLoad();
-  AwaitSignal(signals, log, *server, fleet->get());
+  AwaitSignal(signals, log, *server, fleet->get(), http->get());
   std::move(forget_server).Invoke();
   EndOperations(models, admin->get(), *shadow_runner);
-  return EndServing(config, *server, sessions, fleet->get(), store->get(), log);
+  return EndServing(config, *server, sessions, fleet->get(), store->get(), http->get(), log);
 }
 
 }  // namespace longstream

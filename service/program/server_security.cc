@@ -95,7 +95,7 @@ absl::StatusOr<Credentials> ReadCredentials(const ServerConfig& config) {
 absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Open(
     const ServerConfig& config, const JsonLog* log, prometheus::Registry* registry) {
   std::unique_ptr<ServerSecurity> security(new ServerSecurity(log, registry));
-  if (config.tls.enabled() || config.metrics_tls.enabled() ||
+  if (config.tls.enabled() || config.metrics_tls.enabled() || config.http.tls.enabled() ||
       !config.security.credentials.empty() || !config.fleet.token_file.empty()) {
     security->files_.emplace();
   }
@@ -104,6 +104,10 @@ absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Open(
   if (status.ok()) {
     status = security->OpenCertificates(config.metrics_tls, "metrics_tls", "metrics",
                                         &security->metrics_certificates_);
+  }
+  if (status.ok()) {
+    status = security->OpenCertificates(config.http.tls, "http.tls", "http",
+                                        &security->http_certificates_);
   }
   if (status.ok()) status = security->OpenCredentials(config);
   if (status.ok()) status = security->OpenFleetToken(config.fleet.token_file);

@@ -50,6 +50,9 @@ class ServerSecurity {
   const std::shared_ptr<CurrentCertificates>& metrics_certificates() const {
     return metrics_certificates_;
   }
+  const std::shared_ptr<CurrentCertificates>& http_certificates() const {
+    return http_certificates_;
+  }
   // The token that this replica shows to others. Null if the configuration names none.
   const std::shared_ptr<CurrentToken>& fleet_token() const { return fleet_token_; }
 
@@ -70,6 +73,7 @@ class ServerSecurity {
   std::unique_ptr<Guard> guard_;
   std::shared_ptr<CurrentCertificates> certificates_;
   std::shared_ptr<CurrentCertificates> metrics_certificates_;
+  std::shared_ptr<CurrentCertificates> http_certificates_;
   std::shared_ptr<CurrentToken> fleet_token_;
   std::optional<WatchedFiles> files_;  // the last member: its thread uses the others
 };

@@ -185,6 +185,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   return server;
 }
 
+std::shared_ptr<grpc::Channel> GrpcServer::NewChannel() { return server_->InProcessChannel({}); }
+
 std::vector<std::string> GrpcServer::methods() const {
   return MethodsOf({service_.get(), health_.get(), reflection_.get()});
 }

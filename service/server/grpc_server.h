@@ -21,6 +21,7 @@
 #include "service/serving/session_manager.h"
 
 namespace grpc {
+class Channel;
 class Server;
 }  // namespace grpc
 
@@ -99,6 +100,9 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   int port() const { return port_; }
+  // A channel to the server within the process, for its whole life. Its calls need credentials like
+  // others, and have no certificate.
+  std::shared_ptr<grpc::Channel> NewChannel();
   // The paths of all methods that are registered in gRPC, channelz left out.
   std::vector<std::string> methods() const;
 

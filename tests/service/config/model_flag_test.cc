@@ -5,6 +5,7 @@
 #include <string>
 
 #include "service/config/server_config.h"
+#include "service/config/yaml/yaml_reader.h"
 
 namespace longstream {
 namespace {

@@ -1,8 +1,11 @@
 // Reads YAML documents strictly, with yaml-cpp.
-#include "service/config/yaml_reader.h"
+#include "service/config/yaml/yaml_reader.h"
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -11,7 +14,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
-#include "service/config/server_config.h"
 
 namespace longstream {
 namespace {
@@ -247,6 +249,32 @@ std::string JsonMember(std::string_view key, std::string_view value) {
     }
   }
   return absl::StrCat(Json(std::string(key)).dump(), ":", json.dump());
+}
+
+absl::StatusOr<uint64_t> ParseBytes(std::string_view text) {
+  static const auto* const units = new std::map<std::string, uint64_t>{{"", 1},
+                                                                       {"b", 1},
+                                                                       {"kb", 1000},
+                                                                       {"mb", 1000'000},
+                                                                       {"gb", 1000'000'000},
+                                                                       {"kib", 1u << 10},
+                                                                       {"mib", 1u << 20},
+                                                                       {"gib", 1u << 30}};
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string unit =
+      absl::AsciiStrToLower(absl::StripAsciiWhitespace(View(text.substr(digits))));
+  const auto found = units->find(unit);
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  if (digits == 0 || found == units->end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected bytes such as 4096, 64MiB or 2GB, found '", View(text), "'"));
+  }
+  uint64_t number = 0;
+  if (!absl::SimpleAtoi(View(text.substr(0, digits)), &number) || number > kMost / found->second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected at most ", kMost, " bytes, found '", View(text), "'"));
+  }
+  return number * found->second;
 }
 
 }  // namespace longstream

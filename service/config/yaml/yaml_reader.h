@@ -1,7 +1,7 @@
 // Reads YAML documents strictly: every key must be known and every value must have the right type.
 // Errors name the line.
-#ifndef LONGSTREAM_SERVICE_CONFIG_YAML_READER_H_
-#define LONGSTREAM_SERVICE_CONFIG_YAML_READER_H_
+#ifndef LONGSTREAM_SERVICE_CONFIG_YAML_YAML_READER_H_
+#define LONGSTREAM_SERVICE_CONFIG_YAML_YAML_READER_H_
 
 #include <cstdint>
 #include <functional>
@@ -74,6 +74,9 @@ class YamlNode {
 // anything else becomes a string.
 std::string JsonMember(std::string_view key, std::string_view value);
 
+// Reads a number of bytes, such as "64MiB", "2GB" or "4096".
+absl::StatusOr<uint64_t> ParseBytes(std::string_view text);
+
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_CONFIG_YAML_READER_H_
+#endif  // LONGSTREAM_SERVICE_CONFIG_YAML_YAML_READER_H_

@@ -1,0 +1,45 @@
+#include "service/program/http/server_http.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/connection.h"
+#include "service/program/server_security.h"
+
+namespace longstream {
+namespace {
+
+gateway::Gateway::Options OptionsOf(const HttpConfig& http) {
+  gateway::Gateway::Options options;
+  options.http.listen = http.listen;
+  options.http.limits.body_bytes = http.max_body_bytes;
+  options.http.max_connections = http.max_connections;
+  options.http.max_requests = http.max_requests;
+  options.http.client_certificates = ClientCertificatesOf(http.tls);
+  options.turns.limits.sessions = http.max_sessions;
+  options.turns.idle_timeout = absl::ToChronoSeconds(http.idle_timeout);
+  options.turns.durable = http.durable;
+  options.default_max_tokens = http.default_max_tokens;
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerHttp>> ServerHttp::Start(
+    const ServerConfig& config, std::shared_ptr<const CurrentCertificates> certificates,
+    prometheus::Registry* registry, GrpcServer* server) {
+  if (config.http.listen.empty()) return nullptr;
+  std::unique_ptr<ServerHttp> http(new ServerHttp(registry));
+  gateway::Gateway::Options options = OptionsOf(config.http);
+  options.http.certificates = std::move(certificates);
+  options.metrics = &http->metrics_;
+  absl::StatusOr<std::unique_ptr<gateway::Gateway>> gateway =
+      gateway::Gateway::Start(options, client::Connection(server->NewChannel()));
+  if (!gateway.ok()) {
+    return absl::UnavailableError(absl::StrCat("http.listen: ", gateway.status().message()));
+  }
+  http->gateway_ = *std::move(gateway);
+  return http;
+}
+
+}  // namespace longstream
