@@ -3,21 +3,24 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cancellation.h"
 #include "client/random_id.h"
+#include "gateway/anthropic/messages_request.h"
+#include "gateway/anthropic/messages_writer.h"
 #include "gateway/errors.h"
 #include "gateway/http/problem.h"
-#include "gateway/openai/answer.h"
 #include "gateway/openai/chat_request.h"
+#include "gateway/openai/chat_writer.h"
 #include "gateway/openai/completion_request.h"
+#include "gateway/openai/completion_writer.h"
 #include "service/clock/monotonic_time.h"
 
 namespace longstream::gateway {
@@ -63,16 +66,14 @@ Json ModelJson(const std::string& name, uint64_t context) {
   return model;
 }
 
-const char* TextOf(Receipt::How how) {
-  switch (how) {
-    case Receipt::How::kContinued:
-      return "continued";
-    case Receipt::How::kForked:
-      return "forked";
-    case Receipt::How::kNew:
-      break;
-  }
-  return "new";
+AnswerHead NewHead(const char* prefix, const std::string& model) {
+  return {prefix + client::RandomId(), absl::ToUnixSeconds(absl::Now()), model};
+}
+
+// A comment, which clients ignore. It tells proxies that the connection lives.
+std::string PrefillComment(const v1::PrefillProgress& progress) {
+  return absl::StrCat(": prefill ", progress.done_tokens(), " of ", progress.total_tokens(),
+                      " tokens\n\n");
 }
 
 }  // namespace
@@ -123,12 +124,18 @@ class Gateway::Call {
     return event.empty() ? !gone() : exchange_.SendEvent(event);
   }
 
+  // An API has its own form of errors: of whole answers, and of streams that have begun.
+  void WriteErrorsAs(std::function<void(HttpAnswer*)> form) { error_form_ = std::move(form); }
+  void StreamErrorsAs(std::function<std::string(const HttpAnswer&)> form) {
+    stream_error_form_ = std::move(form);
+  }
+
   // Ends a request that has failed. A stream that has begun cannot change its status any more.
   void Fail(HttpAnswer answer) {
+    if (error_form_) error_form_(&answer);
     if (!streams_) return Answer(std::move(answer));
     status_ = answer.status;
-    if (!answer.body.empty() && answer.body.back() == '\n') answer.body.pop_back();
-    Send("data: " + answer.body + "\n\n");
+    if (stream_error_form_) Send(stream_error_form_(answer));
   }
 
  private:
@@ -136,6 +143,8 @@ class Gateway::Call {
   const std::string request_id_;
   client::Cancellation cancellation_;
   client::Caller caller_;
+  std::function<void(HttpAnswer*)> error_form_;
+  std::function<std::string(const HttpAnswer&)> stream_error_form_;
   bool streams_ = false;
   int status_ = 200;
 };
@@ -178,6 +187,8 @@ void Gateway::Route(Call& call) {
     if (call.Expect("POST")) CompleteChat(call);
   } else if (path == "/v1/completions") {
     if (call.Expect("POST")) Complete(call);
+  } else if (path == "/v1/messages") {
+    if (call.Expect("POST")) AnswerMessages(call);
   } else if (path == "/v1/models") {
     if (call.Expect("GET")) ListModels(call);
   } else if (path == "/health") {
@@ -189,8 +200,8 @@ void Gateway::Route(Call& call) {
   } else {
     call.Answer(ProblemAnswer(
         404, absl::StrCat("there is no ", path,
-                          "; there are /v1/chat/completions, /v1/completions, /v1/models and "
-                          "/health")));
+                          "; there are /v1/chat/completions, /v1/completions, /v1/messages, "
+                          "/v1/models and /health")));
   }
 }
 
@@ -228,84 +239,91 @@ void Gateway::DescribeModel(Call& call, std::string_view name) {
       "model_not_found"));
 }
 
-void Gateway::CompleteChat(Call& call) {
-  ChatRequest chat = ReadChatRequest(ParseJson(call.request().body));
-  TurnFields& fields = chat.fields;
-  if (fields.request.max_tokens() == 0) {
-    fields.request.set_max_tokens(options_.default_max_tokens);
-  }
-  const AnswerHead head{AnswerHead::Kind::kChat, "chatcmpl-" + client::RandomId(),
-                        absl::ToUnixSeconds(absl::Now()), fields.model};
-  AnswerChunks chunks(head, fields.include_usage, fields.request.log_probs());
-  const auto on_message = [&](const v1::GenerateResponse& message) {
-    if (!fields.stream) return !call.gone();
-    return SendMessage(call, chunks, 0, message);
-  };
-  const ConversationKey scope = NextKey({}, {call.caller().authorization});
+void Gateway::RunChat(Call& call, ChatTurn turn, AnswerWriter& writer) {
+  v1::GenerateRequest& request = turn.request;
+  if (request.max_tokens() == 0) request.set_max_tokens(options_.default_max_tokens);
+  ReplyReader reader(turn.with_calls);
+  if (turn.stream)
+    call.StreamErrorsAs([&](const HttpAnswer& error) { return writer.Error(error); });
+  bool began = false;
+  Reply last_piece;
   Receipt receipt;
-  const Generation generation = turns_.Run(
-      call.caller(), {fields.model, fields.request, chat.Beginning(scope)}, on_message, &receipt);
+  const auto on_message = [&](const v1::GenerateResponse& message) {
+    const bool is_delta = message.has_delta();
+    const Reply piece = is_delta ? reader.Add(message.delta().text()) : Reply();
+    if (!turn.stream) return !call.gone();
+    if (message.has_started() && !std::exchange(began, true)) {
+      call.BeginEvents();
+      return call.Send(writer.Begin(message.started()));
+    }
+    if (message.has_prefill()) return call.Send(PrefillComment(message.prefill()));
+    return call.Send(is_delta ? writer.Piece(message.delta(), piece) : "");
+  };
+  const v1::Messages& messages = request.input().messages();
+  ConversationTurn run;
+  run.model = turn.model;
+  // The caches of one caller are not for another one.
+  run.beginning = NextKey({}, {call.caller().authorization, turn.model, messages.tools(),
+                               messages.template_arguments()});
+  run.reply = [&](const Generation& /*generation*/) {
+    last_piece = reader.End();
+    return MessageOf(reader.reply());
+  };
+  run.request = std::move(request);
+  const Generation generation = turns_.Run(call.caller(), run, on_message, &receipt);
   Usage usage;
   usage.Add(generation);
   if (options_.metrics != nullptr) {
     options_.metrics->CountTurn(TextOf(receipt.how), usage.prompt_tokens, usage.cached_tokens);
   }
-  if (!fields.stream) {
-    Json choices = Json::array({Choice(head, 0, generation, fields.request.log_probs())});
-    return call.Answer(JsonAnswer(WholeAnswer(head, std::move(choices), usage, &receipt)));
-  }
-  call.Send(chunks.End(0, generation.finish.reason()));
-  call.Send(chunks.UsageChunk(usage, &receipt));
-  call.Send(kLastEvent);
+  const EndedTurn ended{generation, reader.reply(), usage, receipt};
+  if (!turn.stream) return call.Answer(JsonAnswer(writer.Whole(ended)));
+  call.Send(writer.End(ended, last_piece));
+}
+
+void Gateway::CompleteChat(Call& call) {
+  ChatRequest chat = ReadChatRequest(ParseJson(call.request().body));
+  ChatWriter writer(NewHead("chatcmpl-", chat.fields.model), chat.fields.include_usage,
+                    chat.fields.request.log_probs());
+  RunChat(call,
+          {chat.fields.model, std::move(chat.fields.request), chat.with_calls, chat.fields.stream},
+          writer);
+}
+
+void Gateway::AnswerMessages(Call& call) {
+  call.WriteErrorsAs(MessagesError);
+  MessagesRequest messages = ReadMessagesRequest(ParseJson(call.request().body));
+  MessagesWriter writer("msg_" + client::RandomId(), messages.model);
+  RunChat(call, {messages.model, std::move(messages.request), messages.with_calls, messages.stream},
+          writer);
 }
 
 void Gateway::Complete(Call& call) {
   CompletionRequest completion = ReadCompletionRequest(ParseJson(call.request().body));
   TurnFields& fields = completion.fields;
-  const AnswerHead head{AnswerHead::Kind::kCompletion, "cmpl-" + client::RandomId(),
-                        absl::ToUnixSeconds(absl::Now()), fields.model};
-  AnswerChunks chunks(head, fields.include_usage, fields.request.log_probs());
-  Json choices = Json::array();
+  CompletionWriter writer(NewHead("cmpl-", fields.model), fields.include_usage,
+                          fields.request.log_probs());
+  if (fields.stream) call.StreamErrorsAs(ErrorEvent);
   Usage usage;
   for (size_t index = 0; index < completion.prompts.size(); ++index) {
     v1::GenerateRequest request = fields.request;
     *request.mutable_input() = std::move(completion.prompts[index]);
     const auto on_message = [&](const v1::GenerateResponse& message) {
       if (!fields.stream) return !call.gone();
-      return SendMessage(call, chunks, index, message);
+      if (message.has_started()) call.BeginEvents();
+      if (message.has_prefill()) return call.Send(PrefillComment(message.prefill()));
+      return call.Send(message.has_delta() ? writer.Piece(index, message.delta()) : "");
     };
     const Generation generation = turns_.RunAlone(call.caller(), fields.model, request, on_message);
     usage.Add(generation);
     if (fields.stream) {
-      call.Send(chunks.End(index, generation.finish.reason()));
+      call.Send(writer.EndChoice(index, generation.finish.reason()));
     } else {
-      choices.push_back(Choice(head, index, generation, request.log_probs()));
+      writer.AddChoice(index, generation);
     }
   }
-  if (!fields.stream) {
-    return call.Answer(JsonAnswer(WholeAnswer(head, std::move(choices), usage, nullptr)));
-  }
-  call.Send(chunks.UsageChunk(usage, nullptr));
-  call.Send(kLastEvent);
-}
-
-// Sends one message of a turn as chunks. The stream begins with the turn, so that an error before
-// it has a status of its own.
-bool Gateway::SendMessage(Call& call, AnswerChunks& chunks, size_t index,
-                          const v1::GenerateResponse& message) {
-  switch (message.kind_case()) {
-    case v1::GenerateResponse::kStarted:
-      call.BeginEvents();
-      return call.Send(chunks.Begin(index));
-    case v1::GenerateResponse::kPrefill:
-      // A comment, which clients ignore. It tells proxies that the connection lives.
-      return call.Send(absl::StrCat(": prefill ", message.prefill().done_tokens(), " of ",
-                                    message.prefill().total_tokens(), " tokens\n\n"));
-    case v1::GenerateResponse::kDelta:
-      return call.Send(chunks.Piece(index, message.delta()));
-    default:
-      return !call.gone();
-  }
+  if (!fields.stream) return call.Answer(JsonAnswer(writer.Whole(usage)));
+  call.Send(writer.End(usage));
 }
 
 }  // namespace longstream::gateway

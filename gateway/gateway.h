@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -14,7 +16,7 @@
 
 namespace longstream::gateway {
 
-class AnswerChunks;
+class AnswerWriter;
 
 // Clients know nothing of sessions: they send their whole conversation each time. The gateway finds
 // the session that has read its beginning (TurnRunner), so the model reads only what is new.
@@ -47,6 +49,12 @@ class Gateway {
   Gateway(const Options& options, const client::Connection& connection);
 
   class Call;
+  struct ChatTurn {
+    std::string model;
+    v1::GenerateRequest request;
+    bool with_calls = false;  // the model may call functions
+    bool stream = false;
+  };
 
   void Handle(Exchange& exchange);
   void Route(Call& call);
@@ -54,9 +62,10 @@ class Gateway {
   void DescribeModel(Call& call, std::string_view name);
   void CompleteChat(Call& call);
   void Complete(Call& call);
+  void AnswerMessages(Call& call);
   void CheckHealth(Call& call);
-  static bool SendMessage(Call& call, AnswerChunks& chunks, size_t index,
-                          const v1::GenerateResponse& message);
+  // Runs a turn with messages, and answers.
+  void RunChat(Call& call, ChatTurn turn, AnswerWriter& writer);
 
   const Options options_;
   TurnRunner turns_;

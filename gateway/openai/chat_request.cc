@@ -129,12 +129,37 @@ void ReadLimits(JsonObject& body, v1::GenerateRequest* request) {
   request->set_top_log_probs(static_cast<uint32_t>(top.value_or(0)));
 }
 
+// Returns whether the model may call functions.
+bool ReadTools(JsonObject& body, v1::Messages* messages) {
+  const Json* const tools = body.Find("tools");
+  const Json* const choice = body.Find("tool_choice");
+  const bool none = choice != nullptr && *choice == "none";
+  if (choice != nullptr && !none && *choice != "auto") {
+    throw BadRequest("tool_choice",
+                     "only \"auto\" and \"none\" are offered, found " + Shown(*choice));
+  }
+  if (tools == nullptr) return false;
+  if (!tools->is_array()) throw BadRequest("tools", "expected an array, found " + Shown(*tools));
+  for (size_t i = 0; i < tools->size(); ++i) {
+    JsonObject tool((*tools)[i], "tools[" + std::to_string(i) + "]");
+    if (tool.Text("type").value_or("") != "function") {
+      throw BadRequest(tool.PathOf("type"), "only \"function\" is offered");
+    }
+    const Json* const function = tool.Find("function");
+    if (function == nullptr) throw BadRequest(tool.PathOf("function"), "the function is missing");
+    JsonObject named(*function, tool.PathOf("function"));
+    if (!named.Text("name").has_value()) {
+      throw BadRequest(named.PathOf("name"), "the name is missing");
+    }
+  }
+  if (none || tools->empty()) return false;
+  messages->set_tools(tools->dump());
+  return true;
+}
+
 void RefuseMissingFeatures(JsonObject& body) {
-  const std::string no_tools = "calls of functions are not offered yet";
-  body.Refuse("tools", no_tools, Json::array());
-  body.Refuse("functions", no_tools, Json::array());
-  body.Refuse("tool_choice", no_tools, "none");
-  body.Refuse("function_call", no_tools, "none");
+  body.Refuse("functions", "OpenAI has renamed this field to tools");
+  body.Refuse("function_call", "OpenAI has renamed this field to tool_choice");
   body.Refuse("response_format", "only text is offered ({\"type\": \"text\"})", {{"type", "text"}});
   body.Refuse("modalities", "only text is offered ([\"text\"])", Json::array({"text"}));
   body.Refuse("audio", "only text is offered");
@@ -144,17 +169,13 @@ void RefuseMissingFeatures(JsonObject& body) {
 
 }  // namespace
 
-ConversationKey ChatRequest::Beginning(const ConversationKey& scope) const {
-  const v1::Messages& messages = fields.request.input().messages();
-  return NextKey(scope, {fields.model, messages.tools(), messages.template_arguments()});
-}
-
 ChatRequest ReadChatRequest(const Json& body) {
   JsonObject object(body, "");
   ChatRequest chat;
   chat.fields = ReadTurnFields(object);
   v1::Messages* const messages = chat.fields.request.mutable_input()->mutable_messages();
   ReadMessages(object, messages);
+  chat.with_calls = ReadTools(object, messages);
   ReadTemplateArguments(object, messages);
   ReadLimits(object, &chat.fields.request);
   RefuseMissingFeatures(object);

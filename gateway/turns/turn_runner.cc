@@ -3,6 +3,7 @@
 
 #include <grpcpp/support/status.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -21,12 +22,21 @@ constexpr int kMostEnded = 16;
 // A stored session that no client can find any more ends after this time.
 constexpr std::chrono::hours kStoredFor{24};
 
+// Clients repeat the members of a message in another order.
+std::string SortedJson(const std::string& json) {
+  return json.empty() ? "" : nlohmann::json::parse(json).dump();
+}
+
+ConversationKey KeyAfter(const ConversationKey& before, const v1::Message& message) {
+  return NextKey(before, {message.role(), message.content(), SortedJson(message.json())});
+}
+
 // The keys of all beginnings of the conversation, each of which ends with a message.
 std::vector<ConversationKey> KeysOf(const ConversationTurn& turn) {
   std::vector<ConversationKey> keys;
   ConversationKey last = turn.beginning;
   for (const v1::Message& message : turn.request.input().messages().messages()) {
-    last = NextKey(last, {message.role(), message.content(), message.json()});
+    last = KeyAfter(last, message);
     keys.push_back(last);
   }
   return keys;
@@ -144,8 +154,7 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
     };
     try {
       Generation generation = connection.Generate(request, note_start);
-      keys.push_back(
-          NextKey(keys.empty() ? turn.beginning : keys.back(), {"assistant", generation.text, ""}));
+      keys.push_back(KeyAfter(keys.empty() ? turn.beginning : keys.back(), turn.reply(generation)));
       index_.Commit(receipt->session_id, receipt->turn_id, keys);
       while (CloseOne(/*if_needed=*/true)) {
       }

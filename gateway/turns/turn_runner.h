@@ -21,6 +21,8 @@ struct ConversationTurn {
   v1::GenerateRequest request;  // without a session and a turn; input.messages has all messages
   // The key of everything about the conversation but its messages: model, tools, arguments.
   ConversationKey beginning{};
+  // The message that a client repeats in its next request for this answer.
+  std::function<v1::Message(const client::Generation& generation)> reply;
 };
 
 // How an answer came about.

@@ -1,0 +1,113 @@
+#include "gateway/answers/reply_reader.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "client/random_id.h"
+
+namespace longstream::gateway {
+namespace {
+
+constexpr std::string_view kBegin = "<tool_call>";
+constexpr std::string_view kEnd = "</tool_call>";
+// A block that does not end within this many bytes is no call.
+constexpr size_t kMostBytes = 1 << 20;
+
+// The number of bytes at the end of `text` that may be the beginning of kBegin.
+size_t BeginningAtEnd(std::string_view text) {
+  for (size_t size = std::min(text.size(), kBegin.size() - 1); size > 0; --size) {
+    if (text.ends_with(kBegin.substr(0, size))) return size;
+  }
+  return 0;
+}
+
+// Absent: the text is no call.
+std::optional<ToolCall> ParseCall(std::string_view text) {
+  try {
+    const Json json = ParseJson(text);
+    const auto name = json.find("name");
+    if (name == json.end() || !name->is_string() || name->get<std::string>().empty()) return {};
+    ToolCall call;
+    call.id = "call_" + client::RandomId();
+    call.name = name->get<std::string>();
+    call.arguments = Json::object();
+    for (const char* const key : {"arguments", "parameters"}) {
+      const auto found = json.find(key);
+      if (found == json.end()) continue;
+      if (!found->is_object()) return {};
+      call.arguments = *found;
+      break;
+    }
+    return call;
+  } catch (const BadRequest&) {
+    return {};
+  }
+}
+
+bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+}  // namespace
+
+void ReplyReader::TakeText(size_t size, Reply* piece) {
+  piece->text.append(held_, 0, size);
+  held_.erase(0, size);
+}
+
+bool ReplyReader::TakeBlock(bool at_end, Reply* piece) {
+  const size_t end = held_.find(kEnd, kBegin.size());
+  if (end == std::string::npos) {
+    if (!at_end && held_.size() < kMostBytes) return false;
+    TakeText(held_.size(), piece);
+    return true;
+  }
+  std::optional<ToolCall> call =
+      ParseCall(std::string_view(held_).substr(kBegin.size(), end - kBegin.size()));
+  if (!call.has_value()) {
+    TakeText(end + kEnd.size(), piece);
+    return true;
+  }
+  piece->calls.push_back(*std::move(call));
+  held_.erase(0, end + kEnd.size());
+  return true;
+}
+
+Reply ReplyReader::Add(std::string_view text) {
+  Reply piece;
+  held_.append(text);
+  if (!with_calls_) {
+    TakeText(held_.size(), &piece);
+  } else {
+    while (!held_.empty()) {
+      // Templates write line breaks around calls, which are no part of the text.
+      size_t begin = held_.find(kBegin);
+      const bool found = begin != std::string::npos;
+      if (!found) begin = held_.size() - BeginningAtEnd(held_);
+      size_t text_end = begin;
+      while (text_end > 0 && IsSpace(held_[text_end - 1])) --text_end;
+      TakeText(text_end, &piece);
+      if (!found) break;
+      held_.erase(0, begin - text_end);
+      if (!TakeBlock(/*at_end=*/false, &piece)) break;
+    }
+  }
+  Remember(piece);
+  return piece;
+}
+
+Reply ReplyReader::End() {
+  Reply piece;
+  if (held_.starts_with(kBegin)) TakeBlock(/*at_end=*/true, &piece);
+  const bool only_spaces = std::all_of(held_.begin(), held_.end(), IsSpace);
+  if (only_spaces && !(reply_.calls.empty() && piece.calls.empty())) held_.clear();
+  TakeText(held_.size(), &piece);
+  Remember(piece);
+  return piece;
+}
+
+void ReplyReader::Remember(const Reply& piece) {
+  reply_.text += piece.text;
+  reply_.calls.insert(reply_.calls.end(), piece.calls.begin(), piece.calls.end());
+}
+
+}  // namespace longstream::gateway

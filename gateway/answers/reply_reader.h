@@ -1,0 +1,59 @@
+// Splits the text that a model generates into text for the client and calls of functions.
+#ifndef LONGSTREAM_GATEWAY_ANSWERS_REPLY_READER_H_
+#define LONGSTREAM_GATEWAY_ANSWERS_REPLY_READER_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/json/json_object.h"
+
+namespace longstream::gateway {
+
+// A call of a function that the model asks for.
+struct ToolCall {
+  std::string id;
+  std::string name;
+  Json arguments;  // an object
+};
+
+// A whole reply, or a piece of one.
+struct Reply {
+  std::string text;
+  std::vector<ToolCall> calls;
+
+  bool empty() const { return text.empty() && calls.empty(); }
+};
+
+// Models that were trained as Hermes and Qwen write a call as
+//   <tool_call>
+//   {"name": "f", "arguments": {...}}
+//   </tool_call>
+// A block that is no such call stays text. Not thread-safe.
+class ReplyReader {
+ public:
+  // `with_calls`: whether the request has functions. Otherwise everything is text.
+  explicit ReplyReader(bool with_calls) : with_calls_(with_calls) {}
+
+  // The next text of the model. Returns what is certain now; the rest waits for more text.
+  Reply Add(std::string_view text);
+  // The text has ended.
+  Reply End();
+
+  // Everything so far.
+  const Reply& reply() const { return reply_; }
+
+ private:
+  void TakeText(size_t size, Reply* piece);
+  // Returns false if more text is needed.
+  bool TakeBlock(bool at_end, Reply* piece);
+  void Remember(const Reply& piece);
+
+  const bool with_calls_;
+  std::string held_;  // what is not certain yet
+  Reply reply_;
+};
+
+}  // namespace longstream::gateway
+
+#endif  // LONGSTREAM_GATEWAY_ANSWERS_REPLY_READER_H_

@@ -1,0 +1,165 @@
+#include "gateway/anthropic/messages_writer.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace longstream::gateway {
+namespace {
+
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Each event has its type twice.
+std::string Event(const Json& data) {
+  return absl::StrCat("event: ", data.at("type").get<std::string>(), "\ndata: ", Dump(data),
+                      "\n\n");
+}
+
+Json StopReason(const EndedTurn& turn) {
+  switch (turn.generation.finish.reason()) {
+    case v1::FINISH_REASON_MAX_TOKENS:
+      return "max_tokens";
+    case v1::FINISH_REASON_CONTEXT:
+      return "model_context_window_exceeded";
+    case v1::FINISH_REASON_STOP_STRING:
+      return "stop_sequence";
+    default:
+      return turn.reply.calls.empty() ? "end_turn" : "tool_use";
+  }
+}
+
+Json StopSequence(const EndedTurn& turn) {
+  const v1::Finish& finish = turn.generation.finish;
+  if (finish.reason() != v1::FINISH_REASON_STOP_STRING) return nullptr;
+  return finish.stop_string();
+}
+
+// Here the tokens of the prompt are those that were not cached.
+Json UsageJson(const Usage& usage) {
+  return {{"input_tokens", usage.prompt_tokens - usage.cached_tokens},
+          {"cache_creation_input_tokens", 0},
+          {"cache_read_input_tokens", usage.cached_tokens},
+          {"output_tokens", usage.completion_tokens}};
+}
+
+Json CallBlock(const ToolCall& call, const Json& input) {
+  return {{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", input}};
+}
+
+const char* TypeOf(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+}  // namespace
+
+std::string MessagesWriter::Begin(const v1::TurnStarted& started) {
+  Usage usage;
+  usage.prompt_tokens = started.position() + started.prompt_tokens();
+  usage.cached_tokens = started.position();
+  return Event({{"type", "message_start"},
+                {"message",
+                 {{"id", id_},
+                  {"type", "message"},
+                  {"role", "assistant"},
+                  {"model", model_},
+                  {"content", Json::array()},
+                  {"stop_reason", nullptr},
+                  {"stop_sequence", nullptr},
+                  {"usage", UsageJson(usage)}}}});
+}
+
+std::string MessagesWriter::EndBlock() {
+  if (!std::exchange(in_text_, false)) return "";
+  return Event({{"type", "content_block_stop"}, {"index", blocks_ - 1}});
+}
+
+std::string MessagesWriter::Blocks(const Reply& piece) {
+  std::string events;
+  if (!piece.text.empty()) {
+    if (!std::exchange(in_text_, true)) {
+      events += Event({{"type", "content_block_start"},
+                       {"index", blocks_++},
+                       {"content_block", {{"type", "text"}, {"text", ""}}}});
+    }
+    events += Event({{"type", "content_block_delta"},
+                     {"index", blocks_ - 1},
+                     {"delta", {{"type", "text_delta"}, {"text", piece.text}}}});
+  }
+  for (const ToolCall& call : piece.calls) {
+    events += EndBlock();
+    const size_t index = blocks_++;
+    events += Event({{"type", "content_block_start"},
+                     {"index", index},
+                     {"content_block", CallBlock(call, Json::object())}});
+    events +=
+        Event({{"type", "content_block_delta"},
+               {"index", index},
+               {"delta", {{"type", "input_json_delta"}, {"partial_json", Dump(call.arguments)}}}});
+    events += Event({{"type", "content_block_stop"}, {"index", index}});
+  }
+  return events;
+}
+
+std::string MessagesWriter::Piece(const v1::Delta& /*delta*/, const Reply& piece) {
+  return Blocks(piece);
+}
+
+std::string MessagesWriter::End(const EndedTurn& turn, const Reply& last_piece) {
+  return absl::StrCat(
+      Blocks(last_piece), EndBlock(),
+      Event({{"type", "message_delta"},
+             {"delta", {{"stop_reason", StopReason(turn)}, {"stop_sequence", StopSequence(turn)}}},
+             {"usage", UsageJson(turn.usage)},
+             {"longstream", ReceiptJson(turn.receipt)}}),
+      Event({{"type", "message_stop"}}));
+}
+
+std::string MessagesWriter::Error(const HttpAnswer& error) {
+  return absl::StrCat("event: error\ndata: ", absl::StripSuffix(error.body, "\n"), "\n\n");
+}
+
+Json MessagesWriter::Whole(const EndedTurn& turn) {
+  Json content = Json::array();
+  if (!turn.reply.text.empty() || turn.reply.calls.empty()) {
+    content.push_back({{"type", "text"}, {"text", turn.reply.text}});
+  }
+  for (const ToolCall& call : turn.reply.calls) content.push_back(CallBlock(call, call.arguments));
+  return {{"id", id_},
+          {"type", "message"},
+          {"role", "assistant"},
+          {"model", model_},
+          {"content", std::move(content)},
+          {"stop_reason", StopReason(turn)},
+          {"stop_sequence", StopSequence(turn)},
+          {"usage", UsageJson(turn.usage)},
+          {"longstream", ReceiptJson(turn.receipt)}};
+}
+
+void MessagesError(HttpAnswer* answer) {
+  std::string message;
+  const Json problem = Json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+  if (problem.is_object() && problem.contains("error")) {
+    message = problem["error"].value("message", "");
+  }
+  const Json error = {{"type", "error"},
+                      {"error", {{"type", TypeOf(answer->status)}, {"message", message}}}};
+  answer->body = Dump(error) + "\n";
+}
+
+}  // namespace longstream::gateway
