@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@
 #include "gateway/openai/chat_writer.h"
 #include "gateway/openai/completion_request.h"
 #include "gateway/openai/completion_writer.h"
+#include "gateway/responses/responses_request.h"
+#include "gateway/responses/responses_writer.h"
 #include "service/clock/monotonic_time.h"
 
 namespace longstream::gateway {
@@ -30,6 +33,7 @@ using client::CallError;
 using client::Generation;
 
 constexpr absl::string_view kModelsPrefix = "/v1/models/";
+constexpr absl::string_view kResponsesPrefix = "/v1/responses/";
 
 // The credential of a request. OpenAI's clients send it as gRPC's do; others have a header of their
 // own.
@@ -150,7 +154,9 @@ class Gateway::Call {
 };
 
 Gateway::Gateway(const Options& options, const client::Connection& connection)
-    : options_(options), turns_(connection, options.turns) {}
+    : options_(options),
+      turns_(connection, options.turns),
+      responses_(options.max_response_bytes) {}
 
 Gateway::~Gateway() = default;
 
@@ -189,6 +195,10 @@ void Gateway::Route(Call& call) {
     if (call.Expect("POST")) Complete(call);
   } else if (path == "/v1/messages") {
     if (call.Expect("POST")) AnswerMessages(call);
+  } else if (path == "/v1/responses") {
+    if (call.Expect("POST")) Respond(call);
+  } else if (absl::StartsWith(path, kResponsesPrefix)) {
+    DescribeResponse(call, std::string(path.substr(kResponsesPrefix.size())));
   } else if (path == "/v1/models") {
     if (call.Expect("GET")) ListModels(call);
   } else if (path == "/health") {
@@ -200,8 +210,8 @@ void Gateway::Route(Call& call) {
   } else {
     call.Answer(ProblemAnswer(
         404, absl::StrCat("there is no ", path,
-                          "; there are /v1/chat/completions, /v1/completions, /v1/messages, "
-                          "/v1/models and /health")));
+                          "; there are /v1/chat/completions, /v1/completions, /v1/responses, "
+                          "/v1/messages, /v1/models and /health")));
   }
 }
 
@@ -277,8 +287,11 @@ void Gateway::RunChat(Call& call, ChatTurn turn, AnswerWriter& writer) {
     options_.metrics->CountTurn(TextOf(receipt.how), usage.prompt_tokens, usage.cached_tokens);
   }
   const EndedTurn ended{generation, reader.reply(), usage, receipt};
-  if (!turn.stream) return call.Answer(JsonAnswer(writer.Whole(ended)));
-  call.Send(writer.End(ended, last_piece));
+  const Json whole = turn.stream ? Json() : writer.Whole(ended);
+  const std::string last_events = turn.stream ? writer.End(ended, last_piece) : "";
+  if (turn.on_end) turn.on_end(ended);
+  if (!turn.stream) return call.Answer(JsonAnswer(whole));
+  call.Send(last_events);
 }
 
 void Gateway::CompleteChat(Call& call) {
@@ -296,6 +309,61 @@ void Gateway::AnswerMessages(Call& call) {
   MessagesWriter writer("msg_" + client::RandomId(), messages.model);
   RunChat(call, {messages.model, std::move(messages.request), messages.with_calls, messages.stream},
           writer);
+}
+
+HttpAnswer NoResponse(const std::string& id, const char* param) {
+  return ProblemAnswer(404,
+                       absl::StrCat("there is no response ", id,
+                                    "; responses are kept in memory, the last ones within a limit"),
+                       param, "previous_response_not_found");
+}
+
+void Gateway::Respond(Call& call) {
+  ResponsesRequest read = ReadResponsesRequest(ParseJson(call.request().body));
+  const std::string& owner = call.caller().authorization;
+  ResponseLog::ConversationPtr conversation;
+  if (!read.previous_response_id.empty()) {
+    conversation = responses_.Find(read.previous_response_id, owner);
+    if (conversation == nullptr) {
+      return call.Answer(NoResponse(read.previous_response_id, "previous_response_id"));
+    }
+  }
+  conversation = responses_.Extend(std::move(conversation), std::move(read.messages));
+  v1::Messages* const messages = read.request.mutable_input()->mutable_messages();
+  if (read.instructions.has_value()) {
+    v1::Message* const system = messages->add_messages();
+    system->set_role("system");
+    system->set_content(*read.instructions);
+  }
+  for (v1::Message& message : conversation->Messages()) {
+    *messages->add_messages() = std::move(message);
+  }
+  const std::string id = "resp_" + client::RandomId();
+  ResponsesWriter writer(id, absl::ToUnixSeconds(absl::Now()), read.model, read.repeated);
+  ChatTurn turn{read.model, std::move(read.request), read.with_calls, read.stream};
+  if (read.store) {
+    turn.on_end = [&](const EndedTurn& ended) {
+      responses_.Add(id, owner, responses_.Extend(conversation, {MessageOf(ended.reply)}),
+                     writer.response().dump());
+    };
+  }
+  RunChat(call, std::move(turn), writer);
+}
+
+void Gateway::DescribeResponse(Call& call, const std::string& id) {
+  call.route = "/v1/responses/{response}";
+  const std::string& owner = call.caller().authorization;
+  if (call.request().method == "DELETE") {
+    if (!responses_.Remove(id, owner)) return call.Answer(NoResponse(id, ""));
+    return call.Answer(JsonAnswer({{"id", id}, {"object", "response"}, {"deleted", true}}));
+  }
+  if (!call.Expect("GET")) return;
+  call.route = "/v1/responses/{response}";
+  std::optional<std::string> json = responses_.FindJson(id, owner);
+  if (!json.has_value()) return call.Answer(NoResponse(id, ""));
+  HttpAnswer answer;
+  answer.body = *std::move(json) + "\n";
+  call.Answer(std::move(answer));
 }
 
 void Gateway::Complete(Call& call) {

@@ -3,6 +3,7 @@
 #define LONGSTREAM_GATEWAY_GATEWAY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,13 +11,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/connection.h"
+#include "gateway/answers/answer_writer.h"
 #include "gateway/gateway_metrics.h"
 #include "gateway/http/http_server.h"
+#include "gateway/responses/response_log.h"
 #include "gateway/turns/turn_runner.h"
 
 namespace longstream::gateway {
-
-class AnswerWriter;
 
 // Clients know nothing of sessions: they send their whole conversation each time. The gateway finds
 // the session that has read its beginning (TurnRunner), so the model reads only what is new.
@@ -29,6 +30,8 @@ class Gateway {
     TurnRunner::Options turns;
     // Of requests that name none; 0: until the model ends its answer or the context is full.
     uint32_t default_max_tokens = 0;
+    // Of responses that clients may refer to.
+    uint64_t max_response_bytes = uint64_t{256} << 20;
     GatewayMetrics* metrics = nullptr;  // outlives the gateway; null: none
   };
 
@@ -54,6 +57,9 @@ class Gateway {
     v1::GenerateRequest request;
     bool with_calls = false;  // the model may call functions
     bool stream = false;
+    // Called when the turn has ended and the writer has written its end, before the client gets it.
+    // May be empty.
+    std::function<void(const EndedTurn& ended)> on_end = nullptr;
   };
 
   void Handle(Exchange& exchange);
@@ -63,12 +69,15 @@ class Gateway {
   void CompleteChat(Call& call);
   void Complete(Call& call);
   void AnswerMessages(Call& call);
+  void Respond(Call& call);
+  void DescribeResponse(Call& call, const std::string& id);
   void CheckHealth(Call& call);
   // Runs a turn with messages, and answers.
   void RunChat(Call& call, ChatTurn turn, AnswerWriter& writer);
 
   const Options options_;
   TurnRunner turns_;
+  ResponseLog responses_;
   std::unique_ptr<HttpServer> server_;  // the last member: its threads use the others
 };
 

@@ -1,0 +1,235 @@
+// Translates items into messages.
+#include "gateway/responses/responses_request.h"
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace longstream::gateway {
+namespace {
+
+std::string RequiredText(JsonObject& object, const std::string& name) {
+  std::optional<std::string> text = object.Text(name);
+  if (!text.has_value()) throw BadRequest(object.PathOf(name), "the text is missing");
+  return *std::move(text);
+}
+
+std::string At(const std::string& path, size_t index) {
+  return path + "[" + std::to_string(index) + "]";
+}
+
+std::string TextOf(const Json& content, const std::string& path) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) {
+    throw BadRequest(path, "expected a string or an array of parts, found " + Shown(content));
+  }
+  std::string text;
+  for (size_t i = 0; i < content.size(); ++i) {
+    JsonObject part(content[i], At(path, i));
+    const std::string type = RequiredText(part, "type");
+    if (type != "input_text" && type != "output_text" && type != "text") {
+      throw BadRequest(part.PathOf("type"),
+                       "the models here read text only; found " + Shown(Json(type)));
+    }
+    if (i > 0) text += "\n";
+    text += RequiredText(part, "text");
+  }
+  return text;
+}
+
+// Makes messages of items. A text of the model and the calls behind it are one message.
+class ItemReader {
+ public:
+  explicit ItemReader(std::vector<v1::Message>* messages) : messages_(messages) {}
+
+  void Add(const Json& value, const std::string& path) {
+    JsonObject item(value, path);
+    const std::string type = item.Text("type").value_or("message");
+    if (type == "message") return AddMessage(item);
+    if (type == "function_call") return AddCall(item);
+    if (type == "reasoning") return;
+    EndCalls();
+    if (type == "function_call_output") return AddResult(item);
+    throw BadRequest(item.PathOf("type"),
+                     "items of this type are not offered here: " + Shown(Json(type)));
+  }
+
+  void End() { EndCalls(); }
+
+ private:
+  void AddMessage(JsonObject& item) {
+    EndCalls();
+    const std::string role = RequiredText(item, "role");
+    const Json* const content = item.Find("content");
+    if (content == nullptr) throw BadRequest(item.PathOf("content"), "the content is missing");
+    v1::Message message;
+    message.set_role(role == "developer" ? "system" : role);
+    message.set_content(TextOf(*content, item.PathOf("content")));
+    messages_->push_back(std::move(message));
+    takes_calls_ = role == "assistant";
+  }
+
+  void AddCall(JsonObject& item) {
+    Json arguments = Json::object();
+    const std::string text = item.Text("arguments").value_or("");
+    if (!text.empty()) {
+      try {
+        arguments = ParseJson(text);
+      } catch (const BadRequest& error) {
+        throw BadRequest(item.PathOf("arguments"), error.what());
+      }
+    }
+    calls_.push_back(
+        {{"id", RequiredText(item, "call_id")},
+         {"type", "function"},
+         {"function",
+          {{"name", RequiredText(item, "name")}, {"arguments", std::move(arguments)}}}});
+  }
+
+  void AddResult(JsonObject& item) {
+    v1::Message message;
+    message.set_role("tool");
+    const Json* const output = item.Find("output");
+    message.set_content(output == nullptr ? "" : TextOf(*output, item.PathOf("output")));
+    message.set_json(Json({{"tool_call_id", RequiredText(item, "call_id")}}).dump());
+    messages_->push_back(std::move(message));
+    takes_calls_ = false;
+  }
+
+  void EndCalls() {
+    if (calls_.empty()) return;
+    if (!takes_calls_) {
+      messages_->emplace_back();
+      messages_->back().set_role("assistant");
+    }
+    messages_->back().set_json(Json({{"tool_calls", std::exchange(calls_, Json::array())}}).dump());
+    takes_calls_ = false;
+  }
+
+  std::vector<v1::Message>* const messages_;
+  bool takes_calls_ = false;  // the last message is one of the model, without calls
+  Json calls_ = Json::array();
+};
+
+std::vector<v1::Message> ReadInput(JsonObject& body) {
+  std::vector<v1::Message> messages;
+  const Json* const input = body.Find("input");
+  if (input == nullptr) throw BadRequest("input", "the input is missing");
+  if (input->is_string()) {
+    messages.emplace_back();
+    messages.back().set_role("user");
+    messages.back().set_content(input->get<std::string>());
+    return messages;
+  }
+  if (!input->is_array() || input->empty()) {
+    throw BadRequest("input", "expected a string or an array of items, found " + Shown(*input));
+  }
+  ItemReader items(&messages);
+  for (size_t i = 0; i < input->size(); ++i) items.Add((*input)[i], At("input", i));
+  items.End();
+  return messages;
+}
+
+// Returns whether the model may call functions.
+bool ReadTools(JsonObject& body, v1::Messages* messages) {
+  const Json* const choice = body.Find("tool_choice");
+  const bool none = choice != nullptr && *choice == "none";
+  if (choice != nullptr && !none && *choice != "auto") {
+    throw BadRequest("tool_choice",
+                     "only \"auto\" and \"none\" are offered, found " + Shown(*choice));
+  }
+  const Json* const tools = body.Find("tools");
+  if (tools == nullptr) return false;
+  if (!tools->is_array()) throw BadRequest("tools", "expected an array, found " + Shown(*tools));
+  Json functions = Json::array();
+  for (size_t i = 0; i < tools->size(); ++i) {
+    JsonObject tool((*tools)[i], At("tools", i));
+    const std::string type = RequiredText(tool, "type");
+    if (type != "function") {
+      throw BadRequest(tool.PathOf("type"),
+                       "only \"function\" is offered, found " + Shown(Json(type)));
+    }
+    Json function = {{"name", RequiredText(tool, "name")}};
+    if (const auto text = tool.Text("description")) function["description"] = *text;
+    if (const Json* const schema = tool.Find("parameters")) function["parameters"] = *schema;
+    functions.push_back({{"type", "function"}, {"function", std::move(function)}});
+  }
+  if (none || functions.empty()) return false;
+  messages->set_tools(functions.dump());
+  return true;
+}
+
+// Reads the fields of features that are not offered, or only in part.
+void ReadOtherFields(JsonObject& body, v1::Messages* messages) {
+  if (const Json* const text = body.Find("text"); text != nullptr) {
+    JsonObject fields(*text, "text");
+    fields.Refuse("format", "only text is offered ({\"type\": \"text\"})", {{"type", "text"}});
+  }
+  if (const Json* const reasoning = body.Find("reasoning"); reasoning != nullptr) {
+    JsonObject fields(*reasoning, "reasoning");
+    const auto effort = fields.Text("effort");
+    if (effort) messages->set_template_arguments(Json({{"reasoning_effort", *effort}}).dump());
+  }
+  body.Refuse("background", "responses in the background are not offered", false);
+  body.Refuse("conversation", "conversations are not offered; use previous_response_id");
+  body.Refuse("prompt", "stored prompts are not offered");
+  body.Refuse("truncation", "a conversation is never cut (\"disabled\")", "disabled");
+  body.Refuse("top_logprobs", "log-probabilities are in /v1/chat/completions", 0);
+  body.Ignore({"include", "max_tool_calls", "parallel_tool_calls", "prompt_cache_key",
+               "prompt_cache_options", "prompt_cache_retention", "safety_identifier",
+               "service_tier", "stream_options", "user"});
+}
+
+Json Repeated(const Json& body) {
+  Json repeated = Json::object();
+  for (const char* const name :
+       {"instructions", "max_output_tokens", "previous_response_id", "temperature", "top_p"}) {
+    const auto found = body.find(name);
+    repeated[name] = found == body.end() ? Json() : *found;
+  }
+  const auto member = [&body](const char* name, Json by_default) {
+    const auto found = body.find(name);
+    return found == body.end() || found->is_null() ? by_default : *found;
+  };
+  repeated["metadata"] = member("metadata", Json::object());
+  repeated["parallel_tool_calls"] = member("parallel_tool_calls", true);
+  repeated["store"] = member("store", true);
+  repeated["tool_choice"] = member("tool_choice", "auto");
+  repeated["tools"] = member("tools", Json::array());
+  repeated["text"] = {{"format", {{"type", "text"}}}};
+  repeated["truncation"] = "disabled";
+  return repeated;
+}
+
+}  // namespace
+
+ResponsesRequest ReadResponsesRequest(const Json& body) {
+  JsonObject object(body, "");
+  ResponsesRequest read;
+  read.model = object.Text("model").value_or("");
+  read.stream = object.Bool("stream").value_or(false);
+  read.store = object.Bool("store").value_or(true);
+  read.instructions = object.Text("instructions");
+  read.previous_response_id = object.Text("previous_response_id").value_or("");
+  read.messages = ReadInput(object);
+  v1::Messages* const messages = read.request.mutable_input()->mutable_messages();
+  read.with_calls = ReadTools(object, messages);
+  constexpr double kMostTemperature = 1000;
+  v1::Sampling* const sampling = read.request.mutable_sampling();
+  if (const auto v = object.Number("temperature", 0, kMostTemperature)) {
+    sampling->set_temperature(static_cast<float>(*v));
+  }
+  if (const auto v = object.Number("top_p", 0, 1)) sampling->set_top_p(static_cast<float>(*v));
+  const auto most = object.Integer("max_output_tokens", 1, std::numeric_limits<uint32_t>::max());
+  if (most.has_value()) read.request.set_max_tokens(static_cast<uint32_t>(*most));
+  read.request.mutable_stop()->set_stop_text(v1::STOP_TEXT_DROP);
+  if (const Json* const metadata = object.Find("metadata"); metadata != nullptr) {
+    const JsonObject checked(*metadata, "metadata");
+  }
+  ReadOtherFields(object, messages);
+  object.ExpectAllRead();
+  read.repeated = Repeated(body);
+  return read;
+}
+
+}  // namespace longstream::gateway

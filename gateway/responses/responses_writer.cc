@@ -1,0 +1,189 @@
+#include "gateway/responses/responses_writer.h"
+
+#include "absl/strings/str_cat.h"
+#include "client/random_id.h"
+
+namespace longstream::gateway {
+namespace {
+
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json TextPart(const std::string& text) {
+  return {{"type", "output_text"},
+          {"text", text},
+          {"annotations", Json::array()},
+          {"logprobs", Json::array()}};
+}
+
+Json TextItem(const std::string& id, const char* status, Json content) {
+  return {{"id", id},
+          {"type", "message"},
+          {"status", status},
+          {"role", "assistant"},
+          {"content", std::move(content)}};
+}
+
+Json FunctionItem(const std::string& id, const char* status, const ToolCall& call,
+                  const std::string& arguments) {
+  return {{"id", id},           {"type", "function_call"}, {"status", status},
+          {"call_id", call.id}, {"name", call.name},       {"arguments", arguments}};
+}
+
+Json UsageJson(const Usage& usage) {
+  return {{"input_tokens", usage.prompt_tokens},
+          {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+          {"output_tokens", usage.completion_tokens},
+          {"output_tokens_details", {{"reasoning_tokens", 0}}},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
+}
+
+}  // namespace
+
+// Each event has its type twice, and its number.
+std::string ResponsesWriter::Event(Json data) {
+  data["sequence_number"] = events_++;
+  return absl::StrCat("event: ", data.at("type").get<std::string>(), "\ndata: ", Dump(data),
+                      "\n\n");
+}
+
+Json ResponsesWriter::Response(const char* status, Json output) const {
+  Json response = {{"id", id_},
+                   {"object", "response"},
+                   {"created_at", created_},
+                   {"status", status},
+                   {"background", false},
+                   {"error", nullptr},
+                   {"incomplete_details", nullptr},
+                   {"model", model_},
+                   {"output", std::move(output)},
+                   {"usage", nullptr}};
+  response.update(repeated_);
+  return response;
+}
+
+void ResponsesWriter::EndResponse(const EndedTurn& turn) {
+  const v1::FinishReason reason = turn.generation.finish.reason();
+  const bool cut = reason == v1::FINISH_REASON_MAX_TOKENS || reason == v1::FINISH_REASON_CONTEXT;
+  response_ = Response(cut ? "incomplete" : "completed", output_);
+  if (cut) response_["incomplete_details"] = {{"reason", "max_output_tokens"}};
+  response_["usage"] = UsageJson(turn.usage);
+  response_["longstream"] = ReceiptJson(turn.receipt);
+}
+
+std::string ResponsesWriter::Begin(const v1::TurnStarted& /*started*/) {
+  const Json response = Response("in_progress", Json::array());
+  return absl::StrCat(Event({{"type", "response.created"}, {"response", response}}),
+                      Event({{"type", "response.in_progress"}, {"response", response}}));
+}
+
+std::string ResponsesWriter::BeginText() {
+  text_id_ = "msg_" + client::RandomId();
+  text_.clear();
+  return absl::StrCat(Event({{"type", "response.output_item.added"},
+                             {"output_index", output_.size()},
+                             {"item", TextItem(text_id_, "in_progress", Json::array())}}),
+                      Event({{"type", "response.content_part.added"},
+                             {"item_id", text_id_},
+                             {"output_index", output_.size()},
+                             {"content_index", 0},
+                             {"part", TextPart("")}}));
+}
+
+std::string ResponsesWriter::EndText() {
+  if (text_id_.empty()) return "";
+  const size_t index = output_.size();
+  Json item = TextItem(text_id_, "completed", Json::array({TextPart(text_)}));
+  std::string events = absl::StrCat(
+      Event({{"type", "response.output_text.done"},
+             {"item_id", text_id_},
+             {"output_index", index},
+             {"content_index", 0},
+             {"text", text_},
+             {"logprobs", Json::array()}}),
+      Event({{"type", "response.content_part.done"},
+             {"item_id", text_id_},
+             {"output_index", index},
+             {"content_index", 0},
+             {"part", TextPart(text_)}}),
+      Event({{"type", "response.output_item.done"}, {"output_index", index}, {"item", item}}));
+  output_.push_back(std::move(item));
+  text_id_.clear();
+  return events;
+}
+
+std::string ResponsesWriter::CallItem(const ToolCall& call) {
+  const size_t index = output_.size();
+  const std::string id = "fc_" + client::RandomId();
+  const std::string arguments = Dump(call.arguments);
+  Json item = FunctionItem(id, "completed", call, arguments);
+  std::string events = absl::StrCat(
+      Event({{"type", "response.output_item.added"},
+             {"output_index", index},
+             {"item", FunctionItem(id, "in_progress", call, "")}}),
+      Event({{"type", "response.function_call_arguments.delta"},
+             {"item_id", id},
+             {"output_index", index},
+             {"delta", arguments}}),
+      Event({{"type", "response.function_call_arguments.done"},
+             {"item_id", id},
+             {"output_index", index},
+             {"name", call.name},
+             {"arguments", arguments}}),
+      Event({{"type", "response.output_item.done"}, {"output_index", index}, {"item", item}}));
+  output_.push_back(std::move(item));
+  return events;
+}
+
+std::string ResponsesWriter::Items(const Reply& piece) {
+  std::string events;
+  if (!piece.text.empty()) {
+    if (text_id_.empty()) events += BeginText();
+    text_ += piece.text;
+    events += Event({{"type", "response.output_text.delta"},
+                     {"item_id", text_id_},
+                     {"output_index", output_.size()},
+                     {"content_index", 0},
+                     {"delta", piece.text},
+                     {"logprobs", Json::array()}});
+  }
+  for (const ToolCall& call : piece.calls) {
+    events += EndText();
+    events += CallItem(call);
+  }
+  return events;
+}
+
+std::string ResponsesWriter::Piece(const v1::Delta& /*delta*/, const Reply& piece) {
+  return Items(piece);
+}
+
+std::string ResponsesWriter::End(const EndedTurn& turn, const Reply& last_piece) {
+  std::string events = Items(last_piece);
+  events += EndText();
+  EndResponse(turn);
+  events += Event({{"type", absl::StrCat("response.", response_["status"].get<std::string>())},
+                   {"response", response_}});
+  return events;
+}
+
+std::string ResponsesWriter::Error(const HttpAnswer& error) {
+  const Json problem = Json::parse(error.body, nullptr, /*allow_exceptions=*/false);
+  Json event = {{"type", "error"}, {"code", nullptr}, {"message", ""}, {"param", nullptr}};
+  if (problem.is_object() && problem.contains("error")) {
+    for (const char* const name : {"code", "message", "param"})
+      event[name] = problem["error"][name];
+  }
+  return Event(std::move(event));
+}
+
+Json ResponsesWriter::Whole(const EndedTurn& turn) {
+  if (!turn.reply.text.empty() || turn.reply.calls.empty()) BeginText();
+  Items(turn.reply);
+  EndText();
+  EndResponse(turn);
+  return response_;
+}
+
+}  // namespace longstream::gateway

@@ -1,0 +1,57 @@
+// The answers of POST /v1/responses.
+#ifndef LONGSTREAM_GATEWAY_RESPONSES_RESPONSES_WRITER_H_
+#define LONGSTREAM_GATEWAY_RESPONSES_RESPONSES_WRITER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "gateway/answers/answer_writer.h"
+
+namespace longstream::gateway {
+
+class ResponsesWriter final : public AnswerWriter {
+ public:
+  // `created`: seconds since 1970. `repeated`: members that repeat those of the request.
+  ResponsesWriter(std::string id, int64_t created, std::string model, Json repeated)
+      : id_(std::move(id)),
+        created_(created),
+        model_(std::move(model)),
+        repeated_(std::move(repeated)) {}
+
+  std::string Begin(const v1::TurnStarted& started) override;
+  std::string Piece(const v1::Delta& delta, const Reply& piece) override;
+  std::string End(const EndedTurn& turn, const Reply& last_piece) override;
+  std::string Error(const HttpAnswer& error) override;
+  Json Whole(const EndedTurn& turn) override;
+
+  // The response. REQUIRES: End or Whole was called.
+  const Json& response() const { return response_; }
+
+ private:
+  std::string Event(Json data);
+  // The response with this status. `output`: of the items so far.
+  Json Response(const char* status, Json output) const;
+  // Sets response_ to the one that has ended.
+  void EndResponse(const EndedTurn& turn);
+  // The events of a piece. A text and each call are items, one after the other.
+  std::string Items(const Reply& piece);
+  std::string BeginText();
+  std::string EndText();
+  std::string CallItem(const ToolCall& call);
+
+  const std::string id_;
+  const int64_t created_;
+  const std::string model_;
+  const Json repeated_;
+  uint64_t events_ = 0;          // that were written
+  Json output_ = Json::array();  // items that have ended
+  std::string text_id_;          // of the text item that goes on; empty: there is none
+  std::string text_;
+  Json response_;
+};
+
+}  // namespace longstream::gateway
+
+#endif  // LONGSTREAM_GATEWAY_RESPONSES_RESPONSES_WRITER_H_
