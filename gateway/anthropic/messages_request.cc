@@ -216,7 +216,8 @@ MessagesRequest ReadMessagesRequest(const Json& body) {
       throw BadRequest("thinking.type", "only \"disabled\" is offered");
     }
   }
-  object.Ignore({"metadata", "service_tier", "cache_control"});
+  object.Ignore(
+      {"cache_control", "diagnostics", "inference_geo", "metadata", "service_tier", "speed"});
   object.ExpectAllRead();
   return read;
 }

@@ -17,12 +17,7 @@ constexpr int64_t kDefaultTokens = 16;  // as OpenAI's API
 v1::Input ReadTokens(const Json& ids, const std::string& path) {
   v1::Input input;
   v1::Tokens* const tokens = input.mutable_tokens();
-  for (const Json& id : ids) {
-    const bool fits = id.is_number_integer() && id.get<int64_t>() >= 0 &&
-                      id.get<int64_t>() <= std::numeric_limits<int32_t>::max();
-    if (!fits) throw BadRequest(path, "expected token ids, found " + Shown(id));
-    tokens->add_ids(id.get<int32_t>());
-  }
+  for (const Json& id : ids) tokens->add_ids(TokenId(id, path));
   return input;
 }
 

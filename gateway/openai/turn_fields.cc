@@ -64,12 +64,7 @@ void ReadStopRule(JsonObject& body, v1::StopRule* stop) {
   if (const auto ignore = body.Bool("ignore_eos")) stop->set_ignore_eos(*ignore);
   if (const Json* const ids = body.Find("stop_token_ids"); ids != nullptr) {
     if (!ids->is_array()) throw BadRequest("stop_token_ids", "expected an array of token ids");
-    for (const Json& id : *ids) {
-      if (!id.is_number_integer()) {
-        throw BadRequest("stop_token_ids", "expected token ids, found " + Shown(id));
-      }
-      stop->add_token_ids(id.get<int32_t>());
-    }
+    for (const Json& id : *ids) stop->add_token_ids(TokenId(id, "stop_token_ids"));
   }
   const Json* const strings = body.Find("stop");
   if (strings == nullptr) return;
@@ -88,6 +83,13 @@ void ReadStopRule(JsonObject& body, v1::StopRule* stop) {
 }
 
 }  // namespace
+
+int32_t TokenId(const Json& value, const std::string& path) {
+  const bool fits = value.is_number_integer() && value.get<int64_t>() >= 0 &&
+                    value.get<int64_t>() <= std::numeric_limits<int32_t>::max();
+  if (!fits) throw BadRequest(path, "expected token ids, found " + Shown(value));
+  return value.get<int32_t>();
+}
 
 TurnFields ReadTurnFields(JsonObject& body) {
   TurnFields fields;
@@ -108,7 +110,7 @@ TurnFields ReadTurnFields(JsonObject& body) {
 void ReadOtherFields(JsonObject& body) {
   body.Refuse("n", "only one answer a request is offered (n: 1)", 1);
   body.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-               "prompt_cache_retention"});
+               "prompt_cache_options", "prompt_cache_retention"});
 }
 
 }  // namespace longstream::gateway

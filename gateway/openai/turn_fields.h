@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_GATEWAY_OPENAI_TURN_FIELDS_H_
 #define LONGSTREAM_GATEWAY_OPENAI_TURN_FIELDS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "gateway/json/json_object.h"
@@ -19,7 +20,10 @@ struct TurnFields {
 // Reads `model`, `stream`, the fields of sampling and the stop rule. Throws BadRequest.
 TurnFields ReadTurnFields(JsonObject& body);
 
-// Adds the fields that change nothing here, and refuses those of features that are not offered.
+// Throws BadRequest, which names `path`.
+int32_t TokenId(const Json& value, const std::string& path);
+
+// Reads the fields that change nothing here, and refuses those of features that are not offered.
 void ReadOtherFields(JsonObject& body);
 
 }  // namespace longstream::gateway
