@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_GATEWAY_GATEWAY_H_
 #define LONGSTREAM_GATEWAY_GATEWAY_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -47,6 +48,9 @@ class Gateway {
   // Accepts no further connection, waits for running requests, at most for `grace`, and cancels
   // those that are left.
   void Shutdown(absl::Duration grace) { server_->Shutdown(grace); }
+
+  // Closes the sessions that the gateway keeps, for a server that goes on without it.
+  void CloseSessions(std::chrono::milliseconds timeout) { turns_.CloseSessions(timeout); }
 
  private:
   Gateway(const Options& options, const client::Connection& connection);

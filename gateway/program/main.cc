@@ -18,6 +18,9 @@
 namespace longstream::gateway {
 namespace {
 
+// How long the gateway closes its sessions when it ends. Others end by themselves.
+constexpr std::chrono::milliseconds kGoodbye{5000};
+
 struct Flags {
   std::string server = "localhost:50051";
   std::string metrics_listen;
@@ -90,6 +93,7 @@ int Serve(Flags flags, const sigset_t& signals) {
     sigwait(&signals, &signal);
     log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
     (*gateway)->Shutdown(absl::Seconds(flags.grace_seconds));
+    (*gateway)->CloseSessions(kGoodbye);
   } catch (const std::invalid_argument& error) {
     return fail(error.what());
   }

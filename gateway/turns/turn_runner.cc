@@ -72,6 +72,12 @@ void SetSeconds(std::chrono::seconds seconds, google::protobuf::Duration* durati
 
 }  // namespace
 
+void TurnRunner::CloseSessions(std::chrono::milliseconds timeout) {
+  const auto give_up = std::chrono::steady_clock::now() + timeout;
+  while (std::chrono::steady_clock::now() < give_up && CloseOne(/*if_needed=*/false)) {
+  }
+}
+
 bool TurnRunner::CloseOne(bool if_needed) {
   const std::optional<ConversationIndex::Session> oldest = index_.TakeOldest(if_needed);
   if (!oldest.has_value()) return false;

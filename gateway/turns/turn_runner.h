@@ -43,11 +43,15 @@ class TurnRunner {
     // Whether each turn is stored before its answer ends. Then an answer survives the server, and
     // goes on at another replica. Needs a server with a store.
     bool durable = false;
+    // How long a turn that was lost is sent again. 0: a lost turn fails.
+    std::chrono::milliseconds resume_timeout{60000};
   };
 
   // `connection`: to the server, without a caller.
   TurnRunner(client::Connection connection, const Options& options)
-      : connection_(std::move(connection)), options_(options), index_(options.limits) {}
+      : connection_(std::move(connection)), options_(options), index_(options.limits) {
+    connection_.set_resume_timeout(options.resume_timeout);
+  }
 
   // Continues the session that has read the most of the conversation, or forks it, or opens a new
   // one. `on_message` as for Connection::Generate. `receipt` is complete when the first message
@@ -59,6 +63,9 @@ class TurnRunner {
   client::Generation RunAlone(const client::Caller& caller, const std::string& model,
                               const v1::GenerateRequest& request,
                               const client::Connection::OnMessage& on_message);
+
+  // Closes the sessions of conversations that no request uses, as far as there is time.
+  void CloseSessions(std::chrono::milliseconds timeout);
 
   const ConversationIndex& index() const { return index_; }
   const client::Connection& connection() const { return connection_; }

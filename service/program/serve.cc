@@ -373,6 +373,14 @@ int EndServing(const ServerConfig& config, GrpcServer& server, SessionManager& s
   return fleet != nullptr && fleet->replaced() ? 1 : 0;
 }
 
+// What gRPC and other libraries log goes to a copy of the log, because their threads may outlive
+// Serve.
+void LogLibraries(JsonLog log) {
+  RedirectLibraryLogs([log](std::string_view library, std::string_view text) {
+    log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
+  });
+}
+
 using LoadedPlugins = std::vector<std::shared_ptr<const Plugin>>;
 
 // Errors are also those of CheckCacheBytes.
@@ -403,10 +411,7 @@ int FailToStart(const JsonLog& log, std::string_view why) {
 }
 
 int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signals) {
-  // Copy the log, because threads of the libraries may outlive this function.
-  RedirectLibraryLogs([library_log = log](std::string_view library, std::string_view text) {
-    library_log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
-  });
+  LogLibraries(log);
   const std::vector<ModelSource> sources = ModelSourcesOf(config);
   const uint64_t memory_bytes = MemoryBytesOf(config);
   const absl::StatusOr<LoadedPlugins> plugins = LoadPlugins(config, sources, memory_bytes, log);
