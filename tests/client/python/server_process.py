@@ -21,14 +21,18 @@ TEMPLATE = ("{% for m in messages %}# {{ m.role }}\n{{ m.content }}\n{% endfor %
 
 
 class ServerProcess:
-    """A server with a store. Each start has the same address and the same store."""
+    """A server with a store. Each start has the same address and the same store.
 
-    def __init__(self):
+    `arguments`: further ones. `http_port`: that of --http-listen, or 0.
+    """
+
+    def __init__(self, arguments=()):
         self._folder = tempfile.TemporaryDirectory()
         folder = pathlib.Path(self._folder.name)
         self._port = 0
+        self.http_port = 0
         self._arguments = ["--store", str(folder / "store"), "--metrics-listen",
-                           f"{private_host()}:0", "--threads", "2"]
+                           f"{private_host()}:0", "--threads", "2", *arguments]
         for model in MODELS:
             self._arguments += ["--model", f"{model}={self._with_template(folder, model)}"]
         self.starts = 0
@@ -59,6 +63,7 @@ class ServerProcess:
             found = re.search(r'"event":"listening","port":"(\d+)"', line)
             if found:
                 self._port = int(found[1])
+                self.http_port = int(re.search(r'"http_port":"(\d+)"', line)[1])
                 break
         else:
             raise RuntimeError("the server does not listen: " + "".join(lines))

@@ -1,0 +1,171 @@
+"""The clients of OpenAI and Anthropic, as their users call them, against the HTTP API."""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+import anthropic
+import openai
+
+sys.path.append(str(pathlib.Path(os.environ["LONGSTREAM_SOURCE_DIR"]) / "tests/client/python"))
+from server_process import MODELS, ServerProcess  # noqa: E402
+
+TOOLS = [{"type": "function",
+          "function": {"name": "add", "description": "Adds.",
+                       "parameters": {"type": "object", "properties": {"a": {"type": "number"}}}}}]
+
+
+def setUpModule():
+    global server, client, claude
+    server = ServerProcess(["--http-listen", "127.0.0.1:0"])
+    url = f"http://127.0.0.1:{server.http_port}"
+    client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=30)
+    claude = anthropic.Anthropic(base_url=url, api_key="none", max_retries=30)
+    # The models are loading: until they are ready, the clients try again.
+    for model in MODELS:
+        client.completions.create(model=model, prompt="x", max_tokens=1)
+
+
+def tearDownModule():
+    client.close()
+    claude.close()
+    server.close()
+
+
+def chat(model, messages, **more):
+    return client.chat.completions.create(
+        model=model, messages=messages, max_tokens=12, temperature=0, **more)
+
+
+class ChatCompletionsTest(unittest.TestCase):
+
+    def test_a_conversation_continues_in_one_session(self):
+        for model in MODELS:
+            with self.subTest(model):
+                messages = [{"role": "user", "content": "import os"}]
+                sessions = []
+                for question in ("def f():", "class A:", "import sys"):
+                    answer = chat(model, messages)
+                    sessions.append(answer.longstream["session_id"])
+                    # As an application does: the whole message of the answer, and one more.
+                    messages += [answer.choices[0].message.model_dump(),
+                                 {"role": "user", "content": question}]
+                self.assertEqual(len(set(sessions)), 1)
+                self.assertEqual(answer.longstream["session"], "continued")
+                self.assertGreater(answer.usage.prompt_tokens_details.cached_tokens,
+                                   answer.usage.prompt_tokens / 2)
+
+    def test_a_stream_has_the_text_of_the_whole_answer(self):
+        messages = [{"role": "user", "content": "import re"}]
+        whole = chat("dense", messages)
+        chunks = list(chat("dense", messages, stream=True, logprobs=True, top_logprobs=2,
+                           stream_options={"include_usage": True}))
+        text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+        self.assertEqual(text, whole.choices[0].message.content)
+        self.assertEqual(chunks[-1].usage.completion_tokens, whole.usage.completion_tokens)
+        tokens = [token for c in chunks if c.choices and c.choices[0].logprobs
+                  for token in c.choices[0].logprobs.content]
+        self.assertEqual(len(tokens), 12)
+        self.assertTrue(all(len(token.top_logprobs) == 2 for token in tokens))
+
+    def test_functions_go_to_the_template(self):
+        messages = [{"role": "user", "content": "x"},
+                    {"role": "assistant", "content": None, "tool_calls": [
+                        {"id": "1", "type": "function",
+                         "function": {"name": "add", "arguments": '{"a": 1}'}}]},
+                    {"role": "tool", "tool_call_id": "1", "content": "5"}]
+        self.assertEqual(chat("dense", messages, tools=TOOLS).choices[0].finish_reason, "length")
+
+    def test_errors_name_the_field(self):
+        for field, value in (("temperature", -1), ("n", 2), ("max_token", 5),
+                             ("tool_choice", "required"), ("response_format", {"type": "json_object"})):
+            with self.subTest(field), self.assertRaises(openai.BadRequestError) as raised:
+                chat("dense", [{"role": "user", "content": "x"}], extra_body={field: value})
+            self.assertEqual(raised.exception.param, field)
+        with self.assertRaises(openai.NotFoundError):
+            chat("none", [{"role": "user", "content": "x"}])
+
+    def test_models_are_listed(self):
+        self.assertEqual(sorted(model.id for model in client.models.list()), sorted(MODELS))
+        self.assertEqual(client.models.retrieve("dense").id, "dense")
+
+
+class CompletionsTest(unittest.TestCase):
+
+    def test_each_prompt_has_its_choice(self):
+        answer = client.completions.create(model="dense", prompt=["def ", "import "], max_tokens=5,
+                                           temperature=0, logprobs=1)
+        self.assertEqual([choice.index for choice in answer.choices], [0, 1])
+        self.assertEqual([len(choice.logprobs.tokens) for choice in answer.choices], [5, 5])
+
+
+class ResponsesTest(unittest.TestCase):
+
+    def test_a_response_goes_on_behind_an_earlier_one(self):
+        first = client.responses.create(model="hypenet", input="import os", max_output_tokens=8,
+                                        temperature=0, instructions="Be brief.")
+        with client.responses.create(model="hypenet", input="def f():", max_output_tokens=8,
+                                     temperature=0, instructions="Be brief.", stream=True,
+                                     previous_response_id=first.id) as stream:
+            events = list(stream)
+        second = events[-1].response
+        self.assertEqual([event.sequence_number for event in events], list(range(len(events))))
+        self.assertEqual(second.longstream["session_id"], first.longstream["session_id"])
+        text = "".join(e.delta for e in events if e.type == "response.output_text.delta")
+        self.assertEqual(text, second.output_text)
+        # The same conversation, sent by the client.
+        whole = [{"role": "user", "content": "import os"}]
+        whole += [item.model_dump(exclude_none=True) for item in first.output]
+        whole += [{"role": "user", "content": "def f():"}]
+        again = client.responses.create(model="hypenet", input=whole, max_output_tokens=8,
+                                        temperature=0, instructions="Be brief.")
+        self.assertEqual(again.output_text, second.output_text)
+
+    def test_a_response_can_be_read_and_deleted(self):
+        made = client.responses.create(model="dense", input="x", max_output_tokens=4)
+        self.assertEqual(client.responses.retrieve(made.id).output_text, made.output_text)
+        client.responses.delete(made.id)
+        with self.assertRaises(openai.NotFoundError):
+            client.responses.retrieve(made.id)
+        with self.assertRaises(openai.NotFoundError):
+            client.responses.create(model="dense", input="x", previous_response_id=made.id)
+
+
+class MessagesTest(unittest.TestCase):
+
+    def test_a_conversation_continues_in_one_session(self):
+        messages = [{"role": "user", "content": "import os"}]
+        sessions = []
+        for _ in range(3):
+            answer = claude.messages.create(model="hypenet", max_tokens=8, messages=messages,
+                                            system="Be brief.", extra_body={"temperature": 0})
+            sessions.append(answer.longstream["session_id"])
+            messages += [{"role": "assistant", "content": answer.content},
+                         {"role": "user", "content": [{"type": "text", "text": "def f():"}]}]
+        self.assertEqual(len(set(sessions)), 1)
+        self.assertGreater(answer.usage.cache_read_input_tokens, answer.usage.input_tokens)
+
+    def test_a_stream_has_the_text_of_the_whole_answer(self):
+        tools = [{"name": "add", "description": "Adds.", "input_schema": {"type": "object"}}]
+        request = {"model": "dense", "max_tokens": 8, "tools": tools,
+                   "messages": [{"role": "user", "content": "import re"}],
+                   "extra_body": {"temperature": 0}}
+        whole = claude.messages.create(**request)
+        with claude.messages.stream(**request) as stream:
+            text = "".join(stream.text_stream)
+            final = stream.get_final_message()
+        self.assertEqual(text, whole.content[0].text)
+        self.assertEqual(final.stop_reason, "max_tokens")
+        self.assertEqual(final.usage.output_tokens, whole.usage.output_tokens)
+
+    def test_errors_have_the_form_of_the_api(self):
+        with self.assertRaises(anthropic.BadRequestError) as raised:
+            claude.messages.create(model="dense", max_tokens=3, messages=[
+                {"role": "user", "content": [{"type": "image", "source": {}}]}])
+        self.assertIn("messages[0].content[0].type", json.dumps(raised.exception.body))
+
+
+if __name__ == "__main__":
+    unittest.main()
