@@ -121,13 +121,14 @@ std::string MessagesWriter::Piece(const v1::Delta& /*delta*/, const Reply& piece
 }
 
 std::string MessagesWriter::End(const EndedTurn& turn, const Reply& last_piece) {
-  return absl::StrCat(
-      Blocks(last_piece), EndBlock(),
+  std::string events = Blocks(last_piece);
+  events += EndBlock();
+  events +=
       Event({{"type", "message_delta"},
              {"delta", {{"stop_reason", StopReason(turn)}, {"stop_sequence", StopSequence(turn)}}},
              {"usage", UsageJson(turn.usage)},
-             {"longstream", ReceiptJson(turn.receipt)}}),
-      Event({{"type", "message_stop"}}));
+             {"longstream", ReceiptJson(turn.receipt)}});
+  return events + Event({{"type", "message_stop"}});
 }
 
 std::string MessagesWriter::Error(const HttpAnswer& error) {

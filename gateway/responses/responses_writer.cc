@@ -42,11 +42,13 @@ Json UsageJson(const Usage& usage) {
 }  // namespace
 
 // Each event has its type twice, and its number.
-std::string ResponsesWriter::Event(Json data) {
-  data["sequence_number"] = events_++;
-  return absl::StrCat("event: ", data.at("type").get<std::string>(), "\ndata: ", Dump(data),
-                      "\n\n");
+void ResponsesWriter::Write(Json data) {
+  data["sequence_number"] = num_events_++;
+  absl::StrAppend(&events_, "event: ", data.at("type").get<std::string>(), "\ndata: ", Dump(data),
+                  "\n\n");
 }
+
+std::string ResponsesWriter::TakeEvents() { return std::exchange(events_, ""); }
 
 Json ResponsesWriter::Response(const char* status, Json output) const {
   Json response = {{"id", id_},
@@ -74,113 +76,111 @@ void ResponsesWriter::EndResponse(const EndedTurn& turn) {
 
 std::string ResponsesWriter::Begin(const v1::TurnStarted& /*started*/) {
   const Json response = Response("in_progress", Json::array());
-  return absl::StrCat(Event({{"type", "response.created"}, {"response", response}}),
-                      Event({{"type", "response.in_progress"}, {"response", response}}));
+  Write({{"type", "response.created"}, {"response", response}});
+  Write({{"type", "response.in_progress"}, {"response", response}});
+  return TakeEvents();
 }
 
-std::string ResponsesWriter::BeginText() {
+void ResponsesWriter::BeginText() {
   text_id_ = "msg_" + client::RandomId();
   text_.clear();
-  return absl::StrCat(Event({{"type", "response.output_item.added"},
-                             {"output_index", output_.size()},
-                             {"item", TextItem(text_id_, "in_progress", Json::array())}}),
-                      Event({{"type", "response.content_part.added"},
-                             {"item_id", text_id_},
-                             {"output_index", output_.size()},
-                             {"content_index", 0},
-                             {"part", TextPart("")}}));
+  Write({{"type", "response.output_item.added"},
+         {"output_index", output_.size()},
+         {"item", TextItem(text_id_, "in_progress", Json::array())}});
+  Write({{"type", "response.content_part.added"},
+         {"item_id", text_id_},
+         {"output_index", output_.size()},
+         {"content_index", 0},
+         {"part", TextPart("")}});
 }
 
-std::string ResponsesWriter::EndText() {
-  if (text_id_.empty()) return "";
+void ResponsesWriter::EndText() {
+  if (text_id_.empty()) return;
   const size_t index = output_.size();
   Json item = TextItem(text_id_, "completed", Json::array({TextPart(text_)}));
-  std::string events = absl::StrCat(
-      Event({{"type", "response.output_text.done"},
-             {"item_id", text_id_},
-             {"output_index", index},
-             {"content_index", 0},
-             {"text", text_},
-             {"logprobs", Json::array()}}),
-      Event({{"type", "response.content_part.done"},
-             {"item_id", text_id_},
-             {"output_index", index},
-             {"content_index", 0},
-             {"part", TextPart(text_)}}),
-      Event({{"type", "response.output_item.done"}, {"output_index", index}, {"item", item}}));
+  Write({{"type", "response.output_text.done"},
+         {"item_id", text_id_},
+         {"output_index", index},
+         {"content_index", 0},
+         {"text", text_},
+         {"logprobs", Json::array()}});
+  Write({{"type", "response.content_part.done"},
+         {"item_id", text_id_},
+         {"output_index", index},
+         {"content_index", 0},
+         {"part", TextPart(text_)}});
+  Write({{"type", "response.output_item.done"}, {"output_index", index}, {"item", item}});
   output_.push_back(std::move(item));
   text_id_.clear();
-  return events;
 }
 
-std::string ResponsesWriter::CallItem(const ToolCall& call) {
+void ResponsesWriter::WriteCall(const ToolCall& call) {
   const size_t index = output_.size();
   const std::string id = "fc_" + client::RandomId();
   const std::string arguments = Dump(call.arguments);
   Json item = FunctionItem(id, "completed", call, arguments);
-  std::string events = absl::StrCat(
-      Event({{"type", "response.output_item.added"},
-             {"output_index", index},
-             {"item", FunctionItem(id, "in_progress", call, "")}}),
-      Event({{"type", "response.function_call_arguments.delta"},
-             {"item_id", id},
-             {"output_index", index},
-             {"delta", arguments}}),
-      Event({{"type", "response.function_call_arguments.done"},
-             {"item_id", id},
-             {"output_index", index},
-             {"name", call.name},
-             {"arguments", arguments}}),
-      Event({{"type", "response.output_item.done"}, {"output_index", index}, {"item", item}}));
+  Write({{"type", "response.output_item.added"},
+         {"output_index", index},
+         {"item", FunctionItem(id, "in_progress", call, "")}});
+  Write({{"type", "response.function_call_arguments.delta"},
+         {"item_id", id},
+         {"output_index", index},
+         {"delta", arguments}});
+  Write({{"type", "response.function_call_arguments.done"},
+         {"item_id", id},
+         {"output_index", index},
+         {"name", call.name},
+         {"arguments", arguments}});
+  Write({{"type", "response.output_item.done"}, {"output_index", index}, {"item", item}});
   output_.push_back(std::move(item));
-  return events;
 }
 
-std::string ResponsesWriter::Items(const Reply& piece) {
-  std::string events;
+void ResponsesWriter::WriteItems(const Reply& piece) {
   if (!piece.text.empty()) {
-    if (text_id_.empty()) events += BeginText();
+    if (text_id_.empty()) BeginText();
     text_ += piece.text;
-    events += Event({{"type", "response.output_text.delta"},
-                     {"item_id", text_id_},
-                     {"output_index", output_.size()},
-                     {"content_index", 0},
-                     {"delta", piece.text},
-                     {"logprobs", Json::array()}});
+    Write({{"type", "response.output_text.delta"},
+           {"item_id", text_id_},
+           {"output_index", output_.size()},
+           {"content_index", 0},
+           {"delta", piece.text},
+           {"logprobs", Json::array()}});
   }
   for (const ToolCall& call : piece.calls) {
-    events += EndText();
-    events += CallItem(call);
+    EndText();
+    WriteCall(call);
   }
-  return events;
 }
 
 std::string ResponsesWriter::Piece(const v1::Delta& /*delta*/, const Reply& piece) {
-  return Items(piece);
+  WriteItems(piece);
+  return TakeEvents();
 }
 
 std::string ResponsesWriter::End(const EndedTurn& turn, const Reply& last_piece) {
-  std::string events = Items(last_piece);
-  events += EndText();
+  WriteItems(last_piece);
+  EndText();
   EndResponse(turn);
-  events += Event({{"type", absl::StrCat("response.", response_["status"].get<std::string>())},
-                   {"response", response_}});
-  return events;
+  Write({{"type", absl::StrCat("response.", response_["status"].get<std::string>())},
+         {"response", response_}});
+  return TakeEvents();
 }
 
 std::string ResponsesWriter::Error(const HttpAnswer& error) {
   const Json problem = Json::parse(error.body, nullptr, /*allow_exceptions=*/false);
   Json event = {{"type", "error"}, {"code", nullptr}, {"message", ""}, {"param", nullptr}};
   if (problem.is_object() && problem.contains("error")) {
-    for (const char* const name : {"code", "message", "param"})
+    for (const char* const name : {"code", "message", "param"}) {
       event[name] = problem["error"][name];
+    }
   }
-  return Event(std::move(event));
+  Write(std::move(event));
+  return TakeEvents();
 }
 
 Json ResponsesWriter::Whole(const EndedTurn& turn) {
   if (!turn.reply.text.empty() || turn.reply.calls.empty()) BeginText();
-  Items(turn.reply);
+  WriteItems(turn.reply);
   EndText();
   EndResponse(turn);
   return response_;

@@ -30,22 +30,25 @@ class ResponsesWriter final : public AnswerWriter {
   const Json& response() const { return response_; }
 
  private:
-  std::string Event(Json data);
-  // The response with this status. `output`: of the items so far.
+  // Adds an event to events_.
+  void Write(Json data);
+  std::string TakeEvents();
+  // The response with this status. `output`: the items so far.
   Json Response(const char* status, Json output) const;
   // Sets response_ to the one that has ended.
   void EndResponse(const EndedTurn& turn);
-  // The events of a piece. A text and each call are items, one after the other.
-  std::string Items(const Reply& piece);
-  std::string BeginText();
-  std::string EndText();
-  std::string CallItem(const ToolCall& call);
+  // A text and each call are items, one after the other.
+  void WriteItems(const Reply& piece);
+  void BeginText();
+  void EndText();
+  void WriteCall(const ToolCall& call);
 
   const std::string id_;
   const int64_t created_;
   const std::string model_;
   const Json repeated_;
-  uint64_t events_ = 0;          // that were written
+  uint64_t num_events_ = 0;      // that were written
+  std::string events_;           // that were not returned yet
   Json output_ = Json::array();  // items that have ended
   std::string text_id_;          // of the text item that goes on; empty: there is none
   std::string text_;
