@@ -105,9 +105,9 @@ class ResponsesTest(unittest.TestCase):
 
     def test_a_response_goes_on_behind_an_earlier_one(self):
         first = client.responses.create(model="hypenet", input="import os", max_output_tokens=8,
-                                        temperature=0, instructions="Be brief.")
+                                        temperature=0, instructions="Be kind.")
         with client.responses.create(model="hypenet", input="def f():", max_output_tokens=8,
-                                     temperature=0, instructions="Be brief.", stream=True,
+                                     temperature=0, instructions="Be kind.", stream=True,
                                      previous_response_id=first.id) as stream:
             events = list(stream)
         second = events[-1].response
@@ -120,7 +120,7 @@ class ResponsesTest(unittest.TestCase):
         whole += [item.model_dump(exclude_none=True) for item in first.output]
         whole += [{"role": "user", "content": "def f():"}]
         again = client.responses.create(model="hypenet", input=whole, max_output_tokens=8,
-                                        temperature=0, instructions="Be brief.")
+                                        temperature=0, instructions="Be kind.")
         self.assertEqual(again.output_text, second.output_text)
 
     def test_a_response_can_be_read_and_deleted(self):
