@@ -22,27 +22,50 @@ size_t BeginningAtEnd(std::string_view text) {
   return 0;
 }
 
+// Absent: the JSON is no call. `has_arguments`: a call must have some.
+std::optional<ToolCall> CallOf(const Json& json, bool has_arguments) {
+  if (!json.is_object()) return std::nullopt;
+  const auto name = json.find("name");
+  if (name == json.end() || !name->is_string() || name->get<std::string>().empty()) return {};
+  ToolCall call;
+  call.id = "call_" + client::RandomId();
+  call.name = name->get<std::string>();
+  call.arguments = Json::object();
+  for (const char* const key : {"arguments", "parameters"}) {
+    const auto found = json.find(key);
+    if (found == json.end()) continue;
+    if (!found->is_object()) return std::nullopt;
+    call.arguments = *found;
+    return call;
+  }
+  return has_arguments ? std::nullopt : std::optional<ToolCall>(std::move(call));
+}
+
 // Absent: the text is no call.
 std::optional<ToolCall> ParseCall(std::string_view text) {
   try {
-    const Json json = ParseJson(text);
-    const auto name = json.find("name");
-    if (name == json.end() || !name->is_string() || name->get<std::string>().empty()) return {};
-    ToolCall call;
-    call.id = "call_" + client::RandomId();
-    call.name = name->get<std::string>();
-    call.arguments = Json::object();
-    for (const char* const key : {"arguments", "parameters"}) {
-      const auto found = json.find(key);
-      if (found == json.end()) continue;
-      if (!found->is_object()) return {};
-      call.arguments = *found;
-      break;
+    return CallOf(ParseJson(text), /*has_arguments=*/false);
+  } catch (const BadRequest&) {
+    return std::nullopt;
+  }
+}
+
+// The calls of a reply that is bare JSON. Empty: it is something else. An answer in JSON may have a
+// member "name" too, so these calls must have arguments.
+std::vector<ToolCall> ParseBareCalls(const std::string& text) {
+  std::vector<ToolCall> calls;
+  try {
+    // An array becomes the member of an object, because ParseJson reads objects.
+    const Json json = ParseJson("{\"calls\": " + text + "}").at("calls");
+    for (const Json& one : json.is_array() ? json : Json::array({json})) {
+      std::optional<ToolCall> call = CallOf(one, /*has_arguments=*/true);
+      if (!call.has_value()) return {};
+      calls.push_back(*std::move(call));
     }
-    return call;
   } catch (const BadRequest&) {
     return {};
   }
+  return calls;
 }
 
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
@@ -72,24 +95,35 @@ bool ReplyReader::TakeBlock(bool at_end, Reply* piece) {
   return true;
 }
 
+bool ReplyReader::MayBeBare() const {
+  const auto first = std::find_if_not(held_.begin(), held_.end(), IsSpace);
+  if (first == held_.end()) return true;
+  return (*first == '{' || *first == '[') && held_.size() < kMostBytes;
+}
+
+void ReplyReader::ReadBlocks(Reply* piece) {
+  while (!held_.empty()) {
+    // Templates write line breaks around calls, which are no part of the text.
+    size_t begin = held_.find(kBegin);
+    const bool found = begin != std::string::npos;
+    if (!found) begin = held_.size() - BeginningAtEnd(held_);
+    size_t text_end = begin;
+    while (text_end > 0 && IsSpace(held_[text_end - 1])) --text_end;
+    TakeText(text_end, piece);
+    if (!found) return;
+    held_.erase(0, begin - text_end);
+    if (!TakeBlock(/*at_end=*/false, piece)) return;
+  }
+}
+
 Reply ReplyReader::Add(std::string_view text) {
   Reply piece;
   held_.append(text);
+  is_bare_ = is_bare_ && with_calls_ && MayBeBare();
   if (!with_calls_) {
     TakeText(held_.size(), &piece);
-  } else {
-    while (!held_.empty()) {
-      // Templates write line breaks around calls, which are no part of the text.
-      size_t begin = held_.find(kBegin);
-      const bool found = begin != std::string::npos;
-      if (!found) begin = held_.size() - BeginningAtEnd(held_);
-      size_t text_end = begin;
-      while (text_end > 0 && IsSpace(held_[text_end - 1])) --text_end;
-      TakeText(text_end, &piece);
-      if (!found) break;
-      held_.erase(0, begin - text_end);
-      if (!TakeBlock(/*at_end=*/false, &piece)) break;
-    }
+  } else if (!is_bare_) {
+    ReadBlocks(&piece);
   }
   Remember(piece);
   return piece;
@@ -97,6 +131,14 @@ Reply ReplyReader::Add(std::string_view text) {
 
 Reply ReplyReader::End() {
   Reply piece;
+  if (is_bare_ && with_calls_ && !held_.empty()) {
+    piece.calls = ParseBareCalls(held_);
+    if (piece.calls.empty()) {
+      ReadBlocks(&piece);
+    } else {
+      held_.clear();
+    }
+  }
   if (held_.starts_with(kBegin)) TakeBlock(/*at_end=*/true, &piece);
   const bool only_spaces = std::all_of(held_.begin(), held_.end(), IsSpace);
   if (only_spaces && !(reply_.calls.empty() && piece.calls.empty())) held_.clear();

@@ -29,7 +29,9 @@ struct Reply {
 //   <tool_call>
 //   {"name": "f", "arguments": {...}}
 //   </tool_call>
-// A block that is no such call stays text. Not thread-safe.
+// and may write text around it. Llama's reply is one call as bare JSON ("parameters" in the place
+// of "arguments"), and Mistral's is an array of calls; nothing else is in the reply then. All that
+// is no such call stays text. Not thread-safe.
 class ReplyReader {
  public:
   // `with_calls`: whether the request has functions. Otherwise everything is text.
@@ -44,13 +46,17 @@ class ReplyReader {
   const Reply& reply() const { return reply_; }
 
  private:
+  // Returns whether the reply may still be bare JSON.
+  bool MayBeBare() const;
+  void ReadBlocks(Reply* piece);
   void TakeText(size_t size, Reply* piece);
   // Returns false if more text is needed.
   bool TakeBlock(bool at_end, Reply* piece);
   void Remember(const Reply& piece);
 
   const bool with_calls_;
-  std::string held_;  // what is not certain yet
+  std::string held_;     // what is not certain yet
+  bool is_bare_ = true;  // the reply may be bare JSON
   Reply reply_;
 };
 

@@ -45,6 +45,21 @@ const std::vector<Case>& Cases() {
       {"<tool_call>{\"name\": \"f\", \"arguments\": {\"b\": 1, \"a\": 2}}</tool_call>",
        "",
        {"f({\"b\":1,\"a\":2})"}},
+      // Bare JSON: Llama's form, and Mistral's.
+      {" {\"name\": \"f\", \"parameters\": {\"a\": 1}}\n", "", {"f({\"a\":1})"}},
+      {"[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {\"x\": 2}}]",
+       "",
+       {"f({})", "g({\"x\":2})"}},
+      {"{\"name\": \"Ada\"}", "{\"name\": \"Ada\"}", {}},
+      {"[1, 2]", "[1, 2]", {}},
+      {"[]", "[]", {}},
+      {"[{\"name\": \"f\", \"arguments\": {}}, 5]",
+       "[{\"name\": \"f\", \"arguments\": {}}, 5]",
+       {}},
+      {"{\"name\": \"f\", \"arguments\": {}} and more",
+       "{\"name\": \"f\", \"arguments\": {}} and more",
+       {}},
+      {"{x} <tool_call>{\"name\": \"f\"}</tool_call>", "{x}", {"f({})"}},
       // These are no calls.
       {"<tool_call>{\"name\": 5}</tool_call>", "<tool_call>{\"name\": 5}</tool_call>", {}},
       {"<tool_call>{\"name\": \"\"}</tool_call>", "<tool_call>{\"name\": \"\"}</tool_call>", {}},
@@ -113,7 +128,8 @@ TEST(ReplyReaderTest, WithoutFunctionsEverythingIsText) {
 
 TEST(ReplyReaderTest, TextThatCannotBeACallComesAtOnce) {
   ReplyReader reader(/*with_calls=*/true);
-  EXPECT_EQ(reader.Add("Hello").text, "Hello");
+  EXPECT_EQ(reader.Add(" ").text, "");
+  EXPECT_EQ(reader.Add("Hello").text, " Hello");
   EXPECT_EQ(reader.Add(", <b").text, ", <b");
   EXPECT_EQ(reader.Add("<tool").text, "");  // may become a call
   EXPECT_EQ(reader.Add("s>").text, "<tools>");
