@@ -97,7 +97,7 @@ void Connection::Stubs::Pause(std::chrono::milliseconds time, const Caller& call
   while (!Interrupted() && !IsCancelled(caller) && std::chrono::system_clock::now() < until) {
     const auto next = std::min<std::chrono::system_clock::time_point>(
         until, std::chrono::system_clock::now() + kInterruptPeriod);
-    if (channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
+    if (in_process || channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
       std::this_thread::sleep_until(next);
     } else if (channel->WaitForConnected(next)) {
       return;
@@ -116,10 +116,14 @@ bool Connection::Stubs::HasConnected() {
 }
 
 Connection::Connection(const std::string& server, const ChannelSecurity& security)
-    : Connection(MakeChannel(server, security, ChannelArguments())) {}
+    : Connection(MakeChannel(server, security, ChannelArguments()), /*in_process=*/false) {}
 
-Connection::Connection(std::shared_ptr<grpc::Channel> channel)
-    : stubs_(std::make_shared<Stubs>(std::move(channel))) {}
+Connection::Connection(std::shared_ptr<grpc::Channel> channel, bool in_process)
+    : stubs_(std::make_shared<Stubs>(std::move(channel), in_process)) {}
+
+Connection Connection::InProcess(std::shared_ptr<grpc::Channel> channel) {
+  return Connection(std::move(channel), /*in_process=*/true);
+}
 
 Connection Connection::For(Caller caller) const {
   Connection connection = *this;

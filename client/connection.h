@@ -72,8 +72,9 @@ class Connection {
   // Connects at the first call. Throws std::invalid_argument as MakeChannel does
   // (client/channel.h).
   explicit Connection(const std::string& server, const ChannelSecurity& security = {});
-  // Makes its calls on the channel.
-  explicit Connection(std::shared_ptr<grpc::Channel> channel);
+  // Makes its calls to a server in this process. Its channel is always connected, and gRPC ends the
+  // process if it is asked whether it is.
+  static Connection InProcess(std::shared_ptr<grpc::Channel> channel);
 
   // Makes the calls of this caller on the same channel.
   Connection For(Caller caller) const;
@@ -151,6 +152,8 @@ class Connection {
                const std::function<void(const v1::CompareResponse& response)>& on_message);
 
  private:
+  Connection(std::shared_ptr<grpc::Channel> channel, bool in_process);
+
   // Whether a turn has ended because its model could not be loaded: that does not pass. Asks the
   // server.
   bool ModelWasNotLoaded(const CallError& error);

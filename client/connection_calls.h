@@ -62,8 +62,12 @@ struct EndingCall {
 };
 
 struct Connection::Stubs {
-  explicit Stubs(std::shared_ptr<grpc::Channel> to)
-      : channel(std::move(to)), health(channel), longstream(channel) {}
+  Stubs(std::shared_ptr<grpc::Channel> to, bool within)
+      : channel(std::move(to)),
+        in_process(within),
+        health(channel),
+        longstream(channel),
+        has_connected(within) {}
 
   // Throws CallError unless the call has ended with OK.
   void Check(const grpc::ClientContext& context, const grpc::Status& status);
@@ -77,9 +81,10 @@ struct Connection::Stubs {
   bool HasConnected();
 
   const std::shared_ptr<grpc::Channel> channel;
+  const bool in_process;
   grpc::health::v1::Health::Stub health;
   v1::Longstream::Stub longstream;
-  std::atomic<bool> has_connected{false};
+  std::atomic<bool> has_connected;
 };
 
 }  // namespace longstream::client

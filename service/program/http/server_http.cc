@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<ServerHttp>> ServerHttp::Start(
   options.http.certificates = std::move(certificates);
   options.metrics = &http->metrics_;
   absl::StatusOr<std::unique_ptr<gateway::Gateway>> gateway =
-      gateway::Gateway::Start(options, client::Connection(server->NewChannel()));
+      gateway::Gateway::Start(options, client::Connection::InProcess(server->NewChannel()));
   if (!gateway.ok()) {
     return absl::UnavailableError(absl::StrCat("http.listen: ", gateway.status().message()));
   }
