@@ -45,7 +45,9 @@ HttpAnswer ErrorAnswer(const grpc::Status& status) {
       absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code()));
   HttpAnswer answer =
       ProblemAnswer(HttpStatusOf(status), status.error_message(), "", absl::AsciiStrToLower(name));
-  const std::optional<std::chrono::milliseconds> delay = client::RetryDelay(status);
+  std::optional<std::chrono::milliseconds> delay = client::RetryDelay(status);
+  // A server that cannot be reached names no time.
+  if (answer.status == 503 && !delay.has_value()) delay = std::chrono::seconds(1);
   if (delay.has_value()) {
     // HTTP counts whole seconds.
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(*delay);

@@ -35,9 +35,9 @@ using client::Generation;
 constexpr absl::string_view kModelsPrefix = "/v1/models/";
 constexpr absl::string_view kResponsesPrefix = "/v1/responses/";
 
-// The credential of a request. OpenAI's clients send it as gRPC's do; others have a header of their
-// own.
-std::string AuthorizationOf(const HttpRequest& request) {
+// The credential of a request as it came. OpenAI's clients send it as gRPC's do; others have a
+// header of their own.
+std::string CredentialOf(const HttpRequest& request) {
   const std::string_view standard = request.Header("authorization");
   if (!standard.empty()) return std::string(standard);
   for (const char* const name : {"x-api-key", "api-key"}) {
@@ -45,6 +45,18 @@ std::string AuthorizationOf(const HttpRequest& request) {
     if (!key.empty()) return absl::StrCat("Bearer ", absl::string_view(key.data(), key.size()));
   }
   return "";
+}
+
+// The credential of a request. It goes into the metadata of calls. gRPC ends the process if they
+// have other characters, and refuses calls if they are long.
+std::string AuthorizationOf(const HttpRequest& request) {
+  constexpr size_t kMost = 4096;
+  std::string credential = CredentialOf(request);
+  const bool usable = std::all_of(credential.begin(), credential.end(),
+                                  [](char c) { return c >= ' ' && c <= '~'; });
+  if (usable && credential.size() <= kMost) return credential;
+  throw CallError(grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
+                               "the credential is too long, or has a character that none has"));
 }
 
 bool IsPrintable(std::string_view text) {
@@ -86,7 +98,6 @@ std::string PrefillComment(const v1::PrefillProgress& progress) {
 class Gateway::Call {
  public:
   explicit Call(Exchange& exchange) : exchange_(exchange), request_id_(RequestIdOf(request())) {
-    caller_.authorization = AuthorizationOf(request());
     caller_.request_id = request_id_;
     caller_.cancellation = &cancellation_;
     exchange_.OnGone([this] { cancellation_.Cancel(); });
@@ -95,11 +106,18 @@ class Gateway::Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
+  // Throws CallError if the credential cannot be valid.
+  void ReadCredential() { caller_.authorization = AuthorizationOf(request()); }
+
   const HttpRequest& request() const { return exchange_.request(); }
   const client::Caller& caller() const { return caller_; }
   std::string_view path() const { return request().path; }
   bool gone() const { return exchange_.gone(); }
-  int status() const { return status_; }
+  // For metrics: the status of the answer, or that the client has not waited for it.
+  int status() const {
+    constexpr int kClientHasLeft = 499;  // as nginx calls it
+    return gone() ? kClientHasLeft : status_;
+  }
   // For metrics: a path without names of clients.
   std::string route = "other";
 
@@ -176,6 +194,7 @@ void Gateway::Handle(Exchange& exchange) {
   const MonotonicTime begin = MonotonicTime::Now();
   Call call(exchange);
   try {
+    call.ReadCredential();
     Route(call);
   } catch (const BadRequest& error) {
     call.Fail(ProblemAnswer(400, error.what(), error.param()));
@@ -218,7 +237,15 @@ void Gateway::Route(Call& call) {
 void Gateway::CheckHealth(Call& call) {
   constexpr std::chrono::milliseconds kTimeout{1000};
   client::Connection connection = turns_.connection().For(call.caller());
-  connection.WaitUntilServing("", kTimeout);
+  try {
+    connection.WaitUntilServing("", kTimeout);
+  } catch (const CallError& error) {
+    const int status = HttpStatusOf(error.status());
+    if (status != 503) throw;
+    HttpAnswer answer = ProblemAnswer(status, "the server serves no model at present");
+    answer.headers.emplace_back("Retry-After", "1");
+    return call.Answer(std::move(answer));
+  }
   call.Answer(JsonAnswer({{"status", "ok"}}));
 }
 
