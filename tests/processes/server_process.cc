@@ -112,6 +112,7 @@ bool ServerProcess::ReadPorts() {
   const std::string log = Log();
   port_ = NumberAfter(log, "\"event\":\"listening\",\"port\":\"");
   metrics_port_ = NumberAfter(log, "\"metrics_port\":\"");
+  http_port_ = NumberAfter(log, "\"http_port\":\"");
   return port_ != 0;
 }
 

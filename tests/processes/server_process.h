@@ -41,6 +41,8 @@ class ServerProcess {
   std::string address() const { return host_ + ":" + std::to_string(port_); }
   int port() const { return port_; }
   int metrics_port() const { return metrics_port_; }
+  // 0: the server has no HTTP listener.
+  int http_port() const { return http_port_; }
   pid_t pid() const { return pid_; }
   // The resources that the server holds and has used. REQUIRES: it runs.
   uint64_t resident_bytes() const;
@@ -68,6 +70,7 @@ class ServerProcess {
   int exit_code_ = -1;
   int port_ = 0;
   int metrics_port_ = 0;
+  int http_port_ = 0;
 };
 
 }  // namespace longstream
