@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -276,12 +277,14 @@ void Gateway::DescribeModel(Call& call, std::string_view name) {
       "model_not_found"));
 }
 
-void Gateway::RunChat(Call& call, ChatTurn turn, AnswerWriter& writer) {
+void Gateway::RunChat(Call& call, ChatTurn turn, const std::shared_ptr<AnswerWriter>& shared) {
+  AnswerWriter& writer = *shared;
   v1::GenerateRequest& request = turn.request;
   if (request.max_tokens() == 0) request.set_max_tokens(options_.default_max_tokens);
   ReplyReader reader(turn.with_calls);
-  if (turn.stream)
-    call.StreamErrorsAs([&](const HttpAnswer& error) { return writer.Error(error); });
+  if (turn.stream) {
+    call.StreamErrorsAs([shared](const HttpAnswer& error) { return shared->Error(error); });
+  }
   bool began = false;
   Reply last_piece;
   Receipt receipt;
@@ -323,8 +326,9 @@ void Gateway::RunChat(Call& call, ChatTurn turn, AnswerWriter& writer) {
 
 void Gateway::CompleteChat(Call& call) {
   ChatRequest chat = ReadChatRequest(ParseJson(call.request().body));
-  ChatWriter writer(NewHead("chatcmpl-", chat.fields.model), chat.fields.include_usage,
-                    chat.fields.request.log_probs());
+  auto writer =
+      std::make_shared<ChatWriter>(NewHead("chatcmpl-", chat.fields.model),
+                                   chat.fields.include_usage, chat.fields.request.log_probs());
   RunChat(call,
           {chat.fields.model, std::move(chat.fields.request), chat.with_calls, chat.fields.stream},
           writer);
@@ -333,7 +337,7 @@ void Gateway::CompleteChat(Call& call) {
 void Gateway::AnswerMessages(Call& call) {
   call.WriteErrorsAs(MessagesError);
   MessagesRequest messages = ReadMessagesRequest(ParseJson(call.request().body));
-  MessagesWriter writer("msg_" + client::RandomId(), messages.model);
+  auto writer = std::make_shared<MessagesWriter>("msg_" + client::RandomId(), messages.model);
   RunChat(call, {messages.model, std::move(messages.request), messages.with_calls, messages.stream},
           writer);
 }
@@ -366,12 +370,13 @@ void Gateway::Respond(Call& call) {
     *messages->add_messages() = std::move(message);
   }
   const std::string id = "resp_" + client::RandomId();
-  ResponsesWriter writer(id, absl::ToUnixSeconds(absl::Now()), read.model, read.repeated);
+  auto writer = std::make_shared<ResponsesWriter>(id, absl::ToUnixSeconds(absl::Now()), read.model,
+                                                  read.repeated);
   ChatTurn turn{read.model, std::move(read.request), read.with_calls, read.stream};
   if (read.store) {
     turn.on_end = [&](const EndedTurn& ended) {
       responses_.Add(id, owner, responses_.Extend(conversation, {MessageOf(ended.reply)}),
-                     writer.response().dump());
+                     writer->response().dump());
     };
   }
   RunChat(call, std::move(turn), writer);

@@ -77,7 +77,8 @@ class Gateway {
   void DescribeResponse(Call& call, const std::string& id);
   void CheckHealth(Call& call);
   // Runs a turn with messages, and answers.
-  void RunChat(Call& call, ChatTurn turn, AnswerWriter& writer);
+  // The writer is shared because the call writes an error after the return.
+  void RunChat(Call& call, ChatTurn turn, const std::shared_ptr<AnswerWriter>& shared);
 
   const Options options_;
   TurnRunner turns_;
