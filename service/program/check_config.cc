@@ -97,6 +97,7 @@ int PrintAddresses(const ServerConfig& config, std::ostream& out) {
   std::vector<ListeningSockets> opened;
   for (const auto& [key, text] :
        {Address{"listen", config.listen}, Address{"metrics_listen", config.metrics_listen},
+        Address{"http.listen", config.http.listen},
         Address{"fleet.peer_listen", config.fleet.peer_listen},
         Address{"cluster.listen", config.cluster_listen}}) {
     if (text.empty()) continue;
@@ -109,8 +110,8 @@ int PrintAddresses(const ServerConfig& config, std::ostream& out) {
       ++errors;
     }
   }
-  if (IsOpenToNetwork(config)) {
-    out << "  warning: anybody who reaches " << config.listen
+  for (const std::string& listen : OpenToNetwork(config)) {
+    out << "  warning: anybody who reaches " << listen
         << " may use the models and read all sessions, because there are no security.credentials\n";
   }
   return errors;

@@ -314,12 +314,13 @@ void LogListening(const JsonLog& log, const ServerConfig& config, const GrpcServ
              {"http_port", std::to_string(http == nullptr ? 0 : http->port())},
              {is_socket ? "admin" : "admin_port", is_socket ? config.admin_listen : port}});
   LogConnectionLimit(config, log);
-  if (!IsOpenToNetwork(config)) return;
-  log.Write(LogLevel::kWarning, "open_to_network",
-            {{"listen", config.listen},
-             {"text",
-              "anybody who reaches the port may use the models and read all sessions; name "
-              "security.credentials, or listen on 127.0.0.1"}});
+  for (const std::string& listen : OpenToNetwork(config)) {
+    log.Write(LogLevel::kWarning, "open_to_network",
+              {{"listen", listen},
+               {"text",
+                "anybody who reaches the port may use the models and read all sessions; name "
+                "security.credentials, or listen on 127.0.0.1"}});
+  }
 }
 
 // `admin`: as above.

@@ -3,7 +3,6 @@
 
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -78,9 +77,15 @@ ClientCertificates ClientCertificatesOf(const TlsConfig& tls) {
                                                : ClientCertificates::kOptional;
 }
 
-bool IsOpenToNetwork(const ServerConfig& config) {
-  return !IsLoopback(config.listen) && config.security.credentials.empty() &&
-         ClientCertificatesOf(config.tls) != ClientCertificates::kRequired;
+std::vector<std::string> OpenToNetwork(const ServerConfig& config) {
+  std::vector<std::string> open;
+  if (!config.security.credentials.empty()) return open;
+  for (const auto& [address, tls] :
+       {std::pair(config.listen, &config.tls), std::pair(config.http.listen, &config.http.tls)}) {
+    if (address.empty() || IsLoopback(address)) continue;
+    if (ClientCertificatesOf(*tls) != ClientCertificates::kRequired) open.push_back(address);
+  }
+  return open;
 }
 
 absl::StatusOr<Certificates> ReadCertificates(const TlsConfig& tls) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "service/config/server_config.h"
@@ -28,9 +29,9 @@ ClientCertificates ClientCertificatesOf(const TlsConfig& tls);
 absl::StatusOr<Certificates> ReadCertificates(const TlsConfig& tls);
 absl::StatusOr<Credentials> ReadCredentials(const ServerConfig& config);
 
-// Whether anybody who reaches the port may call: another machine can reach it, and neither a token
-// nor a certificate is asked for.
-bool IsOpenToNetwork(const ServerConfig& config);
+// The addresses for gRPC and HTTP where anybody may call: other machines can reach them, and neither
+// a token nor a certificate is asked for.
+std::vector<std::string> OpenToNetwork(const ServerConfig& config);
 
 // A changed file is taken if it is right. Otherwise the server goes on with what it has, logs the
 // error and counts it.
