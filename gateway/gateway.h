@@ -13,12 +13,17 @@
 #include "absl/time/time.h"
 #include "client/connection.h"
 #include "gateway/answers/answer_writer.h"
+#include "gateway/answers/event_sink.h"
 #include "gateway/gateway_metrics.h"
+#include "gateway/http/handler_threads.h"
 #include "gateway/http/http_server.h"
 #include "gateway/responses/response_log.h"
+#include "gateway/responses/response_stream.h"
 #include "gateway/turns/turn_runner.h"
 
 namespace longstream::gateway {
+
+class Call;
 
 // Clients know nothing of sessions: they send their whole conversation each time. The gateway finds
 // the session that has read its beginning (TurnRunner), so the model reads only what is new.
@@ -33,6 +38,7 @@ class Gateway {
     uint32_t default_max_tokens = 0;
     // Of responses that clients may refer to.
     uint64_t max_response_bytes = uint64_t{256} << 20;
+    size_t max_background = 64;         // responses that are made in the background at once
     GatewayMetrics* metrics = nullptr;  // outlives the gateway; null: none
   };
 
@@ -47,7 +53,7 @@ class Gateway {
   void StopAccepting() { server_->StopAccepting(); }
   // Accepts no further connection, waits for running requests, at most for `grace`, and cancels
   // those that are left.
-  void Shutdown(absl::Duration grace) { server_->Shutdown(grace); }
+  void Shutdown(absl::Duration grace);
 
   // Closes the sessions that the gateway keeps, for a server that goes on without it.
   void CloseSessions(std::chrono::milliseconds timeout) { turns_.CloseSessions(timeout); }
@@ -55,7 +61,6 @@ class Gateway {
  private:
   Gateway(const Options& options, const client::Connection& connection);
 
-  class Call;
   struct ChatTurn {
     std::string model;
     v1::GenerateRequest request;
@@ -65,24 +70,35 @@ class Gateway {
     // May be empty.
     std::function<void(const EndedTurn& ended)> on_end = nullptr;
   };
+  struct Response;
 
   void Handle(Exchange& exchange);
   void Route(Call& call);
+  void CheckHealth(Call& call);
   void ListModels(Call& call);
   void DescribeModel(Call& call, std::string_view name);
+
   void CompleteChat(Call& call);
-  void Complete(Call& call);
   void AnswerMessages(Call& call);
-  void Respond(Call& call);
-  void DescribeResponse(Call& call, const std::string& id);
-  void CheckHealth(Call& call);
+  void Complete(Call& call);
+  // Runs a turn with messages. `sink`: gets the events of the answer; nullptr: returns the answer.
+  Json RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter& writer, EventSink* sink);
   // Runs a turn with messages, and answers.
-  // The writer is shared because the call writes an error after the return.
-  void RunChat(Call& call, ChatTurn turn, const std::shared_ptr<AnswerWriter>& shared);
+  void AnswerChat(Call& call, ChatTurn turn, const std::shared_ptr<AnswerWriter>& writer);
+
+  void Respond(Call& call);
+  void RespondInBackground(Call& call, Response response, ChatTurn turn);
+  void RunInBackground(const Response& response, ChatTurn turn, ResponseStream& events);
+  // Requests about one response. `rest`: what follows /v1/responses/ in the path.
+  void HandleResponse(Call& call, const std::string& rest);
+  void CancelResponse(Call& call, const std::string& id);
+  // Sends the events of a response, from this one on, until its end.
+  void Follow(Call& call, ResponseStream& stream, size_t from);
 
   const Options options_;
   TurnRunner turns_;
   ResponseLog responses_;
+  HandlerThreads background_;           // of responses in the background
   std::unique_ptr<HttpServer> server_;  // the last member: its threads use the others
 };
 

@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_GATEWAY_HTTP_HTTP_MESSAGE_H_
 #define LONGSTREAM_GATEWAY_HTTP_HTTP_MESSAGE_H_
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 struct HttpRequest {
   std::string method;   // "GET"
   std::string path;     // "/v1/models": what precedes the query
+  std::string query;    // "stream=true": what follows the '?'
   HttpHeaders headers;  // in the order of the request; the names are in lower case
   std::string body;
   bool http_1_0 = false;
@@ -26,7 +28,20 @@ struct HttpRequest {
     }
     return {};
   }
+  // The value of a member of the query, as it was written. Empty: there is none.
+  std::string_view Query(std::string_view name) const;
 };
+
+inline std::string_view HttpRequest::Query(std::string_view name) const {
+  for (std::string_view rest = query; !rest.empty();) {
+    const std::string_view member = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(rest.size(), member.size() + 1));
+    const size_t equals = std::min(member.find('='), member.size());
+    if (member.substr(0, equals) != name) continue;
+    return member.substr(std::min(member.size(), equals + 1));
+  }
+  return {};
+}
 
 struct HttpAnswer {
   int status = 200;

@@ -1,6 +1,7 @@
 // Feeds the parser, and names its errors.
 #include "gateway/http/request_reader.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -127,7 +128,9 @@ HttpRequest RequestReader::Take() {
   HttpRequest request;
   request.method = std::string(message.method_string());
   const boost::beast::string_view target = message.target();
-  request.path = std::string(target.substr(0, target.find('?')));
+  const size_t path_end = std::min(target.find('?'), target.size());
+  request.path = std::string(target.substr(0, path_end));
+  request.query = std::string(target.substr(std::min(target.size(), path_end + 1)));
   for (const auto& field : message) {
     request.headers.emplace_back(LowerCase(field.name_string()), std::string(field.value()));
   }

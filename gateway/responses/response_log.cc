@@ -37,13 +37,48 @@ ResponseLog::ConversationPtr ResponseLog::Extend(ConversationPtr earlier,
   return std::make_shared<const Conversation>(bytes_, std::move(earlier), std::move(messages));
 }
 
-void ResponseLog::Add(const std::string& id, const std::string& owner, ConversationPtr conversation,
-                      std::string json) {
+void ResponseLog::Add(const std::string& id, const std::string& owner, Stored response) {
   absl::MutexLock lock(&mutex_);
-  *bytes_ += json.size();
-  entries_.push_back({id, owner, std::move(conversation), std::move(json)});
+  entries_.push_back({id, owner, std::move(response)});
   by_id_[id] = std::prev(entries_.end());
-  while (*bytes_ > max_bytes_ && !entries_.empty()) Erase(entries_.begin());
+  Count(&entries_.back());
+  EraseBeyondLimit();
+}
+
+void ResponseLog::End(const std::string& id, ConversationPtr conversation, std::string json) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return;
+  Entry& entry = *found->second;
+  entry.response.conversation = std::move(conversation);
+  entry.response.json = std::move(json);
+  entry.response.running = false;
+  Count(&entry);
+  EraseBeyondLimit();
+}
+
+void ResponseLog::Count(Entry* entry) {
+  const Stored& response = entry->response;
+  *bytes_ -= entry->bytes;
+  entry->bytes = response.json.size();
+  // The events of a running response grow; their number has a limit of its own.
+  if (response.events != nullptr && !response.running) entry->bytes += response.events->bytes();
+  *bytes_ += entry->bytes;
+}
+
+void ResponseLog::EraseBeyondLimit() {
+  for (auto entry = entries_.begin(); entry != entries_.end() && *bytes_ > max_bytes_;) {
+    const auto next = std::next(entry);
+    if (!entry->response.running) Erase(entry);
+    entry = next;
+  }
+}
+
+void ResponseLog::CancelAll() {
+  absl::MutexLock lock(&mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.response.running) entry.response.events->Cancel();
+  }
 }
 
 ResponseLog::Entries::iterator ResponseLog::FindEntry(const std::string& id,
@@ -53,30 +88,24 @@ ResponseLog::Entries::iterator ResponseLog::FindEntry(const std::string& id,
   return found->second;
 }
 
-ResponseLog::ConversationPtr ResponseLog::Find(const std::string& id,
-                                               const std::string& owner) const {
+std::optional<ResponseLog::Stored> ResponseLog::Find(const std::string& id,
+                                                     const std::string& owner) const {
   absl::MutexLock lock(&mutex_);
   const auto entry = FindEntry(id, owner);
-  return entry == entries_.end() ? nullptr : entry->conversation;
-}
-
-std::optional<std::string> ResponseLog::FindJson(const std::string& id,
-                                                 const std::string& owner) const {
-  absl::MutexLock lock(&mutex_);
-  const auto entry = FindEntry(id, owner);
-  return entry == entries_.end() ? std::nullopt : std::optional<std::string>(entry->json);
+  return entry == entries_.end() ? std::nullopt : std::optional<Stored>(entry->response);
 }
 
 bool ResponseLog::Remove(const std::string& id, const std::string& owner) {
   absl::MutexLock lock(&mutex_);
   const auto entry = FindEntry(id, owner);
   if (entry == entries_.end()) return false;
+  if (entry->response.running) entry->response.events->Cancel();
   Erase(entry);
   return true;
 }
 
 void ResponseLog::Erase(Entries::iterator entry) {
-  *bytes_ -= entry->json.size();
+  *bytes_ -= entry->bytes;
   by_id_.erase(entry->id);
   entries_.erase(entry);
 }

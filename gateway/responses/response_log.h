@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "gateway/responses/response_stream.h"
 #include "longstream/v1/longstream.pb.h"
 
 namespace longstream::gateway {
@@ -30,34 +31,46 @@ class ResponseLog {
   // A conversation that goes on behind `earlier` (null: it begins) with these messages.
   ConversationPtr Extend(ConversationPtr earlier, std::vector<v1::Message> messages);
 
-  // Keeps a response: its conversation with the answer, and its JSON. Forgets the oldest ones
-  // beyond the limit.
-  void Add(const std::string& id, const std::string& owner, ConversationPtr conversation,
-           std::string json) ABSL_LOCKS_EXCLUDED(mutex_);
+  struct Stored {
+    ConversationPtr conversation;  // with the answer, if it has ended
+    std::string json;
+    // The events of a response that is or was made in the background; nullptr: it was not.
+    std::shared_ptr<ResponseStream> events;
+    bool running = false;
+  };
 
-  // Null, or absent: the owner has no such response, or it was forgotten.
-  ConversationPtr Find(const std::string& id, const std::string& owner) const
+  // Keeps a response. Forgets the oldest ones beyond the limit, but none that is running.
+  void Add(const std::string& id, const std::string& owner, Stored response)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  std::optional<std::string> FindJson(const std::string& id, const std::string& owner) const
+  // A running response has ended. Nothing happens if it was removed.
+  void End(const std::string& id, ConversationPtr conversation, std::string json)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // False: there is none.
+
+  // Absent: the owner has no such response, or it was forgotten.
+  std::optional<Stored> Find(const std::string& id, const std::string& owner) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Cancels the response if it is running. False: there is none.
   bool Remove(const std::string& id, const std::string& owner) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Cancels all that are running.
+  void CancelAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Entry {
     std::string id;
     std::string owner;
-    ConversationPtr conversation;
-    std::string json;
+    Stored response;
+    uint64_t bytes = 0;  // of the JSON and the events, as far as they are counted
   };
   using Entries = std::list<Entry>;  // the oldest one first
 
   Entries::iterator FindEntry(const std::string& id, const std::string& owner) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Erase(Entries::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Count(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EraseBeyondLimit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t max_bytes_;
-  // Of all parts of conversations that exist, and of the JSON of entries_.
+  // Of all parts of conversations that exist, and of entries_.
   const std::shared_ptr<std::atomic<uint64_t>> bytes_ = std::make_shared<std::atomic<uint64_t>>(0);
   mutable absl::Mutex mutex_;
   mutable Entries entries_ ABSL_GUARDED_BY(mutex_);

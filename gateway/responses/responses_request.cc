@@ -170,7 +170,6 @@ void ReadOtherFields(JsonObject& body, v1::Messages* messages) {
     const auto effort = fields.Text("effort");
     if (effort) messages->set_template_arguments(Json({{"reasoning_effort", *effort}}).dump());
   }
-  body.Refuse("background", "responses in the background are not offered", false);
   body.Refuse("conversation", "conversations are not offered; use previous_response_id");
   body.Refuse("prompt", "stored prompts are not offered");
   body.Refuse("truncation", "a conversation is never cut (\"disabled\")", "disabled");
@@ -193,6 +192,7 @@ Json Repeated(const Json& body) {
   };
   repeated["metadata"] = member("metadata", Json::object());
   repeated["parallel_tool_calls"] = member("parallel_tool_calls", true);
+  repeated["background"] = member("background", false);
   repeated["store"] = member("store", true);
   repeated["tool_choice"] = member("tool_choice", "auto");
   repeated["tools"] = member("tools", Json::array());
@@ -209,6 +209,10 @@ ResponsesRequest ReadResponsesRequest(const Json& body) {
   read.model = object.Text("model").value_or("");
   read.stream = object.Bool("stream").value_or(false);
   read.store = object.Bool("store").value_or(true);
+  read.background = object.Bool("background").value_or(false);
+  if (read.background && !read.store) {
+    throw BadRequest("background", "a response in the background must be stored (store: true)");
+  }
   read.instructions = object.Text("instructions");
   read.previous_response_id = object.Text("previous_response_id").value_or("");
   read.messages = ReadInput(object);

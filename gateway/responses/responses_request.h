@@ -19,7 +19,8 @@ struct ResponsesRequest {
   std::string previous_response_id;         // empty: none
   bool with_calls = false;                  // the model may call functions
   bool stream = false;
-  bool store = true;  // the response can be referred to later
+  bool store = true;        // the response can be referred to later
+  bool background = false;  // the response is made without its client
   // Members of the response that repeat those of the request.
   Json repeated;
 };

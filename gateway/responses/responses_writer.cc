@@ -39,6 +39,17 @@ Json UsageJson(const Usage& usage) {
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
 }
 
+// The members "code", "message" and "param" of an error.
+Json ErrorOf(const HttpAnswer& error) {
+  Json members = {{"code", nullptr}, {"message", ""}, {"param", nullptr}};
+  const Json problem = Json::parse(error.body, nullptr, /*allow_exceptions=*/false);
+  if (!problem.is_object() || !problem.contains("error")) return members;
+  for (const auto& [name, value] : members.items()) {
+    if (problem["error"].contains(name)) value = problem["error"][name];
+  }
+  return members;
+}
+
 }  // namespace
 
 // Each event has its type twice, and its number.
@@ -55,7 +66,6 @@ Json ResponsesWriter::Response(const char* status, Json output) const {
                    {"object", "response"},
                    {"created_at", created_},
                    {"status", status},
-                   {"background", false},
                    {"error", nullptr},
                    {"incomplete_details", nullptr},
                    {"model", model_},
@@ -167,14 +177,22 @@ std::string ResponsesWriter::End(const EndedTurn& turn, const Reply& last_piece)
 }
 
 std::string ResponsesWriter::Error(const HttpAnswer& error) {
-  const Json problem = Json::parse(error.body, nullptr, /*allow_exceptions=*/false);
-  Json event = {{"type", "error"}, {"code", nullptr}, {"message", ""}, {"param", nullptr}};
-  if (problem.is_object() && problem.contains("error")) {
-    for (const char* const name : {"code", "message", "param"}) {
-      event[name] = problem["error"][name];
-    }
-  }
+  Json event = {{"type", "error"}};
+  event.update(ErrorOf(error));
   Write(std::move(event));
+  return TakeEvents();
+}
+
+std::string ResponsesWriter::Fail(const HttpAnswer& error) {
+  response_ = Response("failed", output_);
+  response_["error"] = ErrorOf(error);
+  Write({{"type", "response.failed"}, {"response", response_}});
+  return TakeEvents();
+}
+
+std::string ResponsesWriter::Cancel() {
+  response_ = Response("cancelled", output_);
+  Write({{"type", "response.cancelled"}, {"response", response_}});
   return TakeEvents();
 }
 

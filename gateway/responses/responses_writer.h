@@ -26,8 +26,13 @@ class ResponsesWriter final : public AnswerWriter {
   std::string Error(const HttpAnswer& error) override;
   Json Whole(const EndedTurn& turn) override;
 
-  // The response. REQUIRES: End or Whole was called.
+  // The response. REQUIRES: End, Whole or Fail was called.
   const Json& response() const { return response_; }
+  // The response before its turn has begun.
+  Json Queued() const { return Response("queued", Json::array()); }
+  // The turn has failed, or was cancelled: returns the last events of a stream.
+  std::string Fail(const HttpAnswer& error);
+  std::string Cancel();
 
  private:
   // Adds an event to events_.

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 import unittest
 
 import anthropic
@@ -131,6 +132,43 @@ class ResponsesTest(unittest.TestCase):
             client.responses.retrieve(made.id)
         with self.assertRaises(openai.NotFoundError):
             client.responses.create(model="dense", input="x", previous_response_id=made.id)
+
+
+    def test_a_response_is_made_in_the_background(self):
+        made = client.responses.create(model="dense", input="import os", max_output_tokens=200,
+                                       temperature=0, background=True, stream=True)
+        seen = [next(made) for _ in range(4)]
+        made.close()  # the client leaves
+        id = seen[0].response.id
+        # It comes back, and reads on where it was.
+        rest = list(client.responses.retrieve(id, stream=True,
+                                              starting_after=seen[-1].sequence_number))
+        numbers = [event.sequence_number for event in seen + rest]
+        self.assertEqual(numbers, list(range(len(numbers))))
+        text = "".join(e.delta for e in seen + rest if e.type == "response.output_text.delta")
+        final = client.responses.retrieve(id)
+        self.assertEqual(final.output_text, text)
+        self.assertEqual(final.usage.output_tokens, 200)
+        again = client.responses.create(model="dense", input="x", previous_response_id=id,
+                                        max_output_tokens=2)
+        self.assertEqual(again.longstream["session"], "continued")
+
+    def test_a_response_in_the_background_is_cancelled(self):
+        made = client.responses.create(model="dense", input="import re", background=True,
+                                       max_output_tokens=30000)
+        self.assertIn(made.status, ("queued", "in_progress"))
+        with self.assertRaises(openai.BadRequestError):
+            client.responses.create(model="dense", input="x", previous_response_id=made.id)
+        self.assertEqual(client.responses.cancel(made.id).status, "cancelled")
+        self.assertEqual(client.responses.retrieve(made.id).status, "cancelled")
+
+    def test_a_response_in_the_background_that_fails_says_why(self):
+        made = client.responses.create(model="none", input="x", background=True)
+        while made.status in ("queued", "in_progress"):
+            time.sleep(0.01)
+            made = client.responses.retrieve(made.id)
+        self.assertEqual(made.status, "failed")
+        self.assertIn("no model", made.error.message)
 
 
 class MessagesTest(unittest.TestCase):

@@ -1,0 +1,215 @@
+// OpenAI's responses: those that a client waits for, and those in the background.
+#include <charconv>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/random_id.h"
+#include "gateway/call.h"
+#include "gateway/errors.h"
+#include "gateway/gateway.h"
+#include "gateway/http/problem.h"
+#include "gateway/responses/responses_request.h"
+#include "gateway/responses/responses_writer.h"
+
+namespace longstream::gateway {
+namespace {
+
+using client::CallError;
+
+constexpr char kRoute[] = "/v1/responses/{response}";
+// How often a thread that follows a response looks whether its client is still there.
+constexpr absl::Duration kLookPeriod = absl::Seconds(1);
+// How long a client that cancels a response waits for its end.
+constexpr absl::Duration kCancelPatience = absl::Seconds(10);
+
+HttpAnswer NoResponse(const std::string& id, const char* param) {
+  return ProblemAnswer(404,
+                       absl::StrCat("there is no response ", id,
+                                    "; responses are kept in memory, the last ones within a limit"),
+                       param, "previous_response_not_found");
+}
+
+HttpAnswer JsonText(std::string json) {
+  HttpAnswer answer;
+  answer.body = std::move(json) + "\n";
+  return answer;
+}
+
+// The number of the first event that a client wants: the one behind ?starting_after=N.
+size_t FirstEvent(const HttpRequest& request) {
+  const std::string_view text = request.Query("starting_after");
+  if (text.empty()) return 0;
+  uint32_t number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) {
+    throw BadRequest("starting_after", "expected the sequence_number of an event, found " +
+                                           Shown(Json(std::string(text))));
+  }
+  return size_t{number} + 1;
+}
+
+}  // namespace
+
+// A response that is being made.
+struct Gateway::Response {
+  std::string id;
+  client::Caller caller;
+  ResponseLog::ConversationPtr conversation;  // without the answer
+  std::shared_ptr<ResponsesWriter> writer;
+};
+
+void Gateway::Respond(Call& call) {
+  ResponsesRequest read = ReadResponsesRequest(ParseJson(call.request().body));
+  Response response;
+  response.id = "resp_" + client::RandomId();
+  response.caller = call.caller();
+  const std::string& owner = call.caller().authorization;
+  if (!read.previous_response_id.empty()) {
+    const auto previous = responses_.Find(read.previous_response_id, owner);
+    if (!previous.has_value()) {
+      return call.Answer(NoResponse(read.previous_response_id, "previous_response_id"));
+    }
+    if (previous->running) {
+      throw BadRequest("previous_response_id", "the response has not ended yet");
+    }
+    response.conversation = previous->conversation;
+  }
+  response.conversation =
+      responses_.Extend(std::move(response.conversation), std::move(read.messages));
+  v1::Messages* const messages = read.request.mutable_input()->mutable_messages();
+  if (read.instructions.has_value()) {
+    v1::Message* const system = messages->add_messages();
+    system->set_role("system");
+    system->set_content(*read.instructions);
+  }
+  for (v1::Message& message : response.conversation->Messages()) {
+    *messages->add_messages() = std::move(message);
+  }
+  response.writer = std::make_shared<ResponsesWriter>(response.id, absl::ToUnixSeconds(absl::Now()),
+                                                      read.model, read.repeated);
+  ChatTurn turn{read.model, std::move(read.request), read.with_calls, read.stream};
+  if (read.background) return RespondInBackground(call, std::move(response), std::move(turn));
+  if (read.store) {
+    turn.on_end = [&](const EndedTurn& ended) {
+      responses_.Add(response.id, owner,
+                     {responses_.Extend(response.conversation, {MessageOf(ended.reply)}),
+                      response.writer->response().dump(), nullptr});
+    };
+  }
+  AnswerChat(call, std::move(turn), response.writer);
+}
+
+void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) {
+  const auto events = std::make_shared<ResponseStream>();
+  const std::string id = response.id;
+  const std::string queued = response.writer->Queued().dump();
+  const bool follow = turn.stream;
+  response.caller.cancellation = events->cancellation();
+  responses_.Add(id, call.caller().authorization,
+                 {response.conversation, queued, events, /*running=*/true});
+  const bool begun = background_.Run(
+      [this, events, response = std::move(response), turn = std::move(turn)]() mutable {
+        RunInBackground(response, std::move(turn), *events);
+      });
+  if (!begun) {
+    responses_.Remove(id, call.caller().authorization);
+    HttpAnswer busy =
+        ProblemAnswer(503, absl::StrCat(options_.max_background,
+                                        " responses are being made in the background; try again"));
+    busy.headers.emplace_back("Retry-After", "1");
+    return call.Answer(std::move(busy));
+  }
+  if (follow) return Follow(call, *events, 0);
+  call.Answer(JsonText(queued));
+}
+
+void Gateway::RunInBackground(const Response& response, ChatTurn turn, ResponseStream& events) {
+  ResponsesWriter& writer = *response.writer;
+  turn.on_end = [&](const EndedTurn& ended) {
+    responses_.End(response.id, responses_.Extend(response.conversation, {MessageOf(ended.reply)}),
+                   writer.response().dump());
+  };
+  const auto fail = [&](const HttpAnswer& error) {
+    const std::string last = events.cancelled() ? writer.Cancel() : writer.Fail(error);
+    responses_.End(response.id, response.conversation, writer.response().dump());
+    events.Send(last);
+  };
+  try {
+    RunChat(response.caller, std::move(turn), writer, &events);
+  } catch (const CallError& error) {
+    fail(ErrorAnswer(error.status()));
+  } catch (const std::exception& error) {
+    fail(ProblemAnswer(500, error.what()));
+  }
+  events.End();
+}
+
+void Gateway::Follow(Call& call, ResponseStream& stream, size_t from) {
+  call.Begin();
+  std::string event;
+  for (size_t number = from;;) {
+    switch (stream.Wait(number, kLookPeriod, &event)) {
+      case ResponseStream::Next::kEvent:
+        if (!call.Send(event)) return;
+        ++number;
+        break;
+      case ResponseStream::Next::kWait:
+        if (call.gone()) return;
+        break;
+      case ResponseStream::Next::kEnd:
+        return;
+    }
+  }
+}
+
+void Gateway::HandleResponse(Call& call, const std::string& rest) {
+  constexpr std::string_view kCancel = "/cancel";
+  if (absl::EndsWith(rest, absl::string_view(kCancel.data(), kCancel.size()))) {
+    const bool fits = call.Expect("POST");
+    call.route = absl::StrCat(kRoute, "/cancel");
+    if (fits) CancelResponse(call, rest.substr(0, rest.size() - kCancel.size()));
+    return;
+  }
+  const std::string& owner = call.caller().authorization;
+  if (call.request().method == "DELETE") {
+    call.route = kRoute;
+    if (!responses_.Remove(rest, owner)) return call.Answer(NoResponse(rest, ""));
+    return call.Answer(Json({{"id", rest}, {"object", "response"}, {"deleted", true}}));
+  }
+  const bool fits = call.Expect("GET");
+  call.route = kRoute;
+  if (!fits) return;
+  const std::optional<ResponseLog::Stored> stored = responses_.Find(rest, owner);
+  if (!stored.has_value()) return call.Answer(NoResponse(rest, ""));
+  if (call.request().Query("stream") != "true") return call.Answer(JsonText(stored->json));
+  if (stored->events == nullptr) {
+    throw BadRequest("stream", "only responses in the background can be streamed again");
+  }
+  Follow(call, *stored->events, FirstEvent(call.request()));
+}
+
+void Gateway::CancelResponse(Call& call, const std::string& id) {
+  const std::string& owner = call.caller().authorization;
+  std::optional<ResponseLog::Stored> stored = responses_.Find(id, owner);
+  if (!stored.has_value()) return call.Answer(NoResponse(id, ""));
+  if (stored->events == nullptr) {
+    throw BadRequest("", "only responses in the background can be cancelled");
+  }
+  if (stored->running) {
+    stored->events->Cancel();
+    stored->events->WaitForEnd(kCancelPatience);
+    stored = responses_.Find(id, owner);
+    if (!stored.has_value()) return call.Answer(NoResponse(id, ""));
+  }
+  call.Answer(JsonText(stored->json));
+}
+
+}  // namespace longstream::gateway
