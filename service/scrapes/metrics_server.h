@@ -13,9 +13,9 @@
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
 #include "service/connections/accept_loop.h"
+#include "service/connections/streams/tls_acceptor.h"
 #include "service/metrics/connection_metrics.h"
 #include "service/scrapes/http_exchange.h"
-#include "service/connections/streams/tls_acceptor.h"
 #include "service/security/certificates.h"
 #include "service/security/guard.h"
 

@@ -329,8 +329,8 @@ class HostileSoak {
   }
 
   // Attacks for as long again. A leak grows each time. But the heap of a server that has run for
-  // half a minute may still be growing to the size that it keeps: before the attacks it was measured
-  // with 99 to 111 MiB, and after two minutes of them no larger.
+  // half a minute may still be growing to the size that it keeps: before the attacks it was
+  // measured with 99 to 111 MiB, and after two minutes of them no larger.
   void ExpectMemoryStays(const Holding& before, const Holding& after) {
     honest_->Start();
     attacks_->Run(Clock::now() + seconds(options_.attacked));
