@@ -21,8 +21,8 @@ class SecurityMetrics {
   SecurityMetrics(const SecurityMetrics&) = delete;
   SecurityMetrics& operator=(const SecurityMetrics&) = delete;
 
-  // A file has changed. `kind`: "credentials", "tls", "metrics_tls", "http.tls" or "fleet_token". `taken`: the
-  // server uses the new contents.
+  // A file has changed. `kind`: "credentials", "tls", "metrics_tls", "http.tls" or "fleet_token".
+  // `taken`: the server uses the new contents.
   void CountReload(const std::string& kind, bool taken);
   // A call was refused. `code`: the name of its status code.
   void CountRefused(const std::string& code);
