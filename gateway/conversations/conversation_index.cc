@@ -27,6 +27,8 @@ std::optional<ConversationIndex::Found> ConversationIndex::Find(
 
 void ConversationIndex::Add(Session session) {
   absl::MutexLock lock(&mutex_);
+  const auto known = by_id_.find(session.id);
+  if (known != by_id_.end()) Erase(known->second);
   Entry entry;
   entry.session = std::move(session);
   entries_.push_back(std::move(entry));
@@ -51,14 +53,23 @@ void ConversationIndex::Commit(const std::string& session_id, const std::string&
 
 void ConversationIndex::SetPlace(const ConversationKey& key, Entries::iterator entry,
                                  const std::string& turn_id) {
-  const auto [place, inserted] = places_.try_emplace(key, Place{entry, turn_id});
+  const auto [found, inserted] = places_.try_emplace(key);
+  Place& place = found->second;
+  place.turn_id = turn_id;
   if (!inserted) {
-    if (place->second.entry != entry) std::erase(place->second.entry->keys, key);
-    place->second.turn_id = turn_id;
-    if (place->second.entry == entry) return;
-    place->second.entry = entry;
+    if (place.entry == entry) return;
+    TakeKey(place);
   }
+  place.entry = entry;
+  place.at = entry->keys.size();
   entry->keys.push_back(key);
+}
+
+void ConversationIndex::TakeKey(const Place& place) {
+  std::vector<ConversationKey>& keys = place.entry->keys;
+  keys[place.at] = keys.back();
+  places_.at(keys[place.at]).at = place.at;
+  keys.pop_back();
 }
 
 void ConversationIndex::Release(const std::string& session_id) {
@@ -77,8 +88,8 @@ std::optional<ConversationIndex::Session> ConversationIndex::TakeOldest(bool if_
   absl::MutexLock lock(&mutex_);
   const bool full = entries_.size() > limits_.sessions || places_.size() > limits_.keys;
   if (if_needed && !full) return std::nullopt;
-  const auto oldest =
-      std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.used; });
+  const auto oldest = std::find_if(entries_.begin(), entries_.end(),
+                                   [](const Entry& entry) { return !entry.used; });
   if (oldest == entries_.end()) return std::nullopt;
   Session session = oldest->session;
   Erase(oldest);

@@ -32,9 +32,9 @@ class ConversationIndex {
     std::string session_id;
     std::string turn_id;  // the turn that has read the beginning
     size_t length = 0;    // of the beginning, in keys
-    // The session has read the beginning and nothing else, and no request uses it: the caller may go
-    // on with it, and calls Commit, Release or Remove later. Otherwise the caller forks it at the
-    // end of the turn.
+    // The session has read the beginning and nothing else, and no request uses it: the caller may
+    // go on with it, and calls Commit, Release or Remove later. Otherwise the caller forks it at
+    // the end of the turn.
     bool taken = false;
   };
 
@@ -49,11 +49,12 @@ class ConversationIndex {
   // keys[i]: of the first i + 1 parts of the conversation.
   std::optional<Found> Find(const std::vector<ConversationKey>& keys) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The caller has opened or forked a session, and uses it as if Found.taken.
+  // The caller has opened or forked a session, and uses it as if Found.taken. A session with the
+  // same id is gone.
   void Add(Session session) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A turn of a session that the caller uses has read the conversation with these keys, of which the
-  // last one includes the answer of the turn.
+  // A turn of a session that the caller uses has read the conversation with these keys, of which
+  // the last one includes the answer of the turn.
   void Commit(const std::string& session_id, const std::string& turn_id,
               const std::vector<ConversationKey>& keys) ABSL_LOCKS_EXCLUDED(mutex_);
   // The turn has failed, and the session is as it was.
@@ -70,19 +71,22 @@ class ConversationIndex {
  private:
   struct Entry {
     Session session;
-    ConversationKey head{};  // of all that it has read
-    bool used = true;        // by a request
-    std::vector<ConversationKey> keys;  // those that name it in places_
+    ConversationKey head{};             // of all that it has read
+    bool used = true;                   // by a request
+    std::vector<ConversationKey> keys;  // those that name it in places_, in any order
   };
   // The last use of the first one is the longest ago.
   using Entries = std::list<Entry>;
   struct Place {
     Entries::iterator entry;
+    size_t at = 0;  // its place in the keys of the entry
     std::string turn_id;
   };
 
   void SetPlace(const ConversationKey& key, Entries::iterator entry, const std::string& turn_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes the key of a place from the keys of its entry, in constant time.
+  void TakeKey(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Erase(Entries::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Limits limits_;
