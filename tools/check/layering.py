@@ -112,8 +112,9 @@ ROOMS = {
     "service/security": "",
     "service/security/tenants": "service/clock service/config service/errors service/host_memory",
     "service/connections": "service/clock service/metrics",
+    "service/connections/streams": "service/connections service/security",
     "service/load": "kernels/core kernels/core/limits service/clock",
-    "service/scrapes": "service/clock service/connections service/metrics service/security",
+    "service/scrapes": "service/clock service/connections service/connections/streams service/metrics service/security",
     "service/tokenizer": "service/tokenizer/text",
     "service/tokenizer/spec": "",
     "service/tokenizer/text": "service/tokenizer/spec",
@@ -238,6 +239,15 @@ ROOMS = {
     "client/store": "client client/commands service/sealing service/sessions/store service/sessions/store/postgres"
                        " service/sessions/store/sql service/sessions/store/sqlite",
 
+    "gateway/json": "",
+    "gateway/conversations": "",
+    "gateway/http": "service/clock service/connections service/connections/streams service/metrics service/security",
+    "gateway/turns": "client client/errors gateway/conversations",
+    "gateway/openai": "client gateway/conversations gateway/http gateway/json gateway/turns",
+    "gateway": "client client/errors gateway/conversations gateway/http gateway/json gateway/openai gateway/turns"
+               " service/clock service/metrics",
+    "gateway/program": "client gateway gateway/http service/connections service/metrics service/scrapes service/security",
+
     "tests": "",
     # These tests build without gRPC.
     "tests/kernels": "kernels/** tests",
@@ -263,6 +273,8 @@ ROOMS = {
     # These build without gRPC too, except tests/service/server.
     "tests/service": f"backends/** kernels/** {SERVICE_WITHOUT_GRPC} tests tests/**",
     "tests/service/server": "backends/** kernels/** service/** tests tests/**",
+    # Without gRPC: http, json, conversations.
+    "tests/gateway": "client client/** gateway/** service/** tests tests/**",
     "tests/client": "client client/** service/** tests tests/**",
     "tests/faults": "client client/errors tests tests/**",
     "tests/chaos": "client client/errors tests tests/**",
@@ -297,6 +309,12 @@ LIBRARIES = {
     "service/tokenizer/files": "protobuf",  # SentencePiece's files are protobuf messages
     "client": "absl grpc protobuf",
     "client/**": "absl grpc protobuf",
+    "gateway": "absl grpc prometheus protobuf",
+    "gateway/conversations": "absl",
+    "gateway/http": "absl",
+    "gateway/openai": "absl grpc protobuf",
+    "gateway/turns": "absl grpc protobuf",
+    "gateway/program": "absl prometheus",
     "tests/bench": "cuda",
     "tests/bench/batching": "absl prometheus",
     "tests/bench/shadow": "absl prometheus",
@@ -311,6 +329,7 @@ LIBRARIES = {
     "tests/processes": "absl grpc protobuf",
     "tests/service": "absl prometheus protobuf",
     "tests/service/server": "absl grpc prometheus protobuf",
+    "tests/gateway": "absl grpc prometheus protobuf",
     "tests/client": "absl grpc protobuf",
     "tests/chaos": "grpc",
     "tests/faults": "grpc",
