@@ -27,10 +27,13 @@ std::optional<ConversationIndex::Found> ConversationIndex::Find(
 
 void ConversationIndex::Add(Session session) {
   absl::MutexLock lock(&mutex_);
+  const auto known = by_id_.find(session.id);
+  if (known != by_id_.end()) Erase(known->second);
   Entry entry;
   entry.session = std::move(session);
   entries_.push_back(std::move(entry));
   by_id_[entries_.back().session.id] = std::prev(entries_.end());
+  ++by_owner_[entries_.back().session.owner].sessions;
 }
 
 void ConversationIndex::Commit(const std::string& session_id, const std::string& turn_id,
@@ -51,14 +54,25 @@ void ConversationIndex::Commit(const std::string& session_id, const std::string&
 
 void ConversationIndex::SetPlace(const ConversationKey& key, Entries::iterator entry,
                                  const std::string& turn_id) {
-  const auto [place, inserted] = places_.try_emplace(key, Place{entry, turn_id});
+  const auto [found, inserted] = places_.try_emplace(key);
+  Place& place = found->second;
+  place.turn_id = turn_id;
   if (!inserted) {
-    if (place->second.entry != entry) std::erase(place->second.entry->keys, key);
-    place->second.turn_id = turn_id;
-    if (place->second.entry == entry) return;
-    place->second.entry = entry;
+    if (place.entry == entry) return;
+    TakeKey(place);
   }
+  place.entry = entry;
+  place.at = entry->keys.size();
   entry->keys.push_back(key);
+  ++by_owner_[entry->session.owner].keys;
+}
+
+void ConversationIndex::TakeKey(const Place& place) {
+  std::vector<ConversationKey>& keys = place.entry->keys;
+  keys[place.at] = keys.back();
+  places_.at(keys[place.at]).at = place.at;
+  keys.pop_back();
+  --by_owner_[place.entry->session.owner].keys;
 }
 
 void ConversationIndex::Release(const std::string& session_id) {
@@ -73,16 +87,39 @@ void ConversationIndex::Remove(const std::string& session_id) {
   if (found != by_id_.end()) Erase(found->second);
 }
 
-std::optional<ConversationIndex::Session> ConversationIndex::TakeOldest(bool if_needed) {
-  absl::MutexLock lock(&mutex_);
-  const bool full = entries_.size() > limits_.sessions || places_.size() > limits_.keys;
-  if (if_needed && !full) return std::nullopt;
-  const auto oldest = std::find_if(entries_.begin(), entries_.end(),
-                                   [](const Entry& entry) { return !entry.used; });
+std::optional<ConversationIndex::Session> ConversationIndex::Take(const std::string* owner) {
+  const auto oldest = std::find_if(entries_.begin(), entries_.end(), [owner](const Entry& entry) {
+    return !entry.used && (owner == nullptr || entry.session.owner == *owner);
+  });
   if (oldest == entries_.end()) return std::nullopt;
   Session session = oldest->session;
   Erase(oldest);
   return session;
+}
+
+std::optional<ConversationIndex::Session> ConversationIndex::TakeOldest() {
+  absl::MutexLock lock(&mutex_);
+  return Take(nullptr);
+}
+
+std::optional<ConversationIndex::Session> ConversationIndex::TakeOldestOf(
+    const std::string& owner) {
+  absl::MutexLock lock(&mutex_);
+  return Take(&owner);
+}
+
+std::optional<ConversationIndex::Session> ConversationIndex::TakeBeyondLimits() {
+  absl::MutexLock lock(&mutex_);
+  size_t Amounts::*exceeded = nullptr;
+  if (entries_.size() > limits_.sessions) exceeded = &Amounts::sessions;
+  if (places_.size() > limits_.keys) exceeded = &Amounts::keys;
+  if (exceeded == nullptr) return std::nullopt;
+  const auto most = std::max_element(
+      by_owner_.begin(), by_owner_.end(),
+      [exceeded](const auto& a, const auto& b) { return a.second.*exceeded < b.second.*exceeded; });
+  const std::string owner = most->first;
+  std::optional<Session> session = Take(&owner);
+  return session.has_value() ? session : Take(nullptr);
 }
 
 size_t ConversationIndex::num_sessions() const {
@@ -92,6 +129,9 @@ size_t ConversationIndex::num_sessions() const {
 
 void ConversationIndex::Erase(Entries::iterator entry) {
   for (const ConversationKey& key : entry->keys) places_.erase(key);
+  const auto owner = by_owner_.find(entry->session.owner);
+  owner->second.keys -= entry->keys.size();
+  if (--owner->second.sessions == 0) by_owner_.erase(owner);
   by_id_.erase(entry->session.id);
   entries_.erase(entry);
 }

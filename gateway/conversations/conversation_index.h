@@ -38,8 +38,8 @@ class ConversationIndex {
     bool taken = false;
   };
 
-  // A limit of all beginnings together, and of sessions. Beyond it, the session that was not used
-  // for the longest time has to end (TakeOldest).
+  // A limit of all beginnings together, and of sessions. Beyond it,
+  // sessions have to end (TakeBeyondLimits).
   struct Limits {
     size_t sessions = 1000;
     size_t keys = 1'000'000;
@@ -49,7 +49,8 @@ class ConversationIndex {
   // keys[i]: of the first i + 1 parts of the conversation.
   std::optional<Found> Find(const std::vector<ConversationKey>& keys) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The caller has opened or forked a session, and uses it as if Found.taken.
+  // The caller has opened or forked a session, and uses it as if Found.taken. A session with the
+  // same id is gone.
   void Add(Session session) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A turn of a session that the caller uses has read the conversation with these keys, of which
@@ -61,9 +62,14 @@ class ConversationIndex {
   // The session is gone.
   void Remove(const std::string& session_id) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Forgets the unused session that was not used for the longest time, so that the caller ends it.
-  // `if_needed`: only if a limit is exceeded. Absent: there is none.
-  std::optional<Session> TakeOldest(bool if_needed) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Each forgets an unused session, so that the caller ends it: the one that was not used for the
+  // longest time. Absent: there is none.
+  std::optional<Session> TakeOldest() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of the sessions of this owner.
+  std::optional<Session> TakeOldestOf(const std::string& owner) ABSL_LOCKS_EXCLUDED(mutex_);
+  // If a limit is exceeded: of the sessions of the owner with the most sessions or keys, so that no
+  // owner takes the places of all others.
+  std::optional<Session> TakeBeyondLimits() ABSL_LOCKS_EXCLUDED(mutex_);
 
   size_t num_sessions() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -72,23 +78,34 @@ class ConversationIndex {
     Session session;
     ConversationKey head{};             // of all that it has read
     bool used = true;                   // by a request
-    std::vector<ConversationKey> keys;  // those that name it in places_
+    std::vector<ConversationKey> keys;  // those that name it in places_, in any order
+  };
+  // What the sessions of one owner take.
+  struct Amounts {
+    size_t sessions = 0;
+    size_t keys = 0;
   };
   // The last use of the first one is the longest ago.
   using Entries = std::list<Entry>;
   struct Place {
     Entries::iterator entry;
+    size_t at = 0;  // its place in the keys of the entry
     std::string turn_id;
   };
 
   void SetPlace(const ConversationKey& key, Entries::iterator entry, const std::string& turn_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes the key of a place from the keys of its entry, in constant time.
+  void TakeKey(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Erase(Entries::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `owner`: nullptr: of all owners.
+  std::optional<Session> Take(const std::string* owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Limits limits_;
   mutable absl::Mutex mutex_;
   Entries entries_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Entries::iterator> by_id_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Amounts> by_owner_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<ConversationKey, Place, KeyHash> places_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -96,6 +96,7 @@ void Exchange::BeginEvents(const HttpHeaders& headers) {
 }
 
 bool Exchange::SendEvent(std::string_view event) {
+  if (event.empty()) return !gone();  // an empty chunk would end the stream
   bool was_empty = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -118,7 +119,7 @@ bool Exchange::SendEvent(std::string_view event) {
 void Exchange::EndEvents() {
   {
     absl::MutexLock lock(&mutex_);
-    if (ended_) return;
+    if (!answered_ || ended_) return;
     if (!request_.http_1_0) bytes_ += "0\r\n\r\n";
     ended_ = true;
   }

@@ -3,17 +3,20 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "gateway/http/problem.h"
 
 namespace longstream::gateway {
 namespace {
 
 constexpr size_t kReadBytes = 16 << 10;
+// What one call of Proceed may read. A client that sends faster than the parser reads must not keep
+// the thread, which serves others too.
+constexpr size_t kMostAtOnce = 256 << 10;
 // While a request is answered, at most this many bytes of the next one are read.
 constexpr size_t kMostFollowing = 64 << 10;
 // If a client sends more than this after the last answer, the connection is closed at once.
@@ -36,10 +39,8 @@ HttpConnection::~HttpConnection() {
 }
 
 size_t HttpConnection::held_bytes() const {
-  // The handler holds the body, its JSON, and the request that it makes of them.
-  constexpr size_t kCopies = 4;
-  const size_t handled = exchange_ == nullptr ? 0 : kCopies * exchange_->request().body.size();
-  return reader_.held_bytes() + out_.capacity() + handled;
+  const size_t answered = exchange_ == nullptr ? 0 : exchange_->request().body.size();
+  return reader_.held_bytes() + out_.capacity() + answered;
 }
 
 bool HttpConnection::idle() const {
@@ -49,6 +50,7 @@ bool HttpConnection::idle() const {
 void HttpConnection::Proceed() {
   // An answer may free the way for the next request, which came with the one before.
   bool moved = true;
+  may_read_ = kMostAtOnce;
   while (moved && (state_ == State::kReading || state_ == State::kAnswering)) {
     moved = Read();
     moved = Write() || moved;
@@ -61,56 +63,69 @@ bool HttpConnection::Read() {
   std::array<char, kReadBytes> bytes;
   bool moved = false;
   while (state_ == State::kReading || reader_.held_bytes() < kMostFollowing) {
-    if (state_ == State::kReading && reader_.state() == RequestReader::State::kComplete) {
-      BeginExchange(reader_.Take());
-      return true;
+    if (state_ == State::kReading && TakeRequest()) return true;
+    if (may_read_ == 0) {
+      wake_();
+      return false;
     }
     const ByteStream::Moved read = stream_->Read(bytes.data(), bytes.size());
     if (read.outcome == ByteStream::Outcome::kWait) break;
     if (read.outcome != ByteStream::Outcome::kDone) {
-      malformed_ = read.outcome == ByteStream::Outcome::kWrong;
+      malformed_ = malformed_ || read.outcome == ByteStream::Outcome::kWrong;
       state_ = State::kEnded;
       return false;
     }
     moved = true;
+    may_read_ -= std::min(may_read_, read.bytes);
     reader_.Add(bytes.data(), read.bytes);
-    if (state_ != State::kReading) continue;
-    if (!request_began_ && reader_.state() != RequestReader::State::kIdle) {
-      request_began_ = true;
-      deadline_ = MonotonicTime::Now() + times_.request;
-    }
-    if (reader_.TakeExpectsContinue()) out_ += "HTTP/1.1 100 Continue\r\n\r\n";
-    if (reader_.state() == RequestReader::State::kBad) {
-      malformed_ = true;
-      SendProblem(reader_.problem().status, reader_.problem().text);
-      return true;
-    }
   }
   return moved;
 }
 
+// Goes on with what the reader has, which may have come before the last answer. Returns whether
+// there is an answer now.
+bool HttpConnection::TakeRequest() {
+  if (reader_.state() == RequestReader::State::kComplete) {
+    BeginExchange(reader_.Take());
+    return true;
+  }
+  if (reader_.state() == RequestReader::State::kBad) {
+    malformed_ = true;
+    SendProblem();
+    return true;
+  }
+  if (reader_.TakeExpectsContinue()) out_ += "HTTP/1.1 100 Continue\r\n\r\n";
+  if (!request_began_ && reader_.state() != RequestReader::State::kIdle) {
+    request_began_ = true;
+    deadline_ = MonotonicTime::Now() + times_.request;
+  }
+  return false;
+}
+
 void HttpConnection::BeginExchange(HttpRequest request) {
   state_ = State::kAnswering;
+  served_ = true;
   request_began_ = false;
   deadline_ = MonotonicTime::InfiniteFuture();  // the handler's time is not the client's
   exchange_ = std::make_shared<Exchange>(std::move(request), wake_);
   on_request_(exchange_);
 }
 
-void HttpConnection::SendProblem(int status, std::string_view text) {
+void HttpConnection::SendProblem() {
   HttpRequest none;
   none.keep_alive = false;
   state_ = State::kAnswering;
   exchange_ = std::make_shared<Exchange>(std::move(none), wake_);
-  exchange_->Answer(ProblemAnswer(status, text));
+  exchange_->Answer(ProblemAnswer(reader_.problem().status, reader_.problem().text));
 }
 
-void HttpConnection::Refuse(int status, std::string_view text) {
+void HttpConnection::Refuse(int status, std::string text) {
   if (state_ != State::kReading) {
     state_ = State::kEnded;
     return;
   }
-  SendProblem(status, text);
+  reader_.Refuse({status, std::move(text)});
+  SendProblem();
   Proceed();
 }
 

@@ -16,7 +16,7 @@ struct HttpRequest {
   std::string method;   // "GET"
   std::string path;     // "/v1/models": what precedes the query
   std::string query;    // "stream=true": what follows the '?'
-  HttpHeaders headers;  // in the order of the request; the names are in lower case
+  HttpHeaders headers;  // as in the request, but equal names together; the names are in lower case
   std::string body;
   bool http_1_0 = false;
   bool keep_alive = true;  // the client wants to send further requests on the connection
@@ -46,8 +46,8 @@ inline std::string_view HttpRequest::Query(std::string_view name) const {
 struct HttpAnswer {
   int status = 200;
   std::string content_type = "application/json";
-  std::string body;
-  HttpHeaders headers;  // further ones
+  std::string body = {};
+  HttpHeaders headers = {};  // further ones
 };
 
 }  // namespace longstream::gateway

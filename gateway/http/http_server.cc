@@ -16,6 +16,14 @@ namespace {
 
 // The kernel ends a connection whose client does not acknowledge bytes for this long.
 constexpr absl::Duration kAcknowledgement = absl::Minutes(1);
+// The handler makes the JSON of the body, and of this another request.
+constexpr uint64_t kCopies = 3;
+
+HttpAnswer BusyAnswer(std::string_view text) {
+  HttpAnswer busy = ProblemAnswer(503, text);
+  busy.headers.emplace_back("Retry-After", "1");
+  return busy;
+}
 
 }  // namespace
 
@@ -49,15 +57,18 @@ void HttpServer::StopAccepting() {
 void HttpServer::Shutdown(absl::Duration grace) {
   if (loop_ == nullptr) return;
   StopAccepting();
-  threads_.WaitUntilIdle(grace);
   {
     absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(this, &HttpServer::HasAnswered), grace);
     end_all_ = true;
   }
   loop_->CallSoon();
-  threads_.WaitUntilIdle(absl::InfiniteDuration());
-  loop_ = nullptr;  // no further call of this object
-  places_.clear();
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&ended_all_));
+  }
+  threads_.WaitUntilIdle(absl::InfiniteDuration());  // the handlers call the loop
+  loop_ = nullptr;
 }
 
 void HttpServer::OnConnection(Descriptor connection, const sockaddr_storage& /*peer*/) {
@@ -103,20 +114,25 @@ std::unique_ptr<ByteStream> HttpServer::StreamOn(Descriptor connection) {
 
 void HttpServer::BeginAnswer(std::shared_ptr<Exchange> exchange) {
   if (draining_) exchange->Close();
-  const bool begun = threads_.Run([this, exchange] {
+  const uint64_t bytes = kCopies * exchange->request().body.size();
+  if (held_bytes_ + handled_bytes_ + bytes > options_.max_held_bytes) {
+    return exchange->Answer(BusyAnswer(TooManyBytes()));
+  }
+  handled_bytes_ += bytes;
+  const bool begun = threads_.Run([this, exchange, bytes] {
     try {
       handler_(*exchange);
     } catch (const std::exception& error) {
       exchange->Answer(ProblemAnswer(500, error.what()));
     }
     if (!exchange->answered()) exchange->Answer(ProblemAnswer(500, "the request has no answer"));
+    handled_bytes_ -= bytes;
     exchange->EndEvents();
   });
   if (begun) return;
-  HttpAnswer busy = ProblemAnswer(
-      503, absl::StrCat(options_.max_requests, " requests are being answered; try again"));
-  busy.headers.emplace_back("Retry-After", "1");
-  exchange->Answer(busy);
+  handled_bytes_ -= bytes;
+  exchange->Answer(
+      BusyAnswer(absl::StrCat(options_.max_requests, " requests are being answered; try again")));
 }
 
 void HttpServer::Wake(int descriptor) {
@@ -136,39 +152,59 @@ void HttpServer::Proceed(int descriptor) {
   Settle(descriptor);
 }
 
+std::string HttpServer::TooManyBytes() const {
+  return absl::StrCat("all requests together may hold ", options_.max_held_bytes,
+                      " bytes; try again");
+}
+
+void HttpServer::SetSums(Place& place, size_t held_bytes, bool answering) {
+  held_bytes_ = held_bytes_ - place.held_bytes + held_bytes;
+  place.held_bytes = held_bytes;
+  if (place.answering == answering) return;
+  place.answering = answering;
+  absl::MutexLock lock(&mutex_);
+  answering_ += answering ? 1 : -1;
+}
+
 void HttpServer::Settle(int descriptor) {
   Place& place = places_.at(descriptor);
   HttpConnection& connection = *place.connection;
-  if (connection.state() == HttpConnection::State::kAnswering) place.served = true;
-  held_bytes_ -= place.held_bytes;
-  place.held_bytes = connection.held_bytes();
-  held_bytes_ += place.held_bytes;
-  if (held_bytes_ > options_.max_held_bytes &&
+  const auto sum = [&] {
+    SetSums(place, connection.held_bytes(),
+            connection.state() == HttpConnection::State::kAnswering);
+  };
+  sum();
+  if (held_bytes_ + handled_bytes_ > options_.max_held_bytes && !connection.idle() &&
       connection.state() == HttpConnection::State::kReading) {
-    connection.Refuse(503, absl::StrCat("all requests together may hold ", options_.max_held_bytes,
-                                        " bytes; try again"));
+    connection.Refuse(503, TooManyBytes());
+    sum();
   }
-  if (connection.state() == HttpConnection::State::kEnded) {
-    if (connection.malformed() && !place.served) Count(RefusedConnection::kProtocol);
-    return Remove(descriptor);
-  }
+  if (connection.state() == HttpConnection::State::kEnded) return Remove(descriptor, false);
   if (connection.deadline() == place.deadline) return;
   deadlines_.erase({place.deadline, descriptor});
   place.deadline = connection.deadline();
   deadlines_.emplace(place.deadline, descriptor);
 }
 
-void HttpServer::Remove(int descriptor) {
+void HttpServer::Remove(int descriptor, bool timed_out) {
   const auto found = places_.find(descriptor);
-  held_bytes_ -= found->second.held_bytes;
-  deadlines_.erase({found->second.deadline, descriptor});
+  Place& place = found->second;
+  if (!place.connection->served()) {
+    if (place.connection->malformed()) {
+      Count(RefusedConnection::kProtocol);
+    } else if (timed_out) {
+      Count(RefusedConnection::kTimeout);
+    }
+  }
+  SetSums(place, 0, false);
+  deadlines_.erase({place.deadline, descriptor});
   places_.erase(found);
 }
 
 bool HttpServer::EndIdle() {
   for (const auto& [deadline, descriptor] : deadlines_) {
     if (!places_.at(descriptor).connection->idle()) continue;
-    Remove(descriptor);
+    Remove(descriptor, false);
     return true;
   }
   return false;
@@ -184,11 +220,13 @@ MonotonicTime HttpServer::OnTime(MonotonicTime now) {
   }
   for (const int descriptor : woken) Proceed(descriptor);
   while (!deadlines_.empty() && (end_all || deadlines_.begin()->first <= now)) {
-    const int descriptor = deadlines_.begin()->second;
-    if (!end_all && !places_.at(descriptor).served) Count(RefusedConnection::kTimeout);
-    Remove(descriptor);
+    Remove(deadlines_.begin()->second, !end_all);
   }
   if (options_.metrics != nullptr) options_.metrics->SetOpen(places_.size());
+  if (end_all) {
+    absl::MutexLock lock(&mutex_);
+    ended_all_ = true;
+  }
   return deadlines_.empty() ? MonotonicTime::InfiniteFuture() : deadlines_.begin()->first;
 }
 

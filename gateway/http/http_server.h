@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_GATEWAY_HTTP_HTTP_SERVER_H_
 #define LONGSTREAM_GATEWAY_HTTP_HTTP_SERVER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,15 +30,15 @@ namespace longstream::gateway {
 
 // One thread reads and writes all connections, and none of them can make it wait. The handler of a
 // request runs on a thread of its own. If there are too many connections, a new one replaces the
-// connection that has been idle for the longest time, or is refused. Thread-safe.
+// idle connection whose time ends first, or is refused. Thread-safe.
 class HttpServer final : private ConnectionHandler {
  public:
   struct Options {
     std::string listen = "127.0.0.1:8080";  // host:port; port 0 takes any free port
-    RequestLimits limits;
-    ConnectionTimes times;
-    // For all requests that are being read, and all answers that are being written. A request that
-    // would exceed it is refused.
+    RequestLimits limits = {};
+    ConnectionTimes times = {};
+    // For all requests that are being read or answered, and all answers that are being written. A
+    // request that would exceed it is refused.
     uint64_t max_held_bytes = uint64_t{1} << 30;
     size_t max_connections = 1024;
     size_t max_requests = 256;                                          // that are answered at once
@@ -58,11 +59,18 @@ class HttpServer final : private ConnectionHandler {
   // being answered go on.
   void StopAccepting();
 
-  // Stops accepting. Waits for the requests that are being answered, at most for `grace`; then ends
-  // their connections and waits for their handlers.
+  // Stops accepting. Waits until the clients have got the answers of their requests, at most for
+  // `grace`; then ends the connections and waits for the handlers.
   void Shutdown(absl::Duration grace);
 
  private:
+  struct Place {
+    std::unique_ptr<HttpConnection> connection;
+    MonotonicTime deadline;
+    size_t held_bytes = 0;
+    bool answering = false;
+  };
+
   HttpServer(const Options& options, Handler handler);
 
   void OnConnection(Descriptor connection, const sockaddr_storage& peer) override;
@@ -78,10 +86,14 @@ class HttpServer final : private ConnectionHandler {
   void Proceed(int descriptor);
   // Brings the sums and deadlines up to date, and removes a connection that has ended.
   void Settle(int descriptor);
-  void Remove(int descriptor);
-  // Ends the connection that has been idle for the longest time. False: none is idle.
+  // Sets the numbers of a place, and adds them to the sums over places_.
+  void SetSums(Place& place, size_t held_bytes, bool answering) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Remove(int descriptor, bool timed_out);
+  // Ends the idle connection whose time ends first. False: none is idle.
   bool EndIdle();
   void Count(RefusedConnection reason);
+  std::string TooManyBytes() const;
+  bool HasAnswered() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return answering_ == 0; }
 
   const Options options_;
   const Handler handler_;
@@ -89,20 +101,17 @@ class HttpServer final : private ConnectionHandler {
   int port_ = 0;
 
   // The loop's thread:
-  struct Place {
-    std::unique_ptr<HttpConnection> connection;
-    MonotonicTime deadline;
-    size_t held_bytes = 0;
-    bool served = false;  // it has had a request
-  };
   std::map<int, Place> places_;                        // by descriptor
   std::set<std::pair<MonotonicTime, int>> deadlines_;  // of places_
   uint64_t held_bytes_ = 0;                            // the sum over places_
+  std::atomic<uint64_t> handled_bytes_ = 0;            // that the handlers make of requests
   bool draining_ = false;
 
   absl::Mutex mutex_;
   std::set<int> woken_ ABSL_GUARDED_BY(mutex_);  // descriptors
+  int answering_ ABSL_GUARDED_BY(mutex_) = 0;    // of places_
   bool end_all_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_all_ ABSL_GUARDED_BY(mutex_) = false;  // no request begins any more
 
   std::unique_ptr<AcceptLoop> loop_;
   HandlerThreads threads_;  // the last member: its threads use the others

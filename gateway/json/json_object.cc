@@ -2,6 +2,7 @@
 #include "gateway/json/json_object.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -9,29 +10,49 @@ namespace longstream::gateway {
 namespace {
 
 constexpr size_t kMostDepth = 100;
-constexpr size_t kMostParts = 200'000;  // objects, arrays and members
+constexpr size_t kMostParts = 200'000;  // objects, arrays, members and strings
+// Other values, such as token ids. Each one takes 16 bytes, in an array that doubles as it grows.
+constexpr size_t kMostValues = 4'000'000;
 // The members of an object keep their order, so each one is compared with all before it.
 constexpr size_t kMostMembers = 1024;
 constexpr size_t kMostShown = 60;
+constexpr size_t kMostReason = 300;  // bytes of the parser's error, which may quote the whole text
+
+// Cuts a text to `most` bytes and "...", between two characters.
+std::string Cut(std::string text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
+  text.resize(most);
+  return text + "...";
+}
 
 std::string WithArticle(const char* type) {
   const std::string name = type;
   return (name == "object" || name == "array" ? "an " : "a ") + name;
 }
 
-// Counts the parts of a JSON text while it is parsed.
-class PartCount {
+// Counts the parts of a JSON text without making them. (Json::parse with a callback looks at all
+// elements of an array after each of its objects.) Throws BadRequest if there are too many.
+class PartCounter final : public nlohmann::json_sax<Json> {
  public:
-  // Throws BadRequest if there are too many.
-  void Add(int depth, Json::parse_event_t event) {
-    const bool is_object = event == Json::parse_event_t::object_start;
-    const bool is_key = event == Json::parse_event_t::key;
-    if (event == Json::parse_event_t::object_end) members_.pop_back();
-    if (is_object) members_.push_back(0);
-    if (!is_object && !is_key && event != Json::parse_event_t::array_start) return;
-    if (static_cast<size_t>(depth) > kMostDepth) TooMany("levels", kMostDepth);
-    if (++parts_ > kMostParts) TooMany("objects, arrays and members", kMostParts);
-    if (is_key && ++members_.back() > kMostMembers) TooMany("members in one object", kMostMembers);
+  bool null() override { return AddValue(); }
+  bool boolean(bool /*value*/) override { return AddValue(); }
+  bool number_integer(int64_t /*value*/) override { return AddValue(); }
+  bool number_unsigned(uint64_t /*value*/) override { return AddValue(); }
+  bool number_float(double /*value*/, const std::string& /*text*/) override { return AddValue(); }
+  bool string(std::string& /*value*/) override { return AddPart(); }
+  bool binary(Json::binary_t& /*value*/) override { return AddPart(); }
+  bool start_object(size_t /*size*/) override { return Start(); }
+  bool key(std::string& /*name*/) override {
+    if (++members_.back() > kMostMembers) TooMany("members in one object", kMostMembers);
+    return AddPart();
+  }
+  bool end_object() override { return End(); }
+  bool start_array(size_t /*size*/) override { return Start(); }
+  bool end_array() override { return End(); }
+  bool parse_error(size_t /*at*/, const std::string& /*last*/,
+                   const Json::exception& /*error*/) override {
+    return false;  // Json::parse names the error
   }
 
  private:
@@ -39,33 +60,62 @@ class PartCount {
     throw BadRequest("", "the JSON has more than " + std::to_string(most) + " " + what);
   }
 
+  bool AddValue() {
+    if (++values_ > kMostValues) TooMany("numbers", kMostValues);
+    return true;
+  }
+  bool AddPart() {
+    if (++parts_ > kMostParts) TooMany("objects, arrays, members and strings", kMostParts);
+    return true;
+  }
+  bool Start() {
+    if (members_.size() >= kMostDepth) TooMany("levels", kMostDepth);
+    members_.push_back(0);
+    return AddPart();
+  }
+  bool End() {
+    members_.pop_back();
+    return true;
+  }
+
   size_t parts_ = 0;
-  std::vector<size_t> members_;  // of the objects that are open
+  size_t values_ = 0;
+  std::vector<size_t> members_;  // of the objects and arrays that are open
 };
+
+// Absent: the value is no whole number of 64 bits.
+std::optional<int64_t> WholeNumber(const Json& value) {
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr double kBeyond = 9223372036854775808.0;  // 2^63
+  if (value.is_number_unsigned()) {
+    const uint64_t number = value.get<uint64_t>();
+    return number <= kMost ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
+  }
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const double number = value.get<double>();  // some clients write 100 as 100.0
+  if (std::floor(number) != number || number < -kBeyond || number >= kBeyond) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
 
 }  // namespace
 
 Json ParseJson(std::string_view text) {
-  PartCount parts;
-  const auto count = [&parts](int depth, Json::parse_event_t event, Json& /*value*/) {
-    parts.Add(depth, event);
-    return true;
-  };
+  // The parser takes it for the end of the text.
+  if (text.find('\0') != std::string_view::npos) throw BadRequest("", "the body has a byte 0");
+  PartCounter counter;
+  Json::sax_parse(text, &counter);
   try {
-    Json value = Json::parse(text, count);
+    Json value = Json::parse(text);
     if (!value.is_object()) throw BadRequest("", "the body is no JSON object");
     return value;
   } catch (const Json::exception& error) {
-    throw BadRequest("", std::string("the body is no valid JSON: ") + error.what());
+    throw BadRequest("", "the body is no valid JSON: " + Cut(error.what(), kMostReason));
   }
 }
 
 std::string Shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() <= kMostShown) return text;
-  size_t end = kMostShown;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
+  return Cut(value.dump(-1, ' ', false, Json::error_handler_t::replace), kMostShown);
 }
 
 JsonObject::JsonObject(const Json& value, std::string path)
@@ -76,7 +126,8 @@ JsonObject::JsonObject(const Json& value, std::string path)
 }
 
 std::string JsonObject::PathOf(const std::string& name) const {
-  return path_.empty() ? name : path_ + "." + name;
+  const std::string shown = Cut(name, kMostShown);  // it may be a name that the client has made up
+  return path_.empty() ? shown : path_ + "." + shown;
 }
 
 const Json* JsonObject::Find(const std::string& name) {
@@ -97,21 +148,12 @@ std::optional<bool> JsonObject::Bool(const std::string& name) {
 std::optional<int64_t> JsonObject::Integer(const std::string& name, int64_t least, int64_t most) {
   const Json* const value = Find(name);
   if (value == nullptr) return std::nullopt;
-  const std::string range = std::to_string(least) + " ... " + std::to_string(most);
-  // Some clients write 100 as 100.0.
-  const bool is_whole =
-      value->is_number_integer() ||
-      (value->is_number_float() && std::floor(value->get<double>()) == value->get<double>());
-  if (!is_whole) {
-    throw BadRequest(PathOf(name),
-                     "expected a whole number in " + range + ", found " + Shown(*value));
+  const std::optional<int64_t> whole = WholeNumber(*value);
+  if (!whole.has_value() || *whole < least || *whole > most) {
+    throw BadRequest(PathOf(name), "expected a whole number in " + std::to_string(least) + " ... " +
+                                       std::to_string(most) + ", found " + Shown(*value));
   }
-  const double rough = value->get<double>();
-  if (rough < static_cast<double>(least) || rough > static_cast<double>(most)) {
-    throw BadRequest(PathOf(name), "expected a number in " + range + ", found " + Shown(*value));
-  }
-  return value->is_number_unsigned() ? static_cast<int64_t>(value->get<uint64_t>())
-                                     : value->get<int64_t>();
+  return whole;
 }
 
 std::optional<double> JsonObject::Number(const std::string& name, double least, double most) {

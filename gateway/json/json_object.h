@@ -29,8 +29,8 @@ class BadRequest : public std::invalid_argument {
   std::string param_;
 };
 
-// Parses the body of a request, with limits on depth and on the number of objects, arrays and
-// members, because a small text can need much memory. Throws BadRequest.
+// Parses the body of a request, with limits on depth and on the number of values, because a small
+// text can need much memory. Throws BadRequest.
 Json ParseJson(std::string_view text);
 
 // The value as text, cut to a length that fits into an error.

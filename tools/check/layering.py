@@ -104,7 +104,8 @@ ROOMS = {
     "service/clock": "",
     "service/errors": "",
     "service/routing": "",
-    "service/config": "service/routing service/security",
+    "service/config/yaml": "",
+    "service/config": "service/config/yaml service/routing service/security",
     "service/host_memory": "",
     "service/metrics": "",
     "service/metrics/calls": "",
@@ -112,8 +113,9 @@ ROOMS = {
     "service/security": "",
     "service/security/tenants": "service/clock service/config service/errors service/host_memory",
     "service/connections": "service/clock service/metrics",
+    "service/connections/streams": "service/connections service/security",
     "service/load": "kernels/core kernels/core/limits service/clock",
-    "service/scrapes": "service/clock service/connections service/metrics service/security",
+    "service/scrapes": "service/clock service/connections service/connections/streams service/metrics service/security",
     "service/tokenizer": "service/tokenizer/text",
     "service/tokenizer/spec": "",
     "service/tokenizer/text": "service/tokenizer/spec",
@@ -218,7 +220,8 @@ ROOMS = {
                       " service/serving/aliases service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",
-    "service/program": "kernels/core service/clock service/config service/connections"
+    "service/program/http": "client gateway service/config service/security service/server",
+    "service/program": "service/program/http kernels/core service/clock service/config service/connections"
                        " service/fleet service/load service/server/cluster service/server/transport"
                        " service/engine service/interceptors service/metrics service/metrics/calls service/models service/scrapes"
                        " service/sealing service/security service/server"
@@ -237,6 +240,18 @@ ROOMS = {
     "client/token": "client client/commands service/security",
     "client/store": "client client/commands service/sealing service/sessions/store service/sessions/store/postgres"
                        " service/sessions/store/sql service/sessions/store/sqlite",
+
+    "gateway/json": "",
+    "gateway/conversations": "",
+    "gateway/http": "service/clock service/connections service/connections/streams service/metrics service/security",
+    "gateway/turns": "client client/errors gateway/conversations",
+    "gateway/answers": "client gateway/http gateway/json gateway/turns",
+    "gateway/openai": "client gateway/answers gateway/json",
+    "gateway/anthropic": "gateway/answers gateway/json",
+    "gateway/responses": "client gateway/answers gateway/json",
+    "gateway": "client client/errors gateway/answers gateway/anthropic gateway/conversations gateway/http gateway/json"
+               " gateway/openai gateway/responses gateway/turns service/clock service/metrics",
+    "gateway/program": "client gateway gateway/http service/connections service/metrics service/scrapes service/security",
 
     "tests": "",
     # These tests build without gRPC.
@@ -263,6 +278,8 @@ ROOMS = {
     # These build without gRPC too, except tests/service/server.
     "tests/service": f"backends/** kernels/** {SERVICE_WITHOUT_GRPC} tests tests/**",
     "tests/service/server": "backends/** kernels/** service/** tests tests/**",
+    # Without gRPC: http, json, conversations.
+    "tests/gateway": "client client/** gateway/** service/** tests tests/**",
     "tests/client": "client client/** service/** tests tests/**",
     "tests/faults": "client client/errors tests tests/**",
     "tests/chaos": "client client/errors tests tests/**",
@@ -285,6 +302,7 @@ LIBRARIES = {
     "kernels/cuda/**": "cuda",
     "service/**": "absl",
     "service/program": "absl grpc prometheus protobuf",
+    "service/program/http": "prometheus",
     "service/load": "prometheus",
     "service/metrics": "prometheus",
     "service/metrics/calls": "prometheus protobuf",
@@ -297,6 +315,15 @@ LIBRARIES = {
     "service/tokenizer/files": "protobuf",  # SentencePiece's files are protobuf messages
     "client": "absl grpc protobuf",
     "client/**": "absl grpc protobuf",
+    "gateway": "absl grpc prometheus protobuf",
+    "gateway/conversations": "absl",
+    "gateway/http": "absl",
+    "gateway/answers": "protobuf",
+    "gateway/anthropic": "absl protobuf",
+    "gateway/openai": "absl protobuf",
+    "gateway/responses": "absl grpc protobuf",
+    "gateway/turns": "absl grpc protobuf",
+    "gateway/program": "absl prometheus",
     "tests/bench": "cuda",
     "tests/bench/batching": "absl prometheus",
     "tests/bench/shadow": "absl prometheus",
@@ -311,6 +338,7 @@ LIBRARIES = {
     "tests/processes": "absl grpc protobuf",
     "tests/service": "absl prometheus protobuf",
     "tests/service/server": "absl grpc prometheus protobuf",
+    "tests/gateway": "absl grpc prometheus protobuf",
     "tests/client": "absl grpc protobuf",
     "tests/chaos": "grpc",
     "tests/faults": "grpc",

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
-#include "service/program/server_security.h"
 
 namespace longstream {
 namespace {
@@ -15,7 +14,6 @@ gateway::Gateway::Options OptionsOf(const HttpConfig& http) {
   options.http.limits.body_bytes = http.max_body_bytes;
   options.http.max_connections = http.max_connections;
   options.http.max_requests = http.max_requests;
-  options.http.client_certificates = ClientCertificatesOf(http.tls);
   options.turns.limits.sessions = http.max_sessions;
   options.turns.idle_timeout = absl::ToChronoSeconds(http.idle_timeout);
   options.turns.durable = http.durable;
@@ -28,12 +26,13 @@ gateway::Gateway::Options OptionsOf(const HttpConfig& http) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServerHttp>> ServerHttp::Start(
-    const ServerConfig& config, std::shared_ptr<const CurrentCertificates> certificates,
-    prometheus::Registry* registry, GrpcServer* server) {
-  if (config.http.listen.empty()) return nullptr;
+    const HttpConfig& config, std::shared_ptr<const CurrentCertificates> certificates,
+    ClientCertificates clients, prometheus::Registry* registry, GrpcServer* server) {
+  if (config.listen.empty()) return nullptr;
   std::unique_ptr<ServerHttp> http(new ServerHttp(registry));
-  gateway::Gateway::Options options = OptionsOf(config.http);
+  gateway::Gateway::Options options = OptionsOf(config);
   options.http.certificates = std::move(certificates);
+  options.http.client_certificates = clients;
   options.metrics = &http->metrics_;
   absl::StatusOr<std::unique_ptr<gateway::Gateway>> gateway =
       gateway::Gateway::Start(options, client::Connection::InProcess(server->NewChannel()));

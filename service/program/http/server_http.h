@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "gateway/gateway.h"
 #include "gateway/gateway_metrics.h"
-#include "service/config/server_config.h"
+#include "service/config/http_config.h"
 #include "service/security/certificates.h"
 #include "service/server/grpc_server.h"
 
@@ -22,8 +22,8 @@ class ServerHttp {
   // Null if the configuration wants no listener. `certificates`: null: plain text. `server` and
   // `registry` must outlive it. UNAVAILABLE: the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<ServerHttp>> Start(
-      const ServerConfig& config, std::shared_ptr<const CurrentCertificates> certificates,
-      prometheus::Registry* registry, GrpcServer* server);
+      const HttpConfig& config, std::shared_ptr<const CurrentCertificates> certificates,
+      ClientCertificates clients, prometheus::Registry* registry, GrpcServer* server);
 
   int port() const { return gateway_->port(); }
   // New clients go elsewhere. The answers that are running go on.
