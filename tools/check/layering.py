@@ -261,7 +261,7 @@ ROOMS = {
     "tests/tsan": "",
     "tests/processes": "client service/** tests tests/**",
     # These build without gRPC too, except tests/service/server.
-    "tests/service": f"backends/** kernels/** {SERVICE_WITHOUT_GRPC} tests tests/**",
+    "tests/service": f"backends/** gateway kernels/** {SERVICE_WITHOUT_GRPC} tests tests/**",
     "tests/service/server": "backends/** kernels/** service/** tests tests/**",
     "tests/client": "client client/** service/** tests tests/**",
     "tests/faults": "client client/errors tests tests/**",
