@@ -21,6 +21,8 @@ using client::Generation;
 constexpr int kMostEnded = 16;
 // A stored session that no client can find any more ends after this time.
 constexpr std::chrono::hours kStoredFor{24};
+// How long a session may take to be opened or forked.
+constexpr std::chrono::seconds kOpenTimeout{60};
 
 // Clients repeat the members of a message in another order.
 std::string SortedJson(const std::string& json) {
@@ -88,14 +90,21 @@ bool TurnRunner::CloseOne(bool if_needed) {
   return true;
 }
 
-void TurnRunner::Open(Connection& connection, const std::string& model, const std::string& id,
-                      bool durable) {
+Connection TurnRunner::ToOpen(const Caller& caller) const {
+  Caller steady = caller;
+  steady.cancellation = nullptr;
+  steady.timeout = kOpenTimeout;
+  return connection_.For(steady);
+}
+
+void TurnRunner::Open(const Caller& caller, const std::string& model, const std::string& id) {
+  Connection connection = ToOpen(caller);
   v1::OpenSessionRequest request;
   request.set_model(model);
   request.set_session_id(id);
-  request.set_durability(durable ? v1::DURABILITY_TURN : v1::DURABILITY_MEMORY);
+  request.set_durability(options_.durable ? v1::DURABILITY_TURN : v1::DURABILITY_MEMORY);
   SetSeconds(options_.idle_timeout, request.mutable_idle_timeout());
-  if (durable) SetSeconds(kStoredFor, request.mutable_ttl());
+  if (options_.durable) SetSeconds(kStoredFor, request.mutable_ttl());
   for (int ended = 0;; ++ended) {
     try {
       connection.Open(request);
@@ -106,15 +115,15 @@ void TurnRunner::Open(Connection& connection, const std::string& model, const st
   }
 }
 
-bool TurnRunner::Fork(Connection& connection, const Caller& caller,
-                      const ConversationIndex::Found& found, Receipt* receipt) {
+bool TurnRunner::Fork(const Caller& caller, const ConversationIndex::Found& found,
+                      Receipt* receipt) {
   v1::ForkSessionRequest request;
   request.set_session_id(found.session_id);
   request.set_new_session_id(receipt->session_id);
   request.set_turn_id(found.turn_id);
   SetSeconds(options_.idle_timeout, request.mutable_idle_timeout());
   try {
-    connection.Fork(request);
+    ToOpen(caller).Fork(request);
   } catch (const CallError& error) {
     // Without memory for a fork there may be some for a new session, when others have ended.
     if (!SessionHasChanged(error.status()) && !LacksMemory(error)) throw;
@@ -126,8 +135,8 @@ bool TurnRunner::Fork(Connection& connection, const Caller& caller,
   return true;
 }
 
-Receipt TurnRunner::Begin(Connection& connection, const Caller& caller,
-                          const ConversationTurn& turn, const std::vector<ConversationKey>& keys) {
+Receipt TurnRunner::Begin(const Caller& caller, const ConversationTurn& turn,
+                          const std::vector<ConversationKey>& keys) {
   Receipt receipt;
   receipt.turn_id = client::RandomId();
   const std::optional<ConversationIndex::Found> found = index_.Find(keys);
@@ -137,8 +146,8 @@ Receipt TurnRunner::Begin(Connection& connection, const Caller& caller,
     return receipt;
   }
   receipt.session_id = client::RandomId();
-  if (found.has_value() && Fork(connection, caller, *found, &receipt)) return receipt;
-  Open(connection, turn.model, receipt.session_id, options_.durable);
+  if (found.has_value() && Fork(caller, *found, &receipt)) return receipt;
+  Open(caller, turn.model, receipt.session_id);
   index_.Add({receipt.session_id, caller.authorization});
   return receipt;
 }
@@ -150,7 +159,7 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
   v1::GenerateRequest request = turn.request;
   request.mutable_input()->mutable_messages()->set_whole_conversation(true);
   for (int ended = 0;;) {
-    *receipt = Begin(connection, caller, turn, keys);
+    *receipt = Begin(caller, turn, keys);
     request.set_session_id(receipt->session_id);
     request.set_turn_id(receipt->turn_id);
     bool started = false;
@@ -190,7 +199,7 @@ Generation TurnRunner::RunAlone(const Caller& caller, const std::string& model,
   Connection connection = connection_.For(caller);
   v1::GenerateRequest named = request;
   named.set_session_id(client::RandomId());
-  Open(connection, model, named.session_id(), options_.durable);
+  Open(caller, model, named.session_id());
   try {
     Generation generation = connection.Generate(named, on_message);
     CloseQuietly(connection, named.session_id());

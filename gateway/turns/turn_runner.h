@@ -72,14 +72,15 @@ class TurnRunner {
 
  private:
   // Returns the session of the turn, which the turn uses from now on.
-  Receipt Begin(client::Connection& connection, const client::Caller& caller,
-                const ConversationTurn& turn, const std::vector<ConversationKey>& keys);
+  Receipt Begin(const client::Caller& caller, const ConversationTurn& turn,
+                const std::vector<ConversationKey>& keys);
+  // For calls that open sessions. A client that leaves does not cancel them: then it would not be
+  // known whether there is a session to close.
+  client::Connection ToOpen(const client::Caller& caller) const;
   // False: the session cannot be forked there.
-  bool Fork(client::Connection& connection, const client::Caller& caller,
-            const ConversationIndex::Found& found, Receipt* receipt);
+  bool Fork(const client::Caller& caller, const ConversationIndex::Found& found, Receipt* receipt);
   // Ends unused sessions while there is no memory.
-  void Open(client::Connection& connection, const std::string& model, const std::string& id,
-            bool durable);
+  void Open(const client::Caller& caller, const std::string& model, const std::string& id);
   // Closes the session that was not used for the longest time. `if_needed`: only if the index is
   // full. False: there was none.
   bool CloseOne(bool if_needed);
