@@ -64,6 +64,7 @@ struct Caller {
   std::string authorization;  // the header of that name; empty: the channel's own, if any
   std::string request_id;     // the header x-request-id; empty: the server draws one
   Cancellation* cancellation = nullptr;  // cancels the calls; outlives them; nullptr: nothing does
+  std::chrono::milliseconds timeout{0};  // of each call; 0: none
 };
 
 // Thread-safe. Calls block and throw CallError; an interrupt (client/interrupt.h) cancels them.

@@ -38,6 +38,9 @@ struct Call {
     NameCaller(caller, &context);
     NameSession(session, &context);
     if (cancellation != nullptr) cancellation->Add(&context);
+    if (caller.timeout.count() > 0) {
+      context.set_deadline(std::chrono::system_clock::now() + caller.timeout);
+    }
   }
   ~Call() {
     if (cancellation != nullptr) cancellation->Remove(&context);

@@ -17,10 +17,12 @@ using client::CallError;
 using client::Connection;
 using client::Generation;
 
-// How many sessions a turn that gets no memory ends before it fails.
+// How many sessions of its caller a turn that gets none ends before it fails.
 constexpr int kMostEnded = 16;
 // A stored session that no client can find any more ends after this time.
 constexpr std::chrono::hours kStoredFor{24};
+// How long a session may take to be opened or forked.
+constexpr std::chrono::seconds kOpenTimeout{60};
 
 // Clients repeat the members of a message in another order.
 std::string SortedJson(const std::string& json) {
@@ -59,6 +61,20 @@ bool LacksMemory(const CallError& error) {
   return error.status().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
 }
 
+// Whether the server may have made the session although the call has failed.
+bool MayHaveBegun(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::UNKNOWN:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void CloseQuietly(Connection& connection, const std::string& session) {
   try {
     connection.Close(session);
@@ -74,48 +90,60 @@ void SetSeconds(std::chrono::seconds seconds, google::protobuf::Duration* durati
 
 void TurnRunner::CloseSessions(std::chrono::milliseconds timeout) {
   const auto give_up = std::chrono::steady_clock::now() + timeout;
-  while (std::chrono::steady_clock::now() < give_up && CloseOne(/*if_needed=*/false)) {
+  while (std::chrono::steady_clock::now() < give_up && Close(index_.TakeOldest())) {
   }
 }
 
-bool TurnRunner::CloseOne(bool if_needed) {
-  const std::optional<ConversationIndex::Session> oldest = index_.TakeOldest(if_needed);
-  if (!oldest.has_value()) return false;
+bool TurnRunner::Close(const std::optional<ConversationIndex::Session>& session) {
+  if (!session.has_value()) return false;
   Caller owner;
-  owner.authorization = oldest->owner;
+  owner.authorization = session->owner;
   Connection connection = connection_.For(owner);
-  CloseQuietly(connection, oldest->id);
+  CloseQuietly(connection, session->id);
   return true;
 }
 
-void TurnRunner::Open(Connection& connection, const std::string& model, const std::string& id,
-                      bool durable) {
+Connection TurnRunner::ToOpen(const Caller& caller) const {
+  Caller steady = caller;
+  steady.cancellation = nullptr;
+  steady.timeout = kOpenTimeout;
+  return connection_.For(steady);
+}
+
+void TurnRunner::Open(const Caller& caller, const std::string& model, const std::string& id) {
+  Connection connection = ToOpen(caller);
   v1::OpenSessionRequest request;
   request.set_model(model);
   request.set_session_id(id);
-  request.set_durability(durable ? v1::DURABILITY_TURN : v1::DURABILITY_MEMORY);
+  request.set_durability(options_.durable ? v1::DURABILITY_TURN : v1::DURABILITY_MEMORY);
   SetSeconds(options_.idle_timeout, request.mutable_idle_timeout());
-  if (durable) SetSeconds(kStoredFor, request.mutable_ttl());
+  if (options_.durable) SetSeconds(kStoredFor, request.mutable_ttl());
   for (int ended = 0;; ++ended) {
     try {
       connection.Open(request);
       return;
     } catch (const CallError& error) {
-      if (!LacksMemory(error) || ended == kMostEnded || !CloseOne(/*if_needed=*/false)) throw;
+      const bool made_room = LacksMemory(error) && ended < kMostEnded &&
+                             Close(index_.TakeOldestOf(caller.authorization));
+      if (made_room) continue;
+      if (MayHaveBegun(error.status())) CloseQuietly(connection, id);
+      throw;
     }
   }
 }
 
-bool TurnRunner::Fork(Connection& connection, const Caller& caller,
-                      const ConversationIndex::Found& found, Receipt* receipt) {
+bool TurnRunner::Fork(const Caller& caller, const ConversationIndex::Found& found,
+                      Receipt* receipt) {
   v1::ForkSessionRequest request;
   request.set_session_id(found.session_id);
   request.set_new_session_id(receipt->session_id);
   request.set_turn_id(found.turn_id);
   SetSeconds(options_.idle_timeout, request.mutable_idle_timeout());
+  Connection connection = ToOpen(caller);
   try {
     connection.Fork(request);
   } catch (const CallError& error) {
+    if (MayHaveBegun(error.status())) CloseQuietly(connection, receipt->session_id);
     // Without memory for a fork there may be some for a new session, when others have ended.
     if (!SessionHasChanged(error.status()) && !LacksMemory(error)) throw;
     if (error.status().error_code() == grpc::StatusCode::NOT_FOUND) index_.Remove(found.session_id);
@@ -126,10 +154,11 @@ bool TurnRunner::Fork(Connection& connection, const Caller& caller,
   return true;
 }
 
-Receipt TurnRunner::Begin(Connection& connection, const Caller& caller,
-                          const ConversationTurn& turn, const std::vector<ConversationKey>& keys) {
+Receipt TurnRunner::Begin(const Caller& caller, const ConversationTurn& turn,
+                          const std::vector<ConversationKey>& keys) {
   Receipt receipt;
   receipt.turn_id = client::RandomId();
+  // Without keys, nothing is found.
   const std::optional<ConversationIndex::Found> found = index_.Find(keys);
   if (found.has_value() && found->taken) {
     receipt.session_id = found->session_id;
@@ -137,8 +166,8 @@ Receipt TurnRunner::Begin(Connection& connection, const Caller& caller,
     return receipt;
   }
   receipt.session_id = client::RandomId();
-  if (found.has_value() && Fork(connection, caller, *found, &receipt)) return receipt;
-  Open(connection, turn.model, receipt.session_id, options_.durable);
+  if (found.has_value() && Fork(caller, *found, &receipt)) return receipt;
+  Open(caller, turn.model, receipt.session_id);
   index_.Add({receipt.session_id, caller.authorization});
   return receipt;
 }
@@ -149,8 +178,8 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
   std::vector<ConversationKey> keys = KeysOf(turn);
   v1::GenerateRequest request = turn.request;
   request.mutable_input()->mutable_messages()->set_whole_conversation(true);
-  for (int ended = 0;;) {
-    *receipt = Begin(connection, caller, turn, keys);
+  for (bool use_index = true;; use_index = false) {
+    *receipt = Begin(caller, turn, use_index ? keys : std::vector<ConversationKey>());
     request.set_session_id(receipt->session_id);
     request.set_turn_id(receipt->turn_id);
     bool started = false;
@@ -162,7 +191,7 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
       Generation generation = connection.Generate(request, note_start);
       keys.push_back(KeyAfter(keys.empty() ? turn.beginning : keys.back(), turn.reply(generation)));
       index_.Commit(receipt->session_id, receipt->turn_id, keys);
-      while (CloseOne(/*if_needed=*/true)) {
+      while (Close(index_.TakeBeyondLimits())) {
       }
       return generation;
     } catch (const CallError& error) {
@@ -173,9 +202,7 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
         index_.Remove(receipt->session_id);
         CloseQuietly(connection, receipt->session_id);
       }
-      if (started) throw;
-      if (changed) continue;  // each time with one session less in the index
-      if (!LacksMemory(error) || ++ended > kMostEnded || !CloseOne(/*if_needed=*/false)) throw;
+      if (started || !changed) throw;
     } catch (...) {
       index_.Remove(receipt->session_id);
       CloseQuietly(connection, receipt->session_id);
@@ -190,7 +217,7 @@ Generation TurnRunner::RunAlone(const Caller& caller, const std::string& model,
   Connection connection = connection_.For(caller);
   v1::GenerateRequest named = request;
   named.set_session_id(client::RandomId());
-  Open(connection, model, named.session_id(), options_.durable);
+  Open(caller, model, named.session_id());
   try {
     Generation generation = connection.Generate(named, on_message);
     CloseQuietly(connection, named.session_id());

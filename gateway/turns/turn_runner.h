@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,17 +73,17 @@ class TurnRunner {
 
  private:
   // Returns the session of the turn, which the turn uses from now on.
-  Receipt Begin(client::Connection& connection, const client::Caller& caller,
-                const ConversationTurn& turn, const std::vector<ConversationKey>& keys);
+  Receipt Begin(const client::Caller& caller, const ConversationTurn& turn,
+                const std::vector<ConversationKey>& keys);
+  // For calls that open sessions. A client that leaves does not cancel them: then it would not be
+  // known whether there is a session to close.
+  client::Connection ToOpen(const client::Caller& caller) const;
   // False: the session cannot be forked there.
-  bool Fork(client::Connection& connection, const client::Caller& caller,
-            const ConversationIndex::Found& found, Receipt* receipt);
-  // Ends unused sessions while there is no memory.
-  void Open(client::Connection& connection, const std::string& model, const std::string& id,
-            bool durable);
-  // Closes the session that was not used for the longest time. `if_needed`: only if the index is
-  // full. False: there was none.
-  bool CloseOne(bool if_needed);
+  bool Fork(const client::Caller& caller, const ConversationIndex::Found& found, Receipt* receipt);
+  // While there is no room for a session, ends unused sessions of the same caller.
+  void Open(const client::Caller& caller, const std::string& model, const std::string& id);
+  // Closes a session that the index has forgotten. False: there is none.
+  bool Close(const std::optional<ConversationIndex::Session>& session);
 
   client::Connection connection_;
   const Options options_;

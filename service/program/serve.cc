@@ -479,7 +479,8 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
                                   store->get(), server_options.on_call_end});
   if (!admin.ok()) return Fail(log, admin.status());
   const auto http =
-      ServerHttp::Start(config.http, (*security)->http_certificates(), ClientCertificatesOf(config.http.tls), registry.get(), server.get());
+      ServerHttp::Start(config.http, (*security)->http_certificates(),
+                        ClientCertificatesOf(config.http.tls), registry.get(), server.get());
   if (!http.ok()) return Fail(log, http.status());
   absl::Status joined = StartFleet(fleet->get(), *server, server_options);
   if (!joined.ok()) return Fail(log, joined);

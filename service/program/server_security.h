@@ -29,8 +29,8 @@ ClientCertificates ClientCertificatesOf(const TlsConfig& tls);
 absl::StatusOr<Certificates> ReadCertificates(const TlsConfig& tls);
 absl::StatusOr<Credentials> ReadCredentials(const ServerConfig& config);
 
-// The addresses for gRPC and HTTP where anybody may call: other machines can reach them, and neither
-// a token nor a certificate is asked for.
+// The addresses for gRPC and HTTP where anybody may call: other machines can reach them, and
+// neither a token nor a certificate is asked for.
 std::vector<std::string> OpenToNetwork(const ServerConfig& config);
 
 // A changed file is taken if it is right. Otherwise the server goes on with what it has, logs the

@@ -276,7 +276,7 @@ ROOMS = {
     "tests/tsan": "",
     "tests/processes": "client service/** tests tests/**",
     # These build without gRPC too, except tests/service/server.
-    "tests/service": f"backends/** kernels/** {SERVICE_WITHOUT_GRPC} tests tests/**",
+    "tests/service": f"backends/** gateway kernels/** {SERVICE_WITHOUT_GRPC} tests tests/**",
     "tests/service/server": "backends/** kernels/** service/** tests tests/**",
     # Without gRPC: http, json, conversations.
     "tests/gateway": "client client/** gateway/** service/** tests tests/**",

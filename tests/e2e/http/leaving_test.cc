@@ -6,6 +6,7 @@
 #include <chrono>
 #include <list>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "client/connection.h"
@@ -123,6 +124,23 @@ TEST_F(LeavingTest, WhileTheTurnWaitsBehindOthers) {
   ExpectTurns(0, 0);
   ExpectSessions(0);
   EXPECT_EQ(SessionOf(ExpectRightAnswer({{"user", "waits 1"}})), "new");
+  EXPECT_EQ(server_.process().Stop(), 0);
+}
+
+// Also while the session is being opened or forked.
+TEST_F(LeavingTest, AtAnyMoment) {
+  const Conversation known = {{"user", "known"}};
+  ExpectRightAnswer(known);
+  for (int i = 0; i < 400; ++i) {
+    const Conversation unknown = {{"user", "unknown " + std::to_string(i)}};
+    const Json body = StreamBody(i % 2 == 0 ? known : unknown, kManyTokens);
+    HttpStream stream(server_.http(), kChatPath, body);
+    std::this_thread::sleep_for(std::chrono::microseconds(5 * i));
+    stream.Reset();
+  }
+  ExpectTurns(0, 0);
+  ExpectSessions(1);
+  EXPECT_EQ(SessionOf(ExpectRightAnswer(known)), "forked");
   EXPECT_EQ(server_.process().Stop(), 0);
 }
 

@@ -74,8 +74,8 @@ class Model {
     sessions_.erase(id);
     std::erase_if(places_, [&](const auto& place) { return place.second.first == id; });
   }
-  // The unused session of an owner, or of all (""), that was not used for the longest time. "": there
-  // is none.
+  // The unused session of an owner, or of all (""), that was not used for the longest time. "":
+  // there is none.
   std::string OldestOf(const std::string& owner) const {
     std::string oldest;
     for (const auto& [id, session] : sessions_) {
@@ -220,7 +220,7 @@ class Simulation {
     if (found.has_value() && found->taken) {
       id = found->session_id;
     } else {
-      index_.Add({id, "owner " + id});
+      index_.Add({id, OwnerOf(id)});
       model_.Add(id);
     }
     if (Below(random_, 3) != 0) Commit(id, text + RandomText());

@@ -197,7 +197,7 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "2: unknown key 'thread'; expected one of: listen, metrics_listen, max_message_bytes, "
      "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, drain_timeout, "
      "log_level, scheduler, connections, sessions, store, tls, metrics_tls, security, admin, "
-     "fleet, cluster, tenants, models, aliases"},
+     "fleet, cluster, http, tenants, models, aliases"},
     {"scheduler:\n  batch: 2",
      "2: scheduler: unknown key 'batch'; expected one of: max_batch_tokens, max_batch_sequences, "
      "max_open_turns, max_waiting_turns, stream_buffer_bytes, client_timeout, time_slice, "
@@ -260,7 +260,7 @@ const std::pair<const char*, const char*> kRefusals[] = {
      "1: unknown key ''; expected one of: listen, metrics_listen, max_message_bytes, "
      "max_transit_bytes, plugin_directory, threads, memory_bytes, grace, drain_timeout, "
      "log_level, scheduler, connections, sessions, store, tls, metrics_tls, security, admin, "
-     "fleet, cluster, tenants, models, aliases"},
+     "fleet, cluster, http, tenants, models, aliases"},
     {"threads: 1\nlisten: a:1\nthreads: 2", "3: key 'threads' is repeated"},
     {"sessions:\n  max: 1\n  max: 1", "3: sessions: key 'max' is repeated"},
     // A model needs a name of its own and a directory.

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/gateway_metrics.h"
 #include "service/load/load_metrics.h"
 #include "service/metrics/alias_metrics.h"
 #include "service/metrics/build_info.h"
@@ -136,6 +137,7 @@ class ModelMetricsTest : public testing::Test {
   prometheus::Registry registry_;
   CallMetrics calls_{&registry_, {}};
   ConnectionMetrics connections_{&registry_, "grpc"};
+  gateway::GatewayMetrics gateway_{&registry_};
   SecurityMetrics security_{&registry_};
   FleetMetrics fleet_{&registry_};
   LoadMetrics load_{&registry_};
@@ -148,6 +150,8 @@ class ModelMetricsTest : public testing::Test {
 
 TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
   calls_.Count("/a.Service/Call", absl::StatusCode::kUnimplemented);
+  gateway_.CountRequest("/v1/models", 200, absl::Seconds(1));
+  gateway_.CountTurn("new", 2, 1);
   metrics_.CountRequest("OK", "max_tokens");
   metrics_.CountEviction("turn");
   metrics_.CountResumedTurn("attached");
@@ -195,8 +199,9 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
         !name.starts_with("longstream_compare_") && !name.starts_with("longstream_shadow_") &&
         !name.starts_with("longstream_certificate_") && !name.starts_with("longstream_fleet_") &&
         !name.starts_with("longstream_claims_") && !name.starts_with("longstream_handover") &&
-        !name.starts_with("longstream_fenced_") && !name.starts_with("longstream_security_") &&
-        !name.starts_with("longstream_load_") && !name.starts_with("longstream_process_") &&
+        !name.starts_with("longstream_fenced_") && !name.starts_with("longstream_http_") &&
+        !name.starts_with("longstream_security_") && !name.starts_with("longstream_load_") &&
+        !name.starts_with("longstream_process_") &&
         !name.starts_with("longstream_sessions_lost_") &&
         !name.starts_with("longstream_session_early_") &&
         !name.starts_with("longstream_session_host_") &&
