@@ -3,6 +3,15 @@
 import helm_python
 import render
 
+HTTP = "0.0.0.0:8080"
+CERTIFICATE = {"certificate": "/etc/tls/tls.crt", "key": "/etc/tls/tls.key"}
+HOST = {"httpHostnames": ["api.example.org"]}
+# Replicas that show each other certificates, so that the chart does not need tokens in plain text for them.
+CERTIFIED = {"tls": CERTIFICATE, "security": {"plaintext_tokens": None}, "fleet": {"token_file": None}}
+# As ../helm/values/dev.yaml: one replica.
+ALONE = {"fleet": {"enabled": False}, "replicas": 1, "autoscaling": {"kind": "none"},
+         "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}, "volumes": {"store": {"enabled": True}}}
+
 WARNING = 2  # severity of Helm; 1 are recommendations
 
 # Values of which the server would not start or that Kubernetes would not take: the schema, or a template,
@@ -44,6 +53,35 @@ REFUSED = {
     "a volume without a name": {"extraVolumes": [{"emptyDir": {}}]},
     "a mount on a volume of the chart": {
         "extraVolumeMounts": [{"name": "tls", "mountPath": "/etc/longstream/tls"}]},
+    "an HTTP listener that clients cannot reach": {"server": {"http": {"listen": "127.0.0.1:8080"}}},
+    "an HTTP listener at another port": {"server": {"http": {"listen": "0.0.0.0:8081"}}},
+    "an HTTP listener without IPv6 where pods have it": {
+        "fleet": {"ipv6": True}, "server": {"listen": "[::]:50051", "metrics_listen": "[::]:9464",
+                                            "cluster": {"listen": "[::]:9465"}, "http": {"listen": HTTP}}},
+    "a key of http that does not exist": {"server": {"http": {"listen": HTTP, "max_session": 10}}},
+    "a server without HTTP connections": {"server": {"http": {"max_connections": 0}}},
+    "too many HTTP connections": {"server": {"http": {"max_connections": 65537}}},
+    "a server without HTTP requests": {"server": {"http": {"max_requests": 0}}},
+    "too many HTTP requests": {"server": {"http": {"max_requests": 65537}}},
+    "HTTP bodies of a few bytes": {"server": {"http": {"max_body_bytes": 1023}}},
+    "HTTP bodies above a GiB": {"server": {"http": {"max_body_bytes": 1073741825}}},
+    "HTTP bodies of GiB": {"server": {"http": {"max_body_bytes": "2GiB"}}},
+    "a server without sessions for HTTP": {"server": {"http": {"max_sessions": 0}}},
+    "too many sessions for HTTP": {"server": {"http": {"max_sessions": 16777217}}},
+    "sessions of HTTP that stay for days": {"server": {"http": {"idle_timeout": "48h"}}},
+    "durable that is a text": {"server": {"http": {"durable": "yes"}}},
+    "fewer than no tokens": {"server": {"http": {"default_max_tokens": -1}}},
+    "too many tokens": {"server": {"http": {"default_max_tokens": 4294967296}}},
+    "an HTTP certificate without a key": {"server": {"http": {"tls": {"certificate": "/etc/tls/tls.crt"}}}},
+    "HTTP client certificates without an authority": {
+        "server": {"http": {"tls": {**CERTIFICATE, "client_certificates": "required"}}}},
+    "an HTTP token that plain text may not carry": {
+        "server": {**CERTIFIED, "security": {"plaintext_tokens": False}, "http": {"listen": HTTP}}},
+    "an HTTP token without a word on plain text": {"server": {**CERTIFIED, "http": {"listen": HTTP}}},
+    "stored answers without a store": {
+        **ALONE, "server": {"store": {"url": None}, "http": {"listen": HTTP, "durable": True}}},
+    "an HTTP route without a port": {"gateway": HOST},
+    "an HTTP route to no listener": {"gateway": HOST, "server": {"http": {"listen": ""}}},
 }
 
 
@@ -56,13 +94,32 @@ MADE = {
         "--peer-listen=[$(POD_IP)]:50052"),
     "the time of a long grace": ({"server": {"grace": "600s"}}, "terminationGracePeriodSeconds: 655"),
     "replicas that show certificates": (
-        {"server": {"tls": {"certificate": "/etc/tls/tls.crt", "key": "/etc/tls/tls.key"},
-                    "security": {"plaintext_tokens": None}, "fleet": {"token_file": None}}},
-        "certificate: /etc/tls/tls.crt"),
+        {"server": CERTIFIED}, "certificate: /etc/tls/tls.crt"),
     "an objective of whole seconds": (
         {"monitoring": {"objectives": {"firstToken": 5}}}, 'first_token_seconds_bucket{le=~"5|5.0"}[1h]'),
     "the text of an objective": (
         {"monitoring": {"objectives": {"nextToken": 0.25}}}, "tokens come later than 0.25 s"),
+    "a port for HTTP": (
+        {"server": {"http": {"listen": HTTP}}}, "- name: http\n              containerPort: 8080"),
+    "a port for HTTP on IPv6": ({"server": {"http": {"listen": "[::]:8080"}}}, "targetPort: http"),
+    "HTTP clients that stay at a replica": (
+        {"server": {"http": {"listen": HTTP}}}, "sessionAffinity: ClientIP"),
+    "HTTP with a certificate": (
+        {"server": {**CERTIFIED, "http": {"listen": HTTP, "tls": CERTIFICATE}}}, "appProtocol: https"),
+    "HTTP in plain text": ({"server": {"http": {"listen": HTTP}}}, "appProtocol: http\n"),
+    "HTTP without credentials": (
+        {**ALONE, "server": {"security": None, "store": {"url": "/var/lib/longstream/store"},
+                             "http": {"listen": HTTP, "durable": True}}}, "port: 8080"),
+    "the keys of http": (
+        {"server": {"http": {"listen": "", "max_connections": 65536, "max_requests": 1, "max_sessions": 16777216,
+                             "max_body_bytes": "1GiB", "idle_timeout": "1h30m", "durable": False,
+                             "default_max_tokens": 4294967295, "tls": {**CERTIFICATE, "client_ca": "/etc/tls/ca.crt",
+                                                                       "client_certificates": "required"}}}},
+        "default_max_tokens: 4294967295"),
+    "numbers of http as numbers": (
+        {"server": {"http": {"max_body_bytes": 1073741824}}}, "max_body_bytes: 1073741824"),
+    "an HTTP route of another Gateway": (
+        {"gateway": {**HOST, "envoyGateway": False}, "server": {"http": {"listen": HTTP}}}, "kind: HTTPRoute"),
 }
 
 

@@ -33,7 +33,7 @@ def _overlay(deploy, overlay):
 
 def check(deploy):
     """Yields the problems of the overlays that have all kinds of objects."""
-    for overlay in ("cpu", "gpu"):
+    for overlay in ("ab", "gpu"):
         rendered = _overlay(deploy, overlay)
         pod = render.find(rendered, "Deployment")["spec"]["template"]["spec"]
         ports = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}

@@ -5,6 +5,7 @@ import re
 import render
 import yaml
 
+ROUTES = {"GRPCRoute": "grpc", "HTTPRoute": "http"}  # {kind: the port of the container that it leads to}
 QUERIED = re.compile(r'namespace="([^"]*)"')  # in PromQL
 # The chart derives terminationGracePeriodSeconds; the last number of its sum are the seconds after
 # preStop, grace and drain_timeout. kustomize cannot add, so its numbers are checked here.
@@ -60,6 +61,17 @@ def _startup(deployment):
                f"replica {longest} s")
 
 
+def _http(server, ports):
+    """The HTTP port is open in server.yaml and in the container, or in neither."""
+    listen, port = (server.get("http") or {}).get("listen") or "", ports.get("http")
+    if listen and not port:
+        yield f"server.yaml: http.listen is {listen}; the container has no port http (component http)"
+    elif port and not listen:
+        yield f"server.yaml: no http.listen, but the container has the port http {port}"
+    elif port and listen not in (f"0.0.0.0:{port}", f"[::]:{port}"):
+        yield f"server.yaml: http.listen is {listen}; clients reach all addresses of the pod, at port {port}"
+
+
 def _ports(pod, server, rendered):
     container = pod["containers"][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -67,6 +79,7 @@ def _ports(pod, server, rendered):
         value = server[key]["listen"] if key == "cluster" else server[key]
         if not value.endswith(f":{ports.get(name)}"):
             yield f"server.yaml: {key} is {value}; the port {name} of the container {ports.get(name)}"
+    yield from _http(server, ports)
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         if container[probe]["grpc"]["port"] != ports["cluster"]:
             yield f"{probe}: not the port {ports['cluster']}"
@@ -105,10 +118,11 @@ def numbers(ports, rendered):
         elif kind == "InferencePool":
             yield from (f"InferencePool {name}: not the port {ports['grpc']}"
                         for port in value["spec"]["targetPorts"] if port["number"] != ports["grpc"])
-        elif kind == "GRPCRoute":
-            yield from (f"GRPCRoute {name}: not the port {ports['grpc']}"
+        elif kind in ROUTES:
+            wanted = ports.get(ROUTES[kind])
+            yield from (f"{kind} {name}: not the port {wanted}"
                         for backend in value["spec"]["rules"][0]["backendRefs"]
-                        if backend.get("port", ports["grpc"]) != ports["grpc"])
+                        if backend.get("port", wanted) != wanted)
         elif kind == "ScaledObject":
             for trigger in value["spec"]["triggers"]:
                 address = trigger["metadata"].get("scalerAddress")
@@ -149,6 +163,15 @@ def _selectors(rendered, labels):
             yield f"{kind} {name}: its selector does not select the pods"
 
 
+def _namespaces(rendered):
+    """All objects are in one namespace: an object that has none would go to the namespace of kubectl."""
+    namespace = render.find(rendered, "Deployment")["metadata"].get("namespace")
+    for (kind, name), value in rendered.items():
+        its = value["metadata"].get("namespace")
+        if its != namespace:
+            yield f"{kind} {name}: is in {its or 'no namespace'}, the Deployment in {namespace or 'none'}"
+
+
 def names(pod, rendered):
     """What the pod and the route name, if this tree makes objects of the kind. Secrets are made by
     the operator."""
@@ -165,14 +188,14 @@ def names(pod, rendered):
     yield from (f"volume {name}: mounted or defined, not both" for name in mounts ^ volumes)
     if ("ServiceAccount", pod["serviceAccountName"]) not in rendered:
         yield f"no ServiceAccount {pod['serviceAccountName']}"
-    route = render.find(rendered, "GRPCRoute")
-    for backend in route["spec"]["rules"][0]["backendRefs"] if route else ():
-        if (backend.get("kind", "Service"), backend["name"]) not in rendered:
-            yield f"GRPCRoute: no {backend.get('kind', 'Service')} {backend['name']}"
-    policy = render.find(rendered, "BackendTrafficPolicy")
-    for target in policy["spec"]["targetRefs"] if policy else ():
-        if (target["kind"], target["name"]) not in rendered:
-            yield f"BackendTrafficPolicy: no {target['kind']} {target['name']}"
+    for (kind, name), value in rendered.items():
+        named = []
+        if kind in ROUTES:
+            named = [(backend.get("kind", "Service"), backend["name"])
+                     for backend in value["spec"]["rules"][0]["backendRefs"]]
+        elif kind == "BackendTrafficPolicy":
+            named = [(target["kind"], target["name"]) for target in value["spec"]["targetRefs"]]
+        yield from (f"{kind} {name}: no {' '.join(wanted)}" for wanted in named if wanted not in rendered)
     for kind in ("HorizontalPodAutoscaler", "ScaledObject"):
         scaler = render.find(rendered, kind)
         if scaler and ("Deployment", scaler["spec"]["scaleTargetRef"]["name"]) not in rendered:
@@ -204,6 +227,7 @@ def problems(deploy, rendered):
     yield from _ports(pod, server, rendered)
     yield from _selectors(rendered, template["metadata"]["labels"])
     yield from names(pod, rendered)
+    yield from _namespaces(rendered)
     yield from scaler_namespaces(rendered)
     yield from _database(server, rendered)
     yield from _picker(render.router(deploy), template, rendered)

@@ -20,6 +20,7 @@ MODELS = {
 }
 WRITTEN = {
     ("gateway.networking.k8s.io/v1", "GRPCRoute"): "grpcroute.yaml",
+    ("gateway.networking.k8s.io/v1", "HTTPRoute"): "httproute.yaml",
     ("inference.networking.k8s.io/v1", "InferencePool"): "inferencepool.yaml",
     ("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy"): "backendtrafficpolicy.yaml",
 }

@@ -11,6 +11,7 @@ import yaml
 CLUSTER = "service/server/cluster/cluster_server.cc"
 SIGNALS = "service/load/load_signals.h"
 CLIENT = "client/connection.cc"
+GATEWAY = "gateway/gateway.cc"
 OWN = "access.longstream.dev/"
 SPACE = "kubernetes.io/metadata.name"
 FLEETS = ("ab", "cpu", "gpu")  # overlays whose policies have all labels of the page
@@ -56,11 +57,23 @@ def _route(repository, rendered):
     yield from (f"GRPCRoute: no route to {name}" for name in sorted(wanted - named))
 
 
+def _paths(repository, rendered):
+    """Clients reach all paths of the HTTP API, whose names begin with a version."""
+    route = render.find(rendered, "HTTPRoute")
+    if not route:
+        return
+    paths = set(_found(repository, GATEWAY, r'"(/v[0-9]+/[a-z/]+)"'))
+    prefixes = [match["path"]["value"] for rule in route["spec"]["rules"] for match in rule["matches"]]
+    yield from (f"HTTPRoute: no route to {path}" for path in sorted(paths)
+                if not any(path.startswith(f"{prefix}/") for prefix in prefixes))
+    yield from (f"HTTPRoute: {prefix} is no path for clients" for prefix in prefixes
+                if not any(path.startswith(f"{prefix}/") for path in paths))
+
+
 def _session_header(repository, deploy, rendered):
     (header,) = set(_found(repository, CLIENT, r'AddMetadata\("(x-[\w-]+)", session'))
-    policy = render.find(rendered, "BackendTrafficPolicy")
-    used = [(policy["kind"], each["name"]) for each in
-            policy["spec"]["loadBalancer"]["consistentHash"]["headers"]] if policy else []
+    used = [(kind, each["name"]) for (kind, _), policy in rendered.items() if kind == "BackendTrafficPolicy"
+            for each in policy["spec"]["loadBalancer"]["consistentHash"].get("headers", ())]
     for plugin in render.picker(render.router(deploy))["plugins"]:
         config = plugin.get("parameters", {}).get("sessionIdConfig", {})
         used += [("llm-d-router.yaml", source["header"]) for source in config.get("sources", ())]
@@ -113,14 +126,17 @@ def _peers(policy):
                         yield from ((way, kind, label, value, str(port["port"])) for port in rule["ports"])
 
 
-def _network(deploy, rendered, labels, needs_all):
-    """Labels that policies select are those of the table of deploy/README.md, or of our pods."""
+def _network(deploy, rendered, template, needs_all):
+    """Labels that policies select are those of the table of deploy/README.md, or of our pods. `needs_all`: all
+    rows of the table have a rule, but those of ports that the container does not have."""
+    labels = template["metadata"]["labels"]
+    ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
     page = (deploy / "README.md").read_text(encoding="utf-8")
     section = re.search(r"^## Network$.*?(?=^## )", page, re.MULTILINE | re.DOTALL).group()
-    rows = re.findall(rf"^\| `{OWN}(\w+)` \| (\w+).*\| (to|from) replicas \| (\w+) \|$", section,
+    rows = re.findall(rf"^\| `{OWN}(\w+)` \| (\w+).*\| (to|from) replicas \| ([\w, ]+) \|$", section,
                       re.MULTILINE)
     documented = {(way, "podSelector" if of == "pods" else "namespaceSelector", OWN + name, "true", port)
-                  for name, of, way, port in rows}
+                  for name, of, way, its_ports in rows for port in its_ports.split(", ")}
     policies = [value for (kind, _), value in rendered.items() if kind == "NetworkPolicy"]
     selected = {peer for policy in policies for peer in _peers(policy)}
     for way, kind, label, value, port in sorted(selected - documented):
@@ -131,7 +147,8 @@ def _network(deploy, rendered, labels, needs_all):
         yield f"NetworkPolicy: {label}: {value}, {way} replicas, port {port}: not in deploy/README.md"
     if needs_all:
         yield from (f"NetworkPolicy: no rule for {label}, {way} replicas, port {port}"
-                    for way, _, label, _, port in sorted(documented - selected))
+                    for way, _, label, _, port in sorted(documented - selected)
+                    if port in ports or way == "from")
 
 
 def check(deploy):
@@ -142,7 +159,8 @@ def check(deploy):
         template = render.find(rendered, "Deployment")["spec"]["template"]
         pod = template["spec"]
         for problem in (*_probes(repository, pod), *_scaler(repository, rendered),
-                        *_route(repository, rendered), *_session_header(repository, deploy, rendered),
+                        *_route(repository, rendered), *_paths(repository, rendered),
+                        *_session_header(repository, deploy, rendered),
                         *_files(repository, pod, rendered),
-                        *_network(deploy, rendered, template["metadata"]["labels"], overlay in FLEETS)):
+                        *_network(deploy, rendered, template, overlay in FLEETS)):
             yield f"{overlay}: {problem}"

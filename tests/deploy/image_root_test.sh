@@ -33,6 +33,8 @@ chmod 0755 "$root"
 
 # The Job that checks a store runs the client (deploy/kubernetes/by-hand/store-check.yaml).
 chroot --userspec=10001:10001 "$root" /opt/longstream/bin/longstream store check --help >"$log"
+# A chat page with many users has a gateway of its own (deploy/README.md).
+chroot --userspec=10001:10001 "$root" /opt/longstream/bin/longstream-gateway --help >"$log"
 
 # Without /proc, which a container has, the server does not know where its plugins are.
 plugins=$(cd "$prefix" && find . -type d -path '*/longstream/plugins')

@@ -23,6 +23,9 @@ BASE = "kubernetes/base/"
 PARTS = "kubernetes/components/"
 OVERLAY = "kubernetes/overlays/cpu/"
 EXAMPLE = "kubernetes/overlays/example/"
+AB = "kubernetes/overlays/ab/"
+HTTP = PARTS + "http/"
+HTTP_GATEWAY = PARTS + "http-gateway/"
 BY_HAND = "kubernetes/by-hand/"
 CHART = "helm/longstream/"
 SCHEMA = CHART + "values.schema.json"
@@ -31,9 +34,12 @@ SCHEMA = CHART + "values.schema.json"
 OVERLAYS = {name: "gpu" for name in (
     "scaled_object", "pool", "values", "scaler_port", "pool_port", "picker_port", "picker_name",
     "signal")}
-OVERLAYS["server_model"] = "ab"
+OVERLAYS.update({name: "ab" for name in (
+    "server_model", "http_affinity", "http_route", "http_policy", "http_port", "http_closed", "http_component",
+    "http_service", "http_route_port", "http_backend", "http_target", "http_first_rule", "http_path", "http_page",
+    "http_rule", "chart_http", "chart_http_route", "chart_http_rule", "chart_http_policy", "server_http")})
 OVERLAYS.update({name: "example" for name in (
-    "example_grace", "example_database", "example_namespace", "example_values", "example_objective",
+    "http_namespace", "example_grace", "example_database", "example_namespace", "example_values", "example_objective",
     "alert_words", "chart_objective", "chart_database", "chart_volumes")})
 
 # One of overlays that the chart does not make, instead of the above.
@@ -98,7 +104,7 @@ PLANTED = {
     "target": ("references", PARTS + "hpa/autoscaler.yaml", "kind: Deployment\n    name: longstream",
                "kind: Deployment\n    name: longstrem", "longstrem"),
     "prefix_route": ("other names", PARTS + "gateway/names.yaml", "spec/rules/backendRefs/name",
-                     "spec/rules/backendRef/name", "GRPCRoute: no Service longstream"),
+                     "spec/rules/backendRef/name", "GRPCRoute other-longstream: no Service longstream"),
     "prefix_policy": ("other names", PARTS + "envoy-gateway/names.yaml", "kind: GRPCRoute", "kind: HTTPRoute",
                       "BackendTrafficPolicy"),
     "prefix_scaler": ("other names", PARTS + "keda/names.yaml", "scaleTargetRef", "scaleTarget", "ScaledObject"),
@@ -145,6 +151,59 @@ PLANTED = {
     "schema_of_password": ("helm lint", SCHEMA, '{"const": "/etc/longstream/store-password"}', "{}", "a password that"),
     "schema_of_token": ("helm lint", SCHEMA, '{"const": "/etc/longstream/peer-token"}', "{}", "a token that is not"),
     "schema_of_shown": ("helm lint", SCHEMA, '"fleet": {"required": ["token_file"]}', '"fleet": {}', "without a token"),
+    "http_affinity": ("schemas", HTTP + "service.yaml", "timeoutSeconds", "timeoutSecond", "timeoutSecond"),
+    "http_route": ("schemas", HTTP_GATEWAY + "route.yaml", "hostnames", "hostNames", "hostNames"),
+    "http_policy": ("schemas", HTTP_GATEWAY + "traffic-policy.yaml", "type: SourceIP", "type: Headers",
+                    "'headers' is a required property"),
+    "http_port": ("references", AB + "server.yaml", "0.0.0.0:8080", "127.0.0.1:8080", "http.listen is 127.0.0.1:8080"),
+    "http_closed": ("references", AB + "server.yaml", "listen: 0.0.0.0:8080", "max_requests: 16", "no http.listen"),
+    "http_component": ("references", AB + "kustomization.yaml", "  - ../../components/http\n", "",
+                       "no port http (component http)"),
+    "http_service": ("references", HTTP + "service.yaml", "port: 8080", "port: 80", "port http is 80"),
+    "http_route_port": ("references", HTTP_GATEWAY + "route.yaml", "port: 8080", "port: 50051",
+                        "HTTPRoute longstream-http: not the port 8080"),
+    "http_backend": ("references", HTTP_GATEWAY + "route.yaml", "- name: longstream-http", "- name: longstream-htp",
+                     "no Service longstream-htp"),
+    "http_target": ("references", HTTP_GATEWAY + "traffic-policy.yaml", "      name: longstream-http",
+                    "      name: longstream-htp", "no HTTPRoute longstream-htp"),
+    "http_first_rule": ("references", BASE + "networkpolicies.yaml", "- port: grpc", "- port: cluster", "kustomize ab"),
+    "http_namespace": ("references", EXAMPLE + "kustomization.yaml", "namespace: assistants", "namespace: ''",
+                       "Service longstream-http: is in no namespace"),
+    "prefix_http_route": ("other names", HTTP_GATEWAY + "names.yaml", "spec/rules/backendRefs/name",
+                          "spec/rules/backendRef/name", "HTTPRoute other-longstream-http: no Service longstream-http"),
+    "prefix_http_policy": ("other names", HTTP_GATEWAY + "names.yaml", "spec/targetRefs/name", "spec/targetRef/name",
+                           "no HTTPRoute longstream-http"),
+    "http_path": ("words", HTTP_GATEWAY + "route.yaml", "value: /v1", "value: /v2", "no route to /v1/chat/completions"),
+    "http_page": ("words", "README.md", "to replicas | grpc, http |", "to replicas | grpc |",
+                  "port http: not in deploy/README.md"),
+    "http_rule": ("words", HTTP + "kustomization.yaml", "{port: http}", "{port: peers}",
+                  "no rule for access.longstream.dev/client, to replicas, port http"),
+    "chart_http": ("chart = kustomize", CHART + "templates/services.yaml", "timeoutSeconds: 10800",
+                   "timeoutSeconds: 1080", "timeoutSeconds"),
+    "chart_http_route": ("chart = kustomize", CHART + "templates/gateway.yaml", "value: /v1", "value: /", "path.value"),
+    "chart_http_rule": ("chart = kustomize", CHART + "templates/networkpolicies.yaml", "- port: http", "- port: peers",
+                        "kustomize has 'http'"),
+    "chart_http_policy": ("chart = kustomize", CHART + "templates/gateway.yaml",
+                          "httpHostnames .Values.gateway.envoyGateway", "httpHostnames .Values.inferencePool.enabled",
+                          "does not make BackendTrafficPolicy longstream-http"),
+    "server_http": ("server.yaml", AB + "server.yaml", "listen: 0.0.0.0:8080", "listens: 0.0.0.0:8080", "listens"),
+    "http_schema_listen": ("helm lint", SCHEMA, '\\\\]):8080)?$"', '\\\\]|127.0.0.1):8080)?$"', "HTTP listener that clients"),
+    "http_schema_number": ("helm lint", SCHEMA, '\\\\]):8080)?$"', '\\\\]):808.)?$"', "HTTP listener at another port"),
+    "http_schema_key": ("helm lint", SCHEMA, "of sessions\",\n          \"additionalProperties\": false",
+                        "of sessions\",\n          \"additionalProperties\": true", "a key of http"),
+    "http_schema_body": ("helm lint", SCHEMA, '"maximum": 1073741824', '"maximum": 1073741825', "bodies above a GiB"),
+    "http_schema_time": ("helm lint", SCHEMA, "|2[0-4])h|", "|[2-9][0-9])h|", "stay for days"),
+    "http_schema_tokens": ("helm lint", SCHEMA, '"maximum": 4294967295', '"maximum": 4294967296', "too many tokens"),
+    "http_schema_key_file": ("helm lint", SCHEMA, '"required": ["certificate", "key"]', '"required": ["certificate"]',
+                             "certificate without a key"),
+    "http_schema_plain": ("helm lint", SCHEMA, '{"const": true}}}}\n', "{}}}}\n", "an HTTP token that plain text"),
+    "http_schema_store": ("helm lint", SCHEMA, '"store": {"required": ["url"]}', '"store": {}', "stored answers"),
+    "http_schema_route": ("helm lint", SCHEMA, '"then": {\n        "description": "a route needs',
+                          '"than": {\n        "description": "a route needs', "HTTP route without a port"),
+    "http_address_family": ("helm lint", CHART + "templates/deployment.yaml", '(include "longstream.http" .)) }}', ") }}",
+                            "HTTP listener without IPv6"),
+    "http_certificate": ("helm lint", CHART + "templates/services.yaml", 'ternary "https"', 'ternary "http"',
+                         "HTTP with a certificate"),
     "schema_of_plain": ("helm lint", SCHEMA, '{"const": true}}}\n', "{}}}\n", "a token that plain text"),
     "schema_of_tls": ("helm lint", SCHEMA, '"if": {"not": {"required": ["tls"]}}', '"if": {}', "replicas that show"),
     "schema_of_hosts": ("helm lint", SCHEMA, '"hostnames": {"minItems": 1}', '"hostnames": {}', "without a host"),
@@ -285,7 +344,7 @@ def problems_with(name):
     render.FURTHER = (FURTHER[name],) if name in FURTHER else ()
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
-        for linked in ("docs", "service", "proto", "client", "models", "build"):
+        for linked in ("docs", "service", "proto", "client", "gateway", "models", "build"):
             root.joinpath(linked).symlink_to(REPOSITORY / linked)
         deploy = shutil.copytree(REPOSITORY / "deploy", root / "deploy", symlinks=True)
         text = (deploy / path).read_text(encoding="utf-8")
@@ -326,7 +385,7 @@ class OwnOverlay(unittest.TestCase):
             own = shutil.copytree(REPOSITORY / "deploy" / EXAMPLE, pathlib.Path(folder, "own"))
             for path in own.iterdir():
                 text = path.read_text(encoding="utf-8").replace(old, new)
-                for part in ("../gpu", "../../components/alerts"):
+                for part in ("../gpu", "../../components/alerts", "../../components/http"):
                     target = (REPOSITORY / "deploy" / EXAMPLE / part).resolve()
                     text = text.replace(f"- {part}\n", f"- {os.path.relpath(target, own.resolve())}\n")
                 path.write_text(text, encoding="utf-8")

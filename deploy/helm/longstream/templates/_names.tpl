@@ -32,6 +32,11 @@ running turns, the handovers of sessions, and 15 s for the last writes and conne
 {{- toYaml $server -}}
 {{- end }}
 
+{{- /* The address of the HTTP listener; empty: there is none. */}}
+{{- define "longstream.http" -}}
+{{- (.Values.server.http | default dict).listen | default "" -}}
+{{- end }}
+
 {{- define "longstream.image" -}}
 {{- with .Values.image -}}
 {{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag }}{{ end -}}
