@@ -87,9 +87,10 @@ void ConversationIndex::Remove(const std::string& session_id) {
   if (found != by_id_.end()) Erase(found->second);
 }
 
-std::optional<ConversationIndex::Session> ConversationIndex::Take(const std::string* owner) {
-  const auto oldest = std::find_if(entries_.begin(), entries_.end(), [owner](const Entry& entry) {
-    return !entry.used && (owner == nullptr || entry.session.owner == *owner);
+template <typename MayEnd>
+std::optional<ConversationIndex::Session> ConversationIndex::Take(const MayEnd& may_end) {
+  const auto oldest = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return !entry.used && may_end(entry.session.owner);
   });
   if (oldest == entries_.end()) return std::nullopt;
   Session session = oldest->session;
@@ -99,13 +100,13 @@ std::optional<ConversationIndex::Session> ConversationIndex::Take(const std::str
 
 std::optional<ConversationIndex::Session> ConversationIndex::TakeOldest() {
   absl::MutexLock lock(&mutex_);
-  return Take(nullptr);
+  return Take([](const std::string& /*owner*/) { return true; });
 }
 
 std::optional<ConversationIndex::Session> ConversationIndex::TakeOldestOf(
     const std::string& owner) {
   absl::MutexLock lock(&mutex_);
-  return Take(&owner);
+  return Take([&owner](const std::string& other) { return other == owner; });
 }
 
 std::optional<ConversationIndex::Session> ConversationIndex::TakeBeyondLimits() {
@@ -114,12 +115,13 @@ std::optional<ConversationIndex::Session> ConversationIndex::TakeBeyondLimits() 
   if (entries_.size() > limits_.sessions) exceeded = &Amounts::sessions;
   if (places_.size() > limits_.keys) exceeded = &Amounts::keys;
   if (exceeded == nullptr) return std::nullopt;
-  const auto most = std::max_element(
-      by_owner_.begin(), by_owner_.end(),
-      [exceeded](const auto& a, const auto& b) { return a.second.*exceeded < b.second.*exceeded; });
-  const std::string owner = most->first;
-  std::optional<Session> session = Take(&owner);
-  return session.has_value() ? session : Take(nullptr);
+  size_t most = 0;
+  for (const auto& [owner, amounts] : by_owner_) most = std::max(most, amounts.*exceeded);
+  const auto has_most = [&](const std::string& owner) {
+    return by_owner_.at(owner).*exceeded == most;
+  };
+  std::optional<Session> session = Take(has_most);
+  return session.has_value() ? session : Take([](const std::string& /*owner*/) { return true; });
 }
 
 size_t ConversationIndex::num_sessions() const {

@@ -98,8 +98,9 @@ class ConversationIndex {
   // Takes the key of a place from the keys of its entry, in constant time.
   void TakeKey(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Erase(Entries::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `owner`: nullptr: of all owners.
-  std::optional<Session> Take(const std::string* owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The oldest unused session whose owner may lose one.
+  template <typename MayEnd>
+  std::optional<Session> Take(const MayEnd& may_end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Limits limits_;
   mutable absl::Mutex mutex_;

@@ -38,6 +38,8 @@ std::string OwnerOf(const std::string& id) {
   return "owner " + std::to_string(std::stoi(id) % kOwners);
 }
 
+std::set<std::string> Owners() { return {OwnerOf("0"), OwnerOf("1"), OwnerOf("2")}; }
+
 class Model {
  public:
   explicit Model(const Limits& limits) : limits_(limits) {}
@@ -74,35 +76,34 @@ class Model {
     sessions_.erase(id);
     std::erase_if(places_, [&](const auto& place) { return place.second.first == id; });
   }
-  // The unused session of an owner, or of all (""), that was not used for the longest time. "":
-  // there is none.
-  std::string OldestOf(const std::string& owner) const {
+  // The unused session, of one of these owners, that was not used for the longest time. "": there
+  // is none.
+  std::string OldestOf(const std::set<std::string>& owners) const {
     std::string oldest;
     for (const auto& [id, session] : sessions_) {
-      if (session.used || (!owner.empty() && OwnerOf(id) != owner)) continue;
+      if (session.used || !owners.contains(OwnerOf(id))) continue;
       if (oldest.empty() || session.last_use < sessions_.at(oldest).last_use) oldest = id;
     }
     return oldest;
   }
-  // The sessions of which the index may take any beyond its limits: several owners may have the
-  // most. {""}: it takes none.
-  std::set<std::string> BeyondLimits() const {
+  // The session that has to end beyond the limits. "": none has.
+  std::string BeyondLimits() const {
     std::map<std::string, size_t> amounts;
     if (places_.size() > limits_.keys) {
       for (const auto& [text, place] : places_) ++amounts[OwnerOf(place.first)];
     } else if (sessions_.size() > limits_.sessions) {
       for (const auto& [id, session] : sessions_) ++amounts[OwnerOf(id)];
+    } else {
+      return "";
     }
     size_t most = 0;
     for (const auto& [owner, amount] : amounts) most = std::max(most, amount);
-    std::set<std::string> oldest;
+    std::set<std::string> owners;
     for (const auto& [owner, amount] : amounts) {
-      if (amount < most) continue;
-      const std::string own = OldestOf(owner);
-      oldest.insert(own.empty() ? OldestOf("") : own);
+      if (amount == most) owners.insert(owner);
     }
-    if (oldest.empty()) oldest.insert("");
-    return oldest;
+    const std::string oldest = OldestOf(owners);
+    return oldest.empty() ? OldestOf(Owners()) : oldest;
   }
   bool Has(const std::string& id) const { return sessions_.contains(id); }
   size_t num_sessions() const { return sessions_.size(); }
@@ -188,21 +189,17 @@ class Simulation {
   }
   // Of the sessions of the owner of `id`; "": of all.
   bool TakeOldest(const std::string& id) {
-    const auto taken = id.empty() ? index_.TakeOldest() : index_.TakeOldestOf(OwnerOf(id));
-    Expect(taken, {model_.OldestOf(id.empty() ? "" : OwnerOf(id))});
-    return taken.has_value();
+    const auto owners = id.empty() ? Owners() : std::set<std::string>{OwnerOf(id)};
+    return Expect(id.empty() ? index_.TakeOldest() : index_.TakeOldestOf(OwnerOf(id)),
+                  model_.OldestOf(owners));
   }
-  bool TakeBeyondLimits() {
-    const auto taken = index_.TakeBeyondLimits();
-    Expect(taken, model_.BeyondLimits());
-    return taken.has_value();
-  }
-  void Expect(const std::optional<ConversationIndex::Session>& taken,
-              const std::set<std::string>& expected) {
-    EXPECT_TRUE(expected.contains(taken.has_value() ? taken->id : ""));
-    if (!taken.has_value()) return;
+  bool TakeBeyondLimits() { return Expect(index_.TakeBeyondLimits(), model_.BeyondLimits()); }
+  bool Expect(const std::optional<ConversationIndex::Session>& taken, const std::string& expected) {
+    EXPECT_EQ(taken.has_value() ? taken->id : "", expected);
+    if (!taken.has_value()) return false;
     EXPECT_EQ(taken->owner, OwnerOf(taken->id));
     model_.Remove(taken->id);
+    return true;
   }
   // As the gateway does it: goes on with a session, or forks it, or opens one.
   void MakeRequest() {

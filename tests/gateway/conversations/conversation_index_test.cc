@@ -31,7 +31,7 @@ class ConversationIndexTest : public testing::Test {
     index_.Commit(id, turn, KeysOf(text));
   }
   void AddWith(const std::string& id, const std::string& turn, const std::string& text) {
-    index_.Add({id, "owner of " + id});
+    index_.Add({id, "owner"});
     Commit(id, turn, text);
   }
   // "<session> <turn> <length>", with "taken" if it is so.
@@ -158,7 +158,7 @@ TEST_F(ConversationIndexTest, KnowsTheOwner) {
   AddWith("a", "t", "a");
   const auto session = index_.TakeOldest();
   ASSERT_TRUE(session.has_value());
-  EXPECT_EQ(session->owner, "owner of a");
+  EXPECT_EQ(session->owner, "owner");
 }
 
 // Each turn of another session takes one beginning of a session that has very many.
