@@ -6,37 +6,14 @@
 #include <optional>
 #include <utility>
 
+#include "gateway/requests/common_fields.h"
+
 namespace longstream::gateway {
 namespace {
-
-constexpr size_t kMostStops = 16;
-
-std::string RequiredText(JsonObject& object, const std::string& name) {
-  std::optional<std::string> text = object.Text(name);
-  if (!text.has_value()) throw BadRequest(object.PathOf(name), "the text is missing");
-  return *std::move(text);
-}
 
 [[noreturn]] void RefuseBlock(const JsonObject& block, const std::string& type) {
   throw BadRequest(block.PathOf("type"),
                    "blocks of this type are not offered here: " + Shown(Json(type)));
-}
-
-// The text of a content that has no blocks but texts.
-std::string TextOf(const Json& content, const std::string& path) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) {
-    throw BadRequest(path, "expected a string or an array of blocks, found " + Shown(content));
-  }
-  std::string text;
-  for (size_t i = 0; i < content.size(); ++i) {
-    JsonObject block(content[i], path + "[" + std::to_string(i) + "]");
-    const std::string type = RequiredText(block, "type");
-    if (type != "text") RefuseBlock(block, type);
-    if (i > 0) text += "\n";
-    text += RequiredText(block, "text");
-  }
-  return text;
 }
 
 // Reads the blocks of one message. The results of functions are messages of their own, which come
@@ -48,10 +25,10 @@ class BlockReader {
 
   void Add(const Json& value, const std::string& path) {
     JsonObject block(value, path);
-    const std::string type = RequiredText(block, "type");
+    const std::string type = block.RequiredText("type");
     if (type == "text") {
       if (has_text_) text_ += "\n";
-      text_ += RequiredText(block, "text");
+      text_ += block.RequiredText("text");
       has_text_ = true;
     } else if (type == "tool_use" && role_ == "assistant") {
       AddCall(block);
@@ -76,10 +53,10 @@ class BlockReader {
     if (input != nullptr && !input->is_object()) {
       throw BadRequest(block.PathOf("input"), "expected an object, found " + Shown(*input));
     }
-    calls_.push_back({{"id", RequiredText(block, "id")},
+    calls_.push_back({{"id", block.RequiredText("id")},
                       {"type", "function"},
                       {"function",
-                       {{"name", RequiredText(block, "name")},
+                       {{"name", block.RequiredText("name")},
                         {"arguments", input == nullptr ? Json::object() : *input}}}});
   }
 
@@ -87,8 +64,9 @@ class BlockReader {
     v1::Message* const message = messages_->add_messages();
     message->set_role("tool");
     const Json* const content = block.Find("content");
-    message->set_content(content == nullptr ? "" : TextOf(*content, block.PathOf("content")));
-    message->set_json(Json({{"tool_call_id", RequiredText(block, "tool_use_id")}}).dump());
+    message->set_content(
+        content == nullptr ? "" : TextOfContent(*content, block.PathOf("content"), {"text"}));
+    message->set_json(Json({{"tool_call_id", block.RequiredText("tool_use_id")}}).dump());
     has_results_ = true;
   }
 
@@ -102,7 +80,7 @@ class BlockReader {
 
 void ReadMessage(const Json& value, const std::string& path, v1::Messages* messages) {
   JsonObject object(value, path);
-  const std::string role = RequiredText(object, "role");
+  const std::string role = object.RequiredText("role");
   if (role != "user" && role != "assistant") {
     throw BadRequest(object.PathOf("role"),
                      "expected \"user\" or \"assistant\", found " + Shown(Json(role)));
@@ -113,43 +91,34 @@ void ReadMessage(const Json& value, const std::string& path, v1::Messages* messa
   if (!content->is_array()) {
     v1::Message* const message = messages->add_messages();
     message->set_role(role);
-    message->set_content(TextOf(*content, object.PathOf("content")));
+    message->set_content(TextOfContent(*content, object.PathOf("content"), {"text"}));
     return;
   }
   BlockReader blocks(role, messages);
   for (size_t i = 0; i < content->size(); ++i) {
-    blocks.Add((*content)[i], object.PathOf("content") + "[" + std::to_string(i) + "]");
+    blocks.Add((*content)[i], At(object.PathOf("content"), i));
   }
   blocks.End();
 }
 
 // Returns whether the model may call functions.
 bool ReadTools(JsonObject& body, v1::Messages* messages) {
-  bool none = false;
+  bool may_call = true;
   if (const Json* const choice = body.Find("tool_choice"); choice != nullptr) {
-    JsonObject object(*choice, "tool_choice");
-    const std::string type = RequiredText(object, "type");
-    none = type == "none";
-    if (!none && type != "auto") {
-      throw BadRequest("tool_choice.type",
-                       "only \"auto\" and \"none\" are offered, found " + Shown(Json(type)));
-    }
+    const Json type = JsonObject(*choice, "tool_choice").RequiredText("type");
+    may_call = MayCall(&type, "tool_choice.type");
   }
   const Json* const tools = body.Find("tools");
   if (tools == nullptr) return false;
   if (!tools->is_array()) throw BadRequest("tools", "expected an array, found " + Shown(*tools));
   Json functions = Json::array();
   for (size_t i = 0; i < tools->size(); ++i) {
-    JsonObject tool((*tools)[i], "tools[" + std::to_string(i) + "]");
+    JsonObject tool((*tools)[i], At("tools", i));
     const std::string type = tool.Text("type").value_or("custom");
     if (type != "custom") RefuseBlock(tool, type);
-    Json function = {{"name", RequiredText(tool, "name")}};
-    if (const auto text = tool.Text("description")) function["description"] = *text;
-    const Json* const schema = tool.Find("input_schema");
-    function["parameters"] = schema == nullptr ? Json::object() : *schema;
-    functions.push_back({{"type", "function"}, {"function", std::move(function)}});
+    functions.push_back(FunctionTool(tool, tool.Find("input_schema")));
   }
-  if (none || functions.empty()) return false;
+  if (!may_call || functions.empty()) return false;
   messages->set_tools(functions.dump());
   return true;
 }
@@ -161,22 +130,6 @@ void ReadSampling(JsonObject& body, v1::Sampling* sampling) {
   if (const auto v = body.Number("top_p", 0, 1)) sampling->set_top_p(static_cast<float>(*v));
   if (const auto v = body.Integer("top_k", 0, std::numeric_limits<int32_t>::max())) {
     sampling->set_top_k(static_cast<int32_t>(*v));
-  }
-}
-
-void ReadStops(JsonObject& body, v1::StopRule* stop) {
-  stop->set_stop_text(v1::STOP_TEXT_DROP);
-  const Json* const strings = body.Find("stop_sequences");
-  if (strings == nullptr) return;
-  if (!strings->is_array() || strings->size() > kMostStops) {
-    throw BadRequest("stop_sequences",
-                     "expected an array of at most " + std::to_string(kMostStops) + " strings");
-  }
-  for (const Json& text : *strings) {
-    if (!text.is_string()) {
-      throw BadRequest("stop_sequences", "expected strings, found " + Shown(text));
-    }
-    stop->add_strings(text.get<std::string>());
   }
 }
 
@@ -194,7 +147,7 @@ MessagesRequest ReadMessagesRequest(const Json& body) {
   if (const Json* const system = object.Find("system"); system != nullptr) {
     v1::Message* const message = messages->add_messages();
     message->set_role("system");
-    message->set_content(TextOf(*system, "system"));
+    message->set_content(TextOfContent(*system, "system", {"text"}));
   }
   const Json* const list = object.Find("messages");
   if (list == nullptr || !list->is_array() || list->empty()) {
@@ -202,17 +155,17 @@ MessagesRequest ReadMessagesRequest(const Json& body) {
                                                  : "expected an array of one or more messages");
   }
   for (size_t i = 0; i < list->size(); ++i) {
-    ReadMessage((*list)[i], "messages[" + std::to_string(i) + "]", messages);
+    ReadMessage((*list)[i], At("messages", i), messages);
   }
   // The model goes on with a last message of its own.
   const v1::Message& last = messages->messages(messages->messages_size() - 1);
   messages->set_continue_final_message(last.role() == "assistant");
   read.with_calls = ReadTools(object, messages);
   ReadSampling(object, read.request.mutable_sampling());
-  ReadStops(object, read.request.mutable_stop());
+  ReadStopStrings(object.Find("stop_sequences"), "stop_sequences", read.request.mutable_stop());
   if (const Json* const thinking = object.Find("thinking"); thinking != nullptr) {
     JsonObject fields(*thinking, "thinking");
-    if (RequiredText(fields, "type") != "disabled") {
+    if (fields.RequiredText("type") != "disabled") {
       throw BadRequest("thinking.type", "only \"disabled\" is offered");
     }
   }

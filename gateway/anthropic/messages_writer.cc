@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "gateway/http/problem.h"
 
 namespace longstream::gateway {
 namespace {
@@ -49,20 +50,12 @@ Json CallBlock(const ToolCall& call, const Json& input) {
 
 const char* TypeOf(int status) {
   switch (status) {
-    case 401:
-      return "authentication_error";
-    case 403:
-      return "permission_error";
-    case 404:
-      return "not_found_error";
     case 413:
       return "request_too_large";
-    case 429:
-      return "rate_limit_error";
     case 503:
       return "overloaded_error";
     default:
-      return status < 500 ? "invalid_request_error" : "api_error";
+      return status < 500 ? ProblemType(status) : "api_error";
   }
 }
 

@@ -5,7 +5,13 @@
 namespace longstream::gateway {
 namespace {
 
-const char* TypeOf(int status) {
+nlohmann::json TextOrNull(std::string_view text) {
+  return text.empty() ? nlohmann::json() : nlohmann::json(text);
+}
+
+}  // namespace
+
+const char* ProblemType(int status) {
   switch (status) {
     case 401:
       return "authentication_error";
@@ -20,17 +26,11 @@ const char* TypeOf(int status) {
   }
 }
 
-nlohmann::json TextOrNull(std::string_view text) {
-  return text.empty() ? nlohmann::json() : nlohmann::json(text);
-}
-
-}  // namespace
-
 std::string ProblemJson(int status, std::string_view text, std::string_view param,
                         std::string_view code) {
   const nlohmann::ordered_json problem = {{"error",
                                            {{"message", text},
-                                            {"type", TypeOf(status)},
+                                            {"type", ProblemType(status)},
                                             {"param", TextOrNull(param)},
                                             {"code", TextOrNull(code)}}}};
   // An error may repeat bytes of a request that are no UTF-8.

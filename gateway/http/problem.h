@@ -14,6 +14,9 @@ namespace longstream::gateway {
 std::string ProblemJson(int status, std::string_view text, std::string_view param = "",
                         std::string_view code = "");
 
+// The type of an error with this status, such as "not_found_error".
+const char* ProblemType(int status);
+
 HttpAnswer ProblemAnswer(int status, std::string_view text, std::string_view param = "",
                          std::string_view code = "");
 

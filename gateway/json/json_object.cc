@@ -175,6 +175,12 @@ std::optional<std::string> JsonObject::Text(const std::string& name) {
   return value->get<std::string>();
 }
 
+std::string JsonObject::RequiredText(const std::string& name) {
+  std::optional<std::string> text = Text(name);
+  if (!text.has_value()) throw BadRequest(PathOf(name), "the text is missing");
+  return *std::move(text);
+}
+
 void JsonObject::Ignore(std::initializer_list<const char*> names) {
   for (const char* const name : names) read_.insert(name);
 }

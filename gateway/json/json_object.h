@@ -50,6 +50,8 @@ class JsonObject {
   std::optional<int64_t> Integer(const std::string& name, int64_t least, int64_t most);
   std::optional<double> Number(const std::string& name, double least, double most);
   std::optional<std::string> Text(const std::string& name);
+  // A text that must be there.
+  std::string RequiredText(const std::string& name);
 
   // Marks members as read that change nothing here.
   void Ignore(std::initializer_list<const char*> names);

@@ -6,34 +6,15 @@
 #include <optional>
 #include <string>
 
+#include "gateway/requests/common_fields.h"
+
 namespace longstream::gateway {
 namespace {
 
 constexpr int64_t kMostTopLogProbs = 20;
 constexpr int64_t kMostTokens = std::numeric_limits<uint32_t>::max();
 
-// The text of a content that is a list of parts. Templates of models for text take one text.
-std::string JoinParts(const Json& parts, const std::string& path) {
-  std::string text;
-  size_t index = 0;
-  for (const Json& part : parts) {
-    const std::string place = path + "[" + std::to_string(index) + "]";
-    JsonObject object(part, place);
-    const std::string type = object.Text("type").value_or("");
-    if (type != "text" && type != "refusal") {
-      throw BadRequest(object.PathOf("type"),
-                       "the models here read text only; found " + Shown(Json(type)));
-    }
-    const std::optional<std::string> piece = object.Text(type);
-    if (!piece.has_value()) throw BadRequest(object.PathOf(type), "the text is missing");
-    if (index++ > 0) text += "\n";
-    text += *piece;
-  }
-  return text;
-}
-
-// A call of a function that the model has made. OpenAI's API has its arguments as a text of JSON,
-// and templates expect an object.
+// A call of a function that the model has made.
 Json ToolCall(const Json& call, const std::string& path) {
   Json made = call;
   JsonObject object(call, path);
@@ -42,28 +23,19 @@ Json ToolCall(const Json& call, const std::string& path) {
   JsonObject fields(*function, object.PathOf("function"));
   const Json* const arguments = fields.Find("arguments");
   if (arguments == nullptr || !arguments->is_string()) return made;
-  try {
-    made["function"]["arguments"] = ParseJson(arguments->get<std::string>());
-  } catch (const BadRequest& error) {
-    throw BadRequest(fields.PathOf("arguments"), error.what());
-  }
+  made["function"]["arguments"] =
+      ArgumentsOf(arguments->get<std::string>(), fields.PathOf("arguments"));
   return made;
-}
-
-void ReadContent(const Json* content, const std::string& path, v1::Message* message) {
-  if (content == nullptr) return;
-  if (content->is_string()) return message->set_content(content->get<std::string>());
-  if (content->is_array()) return message->set_content(JoinParts(*content, path));
-  throw BadRequest(path, "expected a string or an array of parts, found " + Shown(*content));
 }
 
 void ReadMessage(const Json& value, const std::string& path, v1::Message* message) {
   JsonObject object(value, path);
-  const std::optional<std::string> role = object.Text("role");
-  if (!role.has_value()) throw BadRequest(object.PathOf("role"), "the role is missing");
+  const std::string role = object.RequiredText("role");
   // Templates know the role that OpenAI has renamed by its earlier name.
-  message->set_role(*role == "developer" ? "system" : *role);
-  ReadContent(object.Find("content"), object.PathOf("content"), message);
+  message->set_role(role == "developer" ? "system" : role);
+  if (const Json* const content = object.Find("content"); content != nullptr) {
+    message->set_content(TextOfContent(*content, object.PathOf("content"), {"text", "refusal"}));
+  }
   // These are members of answers, which clients repeat.
   object.Ignore({"refusal", "annotations", "audio"});
   Json more = Json::object();
@@ -80,8 +52,7 @@ void ReadMessage(const Json& value, const std::string& path, v1::Message* messag
     if (member.empty()) continue;
     Json calls = Json::array();
     for (const Json& call : member) {
-      calls.push_back(
-          ToolCall(call, object.PathOf(name) + "[" + std::to_string(calls.size()) + "]"));
+      calls.push_back(ToolCall(call, At(object.PathOf(name), calls.size())));
     }
     more[name] = calls;
   }
@@ -95,7 +66,7 @@ void ReadMessages(JsonObject& body, v1::Messages* messages) {
                                                  : "expected an array of one or more messages");
   }
   for (size_t i = 0; i < list->size(); ++i) {
-    ReadMessage((*list)[i], "messages[" + std::to_string(i) + "]", messages->add_messages());
+    ReadMessage((*list)[i], At("messages", i), messages->add_messages());
   }
   if (const auto prompt = body.Bool("add_generation_prompt")) {
     messages->set_add_generation_prompt(*prompt);
@@ -132,27 +103,19 @@ void ReadLimits(JsonObject& body, v1::GenerateRequest* request) {
 // Returns whether the model may call functions.
 bool ReadTools(JsonObject& body, v1::Messages* messages) {
   const Json* const tools = body.Find("tools");
-  const Json* const choice = body.Find("tool_choice");
-  const bool none = choice != nullptr && *choice == "none";
-  if (choice != nullptr && !none && *choice != "auto") {
-    throw BadRequest("tool_choice",
-                     "only \"auto\" and \"none\" are offered, found " + Shown(*choice));
-  }
+  const bool may_call = MayCall(body.Find("tool_choice"), "tool_choice");
   if (tools == nullptr) return false;
   if (!tools->is_array()) throw BadRequest("tools", "expected an array, found " + Shown(*tools));
   for (size_t i = 0; i < tools->size(); ++i) {
-    JsonObject tool((*tools)[i], "tools[" + std::to_string(i) + "]");
+    JsonObject tool((*tools)[i], At("tools", i));
     if (tool.Text("type").value_or("") != "function") {
       throw BadRequest(tool.PathOf("type"), "only \"function\" is offered");
     }
     const Json* const function = tool.Find("function");
     if (function == nullptr) throw BadRequest(tool.PathOf("function"), "the function is missing");
-    JsonObject named(*function, tool.PathOf("function"));
-    if (!named.Text("name").has_value()) {
-      throw BadRequest(named.PathOf("name"), "the name is missing");
-    }
+    JsonObject(*function, tool.PathOf("function")).RequiredText("name");
   }
-  if (none || tools->empty()) return false;
+  if (!may_call || tools->empty()) return false;
   messages->set_tools(tools->dump());
   return true;
 }

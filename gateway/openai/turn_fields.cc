@@ -7,10 +7,11 @@
 #include <optional>
 #include <string>
 
+#include "gateway/requests/common_fields.h"
+
 namespace longstream::gateway {
 namespace {
 
-constexpr int kMostStops = 16;
 constexpr double kMostBias = 100;
 
 void ReadSampling(JsonObject& body, v1::Sampling* sampling) {
@@ -57,8 +58,6 @@ void ReadSampling(JsonObject& body, v1::Sampling* sampling) {
 }
 
 void ReadStopRule(JsonObject& body, v1::StopRule* stop) {
-  // The client has the text before the stop string, and its next request repeats this text.
-  stop->set_stop_text(v1::STOP_TEXT_DROP);
   const auto tokens = body.Integer("min_tokens", 0, std::numeric_limits<uint32_t>::max());
   if (tokens.has_value()) stop->set_min_tokens(static_cast<uint32_t>(*tokens));
   if (const auto ignore = body.Bool("ignore_eos")) stop->set_ignore_eos(*ignore);
@@ -67,19 +66,9 @@ void ReadStopRule(JsonObject& body, v1::StopRule* stop) {
     for (const Json& id : *ids) stop->add_token_ids(TokenId(id, "stop_token_ids"));
   }
   const Json* const strings = body.Find("stop");
-  if (strings == nullptr) return;
-  if (strings->is_string()) {
-    stop->add_strings(strings->get<std::string>());
-    return;
-  }
-  if (!strings->is_array() || strings->size() > kMostStops) {
-    throw BadRequest("stop", "expected a string, or an array of at most " +
-                                 std::to_string(kMostStops) + " strings");
-  }
-  for (const Json& text : *strings) {
-    if (!text.is_string()) throw BadRequest("stop", "expected strings, found " + Shown(text));
-    stop->add_strings(text.get<std::string>());
-  }
+  const bool is_one = strings != nullptr && strings->is_string();
+  const Json one = is_one ? Json::array({*strings}) : Json();
+  ReadStopStrings(is_one ? &one : strings, "stop", stop);
 }
 
 }  // namespace

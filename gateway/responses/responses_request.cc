@@ -5,36 +5,13 @@
 #include <limits>
 #include <utility>
 
+#include "gateway/requests/common_fields.h"
+
 namespace longstream::gateway {
 namespace {
 
-std::string RequiredText(JsonObject& object, const std::string& name) {
-  std::optional<std::string> text = object.Text(name);
-  if (!text.has_value()) throw BadRequest(object.PathOf(name), "the text is missing");
-  return *std::move(text);
-}
-
-std::string At(const std::string& path, size_t index) {
-  return path + "[" + std::to_string(index) + "]";
-}
-
 std::string TextOf(const Json& content, const std::string& path) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) {
-    throw BadRequest(path, "expected a string or an array of parts, found " + Shown(content));
-  }
-  std::string text;
-  for (size_t i = 0; i < content.size(); ++i) {
-    JsonObject part(content[i], At(path, i));
-    const std::string type = RequiredText(part, "type");
-    if (type != "input_text" && type != "output_text" && type != "text") {
-      throw BadRequest(part.PathOf("type"),
-                       "the models here read text only; found " + Shown(Json(type)));
-    }
-    if (i > 0) text += "\n";
-    text += RequiredText(part, "text");
-  }
-  return text;
+  return TextOfContent(content, path, {"input_text", "output_text", "text"});
 }
 
 // Makes messages of items. A text of the model and the calls behind it are one message.
@@ -59,7 +36,7 @@ class ItemReader {
  private:
   void AddMessage(JsonObject& item) {
     EndCalls();
-    const std::string role = RequiredText(item, "role");
+    const std::string role = item.RequiredText("role");
     const Json* const content = item.Find("content");
     if (content == nullptr) throw BadRequest(item.PathOf("content"), "the content is missing");
     v1::Message message;
@@ -70,20 +47,11 @@ class ItemReader {
   }
 
   void AddCall(JsonObject& item) {
-    Json arguments = Json::object();
-    const std::string text = item.Text("arguments").value_or("");
-    if (!text.empty()) {
-      try {
-        arguments = ParseJson(text);
-      } catch (const BadRequest& error) {
-        throw BadRequest(item.PathOf("arguments"), error.what());
-      }
-    }
+    Json arguments = ArgumentsOf(item.Text("arguments").value_or(""), item.PathOf("arguments"));
     calls_.push_back(
-        {{"id", RequiredText(item, "call_id")},
+        {{"id", item.RequiredText("call_id")},
          {"type", "function"},
-         {"function",
-          {{"name", RequiredText(item, "name")}, {"arguments", std::move(arguments)}}}});
+         {"function", {{"name", item.RequiredText("name")}, {"arguments", std::move(arguments)}}}});
   }
 
   void AddResult(JsonObject& item) {
@@ -91,7 +59,7 @@ class ItemReader {
     message.set_role("tool");
     const Json* const output = item.Find("output");
     message.set_content(output == nullptr ? "" : TextOf(*output, item.PathOf("output")));
-    message.set_json(Json({{"tool_call_id", RequiredText(item, "call_id")}}).dump());
+    message.set_json(Json({{"tool_call_id", item.RequiredText("call_id")}}).dump());
     messages_->push_back(std::move(message));
     takes_calls_ = false;
   }
@@ -132,29 +100,21 @@ std::vector<v1::Message> ReadInput(JsonObject& body) {
 
 // Returns whether the model may call functions.
 bool ReadTools(JsonObject& body, v1::Messages* messages) {
-  const Json* const choice = body.Find("tool_choice");
-  const bool none = choice != nullptr && *choice == "none";
-  if (choice != nullptr && !none && *choice != "auto") {
-    throw BadRequest("tool_choice",
-                     "only \"auto\" and \"none\" are offered, found " + Shown(*choice));
-  }
+  const bool may_call = MayCall(body.Find("tool_choice"), "tool_choice");
   const Json* const tools = body.Find("tools");
   if (tools == nullptr) return false;
   if (!tools->is_array()) throw BadRequest("tools", "expected an array, found " + Shown(*tools));
   Json functions = Json::array();
   for (size_t i = 0; i < tools->size(); ++i) {
     JsonObject tool((*tools)[i], At("tools", i));
-    const std::string type = RequiredText(tool, "type");
+    const std::string type = tool.RequiredText("type");
     if (type != "function") {
       throw BadRequest(tool.PathOf("type"),
                        "only \"function\" is offered, found " + Shown(Json(type)));
     }
-    Json function = {{"name", RequiredText(tool, "name")}};
-    if (const auto text = tool.Text("description")) function["description"] = *text;
-    if (const Json* const schema = tool.Find("parameters")) function["parameters"] = *schema;
-    functions.push_back({{"type", "function"}, {"function", std::move(function)}});
+    functions.push_back(FunctionTool(tool, tool.Find("parameters")));
   }
-  if (none || functions.empty()) return false;
+  if (!may_call || functions.empty()) return false;
   messages->set_tools(functions.dump());
   return true;
 }
@@ -226,7 +186,6 @@ ResponsesRequest ReadResponsesRequest(const Json& body) {
   if (const auto v = object.Number("top_p", 0, 1)) sampling->set_top_p(static_cast<float>(*v));
   const auto most = object.Integer("max_output_tokens", 1, std::numeric_limits<uint32_t>::max());
   if (most.has_value()) read.request.set_max_tokens(static_cast<uint32_t>(*most));
-  read.request.mutable_stop()->set_stop_text(v1::STOP_TEXT_DROP);
   if (const Json* const metadata = object.Find("metadata"); metadata != nullptr) {
     const JsonObject checked(*metadata, "metadata");
   }
