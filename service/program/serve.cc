@@ -206,6 +206,15 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(
        .guard = config.security.metrics_credentials ? security.guard() : nullptr});
 }
 
+// Returns null if the configuration wants no HTTP port.
+absl::StatusOr<std::unique_ptr<ServerHttp>> StartHttp(const ServerConfig& config,
+                                                      const ServerSecurity& security,
+                                                      prometheus::Registry* registry,
+                                                      GrpcServer* server) {
+  return ServerHttp::Start(config.http, security.http_certificates(),
+                           ClientCertificatesOf(config.http.tls), registry, server);
+}
+
 // Returns null if the configuration wants no store.
 absl::StatusOr<std::unique_ptr<ServerStore>> OpenStore(const ServerConfig& config,
                                                        const JsonLog& log,
@@ -478,9 +487,7 @@ int Serve(const ServerConfig& config, const JsonLog& log, const sigset_t& signal
       ServerAdmin::Start(config, {security->get(), registry.get(), &log, &models, &sessions,
                                   store->get(), server_options.on_call_end});
   if (!admin.ok()) return Fail(log, admin.status());
-  const auto http =
-      ServerHttp::Start(config.http, (*security)->http_certificates(),
-                        ClientCertificatesOf(config.http.tls), registry.get(), server.get());
+  const auto http = StartHttp(config, **security, registry.get(), server.get());
   if (!http.ok()) return Fail(log, http.status());
   absl::Status joined = StartFleet(fleet->get(), *server, server_options);
   if (!joined.ok()) return Fail(log, joined);
