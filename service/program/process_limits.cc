@@ -3,6 +3,7 @@
 
 #include <malloc.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -14,6 +15,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "kernels/core/address_space.h"
+#include "service/program/http/server_http.h"
 
 namespace longstream {
 
@@ -45,6 +47,27 @@ void TryThreads(size_t count) {
   while (threads.size() < count) {
     threads.emplace_back([&end] { end.wait(); });
   }
+}
+
+size_t NeededThreads(const ServerConfig& config) {
+  // As gRPC counts processors, with those that this process may not use.
+  const auto processors = static_cast<size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
+  const size_t of_executors = 4 * processors;  // two executors
+  const size_t of_calls = std::clamp<size_t>(processors / 2, 2, 16);
+  const size_t of_events = std::clamp<size_t>(processors, 2, 32);
+  constexpr size_t kOfOthers = 8;  // timers, and calls of the standard services
+  const size_t of_grpc = of_executors + of_calls + of_events + kOfOthers;
+  constexpr size_t kOfPorts = 3;  // they accept connections for gRPC, metrics and the cluster
+  const size_t of_http = ServerHttp::MostThreads(config.http);
+  // Loading, expiry of sessions, timers, long texts, the store and reads of it, snapshots, the
+  // meter of the load, certificates, costs of models, operations of operators and their port, and
+  // shadows.
+  constexpr size_t kOwn = 23;
+  // Engines of models that operators load. If there are more, a load may be RESOURCE_EXHAUSTED.
+  const size_t of_operators = config.admin_listen.empty() ? 0 : 16;
+  // The driver, the lease, reads of rows, caches that come and go, calls of peers, and aliases.
+  const size_t of_fleet = config.fleet.enabled() ? 24 : 0;
+  return of_grpc + kOfPorts + of_http + kOwn + config.models.size() + of_operators + of_fleet;
 }
 
 }  // namespace longstream

@@ -1,9 +1,11 @@
-// How the server uses malloc, and how it adapts to limits of the system on threads and on the
-// address space.
+// How the server uses malloc, how many threads it needs, and how it adapts to limits of the system
+// on threads and on the address space.
 #ifndef LONGSTREAM_SERVICE_PROGRAM_PROCESS_LIMITS_H_
 #define LONGSTREAM_SERVICE_PROGRAM_PROCESS_LIMITS_H_
 
 #include <cstddef>
+
+#include "service/config/server_config.h"
 
 namespace longstream {
 
@@ -23,6 +25,11 @@ void FixHeapThresholds();
 // not notice it and cannot end any more. So the server finds out before. Throws std::system_error
 // if the system does not give so many threads, std::bad_alloc if it does not give the memory.
 void TryThreads(size_t count);
+
+// The number of threads that the server may need, besides those of the thread pool. gRPC starts
+// some of its threads only when there is much to do. If the system does not give one of these, gRPC
+// has already queued a call's work for it, and the call never ends.
+size_t NeededThreads(const ServerConfig& config);
 
 }  // namespace longstream
 

@@ -3,7 +3,6 @@
 #include "service/program/serve.h"
 
 #include <prometheus/registry.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -260,31 +259,6 @@ absl::StatusOr<SessionManager::Options> SessionOptions(const ServerConfig& confi
   if (!aliases.ok()) return aliases.status();
   options.aliases = *std::move(aliases);
   return options;
-}
-
-// The number of threads that the server may need, besides those of the thread pool. gRPC starts
-// some of its threads only when there is much to do. If the system does not give one of these, gRPC
-// has already queued a call's work for it, and the call never ends.
-size_t NeededThreads(const ServerConfig& config) {
-  // As gRPC counts processors, with those that this process may not use.
-  const auto processors = static_cast<size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
-  const size_t of_executors = 4 * processors;  // two executors
-  const size_t of_calls = std::clamp<size_t>(processors / 2, 2, 16);
-  const size_t of_events = std::clamp<size_t>(processors, 2, 32);
-  constexpr size_t kOfOthers = 8;  // timers, and calls of the standard services
-  const size_t of_grpc = of_executors + of_calls + of_events + kOfOthers;
-  constexpr size_t kOfPorts = 3;  // they accept connections for gRPC, metrics and the cluster
-  // The thread of connections, and those of requests.
-  const size_t of_http = config.http.listen.empty() ? 0 : 1 + config.http.max_requests;
-  // Loading, expiry of sessions, timers, long texts, the store and reads of it, snapshots, the
-  // meter of the load, certificates, costs of models, operations of operators and their port, and
-  // shadows.
-  constexpr size_t kOwn = 23;
-  // Engines of models that operators load. If there are more, a load may be RESOURCE_EXHAUSTED.
-  const size_t of_operators = config.admin_listen.empty() ? 0 : 16;
-  // The driver, the lease, reads of rows, caches that come and go, calls of peers, and aliases.
-  const size_t of_fleet = config.fleet.enabled() ? 24 : 0;
-  return of_grpc + kOfPorts + of_http + kOwn + config.models.size() + of_operators + of_fleet;
 }
 
 int Fail(const JsonLog& log, const absl::Status& status) {

@@ -25,6 +25,12 @@ gateway::Gateway::Options OptionsOf(const HttpConfig& http) {
 
 }  // namespace
 
+size_t ServerHttp::MostThreads(const HttpConfig& config) {
+  if (config.listen.empty()) return 0;
+  constexpr size_t kOfConnections = 1;
+  return kOfConnections + config.max_requests + gateway::Gateway::Options().max_background;
+}
+
 absl::StatusOr<std::unique_ptr<ServerHttp>> ServerHttp::Start(
     const HttpConfig& config, std::shared_ptr<const CurrentCertificates> certificates,
     ClientCertificates clients, prometheus::Registry* registry, GrpcServer* server) {

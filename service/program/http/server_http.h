@@ -4,6 +4,7 @@
 
 #include <prometheus/registry.h>
 
+#include <cstddef>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -24,6 +25,9 @@ class ServerHttp {
   static absl::StatusOr<std::unique_ptr<ServerHttp>> Start(
       const HttpConfig& config, std::shared_ptr<const CurrentCertificates> certificates,
       ClientCertificates clients, prometheus::Registry* registry, GrpcServer* server);
+
+  // The threads of a listener; 0: the configuration wants none.
+  static size_t MostThreads(const HttpConfig& config);
 
   int port() const { return gateway_->port(); }
   // New clients go elsewhere. The answers that are running go on.
