@@ -43,9 +43,11 @@ class HttpSecurityTest : public testing::Test {
   std::string Credentials(const std::string& name = "credentials") const {
     return "security: {credentials: " + files_.string() + "/" + name + "}\n";
   }
-  std::unique_ptr<ChatServer> WithTenants() const {
+  // `quotas`: of the tenant a.
+  std::unique_ptr<ChatServer> WithTenants(const std::string& quotas = "") const {
     return std::make_unique<ChatServer>(
-        directory_.Arguments("", Credentials() + "tenants: [{name: a}, {name: b}]"), With("alice"));
+        directory_.Arguments("", Credentials() + "tenants: [{name: a" + quotas + "}, {name: b}]"),
+        With("alice"));
   }
   // The log of a server that must not start, without the listener of Arguments().
   std::string ErrorOfStart(const std::string& yaml) const {
@@ -132,6 +134,21 @@ TEST_F(HttpSecurityTest, NobodyGetsTheSessionOfAnother) {
   // The credential that names the same token in another way is the same client.
   const Headers by_key = {{"x-api-key", "alice"}};
   EXPECT_EQ(SessionOf(server->Chat(ChatBody(kConversation), by_key)), "forked");
+}
+
+// The quota of one tenant is no reason to end sessions of another.
+TEST_F(HttpSecurityTest, AFullTenantEndsItsOwnSessions) {
+  const auto server = WithTenants(", sessions: 2");
+  Conversation of_bob = kConversation;
+  const HttpReply first = server->Chat(ChatBody(of_bob), Bearer("bob"));
+  of_bob.emplace_back("assistant", TextOf(first));
+  of_bob.emplace_back("user", "def");
+  for (int i = 0; i < 6; ++i) {
+    const Conversation many = {{"user", "question " + std::to_string(i)}};
+    EXPECT_EQ(server->Chat(ChatBody(many), Bearer("alice")).status, 200);
+  }
+  EXPECT_EQ(server->connection().Sessions("m").size(), 2u);
+  EXPECT_EQ(SessionOf(server->Chat(ChatBody(of_bob), Bearer("bob"))), "continued");
 }
 
 TEST_F(HttpSecurityTest, TlsWorks) {
