@@ -58,7 +58,11 @@ Call::Call(Exchange& exchange) : exchange_(exchange), request_id_(RequestIdOf(re
 
 Call::~Call() { exchange_.OnGone({}); }
 
-void Call::ReadCredential() { caller_.authorization = AuthorizationOf(request()); }
+void Call::ReadCredential(bool needed) {
+  caller_.authorization = AuthorizationOf(request());
+  if (!needed || !caller_.authorization.empty()) return;
+  throw CallError(grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "the request has no credential"));
+}
 
 int Call::status() const {
   constexpr int kClientHasLeft = 499;  // as nginx calls it

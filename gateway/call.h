@@ -23,11 +23,11 @@ class Call final : public EventSink {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // Throws CallError if the credential cannot be valid.
-  void ReadCredential();
+  // Throws CallError if the credential cannot be valid. `needed`: or is missing.
+  void ReadCredential(bool needed);
 
   const HttpRequest& request() const { return exchange_.request(); }
-  // Who makes the calls to the server.
+  // The calls to the server are made in this name.
   const client::Caller& caller() const { return caller_; }
   const std::string& request_id() const { return request_id_; }
   std::string_view path() const { return request().path; }

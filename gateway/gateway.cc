@@ -2,7 +2,9 @@
 #include "gateway/gateway.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +23,7 @@ using client::CallError;
 
 constexpr absl::string_view kModelsPrefix = "/v1/models/";
 constexpr absl::string_view kResponsesPrefix = "/v1/responses/";
+constexpr absl::string_view kCancel = "/cancel";
 
 Json ModelJson(const std::string& name, uint64_t context) {
   Json model = {{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "longstream"}};
@@ -28,12 +31,33 @@ Json ModelJson(const std::string& name, uint64_t context) {
   return model;
 }
 
+// Whether a request needs no turn of a model, and follows none.
+bool IsShort(const HttpRequest& request) {
+  if (request.Query("stream") == "true") return false;
+  return request.method != "POST" || absl::EndsWith(request.path, kCancel);
+}
+
+// A path may have names in %XX.
+std::string Decoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    uint8_t byte = 0;
+    const char* const digits = text.data() + i + 1;
+    const bool is_escape = text[i] == '%' && text.size() - i > 2 &&
+                           std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    decoded += is_escape ? static_cast<char>(byte) : text[i];
+    if (is_escape) i += 2;
+  }
+  return decoded;
+}
+
 }  // namespace
 
 Gateway::Gateway(const Options& options, const client::Connection& connection)
     : options_(options),
       turns_(connection, options.turns),
-      responses_(options.max_response_bytes),
+      responses_(options.responses),
+      response_budget_(options.http.max_held_bytes),
       background_(options.max_background) {}
 
 Gateway::~Gateway() {
@@ -44,6 +68,7 @@ absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Start(const Options& options,
                                                         const client::Connection& connection) {
   std::unique_ptr<Gateway> gateway(new Gateway(options, connection));
   HttpServer::Options http = options.http;
+  http.is_short = IsShort;
   if (options.metrics != nullptr) http.metrics = options.metrics->connections();
   absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(
       http, [made = gateway.get()](Exchange& exchange) { made->Handle(exchange); });
@@ -54,10 +79,11 @@ absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Start(const Options& options,
 
 void Gateway::Shutdown(absl::Duration grace) {
   const MonotonicTime end = MonotonicTime::Now() + grace;
-  server_->Shutdown(grace);
+  server_->WaitForAnswers(grace);
   // Responses in the background have the time that is left.
   background_.WaitUntilIdle(std::max(absl::ZeroDuration(), end - MonotonicTime::Now()));
   responses_.CancelAll();
+  server_->Shutdown(absl::ZeroDuration());
   background_.WaitUntilIdle(absl::InfiniteDuration());
 }
 
@@ -65,12 +91,14 @@ void Gateway::Handle(Exchange& exchange) {
   const MonotonicTime begin = MonotonicTime::Now();
   Call call(exchange);
   try {
-    call.ReadCredential();
+    call.ReadCredential(options_.needs_credential);
     Route(call);
   } catch (const BadRequest& error) {
     call.Fail(ProblemAnswer(400, error.what(), error.param()));
   } catch (const CallError& error) {
     call.Fail(ErrorAnswer(error.status()));
+  } catch (const std::exception& error) {
+    call.Fail(ProblemAnswer(500, error.what()));
   }
   if (options_.metrics == nullptr) return;
   options_.metrics->CountRequest(call.route, call.status(), MonotonicTime::Now() - begin);
@@ -96,7 +124,7 @@ void Gateway::Route(Call& call) {
   } else if (absl::StartsWith(path, kModelsPrefix)) {
     const bool fits = call.Expect("GET");
     call.route = "/v1/models/{model}";
-    if (fits) DescribeModel(call, call.path().substr(kModelsPrefix.size()));
+    if (fits) DescribeModel(call, Decoded(call.path().substr(kModelsPrefix.size())));
   } else {
     call.Answer(ProblemAnswer(
         404, absl::StrCat("there is no ", path,

@@ -17,6 +17,7 @@
 #include "gateway/gateway_metrics.h"
 #include "gateway/http/handler_threads.h"
 #include "gateway/http/http_server.h"
+#include "gateway/responses/byte_budget.h"
 #include "gateway/responses/response_log.h"
 #include "gateway/responses/response_stream.h"
 #include "gateway/turns/turn_runner.h"
@@ -36,9 +37,10 @@ class Gateway {
     TurnRunner::Options turns;
     // Of requests that name none; 0: until the model ends its answer or the context is full.
     uint32_t default_max_tokens = 0;
-    // Of responses that clients may refer to.
-    uint64_t max_response_bytes = uint64_t{256} << 20;
-    size_t max_background = 64;         // responses that are made in the background at once
+    ResponseLog::Limits responses;  // that clients may refer to
+    size_t max_background = 64;     // responses that are made in the background at once
+    // A request without a credential is refused, because the server would take the gateway's own.
+    bool needs_credential = false;
     GatewayMetrics* metrics = nullptr;  // outlives the gateway; null: none
   };
 
@@ -89,6 +91,10 @@ class Gateway {
   void Respond(Call& call);
   void RespondInBackground(Call& call, Response response, ChatTurn turn);
   void RunInBackground(const Response& response, ChatTurn turn, ResponseStream& events);
+  // Answers, and returns null, if the response cannot be begun. Otherwise returns the bytes that it
+  // takes.
+  std::shared_ptr<void> AdmitResponse(Call& call, const Conversation& conversation,
+                                      bool background);
   // Requests about one response. `rest`: what follows /v1/responses/ in the path.
   void HandleResponse(Call& call, const std::string& rest);
   void CancelResponse(Call& call, const std::string& id);
@@ -98,6 +104,7 @@ class Gateway {
   const Options options_;
   TurnRunner turns_;
   ResponseLog responses_;
+  ByteBudget response_budget_;          // for responses that are made of more than their request
   HandlerThreads background_;           // of responses in the background
   std::unique_ptr<HttpServer> server_;  // the last member: its threads use the others
 };

@@ -26,7 +26,7 @@ using client::CallError;
 
 constexpr char kRoute[] = "/v1/responses/{response}";
 // How often a thread that follows a response looks whether its client is still there.
-constexpr absl::Duration kLookPeriod = absl::Seconds(1);
+constexpr absl::Duration kLookPeriod = absl::Seconds(5);
 // How long a client that cancels a response waits for its end.
 constexpr absl::Duration kCancelPatience = absl::Seconds(10);
 
@@ -41,6 +41,20 @@ HttpAnswer JsonText(std::string json) {
   HttpAnswer answer;
   answer.body = std::move(json) + "\n";
   return answer;
+}
+
+HttpAnswer Busy(std::string_view text) {
+  HttpAnswer busy = ProblemAnswer(503, text);
+  busy.headers.emplace_back("Retry-After", "1");
+  return busy;
+}
+
+std::string Text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Conversation::Ptr WithReply(const Conversation::Ptr& conversation, const Reply& reply) {
+  return std::make_shared<Conversation>(conversation, std::vector<v1::Message>{MessageOf(reply)});
 }
 
 // The number of the first event that a client wants: the one behind ?starting_after=N.
@@ -62,9 +76,38 @@ size_t FirstEvent(const HttpRequest& request) {
 struct Gateway::Response {
   std::string id;
   client::Caller caller;
-  ResponseLog::ConversationPtr conversation;  // without the answer
+  Conversation::Ptr conversation;  // without the answer
   std::shared_ptr<ResponsesWriter> writer;
+  std::shared_ptr<void> held;  // the bytes that it takes, if it is made in the background
 };
+
+std::shared_ptr<void> Gateway::AdmitResponse(Call& call, const Conversation& conversation,
+                                             bool background) {
+  // Only a caller whom the server knows may make it work before the turn.
+  client::Connection connection = turns_.connection().For(call.caller());
+  connection.ModelsAndAliases();
+  const uint64_t most = options_.http.limits.body_bytes;
+  if (conversation.bytes() > most) {
+    call.Answer(ProblemAnswer(413,
+                              absl::StrCat("the conversation has ", conversation.bytes(),
+                                           " bytes with the responses before; at most ", most),
+                              "previous_response_id"));
+    return nullptr;
+  }
+  // The answer is one part more.
+  if (conversation.parts() >= Conversation::kMostParts) {
+    throw BadRequest("previous_response_id",
+                     "the conversation has too many responses; send it as"
+                     " the input of a new one");
+  }
+  // The conversation becomes a request, which is kept, written and read again. A response in the
+  // background also keeps its body, and repeats it in events.
+  constexpr uint64_t kCopies = 6;
+  const uint64_t body = background ? call.request().body.size() : 0;
+  std::shared_ptr<void> held = response_budget_.Take(kCopies * (conversation.bytes() + body) + 1);
+  if (held == nullptr) call.Answer(Busy("all responses together take too many bytes; try again"));
+  return held;
+}
 
 void Gateway::Respond(Call& call) {
   ResponsesRequest read = ReadResponsesRequest(ParseJson(call.request().body));
@@ -77,13 +120,19 @@ void Gateway::Respond(Call& call) {
     if (!previous.has_value()) {
       return call.Answer(NoResponse(read.previous_response_id, "previous_response_id"));
     }
-    if (previous->running) {
-      throw BadRequest("previous_response_id", "the response has not ended yet");
+    if (previous->conversation == nullptr) {
+      throw BadRequest("previous_response_id", previous->running ? "the response has not ended yet"
+                                                                 : "the response has failed");
     }
     response.conversation = previous->conversation;
   }
   response.conversation =
-      responses_.Extend(std::move(response.conversation), std::move(read.messages));
+      std::make_shared<Conversation>(std::move(response.conversation), std::move(read.messages));
+  std::shared_ptr<void> held;
+  if (!read.previous_response_id.empty() || read.background) {
+    held = AdmitResponse(call, *response.conversation, read.background);
+    if (held == nullptr) return;
+  }
   v1::Messages* const messages = read.request.mutable_input()->mutable_messages();
   if (read.instructions.has_value()) {
     v1::Message* const system = messages->add_messages();
@@ -96,12 +145,15 @@ void Gateway::Respond(Call& call) {
   response.writer = std::make_shared<ResponsesWriter>(response.id, absl::ToUnixSeconds(absl::Now()),
                                                       read.model, read.repeated);
   ChatTurn turn{read.model, std::move(read.request), read.with_calls, read.stream};
-  if (read.background) return RespondInBackground(call, std::move(response), std::move(turn));
+  if (read.background) {
+    response.held = std::move(held);
+    return RespondInBackground(call, std::move(response), std::move(turn));
+  }
   if (read.store) {
     turn.on_end = [&](const EndedTurn& ended) {
       responses_.Add(response.id, owner,
-                     {responses_.Extend(response.conversation, {MessageOf(ended.reply)}),
-                      response.writer->response().dump(), nullptr});
+                     {WithReply(response.conversation, ended.reply),
+                      Text(response.writer->response()), nullptr});
     };
   }
   AnswerChat(call, std::move(turn), response.writer);
@@ -110,22 +162,24 @@ void Gateway::Respond(Call& call) {
 void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) {
   const auto events = std::make_shared<ResponseStream>();
   const std::string id = response.id;
-  const std::string queued = response.writer->Queued().dump();
+  const std::string& owner = call.caller().authorization;
   const bool follow = turn.stream;
+  events->Send(response.writer->Queue());
+  const std::string queued = Text(response.writer->response());
   response.caller.cancellation = events->cancellation();
-  responses_.Add(id, call.caller().authorization,
-                 {response.conversation, queued, events, /*running=*/true});
+  if (!responses_.Add(id, owner, {nullptr, queued, events, /*running=*/true})) {
+    return call.Answer(Busy(absl::StrCat(options_.responses.running_of_owner,
+                                         " responses of this client are being made in the"
+                                         " background; try again")));
+  }
   const bool begun = background_.Run(
       [this, events, response = std::move(response), turn = std::move(turn)]() mutable {
         RunInBackground(response, std::move(turn), *events);
       });
   if (!begun) {
-    responses_.Remove(id, call.caller().authorization);
-    HttpAnswer busy =
-        ProblemAnswer(503, absl::StrCat(options_.max_background,
-                                        " responses are being made in the background; try again"));
-    busy.headers.emplace_back("Retry-After", "1");
-    return call.Answer(std::move(busy));
+    responses_.Remove(id, owner);
+    return call.Answer(Busy(absl::StrCat(
+        options_.max_background, " responses are being made in the background; try again")));
   }
   if (follow) return Follow(call, *events, 0);
   call.Answer(JsonText(queued));
@@ -133,13 +187,14 @@ void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) 
 
 void Gateway::RunInBackground(const Response& response, ChatTurn turn, ResponseStream& events) {
   ResponsesWriter& writer = *response.writer;
+  events.OnBegin([&] { responses_.Update(response.id, Text(writer.InProgress())); });
   turn.on_end = [&](const EndedTurn& ended) {
-    responses_.End(response.id, responses_.Extend(response.conversation, {MessageOf(ended.reply)}),
-                   writer.response().dump());
+    responses_.End(response.id, WithReply(response.conversation, ended.reply),
+                   Text(writer.response()));
   };
   const auto fail = [&](const HttpAnswer& error) {
     const std::string last = events.cancelled() ? writer.Cancel() : writer.Fail(error);
-    responses_.End(response.id, response.conversation, writer.response().dump());
+    responses_.End(response.id, nullptr, Text(writer.response()));
     events.Send(last);
   };
   try {
@@ -149,7 +204,9 @@ void Gateway::RunInBackground(const Response& response, ChatTurn turn, ResponseS
   } catch (const std::exception& error) {
     fail(ProblemAnswer(500, error.what()));
   }
+  events.OnBegin({});
   events.End();
+  responses_.CountEvents(response.id);
 }
 
 void Gateway::Follow(Call& call, ResponseStream& stream, size_t from) {
@@ -162,7 +219,8 @@ void Gateway::Follow(Call& call, ResponseStream& stream, size_t from) {
         ++number;
         break;
       case ResponseStream::Next::kWait:
-        if (call.gone()) return;
+        // A comment tells proxies, and this thread, whether the connection lives.
+        if (!call.Send(": waiting\n\n")) return;
         break;
       case ResponseStream::Next::kEnd:
         return;
@@ -189,7 +247,8 @@ void Gateway::HandleResponse(Call& call, const std::string& rest) {
   if (!fits) return;
   const std::optional<ResponseLog::Stored> stored = responses_.Find(rest, owner);
   if (!stored.has_value()) return call.Answer(NoResponse(rest, ""));
-  if (call.request().Query("stream") != "true") return call.Answer(JsonText(stored->json));
+  const bool streams = call.request().Query("stream") == "true" && call.request().method == "GET";
+  if (!streams) return call.Answer(JsonText(stored->json));
   if (stored->events == nullptr) {
     throw BadRequest("stream", "only responses in the background can be streamed again");
   }

@@ -27,7 +27,8 @@ class BlockReader {
     JsonObject block(value, path);
     const std::string type = block.RequiredText("type");
     if (type == "text") {
-      if (has_text_) text_ += "\n";
+      // The model's own texts, which calls divide, were one text.
+      if (has_text_ && role_ != "assistant") text_ += "\n";
       text_ += block.RequiredText("text");
       has_text_ = true;
     } else if (type == "tool_use" && role_ == "assistant") {
@@ -66,7 +67,9 @@ class BlockReader {
     const Json* const content = block.Find("content");
     message->set_content(
         content == nullptr ? "" : TextOfContent(*content, block.PathOf("content"), {"text"}));
-    message->set_json(Json({{"tool_call_id", block.RequiredText("tool_use_id")}}).dump());
+    Json more = {{"tool_call_id", block.RequiredText("tool_use_id")}};
+    if (block.Bool("is_error").value_or(false)) more["is_error"] = true;
+    message->set_json(more.dump());
     has_results_ = true;
   }
 

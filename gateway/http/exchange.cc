@@ -91,6 +91,7 @@ void Exchange::BeginEvents(const HttpHeaders& headers) {
     BeginAnswer(200, "text/event-stream; charset=utf-8", headers);
     bytes_ += request_.http_1_0 ? "Cache-Control: no-cache\r\n\r\n"
                                 : "Cache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n";
+    ended_ = request_.method == "HEAD";
   }
   wake_();
 }
@@ -101,10 +102,10 @@ bool Exchange::SendEvent(std::string_view event) {
   {
     absl::MutexLock lock(&mutex_);
     const auto has_room = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return gone_ || bytes_.size() < kMostUnread;
+      return gone_ || ended_ || bytes_.size() < kMostUnread;
     };
     mutex_.Await(absl::Condition(&has_room));
-    if (gone_) return false;
+    if (gone_ || ended_) return false;
     was_empty = bytes_.empty();
     if (request_.http_1_0) {
       bytes_.append(event);

@@ -25,7 +25,7 @@ class Exchange {
 
   void Answer(const HttpAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Begins a stream of server-sent events.
+  // Begins a stream of server-sent events. The answer to HEAD ends here.
   void BeginEvents(const HttpHeaders& headers) ABSL_LOCKS_EXCLUDED(mutex_);
   // Sends bytes of the stream. Waits while the client has not read much of what was sent before.
   // False: the client is gone.

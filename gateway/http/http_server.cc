@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "gateway/http/problem.h"
-#include "service/connections/descriptor_shares.h"
 #include "service/connections/listening_sockets.h"
 
 namespace longstream::gateway {
@@ -16,8 +15,9 @@ namespace {
 
 // The kernel ends a connection whose client does not acknowledge bytes for this long.
 constexpr absl::Duration kAcknowledgement = absl::Minutes(1);
-// The handler makes the JSON of the body, and of this another request.
-constexpr uint64_t kCopies = 3;
+// The handler makes the JSON of the body, and of this another request. Small values take several
+// times as much memory as their text.
+constexpr uint64_t kCopies = 8;
 
 HttpAnswer BusyAnswer(std::string_view text) {
   HttpAnswer busy = ProblemAnswer(503, text);
@@ -28,7 +28,10 @@ HttpAnswer BusyAnswer(std::string_view text) {
 }  // namespace
 
 HttpServer::HttpServer(const Options& options, Handler handler)
-    : options_(options), handler_(std::move(handler)), threads_(options.max_requests) {
+    : options_(options),
+      handler_(std::move(handler)),
+      threads_(options.max_requests),
+      short_threads_(options.max_short_requests) {
   if (options.certificates != nullptr) {
     tls_.emplace(options.certificates, options.client_certificates);
   }
@@ -54,12 +57,17 @@ void HttpServer::StopAccepting() {
   if (loop_ != nullptr) loop_->StopAccepting();
 }
 
+void HttpServer::WaitForAnswers(absl::Duration timeout) {
+  StopAccepting();
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(this, &HttpServer::HasAnswered), timeout);
+}
+
 void HttpServer::Shutdown(absl::Duration grace) {
   if (loop_ == nullptr) return;
-  StopAccepting();
+  WaitForAnswers(grace);
   {
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(this, &HttpServer::HasAnswered), grace);
     end_all_ = true;
   }
   loop_->CallSoon();
@@ -67,7 +75,9 @@ void HttpServer::Shutdown(absl::Duration grace) {
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(&ended_all_));
   }
-  threads_.WaitUntilIdle(absl::InfiniteDuration());  // the handlers call the loop
+  // The handlers call the loop.
+  threads_.WaitUntilIdle(absl::InfiniteDuration());
+  short_threads_.WaitUntilIdle(absl::InfiniteDuration());
   loop_ = nullptr;
 }
 
@@ -119,7 +129,8 @@ void HttpServer::BeginAnswer(std::shared_ptr<Exchange> exchange) {
     return exchange->Answer(BusyAnswer(TooManyBytes()));
   }
   handled_bytes_ += bytes;
-  const bool begun = threads_.Run([this, exchange, bytes] {
+  const bool is_short = options_.is_short && options_.is_short(exchange->request());
+  const bool begun = (is_short ? short_threads_ : threads_).Run([this, exchange, bytes] {
     try {
       handler_(*exchange);
     } catch (const std::exception& error) {
@@ -132,7 +143,8 @@ void HttpServer::BeginAnswer(std::shared_ptr<Exchange> exchange) {
   if (begun) return;
   handled_bytes_ -= bytes;
   exchange->Answer(
-      BusyAnswer(absl::StrCat(options_.max_requests, " requests are being answered; try again")));
+      BusyAnswer(absl::StrCat(is_short ? options_.max_short_requests : options_.max_requests,
+                              " requests are being answered; try again")));
 }
 
 void HttpServer::Wake(int descriptor) {

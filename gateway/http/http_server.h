@@ -41,7 +41,11 @@ class HttpServer final : private ConnectionHandler {
     // request that would exceed it is refused.
     uint64_t max_held_bytes = uint64_t{1} << 30;
     size_t max_connections = 1024;
-    size_t max_requests = 256;                                          // that are answered at once
+    size_t max_requests = 256;  // that are answered at once
+    // Requests that need no turn of a model have threads of their own, so that a full server still
+    // says how it is. Empty: there are none.
+    std::function<bool(const HttpRequest& request)> is_short = {};
+    size_t max_short_requests = 16;
     std::shared_ptr<const CurrentCertificates> certificates = nullptr;  // null: plain text
     ClientCertificates client_certificates = ClientCertificates::kNone;
     ConnectionMetrics* metrics = nullptr;  // outlives the server; null: none
@@ -58,6 +62,9 @@ class HttpServer final : private ConnectionHandler {
   // Accepts no further connection and no further request on those that are open. Requests that are
   // being answered go on.
   void StopAccepting();
+  // Stops accepting. Waits until the clients have got the answers of their requests, at most for
+  // this time.
+  void WaitForAnswers(absl::Duration timeout);
 
   // Stops accepting. Waits until the clients have got the answers of their requests, at most for
   // `grace`; then ends the connections and waits for the handlers.
@@ -115,6 +122,7 @@ class HttpServer final : private ConnectionHandler {
 
   std::unique_ptr<AcceptLoop> loop_;
   HandlerThreads threads_;  // the last member: its threads use the others
+  HandlerThreads short_threads_;
 };
 
 }  // namespace longstream::gateway

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "gateway/requests/common_fields.h"
 
@@ -16,16 +17,19 @@ constexpr int64_t kMostTokens = std::numeric_limits<uint32_t>::max();
 
 // A call of a function that the model has made.
 Json ToolCall(const Json& call, const std::string& path) {
-  Json made = call;
   JsonObject object(call, path);
   const Json* const function = object.Find("function");
   if (function == nullptr) throw BadRequest(object.PathOf("function"), "the function is missing");
   JsonObject fields(*function, object.PathOf("function"));
   const Json* const arguments = fields.Find("arguments");
-  if (arguments == nullptr || !arguments->is_string()) return made;
-  made["function"]["arguments"] =
-      ArgumentsOf(arguments->get<std::string>(), fields.PathOf("arguments"));
-  return made;
+  Json made = arguments == nullptr ? Json::object() : *arguments;
+  if (made.is_string()) {
+    made = ArgumentsOf(made.get<std::string>(), fields.PathOf("arguments"));
+  }
+  // Clients that put a stream together add further members.
+  return {{"id", object.Text("id").value_or("")},
+          {"type", "function"},
+          {"function", {{"name", fields.RequiredText("name")}, {"arguments", std::move(made)}}}};
 }
 
 void ReadMessage(const Json& value, const std::string& path, v1::Message* message) {

@@ -50,7 +50,7 @@ void ReadSampling(JsonObject& body, v1::Sampling* sampling) {
     const char* const end = token.data() + token.size();
     const auto parsed = std::from_chars(token.data(), end, id);
     if (parsed.ec != std::errc() || parsed.ptr != end || id < 0) {
-      throw BadRequest("logit_bias", "\"" + token + "\" is no token id");
+      throw BadRequest("logit_bias", Shown(Json(token)) + " is no token id");
     }
     const std::optional<double> value = object.Number(token, -kMostBias, kMostBias);
     if (value.has_value()) (*sampling->mutable_logit_bias())[id] = static_cast<float>(*value);

@@ -2,6 +2,7 @@
 #include <prometheus/registry.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <memory>
@@ -12,8 +13,10 @@
 #include "client/connection.h"
 #include "gateway/gateway.h"
 #include "gateway/gateway_metrics.h"
+#include "service/connections/descriptor_shares.h"
 #include "service/metrics/json_log.h"
 #include "service/scrapes/metrics_server.h"
+#include "service/security/loopback.h"
 
 namespace longstream::gateway {
 namespace {
@@ -39,7 +42,8 @@ void AddFlags(CLI::App& app, Flags* flags) {
                  "host:port for Prometheus; empty: none");
   app.add_flag("--tls", flags->security.tls, "connect to the server by TLS");
   app.add_option("--ca", flags->security.ca, "authorities of the server's certificate (PEM)");
-  app.add_option("--cert", flags->security.certificate, "the gateway's certificate (PEM)");
+  app.add_option("--cert", flags->security.certificate,
+                 "the gateway's certificate (PEM); then clients need credentials of their own");
   app.add_option("--key", flags->security.key, "key of the gateway's certificate (PEM)");
   app.add_option("--max-connections", flags->gateway.http.max_connections, "connections of clients")
       ->capture_default_str();
@@ -81,6 +85,16 @@ int Serve(Flags flags, const sigset_t& signals) {
   }
   flags.gateway.turns.idle_timeout = std::chrono::seconds(flags.idle_seconds);
   flags.gateway.metrics = &metrics;
+  flags.gateway.needs_credential = !flags.security.certificate.empty();
+  flags.gateway.http.max_connections =
+      std::min(flags.gateway.http.max_connections, ShareDescriptors(DescriptorLimit()).calls);
+  if (!IsLoopback(flags.gateway.http.listen)) {
+    log.Write(LogLevel::kWarning, "open_to_network",
+              {{"listen", flags.gateway.http.listen},
+               {"text",
+                "credentials, prompts and answers go over the network in plain text; put a"
+                " proxy with TLS before the gateway, or listen on 127.0.0.1"}});
+  }
   try {
     const client::Connection connection(flags.server, flags.security);
     auto gateway = Gateway::Start(flags.gateway, connection);

@@ -5,22 +5,14 @@
 
 namespace longstream::gateway {
 
-ResponseLog::Conversation::Conversation(std::shared_ptr<std::atomic<uint64_t>> total,
-                                        ConversationPtr earlier, std::vector<v1::Message> messages)
-    : total_(std::move(total)), earlier_(std::move(earlier)), messages_(std::move(messages)) {
-  bytes_ = sizeof(*this);
+Conversation::Conversation(Ptr earlier, std::vector<v1::Message> messages)
+    : earlier_(std::move(earlier)), messages_(std::move(messages)) {
+  bytes_ = sizeof(*this) + (earlier_ == nullptr ? 0 : earlier_->bytes_);
+  parts_ = 1 + (earlier_ == nullptr ? 0 : earlier_->parts_);
   for (const v1::Message& message : messages_) bytes_ += message.SpaceUsedLong();
-  *total_ += bytes_;
 }
 
-ResponseLog::Conversation::~Conversation() {
-  *total_ -= bytes_;
-  // A long chain must not end by recursion.
-  ConversationPtr next = std::move(earlier_);
-  while (next != nullptr && next.use_count() == 1) next = std::move(next->earlier_);
-}
-
-std::vector<v1::Message> ResponseLog::Conversation::Messages() const {
+std::vector<v1::Message> Conversation::Messages() const {
   std::vector<const Conversation*> parts;
   for (const Conversation* part = this; part != nullptr; part = part->earlier_.get()) {
     parts.push_back(part);
@@ -32,45 +24,73 @@ std::vector<v1::Message> ResponseLog::Conversation::Messages() const {
   return messages;
 }
 
-ResponseLog::ConversationPtr ResponseLog::Extend(ConversationPtr earlier,
-                                                 std::vector<v1::Message> messages) {
-  return std::make_shared<const Conversation>(bytes_, std::move(earlier), std::move(messages));
-}
-
-void ResponseLog::Add(const std::string& id, const std::string& owner, Stored response) {
+bool ResponseLog::Add(const std::string& id, const std::string& owner, Stored response) {
   absl::MutexLock lock(&mutex_);
+  Amounts& amounts = by_owner_[owner];
+  if (response.running && amounts.running >= limits_.running_of_owner) {
+    if (amounts.entries == 0) by_owner_.erase(owner);
+    return false;
+  }
+  ++amounts.entries;
+  if (response.running) ++amounts.running;
   entries_.push_back({id, owner, std::move(response)});
   by_id_[id] = std::prev(entries_.end());
   Count(&entries_.back());
   EraseBeyondLimit();
+  return true;
 }
 
-void ResponseLog::End(const std::string& id, ConversationPtr conversation, std::string json) {
+void ResponseLog::Update(const std::string& id, std::string json) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end() || !found->second->response.running) return;
+  found->second->response.json = std::move(json);
+  Count(&*found->second);
+}
+
+void ResponseLog::End(const std::string& id, Conversation::Ptr conversation, std::string json) {
   absl::MutexLock lock(&mutex_);
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return;
   Entry& entry = *found->second;
+  if (std::exchange(entry.response.running, false)) --by_owner_[entry.owner].running;
   entry.response.conversation = std::move(conversation);
   entry.response.json = std::move(json);
-  entry.response.running = false;
   Count(&entry);
+  EraseBeyondLimit();
+}
+
+void ResponseLog::CountEvents(const std::string& id) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return;
+  Count(&*found->second);
   EraseBeyondLimit();
 }
 
 void ResponseLog::Count(Entry* entry) {
   const Stored& response = entry->response;
-  *bytes_ -= entry->bytes;
-  entry->bytes = response.json.size();
-  // The events of a running response grow; their number has a limit of its own.
-  if (response.events != nullptr && !response.running) entry->bytes += response.events->bytes();
-  *bytes_ += entry->bytes;
+  uint64_t bytes = sizeof(Entry) + 2 * entry->id.size() + entry->owner.size();
+  bytes += response.json.size();
+  if (response.conversation != nullptr) bytes += response.conversation->bytes();
+  if (response.events != nullptr) bytes += response.events->bytes();
+  bytes_ += bytes - entry->bytes;
+  by_owner_[entry->owner].bytes += bytes - entry->bytes;
+  entry->bytes = bytes;
 }
 
 void ResponseLog::EraseBeyondLimit() {
-  for (auto entry = entries_.begin(); entry != entries_.end() && *bytes_ > max_bytes_;) {
-    const auto next = std::next(entry);
-    if (!entry->response.running) Erase(entry);
-    entry = next;
+  while (bytes_ > limits_.bytes) {
+    const auto most = std::max_element(
+        by_owner_.begin(), by_owner_.end(),
+        [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
+    const auto oldest = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      return !entry.response.running && entry.owner == most->first;
+    });
+    const auto any = std::find_if(entries_.begin(), entries_.end(),
+                                  [](const Entry& entry) { return !entry.response.running; });
+    if (any == entries_.end()) return;
+    Erase(oldest == entries_.end() ? any : oldest);
   }
 }
 
@@ -105,7 +125,11 @@ bool ResponseLog::Remove(const std::string& id, const std::string& owner) {
 }
 
 void ResponseLog::Erase(Entries::iterator entry) {
-  *bytes_ -= entry->bytes;
+  const auto amounts = by_owner_.find(entry->owner);
+  bytes_ -= entry->bytes;
+  amounts->second.bytes -= entry->bytes;
+  if (entry->response.running) --amounts->second.running;
+  if (--amounts->second.entries == 0) by_owner_.erase(amounts);
   by_id_.erase(entry->id);
   entries_.erase(entry);
 }

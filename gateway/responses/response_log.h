@@ -2,7 +2,7 @@
 #ifndef LONGSTREAM_GATEWAY_RESPONSES_RESPONSE_LOG_H_
 #define LONGSTREAM_GATEWAY_RESPONSES_RESPONSE_LOG_H_
 
-#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -18,33 +18,63 @@
 
 namespace longstream::gateway {
 
-// Keeps responses in memory, the last ones within a limit of bytes. A response belongs to its
-// owner: for others it does not exist. Thread-safe.
+// A conversation, as a chain of what each response has added to it. A chain ends by recursion, so
+// it must not have more than kMostParts. Immutable.
+class Conversation {
+ public:
+  using Ptr = std::shared_ptr<const Conversation>;
+
+  // Goes on behind `earlier` (null: it begins) with these messages.
+  Conversation(Ptr earlier, std::vector<v1::Message> messages);
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
+
+  // All messages, from the first one on.
+  std::vector<v1::Message> Messages() const;
+  // That all messages take in memory.
+  uint64_t bytes() const { return bytes_; }
+  size_t parts() const { return parts_; }
+
+  static constexpr size_t kMostParts = 8192;
+
+ private:
+  const Ptr earlier_;
+  const std::vector<v1::Message> messages_;
+  uint64_t bytes_ = 0;
+  size_t parts_ = 0;
+};
+
+// Keeps responses in memory, within a limit of bytes. A response belongs to its owner: for others
+// it does not exist. Thread-safe.
 class ResponseLog {
  public:
-  // A conversation, as a chain of what each response has added to it.
-  class Conversation;
-  using ConversationPtr = std::shared_ptr<const Conversation>;
-
-  explicit ResponseLog(uint64_t max_bytes) : max_bytes_(max_bytes) {}
-
-  // A conversation that goes on behind `earlier` (null: it begins) with these messages.
-  ConversationPtr Extend(ConversationPtr earlier, std::vector<v1::Message> messages);
+  struct Limits {
+    uint64_t bytes = uint64_t{256} << 20;
+    size_t running_of_owner = 16;
+  };
+  explicit ResponseLog(const Limits& limits) : limits_(limits) {}
 
   struct Stored {
-    ConversationPtr conversation;  // with the answer, if it has ended
+    // With the answer. Null: the response has failed, or is running.
+    Conversation::Ptr conversation;
     std::string json;
     // The events of a response that is or was made in the background; nullptr: it was not.
     std::shared_ptr<ResponseStream> events;
     bool running = false;
   };
 
-  // Keeps a response. Forgets the oldest ones beyond the limit, but none that is running.
-  void Add(const std::string& id, const std::string& owner, Stored response)
+  // Keeps a response. Beyond the limit of bytes, the oldest response of the owner with the most is
+  // forgotten, but none that is running. False: as many responses of the owner as allowed are
+  // running; it is not kept.
+  bool Add(const std::string& id, const std::string& owner, Stored response)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // A running response has another JSON now.
+  void Update(const std::string& id, std::string json) ABSL_LOCKS_EXCLUDED(mutex_);
   // A running response has ended. Nothing happens if it was removed.
-  void End(const std::string& id, ConversationPtr conversation, std::string json)
+  void End(const std::string& id, Conversation::Ptr conversation, std::string json)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Counts the events of a response that has ended: all of them are written.
+  void CountEvents(const std::string& id) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Absent: the owner has no such response, or it was forgotten.
   std::optional<Stored> Find(const std::string& id, const std::string& owner) const
@@ -59,9 +89,16 @@ class ResponseLog {
     std::string id;
     std::string owner;
     Stored response;
-    uint64_t bytes = 0;  // of the JSON and the events, as far as they are counted
+    // That were counted last. Responses share parts of conversations, and each counts its whole
+    // one.
+    uint64_t bytes = 0;
   };
   using Entries = std::list<Entry>;  // the oldest one first
+  struct Amounts {
+    size_t entries = 0;
+    size_t running = 0;
+    uint64_t bytes = 0;
+  };
 
   Entries::iterator FindEntry(const std::string& id, const std::string& owner) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -69,30 +106,12 @@ class ResponseLog {
   void Count(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EraseBeyondLimit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const uint64_t max_bytes_;
-  // Of all parts of conversations that exist, and of entries_.
-  const std::shared_ptr<std::atomic<uint64_t>> bytes_ = std::make_shared<std::atomic<uint64_t>>(0);
+  const Limits limits_;
   mutable absl::Mutex mutex_;
   mutable Entries entries_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Entries::iterator> by_id_ ABSL_GUARDED_BY(mutex_);
-};
-
-class ResponseLog::Conversation {
- public:
-  Conversation(std::shared_ptr<std::atomic<uint64_t>> total, ConversationPtr earlier,
-               std::vector<v1::Message> messages);
-  ~Conversation();
-  Conversation(const Conversation&) = delete;
-  Conversation& operator=(const Conversation&) = delete;
-
-  // All messages, from the first one on.
-  std::vector<v1::Message> Messages() const;
-
- private:
-  const std::shared_ptr<std::atomic<uint64_t>> total_;
-  mutable ConversationPtr earlier_;
-  const std::vector<v1::Message> messages_;
-  uint64_t bytes_ = 0;
+  std::unordered_map<std::string, Amounts> by_owner_ ABSL_GUARDED_BY(mutex_);
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // the sum over entries_
 };
 
 }  // namespace longstream::gateway

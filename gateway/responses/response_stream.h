@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -19,7 +21,11 @@ namespace longstream::gateway {
 // The number of an event is its `sequence_number`. Thread-safe.
 class ResponseStream final : public EventSink {
  public:
-  void Begin() override {}
+  void Begin() override {
+    if (on_begin_) std::exchange(on_begin_, nullptr)();
+  }
+  // What the writing thread does when the turn begins. For this thread only.
+  void OnBegin(std::function<void()> on_begin) { on_begin_ = std::move(on_begin); }
   // Comments are for connections, and are dropped.
   bool Send(const std::string& events) override ABSL_LOCKS_EXCLUDED(mutex_);
   void End() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -45,6 +51,7 @@ class ResponseStream final : public EventSink {
 
  private:
   client::Cancellation cancellation_;
+  std::function<void()> on_begin_;
   mutable absl::Mutex mutex_;
   std::vector<std::string> events_ ABSL_GUARDED_BY(mutex_);
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -14,7 +14,8 @@ std::string TextOf(const Json& content, const std::string& path) {
   return TextOfContent(content, path, {"input_text", "output_text", "text"});
 }
 
-// Makes messages of items. A text of the model and the calls behind it are one message.
+// Makes messages of items. Texts of the model and the calls before, between and behind them are one
+// message: the model wrote them in one reply.
 class ItemReader {
  public:
   explicit ItemReader(std::vector<v1::Message>* messages) : messages_(messages) {}
@@ -35,18 +36,25 @@ class ItemReader {
 
  private:
   void AddMessage(JsonObject& item) {
-    EndCalls();
     const std::string role = item.RequiredText("role");
     const Json* const content = item.Find("content");
     if (content == nullptr) throw BadRequest(item.PathOf("content"), "the content is missing");
-    v1::Message message;
+    const std::string text = TextOf(*content, item.PathOf("content"));
+    const bool is_reply = role == "assistant";
+    if (is_reply && !calls_.empty()) {
+      v1::Message& reply = messages_->back();
+      reply.set_content(reply.content() + text);
+      return;
+    }
+    EndCalls();
+    v1::Message& message = messages_->emplace_back();
     message.set_role(role == "developer" ? "system" : role);
-    message.set_content(TextOf(*content, item.PathOf("content")));
-    messages_->push_back(std::move(message));
-    takes_calls_ = role == "assistant";
+    message.set_content(text);
+    takes_calls_ = is_reply;
   }
 
   void AddCall(JsonObject& item) {
+    if (calls_.empty() && !takes_calls_) messages_->emplace_back().set_role("assistant");
     Json arguments = ArgumentsOf(item.Text("arguments").value_or(""), item.PathOf("arguments"));
     calls_.push_back(
         {{"id", item.RequiredText("call_id")},
@@ -55,28 +63,23 @@ class ItemReader {
   }
 
   void AddResult(JsonObject& item) {
-    v1::Message message;
+    v1::Message& message = messages_->emplace_back();
     message.set_role("tool");
     const Json* const output = item.Find("output");
     message.set_content(output == nullptr ? "" : TextOf(*output, item.PathOf("output")));
     message.set_json(Json({{"tool_call_id", item.RequiredText("call_id")}}).dump());
-    messages_->push_back(std::move(message));
     takes_calls_ = false;
   }
 
   void EndCalls() {
     if (calls_.empty()) return;
-    if (!takes_calls_) {
-      messages_->emplace_back();
-      messages_->back().set_role("assistant");
-    }
     messages_->back().set_json(Json({{"tool_calls", std::exchange(calls_, Json::array())}}).dump());
     takes_calls_ = false;
   }
 
   std::vector<v1::Message>* const messages_;
-  bool takes_calls_ = false;  // the last message is one of the model, without calls
-  Json calls_ = Json::array();
+  bool takes_calls_ = false;    // the last message is one of the model, without calls
+  Json calls_ = Json::array();  // of the last message
 };
 
 std::vector<v1::Message> ReadInput(JsonObject& body) {

@@ -85,8 +85,8 @@ void ResponsesWriter::EndResponse(const EndedTurn& turn) {
 }
 
 std::string ResponsesWriter::Begin(const v1::TurnStarted& /*started*/) {
-  const Json response = Response("in_progress", Json::array());
-  Write({{"type", "response.created"}, {"response", response}});
+  const Json response = InProgress();
+  if (!is_queued_) Write({{"type", "response.created"}, {"response", response}});
   Write({{"type", "response.in_progress"}, {"response", response}});
   return TakeEvents();
 }
@@ -183,7 +183,16 @@ std::string ResponsesWriter::Error(const HttpAnswer& error) {
   return TakeEvents();
 }
 
+std::string ResponsesWriter::Queue() {
+  is_queued_ = true;
+  response_ = Response("queued", Json::array());
+  Write({{"type", "response.created"}, {"response", response_}});
+  Write({{"type", "response.queued"}, {"response", response_}});
+  return TakeEvents();
+}
+
 std::string ResponsesWriter::Fail(const HttpAnswer& error) {
+  EndText();
   response_ = Response("failed", output_);
   response_["error"] = ErrorOf(error);
   Write({{"type", "response.failed"}, {"response", response_}});
@@ -191,8 +200,10 @@ std::string ResponsesWriter::Fail(const HttpAnswer& error) {
 }
 
 std::string ResponsesWriter::Cancel() {
+  EndText();
   response_ = Response("cancelled", output_);
-  Write({{"type", "response.cancelled"}, {"response", response_}});
+  // OpenAI's API has no event of this name for a cancelled response.
+  Write({{"type", "response.incomplete"}, {"response", response_}});
   return TakeEvents();
 }
 

@@ -26,11 +26,12 @@ class ResponsesWriter final : public AnswerWriter {
   std::string Error(const HttpAnswer& error) override;
   Json Whole(const EndedTurn& turn) override;
 
-  // The response. REQUIRES: End, Whole or Fail was called.
+  // The response. REQUIRES: Queue, End, Whole, Fail or Cancel was called.
   const Json& response() const { return response_; }
-  // The response before its turn has begun.
-  Json Queued() const { return Response("queued", Json::array()); }
-  // The turn has failed, or was cancelled: returns the last events of a stream.
+  // For a response in the background. Queue: the first events, before the turn begins.
+  std::string Queue();
+  Json InProgress() const { return Response("in_progress", Json::array()); }
+  // The turn has failed, or was cancelled: returns the last events of the stream.
   std::string Fail(const HttpAnswer& error);
   std::string Cancel();
 
@@ -52,6 +53,7 @@ class ResponsesWriter final : public AnswerWriter {
   const int64_t created_;
   const std::string model_;
   const Json repeated_;
+  bool is_queued_ = false;
   uint64_t num_events_ = 0;      // that were written
   std::string events_;           // that were not returned yet
   Json output_ = Json::array();  // items that have ended

@@ -195,14 +195,20 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
       }
       return generation;
     } catch (const CallError& error) {
-      const bool changed = receipt->how != Receipt::How::kNew && SessionHasChanged(error.status());
+      // A new session may be lost too, for example with its server.
+      const bool lost = error.status().error_code() == grpc::StatusCode::NOT_FOUND;
+      const bool changed = receipt->how == Receipt::How::kNew ? lost && use_index
+                                                              : SessionHasChanged(error.status());
       if (receipt->how == Receipt::How::kContinued && !changed) {
         index_.Release(receipt->session_id);
       } else {
         index_.Remove(receipt->session_id);
         CloseQuietly(connection, receipt->session_id);
       }
-      if (started || !changed) throw;
+      if (!started && changed) continue;
+      if (!lost) throw;
+      throw CallError(grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                                   "the server has lost the conversation; try again"));
     } catch (...) {
       index_.Remove(receipt->session_id);
       CloseQuietly(connection, receipt->session_id);

@@ -324,6 +324,11 @@ absl::Status CheckHttp(const ServerConfig& config) {
                                                    ", is more than sessions.max_idle_timeout, ",
                                                    absl::FormatDuration(config.max_idle_timeout)));
   }
+  if (http.max_body_bytes > config.max_message_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("http.max_body_bytes, ", http.max_body_bytes,
+                                                   ", is more than max_message_bytes, ",
+                                                   config.max_message_bytes));
+  }
   if (http.durable && config.store_url.empty()) {
     return absl::InvalidArgumentError("http.durable: needs a store (store.url, or --store)");
   }

@@ -69,7 +69,9 @@ GrpcServer::Options ServerOptions(const ServerConfig& config, const ServerSecuri
   options.listen = config.listen;
   options.max_message_bytes = static_cast<int>(config.max_message_bytes);
   options.max_transit_bytes = config.max_transit_bytes;
-  options.max_connections = config.max_connections;
+  // Those of HTTP take their part.
+  options.max_connections = MaxConnections(config.max_connections, DescriptorLimit()) -
+                            ServerHttp::MostConnections(config.http);
   options.max_connections_per_address = config.max_connections_per_address;
   options.handshake_timeout = config.handshake_timeout;
   options.first_request_timeout = config.first_request_timeout;
@@ -266,13 +268,17 @@ int Fail(const JsonLog& log, const absl::Status& status) {
 }
 
 // Shuts the server down. Ends the process if the disk of the store hangs, because calls that read
-// the store, and destructors, would wait for it. `store`: nullptr if there is none.
+// the store, and destructors, would wait for it. `store`, `http`: nullptr if there is none.
 // `last_messages`: until then calls may deliver their last messages.
-void ShutDown(GrpcServer& server, ServerStore* store, SessionManager& sessions,
+void ShutDown(GrpcServer& server, ServerStore* store, ServerHttp* http, SessionManager& sessions,
               MonotonicTime last_messages, const JsonLog& log) {
-  if (store == nullptr) return server.Shutdown(last_messages);
-  const auto stop = [&server, &sessions, last_messages] {
+  const auto end_calls = [&server, http, last_messages] {
+    if (http != nullptr) http->Shutdown(last_messages - MonotonicTime::Now());
     server.Shutdown(last_messages);
+  };
+  if (store == nullptr) return end_calls();
+  const auto stop = [&end_calls, &sessions] {
+    end_calls();
     sessions.StopSaving();
   };
   if (store->Settle(stop, last_messages + kGoodbye + kLastWrites)) return;
@@ -351,8 +357,7 @@ int EndServing(const ServerConfig& config, GrpcServer& server, SessionManager& s
     end = fleet->Drain(sessions, kGoodbye);
   }
   const MonotonicTime last_messages = std::min(MonotonicTime::Now() + kLastMessages, end);
-  if (http != nullptr) http->Shutdown(last_messages - MonotonicTime::Now());
-  ShutDown(server, store, sessions, last_messages, log);
+  ShutDown(server, store, http, sessions, last_messages, log);
   log.Write(LogLevel::kInfo, "stopped");
   return fleet != nullptr && fleet->replaced() ? 1 : 0;
 }

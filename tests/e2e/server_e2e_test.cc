@@ -298,7 +298,7 @@ TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
           ":2: unknown key 'colour'; expected one of: listen, metrics_listen, "
           "max_message_bytes, max_transit_bytes, plugin_directory, threads, memory_bytes, grace, "
           "drain_timeout, log_level, scheduler, connections, sessions, store, tls, metrics_tls, "
-          "security, admin, fleet, cluster, tenants, models, aliases\n");
+          "security, admin, fleet, cluster, http, tenants, models, aliases\n");
 
   run = FailToStart({"--config", directory.string()});
   EXPECT_EQ(run.exit_code, 2);

@@ -220,7 +220,7 @@ ROOMS = {
                       " service/serving/aliases service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
                       " service/wire",
-    "service/program/http": "client gateway service/config service/security service/server",
+    "service/program/http": "client gateway service/config service/connections service/security service/server",
     "service/program": "service/program/http kernels/core service/clock service/config service/connections"
                        " service/fleet service/load service/server/cluster service/server/transport"
                        " service/engine service/interceptors service/metrics service/metrics/calls service/models service/scrapes"

@@ -1,9 +1,11 @@
 #include "service/program/http/server_http.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
+#include "service/connections/descriptor_shares.h"
 
 namespace longstream {
 namespace {
@@ -12,7 +14,8 @@ gateway::Gateway::Options OptionsOf(const HttpConfig& http) {
   gateway::Gateway::Options options;
   options.http.listen = http.listen;
   options.http.limits.body_bytes = http.max_body_bytes;
-  options.http.max_connections = http.max_connections;
+  options.http.max_held_bytes = std::max(options.http.max_held_bytes, 16 * http.max_body_bytes);
+  options.http.max_connections = ServerHttp::MostConnections(http);
   options.http.max_requests = http.max_requests;
   options.turns.limits.sessions = http.max_sessions;
   options.turns.idle_timeout = absl::ToChronoSeconds(http.idle_timeout);
@@ -25,10 +28,19 @@ gateway::Gateway::Options OptionsOf(const HttpConfig& http) {
 
 }  // namespace
 
+size_t ServerHttp::MostConnections(const HttpConfig& config) {
+  if (config.listen.empty()) return 0;
+  constexpr size_t kPart = 4;  // of the descriptors for clients; the others are for gRPC
+  const size_t share = ShareDescriptors(DescriptorLimit()).calls / kPart;
+  return std::max<size_t>(1, std::min<size_t>(config.max_connections, share));
+}
+
 size_t ServerHttp::MostThreads(const HttpConfig& config) {
   if (config.listen.empty()) return 0;
   constexpr size_t kOfConnections = 1;
-  return kOfConnections + config.max_requests + gateway::Gateway::Options().max_background;
+  const gateway::Gateway::Options options;
+  return kOfConnections + config.max_requests + options.http.max_short_requests +
+         options.max_background;
 }
 
 absl::StatusOr<std::unique_ptr<ServerHttp>> ServerHttp::Start(

@@ -26,6 +26,9 @@ class ServerHttp {
       const HttpConfig& config, std::shared_ptr<const CurrentCertificates> certificates,
       ClientCertificates clients, prometheus::Registry* registry, GrpcServer* server);
 
+  // The connections that a listener takes: as configured, but not more than a part of the process's
+  // descriptors. 0: the configuration wants none.
+  static size_t MostConnections(const HttpConfig& config);
   // The threads of a listener; 0: the configuration wants none.
   static size_t MostThreads(const HttpConfig& config);
 

@@ -79,6 +79,76 @@ TEST(RepeatedReplyTest, Messages) {
   }
 }
 
+// The pieces of a reply in which the model writes text before, between and behind calls.
+std::vector<Reply> Pieces() {
+  const ToolCall f = Call("call_1", "f", R"({"a": 1})");
+  const ToolCall g = Call("call_2", "g", "{}");
+  return {{"Wait", {}}, {".\n", {f}}, {"More", {}}, {"", {g}}, {" text.", {}}};
+}
+
+Reply Joined(const std::vector<Reply>& pieces) {
+  Reply joined;
+  for (const Reply& piece : pieces) {
+    joined.text += piece.text;
+    joined.calls.insert(joined.calls.end(), piece.calls.begin(), piece.calls.end());
+  }
+  return joined;
+}
+
+TEST(RepeatedReplyTest, TheItemsOfAStreamedResponse) {
+  const std::vector<Reply> pieces = Pieces();
+  // Also a reply that begins with a call.
+  for (const size_t from : {0u, 3u}) {
+    const std::vector<Reply> some(pieces.begin() + static_cast<std::ptrdiff_t>(from), pieces.end());
+    const Reply reply = Joined(some);
+    const Turn turn(reply);
+    ResponsesWriter writer("resp_1", 0, "m", Json::object());
+    writer.Begin({});
+    for (const Reply& piece : some) writer.Piece({}, piece);
+    writer.End(turn.ended(), {});
+    Json input = Json::array({{{"role", "user"}, {"content", "x"}}});
+    for (const Json& item : writer.response()["output"]) input.push_back(item);
+    const ResponsesRequest read = ReadResponsesRequest({{"input", input}});
+    ASSERT_EQ(read.messages.size(), 2u) << input.dump();
+    ExpectSame(read.messages[1], reply, "responses");
+  }
+}
+
+TEST(RepeatedReplyTest, TheBlocksOfAStreamedMessage) {
+  const std::vector<Reply> pieces = Pieces();
+  const Reply reply = Joined(pieces);
+  Json content = Json::array();
+  for (const Reply& piece : pieces) {
+    if (!piece.text.empty()) content.push_back({{"type", "text"}, {"text", piece.text}});
+    for (const ToolCall& call : piece.calls) {
+      content.push_back(
+          {{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", call.arguments}});
+    }
+  }
+  const MessagesRequest read = ReadMessagesRequest(
+      {{"max_tokens", 1},
+       {"messages", Json::array({{{"role", "user"}, {"content", "x"}},
+                                 {{"role", "assistant"}, {"content", content}}})}});
+  ExpectSame(read.request.input().messages().messages(1), reply, "messages");
+}
+
+// Clients that put a stream together leave further members in its calls.
+TEST(RepeatedReplyTest, CallsWithFurtherMembers) {
+  const Reply reply{"", {Call("call_1", "f", R"({"a": 1})")}};
+  const ChatRequest read = ReadChatRequest(
+      {{"messages",
+        Json::array({{{"role", "assistant"},
+                      {"content", nullptr},
+                      {"tool_calls", Json::array({{{"index", 0},
+                                                   {"id", "call_1"},
+                                                   {"type", "function"},
+                                                   {"function",
+                                                    {{"name", "f"},
+                                                     {"arguments", "{\"a\": 1}"},
+                                                     {"parsed_arguments", nullptr}}}}})}}})}});
+  ExpectSame(read.fields.request.input().messages().messages(0), reply, "chat completions");
+}
+
 TEST(RepeatedReplyTest, Responses) {
   for (const Reply& reply : Replies()) {
     const Turn turn(reply);

@@ -42,6 +42,20 @@ TEST(ExchangeTest, WakesForBytes) {
   EXPECT_TRUE(exchange.ended());
 }
 
+// A proxy would take the chunks for the next answer.
+TEST(ExchangeTest, AStreamForHeadIsItsHeader) {
+  HttpRequest request;
+  request.method = "HEAD";
+  Exchange exchange(request, [] {});
+  exchange.BeginEvents({});
+  EXPECT_FALSE(exchange.SendEvent("a"));
+  exchange.EndEvents();
+  const std::string bytes = TakeAll(exchange);
+  EXPECT_TRUE(bytes.ends_with("\r\n\r\n")) << bytes;
+  EXPECT_EQ(bytes.find("\r\n\r\n"), bytes.size() - 4) << bytes;
+  EXPECT_TRUE(exchange.ended());
+}
+
 TEST(ExchangeTest, TakeBytesAppends) {
   Exchange exchange({}, [] {});
   exchange.BeginEvents({});

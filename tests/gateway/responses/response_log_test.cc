@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/responses/byte_budget.h"
+
 namespace longstream::gateway {
 namespace {
 
@@ -18,23 +20,28 @@ std::vector<v1::Message> Said(const std::string& content) {
   return {message};
 }
 
+Conversation::Ptr First(const std::string& content) {
+  return std::make_shared<Conversation>(nullptr, Said(content));
+}
+
 // The conversation of a response; "none": there is no such response.
 std::string TextOf(const ResponseLog& log, const std::string& id, const std::string& owner = "") {
   const auto found = log.Find(id, owner);
   if (!found.has_value()) return "none";
+  if (found->conversation == nullptr) return "no conversation";
   std::string text;
   for (const v1::Message& message : found->conversation->Messages()) text += message.content();
   return text;
 }
 
-ResponseLog::ConversationPtr Behind(ResponseLog& log, const std::string& id,
-                                    const std::string& owner, const std::string& content) {
-  return log.Extend(log.Find(id, owner)->conversation, Said(content));
+Conversation::Ptr Behind(ResponseLog& log, const std::string& id, const std::string& owner,
+                         const std::string& content) {
+  return std::make_shared<Conversation>(log.Find(id, owner)->conversation, Said(content));
 }
 
 TEST(ResponseLogTest, AConversationHasAllThatCameBefore) {
-  ResponseLog log(1 << 20);
-  log.Add("1", "alice", {log.Extend(nullptr, Said("a")), "{1}", nullptr});
+  ResponseLog log({.bytes = 1 << 20});
+  log.Add("1", "alice", {First("a"), "{1}", nullptr});
   log.Add("2", "alice", {Behind(log, "1", "alice", "b"), "{2}", nullptr});
   log.Add("3", "alice", {Behind(log, "1", "alice", "c"), "{3}", nullptr});
   EXPECT_EQ(TextOf(log, "2", "alice"), "ab");
@@ -43,8 +50,8 @@ TEST(ResponseLogTest, AConversationHasAllThatCameBefore) {
 }
 
 TEST(ResponseLogTest, AResponseBelongsToItsOwner) {
-  ResponseLog log(1 << 20);
-  log.Add("1", "alice", {log.Extend(nullptr, Said("a")), "{}", nullptr});
+  ResponseLog log({.bytes = 1 << 20});
+  log.Add("1", "alice", {First("a"), "{}", nullptr});
   EXPECT_EQ(TextOf(log, "1", "bob"), "none");
   EXPECT_EQ(TextOf(log, "1", ""), "none");
   EXPECT_FALSE(log.Remove("1", "bob"));
@@ -54,67 +61,69 @@ TEST(ResponseLogTest, AResponseBelongsToItsOwner) {
 }
 
 TEST(ResponseLogTest, ARemovedResponseStaysInTheConversationsBehindIt) {
-  ResponseLog log(1 << 20);
-  log.Add("1", "", {log.Extend(nullptr, Said("a")), "{}", nullptr});
+  ResponseLog log({.bytes = 1 << 20});
+  log.Add("1", "", {First("a"), "{}", nullptr});
   log.Add("2", "", {Behind(log, "1", "", "b"), "{}", nullptr});
   EXPECT_TRUE(log.Remove("1", ""));
   EXPECT_EQ(TextOf(log, "2", ""), "ab");
 }
 
 TEST(ResponseLogTest, TheOldestResponsesGoBeyondTheLimit) {
-  ResponseLog log(64 << 10);
+  ResponseLog log({.bytes = 64 << 10});
   const std::string text(1000, 'x');
   for (int i = 0; i < 200; ++i) {
-    log.Add(std::to_string(i), "",
-            {log.Extend(nullptr, Said(text)), std::string(1000, 'y'), nullptr});
+    log.Add(std::to_string(i), "", {First(text), std::string(1000, 'y'), nullptr});
   }
   EXPECT_EQ(TextOf(log, "0"), "none");
   EXPECT_NE(TextOf(log, "199"), "none");
   int kept = 0;
   for (int i = 0; i < 200; ++i) kept += TextOf(log, std::to_string(i)) == "none" ? 0 : 1;
-  // Each takes 2000 bytes and a little more.
+  // Each takes 2000 bytes and some more for the objects.
   EXPECT_GT(kept, 15);
   EXPECT_LT(kept, 33);
 }
 
 // A response that alone exceeds the limit is not kept, and neither are its memory and the others'.
 TEST(ResponseLogTest, WhatIsForgottenTakesNoMemory) {
-  ResponseLog log(64 << 10);
-  log.Add("1", "", {log.Extend(nullptr, Said(std::string(100 << 10, 'x'))), "{}", nullptr});
+  ResponseLog log({.bytes = 64 << 10});
+  log.Add("1", "", {First(std::string(100 << 10, 'x')), "{}", nullptr});
   EXPECT_EQ(TextOf(log, "1"), "none");
   for (int i = 0; i < 20; ++i) {
-    log.Add("small", "", {log.Extend(nullptr, Said("x")), "{}", nullptr});
+    log.Add("small", "", {First("x"), "{}", nullptr});
     EXPECT_EQ(TextOf(log, "small"), "x");
     EXPECT_TRUE(log.Remove("small", ""));
   }
 }
 
 TEST(ResponseLogTest, ARunningResponseIsNotForgotten) {
-  ResponseLog log(4 << 10);
+  ResponseLog log({.bytes = 4 << 10});
   const auto events = std::make_shared<ResponseStream>();
-  log.Add("1", "", {log.Extend(nullptr, Said("a")), "{}", events, /*running=*/true});
+  log.Add("1", "", {nullptr, "{}", events, /*running=*/true});
   for (int i = 0; i < 10; ++i) {
-    log.Add("other", "", {log.Extend(nullptr, Said(std::string(2000, 'x'))), "{}", nullptr});
+    log.Add("other", "", {First(std::string(2000, 'x')), "{}", nullptr});
   }
-  ASSERT_EQ(TextOf(log, "1"), "a");
+  ASSERT_EQ(TextOf(log, "1"), "no conversation");
   EXPECT_TRUE(log.Find("1", "")->running);
-  log.End("1", log.Extend(log.Find("1", "")->conversation, Said("b")), "{done}");
+  log.Update("1", "{in progress}");
+  EXPECT_EQ(log.Find("1", "")->json, "{in progress}");
+  log.End("1", First("ab"), "{done}");
+  log.Update("1", "{late}");
   EXPECT_EQ(TextOf(log, "1"), "ab");
   EXPECT_EQ(log.Find("1", "")->json, "{done}");
   EXPECT_FALSE(log.Find("1", "")->running);
   for (int i = 0; i < 10; ++i) {
-    log.Add("other", "", {log.Extend(nullptr, Said(std::string(2000, 'x'))), "{}", nullptr});
+    log.Add("other", "", {First(std::string(2000, 'x')), "{}", nullptr});
   }
   EXPECT_EQ(TextOf(log, "1"), "none");
 }
 
 TEST(ResponseLogTest, ARunningResponseThatIsRemovedIsCancelled) {
-  ResponseLog log(1 << 20);
+  ResponseLog log({.bytes = 1 << 20});
   const auto events = std::make_shared<ResponseStream>();
-  log.Add("1", "", {log.Extend(nullptr, Said("a")), "{}", events, /*running=*/true});
+  log.Add("1", "", {First("a"), "{}", events, /*running=*/true});
   EXPECT_TRUE(log.Remove("1", ""));
   EXPECT_TRUE(events->cancelled());
-  log.End("1", log.Extend(nullptr, Said("a")), "{}");  // nothing happens
+  log.End("1", First("a"), "{}");  // nothing happens
   EXPECT_EQ(TextOf(log, "1"), "none");
 }
 
@@ -143,14 +152,69 @@ TEST(ResponseStreamTest, ReadersFollowFromWhereTheyLike) {
   EXPECT_FALSE(stream.Send("data: d\n\n"));
 }
 
-// A conversation of many responses ends without deep recursion.
-TEST(ResponseLogTest, ALongConversationEnds) {
-  ResponseLog log(uint64_t{1} << 30);
-  ResponseLog::ConversationPtr conversation;
-  for (int i = 0; i < 300'000; ++i) {
-    conversation = log.Extend(std::move(conversation), {});
+TEST(ResponseLogTest, TheOwnerWithTheMostForgetsResponses) {
+  ResponseLog log({.bytes = 64 << 10});
+  log.Add("small", "alice", {First("a"), "{}", nullptr});
+  for (int i = 0; i < 100; ++i) {
+    log.Add(std::to_string(i), "bob", {First(std::string(4000, 'x')), "{}", nullptr});
   }
-  conversation = nullptr;
+  EXPECT_EQ(TextOf(log, "small", "alice"), "a");
+  EXPECT_EQ(TextOf(log, "0", "bob"), "none");
+  EXPECT_NE(TextOf(log, "99", "bob"), "none");
+}
+
+TEST(ResponseLogTest, AnOwnerHasFewRunningResponses) {
+  ResponseLog log({.running_of_owner = 2});
+  const auto add = [&log](const std::string& id, const std::string& owner) {
+    return log.Add(id, owner, {nullptr, "{}", std::make_shared<ResponseStream>(), true});
+  };
+  EXPECT_TRUE(add("1", "alice"));
+  EXPECT_TRUE(add("2", "alice"));
+  EXPECT_FALSE(add("3", "alice"));
+  EXPECT_TRUE(add("4", "bob"));
+  EXPECT_FALSE(log.Find("3", "alice").has_value());
+  log.End("1", First("a"), "{}");
+  EXPECT_TRUE(add("5", "alice"));
+  EXPECT_FALSE(add("6", "alice"));
+  EXPECT_TRUE(log.Remove("2", "alice"));
+  EXPECT_TRUE(add("7", "alice"));
+}
+
+TEST(ResponseLogTest, TheEventsOfAnEndedResponseCount) {
+  ResponseLog log({.bytes = 64 << 10});
+  const auto events = std::make_shared<ResponseStream>();
+  log.Add("1", "", {nullptr, "{}", events, /*running=*/true});
+  log.End("1", First("a"), "{}");
+  events->Send("data: " + std::string(100 << 10, 'x') + "\n\n");
+  EXPECT_EQ(TextOf(log, "1"), "a");
+  log.CountEvents("1");
+  EXPECT_EQ(TextOf(log, "1"), "none");
+}
+
+// A conversation of as many parts as allowed ends, also on the small stack of a thread.
+TEST(ConversationTest, TheLongestOneEnds) {
+  std::thread([] {
+    Conversation::Ptr conversation;
+    for (size_t i = 0; i < Conversation::kMostParts; ++i) {
+      conversation = std::make_shared<Conversation>(std::move(conversation), Said("x"));
+    }
+    EXPECT_EQ(conversation->parts(), Conversation::kMostParts);
+    EXPECT_EQ(conversation->Messages().size(), Conversation::kMostParts);
+    EXPECT_GT(conversation->bytes(), Conversation::kMostParts);
+  }).join();
+}
+
+TEST(ByteBudgetTest, BytesComeBack) {
+  ByteBudget budget(100);
+  std::shared_ptr<void> first = budget.Take(60);
+  EXPECT_NE(first, nullptr);
+  EXPECT_EQ(budget.Take(41), nullptr);
+  const std::shared_ptr<void> copy = first;
+  first = nullptr;
+  EXPECT_EQ(budget.Take(41), nullptr);
+  const std::shared_ptr<void> second = budget.Take(40);
+  EXPECT_NE(second, nullptr);
+  EXPECT_EQ(budget.Take(1), nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,32 @@
+// A limit on what several threads hold together.
+#ifndef LONGSTREAM_GATEWAY_RESPONSES_BYTE_BUDGET_H_
+#define LONGSTREAM_GATEWAY_RESPONSES_BYTE_BUDGET_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace longstream::gateway {
+
+// Thread-safe. Outlives what it gives.
+class ByteBudget {
+ public:
+  explicit ByteBudget(uint64_t most) : most_(most) {}
+
+  // The bytes count until the last copy of the pointer is gone. Null: they would exceed the limit.
+  std::shared_ptr<void> Take(uint64_t bytes) {
+    if (held_.fetch_add(bytes) + bytes > most_) {
+      held_ -= bytes;
+      return nullptr;
+    }
+    return {this, [bytes](ByteBudget* budget) { budget->held_ -= bytes; }};
+  }
+
+ private:
+  const uint64_t most_;
+  std::atomic<uint64_t> held_ = 0;
+};
+
+}  // namespace longstream::gateway
+
+#endif  // LONGSTREAM_GATEWAY_RESPONSES_BYTE_BUDGET_H_
