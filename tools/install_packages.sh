@@ -17,6 +17,8 @@ packages=(
   # Service: RPC, messages, status and synchronisation types, metrics.
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev
   libabsl-dev prometheus-cpp-dev
+  # The HTTP API: Boost.Beast parses its requests.
+  libboost-dev
   # Tokenizer, configuration, command line.
   libpcre2-dev libicu-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
   # Store of sessions, its encryption, credentials.
