@@ -1,0 +1,304 @@
+// Which calls a turn makes, with a server that does what the test says.
+#include "gateway/turns/turn_runner.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/cancellation.h"
+#include "longstream/v1/longstream.grpc.pb.h"
+
+namespace longstream::gateway {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Writes its calls down, with a letter for each session. Each Generate ends with the next status of
+// `turns`; then it succeeds with the text "ok".
+class ScriptedServer final : public v1::Longstream::Service {
+ public:
+  struct Turn {
+    grpc::Status status;
+    bool starts = false;  // the status comes behind the first message
+  };
+
+  std::deque<Turn> turns;
+  std::deque<grpc::Status> opens;
+  std::deque<grpc::Status> forks;
+
+  std::vector<std::string> TakeCalls() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(calls_, {});
+  }
+
+ private:
+  static grpc::Status Next(std::deque<grpc::Status>* script) {
+    if (script->empty()) return grpc::Status::OK;
+    const grpc::Status status = script->front();
+    script->pop_front();
+    return status;
+  }
+  std::string Name(const std::string& session) {
+    const auto [found, inserted] =
+        names_.try_emplace(session, 1, static_cast<char>('a' + names_.size()));
+    return found->second;
+  }
+  void Note(const std::string& call) { calls_.push_back(call); }
+
+  grpc::Status OpenSession(grpc::ServerContext*, const v1::OpenSessionRequest* request,
+                           v1::Session*) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Note("open " + Name(request->session_id()));
+    return Next(&opens);
+  }
+  grpc::Status ForkSession(grpc::ServerContext*, const v1::ForkSessionRequest* request,
+                           v1::Session*) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::string source = Name(request->session_id());
+    Note("fork " + source + " to " + Name(request->new_session_id()));
+    return Next(&forks);
+  }
+  grpc::Status CloseSession(grpc::ServerContext*, const v1::CloseSessionRequest* request,
+                            v1::CloseSessionResponse*) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Note("close " + Name(request->session_id()));
+    return grpc::Status::OK;
+  }
+  grpc::Status CancelTurn(grpc::ServerContext*, const v1::CancelTurnRequest* request,
+                          v1::Turn*) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Note("cancel " + Name(request->session_id()));
+    return grpc::Status::OK;
+  }
+  grpc::Status Generate(grpc::ServerContext*, const v1::GenerateRequest* request,
+                        grpc::ServerWriter<v1::GenerateResponse>* writer) override {
+    Turn turn;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      Note("generate " + Name(request->session_id()));
+      if (!turns.empty()) {
+        turn = turns.front();
+        turns.pop_front();
+      }
+    }
+    if (!turn.status.ok() && !turn.starts) return turn.status;
+    v1::GenerateResponse response;
+    response.mutable_started()->set_turn_id(request->turn_id());
+    writer->Write(response);
+    if (!turn.status.ok()) return turn.status;
+    response.mutable_delta()->set_text("ok");
+    response.mutable_delta()->add_token_ids(1);
+    writer->Write(response);
+    response.mutable_finish()->set_reason(v1::FINISH_REASON_STOP_TOKEN);
+    writer->Write(response);
+    return grpc::Status::OK;
+  }
+
+  std::mutex mutex_;
+  std::vector<std::string> calls_;
+  std::map<std::string, std::string> names_;
+};
+
+class TurnRunnerTest : public testing::Test {
+ protected:
+  TurnRunnerTest() {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&script_);
+    server_ = builder.BuildAndStart();
+    TurnRunner::Options options;
+    options.limits.sessions = 3;
+    options.resume_timeout = std::chrono::milliseconds(0);
+    runner_ = std::make_unique<TurnRunner>(
+        client::Connection::InProcess(server_->InProcessChannel({})), options);
+  }
+  ~TurnRunnerTest() override { server_->Shutdown(); }
+
+  // Runs a turn with these messages of a user. Returns its calls; `error`: how it failed.
+  std::vector<std::string> Run(const std::vector<std::string>& said, std::string* error = nullptr,
+                               const std::string& owner = "alice",
+                               const client::Connection::OnMessage& on_message = {}) {
+    ConversationTurn turn;
+    turn.model = "m";
+    turn.beginning = NextKey({}, {owner});
+    for (const std::string& text : said) {
+      v1::Message* const message = turn.request.mutable_input()->mutable_messages()->add_messages();
+      message->set_role("user");
+      message->set_content(text);
+    }
+    turn.reply = [](const client::Generation& generation) {
+      v1::Message reply;
+      reply.set_role("user");  // so that tests can repeat it as one of `said`
+      reply.set_content(generation.text);
+      return reply;
+    };
+    client::Cancellation cancellation;
+    client::Caller caller;
+    caller.authorization = owner;
+    caller.cancellation = &cancellation;
+    std::string failure;
+    try {
+      runner_->Run(caller, turn, on_message, &receipt_);
+    } catch (const client::CallError& thrown) {
+      failure = thrown.code_name();
+    }
+    if (error == nullptr) {
+      EXPECT_EQ(failure, "");
+    } else {
+      *error = failure;
+    }
+    return script_.TakeCalls();
+  }
+  static ScriptedServer::Turn Fails(grpc::StatusCode code, bool starts = false) {
+    return {grpc::Status(code, "scripted"), starts};
+  }
+
+  ScriptedServer script_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<TurnRunner> runner_;
+  Receipt receipt_;
+};
+
+TEST_F(TurnRunnerTest, ContinuesAndForks) {
+  EXPECT_THAT(Run({"1"}), ElementsAre("open a", "generate a"));
+  EXPECT_EQ(receipt_.how, Receipt::How::kNew);
+  EXPECT_THAT(Run({"1", "ok", "2"}), ElementsAre("generate a"));
+  EXPECT_EQ(receipt_.how, Receipt::How::kContinued);
+  EXPECT_THAT(Run({"1", "ok", "3"}), ElementsAre("fork a to b", "generate b"));
+  EXPECT_EQ(receipt_.how, Receipt::How::kForked);
+  EXPECT_THAT(Run({"1", "ok", "2", "ok", "4"}), ElementsAre("generate a"));
+  EXPECT_THAT(Run({"1", "ok", "2"}, nullptr, "bob"), ElementsAre("open c", "generate c"))
+      << "another owner's conversation";
+}
+
+TEST_F(TurnRunnerTest, ANewSessionOfAFailedTurnIsClosed) {
+  std::string error;
+  script_.turns = {Fails(grpc::StatusCode::INVALID_ARGUMENT)};
+  EXPECT_THAT(Run({"1"}, &error), ElementsAre("open a", "generate a", "close a"));
+  EXPECT_EQ(error, "INVALID_ARGUMENT");
+  EXPECT_EQ(runner_->index().num_sessions(), 0u);
+}
+
+TEST_F(TurnRunnerTest, AContinuedSessionOfAFailedTurnStays) {
+  std::string error;
+  Run({"1"});
+  script_.turns = {Fails(grpc::StatusCode::RESOURCE_EXHAUSTED)};
+  EXPECT_THAT(Run({"1", "ok", "2"}, &error), ElementsAre("generate a"));
+  EXPECT_EQ(error, "RESOURCE_EXHAUSTED");
+  EXPECT_THAT(Run({"1", "ok", "2"}), ElementsAre("generate a"));
+}
+
+TEST_F(TurnRunnerTest, AForkOfAFailedTurnIsClosed) {
+  std::string error;
+  Run({"1"});
+  Run({"1", "ok", "2"});
+  script_.turns = {Fails(grpc::StatusCode::INVALID_ARGUMENT)};
+  EXPECT_THAT(Run({"1", "ok", "3"}, &error), ElementsAre("fork a to b", "generate b", "close b"));
+  EXPECT_EQ(runner_->index().num_sessions(), 1u);
+}
+
+TEST_F(TurnRunnerTest, ASessionThatHasChangedIsReplacedOnce) {
+  for (const auto code : {grpc::StatusCode::NOT_FOUND, grpc::StatusCode::FAILED_PRECONDITION,
+                          grpc::StatusCode::ABORTED}) {
+    SCOPED_TRACE(code);
+    std::string error;
+    const std::string first = std::to_string(code);  // a conversation of its own
+    Run({first});
+    script_.turns = {Fails(code)};
+    const std::vector<std::string> calls = Run({first, "ok", "2"});
+    ASSERT_EQ(calls.size(), 4u);
+    EXPECT_EQ(calls[0].substr(0, 8), "generate");
+    EXPECT_EQ(calls[1].substr(0, 5), "close");
+    EXPECT_EQ(calls[2].substr(0, 4), "open");
+    EXPECT_EQ(calls[3].substr(0, 8), "generate");
+    // A request that fails in every session ends.
+    script_.turns = {Fails(code), Fails(code), Fails(code), Fails(code)};
+    Run({first, "ok", "2", "ok", "3"}, &error);
+    EXPECT_NE(error, "");
+    EXPECT_GE(script_.turns.size(), 2u);
+    script_.turns.clear();
+  }
+}
+
+TEST_F(TurnRunnerTest, ANewSessionThatIsLostIsReplacedOnce) {
+  std::string error;
+  script_.turns = {Fails(grpc::StatusCode::NOT_FOUND)};
+  EXPECT_THAT(Run({"1"}), ElementsAre("open a", "generate a", "close a", "open b", "generate b"));
+  script_.turns = {Fails(grpc::StatusCode::NOT_FOUND), Fails(grpc::StatusCode::NOT_FOUND)};
+  Run({"x"}, &error);
+  EXPECT_EQ(error, "UNAVAILABLE") << "the client knows of no session";
+}
+
+TEST_F(TurnRunnerTest, NothingIsTriedAgainAfterTheFirstMessage) {
+  std::string error;
+  Run({"1"});
+  script_.turns = {Fails(grpc::StatusCode::ABORTED, /*starts=*/true)};
+  EXPECT_THAT(Run({"1", "ok", "2"}, &error), ElementsAre("generate a", "close a"));
+  EXPECT_EQ(error, "ABORTED");
+}
+
+TEST_F(TurnRunnerTest, ASessionThatCannotBeForkedIsNotNeeded) {
+  Run({"1"});
+  Run({"1", "ok", "2"});
+  script_.forks = {grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "")};
+  EXPECT_THAT(Run({"1", "ok", "3"}), ElementsAre("fork a to b", "open b", "generate b"));
+  EXPECT_EQ(receipt_.how, Receipt::How::kNew);
+}
+
+TEST_F(TurnRunnerTest, ASessionThatMayHaveBeenOpenedIsClosed) {
+  std::string error;
+  script_.opens = {grpc::Status(grpc::StatusCode::UNAVAILABLE, "")};
+  EXPECT_THAT(Run({"1"}, &error), ElementsAre("open a", "close a"));
+  EXPECT_EQ(error, "UNAVAILABLE");
+  script_.opens = {grpc::Status(grpc::StatusCode::NOT_FOUND, "no model")};
+  EXPECT_THAT(Run({"1"}, &error), ElementsAre("open b"));
+  EXPECT_EQ(error, "NOT_FOUND");
+}
+
+TEST_F(TurnRunnerTest, WithoutRoomTheSameOwnerGivesUpASession) {
+  std::string error;
+  Run({"1"});
+  Run({"2"}, nullptr, "bob");
+  const grpc::Status full(grpc::StatusCode::RESOURCE_EXHAUSTED, "");
+  script_.opens = {full};
+  EXPECT_THAT(Run({"3"}), ElementsAre("open c", "close a", "open c", "generate c"));
+  script_.opens = {full, full, full};
+  EXPECT_THAT(Run({"4"}, &error), ElementsAre("open d", "close c", "open d"));
+  EXPECT_EQ(error, "RESOURCE_EXHAUSTED");
+  script_.opens.clear();
+  EXPECT_THAT(Run({"2", "ok", "x"}, nullptr, "bob"), ElementsAre("generate b"));
+}
+
+TEST_F(TurnRunnerTest, BeyondTheLimitTheOldestSessionIsClosed) {
+  for (const char* const text : {"1", "2", "3"}) Run({text});
+  EXPECT_THAT(Run({"4"}), ElementsAre("open d", "generate d", "close a"));
+  EXPECT_EQ(runner_->index().num_sessions(), 3u);
+}
+
+TEST_F(TurnRunnerTest, AClientThatHasEnoughEndsTheTurn) {
+  std::string error;
+  const auto calls = Run({"1"}, &error, "alice", [](const v1::GenerateResponse&) { return false; });
+  EXPECT_EQ(calls.front(), "open a");
+  EXPECT_EQ(calls.back(), "close a");
+  EXPECT_EQ(runner_->index().num_sessions(), 0u);
+}
+
+TEST_F(TurnRunnerTest, SessionsAreClosedAtTheEnd) {
+  Run({"1"});
+  Run({"2"}, nullptr, "bob");
+  runner_->CloseSessions(std::chrono::seconds(10));
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("close a", "close b"));
+  runner_->CloseSessions(std::chrono::seconds(10));
+  EXPECT_THAT(script_.TakeCalls(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace longstream::gateway
