@@ -270,7 +270,7 @@ TEST_F(HttpServerLimitsTest, RequestsThatComeAtOnceHoldMemory) {
 }
 
 TEST_F(HttpServerLimitsTest, MemoryIsFreeAfterManyRequests) {
-  Start({.max_held_bytes = 2'500'000}, Echo);  // several of the requests below
+  Start({.max_held_bytes = 6'000'000}, Echo);  // several of the requests below
   HttpClient client = Connect();
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(client.Ask(PostRequest("/", std::string(150'000, 'a'))).status, 200);
