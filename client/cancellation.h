@@ -14,7 +14,7 @@ namespace longstream::client {
 // Thread-safe.
 class Cancellation {
  public:
-  // Cancels the calls that run and those that begin later.
+  // Cancels the calls that run. Those that would begin later fail.
   void Cancel() {
     const std::lock_guard<std::mutex> lock(mutex_);
     cancelled_ = true;
@@ -25,11 +25,13 @@ class Cancellation {
     return cancelled_;
   }
 
-  // A call begins, and ends.
+  // A call begins, and ends. Throws CallError if the calls are cancelled already.
   void Add(grpc::ClientContext* call) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (cancelled_) {
+      throw CallError(grpc::Status(grpc::StatusCode::CANCELLED, "the caller has gone"));
+    }
     calls_.insert(call);
-    if (cancelled_) call->TryCancel();
   }
   void Remove(grpc::ClientContext* call) {
     const std::lock_guard<std::mutex> lock(mutex_);

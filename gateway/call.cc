@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/random_id.h"
 #include "gateway/http/problem.h"
@@ -17,7 +19,13 @@ using client::CallError;
 // header of their own.
 std::string CredentialOf(const HttpRequest& request) {
   const std::string_view standard = request.Header("authorization");
-  if (!standard.empty()) return std::string(standard);
+  if (!standard.empty()) {
+    // The scheme may be in any case, and callers are told apart by their credentials.
+    constexpr size_t kScheme = 7;
+    const absl::string_view given(standard.data(), standard.size());
+    if (!absl::StartsWithIgnoreCase(given, "bearer ")) return std::string(given);
+    return absl::StrCat("Bearer ", absl::StripAsciiWhitespace(given.substr(kScheme)));
+  }
   for (const char* const name : {"x-api-key", "api-key"}) {
     const std::string_view key = request.Header(name);
     if (!key.empty()) return absl::StrCat("Bearer ", absl::string_view(key.data(), key.size()));

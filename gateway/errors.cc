@@ -7,6 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "client/errors/error_details.h"
 #include "gateway/http/problem.h"
 
@@ -40,11 +43,45 @@ int HttpStatusOf(const grpc::Status& status) {
   }
 }
 
+namespace {
+
+// The field that the message of an error begins with, by the name that it has in HTTP's APIs.
+// Empty: the message names none.
+std::string FieldOf(absl::string_view message) {
+  const size_t end = message.find(": ");
+  if (end == absl::string_view::npos) return "";
+  absl::string_view field = message.substr(0, end);
+  for (const char c : field) {
+    if (!absl::ascii_islower(c) && !absl::ascii_isdigit(c) && !absl::StrContains("_.[]", c)) {
+      return "";
+    }
+  }
+  for (const char* const group : {"sampling.", "stop.", "input."}) {
+    absl::ConsumePrefix(&field, group);
+  }
+  return std::string(field);
+}
+
+// The code of an error for programs: that of OpenAI's API where clients know it.
+std::string CodeOf(const grpc::Status& status, absl::string_view field) {
+  const std::string message = status.error_message();
+  if (status.error_code() == grpc::StatusCode::NOT_FOUND && field == "model") {
+    return "model_not_found";
+  }
+  if (status.error_code() == grpc::StatusCode::INVALID_ARGUMENT &&
+      absl::StrContains(message, "the model's context of")) {
+    return "context_length_exceeded";
+  }
+  return absl::AsciiStrToLower(
+      absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code())));
+}
+
+}  // namespace
+
 HttpAnswer ErrorAnswer(const grpc::Status& status) {
-  const std::string name =
-      absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code()));
+  const std::string field = FieldOf(status.error_message());
   HttpAnswer answer =
-      ProblemAnswer(HttpStatusOf(status), status.error_message(), "", absl::AsciiStrToLower(name));
+      ProblemAnswer(HttpStatusOf(status), status.error_message(), field, CodeOf(status, field));
   std::optional<std::chrono::milliseconds> delay = client::RetryDelay(status);
   // A server that cannot be reached names no time.
   if (answer.status == 503 && !delay.has_value()) delay = std::chrono::seconds(1);

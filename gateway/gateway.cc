@@ -31,9 +31,18 @@ Json ModelJson(const std::string& name, uint64_t context) {
   return model;
 }
 
+// Whether a browser sends the request for a page that another server has sent. Any page may send
+// requests to a server that its reader runs.
+bool IsFromOtherPage(const HttpRequest& request) {
+  const std::string_view origin = request.Header("origin");
+  if (origin.empty()) return false;
+  const size_t scheme = origin.find("://");
+  return scheme == std::string_view::npos || origin.substr(scheme + 3) != request.Header("host");
+}
+
 // Whether a request needs no turn of a model, and follows none.
 bool IsShort(const HttpRequest& request) {
-  if (request.Query("stream") == "true") return false;
+  if (WantsStream(request)) return false;
   return request.method != "POST" || absl::EndsWith(request.path, kCancel);
 }
 
@@ -91,6 +100,10 @@ void Gateway::Handle(Exchange& exchange) {
   const MonotonicTime begin = MonotonicTime::Now();
   Call call(exchange);
   try {
+    if (IsFromOtherPage(call.request())) {
+      throw CallError(grpc::Status(grpc::StatusCode::PERMISSION_DENIED,
+                                   "pages of other origins may not use this server"));
+    }
     call.ReadCredential(options_.needs_credential);
     Route(call);
   } catch (const BadRequest& error) {

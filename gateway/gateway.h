@@ -85,6 +85,9 @@ class Gateway {
   void Complete(Call& call);
   // Runs a turn with messages. `sink`: gets the events of the answer; nullptr: returns the answer.
   Json RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter& writer, EventSink* sink);
+  // For the log-probabilities of whole answers to so many prompts. Throws BadRequest if they take
+  // too much memory.
+  std::shared_ptr<void> HoldLogProbs(const v1::GenerateRequest& request, size_t prompts);
   // Runs a turn with messages, and answers.
   void AnswerChat(Call& call, ChatTurn turn, const std::shared_ptr<AnswerWriter>& writer);
 
@@ -104,7 +107,7 @@ class Gateway {
   const Options options_;
   TurnRunner turns_;
   ResponseLog responses_;
-  ByteBudget response_budget_;          // for responses that are made of more than their request
+  ByteBudget response_budget_;          // for answers that take more memory than their request
   HandlerThreads background_;           // of responses in the background
   std::unique_ptr<HttpServer> server_;  // the last member: its threads use the others
 };

@@ -32,7 +32,7 @@ constexpr absl::Duration kCancelPatience = absl::Seconds(10);
 
 HttpAnswer NoResponse(const std::string& id, const char* param) {
   return ProblemAnswer(404,
-                       absl::StrCat("there is no response ", id,
+                       absl::StrCat("there is no response ", Shown(Json(id)),
                                     "; responses are kept in memory, the last ones within a limit"),
                        param, "previous_response_not_found");
 }
@@ -121,8 +121,9 @@ void Gateway::Respond(Call& call) {
       return call.Answer(NoResponse(read.previous_response_id, "previous_response_id"));
     }
     if (previous->conversation == nullptr) {
-      throw BadRequest("previous_response_id", previous->running ? "the response has not ended yet"
-                                                                 : "the response has failed");
+      throw BadRequest("previous_response_id", previous->running
+                                                   ? "the response has not ended yet"
+                                                   : "the response has failed or was cancelled");
     }
     response.conversation = previous->conversation;
   }
@@ -168,9 +169,11 @@ void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) 
   const std::string queued = Text(response.writer->response());
   response.caller.cancellation = events->cancellation();
   if (!responses_.Add(id, owner, {nullptr, queued, events, /*running=*/true})) {
-    return call.Answer(Busy(absl::StrCat(options_.responses.running_of_owner,
-                                         " responses of this client are being made in the"
-                                         " background; try again")));
+    HttpAnswer busy = Busy(absl::StrCat(options_.responses.running_of_owner,
+                                        " responses of this client are being made in the"
+                                        " background; try again"));
+    busy.status = 429;
+    return call.Answer(std::move(busy));
   }
   const bool begun = background_.Run(
       [this, events, response = std::move(response), turn = std::move(turn)]() mutable {
@@ -247,7 +250,7 @@ void Gateway::HandleResponse(Call& call, const std::string& rest) {
   if (!fits) return;
   const std::optional<ResponseLog::Stored> stored = responses_.Find(rest, owner);
   if (!stored.has_value()) return call.Answer(NoResponse(rest, ""));
-  const bool streams = call.request().Query("stream") == "true" && call.request().method == "GET";
+  const bool streams = WantsStream(call.request()) && call.request().method == "GET";
   if (!streams) return call.Answer(JsonText(stored->json));
   if (stored->events == nullptr) {
     throw BadRequest("stream", "only responses in the background can be streamed again");

@@ -19,6 +19,7 @@ std::optional<ConversationIndex::Found> ConversationIndex::Find(
     found.length = length;
     found.taken = !entry->used && entry->head == keys[length - 1];
     if (found.taken) entry->used = true;
+    entry->last_use = absl::Now();
     entries_.splice(entries_.end(), entries_, entry);
     return found;
   }
@@ -44,6 +45,7 @@ void ConversationIndex::Commit(const std::string& session_id, const std::string&
   const Entries::iterator entry = found->second;
   entry->used = false;
   entry->head = keys.back();
+  entry->last_use = absl::Now();
   entries_.splice(entries_.end(), entries_, entry);
   for (size_t i = 0; i + 1 < keys.size(); ++i) {
     // An earlier turn that has read this beginning has read less of anything else.
@@ -122,6 +124,16 @@ std::optional<ConversationIndex::Session> ConversationIndex::TakeBeyondLimits() 
   };
   std::optional<Session> session = Take(has_most);
   return session.has_value() ? session : Take([](const std::string& /*owner*/) { return true; });
+}
+
+void ConversationIndex::ForgetUnusedFor(absl::Duration time) {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time before = absl::Now() - time;
+  for (auto entry = entries_.begin(); entry != entries_.end() && entry->last_use < before;) {
+    const auto next = std::next(entry);
+    if (!entry->used) Erase(entry);
+    entry = next;
+  }
 }
 
 size_t ConversationIndex::num_sessions() const {

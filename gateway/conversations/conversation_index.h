@@ -11,6 +11,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gateway/conversations/conversation_key.h"
 
 namespace longstream::gateway {
@@ -71,13 +73,17 @@ class ConversationIndex {
   // owner takes the places of all others.
   std::optional<Session> TakeBeyondLimits() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Forgets the unused sessions that were not used for this long: they have ended by themselves.
+  void ForgetUnusedFor(absl::Duration time) ABSL_LOCKS_EXCLUDED(mutex_);
+
   size_t num_sessions() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Entry {
     Session session;
-    ConversationKey head{};             // of all that it has read
-    bool used = true;                   // by a request
+    ConversationKey head{};  // of all that it has read
+    bool used = true;        // by a request
+    absl::Time last_use = absl::Now();
     std::vector<ConversationKey> keys;  // those that name it in places_, in any order
   };
   // What the sessions of one owner take.

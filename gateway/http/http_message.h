@@ -32,6 +32,12 @@ struct HttpRequest {
   std::string_view Query(std::string_view name) const;
 };
 
+// Whether the query of a request asks for a stream.
+inline bool WantsStream(const HttpRequest& request) {
+  const std::string_view stream = request.Query("stream");
+  return stream == "true" || stream == "1";
+}
+
 inline std::string_view HttpRequest::Query(std::string_view name) const {
   for (std::string_view rest = query; !rest.empty();) {
     const std::string_view member = rest.substr(0, rest.find('&'));

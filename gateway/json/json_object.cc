@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMostDepth = 100;
 constexpr size_t kMostParts = 200'000;  // objects, arrays, members and strings
 // Other values, such as token ids. Each one takes 16 bytes, in an array that doubles as it grows.
-constexpr size_t kMostValues = 4'000'000;
+constexpr size_t kMostValues = 1'000'000;
 // The members of an object keep their order, so each one is compared with all before it.
 constexpr size_t kMostMembers = 1024;
 constexpr size_t kMostShown = 60;
@@ -110,7 +110,10 @@ Json ParseJson(std::string_view text) {
     if (!value.is_object()) throw BadRequest("", "the body is no JSON object");
     return value;
   } catch (const Json::exception& error) {
-    throw BadRequest("", "the body is no valid JSON: " + Cut(error.what(), kMostReason));
+    std::string reason = error.what();
+    // It begins with the parser's own name of the error, in brackets.
+    if (reason.starts_with('[')) reason.erase(0, reason.find("] ") + 2);
+    throw BadRequest("", "this is no valid JSON: " + Cut(std::move(reason), kMostReason));
   }
 }
 
@@ -126,7 +129,10 @@ JsonObject::JsonObject(const Json& value, std::string path)
 }
 
 std::string JsonObject::PathOf(const std::string& name) const {
-  const std::string shown = Cut(name, kMostShown);  // it may be a name that the client has made up
+  std::string shown = Cut(name, kMostShown);  // it may be a name that the client has made up
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < ' ') c = '?';
+  }
   return path_.empty() ? shown : path_ + "." + shown;
 }
 

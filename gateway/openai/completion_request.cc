@@ -64,7 +64,6 @@ CompletionRequest ReadCompletionRequest(const Json& body) {
   request.set_parse_special(object.Bool("parse_special").value_or(false));
   object.Refuse("echo", "the prompt is not repeated (echo: false)", false);
   object.Refuse("suffix", "insertion is not offered", "");
-  object.Refuse("best_of", "only one answer a prompt is offered (best_of: 1)", 1);
   ReadOtherFields(object);
   object.ExpectAllRead();
   return completion;

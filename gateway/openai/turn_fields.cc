@@ -98,6 +98,11 @@ TurnFields ReadTurnFields(JsonObject& body) {
 
 void ReadOtherFields(JsonObject& body) {
   body.Refuse("n", "only one answer a request is offered (n: 1)", 1);
+  body.Refuse("best_of", "only one answer a request is offered (best_of: 1)", 1);
+  // Fields of vLLM and llama.cpp that their clients send with these values.
+  body.Refuse("skip_special_tokens", "special tokens have no text (true)", true);
+  body.Refuse("return_token_ids", "token ids are in logprobs (false)", false);
+  body.Refuse("cache_prompt", "the prompt is always cached (true)", true);
   body.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                "prompt_cache_options", "prompt_cache_retention"});
 }

@@ -142,6 +142,23 @@ void ReadOtherFields(JsonObject& body, v1::Messages* messages) {
                "service_tier", "stream_options", "user"});
 }
 
+// As OpenAI's API limits them.
+void CheckMetadata(const Json& metadata) {
+  constexpr size_t kMostPairs = 16;
+  constexpr size_t kMostName = 64;
+  constexpr size_t kMostValue = 512;
+  const JsonObject checked(metadata, "metadata");
+  bool fits = metadata.size() <= kMostPairs;
+  for (const auto& [name, value] : metadata.items()) {
+    fits = fits && name.size() <= kMostName && value.is_string() &&
+           value.get_ref<const std::string&>().size() <= kMostValue;
+  }
+  if (fits) return;
+  throw BadRequest("metadata",
+                   "expected at most 16 pairs of a name of 64 bytes and a string of 512");
+}
+
+// The members of the request that its response and some of its events repeat.
 Json Repeated(const Json& body) {
   Json repeated = Json::object();
   for (const char* const name :
@@ -149,6 +166,10 @@ Json Repeated(const Json& body) {
     const auto found = body.find(name);
     repeated[name] = found == body.end() ? Json() : *found;
   }
+  // Long ones would take a multiple of their bytes.
+  constexpr size_t kMostRepeated = 16 << 10;
+  const auto is_long = [](const Json& value) { return value.dump().size() > kMostRepeated; };
+  if (is_long(repeated["instructions"])) repeated["instructions"] = nullptr;
   const auto member = [&body](const char* name, Json by_default) {
     const auto found = body.find(name);
     return found == body.end() || found->is_null() ? by_default : *found;
@@ -159,6 +180,7 @@ Json Repeated(const Json& body) {
   repeated["store"] = member("store", true);
   repeated["tool_choice"] = member("tool_choice", "auto");
   repeated["tools"] = member("tools", Json::array());
+  if (is_long(repeated["tools"])) repeated["tools"] = Json::array();
   repeated["text"] = {{"format", {{"type", "text"}}}};
   repeated["truncation"] = "disabled";
   return repeated;
@@ -190,7 +212,7 @@ ResponsesRequest ReadResponsesRequest(const Json& body) {
   const auto most = object.Integer("max_output_tokens", 1, std::numeric_limits<uint32_t>::max());
   if (most.has_value()) read.request.set_max_tokens(static_cast<uint32_t>(*most));
   if (const Json* const metadata = object.Find("metadata"); metadata != nullptr) {
-    const JsonObject checked(*metadata, "metadata");
+    CheckMetadata(*metadata);
   }
   ReadOtherFields(object, messages);
   object.ExpectAllRead();

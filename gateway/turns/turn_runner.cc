@@ -175,6 +175,7 @@ Receipt TurnRunner::Begin(const Caller& caller, const ConversationTurn& turn,
 Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
                            const Connection::OnMessage& on_message, Receipt* receipt) {
   Connection connection = connection_.For(caller);
+  index_.ForgetUnusedFor(absl::FromChrono(options_.idle_timeout));
   std::vector<ConversationKey> keys = KeysOf(turn);
   v1::GenerateRequest request = turn.request;
   request.mutable_input()->mutable_messages()->set_whole_conversation(true);

@@ -154,6 +154,19 @@ TEST_F(ConversationIndexTest, TheOwnerWithTheMostGivesUpSessions) {
   EXPECT_EQ(TakeOldest(/*if_needed=*/true), "e");
 }
 
+TEST_F(ConversationIndexTest, ForgetsSessionsThatHaveEndedByThemselves) {
+  AddWith("a", "t", "a");
+  index_.Add({"used", "owner"});
+  absl::SleepFor(absl::Milliseconds(20));
+  AddWith("b", "t", "b");
+  index_.ForgetUnusedFor(absl::Hours(1));
+  EXPECT_EQ(index_.num_sessions(), 3u);
+  index_.ForgetUnusedFor(absl::Milliseconds(10));
+  EXPECT_EQ(index_.num_sessions(), 2u);
+  EXPECT_EQ(Find("a"), "none");
+  EXPECT_EQ(Find("b"), "b t 1 taken");
+}
+
 TEST_F(ConversationIndexTest, KnowsTheOwner) {
   AddWith("a", "t", "a");
   const auto session = index_.TakeOldest();

@@ -67,7 +67,7 @@ TEST(ParseJsonTest, NoJson) {
                                  "{\"\xf5\x80\x80\x80\":1}",
                                  "{/**/}",
                                  "{\"a\":tru}"}) {
-    EXPECT_EQ(ErrorOf(text).find("the body is no valid JSON: "), 0u) << text;
+    EXPECT_EQ(ErrorOf(text).find("this is no valid JSON: "), 0u) << text;
   }
   EXPECT_EQ(ErrorOf(std::string("{\"a\":\"\0\"}", 9)), "the body has a byte 0");
   EXPECT_EQ(ErrorOf(std::string("{}\0]", 4)), "the body has a byte 0");
@@ -105,8 +105,8 @@ TEST(ParseJsonTest, Parts) {
     EXPECT_EQ(ErrorOf(array(element, 199'997)), "") << element;
     EXPECT_EQ(ErrorOf(array(element, 199'998)), error) << element;
   }
-  EXPECT_EQ(ErrorOf(array("0", 3'999'999)), "");
-  EXPECT_EQ(ErrorOf(array("0", 4'000'000)), "the JSON has more than 4000000 numbers");
+  EXPECT_EQ(ErrorOf(array("0", 999'999)), "");
+  EXPECT_EQ(ErrorOf(array("0", 1'000'000)), "the JSON has more than 1000000 numbers");
 }
 
 TEST(ParseJsonTest, Members) {
@@ -160,8 +160,8 @@ TEST(ParseJsonTest, TheWorstTexts) {
   Measure("members", "{\"a\":[" + Repeated(members + ",", 194) + "0]}");
   Measure("empty objects", "{\"a\":[" + Repeated("{},", 199'990) + "0]}");
   Measure("strings", "{\"a\":[" + Repeated("\"0123456789abcdef\",", 199'990) + "0]}");
-  Measure("numbers", "{\"a\":[" + Repeated("0,", 3'999'990) + "0]}");
-  Measure("fractions", "{\"a\":[" + Repeated("0.1,", 3'999'990) + "0]}");
+  Measure("numbers", "{\"a\":[" + Repeated("0,", 999'990) + "0]}");
+  Measure("fractions", "{\"a\":[" + Repeated("0.1,", 999'990) + "0]}");
   Measure("one string", "{\"a\":\"" + std::string(kLongestBody - 100, 'a') + "\"}");
   Measure("escapes", "{\"a\":\"" + Repeated("\\u20ac", kLongestBody / 6 - 100) + "\"}");
   Measure("one number", "{\"a\":0." + std::string(kLongestBody - 100, '1') + "}");
