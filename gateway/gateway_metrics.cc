@@ -9,9 +9,10 @@
 namespace longstream::gateway {
 namespace {
 
-// Seconds: of lists of models as well as of long answers.
-const prometheus::Histogram::BucketBoundaries kSeconds = {0.01, 0.03, 0.1, 0.3, 1,   3,
-                                                          10,   30,   100, 300, 1000};
+// In seconds: of lists of models as well as of long answers.
+prometheus::Histogram::BucketBoundaries Bounds() {
+  return {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000};
+}
 
 }  // namespace
 
@@ -57,7 +58,7 @@ GatewayMetrics::~GatewayMetrics() = default;
 
 void GatewayMetrics::CountRequest(const std::string& route, int status, absl::Duration time) {
   families_->requests.Add({{"route", route}, {"code", std::to_string(status)}}).Increment();
-  families_->seconds.Add({{"route", route}}, kSeconds).Observe(absl::ToDoubleSeconds(time));
+  families_->seconds.Add({{"route", route}}, Bounds()).Observe(absl::ToDoubleSeconds(time));
 }
 
 void GatewayMetrics::CountTurn(const std::string& session, uint64_t prompt_tokens,

@@ -23,10 +23,11 @@ class Known:
 
     def __init__(self, repository):
         self._code = {}  # {path: text without comments}
-        for pattern in ("*.cc", "*.h"):
-            for path in (repository / "service").rglob(pattern):
-                text = path.read_text(encoding="utf-8")
-                self._code[path] = re.sub(r"(?m)^\s*//.*$|\s//.*$", "", text)
+        for folder in ("service", "gateway"):
+            for path in (repository / folder).rglob("*.*"):
+                if path.suffix in (".cc", ".h"):
+                    text = path.read_text(encoding="utf-8")
+                    self._code[path] = re.sub(r"(?m)^\s*//.*$|\s//.*$", "", text)
         self._literals = {word for text in self._code.values() for word in LITERAL.findall(text)}
         self._services = protos.services(repository)
         page = (repository / "docs/metrics.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ OF_SCRAPE = {"namespace", "pod", "job", "instance", "container", "endpoint"}
 NOT_OF_A_MODEL = (
     "session_host_", "tenant_", "alias_", "shadow_", "compare_", "store_", "claims_", "handover",
     "fenced_", "fleet_", "stream_", "connections", "calls_", "security_", "certificate_", "build_",
-    "load_", "process_")
+    "load_", "process_", "http_")
 METRIC = re.compile(r"\b(longstream_[a-z0-9_]+)\s*(?:\{([^}]*)\})?")
 GROUPS = re.compile(r"\b(?:by|on|without|ignoring|group_left|group_right)\s*\(([^)]*)\)")
 MATCHER = re.compile(r"([a-zA-Z_]\w*)\s*(?:=~|!~|!=|=)")

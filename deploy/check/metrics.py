@@ -29,7 +29,7 @@ def documented(repository):
 
 def in_sources(repository):
     """The metrics that the sources name. A name that ends with _ stands for all that begin with it."""
-    return {name for path in (repository / "service").rglob("*.cc")
+    return {name for room in ("service", "gateway") for path in (repository / room).rglob("*.cc")
             for name in re.findall(r'"(longstream_[a-z0-9_]+)"', path.read_text(encoding="utf-8"))}
 
 

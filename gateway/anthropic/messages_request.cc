@@ -28,7 +28,7 @@ class BlockReader {
     const std::string type = block.RequiredText("type");
     if (type == "text") {
       // The model's own texts, which calls divide, were one text.
-      if (has_text_ && role_ != "assistant") text_ += "\n";
+      if (has_text_ && role_ != "assistant") text_ += '\n';
       text_ += block.RequiredText("text");
       has_text_ = true;
     } else if (type == "tool_use" && role_ == "assistant") {

@@ -2,6 +2,7 @@
 #include "gateway/conversations/conversation_index.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 namespace longstream::gateway {
@@ -119,9 +120,11 @@ std::optional<ConversationIndex::Session> ConversationIndex::TakeBeyondLimits() 
   if (exceeded == nullptr) return std::nullopt;
   size_t most = 0;
   for (const auto& [owner, amounts] : by_owner_) most = std::max(most, amounts.*exceeded);
-  const auto has_most = [&](const std::string& owner) {
-    return by_owner_.at(owner).*exceeded == most;
-  };
+  std::unordered_set<std::string> largest;
+  for (const auto& [owner, amounts] : by_owner_) {
+    if (amounts.*exceeded == most) largest.insert(owner);
+  }
+  const auto has_most = [&largest](const std::string& owner) { return largest.count(owner) > 0; };
   std::optional<Session> session = Take(has_most);
   return session.has_value() ? session : Take([](const std::string& /*owner*/) { return true; });
 }

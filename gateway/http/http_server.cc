@@ -95,7 +95,7 @@ void HttpServer::OnConnection(Descriptor connection, const sockaddr_storage& /*p
   Place& place = places_[descriptor];
   place.connection = std::make_unique<HttpConnection>(
       std::move(stream), options_.limits, options_.times,
-      [this](std::shared_ptr<Exchange> exchange) { BeginAnswer(std::move(exchange)); },
+      [this](const std::shared_ptr<Exchange>& exchange) { BeginAnswer(exchange); },
       [this, descriptor] { Wake(descriptor); });
   place.deadline = place.connection->deadline();
   deadlines_.emplace(place.deadline, descriptor);
@@ -113,7 +113,7 @@ void HttpServer::OnAcceptingStopped() {
   }
 }
 
-void HttpServer::Count(RefusedConnection reason) {
+void HttpServer::Count(RefusedConnection reason) const {
   if (options_.metrics != nullptr) options_.metrics->CountRefused(reason);
 }
 
@@ -122,7 +122,7 @@ std::unique_ptr<ByteStream> HttpServer::StreamOn(Descriptor connection) {
   return std::make_unique<PlainStream>(std::move(connection));
 }
 
-void HttpServer::BeginAnswer(std::shared_ptr<Exchange> exchange) {
+void HttpServer::BeginAnswer(const std::shared_ptr<Exchange>& exchange) {
   if (draining_) exchange->Close();
   const uint64_t bytes = kCopies * exchange->request().body.size();
   if (held_bytes_ + handled_bytes_ + bytes > options_.max_held_bytes) {

@@ -87,7 +87,7 @@ class HttpServer final : private ConnectionHandler {
   void OnAcceptingStopped() override;
 
   std::unique_ptr<ByteStream> StreamOn(Descriptor connection);
-  void BeginAnswer(std::shared_ptr<Exchange> exchange);
+  void BeginAnswer(const std::shared_ptr<Exchange>& exchange);
   // Another thread has bytes for the connection.
   void Wake(int descriptor) ABSL_LOCKS_EXCLUDED(mutex_);
   void Proceed(int descriptor);
@@ -98,7 +98,7 @@ class HttpServer final : private ConnectionHandler {
   void Remove(int descriptor, bool timed_out);
   // Ends the idle connection whose time ends first. False: none is idle.
   bool EndIdle();
-  void Count(RefusedConnection reason);
+  void Count(RefusedConnection reason) const;
   std::string TooManyBytes() const;
   bool HasAnswered() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return answering_ == 0; }
 

@@ -19,7 +19,7 @@ namespace {
 struct GrowingBody {
   using value_type = std::string;
 
-  class reader {
+  class reader {  // NOLINT(readability-identifier-naming): Beast wants this name
    public:
     template <bool kIsRequest, typename Fields>
     reader(http::header<kIsRequest, Fields>& /*header*/, value_type& body) : body_(body) {}

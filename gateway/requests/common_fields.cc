@@ -29,7 +29,7 @@ std::string TextOfContent(const Json& content, const std::string& path,
       throw BadRequest(part.PathOf("type"),
                        "the models here read text only; found " + Shown(Json(type)));
     }
-    if (i > 0) text += "\n";
+    if (i > 0) text += '\n';
     text += part.RequiredText(type == "refusal" ? "refusal" : "text");
   }
   return text;

@@ -170,7 +170,7 @@ Json Repeated(const Json& body) {
   constexpr size_t kMostRepeated = 16 << 10;
   const auto is_long = [](const Json& value) { return value.dump().size() > kMostRepeated; };
   if (is_long(repeated["instructions"])) repeated["instructions"] = nullptr;
-  const auto member = [&body](const char* name, Json by_default) {
+  const auto member = [&body](const char* name, const Json& by_default) {
     const auto found = body.find(name);
     return found == body.end() || found->is_null() ? by_default : *found;
   };
