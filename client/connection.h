@@ -59,7 +59,7 @@ struct Generation {
 
 class Cancellation;
 
-// Who makes a call, for a program that makes the calls of many.
+// The caller of a call, for a program that makes the calls of many.
 struct Caller {
   std::string authorization;  // the header of that name; empty: the channel's own, if any
   std::string request_id;     // the header x-request-id; empty: the server draws one

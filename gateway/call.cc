@@ -96,7 +96,7 @@ void Call::Answer(HttpAnswer answer) {
 
 void Call::Answer(const Json& json) {
   HttpAnswer answer;
-  answer.body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  answer.body = JsonToText(json) + "\n";
   Answer(std::move(answer));
 }
 

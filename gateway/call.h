@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "client/cancellation.h"
 #include "client/connection.h"
 #include "gateway/answers/event_sink.h"
@@ -14,6 +15,9 @@
 #include "gateway/json/json_object.h"
 
 namespace longstream::gateway {
+
+// A path of a response that ends so cancels it.
+inline constexpr absl::string_view kCancelSuffix = "/cancel";
 
 // If the client leaves, the calls that are made for it are cancelled. One thread uses it.
 class Call final : public EventSink {

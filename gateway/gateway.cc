@@ -23,7 +23,6 @@ using client::CallError;
 
 constexpr absl::string_view kModelsPrefix = "/v1/models/";
 constexpr absl::string_view kResponsesPrefix = "/v1/responses/";
-constexpr absl::string_view kCancel = "/cancel";
 
 Json ModelJson(const std::string& name, uint64_t context) {
   Json model = {{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "longstream"}};
@@ -43,7 +42,7 @@ bool IsFromOtherPage(const HttpRequest& request) {
 // Whether a request needs no turn of a model, and follows none.
 bool IsShort(const HttpRequest& request) {
   if (WantsStream(request)) return false;
-  return request.method != "POST" || absl::EndsWith(request.path, kCancel);
+  return request.method != "POST" || absl::EndsWith(request.path, kCancelSuffix);
 }
 
 // A path may have names in %XX.
@@ -152,11 +151,8 @@ void Gateway::CheckHealth(Call& call) {
   try {
     connection.WaitUntilServing("", kTimeout);
   } catch (const CallError& error) {
-    const int status = HttpStatusOf(error.status());
-    if (status != 503) throw;
-    HttpAnswer answer = ProblemAnswer(status, "the server serves no model at present");
-    answer.headers.emplace_back("Retry-After", "1");
-    return call.Answer(std::move(answer));
+    if (HttpStatusOf(error.status()) != 503) throw;
+    return call.Answer(BusyAnswer("the server serves no model at present"));
   }
   call.Answer(Json({{"status", "ok"}}));
 }

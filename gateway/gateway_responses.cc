@@ -43,16 +43,6 @@ HttpAnswer JsonText(std::string json) {
   return answer;
 }
 
-HttpAnswer Busy(std::string_view text) {
-  HttpAnswer busy = ProblemAnswer(503, text);
-  busy.headers.emplace_back("Retry-After", "1");
-  return busy;
-}
-
-std::string Text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 Conversation::Ptr WithReply(const Conversation::Ptr& conversation, const Reply& reply) {
   return std::make_shared<Conversation>(conversation, std::vector<v1::Message>{MessageOf(reply)});
 }
@@ -105,7 +95,8 @@ std::shared_ptr<void> Gateway::AdmitResponse(Call& call, const Conversation& con
   constexpr uint64_t kCopies = 6;
   const uint64_t body = background ? call.request().body.size() : 0;
   std::shared_ptr<void> held = response_budget_.Take(kCopies * (conversation.bytes() + body) + 1);
-  if (held == nullptr) call.Answer(Busy("all responses together take too many bytes; try again"));
+  if (held == nullptr)
+    call.Answer(BusyAnswer("all responses together take too many bytes; try again"));
   return held;
 }
 
@@ -154,7 +145,7 @@ void Gateway::Respond(Call& call) {
     turn.on_end = [&](const EndedTurn& ended) {
       responses_.Add(response.id, owner,
                      {WithReply(response.conversation, ended.reply),
-                      Text(response.writer->response()), nullptr});
+                      JsonToText(response.writer->response()), nullptr});
     };
   }
   AnswerChat(call, std::move(turn), response.writer);
@@ -166,12 +157,12 @@ void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) 
   const std::string& owner = call.caller().authorization;
   const bool follow = turn.stream;
   events->Send(response.writer->Queue());
-  const std::string queued = Text(response.writer->response());
+  const std::string queued = JsonToText(response.writer->response());
   response.caller.cancellation = events->cancellation();
   if (!responses_.Add(id, owner, {nullptr, queued, events, /*running=*/true})) {
-    HttpAnswer busy = Busy(absl::StrCat(options_.responses.running_of_owner,
-                                        " responses of this client are being made in the"
-                                        " background; try again"));
+    HttpAnswer busy = BusyAnswer(absl::StrCat(options_.responses.running_of_owner,
+                                              " responses of this client are being made in the"
+                                              " background; try again"));
     busy.status = 429;
     return call.Answer(std::move(busy));
   }
@@ -181,7 +172,7 @@ void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) 
       });
   if (!begun) {
     responses_.Remove(id, owner);
-    return call.Answer(Busy(absl::StrCat(
+    return call.Answer(BusyAnswer(absl::StrCat(
         options_.max_background, " responses are being made in the background; try again")));
   }
   if (follow) return Follow(call, *events, 0);
@@ -190,14 +181,14 @@ void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) 
 
 void Gateway::RunInBackground(const Response& response, ChatTurn turn, ResponseStream& events) {
   ResponsesWriter& writer = *response.writer;
-  events.OnBegin([&] { responses_.Update(response.id, Text(writer.InProgress())); });
+  events.OnBegin([&] { responses_.Update(response.id, JsonToText(writer.InProgress())); });
   turn.on_end = [&](const EndedTurn& ended) {
     responses_.End(response.id, WithReply(response.conversation, ended.reply),
-                   Text(writer.response()));
+                   JsonToText(writer.response()));
   };
   const auto fail = [&](const HttpAnswer& error) {
     const std::string last = events.cancelled() ? writer.Cancel() : writer.Fail(error);
-    responses_.End(response.id, nullptr, Text(writer.response()));
+    responses_.End(response.id, nullptr, JsonToText(writer.response()));
     events.Send(last);
   };
   try {
@@ -232,11 +223,10 @@ void Gateway::Follow(Call& call, ResponseStream& stream, size_t from) {
 }
 
 void Gateway::HandleResponse(Call& call, const std::string& rest) {
-  constexpr std::string_view kCancel = "/cancel";
-  if (absl::EndsWith(rest, absl::string_view(kCancel.data(), kCancel.size()))) {
+  if (absl::EndsWith(rest, kCancelSuffix)) {
     const bool fits = call.Expect("POST");
     call.route = absl::StrCat(kRoute, "/cancel");
-    if (fits) CancelResponse(call, rest.substr(0, rest.size() - kCancel.size()));
+    if (fits) CancelResponse(call, rest.substr(0, rest.size() - kCancelSuffix.size()));
     return;
   }
   const std::string& owner = call.caller().authorization;

@@ -33,13 +33,13 @@ std::string PrefillComment(const v1::PrefillProgress& progress) {
 }  // namespace
 
 std::shared_ptr<void> Gateway::HoldLogProbs(const v1::GenerateRequest& request, size_t prompts) {
-  if (!request.log_probs()) return std::make_shared<int>();
   // An entry of the message, of the generation and of the JSON: a few hundred bytes.
   constexpr uint64_t kBytes = 1200;
   constexpr uint64_t kUnlimited = 32 << 10;  // tokens of an answer without a limit
   const uint64_t tokens = request.max_tokens() == 0 ? kUnlimited : request.max_tokens();
-  std::shared_ptr<void> held =
-      response_budget_.Take(prompts * tokens * (1 + request.top_log_probs()) * kBytes);
+  const uint64_t log_probs =
+      request.log_probs() ? prompts * tokens * (1 + request.top_log_probs()) : 0;
+  std::shared_ptr<void> held = response_budget_.Take(log_probs * kBytes);
   if (held == nullptr) {
     throw BadRequest("logprobs",
                      "the log-probabilities of a whole answer take too much memory at"
@@ -52,8 +52,7 @@ Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter&
                       EventSink* sink) {
   v1::GenerateRequest& request = turn.request;
   if (request.max_tokens() == 0) request.set_max_tokens(options_.default_max_tokens);
-  const std::shared_ptr<void> held =
-      sink == nullptr ? HoldLogProbs(request, 1) : std::make_shared<int>();
+  const std::shared_ptr<void> held = HoldLogProbs(request, sink == nullptr ? 1 : 0);
   ReplyReader reader(turn.with_calls);
   bool began = false;
   Reply last_piece;

@@ -111,9 +111,8 @@ bool ReadTools(JsonObject& body, v1::Messages* messages) {
     const Json type = JsonObject(*choice, "tool_choice").RequiredText("type");
     may_call = MayCall(&type, "tool_choice.type");
   }
-  const Json* const tools = body.Find("tools");
+  const Json* const tools = ToolList(body);
   if (tools == nullptr) return false;
-  if (!tools->is_array()) throw BadRequest("tools", "expected an array, found " + Shown(*tools));
   Json functions = Json::array();
   for (size_t i = 0; i < tools->size(); ++i) {
     JsonObject tool((*tools)[i], At("tools", i));
@@ -121,9 +120,7 @@ bool ReadTools(JsonObject& body, v1::Messages* messages) {
     if (type != "custom") RefuseBlock(tool, type);
     functions.push_back(FunctionTool(tool, tool.Find("input_schema")));
   }
-  if (!may_call || functions.empty()) return false;
-  messages->set_tools(functions.dump());
-  return true;
+  return OfferTools(functions, may_call, messages);
 }
 
 void ReadSampling(JsonObject& body, v1::Sampling* sampling) {
@@ -152,13 +149,9 @@ MessagesRequest ReadMessagesRequest(const Json& body) {
     message->set_role("system");
     message->set_content(TextOfContent(*system, "system", {"text"}));
   }
-  const Json* const list = object.Find("messages");
-  if (list == nullptr || !list->is_array() || list->empty()) {
-    throw BadRequest("messages", list == nullptr ? "the messages are missing"
-                                                 : "expected an array of one or more messages");
-  }
-  for (size_t i = 0; i < list->size(); ++i) {
-    ReadMessage((*list)[i], At("messages", i), messages);
+  const Json& list = MessageList(object);
+  for (size_t i = 0; i < list.size(); ++i) {
+    ReadMessage(list[i], At("messages", i), messages);
   }
   // The model goes on with a last message of its own.
   const v1::Message& last = messages->messages(messages->messages_size() - 1);

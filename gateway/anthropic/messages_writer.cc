@@ -7,13 +7,9 @@
 namespace longstream::gateway {
 namespace {
 
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 // Each event has its type twice.
 std::string Event(const Json& data) {
-  return absl::StrCat("event: ", data.at("type").get<std::string>(), "\ndata: ", Dump(data),
+  return absl::StrCat("event: ", data.at("type").get<std::string>(), "\ndata: ", JsonToText(data),
                       "\n\n");
 }
 
@@ -100,10 +96,10 @@ std::string MessagesWriter::Blocks(const Reply& piece) {
     events += Event({{"type", "content_block_start"},
                      {"index", index},
                      {"content_block", CallBlock(call, Json::object())}});
-    events +=
-        Event({{"type", "content_block_delta"},
-               {"index", index},
-               {"delta", {{"type", "input_json_delta"}, {"partial_json", Dump(call.arguments)}}}});
+    events += Event(
+        {{"type", "content_block_delta"},
+         {"index", index},
+         {"delta", {{"type", "input_json_delta"}, {"partial_json", JsonToText(call.arguments)}}}});
     events += Event({{"type", "content_block_stop"}, {"index", index}});
   }
   return events;
@@ -153,7 +149,7 @@ void MessagesError(HttpAnswer* answer) {
   }
   const Json error = {{"type", "error"},
                       {"error", {{"type", TypeOf(answer->status)}, {"message", message}}}};
-  answer->body = Dump(error) + "\n";
+  answer->body = JsonToText(error) + "\n";
 }
 
 }  // namespace longstream::gateway

@@ -86,7 +86,7 @@ class ConversationIndex {
     absl::Time last_use = absl::Now();
     std::vector<ConversationKey> keys;  // those that name it in places_, in any order
   };
-  // What the sessions of one owner take.
+  // The amounts that the sessions of one owner take.
   struct Amounts {
     size_t sessions = 0;
     size_t keys = 0;

@@ -14,8 +14,8 @@ namespace longstream::gateway {
 namespace {
 
 constexpr size_t kReadBytes = 16 << 10;
-// What one call of Proceed may read. A client that sends faster than the parser reads must not keep
-// the thread, which serves others too.
+// One call of Proceed reads at most this many bytes. A client that sends faster than the parser
+// reads must not keep the thread, which serves others too.
 constexpr size_t kMostAtOnce = 256 << 10;
 // While a request is answered, at most this many bytes of the next one are read.
 constexpr size_t kMostFollowing = 64 << 10;

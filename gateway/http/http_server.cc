@@ -19,12 +19,6 @@ constexpr absl::Duration kAcknowledgement = absl::Minutes(1);
 // times as much memory as their text.
 constexpr uint64_t kCopies = 8;
 
-HttpAnswer BusyAnswer(std::string_view text) {
-  HttpAnswer busy = ProblemAnswer(503, text);
-  busy.headers.emplace_back("Retry-After", "1");
-  return busy;
-}
-
 }  // namespace
 
 HttpServer::HttpServer(const Options& options, Handler handler)

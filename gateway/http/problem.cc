@@ -46,4 +46,10 @@ HttpAnswer ProblemAnswer(int status, std::string_view text, std::string_view par
   return answer;
 }
 
+HttpAnswer BusyAnswer(std::string_view text) {
+  HttpAnswer busy = ProblemAnswer(503, text);
+  busy.headers.emplace_back("Retry-After", "1");
+  return busy;
+}
+
 }  // namespace longstream::gateway

@@ -20,6 +20,9 @@ const char* ProblemType(int status);
 HttpAnswer ProblemAnswer(int status, std::string_view text, std::string_view param = "",
                          std::string_view code = "");
 
+// 503, for a request that may be sent again in a second.
+HttpAnswer BusyAnswer(std::string_view text);
+
 }  // namespace longstream::gateway
 
 #endif  // LONGSTREAM_GATEWAY_HTTP_PROBLEM_H_

@@ -117,9 +117,11 @@ Json ParseJson(std::string_view text) {
   }
 }
 
-std::string Shown(const Json& value) {
-  return Cut(value.dump(-1, ' ', false, Json::error_handler_t::replace), kMostShown);
+std::string JsonToText(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
+
+std::string Shown(const Json& value) { return Cut(JsonToText(value), kMostShown); }
 
 JsonObject::JsonObject(const Json& value, std::string path)
     : value_(value), path_(std::move(path)) {

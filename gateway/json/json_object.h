@@ -33,6 +33,9 @@ class BadRequest : public std::invalid_argument {
 // text can need much memory. Throws BadRequest.
 Json ParseJson(std::string_view text);
 
+// The value as text. Bytes that are no UTF-8 become U+FFFD.
+std::string JsonToText(const Json& value);
+
 // The value as text, cut to a length that fits into an error.
 std::string Shown(const Json& value);
 

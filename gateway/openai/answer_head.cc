@@ -21,9 +21,7 @@ std::string FinishReason(v1::FinishReason reason) {
   return cut ? "length" : "stop";
 }
 
-std::string Event(const Json& data) {
-  return "data: " + data.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n\n";
-}
+std::string Event(const Json& data) { return "data: " + JsonToText(data) + "\n\n"; }
 
 std::string ErrorEvent(const HttpAnswer& error) {
   return absl::StrCat("data: ", absl::StripSuffix(error.body, "\n"), "\n\n");

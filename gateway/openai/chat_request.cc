@@ -1,19 +1,18 @@
 // Translates messages as Hugging Face's templates expect them.
 #include "gateway/openai/chat_request.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "gateway/requests/common_fields.h"
 
 namespace longstream::gateway {
 namespace {
-
-constexpr int64_t kMostTopLogProbs = 20;
-constexpr int64_t kMostTokens = std::numeric_limits<uint32_t>::max();
 
 // A call of a function that the model has made.
 Json ToolCall(const Json& call, const std::string& path) {
@@ -40,12 +39,12 @@ void ReadMessage(const Json& value, const std::string& path, v1::Message* messag
   if (const Json* const content = object.Find("content"); content != nullptr) {
     message->set_content(TextOfContent(*content, object.PathOf("content"), {"text", "refusal"}));
   }
-  // These are members of answers, which clients repeat.
-  object.Ignore({"refusal", "annotations", "audio"});
+  // Those that are read above, and members of answers, which clients repeat.
+  static constexpr std::array<std::string_view, 5> kOthers = {"role", "content", "refusal",
+                                                              "annotations", "audio"};
   Json more = Json::object();
   for (const auto& [name, member] : value.items()) {
-    if (member.is_null() || name == "role" || name == "content" || name == "refusal" ||
-        name == "annotations" || name == "audio") {
+    if (member.is_null() || std::find(kOthers.begin(), kOthers.end(), name) != kOthers.end()) {
       continue;
     }
     if (name != "tool_calls") {
@@ -64,13 +63,9 @@ void ReadMessage(const Json& value, const std::string& path, v1::Message* messag
 }
 
 void ReadMessages(JsonObject& body, v1::Messages* messages) {
-  const Json* const list = body.Find("messages");
-  if (list == nullptr || !list->is_array() || list->empty()) {
-    throw BadRequest("messages", list == nullptr ? "the messages are missing"
-                                                 : "expected an array of one or more messages");
-  }
-  for (size_t i = 0; i < list->size(); ++i) {
-    ReadMessage((*list)[i], At("messages", i), messages->add_messages());
+  const Json& list = MessageList(body);
+  for (size_t i = 0; i < list.size(); ++i) {
+    ReadMessage(list[i], At("messages", i), messages->add_messages());
   }
   if (const auto prompt = body.Bool("add_generation_prompt")) {
     messages->set_add_generation_prompt(*prompt);
@@ -106,10 +101,9 @@ void ReadLimits(JsonObject& body, v1::GenerateRequest* request) {
 
 // Returns whether the model may call functions.
 bool ReadTools(JsonObject& body, v1::Messages* messages) {
-  const Json* const tools = body.Find("tools");
+  const Json* const tools = ToolList(body);
   const bool may_call = MayCall(body.Find("tool_choice"), "tool_choice");
   if (tools == nullptr) return false;
-  if (!tools->is_array()) throw BadRequest("tools", "expected an array, found " + Shown(*tools));
   for (size_t i = 0; i < tools->size(); ++i) {
     JsonObject tool((*tools)[i], At("tools", i));
     if (tool.Text("type").value_or("") != "function") {
@@ -119,9 +113,7 @@ bool ReadTools(JsonObject& body, v1::Messages* messages) {
     if (function == nullptr) throw BadRequest(tool.PathOf("function"), "the function is missing");
     JsonObject(*function, tool.PathOf("function")).RequiredText("name");
   }
-  if (!may_call || tools->empty()) return false;
-  messages->set_tools(tools->dump());
-  return true;
+  return OfferTools(*tools, may_call, messages);
 }
 
 void RefuseMissingFeatures(JsonObject& body) {

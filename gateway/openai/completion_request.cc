@@ -2,16 +2,15 @@
 #include "gateway/openai/completion_request.h"
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
+
+#include "gateway/requests/common_fields.h"
 
 namespace longstream::gateway {
 namespace {
 
 constexpr size_t kMostPrompts = 64;
-constexpr int64_t kMostTopLogProbs = 20;
-constexpr int64_t kMostTokens = std::numeric_limits<uint32_t>::max();
 constexpr int64_t kDefaultTokens = 16;  // as OpenAI's API
 
 v1::Input ReadTokens(const Json& ids, const std::string& path) {
@@ -41,7 +40,7 @@ std::vector<v1::Input> ReadPrompts(const Json& prompt) {
   }
   std::vector<v1::Input> inputs;
   for (const Json& one : prompt) {
-    inputs.push_back(ReadPrompt(one, "prompt[" + std::to_string(inputs.size()) + "]"));
+    inputs.push_back(ReadPrompt(one, At("prompt", inputs.size())));
   }
   return inputs;
 }

@@ -7,7 +7,7 @@ namespace {
 
 // The bytes as text: U+FFFD in the place of what is no whole character.
 std::string AsText(const std::string& bytes) {
-  const std::string quoted = Json(bytes).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string quoted = JsonToText(Json(bytes));
   return Json::parse(quoted).get<std::string>();
 }
 

@@ -3,12 +3,17 @@
 #define LONGSTREAM_GATEWAY_OPENAI_TURN_FIELDS_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "gateway/json/json_object.h"
 #include "longstream/v1/longstream.pb.h"
 
 namespace longstream::gateway {
+
+// Limits of both.
+inline constexpr int64_t kMostTopLogProbs = 20;
+inline constexpr int64_t kMostTokens = std::numeric_limits<uint32_t>::max();
 
 struct TurnFields {
   std::string model;

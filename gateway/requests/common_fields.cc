@@ -64,6 +64,27 @@ bool MayCall(const Json* choice, const std::string& path) {
   throw BadRequest(path, "only \"auto\" and \"none\" are offered, found " + Shown(*choice));
 }
 
+const Json& MessageList(JsonObject& body) {
+  const Json* const list = body.Find("messages");
+  if (list == nullptr) throw BadRequest("messages", "the messages are missing");
+  if (!list->is_array() || list->empty()) {
+    throw BadRequest("messages", "expected an array of one or more messages");
+  }
+  return *list;
+}
+
+const Json* ToolList(JsonObject& body) {
+  const Json* const tools = body.Find("tools");
+  if (tools == nullptr || tools->is_array()) return tools;
+  throw BadRequest("tools", "expected an array, found " + Shown(*tools));
+}
+
+bool OfferTools(const Json& functions, bool may_call, v1::Messages* messages) {
+  if (!may_call || functions.empty()) return false;
+  messages->set_tools(functions.dump());
+  return true;
+}
+
 Json FunctionTool(JsonObject& tool, const Json* parameters) {
   Json function = {{"name", tool.RequiredText("name")}};
   if (const auto text = tool.Text("description")) function["description"] = *text;

@@ -15,10 +15,10 @@ class ByteBudget {
 
   // The bytes count until the last copy of the pointer is gone. Null: they would exceed the limit.
   std::shared_ptr<void> Take(uint64_t bytes) {
-    if (held_.fetch_add(bytes) + bytes > most_) {
-      held_ -= bytes;
-      return nullptr;
-    }
+    uint64_t held = held_;
+    do {
+      if (bytes > most_ - held) return nullptr;
+    } while (!held_.compare_exchange_weak(held, held + bytes));
     return {this, [bytes](ByteBudget* budget) { budget->held_ -= bytes; }};
   }
 

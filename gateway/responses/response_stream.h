@@ -24,7 +24,7 @@ class ResponseStream final : public EventSink {
   void Begin() override {
     if (on_begin_) std::exchange(on_begin_, nullptr)();
   }
-  // What the writing thread does when the turn begins. For this thread only.
+  // The writing thread calls the function when the turn begins. For this thread only.
   void OnBegin(std::function<void()> on_begin) { on_begin_ = std::move(on_begin); }
   // Comments are for connections, and are dropped.
   bool Send(const std::string& events) override ABSL_LOCKS_EXCLUDED(mutex_);

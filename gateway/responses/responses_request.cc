@@ -104,9 +104,8 @@ std::vector<v1::Message> ReadInput(JsonObject& body) {
 // Returns whether the model may call functions.
 bool ReadTools(JsonObject& body, v1::Messages* messages) {
   const bool may_call = MayCall(body.Find("tool_choice"), "tool_choice");
-  const Json* const tools = body.Find("tools");
+  const Json* const tools = ToolList(body);
   if (tools == nullptr) return false;
-  if (!tools->is_array()) throw BadRequest("tools", "expected an array, found " + Shown(*tools));
   Json functions = Json::array();
   for (size_t i = 0; i < tools->size(); ++i) {
     JsonObject tool((*tools)[i], At("tools", i));
@@ -117,9 +116,7 @@ bool ReadTools(JsonObject& body, v1::Messages* messages) {
     }
     functions.push_back(FunctionTool(tool, tool.Find("parameters")));
   }
-  if (!may_call || functions.empty()) return false;
-  messages->set_tools(functions.dump());
-  return true;
+  return OfferTools(functions, may_call, messages);
 }
 
 // Reads the fields of features that are not offered, or only in part.

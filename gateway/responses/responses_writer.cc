@@ -6,10 +6,6 @@
 namespace longstream::gateway {
 namespace {
 
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 Json TextPart(const std::string& text) {
   return {{"type", "output_text"},
           {"text", text},
@@ -55,8 +51,8 @@ Json ErrorOf(const HttpAnswer& error) {
 // Each event has its type twice, and its number.
 void ResponsesWriter::Write(Json data) {
   data["sequence_number"] = num_events_++;
-  absl::StrAppend(&events_, "event: ", data.at("type").get<std::string>(), "\ndata: ", Dump(data),
-                  "\n\n");
+  absl::StrAppend(&events_, "event: ", data.at("type").get<std::string>(),
+                  "\ndata: ", JsonToText(data), "\n\n");
 }
 
 std::string ResponsesWriter::TakeEvents() { return std::exchange(events_, ""); }
@@ -127,7 +123,7 @@ void ResponsesWriter::EndText() {
 void ResponsesWriter::WriteCall(const ToolCall& call) {
   const size_t index = output_.size();
   const std::string id = "fc_" + client::RandomId();
-  const std::string arguments = Dump(call.arguments);
+  const std::string arguments = JsonToText(call.arguments);
   Json item = FunctionItem(id, "completed", call, arguments);
   Write({{"type", "response.output_item.added"},
          {"output_index", index},

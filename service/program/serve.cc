@@ -69,7 +69,7 @@ GrpcServer::Options ServerOptions(const ServerConfig& config, const ServerSecuri
   options.listen = config.listen;
   options.max_message_bytes = static_cast<int>(config.max_message_bytes);
   options.max_transit_bytes = config.max_transit_bytes;
-  // Those of HTTP take their part.
+  // The connections of HTTP take their part.
   options.max_connections = MaxConnections(config.max_connections, DescriptorLimit()) -
                             ServerHttp::MostConnections(config.http);
   options.max_connections_per_address = config.max_connections_per_address;
@@ -362,7 +362,7 @@ int EndServing(const ServerConfig& config, GrpcServer& server, SessionManager& s
   return fleet != nullptr && fleet->replaced() ? 1 : 0;
 }
 
-// What gRPC and other libraries log goes to a copy of the log, because their threads may outlive
+// gRPC and other libraries log to a copy of the log, because their threads may outlive
 // Serve.
 void LogLibraries(JsonLog log) {
   RedirectLibraryLogs([log](std::string_view library, std::string_view text) {

@@ -1,4 +1,4 @@
-// Who may use the HTTP API: credentials, tenants, TLS, and configurations that are refused.
+// The HTTP API's credentials, tenants and TLS, and configurations that are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

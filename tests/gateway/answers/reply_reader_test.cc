@@ -81,7 +81,7 @@ const std::vector<Case>& Cases() {
   return *cases;
 }
 
-// Feeds the text in pieces whose sizes `next` draws. What comes out is joined.
+// Feeds the text in pieces whose sizes `next` draws. Returns all pieces of the reply, joined.
 Reply ReadInPieces(const std::string& text, const std::function<size_t()>& next,
                    ReplyReader* reader) {
   Reply joined;
