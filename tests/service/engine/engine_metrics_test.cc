@@ -136,13 +136,14 @@ TEST(EngineAppendMetrics, ThePrefillEndsWithItsLastPiece) {
 // One turn is stalled, one holds the only place, one waits for the place, and one waits to be
 // admitted.
 TEST(EngineGauges, WhoRunsAndWhoWaits) {
+  // Declared before the engine, because a wake of the engine may read a turn that has ended.
+  std::vector<std::shared_ptr<SessionTurn>> turns;
   TestEngine engine(R"({"step_delay_us": 1000})", 0,
                     {.max_batch_sequences = 1, .max_open_turns = 2, .stream_buffer_bytes = 512});
   const auto idle = engine.Open();
   const auto stalled = NewTurn(Generate(engine.Open(), "s", 50000));
   ASSERT_TRUE(engine.Start(stalled).ok());
   while (!stalled->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
-  std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 3; ++i) {
     turns.push_back(NewTurn(Generate(engine.Open(), "w", 50000)));
     turns.back()->stream.SetReader([turn = turns.back().get()] {
