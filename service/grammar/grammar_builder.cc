@@ -78,6 +78,12 @@ GrammarBuilder::Expression GrammarBuilder::Repeat(Expression part, uint32_t leas
   return repeat;
 }
 
+GrammarBuilder::Expression GrammarBuilder::Machine(uint32_t num_states, std::vector<Arc> arcs) {
+  const size_t begin = arcs_.size();
+  arcs_.insert(arcs_.end(), arcs.begin(), arcs.end());
+  return Add({.kind = Kind::kMachine, .begin = begin, .end = arcs_.size(), .least = num_states});
+}
+
 GrammarBuilder::Rule GrammarBuilder::Declare() {
   rules_.emplace_back();
   return {static_cast<uint32_t>(rules_.size() - 1)};

@@ -51,6 +51,15 @@ class GrammarBuilder {
   // Matches `least` to `most` strings of `part`, one after the other. nullopt: without a limit.
   // REQUIRES: least <= most.
   Expression Repeat(Expression part, uint32_t least, std::optional<uint32_t> most);
+  // A step of a machine: from one state to another one by a string of `label`.
+  struct Arc {
+    uint32_t from = 0;
+    Expression label;
+    uint32_t to = 0;
+  };
+  // Matches the strings that lead from state 0 to any state. A machine says directly how parts
+  // follow each other if that takes a long expression.
+  Expression Machine(uint32_t num_states, std::vector<Arc> arcs);
   Expression Optional(Expression part) { return Repeat(part, 0, 1); }
 
   // A rule without an expression. Define it before Build, once.
@@ -66,12 +75,12 @@ class GrammarBuilder {
   absl::StatusOr<Grammar> Build(Rule start, const GrammarLimits& limits = {}) const;
 
  private:
-  enum class Kind : uint8_t { kLiteral, kCharacter, kSequence, kChoice, kRepeat, kCall };
+  enum class Kind : uint8_t { kLiteral, kCharacter, kSequence, kChoice, kRepeat, kCall, kMachine };
   struct Part {
     Kind kind = Kind::kSequence;
     size_t begin = 0;    // of the operands in their array
     size_t end = 0;      // of the operands
-    uint32_t least = 0;  // of a repetition; of a call: the rule
+    uint32_t least = 0;  // of a repetition; of a call: the rule; of a machine: its states
     std::optional<uint32_t> most = std::nullopt;
   };
   friend class RuleStates;  // writes the expressions as states
@@ -82,6 +91,7 @@ class GrammarBuilder {
   std::vector<Part> parts_;
   std::vector<uint8_t> bytes_;          // operands of kLiteral
   std::vector<CodePoints> characters_;  // operands of kCharacter, normalized
+  std::vector<Arc> arcs_;               // operands of kMachine
   std::vector<Expression> operands_;    // of the other kinds
   std::vector<std::optional<Expression>> rules_;
 };

@@ -9,6 +9,8 @@ namespace {
 
 // So many items are searched one by one.
 constexpr size_t kFewItems = 16;
+// Frames with more returns keep their tail calls.
+constexpr size_t kFewReturns = 32;
 // Commit drops unused frames when their number has grown by this and has doubled.
 constexpr size_t kFramesToCollect = 1000;
 
@@ -78,6 +80,9 @@ bool Matcher::Close() {
     return false;
   }
   work_ += items_.size() - begin;
+  for (size_t frame = frames_before; frame < first_returns_.size(); ++frame) {
+    SkipTails(static_cast<FrameId>(frame));
+  }
   places_.back().frames_end = first_returns_.size();
   places_.back().returns_end = returns_.size();
   return true;
@@ -116,6 +121,7 @@ bool Matcher::IsNew(Grammar::Node node, FrameId frame) {
 
 void Matcher::GoOnBehind(FrameId frame) {
   for (uint32_t i = first_returns_[frame]; i != kNone; i = returns_[i].next) {
+    ++work_;
     AddItem(returns_[i].to, returns_[i].frame, /*is_kernel=*/true);
   }
 }
@@ -131,6 +137,40 @@ void Matcher::TakeCalls(Item item) {
     returns_.push_back({call.to, item.frame, first_returns_[called.frame]});
     first_returns_[called.frame] = static_cast<uint32_t>(returns_.size() - 1);
     if (is_first) AddItem(grammar_->First(call.rule), called.frame, /*is_kernel=*/false);
+  }
+}
+
+bool Matcher::IsTail(const Return& to) const {
+  return to.frame != kStart && grammar_->IsEnd(to.to) && grammar_->Edges(to.to).empty() &&
+         grammar_->Calls(to.to).empty();
+}
+
+void Matcher::SkipTails(FrameId frame) {
+  std::vector<Return> kept;
+  std::vector<FrameId> frames{frame};  // whose returns become those of the frame
+  bool has_tail = false;
+  for (size_t i = 0; i < frames.size(); ++i) {
+    for (uint32_t at = first_returns_[frames[i]]; at != kNone; at = returns_[at].next) {
+      const Return& found = returns_[at];
+      ++work_;
+      if (IsTail(found)) {
+        has_tail = true;
+        if (std::find(frames.begin(), frames.end(), found.frame) == frames.end()) {
+          frames.push_back(found.frame);
+        }
+      } else if (std::none_of(kept.begin(), kept.end(), [&](const Return& other) {
+                   return other.to == found.to && other.frame == found.frame;
+                 })) {
+        kept.push_back(found);
+      }
+      if (kept.size() + frames.size() > kFewReturns) return;
+    }
+  }
+  if (!has_tail) return;
+  first_returns_[frame] = kNone;
+  for (const Return& to : kept) {
+    returns_.push_back({to.to, to.frame, first_returns_[frame]});
+    first_returns_[frame] = static_cast<uint32_t>(returns_.size() - 1);
   }
 }
 

@@ -61,7 +61,7 @@ class Matcher {
   }
   // Whether Push or Leave has returned false because of a limit.
   bool overflowed() const { return overflowed_; }
-  // The number of items that all calls together have read or made. For limits of time.
+  // The number of items and returns that all calls together have read. For limits of time.
   uint64_t work() const { return work_; }
   // Bytes of memory.
   size_t bytes() const;
@@ -102,6 +102,11 @@ class Matcher {
   // The returns of the frame become items.
   void GoOnBehind(FrameId frame);
   void TakeCalls(Item item);
+  // Whether the caller's rule ends where it goes on, so that only its own callers matter.
+  bool IsTail(const Return& to) const;
+  // Lets a frame return to the callers of callers that would end at once. So a rule that ends with
+  // a call of itself does not nest. Does nothing if the returns are many.
+  void SkipTails(FrameId frame);
   // Drops the frames that no item needs.
   void Collect();
 

@@ -36,7 +36,9 @@ size_t RuleStates::StatesOf(GrammarBuilder::Expression expression, int depth) co
   constexpr size_t kTooMany = kSmallRule + 1;
   constexpr int kMostDepth = 20;
   const GrammarBuilder::Part& part = builder_.parts_[expression.index];
-  if (part.kind == Kind::kCall || depth > kMostDepth) return kTooMany;
+  if (part.kind == Kind::kCall || part.kind == Kind::kMachine || depth > kMostDepth) {
+    return kTooMany;
+  }
   if (part.kind == Kind::kLiteral) return std::min(part.end - part.begin, kTooMany);
   size_t states = 2;
   for (size_t i = part.begin; i < part.end && states < kTooMany; ++i) {
@@ -85,6 +87,8 @@ RuleStates::State RuleStates::Write(GrammarBuilder::Expression expression, State
     case Kind::kRepeat:
       return WriteRepeat(WithoutCall(builder_.operands_[part.begin]), part.least, part.most, from,
                          depth + 1);
+    case Kind::kMachine:
+      return WriteMachine(part.least, part.begin, part.end, from, depth + 1);
     case Kind::kCall: {
       const State to = NewState();
       states_[from].calls.push_back({part.least, to});
@@ -106,6 +110,25 @@ RuleStates::State RuleStates::WriteCharacter(const GrammarBuilder& builder, size
         state = next;
       }
     }
+  }
+  return to;
+}
+
+RuleStates::State RuleStates::WriteMachine(uint32_t num_states, size_t arcs_begin, size_t arcs_end,
+                                           State from, int depth) {
+  std::vector<State> states;
+  for (uint32_t i = 0; i < num_states && ok_; ++i) states.push_back(NewState());
+  const State to = NewState();
+  if (!ok_) return 0;
+  states_[from].empty.push_back(states[0]);
+  for (const State state : states) states_[state].empty.push_back(to);
+  for (size_t i = arcs_begin; i < arcs_end && ok_; ++i) {
+    const GrammarBuilder::Arc& arc = builder_.arcs_[i];
+    // A state of its own, as for an option.
+    const State first = NewState();
+    states_[states[arc.from]].empty.push_back(first);
+    const State last = Write(arc.label, first, depth);
+    if (ok_) states_[last].empty.push_back(states[arc.to]);
   }
   return to;
 }

@@ -56,6 +56,8 @@ class RuleStates {
   // Adds the states that read the expression from `from` on, and returns the last one.
   State Write(GrammarBuilder::Expression expression, State from, int depth);
   State WriteCharacter(const GrammarBuilder& builder, size_t begin, size_t end, State from);
+  State WriteMachine(uint32_t num_states, size_t arcs_begin, size_t arcs_end, State from,
+                     int depth);
   State WriteRepeat(GrammarBuilder::Expression part, uint32_t least,
                     const std::optional<uint32_t>& most, State from, int depth);
 

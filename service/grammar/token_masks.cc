@@ -40,27 +40,27 @@ void Allow(int32_t token, absl::Span<uint32_t> mask) {
 
 }  // namespace
 
-TokenMasks::TokenMasks(Grammar grammar, std::shared_ptr<const TokenTrie> trie, size_t most_bytes)
-    : grammar_(std::move(grammar)), trie_(std::move(trie)), most_bytes_(most_bytes) {}
+TokenMasks::TokenMasks(Grammar grammar, std::shared_ptr<const TokenTrie> trie,
+                       std::shared_ptr<MaskStore> store)
+    : grammar_(std::move(grammar)),
+      trie_(std::move(trie)),
+      store_(std::move(store)),
+      number_(store_->NewGrammar()) {}
 
-absl::Status TokenMasks::Fill(Matcher& matcher, absl::Span<uint32_t> mask) {
+absl::Status TokenMasks::Fill(Matcher& matcher, absl::Span<uint32_t> mask) const {
   std::fill(mask.begin(), mask.end(), 0);
   const uint64_t most_work = matcher.work() + kMostWork;
   const absl::Span<const Matcher::Item> at = matcher.items();
   const std::vector<Matcher::Item> items(at.begin(), at.end());
   for (const Matcher::Item& item : items) {
     if (!item.is_kernel) continue;  // its caller has its tokens
-    std::shared_ptr<const OfNode> of_node = Find(item.node);
-    if (of_node == nullptr) {
-      absl::StatusOr<std::shared_ptr<const OfNode>> computed = Compute(item.node);
-      if (!computed.ok()) return computed.status();
-      of_node = *std::move(computed);
-      Keep(item.node, of_node);
-    }
-    for (size_t i = 0; i < of_node->bits.size(); ++i) mask[i] |= of_node->bits[i];
-    for (const int32_t token : of_node->tokens) Allow(token, mask);
-    if (of_node->leaves.empty() || !matcher.Leave(item)) continue;
-    for (const uint32_t leaf : of_node->leaves) {
+    const absl::StatusOr<std::shared_ptr<const NodeTokens>> found = TokensOf(item.node);
+    if (!found.ok()) return found.status();
+    const NodeTokens& of_node = **found;
+    for (size_t i = 0; i < of_node.bits.size(); ++i) mask[i] |= of_node.bits[i];
+    for (const int32_t token : of_node.tokens) Allow(token, mask);
+    if (of_node.leaves.empty() || !matcher.Leave(item)) continue;
+    for (const uint32_t leaf : of_node.leaves) {
       const absl::Status walked = Walk(*trie_, leaf, most_work, matcher, [&](size_t node) {
         for (const int32_t token : trie_->Tokens(node)) Allow(token, mask);
       });
@@ -74,9 +74,15 @@ absl::Status TokenMasks::Fill(Matcher& matcher, absl::Span<uint32_t> mask) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const TokenMasks::OfNode>> TokenMasks::Compute(
-    Grammar::Node node) const {
-  auto result = std::make_shared<OfNode>();
+absl::StatusOr<std::shared_ptr<const NodeTokens>> TokenMasks::TokensOf(Grammar::Node node) const {
+  if (auto kept = store_->Find(number_, node); kept != nullptr) return kept;
+  absl::StatusOr<std::shared_ptr<const NodeTokens>> computed = Compute(node);
+  if (computed.ok()) store_->Keep(number_, node, *computed);
+  return computed;
+}
+
+absl::StatusOr<std::shared_ptr<const NodeTokens>> TokenMasks::Compute(Grammar::Node node) const {
+  auto result = std::make_shared<NodeTokens>();
   Matcher matcher(grammar_, node);
   const absl::Status walked = Walk(*trie_, 0, kMostWork, matcher, [&](size_t at) {
     const absl::Span<const int32_t> tokens = trie_->Tokens(at);
@@ -91,38 +97,8 @@ absl::StatusOr<std::shared_ptr<const TokenMasks::OfNode>> TokenMasks::Compute(
     result->tokens.clear();
   }
   result->tokens.shrink_to_fit();
+  result->leaves.shrink_to_fit();
   return result;
-}
-
-std::shared_ptr<const TokenMasks::OfNode> TokenMasks::Find(Grammar::Node node) {
-  absl::MutexLock lock(&mutex_);
-  const auto found = index_.find(node);
-  if (found == index_.end()) return nullptr;
-  kept_.splice(kept_.begin(), kept_, found->second);
-  return found->second->second;
-}
-
-void TokenMasks::Keep(Grammar::Node node, std::shared_ptr<const OfNode> result) {
-  absl::MutexLock lock(&mutex_);
-  if (index_.contains(node)) return;
-  kept_bytes_ += result->bytes();
-  kept_.emplace_front(node, std::move(result));
-  index_[node] = kept_.begin();
-  while (kept_bytes_ > most_bytes_ && kept_.size() > 1) {
-    kept_bytes_ -= kept_.back().second->bytes();
-    index_.erase(kept_.back().first);
-    kept_.pop_back();
-  }
-}
-
-size_t TokenMasks::OfNode::bytes() const {
-  return sizeof(OfNode) + bits.capacity() * sizeof(uint32_t) + tokens.capacity() * sizeof(int32_t) +
-         leaves.capacity() * sizeof(uint32_t);
-}
-
-size_t TokenMasks::bytes() const {
-  absl::MutexLock lock(&mutex_);
-  return grammar_.bytes() + kept_bytes_;
 }
 
 }  // namespace longstream

@@ -77,6 +77,17 @@ TEST(GrammarBuilder, ARepetitionOfNothingEnds) {
   EXPECT_FALSE(Fits(grammar, "a"));
 }
 
+TEST(GrammarBuilder, AMachineFollowsItsArcs) {
+  GrammarBuilder builder;
+  const Expression a = builder.Literal("a"), b = builder.Literal("bb");
+  const Expression machine = builder.Machine(3, {{0, a, 1}, {1, b, 2}, {2, a, 1}, {1, a, 1}});
+  const Grammar grammar = Build(builder, builder.Sequence({machine, builder.Literal(".")}));
+  for (const char* fits : {".", "a.", "aaabba.", "abbabb."})
+    EXPECT_TRUE(Fits(grammar, fits)) << fits;
+  for (const char* other : {"bb.", "abbbb.", "ab.", "a"})
+    EXPECT_FALSE(Fits(grammar, other)) << other;
+}
+
 TEST(GrammarBuilder, OnlyPathsToAnEndAreTaken) {
   GrammarBuilder builder;
   const Expression dead = builder.Sequence({builder.Literal("ab"), builder.Nothing()});

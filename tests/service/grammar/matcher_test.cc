@@ -84,6 +84,28 @@ TEST(Matcher, CommitFreesFrames) {
   EXPECT_TRUE(matcher.CanEnd());
 }
 
+// A rule that ends with a call of itself does not nest: neither memory nor time grow.
+TEST(Matcher, TailCallsDoNotNest) {
+  GrammarBuilder builder;
+  const GrammarBuilder::Rule odd = builder.Declare(), even = builder.Declare();
+  builder.Define(odd, builder.Sequence({builder.Literal("a"), builder.Call(even)}));
+  builder.Define(even, builder.Choice({builder.Empty(), builder.Call(odd), builder.Literal("b")}));
+  const GrammarBuilder::Rule start = builder.Declare();
+  builder.Define(start, builder.Sequence({builder.Call(odd), builder.Literal(";")}));
+  const Grammar grammar = *builder.Build(start);
+  Matcher matcher(grammar);
+  uint64_t work_then = 0;
+  for (int i = 0; i < 50'000; ++i) {
+    ASSERT_TRUE(matcher.Push('a'));
+    if (i % 100 == 99) matcher.Commit();
+    if (i == 999) work_then = matcher.work();
+  }
+  EXPECT_LE(matcher.work(), work_then * 50 + 1000);
+  EXPECT_LT(matcher.bytes(), 200'000u);
+  ASSERT_TRUE(Reads(matcher, "b;"));
+  EXPECT_TRUE(matcher.CanEnd());
+}
+
 TEST(Matcher, AmbiguityHasALimit) {
   GrammarBuilder builder;
   const GrammarBuilder::Rule both = builder.Declare();

@@ -65,9 +65,10 @@ std::vector<bool> Expected(const Grammar& grammar, const Tokenizer& tokens, std:
   return allowed;
 }
 
+// Empty: the grammar reads the text in too many ways.
 std::vector<bool> Allowed(TokenMasks& masks, Matcher& matcher, int vocab_size) {
   std::vector<uint32_t> mask(masks.words(), 0xdeadbeef);
-  EXPECT_TRUE(masks.Fill(matcher, absl::MakeSpan(mask)).ok());
+  if (!masks.Fill(matcher, absl::MakeSpan(mask)).ok()) return {};
   std::vector<bool> allowed;
   for (size_t id = 0; id < mask.size() * 32; ++id) {
     const bool bit = (mask[id / 32] >> (id % 32) & 1) != 0;
@@ -113,23 +114,28 @@ TEST(TokenTrie, MayBeEmpty) {
 }
 
 TEST(TokenMasks, AreThoseOfAWalkTokenByToken) {
-  int compared = 0;
+  int compared = 0, refused = 0;
   for (uint64_t seed = 0; seed < 600; ++seed) {
     const RandomGrammar random(seed);
     auto grammar = random.builder().Build(random.start());
     if (!grammar.ok()) continue;
     const ListedTokens tokens = RandomTokens(seed, 64 + seed % 5, "abc");
-    TokenMasks masks(*grammar, std::make_shared<TokenTrie>(tokens), seed % 3 == 0 ? 1 : 1 << 20);
+    TokenMasks masks(*grammar, std::make_shared<TokenTrie>(tokens),
+                     std::make_shared<MaskStore>(seed % 3 == 0 ? 1 : 1 << 20));
     std::mt19937_64 letters(seed);
     for (int walk = 0; walk < 5; ++walk) {
       Matcher matcher(masks.grammar());
       std::string text;
       do {
         const size_t depth = matcher.depth();
-        ASSERT_EQ(Allowed(masks, matcher, tokens.vocab_size()),
-                  Expected(masks.grammar(), tokens, text))
-            << "seed " << seed << ", text " << text;
+        const std::vector<bool> allowed = Allowed(masks, matcher, tokens.vocab_size());
         EXPECT_EQ(matcher.depth(), depth);
+        if (allowed.empty()) {
+          ++refused;
+          break;
+        }
+        ASSERT_EQ(allowed, Expected(masks.grammar(), tokens, text))
+            << "seed " << seed << ", text " << text;
         ++compared;
         if (letters() % 2 == 0) matcher.Commit();
         text += RandomGrammar::kLetters[letters() % 3];
@@ -137,6 +143,7 @@ TEST(TokenMasks, AreThoseOfAWalkTokenByToken) {
     }
   }
   EXPECT_GT(compared, 3000);
+  EXPECT_LT(refused, 20);
 }
 
 TEST(TokenMasks, KeepsNoMoreThanItsLimit) {
@@ -145,14 +152,14 @@ TEST(TokenMasks, KeepsNoMoreThanItsLimit) {
   const std::vector<CodePoints> letters{{U'a', U'c'}};
   builder.Define(start, builder.Repeat(builder.Character(letters), 500, 500));
   const ListedTokens tokens = RandomTokens(1, 5000, "abc");
-  TokenMasks masks(*builder.Build(start), std::make_shared<TokenTrie>(tokens), 20'000);
-  const size_t before = masks.bytes();
+  const auto store = std::make_shared<MaskStore>(20'000);
+  TokenMasks masks(*builder.Build(start), std::make_shared<TokenTrie>(tokens), store);
   Matcher matcher(masks.grammar());
   std::vector<uint32_t> mask(masks.words());
   for (int i = 0; i < 500; ++i) {
     ASSERT_TRUE(masks.Fill(matcher, absl::MakeSpan(mask)).ok());
     ASSERT_TRUE(matcher.Push('a'));
-    EXPECT_LE(masks.bytes(), before + 21'000);
+    EXPECT_LE(store->bytes(), 21'000u);
   }
 }
 
@@ -164,7 +171,8 @@ TEST(TokenMasks, TooMuchWorkIsRefused) {
   builder.Define(both, builder.Choice({builder.Sequence({builder.Call(both), builder.Call(both)}),
                                        builder.Character(letters)}));
   const ListedTokens tokens = RandomTokens(1, 20'000, "abc");
-  TokenMasks masks(*builder.Build(both), std::make_shared<TokenTrie>(tokens), 1 << 20);
+  TokenMasks masks(*builder.Build(both), std::make_shared<TokenTrie>(tokens),
+                   std::make_shared<MaskStore>(1 << 20));
   Matcher matcher(masks.grammar());
   std::vector<uint32_t> mask(masks.words());
   absl::Status status;
