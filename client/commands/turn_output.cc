@@ -91,6 +91,8 @@ const char* ReasonName(v1::FinishReason reason) {
       return "context";
     case v1::FINISH_REASON_ABORTED:
       return "aborted";
+    case v1::FINISH_REASON_FORMAT:
+      return "format";
     default:
       return "unknown";
   }

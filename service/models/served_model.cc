@@ -234,6 +234,7 @@ absl::StatusOr<std::shared_ptr<ServedModel>> ServedModel::Load(
       LoadTokenizer(source.directory, static_cast<int>(vocabulary_size));
   if (!tokenizer.ok()) return Named(source.name, tokenizer.status());
   model->tokenizer_ = *std::move(tokenizer);
+  model->formats_ = std::make_unique<CompiledFormats>(*model->tokenizer_);
   model->max_text_bytes_ = MaxTextBytes(*model->tokenizer_, model->backend_->info().context_limit);
   model->load_times_ = {opened - begin, MonotonicTime::Now() - opened};
 

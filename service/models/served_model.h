@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "service/chat/chat_files.h"
 #include "service/config/batch_limits.h"
+#include "service/grammar/formats/compiled_formats.h"
 #include "service/models/backend_model.h"
 #include "service/models/host.h"
 #include "service/models/plugin.h"
@@ -60,7 +61,8 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& dir
                                                           uint32_t vocabulary_size,
                                                           std::optional<int32_t> eos_id);
 
-// Immutable, except for the backend, which only the engine thread uses (BackendModel).
+// Immutable, except for the backend, which only the engine thread uses (BackendModel), and for the
+// formats.
 class ServedModel {
  public:
   struct LoadTimes {
@@ -82,6 +84,8 @@ class ServedModel {
   // The chat templates of the model, or an error that says why they cannot be used. The model is
   // served without them.
   const absl::StatusOr<chat::ChatTemplates>& chat() const { return chat_; }
+  // The formats of answers for the model's vocabulary.
+  CompiledFormats& formats() const { return *formats_; }
   // A text of more bytes than this has more tokens than the context, for every possible division
   // into tokens.
   uint64_t max_text_bytes() const { return max_text_bytes_; }
@@ -93,6 +97,7 @@ class ServedModel {
   const ModelSource source_;
   std::unique_ptr<BackendModel> backend_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<CompiledFormats> formats_;
   GenerationDefaults defaults_;
   absl::StatusOr<chat::ChatTemplates> chat_ = chat::ChatTemplates();
   uint64_t max_text_bytes_ = 0;

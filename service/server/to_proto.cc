@@ -57,6 +57,8 @@ v1::FinishReason ToProto(FinishReason reason) {
       return v1::FINISH_REASON_CONTEXT;
     case FinishReason::kAborted:
       return v1::FINISH_REASON_ABORTED;
+    case FinishReason::kFormat:
+      return v1::FINISH_REASON_FORMAT;
   }
   return v1::FINISH_REASON_UNSPECIFIED;
 }
@@ -140,6 +142,7 @@ void SetReady(const ServedModel& model, v1::Model* message) {
       {LS_CAP_QUANTISED_WEIGHTS, "quantised_weights"},
       {LS_CAP_IN_FLIGHT_TOKENS, "in_flight_tokens"},
       {LS_CAP_LOOK_AHEAD, "look_ahead"},
+      {LS_CAP_ALLOWED_TOKENS, "allowed_tokens"},
   };
   for (const auto& [bit, name] : capabilities) {
     if (backend.plugin().Can(bit)) message->add_capabilities(name);

@@ -2,6 +2,7 @@
 #include "service/server/turn_reactor.h"
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "service/interceptors/request_id.h"
+#include "service/server/formats/format_check.h"
 #include "service/server/request_check.h"
 #include "service/server/request_digest.h"
 #include "service/server/routing/route_messages.h"
@@ -128,6 +130,11 @@ absl::StatusOr<CheckedTurn> Check(NewTurn new_turn, Decoded<v1::GenerateRequest>
   if (checked_turn.how == v1::ATTACH_REPLAYED) return checked_turn;
   if (checked_turn.how != v1::ATTACH_NEW) turn->CountResumed(NameOf(checked_turn.how));
   if (checked_turn.running) return checked_turn;
+  if (request.has_response_format()) {
+    absl::Status format =
+        SetFormat(request.response_format(), turn->model(), &checked_turn.request);
+    if (!format.ok()) return turn->Refuse(format);
+  }
   absl::Status read = LeaseAndRead(decoded, *turn, &checked_turn.request);
   if (read.ok() && checked_turn.how == v1::ATTACH_FORCED) read = CheckPlace(checked_turn);
   if (!read.ok()) return turn->Refuse(read);
@@ -159,6 +166,13 @@ absl::StatusOr<CheckedTurn> Check(NewTurn turn, Decoded<v1::ScoreRequest>* decod
   return checked_turn;
 }
 
+// The size of the request's texts for TextThreads. A format may be large, and is compiled.
+size_t TextBytesOf(const v1::GenerateRequest& request) {
+  return request.has_response_format() ? std::numeric_limits<size_t>::max()
+                                       : TextBytes(request.input());
+}
+size_t TextBytesOf(const v1::ScoreRequest& request) { return TextBytes(request.input()); }
+
 using Loaded = std::function<void(absl::StatusOr<NewTurn>)>;
 
 // Finds the session's turn that the request names.
@@ -188,7 +202,7 @@ Reactor* NewReactor(grpc::CallbackServerContext* context, const Caller& caller,
                     CallCount* calls, const Load& load, Tools... tools) {
   // Shared, because std::function can only hold what can be copied.
   const auto held = std::make_shared<Decoded<Request>>(std::move(request));
-  const size_t text_bytes = TextBytes(held->message->input());
+  const size_t text_bytes = TextBytesOf(*held->message);
   const uint64_t held_bytes = held->charge.bytes();
   const auto reactor = std::make_shared<Reactor>(
       calls, context, &sessions,

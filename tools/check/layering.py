@@ -124,6 +124,7 @@ ROOMS = {
     "service/tokenizer/files": "service/tokenizer service/tokenizer/models service/tokenizer/spec"
                                " service/tokenizer/text",
     "service/grammar": "service/tokenizer",
+    "service/grammar/formats": "service/grammar service/tokenizer service/tokenizer/text",
     "service/wire": "service/tokenizer/text",
     "service/jinja/values": "service/tokenizer/text",
     "service/jinja/builtins": "service/jinja/values service/tokenizer/text",
@@ -131,7 +132,7 @@ ROOMS = {
     "service/jinja": "service/jinja/*",
     "service/chat": "service/host_memory service/jinja service/jinja/* service/tokenizer service/tokenizer/*",
     "service/models": "backends/api kernels/core service/chat service/clock service/config service/errors"
-                      " service/tokenizer service/tokenizer/files",
+                      " service/grammar/formats service/tokenizer service/tokenizer/files",
     "service/sessions": "service/chat service/clock service/host_memory service/models"
                         " service/routing service/security/tenants",
     "service/sessions/store": "service/clock service/sessions",
@@ -151,7 +152,7 @@ ROOMS = {
     "service/engine/policy": "backends/api service/clock service/config service/engine/costs",
     "service/engine/logits": "backends/api",
     "service/engine/turn": "backends/api kernels/core service/chat service/clock"
-                           " service/engine/costs service/engine/logits service/engine/policy service/host_memory"
+                           " service/engine/costs service/engine/logits service/engine/policy service/grammar service/host_memory"
                            " service/metrics service/models service/security/tenants service/sessions"
                            " service/tokenizer service/tokenizer/stream",
     "service/engine": "backends/api kernels/core service/clock service/config service/errors"
@@ -214,9 +215,11 @@ ROOMS = {
     "service/server/compare": "service/clock service/compare service/engine/logits"
                               " service/engine/turn service/errors service/host_memory service/server/transport"
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
+    "service/server/formats": "backends/api service/engine/turn service/grammar service/grammar/formats service/models"
+                              " service/tokenizer/text",
     "service/server": "service/chat service/clock service/config service/connections service/engine/turn service/fleet"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
-                      " service/security service/security/tenants service/server/compare service/server/peer service/server/relay"
+                      " service/security service/security/tenants service/server/compare service/server/formats service/server/peer service/server/relay"
                       " service/server/routing service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
                       " service/serving/aliases service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace longstream {
 namespace {
 
@@ -18,12 +20,17 @@ StopMatcher Stops(const TurnRequest& request) {
   return stops.ok() ? *std::move(stops) : StopMatcher();
 }
 
+// Whether a token of the history gives text.
+bool HasText(const Tokenizer& tokenizer, const std::vector<int32_t>& history) {
+  return std::any_of(history.begin(), history.end(),
+                     [&](int32_t token) { return !tokenizer.IsSpecial(token); });
+}
+
 StreamDecoderOptions DecoderOptions(const TurnRequest& request, const Tokenizer& tokenizer,
                                     const std::vector<int32_t>& history, std::string incomplete) {
   StreamDecoderOptions options;
   options.decode.skip_special = true;
-  options.decode.continues = std::any_of(
-      history.begin(), history.end(), [&](int32_t token) { return !tokenizer.IsSpecial(token); });
+  options.decode.continues = HasText(tokenizer, history);
   options.start_position = history.size();
   options.min_tokens = request.stop.min_tokens;
   options.incomplete = std::move(incomplete);
@@ -60,6 +67,11 @@ Generator::Generator(const ServedModel& model, const TurnRequest& request,
     const bool counts_session = params.penalty_scope == PenaltyScope::kSession;
     for (size_t i = 0; i < history.size(); ++i) Count(history[i], counts_session && generated[i]);
   }
+  if (request.format != nullptr && !follows()) {
+    guide_.emplace(request.format, tokenizer_, request.stop.token_ids,
+                   /*begins_text=*/!HasText(tokenizer_, history));
+    if (!AwaitsForced()) status_ = guide_->FindAllowed();
+  }
 }
 
 void Generator::Count(int32_t token, bool counts_as_generated) {
@@ -77,6 +89,7 @@ const ls_sampling* Generator::Sampling(uint64_t ahead) {
   sampling_.num_bias = static_cast<uint32_t>(bias.size());
   sampling_.history = counts_.data();
   sampling_.num_history = static_cast<uint32_t>(counts_.size());
+  sampling_.allowed = guide_.has_value() && !AwaitsForced() ? guide_->allowed() : nullptr;
   return &sampling_;
 }
 
@@ -90,7 +103,23 @@ FinishReason Generator::Exhausted(uint64_t drawn, uint64_t position) const {
   return position >= context_limit_ ? FinishReason::kContext : FinishReason::kNone;
 }
 
+absl::Status Generator::Guide(int32_t token, bool was_forced, FinishReason* reason) {
+  if (!guide_->Take(token)) {
+    if (!was_forced) {
+      return absl::InternalError(
+          absl::StrCat("the backend drew token ", token, ", which the response_format forbids"));
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "resume.token_ids[", drawn_ - 1, "]: the response_format forbids token ", token, " there"));
+  }
+  if (*reason != FinishReason::kNone || AwaitsForced()) return absl::OkStatus();
+  absl::Status status = guide_->FindAllowed();
+  if (guide_->IsOver()) *reason = FinishReason::kFormat;
+  return status;
+}
+
 Generator::Step Generator::Take(int32_t token, uint64_t position) {
+  const bool was_forced = AwaitsForced();
   ++drawn_;
   if (request_.sampling.UsesHistory()) Count(token, /*counts_as_generated=*/true);
   Step step;
@@ -98,6 +127,8 @@ Generator::Step Generator::Take(int32_t token, uint64_t position) {
   step.delta.position = position;
   const bool is_stop_token = IsStopToken(token);
   step.reason = is_stop_token ? FinishReason::kStopToken : Exhausted(drawn_, position);
+  if (guide_.has_value()) step.status = Guide(token, was_forced, &step.reason);
+  if (!step.status.ok()) return step;
 
   // A stop token has no text.
   std::optional<size_t> stop;

@@ -4,11 +4,14 @@
 #define LONGSTREAM_SERVICE_ENGINE_TURN_GENERATOR_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "backends/api/backend.h"
+#include "service/engine/turn/format_guide.h"
 #include "service/engine/turn/turn.h"
 #include "service/engine/turn/turn_events.h"
 #include "service/models/served_model.h"
@@ -26,13 +29,20 @@ class Generator {
             const std::vector<int32_t>& history, const std::vector<bool>& generated,
             std::string incomplete);
 
+  // Whether a first token can be drawn. FAILED_PRECONDITION, RESOURCE_EXHAUSTED: the request's
+  // format allows none, or is too ambiguous (FormatGuide). Nothing else may be called then.
+  const absl::Status& status() const { return status_; }
+
   // How to draw the next token. With `ahead` 1: how to draw the token after it, while the next
   // token is not known yet (see CanLookAhead). Valid until the next call.
   const ls_sampling* Sampling(uint64_t ahead);
 
   // Whether a token can be drawn before the previous token is taken in. This is so if no penalty
-  // counts earlier tokens, and if the previous token is not one that the client has received.
-  bool CanLookAhead() const { return !request_.sampling.UsesHistory() && !AwaitsForced(); }
+  // counts earlier tokens, if no format depends on them, and if the previous token is not one that
+  // the client has received.
+  bool CanLookAhead() const {
+    return !request_.sampling.UsesHistory() && !guide_.has_value() && !AwaitsForced();
+  }
   // Whether the next token is one that the client has received before.
   bool AwaitsForced() const { return drawn_ < request_.forced_tokens.size(); }
   // Whether the next token is known, whatever is drawn: the client has received it, or the turn
@@ -63,6 +73,8 @@ class Generator {
     std::string stop_string;
     uint64_t kept_text_bytes = 0;      // as TurnEnd's
     std::string incomplete_character;  // as TurnEnd's
+    // Not OK: the turn cannot go on, because of its format. The other fields are not valid.
+    absl::Status status;
   };
   // The bytes of text that all deltas so far have.
   uint64_t text_bytes() const { return text_bytes_; }
@@ -75,6 +87,9 @@ class Generator {
   // Why no token may follow after `drawn` tokens, at `position`. kNone: one may follow.
   FinishReason Exhausted(uint64_t drawn, uint64_t position) const;
   bool IsStopToken(int32_t token) const;
+  // The format follows the token. Sets the step's reason if the format is complete, and nothing can
+  // follow.
+  absl::Status Guide(int32_t token, bool was_forced, FinishReason* reason);
 
   const TurnRequest& request_;
   const Tokenizer& tokenizer_;
@@ -85,6 +100,9 @@ class Generator {
   std::vector<ls_logit_bias> early_bias_;  // the same biases, with every stop token banned
   std::vector<ls_token_count> counts_;     // one per distinct token; empty if no penalty needs them
   std::unordered_map<int32_t, size_t> count_index_;  // token -> its index in counts_
+
+  std::optional<FormatGuide> guide_;  // absent: the answer may be any text
+  absl::Status status_;
 
   uint64_t drawn_ = 0;
   uint64_t text_bytes_ = 0;

@@ -23,6 +23,7 @@
 #include "service/engine/logits/logit_sink.h"
 #include "service/engine/turn/turn_journal.h"
 #include "service/engine/turn/turn_stream.h"
+#include "service/grammar/token_masks.h"
 #include "service/host_memory/host_memory.h"
 #include "service/metrics/alias_metrics.h"
 #include "service/security/tenants/tenant.h"
@@ -93,6 +94,8 @@ struct TurnRequest {
   Priority priority = Priority::kNormal;
   SamplingParams sampling;
   StopParams stop;
+  // The form of the answer of a kGenerate turn. nullptr: any text.
+  std::shared_ptr<const TokenMasks> format{};
   uint64_t max_tokens = 0;  // 0: no limit but the stop rules and the end of the context
   bool log_probs = false;
   uint32_t top_log_probs = 0;

@@ -50,8 +50,9 @@ struct ScoreEvent {
 
 using TurnEvent = std::variant<StartedEvent, PrefillEvent, DeltaEvent, ScoreEvent>;
 
-// kAborted: the turn was aborted, and the session keeps its tokens (OnAbort::kKeep).
-enum class FinishReason { kNone, kStopToken, kStopString, kMaxTokens, kContext, kAborted };
+// kAborted: the turn was aborted, and the session keeps its tokens (OnAbort::kKeep). kFormat: the
+// answer has the form that was asked for, and the turn has no stop token. A log has these numbers.
+enum class FinishReason { kNone, kStopToken, kStopString, kMaxTokens, kContext, kAborted, kFormat };
 
 // Where caches were read from.
 enum class RestoreSource { kNone, kStore, kPeer };

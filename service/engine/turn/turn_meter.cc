@@ -22,6 +22,8 @@ std::string_view NameOf(FinishReason reason) {
       return "context";
     case FinishReason::kAborted:
       return "aborted";
+    case FinishReason::kFormat:
+      return "format";
   }
   return "";
 }

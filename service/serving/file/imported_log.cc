@@ -69,7 +69,7 @@ absl::Status CheckImportedTurn(const LoggedTurn& turn, const TokenBounds& bounds
                    absl::StrCat("0 ... ", bounds.vocabulary_size - 1, ", found ", token));
     }
   }
-  if (result.end.reason < FinishReason::kNone || result.end.reason > FinishReason::kAborted) {
+  if (result.end.reason < FinishReason::kNone || result.end.reason > FinishReason::kFormat) {
     return Wrong(position, "reason", "a reason of this version");
   }
   if (!IsIncompleteCharacter(result.tail.bytes)) {

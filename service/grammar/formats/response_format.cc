@@ -1,0 +1,123 @@
+// Compiles each kind of format.
+#include "service/grammar/formats/response_format.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "service/grammar/formats/ebnf.h"
+#include "service/grammar/formats/json_schema.h"
+#include "service/grammar/formats/json_text.h"
+#include "service/grammar/formats/regex.h"
+#include "service/grammar/formats/text_without.h"
+#include "service/grammar/grammar_builder.h"
+
+namespace longstream {
+namespace {
+
+using Expression = GrammarBuilder::Expression;
+using Kind = ResponseFormat::Kind;
+
+const char* NameOf(Kind kind) {
+  switch (kind) {
+    case Kind::kText:
+      return "text";
+    case Kind::kTextWithout:
+      return "text_without";
+    case Kind::kJsonObject:
+      return "json_object";
+    case Kind::kJsonSchema:
+      return "json_schema";
+    case Kind::kRegex:
+      return "regex";
+    case Kind::kGrammar:
+      return "grammar";
+    case Kind::kSequence:
+      return "sequence";
+    case Kind::kAnyOf:
+      return "any_of";
+    case Kind::kRepeat:
+      return "repeat";
+  }
+  return "";
+}
+
+absl::StatusOr<Expression> Add(const ResponseFormat& format, GrammarBuilder& builder);
+
+absl::StatusOr<Expression> AddParts(const ResponseFormat& format, GrammarBuilder& builder) {
+  std::vector<Expression> parts;
+  for (size_t i = 0; i < format.parts.size(); ++i) {
+    absl::StatusOr<Expression> part = Add(format.parts[i], builder);
+    if (!part.ok()) {
+      return absl::Status(part.status().code(),
+                          absl::StrCat("[", i, "].", part.status().message()));
+    }
+    parts.push_back(*part);
+  }
+  if (format.kind == Kind::kSequence) return builder.Sequence(parts);
+  if (format.kind == Kind::kAnyOf) return builder.Choice(parts);
+  return builder.Repeat(parts.at(0), format.least, format.most);
+}
+
+absl::StatusOr<Expression> AddOne(const ResponseFormat& format, GrammarBuilder& builder) {
+  switch (format.kind) {
+    case Kind::kText:
+      return builder.Literal(format.text);
+    case Kind::kTextWithout:
+      return AddTextWithout(builder, format.text);
+    case Kind::kJsonObject:
+      return AddAnyJsonObject(builder);
+    case Kind::kJsonSchema:
+      return AddJsonSchema(builder, format.text);
+    case Kind::kRegex:
+      return AddRegex(builder, format.text);
+    case Kind::kGrammar:
+      return AddEbnf(builder, format.text);
+    default:
+      return AddParts(format, builder);
+  }
+}
+
+// Errors begin with the name of the format.
+absl::StatusOr<Expression> Add(const ResponseFormat& format, GrammarBuilder& builder) {
+  absl::StatusOr<Expression> added = AddOne(format, builder);
+  if (added.ok()) return added;
+  const bool is_of_part = !format.parts.empty();
+  return absl::Status(added.status().code(), absl::StrCat(NameOf(format.kind), is_of_part ? "" : ": ",
+                                                          added.status().message()));
+}
+
+void AppendKey(const ResponseFormat& format, std::string* key) {
+  absl::StrAppend(key, static_cast<int>(format.kind), ",", format.least, ",",
+                  format.most.has_value() ? absl::StrCat(*format.most) : "", ",",
+                  format.parts.size(), ",", format.text.size(), ":", format.text);
+  for (const ResponseFormat& part : format.parts) AppendKey(part, key);
+}
+
+}  // namespace
+
+size_t BytesOf(const ResponseFormat& format) {
+  size_t bytes = sizeof(ResponseFormat) + format.text.capacity();
+  for (const ResponseFormat& part : format.parts) bytes += BytesOf(part);
+  return bytes;
+}
+
+std::string KeyOf(const ResponseFormat& format) {
+  std::string key;
+  AppendKey(format, &key);
+  return key;
+}
+
+absl::StatusOr<Grammar> Compile(const ResponseFormat& format) {
+  GrammarBuilder builder;
+  const absl::StatusOr<Expression> added = Add(format, builder);
+  if (!added.ok()) return added.status();
+  const GrammarBuilder::Rule start = builder.Declare();
+  builder.Define(start, *added);
+  absl::StatusOr<Grammar> grammar = builder.Build(start);
+  if (grammar.ok()) return grammar;
+  return absl::Status(grammar.status().code(),
+                      absl::StrCat(NameOf(format.kind), ": ", grammar.status().message()));
+}
+
+}  // namespace longstream
