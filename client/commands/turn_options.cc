@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/input.h"
 
 namespace longstream::client {
 namespace {
@@ -74,6 +75,7 @@ void TurnOptions::AddTo(CLI::App* app) {
                   "a second model that reads the same tokens and is compared with the first one");
   AddExpectationTo(app);
   AddSamplingTo(app);
+  AddFormatTo(app);
 }
 
 void TurnOptions::AddExpectationTo(CLI::App* app) {
@@ -93,6 +95,36 @@ void TurnOptions::AddExpectationTo(CLI::App* app) {
                   "tokens of the session's prompts; default: of the first prompt")
       ->check(WholeNumber(0, uint64_t{1} << 31))
       ->group(group);
+}
+
+void TurnOptions::AddFormatTo(CLI::App* app) {
+  // At most one of them, checked by the group.
+  CLI::App* const group = app->add_option_group("Form of the answer");
+  group->require_option(0, 1);
+  group->add_flag("--answer-json", answer_json_, "the answer is a JSON object");
+  group->add_option("--answer-schema", answer_schema_,
+                    "the answer is JSON as the JSON Schema in this file says");
+  group->add_option("--answer-regex", answer_regex_,
+                    "the answer matches this regular expression as a whole");
+  group->add_option("--answer-grammar", answer_grammar_,
+                    "the answer has the form of the grammar (GBNF) in this file");
+  group
+      ->add_option("--answer-choice", answer_choices_,
+                   "the answer is this text, or that of another --answer-choice")
+      ->allow_extra_args(false);
+}
+
+std::optional<v1::ResponseFormat> TurnOptions::Format() const {
+  v1::ResponseFormat format;
+  if (answer_json_) format.mutable_json_object();
+  if (!answer_schema_.empty()) format.set_json_schema(ReadFile(answer_schema_, "--answer-schema"));
+  if (!answer_regex_.empty()) format.set_regex(answer_regex_);
+  if (!answer_grammar_.empty()) format.set_grammar(ReadFile(answer_grammar_, "--answer-grammar"));
+  for (const std::string& text : answer_choices_) {
+    format.mutable_any_of()->add_formats()->set_text(text);
+  }
+  if (format.format_case() == v1::ResponseFormat::FORMAT_NOT_SET) return std::nullopt;
+  return format;
 }
 
 void TurnOptions::AddSamplingTo(CLI::App* app) {
@@ -186,6 +218,9 @@ void TurnOptions::Fill(v1::GenerateRequest* request) const {
   request->set_max_tokens(max_tokens_);
   request->set_priority(PriorityOf(priority_));
   request->set_twin_model(twin_);
+  if (auto format = Format(); format.has_value()) {
+    *request->mutable_response_format() = *std::move(format);
+  }
 }
 
 Connection TurnOptions::Connect(const Global& global) const {

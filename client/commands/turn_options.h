@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,9 @@ class TurnOptions {
   bool Given(const char* option) const { return app_->count(option) > 0; }
   void FillSampling(v1::Sampling* sampling) const;
   void FillStop(v1::StopRule* stop) const;
+  void AddFormatTo(CLI::App* app);
+  // The format of the answer. Absent: any text. Throws CLI::ValidationError.
+  std::optional<v1::ResponseFormat> Format() const;
   void AddExpectationTo(CLI::App* app);
   v1::OpenSessionRequest OpenRequest(const v1::Input& input) const;
 
@@ -74,6 +78,11 @@ class TurnOptions {
   uint32_t max_tokens_ = 256;
   bool ignore_eos_ = false;
   bool drop_stop_text_ = false;
+  bool answer_json_ = false;
+  std::string answer_schema_;  // a file
+  std::string answer_regex_;
+  std::string answer_grammar_;  // a file
+  std::vector<std::string> answer_choices_;
   std::string priority_ = "normal";
 };
 

@@ -7,9 +7,7 @@
 namespace longstream {
 
 CompiledFormats::CompiledFormats(const Tokenizer& tokenizer, const Limits& limits)
-    : tokenizer_(tokenizer),
-      limits_(limits),
-      store_(std::make_shared<MaskStore>(limits.masks)) {}
+    : tokenizer_(tokenizer), limits_(limits), store_(std::make_shared<MaskStore>(limits.masks)) {}
 
 absl::StatusOr<std::shared_ptr<const TokenMasks>> CompiledFormats::Get(
     const ResponseFormat& format) {

@@ -83,8 +83,9 @@ absl::StatusOr<Expression> Add(const ResponseFormat& format, GrammarBuilder& bui
   absl::StatusOr<Expression> added = AddOne(format, builder);
   if (added.ok()) return added;
   const bool is_of_part = !format.parts.empty();
-  return absl::Status(added.status().code(), absl::StrCat(NameOf(format.kind), is_of_part ? "" : ": ",
-                                                          added.status().message()));
+  return absl::Status(
+      added.status().code(),
+      absl::StrCat(NameOf(format.kind), is_of_part ? "" : ": ", added.status().message()));
 }
 
 void AppendKey(const ResponseFormat& format, std::string* key) {

@@ -36,8 +36,8 @@ GrammarBuilder::Expression AddTextWithout(GrammarBuilder& builder, std::string_v
       const size_t to = searched[border] == letter ? border + 1 : 0;
       if (to == searched.size()) continue;  // the text would occur
       const CodePoints only{letter, letter};
-      arcs.push_back({static_cast<uint32_t>(state), builder.Character({only}),
-                      static_cast<uint32_t>(to)});
+      arcs.push_back(
+          {static_cast<uint32_t>(state), builder.Character({only}), static_cast<uint32_t>(to)});
     }
   }
   return builder.Machine(static_cast<uint32_t>(searched.size()), std::move(arcs));

@@ -130,14 +130,15 @@ absl::Status SetFormat(const v1::ResponseFormat& format, const ServedModel& mode
   const absl::StatusOr<ResponseFormat> read = ReadFormat(format);
   if (!read.ok()) return read.status();
   if (turn->stop.min_tokens > 0) {
-    return Invalid("stop.min_tokens: expected 0 with a response_format, which decides where the "
-                   "answer may end; found ",
-                   turn->stop.min_tokens);
+    return Invalid(
+        "stop.min_tokens: expected 0 with a response_format, which decides where the "
+        "answer may end; found ",
+        turn->stop.min_tokens);
   }
   if (!model.backend().plugin().Can(LS_CAP_ALLOWED_TOKENS)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "response_format: the model's backend, ", model.backend().plugin().name(),
-        ", cannot restrict tokens (Model.capabilities has no \"allowed_tokens\")"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("response_format: the model's backend, ", model.backend().plugin().name(),
+                     ", cannot restrict tokens (Model.capabilities has no \"allowed_tokens\")"));
   }
   absl::StatusOr<std::shared_ptr<const TokenMasks>> masks = model.formats().Get(*read);
   if (!masks.ok()) {

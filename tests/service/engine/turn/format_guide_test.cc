@@ -24,7 +24,9 @@ class SpacedTokens : public Tokenizer {
       : Tokenizer({.vocab_size = static_cast<int>(tokens.size())}), tokens_(std::move(tokens)) {}
 
   std::string_view kind() const override { return "spaced"; }
-  std::string_view TokenBytes(int32_t id) const override { return tokens_[static_cast<size_t>(id)]; }
+  std::string_view TokenBytes(int32_t id) const override {
+    return tokens_[static_cast<size_t>(id)];
+  }
   std::string_view FirstTokenBytes(int32_t id) const override {
     const std::string_view bytes = TokenBytes(id);
     return bytes.starts_with(' ') ? bytes.substr(1) : bytes;

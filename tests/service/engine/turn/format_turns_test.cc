@@ -120,9 +120,9 @@ TEST_F(FormatTurns, ForcedTokensMustHaveTheFormat) {
 
 TEST_F(FormatTurns, AFollowedTurnDecides) {
   SessionTurnRequest request = Formatted({Kind::kRegex, "a+"}, 1, 100);
-  request.followed = std::make_shared<FollowedTokens>();
+  request.followed = std::make_shared<FollowedTokens>([] {});
   for (const int32_t token : Bytes("xyz")) request.followed->Push(token);
-  request.followed->End();
+  request.followed->Close();
   const Outcome outcome = Run(request);
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
   EXPECT_EQ(outcome.tokens, Bytes("xyz"));
@@ -130,12 +130,10 @@ TEST_F(FormatTurns, AFollowedTurnDecides) {
 
 TEST_F(FormatTurns, AnAmbiguousGrammarEndsItsTurnOnly) {
   const auto session = engine_.Open();
-  SessionTurnRequest request =
-      Formatted({Kind::kGrammar, "root ::= root root | [a-z]"}, 1, 10'000);
+  SessionTurnRequest request = Formatted({Kind::kGrammar, "root ::= root root | [a-z]"}, 1, 10'000);
   request.session = session;
   const Outcome outcome = Run(request);
-  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kResourceExhausted)
-      << outcome.end.status;
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kResourceExhausted) << outcome.end.status;
   EXPECT_EQ(session->View().position, 0u);
   EXPECT_TRUE(Run(Generate(session, "prompt", 10)).end.status.ok());
 }
