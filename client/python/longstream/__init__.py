@@ -5,6 +5,7 @@ with Client("127.0.0.1:50051") as client, client.session("model") as session:
         print(piece, end="", flush=True)
 """
 
+from longstream import formats
 from longstream.aio import AsyncClient, AsyncSession, AsyncTurnStream
 from longstream.enums import (
     Attach,
@@ -176,5 +177,6 @@ __all__ = [
     "UnavailableError",
     "UnimplementedError",
     "UnknownError",
+    "formats",
     "random_id",
 ]

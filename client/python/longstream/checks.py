@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from longstream import enums
+from longstream import enums, formats
 
 _MAX_ID = 2**31 - 1
 _MAX_32_BITS = 2**32 - 1
@@ -193,6 +193,10 @@ CHECKS: Mapping[str, _Check] = {
     "parse_special": _SWITCH,
     # turns
     "log_probs": _SWITCH,
+    "response_format": _Check(
+        "a mapping (a JSON Schema), a model of pydantic, or a longstream.formats.Format",
+        lambda value: formats.as_format(value).message,
+    ),
     "twin_model": _MODEL,
     "timeout": _Check("a number of seconds above 0", _positive),
     "turn_id": _Check("a str of 32 hexadecimal digits", _text),

@@ -84,6 +84,7 @@ class FinishReason(WireEnum):
     MAX_TOKENS = 3
     CONTEXT = 4  # the context is full
     ABORTED = 5  # the turn was cancelled, and OnAbort.KEEP kept its tokens
+    FORMAT = 6  # the response format is complete, and the turn has no stop token
 
 
 class RouteReason(WireEnum):

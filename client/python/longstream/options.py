@@ -10,6 +10,7 @@ from typing import Any, TypedDict, overload
 
 from longstream.checks import checked, wrong
 from longstream.enums import OnAbortLike, PenaltyScopeLike, PriorityLike, StopTextLike
+from longstream.formats import FormatLike
 from longstream.inputs import ChatOptions
 from longstream.v1 import longstream_pb2 as pb
 
@@ -67,6 +68,8 @@ class TurnOptions(AnswerOptions, total=False):
     """Options of a turn that generates: AnswerOptions, SamplingOptions and these.
 
     log_probs: report the log-probability of each token.
+    response_format: the form that the answer must have: a JSON Schema, a model of pydantic, or a
+        format of longstream.formats.
     twin_model: a second model that reads the same tokens and is compared with the session's
         (TurnStream.twin_rows, Finish.twin). The answer is the same as without it.
     timeout: seconds above 0, after which the turn is cancelled; None: no limit.
@@ -77,6 +80,7 @@ class TurnOptions(AnswerOptions, total=False):
     """
 
     log_probs: bool
+    response_format: FormatLike
     twin_model: str
     timeout: float | None
     turn_id: str

@@ -49,8 +49,9 @@ absl::StatusOr<Expression> AddParts(const ResponseFormat& format, GrammarBuilder
   for (size_t i = 0; i < format.parts.size(); ++i) {
     absl::StatusOr<Expression> part = Add(format.parts[i], builder);
     if (!part.ok()) {
-      return absl::Status(part.status().code(),
-                          absl::StrCat("[", i, "].", part.status().message()));
+      const std::string field =
+          format.kind == Kind::kRepeat ? ".format." : absl::StrCat(".formats[", i, "].");
+      return absl::Status(part.status().code(), absl::StrCat(field, part.status().message()));
     }
     parts.push_back(*part);
   }

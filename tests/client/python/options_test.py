@@ -53,6 +53,8 @@ WRONG = (
      enums.OnAbort.KEEP),
     (lambda: turn(on_abort="unspecified"), ValueError, "on_abort",
      "a longstream.OnAbort, or one of 'rollback', 'keep', 'continue'", "unspecified"),
+    (lambda: turn(response_format=5), TypeError, "response_format", "a mapping (a JSON Schema)", 5),
+    (lambda: turn(response_format=int), TypeError, "response_format", "a mapping (a JSON Schema)", int),
     (lambda: turn(timeout="5"), TypeError, "timeout", "a number of seconds above 0", "5"),
     (lambda: turn(timeout=0), ValueError, "timeout", "a number of seconds above 0", 0),
     (lambda: turn(timeout=-1), ValueError, "timeout", "a number of seconds above 0", -1),
