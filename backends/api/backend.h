@@ -54,7 +54,7 @@ extern "C" {
 #endif
 
 #define LS_ABI_MAJOR 1u
-#define LS_ABI_MINOR 3u
+#define LS_ABI_MINOR 4u
 
 /* The one exported symbol: `const ls_backend* longstream_backend(void)`. */
 #define LS_BACKEND_SYMBOL "longstream_backend"
@@ -96,7 +96,10 @@ enum {
    *   - the host may call sequence_bytes for a sequence in flight. */
   LS_CAP_LOOK_AHEAD = 1u << 5,
   LS_CAP_SET_BUDGET = 1u << 6, /* since 1.2: model_set_budget */
-  LS_CAP_SEGMENTS = 1u << 7    /* since 1.3: snapshot_begin ... import_free */
+  LS_CAP_SEGMENTS = 1u << 7,   /* since 1.3: snapshot_begin ... import_free */
+  /* Since 1.4: ls_sampling.allowed. The host gives no mask to a backend without this bit, because
+   * a backend of an earlier minor version would ignore the mask. */
+  LS_CAP_ALLOWED_TOKENS = 1u << 8
 };
 
 /* ---------------------------------------------------------------- host services */
@@ -232,14 +235,16 @@ typedef struct ls_logit_bias {
  *   1 repetition_penalty r over tokens with total > 0:  z > 0 ? z / r : z * r
  *   2 z -= presence_penalty * (generated > 0) + frequency_penalty * generated
  *   3 z += bias
- *   4 temperature 0: the argmax, ties to the lowest id. Otherwise z /= temperature. If the largest
+ *   4 allowed: z = -infinity for the tokens that are not allowed
+ *   5 temperature 0: the argmax, ties to the lowest id. Otherwise z /= temperature. If the largest
  *     quotient is infinite in f32: the argmax of the z before the division. Otherwise
- *   5 top_k: keep the k largest; among equal ones at the border keep the lowest ids
- *   6 top_p: of these, keep the most probable ones, as few as have a total probability >= top_p
- *   7 min_p: of these, keep the tokens with a probability >= min_p * the largest one
- *   8 the token is the argmax over these of z_i - log(-log(u_i)); ties to the lowest id. u_i comes
+ *   6 top_k: keep the k largest; among equal ones at the border keep the lowest ids
+ *   7 top_p: of these, keep the most probable ones, as few as have a total probability >= top_p
+ *   8 min_p: of these, keep the tokens with a probability >= min_p * the largest one
+ *   9 the token is the argmax over these of z_i - log(-log(u_i)); ties to the lowest id. u_i comes
  *     from Philox4x32-10 with the key `seed` and the counter (position of the new token, id i).
- * A token thus depends on its own row, the seed and the position, never on the batch. */
+ * A token thus depends on its own row, the seed and the position, never on the batch. A mask that
+ * allows every token draws the same token as no mask. */
 typedef struct ls_sampling {
   uint32_t struct_size;
   uint64_t seed;
@@ -254,6 +259,9 @@ typedef struct ls_sampling {
   uint32_t num_history;
   const ls_logit_bias* bias; /* [num_bias], each token once */
   uint32_t num_bias;
+  const uint32_t* allowed; /* since 1.4: [ceil(vocabulary_size / 32)]. Bit t % 32 of word t / 32:
+                              token t may be drawn. Bits beyond the vocabulary are ignored. NULL:
+                              every token may be drawn. Needs LS_CAP_ALLOWED_TOKENS */
 } ls_sampling;
 
 /* The rows of a batch entry for which the host wants an output. */
@@ -457,11 +465,11 @@ typedef struct ls_backend {
    * failed: it takes no tokens (their result is LS_FAILED_PRECONDITION) until it is truncated.
    * LS_INTERNAL: NaN logits, or the device reported a failure.
    * LS_RESOURCE_EXHAUSTED: something outside the budget has left no memory for the lists of
-   *   penalties and bias, or for the host's part of a step.
+   *   penalties and bias, for the masks of allowed tokens, or for the host's part of a step.
    * LS_UNAVAILABLE: the device is lost. Every later step fails in the same way; the host can only
    *   close the model.
-   * LS_INVALID_ARGUMENT: bias bans every token, or penalties and bias turn a logit into NaN or all
-   *   logits into -infinity. */
+   * LS_INVALID_ARGUMENT: no token is allowed, bias bans every allowed token, or penalties and bias
+   *   turn the logit of an allowed token into NaN, or all of these logits into -infinity. */
   ls_code (*submit)(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error);
   /* Waits until the step is done and returns its results (ls_result says how long they stay valid).
    * LS_INVALID_ARGUMENT: not the oldest ticket in flight. */
@@ -536,6 +544,9 @@ typedef const ls_backend* (*ls_backend_function)(void);
 #define LS_SAMPLING_SIZE_1_0 (offsetof(ls_sampling, num_bias) + sizeof(uint32_t))
 #define LS_BATCH_SIZE_1_0 (offsetof(ls_batch, num_entries) + sizeof(uint32_t))
 #define LS_BACKEND_SIZE_1_0 (offsetof(ls_backend, wait) + sizeof(void*))
+
+/* The struct_size of a host that knows the fields of a later minor version. */
+#define LS_SAMPLING_SIZE_1_4 (offsetof(ls_sampling, allowed) + sizeof(void*))
 
 /* The struct_size that a table needs if it has the capabilities of a later minor version. */
 #define LS_BACKEND_SIZE_1_2 (offsetof(ls_backend, model_set_budget) + sizeof(void*))

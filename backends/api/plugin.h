@@ -5,6 +5,7 @@
 #define LONGSTREAM_BACKENDS_API_PLUGIN_H_
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -86,6 +87,15 @@ inline void RequireToken(const char* field, int32_t token, int32_t vocabulary) {
                                          std::to_string(token)};
 }
 
+// The mask of allowed tokens; nullptr if every token is allowed. A host of an earlier minor version
+// has no such field, so nothing behind its struct_size is read.
+inline const uint32_t* AllowedTokens(const ls_sampling& sampling) {
+  return sampling.struct_size >= LS_SAMPLING_SIZE_1_4 ? sampling.allowed : nullptr;
+}
+
+// Words of a mask of allowed tokens.
+inline size_t MaskWords(int64_t vocabulary) { return (static_cast<size_t>(vocabulary) + 31) / 32; }
+
 // Throws Failure unless every value is in the range that ls_sampling states.
 inline void CheckSampling(const ls_sampling& sampling, int32_t vocabulary) {
   const ls_sampling& s = sampling;
@@ -151,6 +161,9 @@ inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t
           "outputs of every row: this backend lacks scoring");
   Require(!from_previous || (capabilities & LS_CAP_IN_FLIGHT_TOKENS) != 0, LS_UNIMPLEMENTED,
           "LS_TOKEN_FROM_PREVIOUS: this backend lacks in-flight tokens");
+  const bool has_mask = entry.sampling != nullptr && AllowedTokens(*entry.sampling) != nullptr;
+  Require(!has_mask || (capabilities & LS_CAP_ALLOWED_TOKENS) != 0, LS_UNIMPLEMENTED,
+          "allowed: this backend lacks masks of allowed tokens");
 }
 
 // Checks max_batch_tokens and max_batch_sequences by the rules of ls_model_options; throws Failure.
@@ -229,13 +242,39 @@ class BatchCheck {
   std::vector<uint64_t> last_list_;            // [vocabulary] the last list with this token
 };
 
+// Whether a mask allows more than `limit` tokens. Reads no further than it must, because most masks
+// are large and most limits are 0.
+inline bool AllowsMoreThan(const uint32_t* allowed, int32_t vocabulary, int64_t limit) {
+  const size_t words = MaskWords(vocabulary);
+  const uint32_t last = ~uint32_t{0} >> (words * 32 - static_cast<size_t>(vocabulary));
+  int64_t count = 0;
+  for (size_t i = 0; i < words && count <= limit; ++i) {
+    const uint32_t word = i + 1 < words ? allowed[i] : allowed[i] & last;
+    if (word != 0) count += std::popcount(word);
+  }
+  return count > limit;
+}
+
 // The message of a result whose entry could draw no token from finite logits.
 inline const char* WhyNoToken(const ls_sampling& sampling, int32_t vocabulary) {
-  const auto is_ban = [](const ls_logit_bias& bias) { return bias.bias == -HUGE_VALF; };
-  const bool all_banned =
-      std::count_if(sampling.bias, sampling.bias + sampling.num_bias, is_ban) == vocabulary;
-  return all_banned ? "bias: every token is banned"
-                    : "penalties: with bias they turn logits into NaN, or all into -infinity";
+  const uint32_t* allowed = AllowedTokens(sampling);
+  // Whether bias bans a token that could be drawn otherwise.
+  const auto is_ban = [allowed](const ls_logit_bias& bias) {
+    const auto token = static_cast<uint32_t>(bias.token);
+    return bias.bias == -HUGE_VALF &&
+           (allowed == nullptr || (allowed[token / 32] >> (token % 32) & 1) != 0);
+  };
+  const auto bans = std::count_if(sampling.bias, sampling.bias + sampling.num_bias, is_ban);
+  if (allowed == nullptr) {
+    return bans == vocabulary
+               ? "bias: every token is banned"
+               : "penalties: with bias they turn logits into NaN, or all into -infinity";
+  }
+  if (AllowsMoreThan(allowed, vocabulary, bans)) {
+    return "penalties: with bias they turn logits of allowed tokens into NaN, or all into "
+           "-infinity";
+  }
+  return bans == 0 ? "allowed: no token is allowed" : "allowed: bias bans every allowed token";
 }
 
 }  // namespace longstream

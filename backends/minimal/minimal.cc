@@ -30,7 +30,8 @@ using longstream::toy::Snapshot;
 using longstream::toy::State;
 
 constexpr uint64_t kCapabilities = LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE |
-                                   LS_CAP_IN_FLIGHT_TOKENS | LS_CAP_SET_BUDGET | LS_CAP_SEGMENTS;
+                                   LS_CAP_IN_FLIGHT_TOKENS | LS_CAP_SET_BUDGET | LS_CAP_SEGMENTS |
+                                   LS_CAP_ALLOWED_TOKENS;
 
 // ---------------------------------------------------------------- 1. The handles
 

@@ -110,7 +110,8 @@ class Outputs {
                           .history = history.data(),
                           .num_history = static_cast<int32_t>(history.size()),
                           .bias = bias.data(),
-                          .num_bias = static_cast<int32_t>(bias.size())};
+                          .num_bias = static_cast<int32_t>(bias.size()),
+                          .allowed = AllowedTokens(sampling)};
     int32_t token = -1;
     Run([&](Stream& stream) { DeviceOps().sample(stream, {OneRow(logits), &row, 1, &token}); });
     Require(token >= 0, LS_INVALID_ARGUMENT, WhyNoToken(sampling, vocabulary_));

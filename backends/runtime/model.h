@@ -31,7 +31,7 @@ namespace longstream {
 // The capabilities of every backend built on this layer, on any device (ls_backend.capabilities).
 inline constexpr uint64_t kCapabilities = LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE |
                                           LS_CAP_QUANTISED_WEIGHTS | LS_CAP_IN_FLIGHT_TOKENS |
-                                          LS_CAP_SEGMENTS;
+                                          LS_CAP_SEGMENTS | LS_CAP_ALLOWED_TOKENS;
 
 struct ModelLimits {
   uint64_t cache_bytes_budget = 0;  // 0: the machine's memory

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <span>
+
+#include "backends/api/plugin.h"
 
 namespace longstream {
 namespace {
@@ -53,6 +57,8 @@ StepOutputs::StepOutputs(Decoder& decoder, const OpTable& ops, Device& device,
   rows_.reserve(rows);
   sampling_.reserve(sequences);
   scores_.reserve(rows);
+  masks_.reserve(sequences);
+  device_masks_.reserve(sequences);
   arguments_.Reserve(TransferBytes(rows, sizeof(int32_t)) +
                      TransferBytes(sequences, sizeof(SamplingRow)));
 }
@@ -107,21 +113,45 @@ void StepOutputs::DivideIntoBlocks(const std::vector<LogitRow>& logit_rows) {
   }
 }
 
-void StepOutputs::DescribeRows(const ls_batch& batch, const Ticket& ticket) {
+void StepOutputs::CollectLists(const ls_batch& batch, const Ticket& ticket) {
   history_.clear();
   bias_.clear();
+  masks_.clear();
   for (const LogitRow& row : ticket.logit_rows()) {
     if (row.sampled < 0) continue;
     const ls_sampling& sampling = *batch.entries[row.entry].sampling;
     Append(&history_, sampling.history, sampling.num_history);
     Append(&bias_, sampling.bias, sampling.num_bias);
+    const uint32_t* allowed = AllowedTokens(sampling);
+    if (allowed != nullptr) masks_.push_back(allowed);
   }
+  std::sort(masks_.begin(), masks_.end(), std::less<>());
+  masks_.erase(std::unique(masks_.begin(), masks_.end()), masks_.end());
   lists_.Reserve(TransferBytes(history_.size(), sizeof(TokenCount)) +
                  TransferBytes(bias_.size(), sizeof(LogitBias)) +
+                 masks_.size() * TransferBytes(MaskWords(vocabulary_), sizeof(uint32_t)) +
                  TransferBytes(static_cast<size_t>(ticket.num_scored()), sizeof(LogProbsRow)));
+}
+
+void StepOutputs::AddMasks() {
+  device_masks_.clear();
+  for (const uint32_t* mask : masks_) {
+    device_masks_.push_back(lists_.Add(std::span(mask, MaskWords(vocabulary_))));
+  }
+}
+
+const uint32_t* StepOutputs::DeviceMask(const uint32_t* allowed) const {
+  if (allowed == nullptr) return nullptr;
+  const auto mask = std::lower_bound(masks_.begin(), masks_.end(), allowed, std::less<>());
+  return device_masks_[static_cast<size_t>(mask - masks_.begin())];
+}
+
+void StepOutputs::DescribeRows(const ls_batch& batch, const Ticket& ticket) {
+  CollectLists(batch, ticket);
   lists_.Begin();
   const TokenCount* history = lists_.Add(history_);
   const LogitBias* bias = lists_.Add(bias_);
+  AddMasks();
   sampling_.clear();
   scores_.clear();
   for (size_t i = 0; i < ticket.logit_rows().size(); ++i) {
@@ -143,7 +173,8 @@ void StepOutputs::DescribeRows(const ls_batch& batch, const Ticket& ticket) {
                            .history = history,
                            .num_history = static_cast<int32_t>(sampling.num_history),
                            .bias = bias,
-                           .num_bias = static_cast<int32_t>(sampling.num_bias)});
+                           .num_bias = static_cast<int32_t>(sampling.num_bias),
+                           .allowed = DeviceMask(AllowedTokens(sampling))});
       history += sampling.num_history;
       bias += sampling.num_bias;
     }

@@ -70,8 +70,14 @@ class StepOutputs {
   void DivideIntoBlocks(const std::vector<LogitRow>& logit_rows);
   void Pad(int32_t num_rows);
   // Describes sampled and scored rows for the ops. Uploads the arguments whose place may change
-  // from step to step: the lists to which sampled rows refer, and the rows of Score.
+  // from step to step: the lists and masks to which sampled rows refer, and the rows of Score.
   void DescribeRows(const ls_batch& batch, const Ticket& ticket);
+  // Collects the lists and masks of the step, and makes room for them and for the rows of Score.
+  void CollectLists(const ls_batch& batch, const Ticket& ticket);
+  // Adds the masks to lists_.
+  void AddMasks();
+  // A mask of the batch as ops see it, after AddMasks.
+  const uint32_t* DeviceMask(const uint32_t* allowed) const;
 
   template <typename T>
   T* Output(size_t offset) const {
@@ -99,6 +105,10 @@ class StepOutputs {
   std::vector<LogProbsRow> scores_;    // [<= max_rows]
   std::vector<TokenCount> history_;
   std::vector<LogitBias> bias_;
+  // The distinct masks of allowed tokens in the host's memory, in rising order of addresses, and
+  // the same masks as ops see them. Entries of a batch may share a mask.
+  std::vector<const uint32_t*> masks_;         // [<= max_sequences]
+  std::vector<const uint32_t*> device_masks_;  // [<= max_sequences]
   OutputLayout layout_;
 
   // The arguments in device memory.

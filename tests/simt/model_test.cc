@@ -154,8 +154,8 @@ TEST_P(SimtModelTest, WantedRowsBesideOthers) {
   }
 }
 
-// Lists of penalties may grow while a graph exists. If page tables grow, the arguments of rows move
-// with them. Here few rows are allowed, so there is little room for page tables.
+// Lists of penalties and masks may grow while a graph exists. If page tables grow, the arguments of
+// rows move with them. Here few rows are allowed, so there is little room for page tables.
 TEST_P(SimtModelTest, GraphsAreMadeAnewWhereArgumentsMove) {
   const std::unique_ptr<Device> device = OpenDevice("cuda").device;
   const auto on_host = MakeModel(HostMemory(), 8);
@@ -165,6 +165,8 @@ TEST_P(SimtModelTest, GraphsAreMadeAnewWhereArgumentsMove) {
   ls_sampling penalised = WarmSampling();
   penalised.frequency_penalty = 0.5f;
   penalised.history = history.data();
+  const std::vector<uint32_t> allowed(3, 0x77777777u);  // three of four tokens
+  penalised.allowed = allowed.data();
   const auto control = CreateReserved(*on_host, 64);
   const auto sequence = CreateReserved(*on_device, 64);
   ls_sequence* const handles[] = {sequence.get()};

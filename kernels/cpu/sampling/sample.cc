@@ -2,7 +2,8 @@
 //
 // Without top-k, top-p and min-p, a row is read once. With one of them, the row's logits are copied
 // and truncated by selection (sample_select.h). Then the noise is computed only for the tokens that
-// are left.
+// are left. Penalties, bias and a mask of allowed tokens need one copy more. The mask is applied in
+// that copy, before penalties and bias, which then skip the other tokens.
 #include "kernels/ops/sampling/sample.h"
 
 #include "kernels/cpu/isa_ops.h"
@@ -13,6 +14,8 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+// The floor of all tokens that can be drawn. Most blocks of a masked row are below it.
+constexpr float kLowest = std::numeric_limits<float>::lowest();
 
 // Sixteen elements from i on. Beyond `count`, z is -inf and the id is unspecified.
 struct Block {
@@ -93,6 +96,25 @@ Best GumbelArgmax(const SamplingRow& row, const float* z, const int32_t* ids, in
   return best;
 }
 
+// Copies logits, with -inf for tokens that are not allowed. Returns whether none of them is NaN,
+// also of the tokens that are not allowed.
+bool CopyAllowed(const float* from, const uint32_t* allowed, int64_t count, float* to) {
+  I32x16 nan = Broadcast(0);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    F32x16 z = LoadBlock(from, nullptr, i, count).z;
+    nan = nan | (z != z);
+    if (allowed != nullptr) {
+      z = Select(LanesOf(allowed[i / 32] >> (i % 32)), z, Broadcast(-kInfinity));
+    }
+    if (i + kLanes <= count) {
+      Store(z, to + i);
+    } else {
+      StorePartial(z, to + i, count - i);
+    }
+  }
+  return Bits(nan) == 0;
+}
+
 // to[i] = from[i] / temperature, with 0 in place of -0. `to` may be `from`. Returns the argmax of
 // `from`; -1 if it holds a NaN or only -inf.
 int32_t Scale(const float* from, int64_t count, float temperature, float* to) {
@@ -115,10 +137,12 @@ bool HasPenalty(const SamplingRow& row) {
                                  row.frequency_penalty != 0.0f);
 }
 
+// Leaves the logits of tokens that are not allowed unchanged.
 void AddPenaltiesAndBias(const SamplingRow& row, float* z) {
   if (HasPenalty(row)) {
     for (int32_t i = 0; i < row.num_history; ++i) {
       const TokenCount& seen = row.history[i];
+      if (!IsAllowed(row.allowed, seen.token)) continue;
       float& logit = z[seen.token];
       if (seen.total > 0) {
         logit = logit > 0 ? logit / row.repetition_penalty : logit * row.repetition_penalty;
@@ -130,6 +154,7 @@ void AddPenaltiesAndBias(const SamplingRow& row, float* z) {
   }
   for (int32_t i = 0; i < row.num_bias; ++i) {
     const LogitBias& bias = row.bias[i];
+    if (!IsAllowed(row.allowed, bias.token)) continue;
     z[bias.token] = bias.bias == -kInfinity ? -kInfinity : z[bias.token] + bias.bias;
   }
 }
@@ -137,8 +162,8 @@ void AddPenaltiesAndBias(const SamplingRow& row, float* z) {
 // Draws one row. z and ids are scratch for `vocabulary` elements each.
 int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabulary, float* z,
                   int32_t* ids) {
-  if (HasPenalty(row) || row.num_bias > 0) {
-    if (Scale(logits, vocabulary, 1.0f, z) < 0) return -1;
+  if (HasPenalty(row) || row.num_bias > 0 || row.allowed != nullptr) {
+    if (!CopyAllowed(logits, row.allowed, vocabulary, z)) return -1;
     AddPenaltiesAndBias(row, z);
     logits = z;
   }
@@ -146,7 +171,7 @@ int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabular
   const bool top_k = row.top_k > 0 && row.top_k < vocabulary;
   const bool top_p = row.top_p < 1.0f;
   if (!top_k && !top_p && row.min_p <= 0.0f) {
-    const Best best = GumbelArgmax(row, logits, nullptr, vocabulary, row.temperature, -kInfinity);
+    const Best best = GumbelArgmax(row, logits, nullptr, vocabulary, row.temperature, kLowest);
     return best.IsInfinite() ? Argmax(logits, vocabulary) : best.Token();
   }
   const int32_t first = Scale(logits, vocabulary, row.temperature, z);
@@ -157,7 +182,7 @@ int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabular
   if (top_k) KeepTopK(candidates, row.top_k);
   if (top_p) KeepTopP(candidates, row.top_p, largest);
   const float floor =
-      row.min_p > 0.0f ? largest + static_cast<float>(__builtin_log(row.min_p)) : -kInfinity;
+      row.min_p > 0.0f ? largest + static_cast<float>(__builtin_log(row.min_p)) : kLowest;
   return GumbelArgmax(row, z, candidates.all ? nullptr : ids, candidates.count, 1.0f, floor)
       .Token();
 }

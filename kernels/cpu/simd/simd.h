@@ -250,6 +250,15 @@ LONGSTREAM_INLINE I32x16 Iota(int32_t first) {
   return Broadcast(first) + Load(kOffsets);
 }
 
+// The inverse of Bits: a mask with the lanes whose bits are set. Bits from 16 on are ignored.
+LONGSTREAM_INLINE I32x16 LanesOf(uint32_t bits) {
+  constexpr int32_t kBits[kLanes] = {1 << 0,  1 << 1,  1 << 2,  1 << 3, 1 << 4,  1 << 5,
+                                     1 << 6,  1 << 7,  1 << 8,  1 << 9, 1 << 10, 1 << 11,
+                                     1 << 12, 1 << 13, 1 << 14, 1 << 15};
+  const I32x16 bit = Load(kBits);
+  return (Broadcast(static_cast<int32_t>(bits)) & bit) == bit;
+}
+
 // ---------------------------------------------------------------- across lanes
 
 // The sum by a fixed tree, the same on every set: first lanes i and i + 8, then i and i + 4, i and

@@ -1,8 +1,9 @@
 // Sampling: several thread blocks compute a row, without a sort. Up to 64 rows at a time go through
 // four kernels. Each kernel reads from the workspace what earlier kernels have written:
 //
-// - adjust, a block for each part of a row: adjusted logits divided by the temperature, the part's
-//   greatest rank (row_reduce.cuh) before the division;
+// - adjust, a block for each part of a row: adjusted logits divided by the temperature (-infinity
+// for
+//   tokens that are not allowed), the part's greatest rank (row_reduce.cuh) before the division;
 // - count, a block for each part, if top-k or top-p cut: the row's bins (sample_cut.cuh);
 // - select, a block for each part: candidates for the end of the kept tokens, and the greatest
 //   score of the tokens that are kept in any case;
@@ -97,6 +98,12 @@ struct Row {
            (sampling.repetition_penalty != 1.0f || sampling.presence_penalty != 0.0f ||
             sampling.frequency_penalty != 0.0f);
   }
+  // from[id], or -infinity if the token is not allowed. A NaN among the row's logits stays NaN.
+  __device__ float Masked(const float* from, int32_t id) const {
+    const float logit = from[id];
+    const bool stays = IsAllowed(sampling.allowed, id) || (from == logits && logit != logit);
+    return stays ? logit : -INFINITY;
+  }
 };
 
 // The part of a row that a thread block computes.
@@ -137,8 +144,8 @@ __device__ bool IsDrawable(Word64 first) {
 
 // --- adjust
 
-// Does steps 1 to 3 of sampling (kernels/ops/sampling/sample.h) for a row with penalties or bias,
-// and writes the result to z. Returns whether a logit is NaN.
+// Does steps 1 to 3 of sampling (ls_sampling in backends/api/backend.h) for a row with penalties or
+// bias, and writes the result to z. Returns whether a logit is NaN.
 __device__ bool AddPenaltiesAndBias(const Row& row, const Part& part) {
   const SamplingRow& sampling = row.sampling;
   float* z = row.z + part.begin;
@@ -196,7 +203,7 @@ __global__ void __launch_bounds__(kPartThreads) AdjustKernel(Draw draw) {
     from = row.z;
   }
   ForRow<kPartLoads>(
-      part.size, [&](int i) { return from[part.begin + i]; },
+      part.size, [&](int i) { return row.Masked(from, part.begin + i); },
       [&](int i, float logit) {
         first = max(first, logit != logit ? kNaNRank : RankOf(logit, part.begin + i));
         if (row.sampling.temperature == 0) return;

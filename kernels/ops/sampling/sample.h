@@ -1,6 +1,6 @@
 // Draws one token per row of logits, in the order of steps that the backend ABI fixes
-// (backends/api/backend.h, ls_sampling): penalties, bias, temperature, top-k, top-p, min-p, then
-// Gumbel-max with counter-based noise.
+// (backends/api/backend.h, ls_sampling): penalties, bias, allowed tokens, temperature, top-k,
+// top-p, min-p, then Gumbel-max with counter-based noise.
 //
 // Penalties, bias and temperature are f32 operations in the order that the ABI gives. Logits
 // divided by a tiny temperature may exceed f32; infinite quotients cannot be compared. So if the
@@ -52,10 +52,20 @@ struct SamplingRow {
   int32_t num_history = 0;
   const LogitBias* bias = nullptr;  // [num_bias] device
   int32_t num_bias = 0;
+  // Bit t % 32 of word t / 32: token t may be drawn. nullptr: every token may be drawn. Bits beyond
+  // the vocabulary are ignored.
+  const uint32_t* allowed = nullptr;  // [ceil(vocabulary / 32)] device
 };
 
-// sampled[i] is -1 if row i holds a NaN. It is also -1 if the steps up to the temperature give a
-// NaN, or if they leave no logit above -infinity.
+// Whether a mask, SamplingRow::allowed, allows the token.
+constexpr bool IsAllowed(const uint32_t* allowed, int32_t token) {
+  const auto bit = static_cast<uint32_t>(token);
+  return allowed == nullptr || (allowed[bit / 32] >> (bit % 32) & 1) != 0;
+}
+
+// sampled[i] is -1 if row i holds a NaN, even if the token of that logit is not allowed. It is also
+// -1 if the steps before the temperature give a NaN, or if they leave no logit above -infinity. A
+// NaN that penalties or bias give to a token that is not allowed does not count.
 struct SampleArgs {
   Matrix logits;                      // [R, vocabulary] f32; not modified
   const SamplingRow* rows = nullptr;  // [num_rows] device

@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The logits after steps 1 to 3 of sampling (ls_sampling in backends/api/backend.h).
+// The logits after steps 1 to 4 of sampling (ls_sampling in backends/api/backend.h).
 std::vector<float> AdjustedLogits(const SamplingRow& row, const float* logits, int64_t vocabulary) {
   std::vector<float> z(logits, logits + vocabulary);
   for (int32_t i = 0; i < row.num_history; ++i) {
@@ -31,6 +31,9 @@ std::vector<float> AdjustedLogits(const SamplingRow& row, const float* logits, i
   for (int32_t i = 0; i < row.num_bias; ++i) {
     float& logit = z[static_cast<size_t>(row.bias[i].token)];
     logit = row.bias[i].bias == -kInfinity ? -kInfinity : logit + row.bias[i].bias;
+  }
+  for (int32_t token = 0; token < vocabulary; ++token) {
+    if (!IsAllowed(row.allowed, token)) z[static_cast<size_t>(token)] = -kInfinity;
   }
   return z;
 }

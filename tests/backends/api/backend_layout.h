@@ -86,7 +86,8 @@
   FIELD(ls_sampling, num_history, 56) \
   FIELD(ls_sampling, bias, 64) \
   FIELD(ls_sampling, num_bias, 72) \
-  SIZE(ls_sampling, 80) \
+  FIELD(ls_sampling, allowed, 80) \
+  SIZE(ls_sampling, 88) \
   FIELD(ls_batch_entry, sequence, 0) \
   FIELD(ls_batch_entry, tokens, 8) \
   FIELD(ls_batch_entry, num_tokens, 16) \

@@ -34,6 +34,8 @@ static_assert(offsetof(ls_backend, abi_major) == 0);
 static_assert(LS_HOST_SIZE_1_0 == 40);
 static_assert(LS_MODEL_OPTIONS_SIZE_1_0 == 64);
 static_assert(LS_SAMPLING_SIZE_1_0 == 76);
+// Hosts before 1.4 give the size of their structure, 80: the new field begins behind its padding.
+static_assert(offsetof(ls_sampling, allowed) == 80 && LS_SAMPLING_SIZE_1_4 == 88);
 static_assert(LS_BATCH_SIZE_1_0 == 20);
 static_assert(LS_BACKEND_SIZE_1_0 == 184);
 static_assert(LS_BACKEND_SIZE_1_2 == 192);
@@ -57,7 +59,8 @@ TEST(BackendAbi, TableWrittenInCIsCalledFromCxx) {
 TEST(BackendAbi, CapabilitiesAreDistinctBits) {
   const uint64_t bits[] = {
       LS_CAP_SNAPSHOT,         LS_CAP_FORK,       LS_CAP_SCORE,      LS_CAP_QUANTISED_WEIGHTS,
-      LS_CAP_IN_FLIGHT_TOKENS, LS_CAP_LOOK_AHEAD, LS_CAP_SET_BUDGET, LS_CAP_SEGMENTS};
+      LS_CAP_IN_FLIGHT_TOKENS, LS_CAP_LOOK_AHEAD, LS_CAP_SET_BUDGET, LS_CAP_SEGMENTS,
+      LS_CAP_ALLOWED_TOKENS};
   uint64_t all = 0;
   for (const uint64_t bit : bits) {
     EXPECT_EQ(bit & (bit - 1), 0u);

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,7 +17,8 @@ namespace {
 constexpr int32_t kVocabulary = 10;
 
 // Refusal() checks a batch whose entries all have sampling_. It returns the sentence of the
-// refusal, or "" if the batch is accepted.
+// refusal, or "" if the batch is accepted. Refused codes are LS_INVALID_ARGUMENT unless the test
+// sets expected_.
 class BatchCheckTest : public ::testing::Test {
  protected:
   BatchCheckTest() {
@@ -34,7 +38,7 @@ class BatchCheckTest : public ::testing::Test {
     try {
       check_.Check({sizeof(ls_batch), entries.data(), num_entries});
     } catch (const Failure& failure) {
-      EXPECT_EQ(failure.code, LS_INVALID_ARGUMENT);
+      EXPECT_EQ(failure.code, expected_);
       return failure.text;
     }
     return "";
@@ -52,6 +56,7 @@ class BatchCheckTest : public ::testing::Test {
   const int32_t token_ = 1;
   char handles_[4];
   ls_sampling sampling_{};
+  ls_code expected_ = LS_INVALID_ARGUMENT;
   BatchCheck check_{3, 2, kVocabulary, 0};
 };
 
@@ -100,6 +105,64 @@ TEST_F(BatchCheckTest, SizesOfABatch) {
   EXPECT_EQ(Refusal(0), "entries: expected 1 ... 3, found 0");
   EXPECT_EQ(Refusal(4), "entries: expected 1 ... 3, found 4");
   EXPECT_EQ(Refusal(3), "tokens: expected at most 2 in a batch, found 3");
+}
+
+TEST_F(BatchCheckTest, AMaskNeedsItsCapability) {
+  const uint32_t allowed[] = {3};
+  sampling_.allowed = allowed;
+  expected_ = LS_UNIMPLEMENTED;
+  EXPECT_EQ(Refusal(), "allowed: this backend lacks masks of allowed tokens");
+  sampling_.struct_size = LS_SAMPLING_SIZE_1_0;
+  EXPECT_EQ(Refusal(), "") << "the host does not know the field";
+  sampling_.struct_size = sizeof(sampling_);
+  sampling_.allowed = nullptr;
+  EXPECT_EQ(Refusal(), "");
+}
+
+// The structure of an older host ends before the mask. AddressSanitizer ends the program at a read
+// behind it.
+TEST(AllowedTokensTest, NothingBehindStructSizeIsRead) {
+  ls_sampling current{};
+  current.top_p = current.repetition_penalty = 1;
+  for (const size_t size : {LS_SAMPLING_SIZE_1_0, LS_SAMPLING_SIZE_1_0 + 4}) {
+    const std::unique_ptr<void, decltype(&std::free)> memory(std::malloc(size), &std::free);
+    current.struct_size = static_cast<uint32_t>(size);
+    std::memcpy(memory.get(), &current, size);
+    const auto& older = *static_cast<const ls_sampling*>(memory.get());
+    EXPECT_EQ(AllowedTokens(older), nullptr);
+    CheckSampling(older, kVocabulary);
+    EXPECT_STREQ(WhyNoToken(older, kVocabulary),
+                 "penalties: with bias they turn logits into NaN, or all into -infinity");
+  }
+}
+
+TEST(WhyNoTokenTest, TellsMasksFromBansAndPenalties) {
+  const char* penalties =
+      "penalties: with bias they turn logits of allowed tokens into NaN, or all into -infinity";
+  for (const int32_t vocabulary : {10, 32, 40}) {
+    // The bits beyond the vocabulary are set.
+    std::vector<uint32_t> allowed((static_cast<size_t>(vocabulary) + 31) / 32, 0);
+    for (int32_t bit = vocabulary; bit < 64; ++bit) {
+      if (static_cast<size_t>(bit) / 32 < allowed.size()) allowed[bit / 32] |= 1u << (bit % 32);
+    }
+    ls_sampling sampling{};
+    sampling.struct_size = sizeof(sampling);
+    sampling.allowed = allowed.data();
+    EXPECT_STREQ(WhyNoToken(sampling, vocabulary), "allowed: no token is allowed");
+    const int32_t last = vocabulary - 1;
+    allowed[last / 32] |= 1u << (last % 32);
+    EXPECT_STREQ(WhyNoToken(sampling, vocabulary), penalties);
+    std::vector<ls_logit_bias> bias = {{last, -HUGE_VALF}, {3, -HUGE_VALF}};
+    sampling.bias = bias.data();
+    sampling.num_bias = 2;
+    EXPECT_STREQ(WhyNoToken(sampling, vocabulary), "allowed: bias bans every allowed token");
+    allowed[0] |= 1u << 4;
+    EXPECT_STREQ(WhyNoToken(sampling, vocabulary), penalties);
+    bias[1].token = 4;
+    EXPECT_STREQ(WhyNoToken(sampling, vocabulary), "allowed: bias bans every allowed token");
+    bias[0].bias = 2;
+    EXPECT_STREQ(WhyNoToken(sampling, vocabulary), penalties);
+  }
 }
 
 TEST(WhyNoTokenTest, TellsBansFromPenalties) {

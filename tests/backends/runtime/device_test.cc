@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/api/plugin.h"
 #include "backends/architectures/hypenet/hypenet_plan.h"
 #include "backends/model/layers.h"
 #include "backends/runtime/model.h"
@@ -54,6 +55,11 @@ void Sample(Model& model, ls_sequence& first, ls_sequence& second, Outcome* outc
   penalised.num_history = 2;
   penalised.bias = bias;
   penalised.num_bias = 2;
+  // One mask allows about half of the tokens, the other a third of them.
+  const std::vector<uint32_t> half(MaskWords(model.info().vocabulary_size), 0x5a5a5a5au);
+  const std::vector<uint32_t> third(half.size(), 0x92492492u);
+  sampling.allowed = half.data();
+  penalised.allowed = third.data();
   const int32_t decoded = 3;
   const std::vector<int32_t> piece = {4, 5, 6};
   const std::vector<int32_t> targets = {5, 6, -1};
@@ -159,6 +165,47 @@ TEST_P(DeviceTest, AStepUploadsTwice) {
   EXPECT_EQ(device.uploads() - before, 2u);
   Step(*model, {{sequence.get(), RandomTokens(30, 71), /*is_decode=*/false, LS_ROWS_LAST}});
   EXPECT_EQ(device.uploads() - before, 4u);
+}
+
+// Entries with one mask share its copy on the device.
+TEST_P(DeviceTest, AMaskIsUploadedOnce) {
+  constexpr size_t kEntries = 8;
+  constexpr uint32_t kVocabulary = 71;
+  // Entry i may draw the tokens t with t % 8 = i.
+  std::vector<std::vector<uint32_t>> masks;
+  for (size_t i = 0; i < kEntries; ++i) masks.emplace_back(3, 0x01010101u << i);
+  uint64_t uploaded = 0;
+  const auto draw = [&](Model& model, const GuardedDevice* device, bool shares) {
+    std::vector<ls_sampling> sampling(kEntries, WarmSampling());
+    std::vector<std::unique_ptr<ls_sequence>> sequences;
+    std::vector<Piece> pieces;
+    for (size_t i = 0; i < kEntries; ++i) {
+      sampling[i].seed = i;
+      sampling[i].allowed = masks[shares ? 0 : i].data();
+      sequences.push_back(CreateReserved(model, 20));
+      pieces.push_back({sequences.back().get(), {5}, true, LS_ROWS_NONE, &sampling[i]});
+    }
+    const uint64_t before = device != nullptr ? device->uploaded_bytes() : 0;
+    std::vector<int32_t> tokens;
+    for (const PieceResult& result : Step(model, pieces)) tokens.push_back(result.sampled);
+    uploaded = device != nullptr ? device->uploaded_bytes() - before : 0;
+    return tokens;
+  };
+  const auto on_host = MakeModel(DeviceOps(), HostMemory());
+  GuardedDevice device(kMemory);
+  const auto on_device = MakeModel(GuardedOps(), device);
+  const std::vector<int32_t> own = draw(*on_device, &device, /*shares=*/false);
+  const uint64_t with_own = uploaded;
+  EXPECT_EQ(own, draw(*on_host, nullptr, false));
+  for (size_t i = 0; i < kEntries; ++i) {
+    EXPECT_LT(own[i], static_cast<int32_t>(kVocabulary));
+    EXPECT_EQ(own[i] % 8, static_cast<int32_t>(i));
+  }
+  const std::vector<int32_t> expected = draw(*on_host, nullptr, /*shares=*/true);
+  const std::vector<int32_t> shared = draw(*on_device, &device, /*shares=*/true);
+  EXPECT_EQ(shared, expected);
+  EXPECT_THAT(shared, testing::Each(testing::ResultOf([](int32_t t) { return t % 8; }, 0)));
+  EXPECT_EQ(with_own - uploaded, (kEntries - 1) * TransferBytes(3, sizeof(uint32_t)));
 }
 
 // All memory that a turn uses was allocated before the turn, or with its reservation.

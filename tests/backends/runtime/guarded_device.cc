@@ -64,6 +64,7 @@ void GuardedDevice::Upload(void* to, const void* from, size_t size) {
   ASSERT_TRUE(Owns(to, size));
   ASSERT_FALSE(Owns(from, size));
   ++num_uploads_;
+  num_uploaded_bytes_ += size;
   auto* host = static_cast<std::byte*>(const_cast<void*>(from));
   transfers_.push_back({host, {host, host + size}, true});
   ++num_transfers_;

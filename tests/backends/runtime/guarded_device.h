@@ -42,6 +42,7 @@ class GuardedDevice final : public Device {
   // The next wait for work that is submitted after this call reports a failure.
   void FailOnce() { fails_ = true; }
   uint64_t uploads() const { return num_uploads_; }
+  uint64_t uploaded_bytes() const { return num_uploaded_bytes_; }
   uint64_t downloaded_bytes() const { return num_downloaded_bytes_; }
 
   // Makes all memory of the device accessible or not.
@@ -70,6 +71,7 @@ class GuardedDevice final : public Device {
   std::deque<Transfer> transfers_;            // not yet waited for
   uint64_t num_transfers_ = 0;                // since the start
   uint64_t num_uploads_ = 0;
+  uint64_t num_uploaded_bytes_ = 0;
   uint64_t num_downloaded_bytes_ = 0;
   bool fails_ = false;
 };

@@ -38,6 +38,8 @@ enum Mutant {
   kOverwritesResults,  // the next submit overwrites results
   kForgetsHistory,     // every token is read as the same token
   kMisscores,          // log-probabilities do not match the logits
+  kIgnoresMasks,       // draws tokens that are not allowed
+  kReadsTooFar,        // reads fields that struct_size does not cover
 };
 
 ls_code SetBudget(ls_model*, uint64_t, ls_error) { return LS_OK; }
@@ -152,9 +154,12 @@ ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_erro
       if (MUTANT == kForgetsHistory && token >= 0 && token < 256) token = 0;
     }
     if (entry.num_tokens > 0) entry.tokens = tokens[i].data();
-    if (MUTANT == kIgnoresSeed && entry.sampling != nullptr) {
+    if (MUTANT == kIgnoresSeed || MUTANT == kIgnoresMasks || MUTANT == kReadsTooFar) {
+      if (entry.sampling == nullptr) continue;
       sampling[i] = *entry.sampling;
-      sampling[i].seed = 1;
+      if (MUTANT == kIgnoresSeed) sampling[i].seed = 1;
+      if (MUTANT == kIgnoresMasks) sampling[i].allowed = nullptr;
+      if (MUTANT == kReadsTooFar) sampling[i].struct_size = sizeof(ls_sampling);
       entry.sampling = &sampling[i];
     }
   }

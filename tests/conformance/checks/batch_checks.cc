@@ -67,7 +67,7 @@ std::vector<BadBatch> BadSampling(const Kit& kit) {
   static const ls_logit_bias bad_id[] = {{-1, 0.0f}};
   static const ls_logit_bias bad_bias[] = {{0, kNaN}};
   static const ls_logit_bias infinite_bias[] = {{0, kInfinity}};
-  return {
+  std::vector<BadBatch> batches = {
       {"temperature -1", [](Entry&, ls_sampling& s) { s.temperature = -1; }},
       {"temperature NaN", [](Entry&, ls_sampling& s) { s.temperature = kNaN; }},
       {"temperature infinity", [](Entry&, ls_sampling& s) { s.temperature = kInfinity; }},
@@ -90,6 +90,14 @@ std::vector<BadBatch> BadSampling(const Kit& kit) {
       {"a bias of infinity",
        [](Entry&, ls_sampling& s) { s.bias = infinite_bias, s.num_bias = 1; }},
   };
+  // Backends before 1.4 do not know the field.
+  if (!kit.Has(LS_CAP_ALLOWED_TOKENS) && kit.backend().abi_minor >= 4) {
+    const auto mask = std::make_shared<std::vector<uint32_t>>((kit.vocabulary() + 31) / 32, 1);
+    batches.push_back({"a mask without the capability",
+                       [=](Entry&, ls_sampling& s) { s.allowed = mask->data(); },
+                       LS_UNIMPLEMENTED});
+  }
+  return batches;
 }
 
 // Two sequences at the same position, each with a reservation for 8 more tokens.

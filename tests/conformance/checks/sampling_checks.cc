@@ -2,6 +2,7 @@
 // log-probabilities against the softmax of the logits.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <numeric>
 
@@ -39,6 +40,7 @@ int32_t ReferenceSample(std::vector<float> logits, const ls_sampling& sampling, 
   row.num_history = static_cast<int32_t>(history.size());
   row.bias = bias.data();
   row.num_bias = static_cast<int32_t>(bias.size());
+  row.allowed = sampling.allowed;
 
   const auto vocabulary = static_cast<int64_t>(logits.size());
   struct alignas(64) CacheLine {
@@ -58,17 +60,32 @@ int32_t ReferenceSample(std::vector<float> logits, const ls_sampling& sampling, 
   return token;
 }
 
+// A mask of the tokens for which allows(token) holds. The bits beyond the vocabulary are set,
+// because plugins must ignore them.
+template <typename Allows>
+std::vector<uint32_t> MaskOf(const Kit& kit, const Allows& allows) {
+  const uint32_t vocabulary = kit.vocabulary();
+  std::vector<uint32_t> mask((vocabulary + 31) / 32, 0);
+  for (uint32_t bit = 0; bit < 32 * mask.size(); ++bit) {
+    const bool is_set = bit >= vocabulary || allows(static_cast<int32_t>(bit));
+    if (is_set) mask[bit / 32] |= uint32_t{1} << (bit % 32);
+  }
+  return mask;
+}
+
 // Sampling parameters, with the arrays to which they point.
 struct Setting {
   ls_sampling sampling = Greedy();
   std::vector<ls_token_count> history;
   std::vector<ls_logit_bias> bias;
+  std::vector<uint32_t> allowed;  // empty: no mask
 
   const ls_sampling* get() {
     sampling.history = history.data();
     sampling.num_history = static_cast<uint32_t>(history.size());
     sampling.bias = bias.data();
     sampling.num_bias = static_cast<uint32_t>(bias.size());
+    sampling.allowed = allowed.empty() ? nullptr : allowed.data();
     return &sampling;
   }
 };
@@ -120,7 +137,7 @@ std::vector<Setting> Settings(const Kit& kit) {
   add([&](Setting& s) { add_history(s), s.sampling.presence_penalty = 1.5f; });
   add([&](Setting& s) { add_history(s), s.sampling.frequency_penalty = -0.9f; });
   add([&](Setting& s) { add_bias(s); });
-  add([&](Setting& s) {
+  const auto add_all = [&](Setting& s) {
     add_history(s), add_bias(s);
     s.sampling.repetition_penalty = 1.2f;
     s.sampling.presence_penalty = 0.4f;
@@ -128,7 +145,16 @@ std::vector<Setting> Settings(const Kit& kit) {
     s.sampling.top_k = 20;
     s.sampling.top_p = 0.9f;
     s.sampling.min_p = 0.02f;
-  });
+  };
+  add(add_all);
+  if (kit.Has(LS_CAP_ALLOWED_TOKENS)) {
+    // add_bias bans every sixth token from 0 on, so token 1 can be drawn from each of these masks.
+    const auto some = MaskOf(kit, [](int32_t token) { return token % 5 < 2; });
+    const auto few = MaskOf(kit, [](int32_t token) { return token % 29 == 1; });
+    add([&](Setting& s) { s.allowed = some; });
+    add([&](Setting& s) { s.allowed = few, s.sampling.top_p = 0.6f; });
+    add([&](Setting& s) { add_all(s), s.allowed = some; });
+  }
   return settings;
 }
 
@@ -192,6 +218,102 @@ void SeedAndPosition(const Kit& kit, Check& check) {
     distinct += token != sample(seed + 1, false) ? 1 : 0;
   }
   check.Expect(distinct > 0, "16 seeds gave one token");
+}
+
+// Tokens that are drawn with a mask are allowed, in a prefill and in decode steps. The batch also
+// has entries without a mask, and a mask that allows every token draws the same token as no mask.
+void AllowedTokens(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_ALLOWED_TOKENS, "allowed tokens");
+  Model model = kit.Open();
+  const int32_t last = static_cast<int32_t>(kit.vocabulary()) - 1;
+  Setting few, only_last, every, plain;
+  few.allowed = MaskOf(kit, [](int32_t token) { return token % 7 == 0; });
+  only_last.allowed = MaskOf(kit, [=](int32_t token) { return token == last; });
+  every.allowed = MaskOf(kit, [](int32_t) { return true; });
+  Setting* const settings[] = {&few, &plain, &only_last, &every};
+  constexpr uint32_t kSteps = 8;
+  const std::vector<int32_t> tokens = kit.Tokens(79, kit.grid() + kSteps);
+  std::vector<Sequence> sequences;
+  for (size_t i = 0; i < 4; ++i) sequences.push_back(model.Create(tokens.size()));
+  for (uint32_t step = 0; step < kSteps; ++step) {
+    std::vector<Entry> entries;
+    for (size_t i = 0; i < 4; ++i) {
+      entries.push_back(step == 0 ? Prefill(sequences[i], Part(tokens, 0, kit.grid()))
+                                  : Decode(sequences[i], tokens[kit.grid() + step - 1]));
+      settings[i]->sampling.temperature = step % 2 == 0 ? 3.0f : 0.0f;
+      settings[i]->sampling.seed = step;
+      entries.back().sampling = settings[i]->get();
+    }
+    const std::vector<Output> outputs = model.Step(entries);
+    for (const Output& output : outputs) check.Require(output.code == LS_OK, output.message);
+    const std::string where = "step " + std::to_string(step) + ": ";
+    check.Expect(outputs[0].sampled >= 0 && outputs[0].sampled % 7 == 0,
+                 where + "token " + std::to_string(outputs[0].sampled) + " is not allowed");
+    check.Expect(outputs[2].sampled == last, where + "token " + std::to_string(outputs[2].sampled) +
+                                                 ", allowed is only " + std::to_string(last));
+    check.Expect(outputs[3].sampled == outputs[1].sampled,
+                 where + "a mask of all tokens draws another token than no mask");
+  }
+
+  // If no token is allowed, the sequence fails, and the others stand.
+  const int32_t next = tokens[kit.grid() + kSteps - 1];
+  few.allowed = MaskOf(kit, [](int32_t) { return false; });
+  std::vector<Entry> entries = {Decode(sequences[0], next), Decode(sequences[1], next)};
+  entries[0].sampling = few.get();
+  const std::vector<Output> outputs = model.Step(entries);
+  ExpectCode(check, "no token is allowed", LS_INVALID_ARGUMENT, outputs[0].code);
+  ExpectCode(check, "the other sequence", LS_OK, outputs[1].code);
+}
+
+// submit has read the masks when it returns. Two steps in flight have different masks.
+void AllowedTokensInFlight(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_ALLOWED_TOKENS, "allowed tokens");
+  Model model = kit.Open();
+  Sequence sequence = model.Create(kit.grid() + 6);
+  const std::vector<int32_t> tokens = kit.Tokens(80, kit.grid() + 6);
+  model.Step(Prefill(sequence, Part(tokens, 0, kit.grid())));
+  std::vector<std::vector<Entry>> entries;
+  std::vector<uint64_t> tickets;
+  const auto expect_drawn = [&](size_t step) {
+    const int32_t expected = tokens[step];
+    const Output output = model.Wait(tickets[step], entries[step]).front();
+    check.Require(output.code == LS_OK, output.message);
+    check.Expect(output.sampled == expected, "step " + std::to_string(step) + ": token " +
+                                                 std::to_string(output.sampled) +
+                                                 ", allowed is only " + std::to_string(expected));
+  };
+  for (size_t step = 0; step < 6; ++step) {
+    Setting setting;
+    setting.allowed = MaskOf(kit, [&](int32_t token) { return token == tokens[step]; });
+    entries.push_back({Decode(sequence, tokens[kit.grid() + step])});
+    entries.back().front().sampling = setting.get();
+    tickets.push_back(model.Submit(entries.back()));
+    std::fill(setting.allowed.begin(), setting.allowed.end(), 0);
+    if (step > 0) expect_drawn(step - 1);
+  }
+  expect_drawn(5);
+}
+
+// A host of an earlier minor version gives a shorter structure. Nothing behind struct_size may be
+// read: here, a mask that allows no token.
+void SamplingOfOlderHosts(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  const std::vector<int32_t> tokens = kit.Tokens(85, kit.grid());
+  const std::vector<uint32_t> none = MaskOf(kit, [](int32_t) { return false; });
+  const auto sample = [&](ls_sampling sampling) {
+    Sequence sequence = model.Create(kit.grid());
+    Entry entry = Prefill(sequence, tokens);
+    entry.sampling = &sampling;
+    return model.Step(entry).sampled;
+  };
+  const int32_t expected = sample(Greedy());
+  for (const size_t size : {LS_SAMPLING_SIZE_1_0, offsetof(ls_sampling, allowed)}) {
+    ls_sampling sampling = Greedy();
+    sampling.struct_size = static_cast<uint32_t>(size);
+    sampling.allowed = none.data();
+    check.Expect(sample(sampling) == expected,
+                 "a struct_size of " + std::to_string(size) + " draws another token");
+  }
 }
 
 double LogSumExp(const float* logits, size_t size) {
@@ -286,6 +408,9 @@ Checks SamplingChecks() {
   return {
       {"sampling.against_reference", &AgainstReference},
       {"sampling.seed_and_position", &SeedAndPosition},
+      {"sampling.allowed_tokens", &AllowedTokens},
+      {"sampling.allowed_tokens_in_flight", &AllowedTokensInFlight},
+      {"sampling.older_hosts", &SamplingOfOlderHosts},
       {"log_probs.last_row", &LogProbsOfLastRow},
       {"log_probs.all_rows", &ScoreAllRows},
   };

@@ -83,6 +83,7 @@ void TableIsComplete(const ls_backend& backend, Check& check) {
   if (backend.abi_minor >= 1) known |= LS_CAP_LOOK_AHEAD;
   if (backend.abi_minor >= 2) known |= LS_CAP_SET_BUDGET;
   if (backend.abi_minor >= 3) known |= LS_CAP_SEGMENTS;
+  if (backend.abi_minor >= 4) known |= LS_CAP_ALLOWED_TOKENS;
   check.Expect(backend.abi_minor > LS_ABI_MINOR || (backend.capabilities & ~known) == 0,
                "capabilities: a bit that this minor version does not define");
   check.Expect((backend.capabilities & LS_CAP_LOOK_AHEAD) == 0 ||

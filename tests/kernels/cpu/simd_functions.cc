@@ -44,6 +44,8 @@ SimdFunctions GetSimdFunctions() {
       .sum = [](const float* x) { return Sum(Load(x)); },
       .max_lane = [](const float* x) { return MaxLane(Load(x)); },
       .above_one = [](const float* x) { return Bits(Load(x) > Broadcast(1.0f)); },
+      .lanes_of = [](uint32_t bits,
+                     float* y) { Store(Select(LanesOf(bits), Broadcast(1.0f), Zero()), y); },
       .quantise = QuantiseGroups,
   };
 }

@@ -35,6 +35,8 @@ struct SimdFunctions {
   float (*sum)(const float* x);
   float (*max_lane)(const float* x);
   uint32_t (*above_one)(const float* x);
+  // The lanes of these bits, which are 1 in them and 0 in the others.
+  void (*lanes_of)(uint32_t bits, float* y);
   void (*quantise)(DType type, const float* weights, int64_t count, WeightGroup* groups);
 };
 

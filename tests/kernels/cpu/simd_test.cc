@@ -302,6 +302,16 @@ TEST_P(SimdTest, BitsOfAMaskAreInLaneOrder) {
   }
 }
 
+TEST_P(SimdTest, LanesOfBitsAreTheInverseOfBits) {
+  for (const uint32_t bits : {0u, 1u, 0x8000u, 0xa5c3u, 0xffffu, 0xffff0000u, 0x12345678u}) {
+    float y[16];
+    simd_.lanes_of(bits, y);
+    for (int lane = 0; lane < 16; ++lane) {
+      EXPECT_EQ(y[lane], (bits >> lane & 1) != 0 ? 1.0f : 0.0f) << bits << " lane " << lane;
+    }
+  }
+}
+
 TEST_P(SimdTest, PhiloxIsTheScalarOne) {
   int32_t ids[16], words[16];
   for (uint64_t seed : {0ull, 1ull, 0x0123456789abcdefull, ~0ull}) {

@@ -35,13 +35,15 @@ ls_backend Table() {
     table.struct_size = LS_BACKEND_SIZE_1_0;
   }
   if (DEFECT == kOlderMinor) {
-    table.capabilities &= ~uint64_t{LS_CAP_SET_BUDGET | LS_CAP_SEGMENTS};
+    table.capabilities &= ~uint64_t{LS_CAP_SET_BUDGET | LS_CAP_SEGMENTS | LS_CAP_ALLOWED_TOKENS};
   }
   if (DEFECT == kNoSegments || DEFECT == kBeforeSegments) {
     table.abi_minor = 2;
     table.struct_size = LS_BACKEND_SIZE_1_2;
   }
-  if (DEFECT == kBeforeSegments) table.capabilities &= ~uint64_t{LS_CAP_SEGMENTS};
+  if (DEFECT == kBeforeSegments) {
+    table.capabilities &= ~uint64_t{LS_CAP_SEGMENTS | LS_CAP_ALLOWED_TOKENS};
+  }
   if (DEFECT == kForGpus) table.device = "cuda";
   if (DEFECT == kNoName) table.name = "";
   if (DEFECT == kNoSubmit) table.submit = nullptr;
