@@ -3,6 +3,7 @@
 import asyncio
 import io
 import contextlib
+import json
 import pathlib
 import re
 import subprocess
@@ -12,6 +13,7 @@ import time
 import unittest
 
 import longstream
+from longstream import formats
 from server_process import SOURCE, ServerProcess
 
 sys.path.insert(0, str(SOURCE / "client/python/examples"))
@@ -114,6 +116,20 @@ class SessionTest(unittest.TestCase):
         self.assertEqual(stopped.finish.reason, longstream.FinishReason.STOP_STRING)
         self.assertEqual(stopped.finish.stop_string, stop)
         self.assertEqual(stopped.text, plain[:plain.index(stop)])
+
+    def test_an_answer_has_its_format(self):
+        session = self.session()
+        schema = {"type": "object", "required": ["left"],
+                  "properties": {"left": {"type": "integer", "minimum": 0, "maximum": 9}}}
+        for response_format in (schema, formats.json_schema(schema)):
+            answer = session.stream(PROMPT, max_tokens=200, temperature=2.0,
+                                    response_format=response_format).read()
+            self.assertIn(json.loads(answer.text)["left"], range(10))
+        choice = formats.any_of("yes", formats.sequence("n", formats.repeat("o", 1, 3)))
+        answer = session.stream(PROMPT, max_tokens=100, response_format=choice).read()
+        self.assertIn(answer.text, ("yes", "no", "noo", "nooo"))
+        with self.assertRaisesRegex(longstream.InvalidArgumentError, "^response_format.regex: "):
+            session.stream(PROMPT, response_format=formats.regex("(")).read()
 
     def test_chat(self):
         session = self.session("dense")
