@@ -74,14 +74,28 @@ absl::Status TokenMasks::Fill(Matcher& matcher, absl::Span<uint32_t> mask) const
   return absl::OkStatus();
 }
 
+void TokenMasks::Prepare(uint64_t most_work) const {
+  constexpr int kManyBytes = 64;
+  uint64_t work = 0;
+  for (Grammar::Node node = 0; node < grammar_.num_nodes() && work < most_work; ++node) {
+    int bytes = 0;
+    for (const Grammar::Edge& edge : grammar_.Edges(node)) bytes += edge.last - edge.first + 1;
+    if (bytes < kManyBytes || store_->Find(number_, node) != nullptr) continue;
+    const absl::StatusOr<std::shared_ptr<const NodeTokens>> computed = Compute(node, &work);
+    if (computed.ok()) store_->Keep(number_, node, *computed);
+  }
+}
+
 absl::StatusOr<std::shared_ptr<const NodeTokens>> TokenMasks::TokensOf(Grammar::Node node) const {
   if (auto kept = store_->Find(number_, node); kept != nullptr) return kept;
-  absl::StatusOr<std::shared_ptr<const NodeTokens>> computed = Compute(node);
+  uint64_t work = 0;
+  absl::StatusOr<std::shared_ptr<const NodeTokens>> computed = Compute(node, &work);
   if (computed.ok()) store_->Keep(number_, node, *computed);
   return computed;
 }
 
-absl::StatusOr<std::shared_ptr<const NodeTokens>> TokenMasks::Compute(Grammar::Node node) const {
+absl::StatusOr<std::shared_ptr<const NodeTokens>> TokenMasks::Compute(Grammar::Node node,
+                                                                      uint64_t* work) const {
   auto result = std::make_shared<NodeTokens>();
   Matcher matcher(grammar_, node);
   const absl::Status walked = Walk(*trie_, 0, kMostWork, matcher, [&](size_t at) {
@@ -90,6 +104,7 @@ absl::StatusOr<std::shared_ptr<const NodeTokens>> TokenMasks::Compute(Grammar::N
     const bool has_more = trie_->End(at) > at + 1;
     if (matcher.CanEnd() && has_more) result->leaves.push_back(static_cast<uint32_t>(at));
   });
+  *work += matcher.work();
   if (!walked.ok()) return walked;
   if (result->tokens.size() > words()) {  // a mask is smaller
     result->bits.assign(words(), 0);

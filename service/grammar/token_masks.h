@@ -39,13 +39,19 @@ class TokenMasks {
   // words.
   absl::Status Fill(Matcher& matcher, absl::Span<uint32_t> mask) const;
 
+  // Finds the tokens of the nodes behind which most tokens are allowed, such as those within
+  // strings, so that Fill need not. Takes at most about `most_work` steps.
+  void Prepare(uint64_t most_work) const;
+
   // Steps (Matcher::work) that one Fill may take.
   static constexpr uint64_t kMostWork = 5'000'000;
 
  private:
   // The tokens of the node, from the store or computed.
   absl::StatusOr<std::shared_ptr<const NodeTokens>> TokensOf(Grammar::Node node) const;
-  absl::StatusOr<std::shared_ptr<const NodeTokens>> Compute(Grammar::Node node) const;
+  // Adds the steps to *work.
+  absl::StatusOr<std::shared_ptr<const NodeTokens>> Compute(Grammar::Node node,
+                                                            uint64_t* work) const;
 
   const Grammar grammar_;
   const std::shared_ptr<const TokenTrie> trie_;

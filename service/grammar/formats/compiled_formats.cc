@@ -5,6 +5,12 @@
 #include "absl/strings/str_cat.h"
 
 namespace longstream {
+namespace {
+
+// Steps of TokenMasks::Prepare, which take about 0.2 s.
+constexpr uint64_t kPreparation = 20'000'000;
+
+}  // namespace
 
 CompiledFormats::CompiledFormats(const Tokenizer& tokenizer, const Limits& limits)
     : tokenizer_(tokenizer), limits_(limits), store_(std::make_shared<MaskStore>(limits.masks)) {}
@@ -17,6 +23,7 @@ absl::StatusOr<std::shared_ptr<const TokenMasks>> CompiledFormats::Get(
   if (!grammar.ok()) return grammar.status();
   auto masks = std::make_shared<const TokenMasks>(*std::move(grammar), Trie(), store_);
   if (absl::Status status = Keep(std::move(key), masks); !status.ok()) return status;
+  masks->Prepare(kPreparation);
   return masks;
 }
 

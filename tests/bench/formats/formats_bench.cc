@@ -1,8 +1,8 @@
 // Times what a response format costs: the compilation of a schema, the first mask at each place of
 // a document, and the masks of later documents. The vocabulary is synthetic, of the size and shape
 // of those of current models, or that of a model directory.
-#include <algorithm>
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -18,6 +18,7 @@
 #include "service/grammar/formats/response_format.h"
 #include "service/grammar/matcher.h"
 #include "service/tokenizer/files/load_tokenizer.h"
+#include "tests/bench/program/bench_program.h"
 
 namespace longstream {
 namespace {
@@ -58,7 +59,8 @@ class SyntheticTokens : public Tokenizer {
     std::set<std::string> tokens;
     for (int byte = 0; byte < 256; ++byte) tokens.insert(std::string(1, static_cast<char>(byte)));
     for (int number = 0; number < 1000; ++number) tokens.insert(std::to_string(number));
-    const std::string consonants = "bcdfghklmnprstvw", vowels = "aeiou", signs = "\"{}[]:,. \n()=;-_/\\";
+    const std::string consonants = "bcdfghklmnprstvw", vowels = "aeiou",
+                      signs = "\"{}[]:,. \n()=;-_/\\";
     while (tokens.size() < kWords) {
       std::string word = random() % 2 == 0 ? " " : "";
       for (uint64_t syllables = 1 + random() % 4; syllables > 0; --syllables) {
@@ -108,22 +110,16 @@ void TimeMasks(const TokenMasks& masks, const char* name) {
     double sum = 0;
     for (const double time : times) sum += time;
     std::sort(times.begin(), times.end());
-    std::printf("%s, %s document: %zu masks, %.1f ms; median %.3f ms, 99 %% %.3f ms, longest %.3f ms\n",
-                name, round == 0 ? "first" : "later", times.size(), sum, times[times.size() / 2],
-                times[times.size() * 99 / 100], times.back());
+    std::printf(
+        "%s, %s document: %zu masks, %.1f ms; median %.3f ms, 99 %% %.3f ms, longest %.3f ms\n",
+        name, round == 0 ? "first" : "later", times.size(), sum, times[times.size() / 2],
+        times[times.size() * 99 / 100], times.back());
   }
 }
 
-int Run(const std::string& directory) {
+int Run(const std::string& directory, int vocabulary) {
   std::unique_ptr<Tokenizer> tokenizer = std::make_unique<SyntheticTokens>();
-  if (!directory.empty()) {
-    auto loaded = LoadTokenizer(directory);
-    if (!loaded.ok()) {
-      std::fprintf(stderr, "%s\n", loaded.status().ToString().c_str());
-      return 1;
-    }
-    tokenizer = *std::move(loaded);
-  }
+  if (!directory.empty()) tokenizer = Take(LoadTokenizer(directory, vocabulary));
   absl::Time begin = absl::Now();
   const TokenTrie trie(*tokenizer);
   std::printf("tree of %d tokens: %zu nodes, %.1f MB, %.1f ms\n", tokenizer->vocab_size(),
@@ -135,14 +131,13 @@ int Run(const std::string& directory) {
   };
   for (const auto& [name, format] : cases) {
     begin = absl::Now();
-    const auto grammar = Compile(format);
-    if (!grammar.ok()) {
-      std::fprintf(stderr, "%s\n", grammar.status().ToString().c_str());
-      return 1;
-    }
-    std::printf("%s: compiled in %.2f ms, %zu nodes, %zu bytes\n", name, Milliseconds(begin),
-                grammar->num_nodes(), grammar->bytes());
-    TimeMasks(**formats.Get(format), name);
+    const Grammar grammar = Take(Compile(format));
+    const double compiled = Milliseconds(begin);
+    begin = absl::Now();
+    const auto masks = Take(formats.Get(format));
+    std::printf("%s: compiled in %.2f ms, %zu nodes, %zu bytes; with its sets of tokens %.1f ms\n",
+                name, compiled, grammar.num_nodes(), grammar.bytes(), Milliseconds(begin));
+    TimeMasks(*masks, name);
   }
   return 0;
 }
@@ -153,7 +148,9 @@ int Run(const std::string& directory) {
 int main(int argc, char** argv) {
   CLI::App app("Times what a response format costs.");
   std::string directory;
+  int vocabulary = 0;
   app.add_option("--tokenizer", directory, "a model directory; default: a synthetic vocabulary");
-  CLI11_PARSE(app, argc, argv);
-  return longstream::Run(directory);
+  app.add_option("--vocabulary", vocabulary, "the number of the model's logits");
+  return longstream::RunProgram("formats_bench", app, argc, argv,
+                                [&] { return longstream::Run(directory, vocabulary); });
 }
