@@ -162,8 +162,9 @@ inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t
   Require(!from_previous || (capabilities & LS_CAP_IN_FLIGHT_TOKENS) != 0, LS_UNIMPLEMENTED,
           "LS_TOKEN_FROM_PREVIOUS: this backend lacks in-flight tokens");
   const bool has_mask = entry.sampling != nullptr && AllowedTokens(*entry.sampling) != nullptr;
-  Require(!has_mask || (capabilities & LS_CAP_ALLOWED_TOKENS) != 0, LS_UNIMPLEMENTED,
-          "allowed: this backend lacks masks of allowed tokens");
+  if (has_mask && (capabilities & LS_CAP_ALLOWED_TOKENS) == 0) {
+    throw Failure{LS_UNIMPLEMENTED, "allowed: this backend lacks masks of allowed tokens"};
+  }
 }
 
 // Checks max_batch_tokens and max_batch_sequences by the rules of ls_model_options; throws Failure.

@@ -96,8 +96,8 @@ Best GumbelArgmax(const SamplingRow& row, const float* z, const int32_t* ids, in
   return best;
 }
 
-// Copies logits, with -inf for tokens that are not allowed. Returns whether none of them is NaN,
-// also of the tokens that are not allowed.
+// Copies logits, with -inf for tokens that are not allowed. Returns false if a logit is NaN, even
+// if its token is not allowed.
 bool CopyAllowed(const float* from, const uint32_t* allowed, int64_t count, float* to) {
   I32x16 nan = Broadcast(0);
   for (int64_t i = 0; i < count; i += kLanes) {

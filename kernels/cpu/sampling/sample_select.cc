@@ -22,12 +22,21 @@ struct CountWeight {
   LONGSTREAM_INLINE F32x16 operator()(const F32x16&) const { return Broadcast(1.0f); }
 };
 
+// The lanes of tokens that can be drawn: their logits are above -inf.
+LONGSTREAM_INLINE I32x16 CanBeDrawn(const F32x16& z) {
+  return z >= Broadcast(std::numeric_limits<float>::lowest());
+}
+
 // The probability of a token divided by the probability of the largest logit's token.
 struct ProbabilityWeight {
   float largest;
   LONGSTREAM_INLINE F32x16 operator()(const F32x16& z) const {
     const F32x16 top = Broadcast(largest);
-    return Select(z == top, Broadcast(1.0f), Exp(z - top));  // inf - inf would be NaN
+    // Exp is several times slower if a result underflows, so it gets 0 in place of -inf. Masked
+    // rows have many such lanes.
+    const I32x16 drawable = CanBeDrawn(z);
+    const F32x16 weight = Select(drawable, Exp(Select(drawable, z - top, Zero())), Zero());
+    return Select(z == top, Broadcast(1.0f), weight);  // inf - inf would be NaN
   }
 };
 
@@ -166,6 +175,7 @@ void KeepTopP(Candidates& candidates, float p, float largest) {
     F32x16 block_near[kDistances] = {Zero(), Zero(), Zero(), Zero()};
     for (int64_t i = first; i < count; i += kLanes) {
       const F32x16 z = LoadLogits(candidates.z, i, count);
+      if (Bits(CanBeDrawn(z)) == 0) continue;
       const F32x16 mass = weight(z);
       block_total = block_total + mass;
       for (int d = 0; d < kDistances; ++d) {

@@ -17,8 +17,7 @@ namespace {
 constexpr int32_t kVocabulary = 10;
 
 // Refusal() checks a batch whose entries all have sampling_. It returns the sentence of the
-// refusal, or "" if the batch is accepted. Refused codes are LS_INVALID_ARGUMENT unless the test
-// sets expected_.
+// refusal, or "" if the batch is accepted. The code of a refusal must be expected_.
 class BatchCheckTest : public ::testing::Test {
  protected:
   BatchCheckTest() {
