@@ -42,10 +42,12 @@ class Grammar {
   // Whether the node's rule may end there.
   bool IsEnd(Node node) const { return ends_[node]; }
   absl::Span<const Edge> Edges(Node node) const {
-    return absl::MakeSpan(edges_.data() + edges_begin_[node], edges_begin_[node + 1] - edges_begin_[node]);
+    return absl::MakeSpan(edges_.data() + edges_begin_[node],
+                          edges_begin_[node + 1] - edges_begin_[node]);
   }
   absl::Span<const Call> Calls(Node node) const {
-    return absl::MakeSpan(calls_.data() + calls_begin_[node], calls_begin_[node + 1] - calls_begin_[node]);
+    return absl::MakeSpan(calls_.data() + calls_begin_[node],
+                          calls_begin_[node + 1] - calls_begin_[node]);
   }
   // Where the byte leads; kNoNode: nowhere.
   Node Next(Node node, uint8_t byte) const {
@@ -56,12 +58,12 @@ class Grammar {
   }
 
  private:
-  friend class GrammarBuilder;
+  friend class GrammarAssembly;  // grammar_builder.cc
 
   uint32_t start_rule_ = 0;
-  std::vector<Node> firsts_;      // [rules]
-  std::vector<bool> nullable_;    // [rules]
-  std::vector<bool> ends_;        // [nodes]
+  std::vector<Node> firsts_;              // [rules]
+  std::vector<bool> nullable_;            // [rules]
+  std::vector<bool> ends_;                // [nodes]
   std::vector<uint32_t> edges_begin_{0};  // [nodes + 1]
   std::vector<uint32_t> calls_begin_{0};  // [nodes + 1]
   std::vector<Edge> edges_;

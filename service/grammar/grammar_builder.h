@@ -11,28 +11,24 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "service/grammar/grammar.h"
+#include "service/grammar/utf8_ranges.h"
 
 namespace longstream {
 
-// A range of code points, both ends included.
-struct CodePoints {
-  char32_t first = 0;
-  char32_t last = 0;
+// The size of a grammar, in states before and in nodes after it is made deterministic.
+struct GrammarLimits {
+  size_t states = 400'000;
+  size_t nodes = 100'000;
 };
 
 // An expression stands for a set of byte strings. Expressions are values: one of them may occur in
 // several others. A rule gives an expression a name, so that expressions can be recursive, and is
 // compiled once, wherever it is called.
 //
-// Not thread-safe. A builder never fails before Build; each expression costs memory in proportion
-// to its operands, never to the strings that it stands for.
+// Not thread-safe. A builder never fails before Build. An expression costs memory in proportion to
+// its operands, not to the strings that it stands for.
 class GrammarBuilder {
  public:
-  struct Limits {
-    // States before and after they are made deterministic.
-    size_t states = 400'000;
-    size_t nodes = 100'000;
-  };
   struct Expression {
     uint32_t index = 0;
   };
@@ -50,8 +46,8 @@ class GrammarBuilder {
   Expression Character(absl::Span<const CodePoints> ranges);
   // Matches one character that is in no range.
   Expression CharacterExcept(absl::Span<const CodePoints> ranges);
-  Expression Sequence(std::vector<Expression> parts);
-  Expression Choice(std::vector<Expression> options);
+  Expression Sequence(absl::Span<const Expression> parts);
+  Expression Choice(absl::Span<const Expression> options);
   // Matches `least` to `most` strings of `part`, one after the other. nullopt: without a limit.
   // REQUIRES: least <= most.
   Expression Repeat(Expression part, uint32_t least, std::optional<uint32_t> most);
@@ -67,24 +63,25 @@ class GrammarBuilder {
 
   // The strings of `start`. INVALID_ARGUMENT: the grammar needs more states than the limits allow,
   // or no string fits it. REQUIRES: every declared rule is defined.
-  absl::StatusOr<Grammar> Build(Rule start, const Limits& limits = {}) const;
+  absl::StatusOr<Grammar> Build(Rule start, const GrammarLimits& limits = {}) const;
 
  private:
   enum class Kind : uint8_t { kLiteral, kCharacter, kSequence, kChoice, kRepeat, kCall };
   struct Part {
     Kind kind = Kind::kSequence;
-    size_t begin = 0;  // of the operands in their array
-    size_t end = 0;
+    size_t begin = 0;    // of the operands in their array
+    size_t end = 0;      // of the operands
     uint32_t least = 0;  // of a repetition; of a call: the rule
     std::optional<uint32_t> most = std::nullopt;
   };
-  friend class RuleStates;  // rule_states.cc
+  friend class RuleStates;  // writes the expressions as states
 
   Expression Add(Part part);
+  Expression AddOperands(Kind kind, absl::Span<const Expression> operands);
 
   std::vector<Part> parts_;
   std::vector<uint8_t> bytes_;          // operands of kLiteral
-  std::vector<CodePoints> characters_;  // operands of kCharacter, in order, disjoint
+  std::vector<CodePoints> characters_;  // operands of kCharacter, normalized
   std::vector<Expression> operands_;    // of the other kinds
   std::vector<std::optional<Expression>> rules_;
 };

@@ -16,7 +16,7 @@ import source_tree
 SERVICE_WITHOUT_GRPC = " ".join(
     f"service/{part}/**" for part in ("chat", "clock", "compare", "config", "connections", "engine", "errors", "fleet",
                                       "host_memory", "jinja", "load", "metrics", "models", "routing", "scrapes",
-                                      "fleet", "sealing", "security", "serving", "sessions", "shadow", "tokenizer", "wire"))
+                                      "fleet", "grammar", "sealing", "security", "serving", "sessions", "shadow", "tokenizer", "wire"))
 
 # Room -> rooms that it may include besides itself. Every folder of shipped code has its own row. A
 # row of the tests also covers the folders below it, and a test may include all shipped code.
@@ -123,6 +123,7 @@ ROOMS = {
     "service/tokenizer/stream": "service/tokenizer service/tokenizer/text",
     "service/tokenizer/files": "service/tokenizer service/tokenizer/models service/tokenizer/spec"
                                " service/tokenizer/text",
+    "service/grammar": "service/tokenizer",
     "service/wire": "service/tokenizer/text",
     "service/jinja/values": "service/tokenizer/text",
     "service/jinja/builtins": "service/jinja/values service/tokenizer/text",
