@@ -124,6 +124,8 @@ ROOMS = {
     "service/tokenizer/files": "service/tokenizer service/tokenizer/models service/tokenizer/spec"
                                " service/tokenizer/text",
     "service/grammar": "service/tokenizer",
+    "service/grammar/formats": "service/grammar service/tokenizer/text",
+    "service/grammar/formats/schema": "service/grammar service/grammar/formats service/tokenizer/text",
     "service/wire": "service/tokenizer/text",
     "service/jinja/values": "service/tokenizer/text",
     "service/jinja/builtins": "service/jinja/values service/tokenizer/text",

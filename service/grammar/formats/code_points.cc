@@ -4,13 +4,9 @@
 #include <unicode/uchar.h>
 
 #include <algorithm>
-#include <array>
-#include <utility>
 
 namespace longstream {
 namespace {
-
-constexpr CodePoints kSurrogates = {0xD800, 0xDFFF};
 
 // ICU calls it for each run of code points [begin, end) with one category.
 struct Wanted {
@@ -47,41 +43,6 @@ constexpr Category kCategories[] = {
 
 }  // namespace
 
-CodePointSet CodePointsOf(std::vector<CodePoints> ranges) {
-  std::ranges::sort(ranges, {}, &CodePoints::first);
-  CodePointSet merged;
-  for (const CodePoints& range : ranges) {
-    if (range.first > range.last) continue;
-    if (!merged.empty() && range.first <= merged.back().last + 1) {
-      merged.back().last = std::max(merged.back().last, range.last);
-    } else {
-      merged.push_back(range);
-    }
-  }
-  CodePointSet set;
-  for (CodePoints range : merged) {
-    range.last = std::min(range.last, kMaxCodePoint);
-    if (range.first < kSurrogates.first) {
-      set.push_back({range.first, std::min<char32_t>(range.last, kSurrogates.first - 1)});
-    }
-    if (range.last > kSurrogates.last && range.first <= kMaxCodePoint) {
-      set.push_back({std::max<char32_t>(range.first, kSurrogates.last + 1), range.last});
-    }
-  }
-  return set;
-}
-
-CodePointSet ComplementOf(const CodePointSet& set) {
-  std::vector<CodePoints> gaps;
-  char32_t begin = 0;
-  for (const CodePoints& range : set) {
-    if (range.first > begin) gaps.push_back({begin, range.first - 1});
-    begin = range.last + 1;
-  }
-  if (begin <= kMaxCodePoint) gaps.push_back({begin, kMaxCodePoint});
-  return CodePointsOf(std::move(gaps));
-}
-
 CodePointSet IntersectionOf(const CodePointSet& a, const CodePointSet& b) {
   CodePointSet both;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -98,7 +59,7 @@ std::optional<CodePointSet> CodePointsOfCategory(std::string_view name) {
   if (found == std::end(kCategories)) return std::nullopt;
   Wanted wanted{found->mask, {}};
   u_enumCharTypes(&AddRange, &wanted);
-  return CodePointsOf(std::move(wanted.ranges));
+  return Normalized(wanted.ranges);
 }
 
 void AppendUtf8(char32_t c, std::string* text) {

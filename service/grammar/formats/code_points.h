@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "service/grammar/grammar_builder.h"
+#include "service/grammar/utf8_ranges.h"
 
 namespace longstream {
 
@@ -15,17 +15,10 @@ inline constexpr char32_t kMaxCodePoint = 0x10FFFF;
 
 inline bool IsSurrogate(char32_t c) { return c >= 0xD800 && c <= 0xDFFF; }
 
-// Ranges of code points. A set that CodePointsOf returns is in rising order, its ranges are
-// disjoint and do not touch each other, and it has no surrogates.
+// Ranges of code points, as Normalized returns them: in order, disjoint, without surrogates.
 using CodePointSet = std::vector<CodePoints>;
 
-// The set of all code points in these ranges, which may overlap.
-CodePointSet CodePointsOf(std::vector<CodePoints> ranges);
-
-// All other code points, as CodePointsOf returns them. REQUIRES: CodePointsOf returned the set.
-CodePointSet ComplementOf(const CodePointSet& set);
-
-// All code points that are in both sets. REQUIRES: CodePointsOf returned the sets.
+// All code points that are in both sets.
 CodePointSet IntersectionOf(const CodePointSet& a, const CodePointSet& b);
 
 // The code points of a Unicode general category, such as "L" or "Nd". nullopt: no such category.

@@ -31,9 +31,8 @@ class Counter {
     if (least <= kBlock && most.value_or(0) <= kBlock) return builder_.Repeat(part_, least, most);
     const uint32_t blocks = least / kBlock;
     const uint32_t before = blocks * kBlock;
-    const Expression rest =
-        most.has_value() ? Rest(least - before, *most - before)
-                         : builder_.Repeat(part_, least - before, std::nullopt);
+    const Expression rest = most.has_value() ? Rest(least - before, *most - before)
+                                             : builder_.Repeat(part_, least - before, std::nullopt);
     return builder_.Sequence({Blocks(blocks, blocks), rest});
   }
 

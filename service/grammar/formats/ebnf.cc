@@ -78,7 +78,7 @@ class Parser {
   Expression ParseChoice(int depth) {
     std::vector<Expression> options = {ParseSequence(depth)};
     while (SkipBar(depth)) options.push_back(ParseSequence(depth));
-    return builder_.Choice(std::move(options));
+    return builder_.Choice(options);
   }
 
   // Skips a '|', which may stand in the next line.
@@ -104,7 +104,7 @@ class Parser {
       items.push_back(ParseRepeats(*item, in_group));
       reader_.SkipSpace(in_group);
     }
-    return builder_.Sequence(std::move(items));
+    return builder_.Sequence(items);
   }
 
   bool AtRule() {

@@ -28,7 +28,7 @@ void EbnfReader::FailAt(size_t offset, std::string_view text) const {
     line += is_line_end ? 1 : 0;
     column = is_line_end ? 1 : column + 1;
   }
-  FailFormat(absl::StrCat("line ", line, ", column ", column, ": ", text));
+  FailFormat(absl::StrCat("line ", line, ", column ", column, ": ", std::string(text)));
 }
 
 std::string EbnfReader::Next() const {
@@ -72,7 +72,7 @@ std::string_view EbnfReader::ReadName() {
 }
 
 char32_t EbnfReader::ReadCharacter(size_t begin, std::string_view end) {
-  if (AtLineEnd()) FailAt(begin, absl::StrCat("there is no ", end, " in this line"));
+  if (AtLineEnd()) FailAt(begin, absl::StrCat("there is no ", std::string(end), " in this line"));
   const size_t offset = offset_;
   const char32_t c = TakeCharacter();
   if (c != '\\') return c;
@@ -145,8 +145,8 @@ CodePointSet EbnfReader::ReadClass() {
     ranges.push_back({first, last});
   }
   if (ranges.empty()) FailAt(begin, "the class is empty");
-  CodePointSet set = CodePointsOf(std::move(ranges));
-  return is_complement ? ComplementOf(set) : set;
+  CodePointSet set = Normalized(ranges);
+  return is_complement ? Complement(set) : set;
 }
 
 std::optional<uint32_t> EbnfReader::ReadNumber() {

@@ -14,9 +14,7 @@ struct FormatError {
   std::string message;
 };
 
-[[noreturn]] inline void FailFormat(std::string message) {
-  throw FormatError{std::move(message)};
-}
+[[noreturn]] inline void FailFormat(std::string message) { throw FormatError{std::move(message)}; }
 
 // A text from the client, cut to a length that fits into an error, without control characters.
 // REQUIRES: text is UTF-8.

@@ -63,31 +63,27 @@ class JsonText {
   // order and disjoint.
   Expression Character(absl::Span<const CodePoints> ranges);
   // Any string but these ones, written as by JsonString. So an escape cannot hide one of them.
-  Expression StringExcept(const std::vector<std::string_view>& decoded);
+  // nullopt: the strings have too many characters. REQUIRES: they are UTF-8.
+  std::optional<Expression> StringExcept(absl::Span<const std::string_view> decoded);
 
-  // Joins one or more parts with commas: nothing or `first`, and then strings of `more`, each one
-  // behind a comma. The whole list has `least` to `most` parts.
-  Expression List(Expression part, uint32_t least, std::optional<uint32_t> most);
+  // `least` to `most` parts with commas between them, between two brackets.
+  Expression List(std::string_view open, Expression part, uint32_t least,
+                  std::optional<uint32_t> most, std::string_view close);
 
-  Expression Sequence(std::vector<Expression> parts) {
-    return builder_.Sequence(std::move(parts));
-  }
-  Expression Choice(std::vector<Expression> options) {
-    return builder_.Choice(std::move(options));
-  }
+  Expression Sequence(absl::Span<const Expression> parts) { return builder_.Sequence(parts); }
+  Expression Choice(absl::Span<const Expression> options) { return builder_.Choice(options); }
 
  private:
   // A character of a string, with all escapes.
   Expression AnyCharacter();
-  // The rest of a string after its first quote.
+  // Any string, after its first quote.
   Expression StringRest();
-  // Any string in the form of JsonString, after its first quote.
+  // Any string that is written as by JsonString, after its first quote.
   Expression PlainRest();
-  // Escapes that JsonString makes.
-  std::optional<Expression> PlainEscape(absl::Span<const CodePoints> ranges);
-
-  struct KeyTree;
-  Expression KeyRest(const KeyTree& tree, size_t node, const std::vector<Expression>& rests);
+  // The rest of such a string, if its next character is no plain ASCII.
+  Expression OtherRest();
+  Expression ObjectBody() { return List("{", Member(String(), Value()), 0, std::nullopt, "}"); }
+  Expression ArrayBody() { return List("[", Value(), 0, std::nullopt, "]"); }
 
   GrammarBuilder& builder_;
   std::optional<Expression> space_;

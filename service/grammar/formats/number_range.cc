@@ -1,6 +1,6 @@
-// Numbers of a range are compared with its bounds digit by digit. As long as all digits are those of
-// a bound, the next digit decides: it is the bound's again, or any other digit on the allowed side,
-// after which all digits are free.
+// Numbers of a range are compared with its bounds digit by digit. As long as all digits are those
+// of a bound, the next digit decides: it is the bound's again, or any other digit on the allowed
+// side, after which all digits are free.
 #include "service/grammar/formats/number_range.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Digits {
   // ... from `low` to `high`.
   Expression FractionBetween(const Magnitude& low, const Magnitude& high);
 
-  Expression Seq(std::vector<Expression> parts) { return builder_.Sequence(std::move(parts)); }
+  Expression Seq(absl::Span<const Expression> parts) { return builder_.Sequence(parts); }
   Expression Byte(char c) { return builder_.Literal(std::string_view(&c, 1)); }
   Expression Text(std::string_view text) { return builder_.Literal(text); }
 
@@ -92,8 +92,8 @@ Expression Digits::SameLengthFrom(std::string_view low) {
   Expression rest = builder_.Empty();
   for (size_t i = low.size(); i-- > 0;) {
     const auto more = static_cast<char>(low[i] + 1);
-    rest = builder_.Choice({Seq({Byte(low[i]), rest}),
-                            Seq({Range(more, '9'), Free(low.size() - i - 1)})});
+    rest = builder_.Choice(
+        {Seq({Byte(low[i]), rest}), Seq({Range(more, '9'), Free(low.size() - i - 1)})});
   }
   return rest;
 }
@@ -102,9 +102,9 @@ Expression Digits::SameLengthTo(std::string_view high, char least_first) {
   Expression rest = builder_.Empty();
   for (size_t i = high.size(); i-- > 0;) {
     const auto less = static_cast<char>(high[i] - 1);
-    rest = builder_.Choice({Seq({Byte(high[i]), rest}),
-                            Seq({Range(i == 0 ? least_first : '0', less),
-                                 Free(high.size() - i - 1)})});
+    rest = builder_.Choice(
+        {Seq({Byte(high[i]), rest}),
+         Seq({Range(i == 0 ? least_first : '0', less), Free(high.size() - i - 1)})});
   }
   return rest;
 }
@@ -141,17 +141,17 @@ Expression Digits::Whole(const std::string& low, const std::optional<std::string
   } else {
     options.push_back(Seq({Range('1', '9'), builder_.Repeat(Any(), shortest, std::nullopt)}));
   }
-  return builder_.Choice(std::move(options));
+  return builder_.Choice(options);
 }
 
 Expression Digits::PlacesFrom(const Magnitude& low, size_t place) {
   // Beyond its last place, the bound has zeros.
-  Expression rest = low.is_exclusive ? Seq({Star(Byte('0')), Range('1', '9'), Star(Any())})
-                                     : Star(Any());
+  Expression rest =
+      low.is_exclusive ? Seq({Star(Byte('0')), Range('1', '9'), Star(Any())}) : Star(Any());
   for (size_t i = low.places(); i-- > place;) {
     const auto more = static_cast<char>(low.fraction[i] + 1);
-    rest = builder_.Choice({Seq({Byte(low.fraction[i]), rest}),
-                            Seq({Range(more, '9'), Star(Any())})});
+    rest =
+        builder_.Choice({Seq({Byte(low.fraction[i]), rest}), Seq({Range(more, '9'), Star(Any())})});
   }
   return rest;
 }
@@ -162,8 +162,8 @@ Expression Digits::PlacesTo(const Magnitude& high, size_t place) {
     const auto less = static_cast<char>(high.fraction[i] - 1);
     const bool may_end = i + 1 < high.places() || !high.is_exclusive;
     const Expression equal = may_end ? builder_.Optional(rest) : rest;
-    rest = builder_.Choice({Seq({Byte(high.fraction[i]), equal}),
-                            Seq({Range('0', less), Star(Any())})});
+    rest = builder_.Choice(
+        {Seq({Byte(high.fraction[i]), equal}), Seq({Range('0', less), Star(Any())})});
   }
   return rest;
 }
@@ -277,7 +277,7 @@ std::optional<Expression> AddSigned(GrammarBuilder& builder, const NumberRange& 
     if (part.has_value()) options.push_back(builder.Sequence({builder.Literal("-"), *part}));
   }
   if (options.empty()) return std::nullopt;
-  return builder.Choice(std::move(options));
+  return builder.Choice(options);
 }
 
 }  // namespace
@@ -294,8 +294,8 @@ std::optional<Expression> AddIntegers(GrammarBuilder& builder, const NumberRange
   NumberRange whole = range;
   if (whole.low.has_value()) whole.low = ToWhole(*whole.low, /*is_low=*/true);
   if (whole.high.has_value()) whole.high = ToWhole(*whole.high, /*is_low=*/false);
-  const auto add = [&builder](const Magnitude& low, const std::optional<Magnitude>& high)
-      -> std::optional<Expression> {
+  const auto add = [&builder](const Magnitude& low,
+                              const std::optional<Magnitude>& high) -> std::optional<Expression> {
     if (!high.has_value()) return Digits(builder).Whole(low.whole, std::nullopt);
     if (CompareDigits(low.whole, high->whole) > 0) return std::nullopt;
     return Digits(builder).Whole(low.whole, high->whole);

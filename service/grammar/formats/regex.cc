@@ -1,5 +1,5 @@
-// Makes expressions from the syntax tree of a pattern, in three steps: remove the anchors, limit the
-// lengths, convert.
+// Makes expressions from the syntax tree of a pattern, in three steps: remove the anchors, limit
+// the lengths, convert.
 #include "service/grammar/formats/regex.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using Expression = GrammarBuilder::Expression;
 using Kind = RegexNode::Kind;
 
 [[noreturn]] void FailAt(const RegexNode& node, std::string_view text) {
-  FailFormat(absl::StrCat("at byte ", node.offset, ": ", text));
+  FailFormat(absl::StrCat("at byte ", node.offset, ": ", std::string(text)));
 }
 
 // The position of a node in the whole pattern, at its left or right side.
@@ -34,7 +34,7 @@ enum class Side {
 RegexNode AnyCharacters(size_t offset) {
   RegexNode any;
   any.kind = Kind::kCharacters;
-  any.characters = ComplementOf({});
+  any.characters = Complement({});
   RegexNode node;
   node.kind = Kind::kRepeat;
   node.offset = offset;
@@ -192,7 +192,8 @@ void LimitLengths(const Lengths& wanted, RegexNode* node) {
     } else if (varying == nullptr && IsRepeatedCharacter(part)) {
       varying = &part;
     } else {
-      FailFormat("the lengths of the strings are limited, which is not supported with this pattern");
+      FailFormat(
+          "the lengths of the strings are limited, which is not supported with this pattern");
     }
   }
   const bool fits = lengths.least <= wanted.most && lengths.most >= wanted.least;
@@ -225,8 +226,7 @@ class Converter {
     std::vector<Expression> parts;
     parts.reserve(node.parts.size());
     for (const RegexNode& part : node.parts) parts.push_back(Convert(part));
-    return node.kind == Kind::kChoice ? builder_.Choice(std::move(parts))
-                                      : builder_.Sequence(std::move(parts));
+    return node.kind == Kind::kChoice ? builder_.Choice(parts) : builder_.Sequence(parts);
   }
 
  private:

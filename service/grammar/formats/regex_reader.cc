@@ -15,9 +15,8 @@ namespace {
 CodePointSet Digits() { return {{'0', '9'}}; }
 CodePointSet WordCharacters() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
 CodePointSet WhiteSpace() {
-  return {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680},
-          {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
-          {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+  return {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+          {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 }
 
 bool IsLetterOrDigit(char32_t c) {
@@ -37,7 +36,7 @@ std::string Named(char32_t c) {
 CodePointSet LineEnds() { return {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}; }
 
 void RegexReader::FailAt(size_t offset, std::string_view text) {
-  FailFormat(absl::StrCat("at byte ", offset, ": ", text));
+  FailFormat(absl::StrCat("at byte ", offset, ": ", std::string(text)));
 }
 
 bool RegexReader::Skip(std::string_view text) {
@@ -69,8 +68,8 @@ CodePointSet RegexReader::ReadClass(size_t offset) {
     }
     ranges.insert(ranges.end(), first.begin(), first.end());
   }
-  CodePointSet set = CodePointsOf(std::move(ranges));
-  return is_complement ? ComplementOf(set) : set;
+  CodePointSet set = Normalized(ranges);
+  return is_complement ? Complement(set) : set;
 }
 
 CodePointSet RegexReader::ReadClassMember(size_t offset) {
@@ -98,15 +97,15 @@ std::optional<CodePointSet> RegexReader::ReadEscapedClass(size_t offset, char32_
     case 'd':
       return Digits();
     case 'D':
-      return ComplementOf(Digits());
+      return Complement(Digits());
     case 'w':
       return WordCharacters();
     case 'W':
-      return ComplementOf(WordCharacters());
+      return Complement(WordCharacters());
     case 's':
       return WhiteSpace();
     case 'S':
-      return ComplementOf(WhiteSpace());
+      return Complement(WhiteSpace());
     case 'p':
       return ReadCategory(offset, /*is_complement=*/false);
     case 'P':
@@ -129,7 +128,7 @@ CodePointSet RegexReader::ReadCategory(size_t offset, bool is_complement) {
     FailAt(offset, absl::StrCat("the property '", Shown(name),
                                 "' is not supported, only general categories such as L and Nd"));
   }
-  return is_complement ? ComplementOf(*set) : *std::move(set);
+  return is_complement ? Complement(*set) : *std::move(set);
 }
 
 char32_t RegexReader::ReadEscapedCharacter(size_t offset, char32_t letter, bool in_class) {

@@ -74,7 +74,7 @@ class Parser {
       node.kind = Kind::kEnd;
       return node;
     }
-    if (reader_.Skip(".")) return Characters(offset, ComplementOf(LineEnds()));
+    if (reader_.Skip(".")) return Characters(offset, Complement(LineEnds()));
     if (reader_.Skip("[")) return Characters(offset, reader_.ReadClass(offset));
     if (reader_.Sees("\\")) return Characters(offset, reader_.ReadEscape(/*in_class=*/false));
     if (reader_.Sees("*") || reader_.Sees("+") || reader_.Sees("?") || AtCount()) {
