@@ -16,7 +16,8 @@ namespace {
 
 // The string type as a schema, which keys must fit.
 const SchemaValue& StringSchema() {
-  static const SchemaDocument* const document = new SchemaDocument(R"({"type":"string"})");
+  constexpr uint32_t kNumber = 1 << 31;  // no schema has so many values
+  static const auto* const document = new SchemaDocument(R"({"type":"string"})", kNumber);
   return document->root();
 }
 
@@ -29,8 +30,7 @@ bool HasFalse(const Conjunction& schemas) {
 // keys that may come next, up to the rule's end; so its size grows with the square of this number.
 // The keys of later rules are found by calls, one for each rule.
 size_t OptionalsPerRule(size_t properties) {
-  if (properties <= 64) return 16;
-  return properties <= 512 ? 8 : 4;
+  return properties <= 16 ? 8 : 4;
 }
 
 }  // namespace
@@ -60,6 +60,7 @@ std::optional<Expression> ObjectCompiler::Compile() {
     }
     return json_.List("{", builder_.Nothing(), 0, 0, "}");
   }
+  CheckNames();
   if (!CheckCounts(others.has_value())) return std::nullopt;
   for (Property& property : properties_) {
     compiler_.Work(*property.at, 1 + property.name.size() / 16);
@@ -140,17 +141,12 @@ std::optional<ObjectCompiler::Others> ObjectCompiler::OtherMembers() {
 }
 
 Expression ObjectCompiler::OtherKey() {
-  Conjunction names;
+  Conjunction names = {{&StringSchema()}};
   for (const SchemaKeywords* const schema : schemas_) {
     const SchemaValue* const one = (*schema)[Keyword::kPropertyNames];
-    if (one == nullptr || one->IsBool(true)) continue;
-    if (!properties_.empty()) FailSchema(*one, "not supported: together with named properties");
-    names.push_back({one});
+    if (one != nullptr && !one->IsBool(true)) names.push_back({one});
   }
-  if (!names.empty()) {
-    names.push_back({&StringSchema()});
-    return compiler_.Value(std::move(names));
-  }
+  if (names.size() > 1) return compiler_.Value(std::move(names));
   if (properties_.empty()) return json_.String();
   std::vector<std::string_view> named;
   for (const auto& [name, place] : places_) named.push_back(name);
@@ -186,6 +182,14 @@ std::optional<ObjectCompiler::Others> ObjectCompiler::PatternMembers() {
 std::optional<Expression> ObjectCompiler::Unnamed(const Others& others) {
   const Expression member = json_.Member(others.key, compiler_.Value(others.schemas));
   return json_.List("{", member, counts_.least, counts_.most, "}");
+}
+
+void ObjectCompiler::CheckNames() const {
+  for (const SchemaKeywords* const schema : schemas_) {
+    const SchemaValue* const names = (*schema)[Keyword::kPropertyNames];
+    if (names == nullptr || names->IsBool(true)) continue;
+    FailSchema(*names, "not supported: together with named properties");
+  }
 }
 
 bool ObjectCompiler::CheckCounts(bool has_others) {

@@ -49,6 +49,8 @@ class ObjectCompiler {
   std::optional<Others> PatternMembers();
   Expression OtherKey();
   std::optional<Expression> Unnamed(const Others& others);
+  // Refuses propertyNames, because the named properties would have to fit it too.
+  void CheckNames() const;
   // Whether the named properties imply minProperties and maxProperties. Fails if not.
   bool CheckCounts(bool has_others);
   Expression Members(const std::optional<Expression>& other);

@@ -74,7 +74,8 @@ std::optional<std::string> NameOf(std::string_view token) {
 // The callbacks of nlohmann's JSON parser. The library prescribes their names.
 class SchemaReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit SchemaReader(std::deque<SchemaValue>* values) : values_(*values) {}
+  SchemaReader(std::deque<SchemaValue>* values, uint32_t first_number)
+      : values_(*values), number_(first_number) {}
 
   bool null() override { return AddScalar(Kind::kNull, ""); }
   bool boolean(bool value) override {
@@ -119,7 +120,7 @@ class SchemaReader final : public nlohmann::json_sax<nlohmann::json> {
     }
     SchemaValue& value = values_.emplace_back();
     value.kind = kind;
-    value.number = static_cast<uint32_t>(values_.size() - 1);
+    value.number = number_++;
     if (!open_.empty()) {
       SchemaValue& parent = *open_.back();
       value.parent = &parent;
@@ -164,6 +165,7 @@ class SchemaReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   std::deque<SchemaValue>& values_;
+  uint32_t number_;
   std::vector<SchemaValue*> open_;
   std::string name_;
 };
@@ -219,13 +221,13 @@ std::string SchemaValue::Text() const {
   return json + (IsList() ? "]" : "}");
 }
 
-SchemaDocument::SchemaDocument(std::string_view json) {
+SchemaDocument::SchemaDocument(std::string_view json, uint32_t first_number) {
   if (json.size() > kMostBytes) {
     FailFormat(absl::StrCat("the schema has ", json.size(), " bytes, more than ", kMostBytes));
   }
   // The parser takes it for the end of the text.
   if (json.find('\0') != std::string_view::npos) FailFormat("the schema has a byte 0");
-  SchemaReader reader(&values_);
+  SchemaReader reader(&values_, first_number);
   nlohmann::json::sax_parse(json.begin(), json.end(), &reader);
 }
 

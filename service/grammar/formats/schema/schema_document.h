@@ -50,7 +50,8 @@ class SchemaDocument {
  public:
   // Throws FormatError: the text is no JSON, an object has two members of one name, or a limit is
   // exceeded (1 MiB, 100 levels, 100,000 values).
-  explicit SchemaDocument(std::string_view json);
+  // `first_number`: of the root. Values of two documents that are compiled together must differ.
+  explicit SchemaDocument(std::string_view json, uint32_t first_number = 0);
 
   const SchemaValue& root() const { return values_.front(); }
   // The value that `reference`, such as "#/$defs/a", points to. nullptr: there is none, or it is
