@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "service/chat/chat_files.h"
 #include "service/config/batch_limits.h"
-#include "service/grammar/formats/compiled_formats.h"
+#include "service/grammar/response/compiled_formats.h"
 #include "service/models/backend_model.h"
 #include "service/models/host.h"
 #include "service/models/plugin.h"

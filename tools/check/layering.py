@@ -124,7 +124,9 @@ ROOMS = {
     "service/tokenizer/files": "service/tokenizer service/tokenizer/models service/tokenizer/spec"
                                " service/tokenizer/text",
     "service/grammar": "service/tokenizer",
-    "service/grammar/formats": "service/grammar service/tokenizer service/tokenizer/text",
+    "service/grammar/formats": "service/grammar service/tokenizer/text",
+    "service/grammar/formats/schema": "service/grammar service/grammar/formats service/tokenizer/text",
+    "service/grammar/response": "service/grammar service/grammar/formats service/grammar/formats/schema service/tokenizer",
     "service/wire": "service/tokenizer/text",
     "service/jinja/values": "service/tokenizer/text",
     "service/jinja/builtins": "service/jinja/values service/tokenizer/text",
@@ -132,7 +134,7 @@ ROOMS = {
     "service/jinja": "service/jinja/*",
     "service/chat": "service/host_memory service/jinja service/jinja/* service/tokenizer service/tokenizer/*",
     "service/models": "backends/api kernels/core service/chat service/clock service/config service/errors"
-                      " service/grammar/formats service/tokenizer service/tokenizer/files",
+                      " service/grammar/response service/tokenizer service/tokenizer/files",
     "service/sessions": "service/chat service/clock service/host_memory service/models"
                         " service/routing service/security/tenants",
     "service/sessions/store": "service/clock service/sessions",
@@ -215,7 +217,7 @@ ROOMS = {
     "service/server/compare": "service/clock service/compare service/engine/logits"
                               " service/engine/turn service/errors service/host_memory service/server/transport"
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
-    "service/server/formats": "backends/api service/engine/turn service/grammar service/grammar/formats service/models"
+    "service/server/formats": "backends/api service/engine/turn service/grammar service/grammar/response service/models"
                               " service/tokenizer/text",
     "service/server": "service/chat service/clock service/config service/connections service/engine/turn service/fleet"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"

@@ -5,7 +5,7 @@ namespace longstream {
 
 uint64_t BytesOf(const TurnRequest& request) {
   // The names of all members are here so that this does not compile if a member is added.
-  const auto& [kind, prompt, kept_tokens, conversation, on_abort, priority, sampling, stop,
+  const auto& [kind, prompt, kept_tokens, conversation, on_abort, priority, sampling, stop, format,
                max_tokens, log_probs, top_log_probs, deadline, request_id, forced_tokens,
                outlives_reader, resume_window, logged_messages, own_session, logits, logits_from,
                followed, background] = request;

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "longstream/v1/longstream.pb.h"
 #include "service/engine/turn/turn.h"
-#include "service/grammar/formats/response_format.h"
+#include "service/grammar/response/response_format.h"
 #include "service/models/served_model.h"
 
 namespace longstream {

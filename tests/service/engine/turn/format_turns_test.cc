@@ -8,7 +8,7 @@
 
 #include "nlohmann/json.hpp"
 #include "service/engine/logits/followed_tokens.h"
-#include "service/grammar/formats/response_format.h"
+#include "service/grammar/response/response_format.h"
 #include "tests/service/engine/engine_fixture.h"
 
 namespace longstream {

@@ -1,5 +1,5 @@
 // Finds, compiles and keeps formats.
-#include "service/grammar/formats/compiled_formats.h"
+#include "service/grammar/response/compiled_formats.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"

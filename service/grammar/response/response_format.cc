@@ -1,14 +1,14 @@
 // Compiles each kind of format.
-#include "service/grammar/formats/response_format.h"
+#include "service/grammar/response/response_format.h"
 
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "service/grammar/formats/ebnf.h"
-#include "service/grammar/formats/json_schema.h"
 #include "service/grammar/formats/json_text.h"
 #include "service/grammar/formats/regex.h"
+#include "service/grammar/formats/schema/json_schema.h"
 #include "service/grammar/formats/text_without.h"
 #include "service/grammar/grammar_builder.h"
 

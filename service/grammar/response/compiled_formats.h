@@ -1,6 +1,6 @@
 // The formats that the turns of a model use, compiled for its vocabulary.
-#ifndef LONGSTREAM_SERVICE_GRAMMAR_FORMATS_COMPILED_FORMATS_H_
-#define LONGSTREAM_SERVICE_GRAMMAR_FORMATS_COMPILED_FORMATS_H_
+#ifndef LONGSTREAM_SERVICE_GRAMMAR_RESPONSE_COMPILED_FORMATS_H_
+#define LONGSTREAM_SERVICE_GRAMMAR_RESPONSE_COMPILED_FORMATS_H_
 
 #include <cstddef>
 #include <list>
@@ -12,8 +12,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "service/grammar/formats/response_format.h"
 #include "service/grammar/mask_store.h"
+#include "service/grammar/response/response_format.h"
 #include "service/grammar/token_masks.h"
 #include "service/grammar/token_trie.h"
 #include "service/tokenizer/tokenizer.h"
@@ -77,4 +77,4 @@ class CompiledFormats {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_GRAMMAR_FORMATS_COMPILED_FORMATS_H_
+#endif  // LONGSTREAM_SERVICE_GRAMMAR_RESPONSE_COMPILED_FORMATS_H_

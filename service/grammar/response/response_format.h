@@ -1,6 +1,6 @@
 // The form that an answer must have, and its grammar.
-#ifndef LONGSTREAM_SERVICE_GRAMMAR_FORMATS_RESPONSE_FORMAT_H_
-#define LONGSTREAM_SERVICE_GRAMMAR_FORMATS_RESPONSE_FORMAT_H_
+#ifndef LONGSTREAM_SERVICE_GRAMMAR_RESPONSE_RESPONSE_FORMAT_H_
+#define LONGSTREAM_SERVICE_GRAMMAR_RESPONSE_RESPONSE_FORMAT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -46,4 +46,4 @@ absl::StatusOr<Grammar> Compile(const ResponseFormat& format);
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_GRAMMAR_FORMATS_RESPONSE_FORMAT_H_
+#endif  // LONGSTREAM_SERVICE_GRAMMAR_RESPONSE_RESPONSE_FORMAT_H_
