@@ -25,13 +25,19 @@ namespace longstream {
 
 // A schema that a value must fit, together with others.
 struct SchemaElement {
+  static constexpr size_t kNone = ~size_t{0};
+
   const SchemaValue* schema = nullptr;
+  size_t parent = kNone;     // the place of the schema whose anyOf or oneOf has this one
   bool is_expanded = false;  // the schemas of $ref and allOf stand beside it
   bool any_done = false;     // a schema of anyOf stands beside it
   bool one_done = false;     // a schema of oneOf stands beside it
+  // The places of these schemas. The value fits this one because it fits them; so there must be no
+  // cycle.
+  std::vector<size_t> needs{};
 };
 
-// The value must fit all of them.
+// The value must fit all of them. Places are those in this list.
 using Conjunction = std::vector<SchemaElement>;
 
 // Compiles each conjunction once, as a rule. A value inside an object or a list calls its rule,

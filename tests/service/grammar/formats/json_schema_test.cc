@@ -204,6 +204,10 @@ TEST(JsonSchemaTest, References) {
        {"3", "5"},
        {"2", "6"}},
       {R"({"properties":{"a":{"$id":"#a","type":"null"}}})", {R"({"a":null})"}, {}},
+      {R"({"$ref":"#/$defs/a","anyOf":[{"$ref":"#/$defs/a"},{"minimum":9}],
+           "$defs":{"a":{"type":"integer"}}})",
+       {"1"},
+       {"1.5"}},
   });
   const std::string self = ": the schema refers to itself, without a value between";
   CheckSchemaErrors({
@@ -216,6 +220,13 @@ TEST(JsonSchemaTest, References) {
        "#/anyOf/0/$ref" + self},
       {R"({"$ref":"#/$defs/a","$defs":{"a":{"oneOf":[{"$ref":"#/$defs/b"},{"type":"null"}]},
            "b":{"anyOf":[{"$ref":"#/$defs/a"},{"type":"array"}]}}})",
+       "#/$defs/a" + self},
+      {R"({"$ref":"#/$defs/a","$defs":{"a":{"oneOf":[{"const":1},
+           {"$ref":"#/$defs/a","nullable":true}]}}})",
+       "#/$defs/a/oneOf/1" + self},
+      {R"({"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}],"$defs":{
+           "a":{"anyOf":[{"const":1},{"$ref":"#/$defs/b"}]},
+           "b":{"anyOf":[{"const":2},{"$ref":"#/$defs/a"}]}}})",
        "#/$defs/a" + self},
       {R"({"$ref":"#/$defs/b","$defs":{"a":true}})",
        "#/$ref: '#/$defs/b' names no place in this document, such as #/$defs/name"},

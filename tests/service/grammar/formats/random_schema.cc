@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/service/grammar/formats/schema_validator.h"
 
 namespace longstream {
 namespace {
@@ -187,7 +188,10 @@ std::optional<std::string> ValueMaker::Make(const Json& schema, int depth) {
   for (const char* keyword : {"anyOf", "oneOf"}) {
     if (!schema.contains(keyword)) continue;
     const Json& schemas = schema[keyword];
-    return Make(schemas[Draw(random_, schemas.size())], depth - 1);
+    const Json& one = schemas[Draw(random_, schemas.size())];
+    std::optional<std::string> text = Make(one, depth - 1);
+    // It might fit another one, by a property that the grammar does not have.
+    return text.has_value() && IsValid(root_, one, Json::parse(*text)) ? text : std::nullopt;
   }
   if (schema.contains("const")) return schema["const"].dump();
   if (schema.contains("enum")) {
@@ -204,7 +208,9 @@ std::optional<std::string> ValueMaker::Typed(const std::string& type, const Json
   if (type == "null") return "null";
   if (type == "boolean") return OneIn(2) ? "true" : "false";
   if (type == "string") return String();
-  if (type == "integer" || type == "number") return Number(type == "integer");
+  if (type == "integer" || type == "number") {
+    return Number(type == "integer" || schema.contains("multipleOf"));
+  }
   return type == "object" ? Object(schema, depth) : List(schema, depth);
 }
 
