@@ -221,7 +221,8 @@ std::optional<std::string> ValueMaker::Any(int depth) {
 std::optional<std::string> ValueMaker::Object(const Json& schema, int depth) {
   const Json properties = schema.value("properties", Json::object());
   const Json required = schema.value("required", Json::array());
-  const Json additional = schema.value("additionalProperties", Json(!schema.contains("properties")));
+  const Json additional =
+      schema.value("additionalProperties", Json(!schema.contains("properties")));
   std::string text = "{";
   const auto add = [&](const std::string& name, const Json& value_schema) {
     const std::optional<std::string> value = Make(value_schema, depth - 1);
@@ -240,8 +241,8 @@ std::optional<std::string> ValueMaker::Object(const Json& schema, int depth) {
     if (!add(name, schema.value("additionalProperties", Json(true)))) return std::nullopt;
   }
   for (const char* const name : {"z", "ab", "b"}) {
-    const bool is_named = properties.contains(name) ||
-                          std::ranges::find(required, Json(name)) != required.end();
+    const bool is_named =
+        properties.contains(name) || std::ranges::find(required, Json(name)) != required.end();
     if (is_named || !OneIn(3)) continue;
     if (!schema.contains("patternProperties")) {
       add(name, additional);
