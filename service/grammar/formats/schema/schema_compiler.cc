@@ -134,17 +134,19 @@ Expression SchemaCompiler::CallOf(const Conjunction& schemas, GrammarBuilder::Ru
 }
 
 std::optional<Expression> SchemaCompiler::SmallValue(const SchemaValue& schema) {
+  const auto [known, is_new] = small_values_.try_emplace(schema.number);
+  if (!is_new) return known->second;
   constexpr size_t kMostValues = 8;
   const SchemaKeywords& keywords = KeywordsOf(schema);
   if (keywords.IsNothing() || keywords.HasAny(Keyword::kRef, Keyword::kOneOf)) return std::nullopt;
+  if (keywords.IsFree()) return known->second = json_.Value();
   Work(schema, keywords.weight());
-  if (keywords.IsFree()) return json_.Value();
   const SchemaFacets facets({&keywords});
   const bool has_range = facets.range.low.has_value() || facets.range.high.has_value();
   const bool has_many = facets.values.has_value() && facets.values->size() > kMostValues;
   const bool is_scalar = (facets.types & (kObjectType | kListType)) == 0;
   if (facets.nothing.has_value() || !is_scalar || has_range || has_many) return std::nullopt;
-  return Emit({&keywords});
+  return known->second = Emit({&keywords});
 }
 
 const SchemaValue& SchemaCompiler::Target(const SchemaValue& schema) {
@@ -163,13 +165,15 @@ const SchemaValue& SchemaCompiler::Target(const SchemaValue& schema) {
       FailSchema(*reference,
                  absl::StrCat("more than ", kMostChain, " schemas refer to each other"));
     }
+    Work(*target, 1);
     chain.push_back(target);
     target = &Follow(*reference);
   }
 }
 
-const SchemaValue& SchemaCompiler::Follow(const SchemaValue& reference) const {
-  const SchemaValue* const target = document_.Resolve(reference.text);
+const SchemaValue& SchemaCompiler::Follow(const SchemaValue& reference) {
+  const SchemaValue*& target = targets_[reference.number];
+  if (target == nullptr) target = document_.Resolve(reference.text);
   if (target == nullptr) {
     FailSchema(reference, absl::StrCat("'", Shown(reference.text),
                                        "' names no place in this document, such as #/$defs/name"));

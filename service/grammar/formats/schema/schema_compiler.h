@@ -95,7 +95,7 @@ class SchemaCompiler {
 
   // Records why no value fits.
   std::nullopt_t Nothing(const SchemaValue& at, std::string_view reason);
-  const SchemaValue& Follow(const SchemaValue& reference) const;
+  const SchemaValue& Follow(const SchemaValue& reference);
   const SchemaKeywords& KeywordsOf(const SchemaValue& schema);
   // Counts work that may grow faster than the document.
   void Work(const SchemaValue& at, size_t units);
@@ -107,6 +107,8 @@ class SchemaCompiler {
   absl::flat_hash_map<Key, GrammarBuilder::Rule> rules_;
   std::deque<Pending> pending_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<SchemaKeywords>> keywords_;
+  absl::flat_hash_map<uint32_t, const SchemaValue*> targets_;  // of references
+  absl::flat_hash_map<uint32_t, std::optional<Expression>> small_values_;
   // Rule -> the rules that it calls in place, and a schema for errors.
   std::map<uint32_t, std::vector<uint32_t>> in_place_;
   absl::flat_hash_map<uint32_t, const SchemaValue*> schemas_of_rules_;

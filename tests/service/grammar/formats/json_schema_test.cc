@@ -37,7 +37,7 @@ TEST(JsonSchemaTest, Types) {
       {R"({"format":"int32"})", {"1", R"("a")"}, {}},
       {R"({"type":"integer","format":"int32","title":"a","description":"b","default":1,
            "examples":[2],"$comment":"c","deprecated":true,"readOnly":true,"writeOnly":false,
-           "$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://a/b","x-a":1})",
+           "discriminator":{"propertyName":"a"},"example":{},"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://a/b","x-a":1})",
        {"1"},
        {"\"a\""}},
   });
