@@ -29,9 +29,7 @@ bool HasFalse(const Conjunction& schemas) {
 // The number of optional members in one rule. Behind each member, the automaton of a rule has all
 // keys that may come next, up to the rule's end; so its size grows with the square of this number.
 // The keys of later rules are found by calls, one for each rule.
-size_t OptionalsPerRule(size_t properties) {
-  return properties <= 16 ? 8 : 4;
-}
+size_t OptionalsPerRule(size_t properties) { return properties <= 16 ? 8 : 4; }
 
 }  // namespace
 

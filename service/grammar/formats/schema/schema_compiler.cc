@@ -23,46 +23,66 @@ class SchemaExpansion {
  public:
   explicit SchemaExpansion(SchemaCompiler& compiler) : compiler_(compiler) {}
 
+  // REQUIRES: elements that are expanded come before the others.
   Conjunction Expand(const Conjunction& schemas) {
     for (const SchemaElement& element : schemas) {
-      if (!element.is_expanded) continue;
-      known_.try_emplace(element.schema->number, element.any_done || element.one_done);
-      expanded_.push_back(element);
-    }
-    for (const SchemaElement& element : schemas) {
-      if (!element.is_expanded) Add(*element.schema, *element.schema);
+      if (element.is_expanded) {
+        places_.emplace(element.schema->number, expanded_.size());
+        expanded_.push_back(element);
+      } else {
+        Add(*element.schema, element.parent, *element.schema, 0);
+      }
     }
     return std::move(expanded_);
   }
 
  private:
-  // `from`: what names the schema, for errors.
-  void Add(const SchemaValue& schema, const SchemaValue& from) {
-    const bool is_open = std::ranges::find(path_, &schema) != path_.end();
-    const auto [known, is_new] = known_.try_emplace(schema.number, false);
-    if (is_open || known->second) {
-      FailSchema(from, "the schema refers to itself, without a value between");
+  // `parent`: the place of the schema that needs this one. `at`: for errors.
+  void Add(const SchemaValue& schema, size_t parent, const SchemaValue& at, size_t depth) {
+    const auto [known, is_new] = places_.try_emplace(schema.number, expanded_.size());
+    const size_t place = known->second;
+    if (parent != SchemaElement::kNone) {
+      if (!is_new && Needs(place, parent)) {
+        FailSchema(at, "the schema refers to itself, without a value between");
+      }
+      expanded_[parent].needs.push_back(place);
     }
     if (!is_new) return;
-    if (path_.size() == kMostChain) {
-      FailSchema(from, absl::StrCat("more than ", kMostChain, " schemas refer to each other"));
+    if (depth == kMostChain) {
+      FailSchema(at, absl::StrCat("more than ", kMostChain, " schemas refer to each other"));
     }
     expanded_.push_back({.schema = &schema, .is_expanded = true});
-    path_.push_back(&schema);
     const SchemaKeywords& keywords = compiler_.KeywordsOf(schema);
     if (const SchemaValue* const reference = keywords[Keyword::kRef]) {
-      Add(compiler_.Follow(*reference), *reference);
+      Add(compiler_.Follow(*reference), place, *reference, depth + 1);
     }
     if (const SchemaValue* const all = keywords[Keyword::kAllOf]) {
-      for (const SchemaValue::Member& member : all->members) Add(*member.value, *member.value);
+      for (const SchemaValue::Member& member : all->members) {
+        Add(*member.value, place, *member.value, depth + 1);
+      }
     }
-    path_.pop_back();
+  }
+
+  // Whether the schema at a place needs the other one, directly or through others.
+  bool Needs(size_t place, size_t other) const {
+    std::vector<bool> seen(expanded_.size(), false);
+    std::vector<size_t> work = {place};
+    while (!work.empty()) {
+      const size_t next = work.back();
+      work.pop_back();
+      if (next == other) return true;
+      compiler_.Work(*expanded_[next].schema, 1);
+      for (const size_t needed : expanded_[next].needs) {
+        if (!seen[needed]) work.push_back(needed);
+        seen[needed] = true;
+      }
+    }
+    return false;
   }
 
   SchemaCompiler& compiler_;
   Conjunction expanded_;
-  absl::flat_hash_map<uint32_t, bool> known_;  // and whether its alternatives are done
-  std::vector<const SchemaValue*> path_;
+  absl::flat_hash_map<uint32_t, size_t> places_;  // of the schemas in expanded_
 };
 
 Expression SchemaCompiler::Compile() {
@@ -114,17 +134,19 @@ Expression SchemaCompiler::CallOf(const Conjunction& schemas, GrammarBuilder::Ru
 }
 
 std::optional<Expression> SchemaCompiler::SmallValue(const SchemaValue& schema) {
+  const auto [known, is_new] = small_values_.try_emplace(schema.number);
+  if (!is_new) return known->second;
   constexpr size_t kMostValues = 8;
   const SchemaKeywords& keywords = KeywordsOf(schema);
   if (keywords.IsNothing() || keywords.HasAny(Keyword::kRef, Keyword::kOneOf)) return std::nullopt;
+  if (keywords.IsFree()) return known->second = json_.Value();
   Work(schema, keywords.weight());
-  if (keywords.IsFree()) return json_.Value();
   const SchemaFacets facets({&keywords});
   const bool has_range = facets.range.low.has_value() || facets.range.high.has_value();
   const bool has_many = facets.values.has_value() && facets.values->size() > kMostValues;
   const bool is_scalar = (facets.types & (kObjectType | kListType)) == 0;
   if (facets.nothing.has_value() || !is_scalar || has_range || has_many) return std::nullopt;
-  return Emit({&keywords});
+  return known->second = Emit({&keywords});
 }
 
 const SchemaValue& SchemaCompiler::Target(const SchemaValue& schema) {
@@ -143,13 +165,15 @@ const SchemaValue& SchemaCompiler::Target(const SchemaValue& schema) {
       FailSchema(*reference,
                  absl::StrCat("more than ", kMostChain, " schemas refer to each other"));
     }
+    Work(*target, 1);
     chain.push_back(target);
     target = &Follow(*reference);
   }
 }
 
-const SchemaValue& SchemaCompiler::Follow(const SchemaValue& reference) const {
-  const SchemaValue* const target = document_.Resolve(reference.text);
+const SchemaValue& SchemaCompiler::Follow(const SchemaValue& reference) {
+  const SchemaValue*& target = targets_[reference.number];
+  if (target == nullptr) target = document_.Resolve(reference.text);
   if (target == nullptr) {
     FailSchema(reference, absl::StrCat("'", Shown(reference.text),
                                        "' names no place in this document, such as #/$defs/name"));
@@ -223,7 +247,7 @@ std::optional<Expression> SchemaCompiler::Alternatives(Conjunction schemas, Keyw
       option = ValueInPlace(*member.value);
     } else {
       Conjunction joined = schemas;
-      joined.push_back({member.value});
+      joined.push_back({.schema = member.value, .parent = which});
       option = InPlace(joined, depth + 1);
     }
     if (option.has_value()) options.push_back(*option);

@@ -25,13 +25,19 @@ namespace longstream {
 
 // A schema that a value must fit, together with others.
 struct SchemaElement {
+  static constexpr size_t kNone = ~size_t{0};
+
   const SchemaValue* schema = nullptr;
+  size_t parent = kNone;     // the place of the schema whose anyOf or oneOf has this one
   bool is_expanded = false;  // the schemas of $ref and allOf stand beside it
   bool any_done = false;     // a schema of anyOf stands beside it
   bool one_done = false;     // a schema of oneOf stands beside it
+  // The places of these schemas. The value fits this one because it fits them; so there must be no
+  // cycle.
+  std::vector<size_t> needs{};
 };
 
-// The value must fit all of them.
+// The value must fit all of them. Places are those in this list.
 using Conjunction = std::vector<SchemaElement>;
 
 // Compiles each conjunction once, as a rule. A value inside an object or a list calls its rule,
@@ -89,7 +95,7 @@ class SchemaCompiler {
 
   // Records why no value fits.
   std::nullopt_t Nothing(const SchemaValue& at, std::string_view reason);
-  const SchemaValue& Follow(const SchemaValue& reference) const;
+  const SchemaValue& Follow(const SchemaValue& reference);
   const SchemaKeywords& KeywordsOf(const SchemaValue& schema);
   // Counts work that may grow faster than the document.
   void Work(const SchemaValue& at, size_t units);
@@ -101,6 +107,8 @@ class SchemaCompiler {
   absl::flat_hash_map<Key, GrammarBuilder::Rule> rules_;
   std::deque<Pending> pending_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<SchemaKeywords>> keywords_;
+  absl::flat_hash_map<uint32_t, const SchemaValue*> targets_;  // of references
+  absl::flat_hash_map<uint32_t, std::optional<Expression>> small_values_;
   // Rule -> the rules that it calls in place, and a schema for errors.
   std::map<uint32_t, std::vector<uint32_t>> in_place_;
   absl::flat_hash_map<uint32_t, const SchemaValue*> schemas_of_rules_;

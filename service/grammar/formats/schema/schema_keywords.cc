@@ -72,9 +72,10 @@ constexpr Supported kSupported[] = {
     {"definitions", Keyword::kDefinitions, Form::kSchemaMap},
 };
 
-constexpr std::string_view kAnnotations[] = {"title",      "description", "default",
-                                             "examples",   "$schema",     "$comment",
-                                             "deprecated", "readOnly",    "writeOnly"};
+// The last two are OpenAPI's.
+constexpr std::string_view kAnnotations[] = {"title",     "description",   "default",    "examples",
+                                             "$schema",   "$comment",      "deprecated", "readOnly",
+                                             "writeOnly", "discriminator", "example"};
 
 constexpr std::string_view kNotSupported[] = {"not",
                                               "if",

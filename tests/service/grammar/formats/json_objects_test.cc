@@ -43,8 +43,9 @@ TEST(JsonObjectsTest, NamedProperties) {
        "#/properties/a: no value fits: the property 'a' is required, and not allowed"},
       {R"({"required":["a"],"additionalProperties":false})",
        "#/required/0: no value fits: the property 'a' is required, and not allowed"},
-      {R"({"properties":[]})", "#/properties: expected an object whose members are schemas, found a "
-                              "list"},
+      {R"({"properties":[]})",
+       "#/properties: expected an object whose members are schemas, found a "
+       "list"},
       {R"({"properties":{"a":1}})",
        "#/properties/a: expected a schema (an object, true or false), found 1"},
       {R"({"required":"a"})", "#/required: expected a list of strings, found \"a\""},
@@ -153,16 +154,19 @@ TEST(JsonObjectsTest, CountsPatternsAndNames) {
 
 TEST(JsonObjectsTest, Lists) {
   CheckSchemas({
-      {R"({"items":{"type":"integer"}})", {"[]", "[1]", "[1, 2,3]", "[\n1\n]"}, {"[\"a\"]", "[1,]"}},
+      {R"({"items":{"type":"integer"}})",
+       {"[]", "[1]", "[1, 2,3]", "[\n1\n]"},
+       {"[\"a\"]", "[1,]"}},
       {R"({"items":{"type":"null"},"minItems":1,"maxItems":2})",
        {"[null]", "[null,null]"},
        {"[]", "[null,null,null]"}},
       {R"({"type":"array","minItems":200,"maxItems":400})",
-       {"[0" + [] {
-         std::string more;
-         for (int i = 1; i < 300; ++i) more += ",0";
-         return more + "]";
-       }()},
+       {"[0" +
+        [] {
+          std::string more;
+          for (int i = 1; i < 300; ++i) more += ",0";
+          return more + "]";
+        }()},
        {"[]", "[1]"}},
       {R"({"items":false})", {"[]"}, {"[1]"}},
       {R"({"items":true,"uniqueItems":false})", {"[]", "[1,1]"}, {}},
@@ -200,11 +204,27 @@ TEST(JsonObjectsTest, Lists) {
 }
 
 TEST(JsonObjectsTest, OtherKeywordsAreRefused) {
-  for (const char* keyword :
-       {"not", "if", "then", "else", "contains", "minContains", "maxContains", "dependencies",
-        "dependentRequired", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems",
-        "additionalItems", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef",
-        "$recursiveAnchor", "contentEncoding", "contentMediaType", "contentSchema"}) {
+  for (const char* keyword : {"not",
+                              "if",
+                              "then",
+                              "else",
+                              "contains",
+                              "minContains",
+                              "maxContains",
+                              "dependencies",
+                              "dependentRequired",
+                              "dependentSchemas",
+                              "unevaluatedProperties",
+                              "unevaluatedItems",
+                              "additionalItems",
+                              "$anchor",
+                              "$dynamicRef",
+                              "$dynamicAnchor",
+                              "$recursiveRef",
+                              "$recursiveAnchor",
+                              "contentEncoding",
+                              "contentMediaType",
+                              "contentSchema"}) {
     const std::string schema = absl::StrCat(R"({"properties":{"a":{")", keyword, R"(":true}}})");
     EXPECT_EQ(ErrorOfSchema(schema), absl::StrCat("#/properties/a/", keyword, ": not supported"));
   }
@@ -215,10 +235,12 @@ TEST(JsonObjectsTest, OtherKeywordsAreRefused) {
       {"false", "#: no value fits: the schema is false"},
       {R"({"a":1,"a":2})", "#: two members have the name 'a'"},
       {R"({"properties":{"x":{"b":{},"b":2}}})", "#/properties/x: two members have the name 'b'"},
-      {"", "the schema is no JSON: parse error at line 1, column 1: syntax error while parsing value "
-           "- unexpected end of input; expected '[', '{', or a literal"},
-      {"{} x", "the schema is no JSON: parse error at line 1, column 4: syntax error while parsing "
-               "value - invalid literal; last read: '{} x'; expected end of input"},
+      {"",
+       "the schema is no JSON: parse error at line 1, column 1: syntax error while parsing value "
+       "- unexpected end of input; expected '[', '{', or a literal"},
+      {"{} x",
+       "the schema is no JSON: parse error at line 1, column 4: syntax error while parsing "
+       "value - invalid literal; last read: '{} x'; expected end of input"},
       {std::string("{}\0", 3), "the schema has a byte 0"},
       {R"({"type":[]})", "#/type: no value fits: the list is empty"},
       {R"({"type":["null",3]})",
@@ -245,8 +267,8 @@ TEST(JsonObjectsTest, ManyProperties) {
       const std::string member = absl::StrCat("\"property", i, "\":", i);
       absl::StrAppend(&all, i == 0 ? "" : ",", member);
       EXPECT_TRUE(Fits(*grammar, "{" + member + "}"));
-      EXPECT_TRUE(Fits(*grammar, absl::StrCat("{\"property0\":0",
-                                              i == 0 ? "" : "," + member, "}")));
+      EXPECT_TRUE(
+          Fits(*grammar, absl::StrCat("{\"property0\":0", i == 0 ? "" : "," + member, "}")));
     }
     EXPECT_TRUE(Fits(*grammar, "{" + all + "}"));
     EXPECT_TRUE(Fits(*grammar, "{}"));

@@ -37,7 +37,7 @@ TEST(JsonSchemaTest, Types) {
       {R"({"format":"int32"})", {"1", R"("a")"}, {}},
       {R"({"type":"integer","format":"int32","title":"a","description":"b","default":1,
            "examples":[2],"$comment":"c","deprecated":true,"readOnly":true,"writeOnly":false,
-           "$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://a/b","x-a":1})",
+           "discriminator":{"propertyName":"a"},"example":{},"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://a/b","x-a":1})",
        {"1"},
        {"\"a\""}},
   });
@@ -141,13 +141,13 @@ TEST(JsonSchemaTest, Formats) {
         {"a", "a@", "@b", "a..b@c", ".a@b", "a.@b", "a@b_c", "a@b@c"});
   check("ipv4", {"0.0.0.0", "255.249.199.9"}, {"256.0.0.1", "1.2.3", "01.2.3.4", "1.2.3.4.5"});
   check("ipv6",
-        {"::", "::1", "1::", "1:2:3:4:5:6:7:8", "fe80::a:b", "::ffff:1.2.3.4", "1:2:3:4:5:6:7::",
-         "1::3:4:5:6:7:8", "64:ff9b::1.2.3.4", "1:2:3:4:5:6:1.2.3.4"},
-        {"1:2:3", ":1", "1::2::3", "12345::", "1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6:7:8::",
-         "::1.2.3.256", "g::"});
+        {"::", "::1", "1::", "1:2:3:4:5:6:7:8", "fe80::a:b", "::ffff:1.2.3.4",
+         "1:2:3:4:5:6:7::", "1::3:4:5:6:7:8", "64:ff9b::1.2.3.4", "1:2:3:4:5:6:1.2.3.4"},
+        {"1:2:3", ":1", "1::2::3", "12345::", "1:2:3:4:5:6:7:8:9",
+         "1:2:3:4:5:6:7:8::", "::1.2.3.256", "g::"});
   check("uri",
-        {"http://example.com/a?b=c#d", "mailto:a@b", "urn:x:y", "file:///a/b", "a:",
-         "http://u:p@h:80/%20", "a:/b/c"},
+        {"http://example.com/a?b=c#d", "mailto:a@b", "urn:x:y", "file:///a/b",
+         "a:", "http://u:p@h:80/%20", "a:/b/c"},
         {"", "//a", "a b:c", "1a:b", "http://a/%2", "http://a b", "a:#b#c"});
 }
 
@@ -204,6 +204,10 @@ TEST(JsonSchemaTest, References) {
        {"3", "5"},
        {"2", "6"}},
       {R"({"properties":{"a":{"$id":"#a","type":"null"}}})", {R"({"a":null})"}, {}},
+      {R"({"$ref":"#/$defs/a","anyOf":[{"$ref":"#/$defs/a"},{"minimum":9}],
+           "$defs":{"a":{"type":"integer"}}})",
+       {"1"},
+       {"1.5"}},
   });
   const std::string self = ": the schema refers to itself, without a value between";
   CheckSchemaErrors({
@@ -216,6 +220,13 @@ TEST(JsonSchemaTest, References) {
        "#/anyOf/0/$ref" + self},
       {R"({"$ref":"#/$defs/a","$defs":{"a":{"oneOf":[{"$ref":"#/$defs/b"},{"type":"null"}]},
            "b":{"anyOf":[{"$ref":"#/$defs/a"},{"type":"array"}]}}})",
+       "#/$defs/a" + self},
+      {R"({"$ref":"#/$defs/a","$defs":{"a":{"oneOf":[{"const":1},
+           {"$ref":"#/$defs/a","nullable":true}]}}})",
+       "#/$defs/a/oneOf/1" + self},
+      {R"({"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}],"$defs":{
+           "a":{"anyOf":[{"const":1},{"$ref":"#/$defs/b"}]},
+           "b":{"anyOf":[{"const":2},{"$ref":"#/$defs/a"}]}}})",
        "#/$defs/a" + self},
       {R"({"$ref":"#/$defs/b","$defs":{"a":true}})",
        "#/$ref: '#/$defs/b' names no place in this document, such as #/$defs/name"},

@@ -28,8 +28,9 @@ TEST(JsonTextTest, AnyObject) {
         "{\n\t\"a\" :\n  [ ]\n}"}) {
     EXPECT_TRUE(Fits(grammar, fits)) << fits;
   }
-  for (const char* other : {"", "[]", "1", "{} ", " {}", "{,}", R"({"a"})", R"({"a":1,})", R"({a:1})",
-                            "{  }", "{\n\n}", "{\t}", R"({"a":01})", "{\"a\":\"\n\"}"}) {
+  for (const char* other :
+       {"", "[]", "1", "{} ", " {}", "{,}", R"({"a"})", R"({"a":1,})", R"({a:1})", "{  }", "{\n\n}",
+        "{\t}", R"({"a":01})", "{\"a\":\"\n\"}"}) {
     EXPECT_FALSE(Fits(grammar, other)) << other;
   }
 }
@@ -56,8 +57,8 @@ TEST(JsonTextTest, WhiteSpaceIsShort) {
            "", " ", "\n", "\n ", "\n\t", "\n" + std::string(20, ' '), "\n \t \t"}) {
     EXPECT_TRUE(Fits(grammar, with_space(space))) << space;
   }
-  for (const std::string& space : std::vector<std::string>{
-           "  ", "\t", "\r\n", "\n\n", "\n \n", "\n" + std::string(21, ' '), " \n"}) {
+  for (const std::string& space : std::vector<std::string>{"  ", "\t", "\r\n", "\n\n", "\n \n",
+                                                           "\n" + std::string(21, ' '), " \n"}) {
     EXPECT_FALSE(Fits(grammar, with_space(space))) << space;
   }
 }
@@ -96,9 +97,9 @@ TEST(JsonTextTest, LengthsCountCodePoints) {
       const Grammar grammar =
           Build([&](GrammarBuilder& builder) { return JsonText(builder).String(least, most); });
       for (const char* character : {"a", "é", "😀", "\\n", "\\u00e9", "\\ud83d\\ude00"}) {
-        for (const size_t count :
-             {size_t{0}, size_t{1}, size_t{most / 2}, size_t{least}, size_t{most}, least + size_t{1},
-              most + size_t{1}, size_t{least} - 1, size_t{127}, size_t{128}, size_t{255}}) {
+        for (const size_t count : {size_t{0}, size_t{1}, size_t{most / 2}, size_t{least},
+                                   size_t{most}, least + size_t{1}, most + size_t{1},
+                                   size_t{least} - 1, size_t{127}, size_t{128}, size_t{255}}) {
           if (count > 2000) continue;
           ASSERT_EQ(Fits(grammar, text_of(character, count)), count >= least && count <= most)
               << least << " " << most << " " << count << " " << character;
@@ -145,16 +146,14 @@ TEST(CountedTest, LargeCountsTakeFewNodes) {
 }
 
 TEST(JsonTextTest, StringsExceptSome) {
-  const std::vector<std::string_view> keys = {"",   "a",   "ab",   "abc", "b",     "é",
-                                              "éa", "\"x", "\\",   "\n",  "\u001f", "x\ty",
-                                              "😀", "ü",   "abcde"};
-  const Grammar grammar = Build([&keys](GrammarBuilder& builder) {
-    return *JsonText(builder).StringExcept(keys);
-  });
+  const std::vector<std::string_view> keys = {"",   "a",  "ab",     "abc",  "b", "é", "éa",   "\"x",
+                                              "\\", "\n", "\u001f", "x\ty", "😀", "ü", "abcde"};
+  const Grammar grammar =
+      Build([&keys](GrammarBuilder& builder) { return *JsonText(builder).StringExcept(keys); });
   for (const std::string_view key : keys) EXPECT_FALSE(Fits(grammar, JsonString(key))) << key;
   for (const std::string_view other :
-       {"c", "abd", "abcd", "abcdef", "aé", "èa", "é", "e", "\"", "\"y", "\\\\", "\n\n", "\r",
-        "x\t", "x", "xty", "😁", "😀😀", "aa", "A", "\x7f"}) {
+       {"c",    "abd", "abcd", "abcdef", "aé",  "èa", "é",  "e",  "\"", "\"y", "\\\\",
+        "\n\n", "\r",  "x\t",  "x",      "xty", "😁",  "😀😀", "aa", "A",  "\x7f"}) {
     const bool is_key = std::ranges::find(keys, other) != keys.end();
     EXPECT_EQ(Fits(grammar, JsonString(other)), !is_key) << other;
   }
@@ -172,9 +171,8 @@ TEST(JsonTextTest, StringsExceptSome) {
 TEST(JsonTextTest, LongKeysMayBeExcluded) {
   const std::string key(20'000, 'k');
   const std::vector<std::string_view> keys = {key};
-  const Grammar grammar = Build([&keys](GrammarBuilder& builder) {
-    return *JsonText(builder).StringExcept(keys);
-  });
+  const Grammar grammar =
+      Build([&keys](GrammarBuilder& builder) { return *JsonText(builder).StringExcept(keys); });
   EXPECT_FALSE(Fits(grammar, JsonString(key)));
   EXPECT_TRUE(Fits(grammar, JsonString(key + "k")));
   EXPECT_TRUE(Fits(grammar, JsonString(key.substr(1))));

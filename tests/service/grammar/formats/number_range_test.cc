@@ -212,8 +212,8 @@ TEST(NumberRangeTest, RandomNumbers) {
     if (Draw(random, 4) != 0) range.high = BoundOf(draw(), Draw(random, 2) == 0);
     if (!range.low.has_value() && !range.high.has_value()) continue;
     const std::optional<Grammar> grammar = Build(range, /*is_integer=*/false);
-    const bool is_empty = range.low.has_value() && range.high.has_value() &&
-                          range.low->value >= range.high->value;
+    const bool is_empty =
+        range.low.has_value() && range.high.has_value() && range.low->value >= range.high->value;
     ASSERT_EQ(grammar.has_value(), !is_empty);
     if (is_empty) continue;
     const GrammarWalker walker(*grammar);

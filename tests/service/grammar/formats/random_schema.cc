@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/service/grammar/formats/schema_validator.h"
 
 namespace longstream {
 namespace {
@@ -187,7 +188,10 @@ std::optional<std::string> ValueMaker::Make(const Json& schema, int depth) {
   for (const char* keyword : {"anyOf", "oneOf"}) {
     if (!schema.contains(keyword)) continue;
     const Json& schemas = schema[keyword];
-    return Make(schemas[Draw(random_, schemas.size())], depth - 1);
+    const Json& one = schemas[Draw(random_, schemas.size())];
+    std::optional<std::string> text = Make(one, depth - 1);
+    // It might fit another one, by a property that the grammar does not have.
+    return text.has_value() && IsValid(root_, one, Json::parse(*text)) ? text : std::nullopt;
   }
   if (schema.contains("const")) return schema["const"].dump();
   if (schema.contains("enum")) {
@@ -204,7 +208,9 @@ std::optional<std::string> ValueMaker::Typed(const std::string& type, const Json
   if (type == "null") return "null";
   if (type == "boolean") return OneIn(2) ? "true" : "false";
   if (type == "string") return String();
-  if (type == "integer" || type == "number") return Number(type == "integer");
+  if (type == "integer" || type == "number") {
+    return Number(type == "integer" || schema.contains("multipleOf"));
+  }
   return type == "object" ? Object(schema, depth) : List(schema, depth);
 }
 
@@ -215,7 +221,8 @@ std::optional<std::string> ValueMaker::Any(int depth) {
 std::optional<std::string> ValueMaker::Object(const Json& schema, int depth) {
   const Json properties = schema.value("properties", Json::object());
   const Json required = schema.value("required", Json::array());
-  const Json additional = schema.value("additionalProperties", Json(!schema.contains("properties")));
+  const Json additional =
+      schema.value("additionalProperties", Json(!schema.contains("properties")));
   std::string text = "{";
   const auto add = [&](const std::string& name, const Json& value_schema) {
     const std::optional<std::string> value = Make(value_schema, depth - 1);
@@ -234,8 +241,8 @@ std::optional<std::string> ValueMaker::Object(const Json& schema, int depth) {
     if (!add(name, schema.value("additionalProperties", Json(true)))) return std::nullopt;
   }
   for (const char* const name : {"z", "ab", "b"}) {
-    const bool is_named = properties.contains(name) ||
-                          std::ranges::find(required, Json(name)) != required.end();
+    const bool is_named =
+        properties.contains(name) || std::ranges::find(required, Json(name)) != required.end();
     if (is_named || !OneIn(3)) continue;
     if (!schema.contains("patternProperties")) {
       add(name, additional);

@@ -262,9 +262,9 @@ class PatternMaker {
 
   std::string Item(int depth) {
     constexpr const char* kAtoms[] = {"a",      "b",      "c",       "-",      "é",     "€",
-                                      "😀",     ".",      "[ab]",    "[^a]",   "\\d",   "\\w",
+                                      "😀",      ".",      "[ab]",    "[^a]",   "\\d",   "\\w",
                                       "\\W",    "[a-c-]", "[^é-€]",  "[\\db]", "\\x61", "\\u00e9",
-                                      "[\\W_]", "\\D",    "\\u{62}", "[😀-😂]", "\\.",   "\\n"};
+                                      "[\\W_]", "\\D",    "\\u{62}", "[😀-😂]",  "\\.",   "\\n"};
     constexpr const char* kRepeats[] = {"*", "+", "?", "{2}", "{1,}", "{0,2}", "{2,3}", "*?", "+?"};
     std::string item;
     if (depth > 0 && Draw(random_, 3) == 0) {

@@ -71,8 +71,9 @@ class Validator {
     for (const auto& [keyword, rule] : schema.items()) {
       if (value.is_string()) {
         const auto text = value.get<std::string>();
-        if (keyword == "minLength" && LengthOf(text) < rule.get<size_t>()) return false;
-        if (keyword == "maxLength" && LengthOf(text) > rule.get<size_t>()) return false;
+        const auto length = static_cast<double>(LengthOf(text));
+        if (keyword == "minLength" && length < rule.get<double>()) return false;
+        if (keyword == "maxLength" && length > rule.get<double>()) return false;
         if (keyword == "pattern" && !CompiledPattern(rule.get<std::string>()).MatchesPart(text)) {
           return false;
         }
@@ -93,8 +94,8 @@ class Validator {
     const OrderedJson none = OrderedJson::object();
     const OrderedJson properties = schema.value("properties", none);
     const OrderedJson patterns = schema.value("patternProperties", none);
-    if (value.size() < schema.value("minProperties", size_t{0})) return false;
-    if (value.size() > schema.value("maxProperties", size_t{1'000'000})) return false;
+    if (static_cast<double>(value.size()) < schema.value("minProperties", 0.0)) return false;
+    if (static_cast<double>(value.size()) > schema.value("maxProperties", 1e9)) return false;
     for (const OrderedJson& name : schema.value("required", OrderedJson::array())) {
       if (!value.contains(name.get<std::string>())) return false;
     }
@@ -118,8 +119,8 @@ class Validator {
     if (!value.is_array()) return true;
     const OrderedJson prefix = schema.value("prefixItems", OrderedJson::array());
     const OrderedJson items = schema.value("items", OrderedJson(true));
-    if (value.size() < schema.value("minItems", size_t{0})) return false;
-    if (value.size() > schema.value("maxItems", size_t{1'000'000})) return false;
+    if (static_cast<double>(value.size()) < schema.value("minItems", 0.0)) return false;
+    if (static_cast<double>(value.size()) > schema.value("maxItems", 1e9)) return false;
     for (size_t i = 0; i < value.size(); ++i) {
       if (!Fits(i < prefix.size() ? prefix[i] : items, value[i])) return false;
     }
