@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/chat/thoughts.h"
 #include "service/engine/turn/prompt_check.h"
 #include "service/server/messages_check.h"
 #include "service/server/request_check.h"
@@ -82,6 +83,7 @@ absl::Status TurnInput::ReadMessages(v1::Messages* messages, const SessionState&
   if (absl::Status status = Add(addition->tokens); !status.ok()) return status;
   turn->kept_tokens = addition->kept_tokens;
   turn->prompt = std::move(addition->tokens);
+  turn->in_thoughts = chat::EndsInThoughts(*addition->history);
   turn->conversation = std::move(addition->history);
   return absl::OkStatus();
 }
