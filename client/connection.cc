@@ -361,6 +361,20 @@ v1::ScoreSummary Connection::Score(const v1::ScoreRequest& request, const OnPiec
   return summary;
 }
 
+v1::TokenizeResponse Connection::Tokenize(const v1::TokenizeRequest& request) {
+  Call call(caller_);
+  v1::TokenizeResponse response;
+  stubs_->Check(call.context, stubs_->longstream.Tokenize(&call.context, request, &response));
+  return response;
+}
+
+v1::DetokenizeResponse Connection::Detokenize(const v1::DetokenizeRequest& request) {
+  Call call(caller_);
+  v1::DetokenizeResponse response;
+  stubs_->Check(call.context, stubs_->longstream.Detokenize(&call.context, request, &response));
+  return response;
+}
+
 void Connection::Compare(
     const v1::CompareRequest& request,
     const std::function<void(const v1::CompareResponse& response)>& on_message) {

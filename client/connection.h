@@ -148,6 +148,9 @@ class Connection {
   using OnPiece = std::function<void(const v1::ScoreResponse& response)>;
   v1::ScoreSummary Score(const v1::ScoreRequest& request, const OnPiece& on_piece = {});
 
+  v1::TokenizeResponse Tokenize(const v1::TokenizeRequest& request);
+  v1::DetokenizeResponse Detokenize(const v1::DetokenizeRequest& request);
+
   // Runs a comparison. Calls `on_message` for each message; it must not throw.
   void Compare(const v1::CompareRequest& request,
                const std::function<void(const v1::CompareResponse& response)>& on_message);

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "client/errors/error_details.h"
@@ -56,10 +57,20 @@ std::string FieldOf(absl::string_view message) {
       return "";
     }
   }
-  for (const char* const group : {"sampling.", "stop.", "input."}) {
+  for (const char* const group : {"sampling.", "stop.", "input.", "messages."}) {
     absl::ConsumePrefix(&field, group);
   }
   return std::string(field);
+}
+
+// The text of an error. The server limits the memory of a request by its size in gRPC's form, of
+// which clients of HTTP know nothing.
+std::string TextOf(const grpc::Status& status, const std::string& field) {
+  std::string text = status.error_message();
+  if (!absl::StrContains(text, "too many elements for its size")) return text;
+  return absl::StrCat(field.empty() ? "" : field + ": ",
+                      "the request has too many small parts, such as messages of a few characters"
+                      " (about a thousand are taken); join some of them, or leave out the oldest");
 }
 
 // The code of an error for programs: that of OpenAI's API where clients know it.
@@ -81,7 +92,7 @@ std::string CodeOf(const grpc::Status& status, absl::string_view field) {
 HttpAnswer ErrorAnswer(const grpc::Status& status) {
   const std::string field = FieldOf(status.error_message());
   HttpAnswer answer =
-      ProblemAnswer(HttpStatusOf(status), status.error_message(), field, CodeOf(status, field));
+      ProblemAnswer(HttpStatusOf(status), TextOf(status, field), field, CodeOf(status, field));
   std::optional<std::chrono::milliseconds> delay = client::RetryDelay(status);
   // A server that cannot be reached names no time.
   if (answer.status == 503 && !delay.has_value()) delay = std::chrono::seconds(1);

@@ -125,6 +125,12 @@ void Gateway::Route(Call& call) {
     if (call.Expect("POST")) Complete(call);
   } else if (path == "/v1/messages") {
     if (call.Expect("POST")) AnswerMessages(call);
+  } else if (path == "/v1/messages/count_tokens") {
+    if (call.Expect("POST")) CountTokens(call);
+  } else if (path == "/tokenize") {
+    if (call.Expect("POST")) Tokenize(call);
+  } else if (path == "/detokenize") {
+    if (call.Expect("POST")) Detokenize(call);
   } else if (path == "/v1/responses") {
     if (call.Expect("POST")) Respond(call);
   } else if (absl::StartsWith(path, kResponsesPrefix)) {
@@ -141,7 +147,8 @@ void Gateway::Route(Call& call) {
     call.Answer(ProblemAnswer(
         404, absl::StrCat("there is no ", path,
                           "; there are /v1/chat/completions, /v1/completions, /v1/responses, "
-                          "/v1/messages, /v1/models and /health")));
+                          "/v1/messages, /v1/messages/count_tokens, /v1/models, /tokenize, "
+                          "/detokenize and /health")));
   }
 }
 

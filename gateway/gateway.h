@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -68,6 +69,7 @@ class Gateway {
     v1::GenerateRequest request;
     bool with_calls = false;  // the model may call functions
     bool stream = false;
+    bool separate_thoughts = true;  // from the text of the answer
     // Called when the turn has ended and the writer has written its end, before the client gets it.
     // May be empty.
     std::function<void(const EndedTurn& ended)> on_end = nullptr;
@@ -83,6 +85,15 @@ class Gateway {
   void CompleteChat(Call& call);
   void AnswerMessages(Call& call);
   void Complete(Call& call);
+
+  // Requests that only need a tokenizer (gateway_tokens.cc).
+  void Tokenize(Call& call);
+  void Detokenize(Call& call);
+  void CountTokens(Call& call);
+  // Makes the call. Answers, and returns nullopt, if there is no memory for the tokens.
+  std::optional<v1::TokenizeResponse> Tokens(Call& call, const v1::TokenizeRequest& request,
+                                             std::shared_ptr<void>* held);
+
   // Runs a turn with messages. `sink`: gets the events of the answer; nullptr: returns the answer.
   Json RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter& writer, EventSink* sink);
   // For the log-probabilities of whole answers to so many prompts. Throws BadRequest if they take

@@ -55,13 +55,23 @@ Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter&
   const std::shared_ptr<void> held = HoldLogProbs(request, sink == nullptr ? 1 : 0);
   ReplyReader reader(turn.with_calls);
   bool began = false;
+  uint64_t thought_tokens = 0;
   Reply last_piece;
   Receipt receipt;
   const auto on_message = [&](const v1::GenerateResponse& message) {
     const bool is_delta = message.has_delta();
+    const bool was_in_thoughts = reader.in_thoughts();
     const Reply piece = is_delta ? reader.Add(message.delta().text()) : Reply();
+    if (was_in_thoughts || reader.in_thoughts()) {
+      thought_tokens += static_cast<uint64_t>(message.delta().token_ids_size());
+    }
+    const bool begins = message.has_started() && !std::exchange(began, true);
+    if (begins) {
+      if (turn.separate_thoughts) reader.SeparateThoughts(message.started().thoughts());
+      if (!message.started().model().empty()) writer.NameModel(message.started().model());
+    }
     if (sink == nullptr) return true;  // the caller's cancellation ends the turn
-    if (message.has_started() && !std::exchange(began, true)) {
+    if (begins) {
       sink->Begin();
       return sink->Send(writer.Begin(message.started()));
     }
@@ -82,6 +92,7 @@ Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter&
   const Generation generation = turns_.Run(caller, run, on_message, &receipt);
   Usage usage;
   usage.Add(generation);
+  usage.thought_tokens = thought_tokens;
   if (options_.metrics != nullptr) {
     options_.metrics->CountTurn(TextOf(receipt.how), usage.prompt_tokens, usage.cached_tokens);
   }
@@ -105,10 +116,10 @@ void Gateway::CompleteChat(Call& call) {
   auto writer =
       std::make_shared<ChatWriter>(NewHead("chatcmpl-", chat.fields.model),
                                    chat.fields.include_usage, chat.fields.request.log_probs());
-  AnswerChat(
-      call,
-      {chat.fields.model, std::move(chat.fields.request), chat.with_calls, chat.fields.stream},
-      writer);
+  AnswerChat(call,
+             {chat.fields.model, std::move(chat.fields.request), chat.with_calls,
+              chat.fields.stream, chat.separate_thoughts},
+             writer);
 }
 
 void Gateway::AnswerMessages(Call& call) {
@@ -133,6 +144,8 @@ void Gateway::Complete(Call& call) {
     v1::GenerateRequest request = fields.request;
     *request.mutable_input() = std::move(completion.prompts[index]);
     const auto on_message = [&](const v1::GenerateResponse& message) {
+      const std::string& model = message.started().model();
+      if (!model.empty()) writer.NameModel(model);
       if (!fields.stream) return !call.gone();
       if (message.has_started()) call.Begin();
       if (message.has_prefill()) return call.Send(PrefillComment(message.prefill()));

@@ -37,6 +37,7 @@ void AddSessions(CLI::App* app, const Global* global);
 // Adds `export` and `import` to the command `sessions`.
 void AddSessionFiles(CLI::App* sessions, const Global* global);
 void AddScore(CLI::App* app, const Global* global);
+void AddTokenize(CLI::App* app, const Global* global);
 void AddCompare(CLI::App* app, const Global* global);
 void AddEval(CLI::App* app, const Global* global);
 void AddBench(CLI::App* app, const Global* global);

@@ -94,6 +94,7 @@ int Run(int argc, char** argv) {
   client::AddModels(&app, &global);
   client::AddSessions(&app, &global);
   client::AddScore(&app, &global);
+  client::AddTokenize(&app, &global);
   client::AddCompare(&app, &global);
   client::AddEval(&app, &global);
   client::AddBench(&app, &global);

@@ -1,6 +1,9 @@
 #include "gateway/answers/answer_writer.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "gateway/requests/common_fields.h"
 
 namespace longstream::gateway {
 
@@ -35,14 +38,13 @@ v1::Message MessageOf(const Reply& reply) {
   v1::Message message;
   message.set_role("assistant");
   if (!reply.text.empty() || reply.calls.empty()) message.set_content(reply.text);
-  if (reply.calls.empty()) return message;
   Json calls = Json::array();
   for (const ToolCall& call : reply.calls) {
     calls.push_back({{"id", call.id},
                      {"type", "function"},
                      {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
   }
-  message.set_json(Json({{"tool_calls", std::move(calls)}}).dump());
+  SetMembers(reply.thoughts, std::move(calls), &message);
   return message;
 }
 

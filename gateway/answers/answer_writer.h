@@ -19,6 +19,8 @@ struct Usage {
   uint64_t prompt_tokens = 0;  // of the whole conversation
   uint64_t cached_tokens = 0;  // of them: not computed in this turn
   uint64_t completion_tokens = 0;
+  // Of completion_tokens: those of the pieces that begin or end within thoughts.
+  uint64_t thought_tokens = 0;
 
   void Add(const client::Generation& generation);
 };
@@ -35,6 +37,9 @@ struct EndedTurn {
 class AnswerWriter {
  public:
   virtual ~AnswerWriter() = default;
+
+  // The model that answers. Called before all others, perhaps again.
+  virtual void NameModel(const std::string& model) = 0;
 
   // A stream: its beginning, its pieces and its end. `started` comes again if a turn was resumed:
   // then Begin is not called again.
@@ -53,7 +58,8 @@ Json ReceiptJson(const Receipt& receipt);
 // "new", "continued" or "forked".
 const char* TextOf(Receipt::How how);
 
-// The message of the role "assistant" that a client repeats in its next request.
+// The message of the role "assistant" that a client repeats in its next request, perhaps without
+// the thoughts.
 v1::Message MessageOf(const Reply& reply);
 
 }  // namespace longstream::gateway

@@ -116,21 +116,30 @@ void ReplyReader::ReadBlocks(Reply* piece) {
   }
 }
 
-Reply ReplyReader::Add(std::string_view text) {
-  Reply piece;
+void ReplyReader::AddText(std::string_view text, Reply* piece) {
   held_.append(text);
   is_bare_ = is_bare_ && with_calls_ && MayBeBare();
   if (!with_calls_) {
-    TakeText(held_.size(), &piece);
+    TakeText(held_.size(), piece);
   } else if (!is_bare_) {
-    ReadBlocks(&piece);
+    ReadBlocks(piece);
   }
+}
+
+Reply ReplyReader::Add(std::string_view text) {
+  Reply piece;
+  ThoughtReader::Piece split = thoughts_.Add(text);
+  piece.thoughts = std::move(split.thoughts);
+  AddText(split.text, &piece);
   Remember(piece);
   return piece;
 }
 
 Reply ReplyReader::End() {
   Reply piece;
+  ThoughtReader::Piece split = thoughts_.End();
+  piece.thoughts = std::move(split.thoughts);
+  AddText(split.text, &piece);
   if (is_bare_ && with_calls_ && !held_.empty()) {
     piece.calls = ParseBareCalls(held_);
     if (piece.calls.empty()) {
@@ -148,6 +157,7 @@ Reply ReplyReader::End() {
 }
 
 void ReplyReader::Remember(const Reply& piece) {
+  reply_.thoughts += piece.thoughts;
   reply_.text += piece.text;
   reply_.calls.insert(reply_.calls.end(), piece.calls.begin(), piece.calls.end());
 }

@@ -35,7 +35,9 @@ class BlockReader {
       AddCall(block);
     } else if (type == "tool_result" && role_ == "user") {
       AddResult(block);
-    } else if (type != "thinking" && type != "redacted_thinking") {
+    } else if (type == "thinking") {
+      thoughts_ += block.Text("thinking").value_or("");
+    } else if (type != "redacted_thinking") {
       RefuseBlock(block, type);
     }
   }
@@ -45,7 +47,7 @@ class BlockReader {
     v1::Message* const message = messages_->add_messages();
     message->set_role(role_);
     if (has_text_ || calls_.empty()) message->set_content(text_);
-    if (!calls_.empty()) message->set_json(Json({{"tool_calls", std::move(calls_)}}).dump());
+    SetMembers(role_ == "assistant" ? thoughts_ : "", std::move(calls_), message);
   }
 
  private:
@@ -76,6 +78,7 @@ class BlockReader {
   const std::string role_;
   v1::Messages* const messages_;
   std::string text_;
+  std::string thoughts_;
   bool has_text_ = false;
   bool has_results_ = false;
   Json calls_ = Json::array();
@@ -133,16 +136,30 @@ void ReadSampling(JsonObject& body, v1::Sampling* sampling) {
   }
 }
 
+// Whether the model thinks: templates that know the variable ask for thoughts, or suppress them.
+// The number of their tokens cannot be limited.
+void ReadThinking(JsonObject& body, v1::Messages* messages) {
+  const Json* const thinking = body.Find("thinking");
+  if (thinking == nullptr) return;
+  JsonObject fields(*thinking, "thinking");
+  const std::string type = fields.RequiredText("type");
+  if (type != "enabled" && type != "adaptive" && type != "disabled") {
+    throw BadRequest("thinking.type", "expected \"enabled\", \"adaptive\" or \"disabled\", found " +
+                                          Shown(Json(type)));
+  }
+  messages->set_template_arguments(Json({{"enable_thinking", type != "disabled"}}).dump());
+}
+
 }  // namespace
 
-MessagesRequest ReadMessagesRequest(const Json& body) {
+MessagesRequest ReadMessagesRequest(const Json& body, bool only_counts) {
   JsonObject object(body, "");
   MessagesRequest read;
   read.model = object.Text("model").value_or("");
   read.stream = object.Bool("stream").value_or(false);
   const auto most = object.Integer("max_tokens", 1, std::numeric_limits<uint32_t>::max());
-  if (!most.has_value()) throw BadRequest("max_tokens", "the number is missing");
-  read.request.set_max_tokens(static_cast<uint32_t>(*most));
+  if (!most.has_value() && !only_counts) throw BadRequest("max_tokens", "the number is missing");
+  read.request.set_max_tokens(static_cast<uint32_t>(most.value_or(0)));
   v1::Messages* const messages = read.request.mutable_input()->mutable_messages();
   if (const Json* const system = object.Find("system"); system != nullptr) {
     v1::Message* const message = messages->add_messages();
@@ -159,12 +176,7 @@ MessagesRequest ReadMessagesRequest(const Json& body) {
   read.with_calls = ReadTools(object, messages);
   ReadSampling(object, read.request.mutable_sampling());
   ReadStopStrings(object.Find("stop_sequences"), "stop_sequences", read.request.mutable_stop());
-  if (const Json* const thinking = object.Find("thinking"); thinking != nullptr) {
-    JsonObject fields(*thinking, "thinking");
-    if (fields.RequiredText("type") != "disabled") {
-      throw BadRequest("thinking.type", "only \"disabled\" is offered");
-    }
-  }
+  ReadThinking(object, messages);
   object.Ignore(
       {"cache_control", "diagnostics", "inference_geo", "metadata", "service_tier", "speed"});
   object.ExpectAllRead();

@@ -16,8 +16,9 @@ struct MessagesRequest {
   bool stream = false;
 };
 
-// Throws BadRequest.
-MessagesRequest ReadMessagesRequest(const Json& body);
+// Throws BadRequest. `only_counts`: the request only asks how many tokens the prompt has, so
+// max_tokens may be missing.
+MessagesRequest ReadMessagesRequest(const Json& body, bool only_counts = false);
 
 }  // namespace longstream::gateway
 

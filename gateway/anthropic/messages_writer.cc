@@ -40,6 +40,13 @@ Json UsageJson(const Usage& usage) {
           {"output_tokens", usage.completion_tokens}};
 }
 
+Json TextBlock(const std::string& text) { return {{"type", "text"}, {"text", text}}; }
+
+// Anthropic signs the thoughts of its models; clients expect the member.
+Json ThoughtsBlock(const std::string& thoughts) {
+  return {{"type", "thinking"}, {"thinking", thoughts}, {"signature", ""}};
+}
+
 Json CallBlock(const ToolCall& call, const Json& input) {
   return {{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", input}};
 }
@@ -74,22 +81,30 @@ std::string MessagesWriter::Begin(const v1::TurnStarted& started) {
 }
 
 std::string MessagesWriter::EndBlock() {
-  if (!std::exchange(in_text_, false)) return "";
+  if (std::exchange(open_, Open::kNone) == Open::kNone) return "";
   return Event({{"type", "content_block_stop"}, {"index", blocks_ - 1}});
 }
 
-std::string MessagesWriter::Blocks(const Reply& piece) {
+std::string MessagesWriter::Continue(Open kind, const std::string& text) {
+  if (text.empty()) return "";
+  const bool is_text = kind == Open::kText;
   std::string events;
-  if (!piece.text.empty()) {
-    if (!std::exchange(in_text_, true)) {
-      events += Event({{"type", "content_block_start"},
-                       {"index", blocks_++},
-                       {"content_block", {{"type", "text"}, {"text", ""}}}});
-    }
-    events += Event({{"type", "content_block_delta"},
-                     {"index", blocks_ - 1},
-                     {"delta", {{"type", "text_delta"}, {"text", piece.text}}}});
+  if (open_ != kind) {
+    events += EndBlock();
+    open_ = kind;
+    events += Event({{"type", "content_block_start"},
+                     {"index", blocks_++},
+                     {"content_block", is_text ? TextBlock("") : ThoughtsBlock("")}});
   }
+  const Json delta = is_text ? Json({{"type", "text_delta"}, {"text", text}})
+                             : Json({{"type", "thinking_delta"}, {"thinking", text}});
+  return events +
+         Event({{"type", "content_block_delta"}, {"index", blocks_ - 1}, {"delta", delta}});
+}
+
+std::string MessagesWriter::Blocks(const Reply& piece) {
+  std::string events = Continue(Open::kThoughts, piece.thoughts);
+  events += Continue(Open::kText, piece.text);
   for (const ToolCall& call : piece.calls) {
     events += EndBlock();
     const size_t index = blocks_++;
@@ -126,8 +141,10 @@ std::string MessagesWriter::Error(const HttpAnswer& error) {
 
 Json MessagesWriter::Whole(const EndedTurn& turn) {
   Json content = Json::array();
-  if (!turn.reply.text.empty() || turn.reply.calls.empty()) {
-    content.push_back({{"type", "text"}, {"text", turn.reply.text}});
+  const Reply& reply = turn.reply;
+  if (!reply.thoughts.empty()) content.push_back(ThoughtsBlock(reply.thoughts));
+  if (!reply.text.empty() || content.size() + reply.calls.size() == 0) {
+    content.push_back(TextBlock(reply.text));
   }
   for (const ToolCall& call : turn.reply.calls) content.push_back(CallBlock(call, call.arguments));
   return {{"id", id_},

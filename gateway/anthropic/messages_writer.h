@@ -15,6 +15,7 @@ class MessagesWriter final : public AnswerWriter {
   MessagesWriter(std::string id, std::string model)
       : id_(std::move(id)), model_(std::move(model)) {}
 
+  void NameModel(const std::string& model) override { model_ = model; }
   std::string Begin(const v1::TurnStarted& started) override;
   std::string Piece(const v1::Delta& delta, const Reply& piece) override;
   std::string End(const EndedTurn& turn, const Reply& last_piece) override;
@@ -22,14 +23,18 @@ class MessagesWriter final : public AnswerWriter {
   Json Whole(const EndedTurn& turn) override;
 
  private:
-  // The events of a piece. Texts and calls are blocks, one after the other.
+  enum class Open { kNone, kThoughts, kText };
+
+  // The events of a piece. Thoughts, texts and calls are blocks, one after the other.
   std::string Blocks(const Reply& piece);
+  // More of a block of thoughts or of text, which begins if it is not open.
+  std::string Continue(Open kind, const std::string& text);
   std::string EndBlock();
 
   const std::string id_;
-  const std::string model_;
-  size_t blocks_ = 0;     // that have begun
-  bool in_text_ = false;  // the last block is a text that goes on
+  std::string model_;
+  size_t blocks_ = 0;        // that have begun
+  Open open_ = Open::kNone;  // the last block goes on
 };
 
 // Gives an error the form of this API: {"type": "error", "error": {"type", "message"}}.

@@ -13,7 +13,8 @@ Json UsageJson(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},
           {"completion_tokens", usage.completion_tokens},
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+          {"completion_tokens_details", {{"reasoning_tokens", usage.thought_tokens}}}};
 }
 
 std::string FinishReason(v1::FinishReason reason) {

@@ -47,6 +47,11 @@ void ReadMessage(const Json& value, const std::string& path, v1::Message* messag
     if (member.is_null() || std::find(kOthers.begin(), kOthers.end(), name) != kOthers.end()) {
       continue;
     }
+    // Some servers and clients call the thoughts so.
+    if (name == "reasoning" && member.is_string() && !value.contains(kThoughtsMember)) {
+      more[kThoughtsMember] = member;
+      continue;
+    }
     if (name != "tool_calls") {
       more[name] = member;
       continue;
@@ -128,14 +133,19 @@ void RefuseMissingFeatures(JsonObject& body) {
 
 }  // namespace
 
+bool ReadConversation(JsonObject& body, v1::Messages* messages) {
+  ReadMessages(body, messages);
+  ReadTemplateArguments(body, messages);
+  return ReadTools(body, messages);
+}
+
 ChatRequest ReadChatRequest(const Json& body) {
   JsonObject object(body, "");
   ChatRequest chat;
   chat.fields = ReadTurnFields(object);
   v1::Messages* const messages = chat.fields.request.mutable_input()->mutable_messages();
-  ReadMessages(object, messages);
-  chat.with_calls = ReadTools(object, messages);
-  ReadTemplateArguments(object, messages);
+  chat.with_calls = ReadConversation(object, messages);
+  chat.separate_thoughts = object.Bool("separate_reasoning").value_or(true);
   ReadLimits(object, &chat.fields.request);
   RefuseMissingFeatures(object);
   ReadOtherFields(object);

@@ -4,13 +4,19 @@
 
 #include "gateway/json/json_object.h"
 #include "gateway/openai/turn_fields.h"
+#include "longstream/v1/longstream.pb.h"
 
 namespace longstream::gateway {
 
 struct ChatRequest {
-  TurnFields fields;        // fields.request.input has the messages
-  bool with_calls = false;  // the model may call functions
+  TurnFields fields;              // fields.request.input has the messages
+  bool with_calls = false;        // the model may call functions
+  bool separate_thoughts = true;  // from the text of the answer
 };
+
+// Reads the messages, the tools and the arguments of the template. Returns whether the model may
+// call functions. Throws BadRequest.
+bool ReadConversation(JsonObject& body, v1::Messages* messages);
 
 // Throws BadRequest.
 ChatRequest ReadChatRequest(const Json& body);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "gateway/openai/log_probs.h"
+#include "gateway/requests/common_fields.h"
 
 namespace longstream::gateway {
 namespace {
@@ -38,6 +39,7 @@ std::string ChatWriter::Begin(const v1::TurnStarted& /*started*/) {
 
 Json ChatWriter::DeltaOf(const Reply& piece) {
   Json delta = Json::object();
+  if (!piece.thoughts.empty()) delta[kThoughtsMember] = piece.thoughts;
   if (!piece.text.empty()) delta["content"] = piece.text;
   for (const ToolCall& call : piece.calls) {
     Json json = {{"index", calls_++}};
@@ -71,6 +73,7 @@ std::string ChatWriter::Error(const HttpAnswer& error) { return ErrorEvent(error
 
 Json ChatWriter::Whole(const EndedTurn& turn) {
   Json message = {{"role", "assistant"}, {"content", turn.reply.text}, {"refusal", nullptr}};
+  if (!turn.reply.thoughts.empty()) message[kThoughtsMember] = turn.reply.thoughts;
   if (!turn.reply.calls.empty()) {
     if (turn.reply.text.empty()) message["content"] = nullptr;
     for (const ToolCall& call : turn.reply.calls) message["tool_calls"].push_back(CallJson(call));

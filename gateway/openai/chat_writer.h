@@ -18,6 +18,7 @@ class ChatWriter final : public AnswerWriter {
   ChatWriter(AnswerHead head, bool include_usage, bool log_probs)
       : head_(std::move(head)), include_usage_(include_usage), log_probs_(log_probs) {}
 
+  void NameModel(const std::string& model) override { head_.model = model; }
   std::string Begin(const v1::TurnStarted& started) override;
   std::string Piece(const v1::Delta& delta, const Reply& piece) override;
   std::string End(const EndedTurn& turn, const Reply& last_piece) override;
@@ -29,7 +30,7 @@ class ChatWriter final : public AnswerWriter {
   // The members of a message that the piece adds.
   Json DeltaOf(const Reply& piece);
 
-  const AnswerHead head_;
+  AnswerHead head_;
   const bool include_usage_;
   const bool log_probs_;
   size_t calls_ = 0;  // that were sent

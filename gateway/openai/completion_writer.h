@@ -19,6 +19,9 @@ class CompletionWriter {
   CompletionWriter(AnswerHead head, bool include_usage, bool log_probs)
       : head_(std::move(head)), include_usage_(include_usage), log_probs_(log_probs) {}
 
+  // The model that answers.
+  void NameModel(const std::string& model) { head_.model = model; }
+
   // A stream: the pieces of a choice, its end, and the end of the answer. Empty: there is nothing
   // to send yet.
   std::string Piece(size_t index, const v1::Delta& delta);
@@ -32,7 +35,7 @@ class CompletionWriter {
  private:
   std::string Chunk(size_t index, std::string text, Json log_probs, Json finish_reason) const;
 
-  const AnswerHead head_;
+  AnswerHead head_;
   const bool include_usage_;
   const bool log_probs_;
   size_t offset_ = 0;  // of the next token in the text of the choice

@@ -44,6 +44,13 @@ Json ArgumentsOf(const std::string& text, const std::string& path) {
   }
 }
 
+void SetMembers(const std::string& thoughts, Json calls, v1::Message* message) {
+  Json members = Json::object();
+  if (!thoughts.empty()) members[kThoughtsMember] = thoughts;
+  if (!calls.empty()) members["tool_calls"] = std::move(calls);
+  if (!members.empty()) message->set_json(members.dump());
+}
+
 void ReadStopStrings(const Json* strings, const std::string& path, v1::StopRule* stop) {
   // The client has the text before the stop string, and its next request repeats this text.
   stop->set_stop_text(v1::STOP_TEXT_DROP);

@@ -24,6 +24,11 @@ std::string TextOfContent(const Json& content, const std::string& path,
 // expect as an object. Throws BadRequest, which names `path`.
 Json ArgumentsOf(const std::string& text, const std::string& path);
 
+// The member of a message with the thoughts before its text, as templates expect it.
+inline constexpr char kThoughtsMember[] = "reasoning_content";
+// Gives a message of the model its thoughts and its calls of functions. Either may be empty.
+void SetMembers(const std::string& thoughts, Json calls, v1::Message* message);
+
 // Adds the strings of an array that end the answer, and lets its text end before them. Absent:
 // none. Throws BadRequest.
 void ReadStopStrings(const Json* strings, const std::string& path, v1::StopRule* stop);

@@ -25,16 +25,28 @@ class ItemReader {
     const std::string type = item.Text("type").value_or("message");
     if (type == "message") return AddMessage(item);
     if (type == "function_call") return AddCall(item);
-    if (type == "reasoning") return;
-    EndCalls();
+    if (type == "reasoning") return AddThoughts(item);
+    EndReply();
     if (type == "function_call_output") return AddResult(item);
     throw BadRequest(item.PathOf("type"),
                      "items of this type are not offered here: " + Shown(Json(type)));
   }
 
-  void End() { EndCalls(); }
+  void End() { EndReply(); }
 
  private:
+  // The texts of the content or, if there are none, of the summary. Thoughts within a reply are
+  // dropped: templates have a place for them at its beginning.
+  void AddThoughts(JsonObject& item) {
+    if (takes_calls_ || !calls_.empty()) return;
+    thoughts_.clear();
+    for (const char* const name : {"content", "summary"}) {
+      const Json* const parts = item.Find(name);
+      if (parts == nullptr || !parts->is_array() || !thoughts_.empty()) continue;
+      thoughts_ = TextOfContent(*parts, item.PathOf(name), {"reasoning_text", "summary_text"});
+    }
+  }
+
   void AddMessage(JsonObject& item) {
     const std::string role = item.RequiredText("role");
     const Json* const content = item.Find("content");
@@ -46,15 +58,21 @@ class ItemReader {
       reply.set_content(reply.content() + text);
       return;
     }
-    EndCalls();
+    EndReply(/*another_follows=*/is_reply);
     v1::Message& message = messages_->emplace_back();
     message.set_role(role == "developer" ? "system" : role);
     message.set_content(text);
     takes_calls_ = is_reply;
+    if (!is_reply) return;
+    reply_thoughts_ = std::exchange(thoughts_, "");
+    SetMembers(reply_thoughts_, Json::array(), &message);
   }
 
   void AddCall(JsonObject& item) {
-    if (calls_.empty() && !takes_calls_) messages_->emplace_back().set_role("assistant");
+    if (calls_.empty() && !takes_calls_) {
+      messages_->emplace_back().set_role("assistant");
+      reply_thoughts_ = std::exchange(thoughts_, "");
+    }
     Json arguments = ArgumentsOf(item.Text("arguments").value_or(""), item.PathOf("arguments"));
     calls_.push_back(
         {{"id", item.RequiredText("call_id")},
@@ -71,15 +89,24 @@ class ItemReader {
     takes_calls_ = false;
   }
 
-  void EndCalls() {
-    if (calls_.empty()) return;
-    messages_->back().set_json(Json({{"tool_calls", std::exchange(calls_, Json::array())}}).dump());
-    takes_calls_ = false;
+  // The last message gets its calls. A reply of thoughts alone becomes a message.
+  void EndReply(bool another_follows = false) {
+    if (!calls_.empty()) {
+      SetMembers(reply_thoughts_, std::exchange(calls_, Json::array()), &messages_->back());
+      takes_calls_ = false;
+    }
+    if (another_follows || thoughts_.empty()) return;
+    v1::Message& message = messages_->emplace_back();
+    message.set_role("assistant");
+    message.set_content("");
+    SetMembers(std::exchange(thoughts_, ""), Json::array(), &message);
   }
 
   std::vector<v1::Message>* const messages_;
   bool takes_calls_ = false;    // the last message is one of the model, without calls
   Json calls_ = Json::array();  // of the last message
+  std::string thoughts_;        // of the next message
+  std::string reply_thoughts_;  // of the last message
 };
 
 std::vector<v1::Message> ReadInput(JsonObject& body) {

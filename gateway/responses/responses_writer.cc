@@ -21,6 +21,16 @@ Json TextItem(const std::string& id, const char* status, Json content) {
           {"content", std::move(content)}};
 }
 
+Json ThoughtsPart(const std::string& text) { return {{"type", "reasoning_text"}, {"text", text}}; }
+
+Json ThoughtsItem(const std::string& id, const char* status, Json content) {
+  return {{"id", id},
+          {"type", "reasoning"},
+          {"status", status},
+          {"summary", Json::array()},
+          {"content", std::move(content)}};
+}
+
 Json FunctionItem(const std::string& id, const char* status, const ToolCall& call,
                   const std::string& arguments) {
   return {{"id", id},           {"type", "function_call"}, {"status", status},
@@ -31,7 +41,7 @@ Json UsageJson(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens},
           {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
           {"output_tokens", usage.completion_tokens},
-          {"output_tokens_details", {{"reasoning_tokens", 0}}},
+          {"output_tokens_details", {{"reasoning_tokens", usage.thought_tokens}}},
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
 }
 
@@ -87,37 +97,44 @@ std::string ResponsesWriter::Begin(const v1::TurnStarted& /*started*/) {
   return TakeEvents();
 }
 
-void ResponsesWriter::BeginText() {
-  text_id_ = "msg_" + client::RandomId();
+void ResponsesWriter::BeginItem(Open kind) {
+  EndItem();
+  open_ = kind;
+  item_id_ = (kind == Open::kText ? "msg_" : "rs_") + client::RandomId();
   text_.clear();
+  const bool is_text = kind == Open::kText;
   Write({{"type", "response.output_item.added"},
          {"output_index", output_.size()},
-         {"item", TextItem(text_id_, "in_progress", Json::array())}});
+         {"item", is_text ? TextItem(item_id_, "in_progress", Json::array())
+                          : ThoughtsItem(item_id_, "in_progress", Json::array())}});
   Write({{"type", "response.content_part.added"},
-         {"item_id", text_id_},
+         {"item_id", item_id_},
          {"output_index", output_.size()},
          {"content_index", 0},
-         {"part", TextPart("")}});
+         {"part", is_text ? TextPart("") : ThoughtsPart("")}});
 }
 
-void ResponsesWriter::EndText() {
-  if (text_id_.empty()) return;
+void ResponsesWriter::EndItem() {
+  if (open_ == Open::kNone) return;
+  const bool is_text = std::exchange(open_, Open::kNone) == Open::kText;
   const size_t index = output_.size();
-  Json item = TextItem(text_id_, "completed", Json::array({TextPart(text_)}));
-  Write({{"type", "response.output_text.done"},
-         {"item_id", text_id_},
-         {"output_index", index},
-         {"content_index", 0},
-         {"text", text_},
-         {"logprobs", Json::array()}});
+  const Json part = is_text ? TextPart(text_) : ThoughtsPart(text_);
+  Json item = is_text ? TextItem(item_id_, "completed", Json::array({part}))
+                      : ThoughtsItem(item_id_, "completed", Json::array({part}));
+  Json done = {{"type", is_text ? "response.output_text.done" : "response.reasoning_text.done"},
+               {"item_id", item_id_},
+               {"output_index", index},
+               {"content_index", 0},
+               {"text", text_}};
+  if (is_text) done["logprobs"] = Json::array();
+  Write(std::move(done));
   Write({{"type", "response.content_part.done"},
-         {"item_id", text_id_},
+         {"item_id", item_id_},
          {"output_index", index},
          {"content_index", 0},
-         {"part", TextPart(text_)}});
+         {"part", part}});
   Write({{"type", "response.output_item.done"}, {"output_index", index}, {"item", item}});
   output_.push_back(std::move(item));
-  text_id_.clear();
 }
 
 void ResponsesWriter::WriteCall(const ToolCall& call) {
@@ -141,19 +158,25 @@ void ResponsesWriter::WriteCall(const ToolCall& call) {
   output_.push_back(std::move(item));
 }
 
+void ResponsesWriter::Continue(Open kind, const std::string& text) {
+  if (text.empty()) return;
+  if (open_ != kind) BeginItem(kind);
+  text_ += text;
+  const bool is_text = kind == Open::kText;
+  Json delta = {{"type", is_text ? "response.output_text.delta" : "response.reasoning_text.delta"},
+                {"item_id", item_id_},
+                {"output_index", output_.size()},
+                {"content_index", 0},
+                {"delta", text}};
+  if (is_text) delta["logprobs"] = Json::array();
+  Write(std::move(delta));
+}
+
 void ResponsesWriter::WriteItems(const Reply& piece) {
-  if (!piece.text.empty()) {
-    if (text_id_.empty()) BeginText();
-    text_ += piece.text;
-    Write({{"type", "response.output_text.delta"},
-           {"item_id", text_id_},
-           {"output_index", output_.size()},
-           {"content_index", 0},
-           {"delta", piece.text},
-           {"logprobs", Json::array()}});
-  }
+  Continue(Open::kThoughts, piece.thoughts);
+  Continue(Open::kText, piece.text);
   for (const ToolCall& call : piece.calls) {
-    EndText();
+    EndItem();
     WriteCall(call);
   }
 }
@@ -165,7 +188,7 @@ std::string ResponsesWriter::Piece(const v1::Delta& /*delta*/, const Reply& piec
 
 std::string ResponsesWriter::End(const EndedTurn& turn, const Reply& last_piece) {
   WriteItems(last_piece);
-  EndText();
+  EndItem();
   EndResponse(turn);
   Write({{"type", absl::StrCat("response.", response_["status"].get<std::string>())},
          {"response", response_}});
@@ -188,7 +211,7 @@ std::string ResponsesWriter::Queue() {
 }
 
 std::string ResponsesWriter::Fail(const HttpAnswer& error) {
-  EndText();
+  EndItem();
   response_ = Response("failed", output_);
   response_["error"] = ErrorOf(error);
   Write({{"type", "response.failed"}, {"response", response_}});
@@ -196,7 +219,7 @@ std::string ResponsesWriter::Fail(const HttpAnswer& error) {
 }
 
 std::string ResponsesWriter::Cancel() {
-  EndText();
+  EndItem();
   response_ = Response("cancelled", output_);
   // OpenAI's API has no event of this name for a cancelled response.
   Write({{"type", "response.incomplete"}, {"response", response_}});
@@ -204,9 +227,9 @@ std::string ResponsesWriter::Cancel() {
 }
 
 Json ResponsesWriter::Whole(const EndedTurn& turn) {
-  if (!turn.reply.text.empty() || turn.reply.calls.empty()) BeginText();
+  if (turn.reply.empty()) BeginItem(Open::kText);
   WriteItems(turn.reply);
-  EndText();
+  EndItem();
   EndResponse(turn);
   return response_;
 }

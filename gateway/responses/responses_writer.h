@@ -20,6 +20,7 @@ class ResponsesWriter final : public AnswerWriter {
         model_(std::move(model)),
         repeated_(std::move(repeated)) {}
 
+  void NameModel(const std::string& model) override { model_ = model; }
   std::string Begin(const v1::TurnStarted& started) override;
   std::string Piece(const v1::Delta& delta, const Reply& piece) override;
   std::string End(const EndedTurn& turn, const Reply& last_piece) override;
@@ -43,22 +44,29 @@ class ResponsesWriter final : public AnswerWriter {
   Json Response(const char* status, Json output) const;
   // Sets response_ to the one that has ended.
   void EndResponse(const EndedTurn& turn);
-  // A text and each call are items, one after the other.
+  // The item of thoughts or of text that goes on.
+  enum class Open { kNone, kThoughts, kText };
+
+  // Thoughts, a text and each call are items, one after the other.
   void WriteItems(const Reply& piece);
-  void BeginText();
-  void EndText();
+  // More of an item, which begins if it is not open.
+  void Continue(Open kind, const std::string& text);
+  void BeginItem(Open kind);
+  // The text is complete.
+  void EndItem();
   void WriteCall(const ToolCall& call);
 
   const std::string id_;
   const int64_t created_;
-  const std::string model_;
+  std::string model_;
   const Json repeated_;
   bool is_queued_ = false;
   uint64_t num_events_ = 0;      // that were written
   std::string events_;           // that were not returned yet
   Json output_ = Json::array();  // items that have ended
-  std::string text_id_;          // of the text item that goes on; empty: there is none
-  std::string text_;
+  Open open_ = Open::kNone;
+  std::string item_id_;  // of the open item
+  std::string text_;     // of the open item
   Json response_;
 };
 

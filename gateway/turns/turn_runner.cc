@@ -3,8 +3,10 @@
 
 #include <grpcpp/support/status.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "client/random_id.h"
@@ -29,8 +31,38 @@ std::string SortedJson(const std::string& json) {
   return json.empty() ? "" : nlohmann::json::parse(json).dump();
 }
 
+// Clients repeat an answer with its thoughts, without them, or with the thoughts in its text. All
+// of them find the session: the server compares the texts, so a session with other thoughts does no
+// harm.
+std::string_view WithoutThoughts(std::string_view text) {
+  constexpr std::string_view kBegin = "<think>";
+  constexpr std::string_view kEnd = "</think>";
+  constexpr std::string_view kSpaces = " \n\r\t";
+  if (const size_t end = text.find(kEnd); end != std::string_view::npos) {
+    text.remove_prefix(end + kEnd.size());
+  } else if (text.substr(std::min(text.find_first_not_of(kSpaces), text.size()))
+                 .starts_with(kBegin)) {
+    return "";
+  }
+  text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
+  return text.substr(0, text.find_last_not_of(kSpaces) + 1);
+}
+
+std::string MembersWithoutThoughts(const std::string& json) {
+  if (json.empty()) return "";
+  nlohmann::json members = nlohmann::json::parse(json);
+  for (const char* const name : {"reasoning_content", "reasoning", "reasoning_details"}) {
+    members.erase(name);
+  }
+  return members.empty() ? "" : members.dump();
+}
+
 ConversationKey KeyAfter(const ConversationKey& before, const v1::Message& message) {
-  return NextKey(before, {message.role(), message.content(), SortedJson(message.json())});
+  if (message.role() != "assistant") {
+    return NextKey(before, {message.role(), message.content(), SortedJson(message.json())});
+  }
+  return NextKey(before, {message.role(), WithoutThoughts(message.content()),
+                          MembersWithoutThoughts(message.json())});
 }
 
 // The keys of all beginnings of the conversation, each of which ends with a message.

@@ -44,7 +44,7 @@
 #include "service/program/server_store.h"
 #include "service/scrapes/metrics_server.h"
 #include "service/server/grpc_server.h"
-#include "service/server/library_logs.h"
+#include "service/server/transport/library_logs.h"
 #include "service/server/turn_input.h"
 #include "service/serving/model_registry.h"
 #include "service/serving/routing/arm_book.h"

@@ -35,6 +35,8 @@ constexpr Row kRows[] = {
     {"/longstream.v1.Longstream/ExportSession", kClient},
     {"/longstream.v1.Longstream/ImportSession", kClient},
     {"/longstream.v1.Longstream/Score", kClient},
+    {"/longstream.v1.Longstream/Tokenize", kClient},
+    {"/longstream.v1.Longstream/Detokenize", kClient},
     {"/longstream.v1.Longstream/Compare", kClient},
     {"/longstream.v1.Longstream/ListModels", kClient | kOperator},
     {"/longstream.v1.Longstream/GetModel", kClient | kOperator},

@@ -21,6 +21,7 @@
 #include "service/server/request_check.h"
 #include "service/server/routing/route_messages.h"
 #include "service/server/to_proto.h"
+#include "service/server/token_calls.h"
 #include "service/server/transfer/export_reactor.h"
 #include "service/server/transfer/import_reactor.h"
 #include "service/server/transport/grpc_status.h"
@@ -143,6 +144,8 @@ ServiceImpl::ServiceImpl(const ModelRegistry* models, SessionManager* sessions,
   AddServerStream("/longstream.v1.Longstream/ExportSession", &ServiceImpl::ExportSession);
   AddClientStream("/longstream.v1.Longstream/ImportSession", &ServiceImpl::ImportSession);
   AddServerStream("/longstream.v1.Longstream/Score", &ServiceImpl::Score);
+  AddUnary("/longstream.v1.Longstream/Tokenize", &ServiceImpl::Tokenize);
+  AddUnary("/longstream.v1.Longstream/Detokenize", &ServiceImpl::Detokenize);
   AddServerStream("/longstream.v1.Longstream/Compare", &ServiceImpl::Compare);
   AddUnary("/longstream.v1.Longstream/ListModels", &ServiceImpl::ListModels);
   AddUnary("/longstream.v1.Longstream/GetModel", &ServiceImpl::GetModel);
@@ -420,6 +423,22 @@ grpc::ServerReadReactor<RawRequest<v1::ImportSessionRequest>>* ServiceImpl::Impo
 grpc::ServerWriteReactor<v1::ScoreResponse>* ServiceImpl::Score(
     grpc::CallbackServerContext* context, const Caller& caller, Decoded<v1::ScoreRequest> request) {
   return NewScoreReactor(context, caller, std::move(request), sessions_, &text_threads_, &calls_);
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::Tokenize(grpc::CallbackServerContext* /*context*/,
+                                                const Caller& caller,
+                                                Decoded<v1::TokenizeRequest> request,
+                                                v1::TokenizeResponse* response) {
+  return NewTokenizeCall({sessions_, &text_threads_, &request_memory_, &calls_}, caller.tenant,
+                         std::move(request), response);
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::Detokenize(grpc::CallbackServerContext* /*context*/,
+                                                  const Caller& caller,
+                                                  Decoded<v1::DetokenizeRequest> request,
+                                                  v1::DetokenizeResponse* response) {
+  return NewDetokenizeCall({sessions_, &text_threads_, &request_memory_, &calls_}, caller.tenant,
+                           std::move(request), response);
 }
 
 CompareTools ServiceImpl::NewCompareTools() {

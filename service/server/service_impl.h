@@ -68,6 +68,12 @@ class ServiceImpl final : public DecodingService {
   grpc::ServerWriteReactor<v1::ScoreResponse>* Score(grpc::CallbackServerContext* context,
                                                      const Caller& caller,
                                                      Decoded<v1::ScoreRequest> request);
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context, const Caller& caller,
+                                     Decoded<v1::TokenizeRequest> request,
+                                     v1::TokenizeResponse* response);
+  grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context, const Caller& caller,
+                                       Decoded<v1::DetokenizeRequest> request,
+                                       v1::DetokenizeResponse* response);
   grpc::ServerWriteReactor<v1::CompareResponse>* Compare(grpc::CallbackServerContext* context,
                                                          const Caller& caller,
                                                          Decoded<v1::CompareRequest> request);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "service/chat/thoughts.h"
 #include "service/server/routing/route_messages.h"
 #include "service/server/routing/wire_times.h"
 #include "service/tokenizer/text/utf8.h"
@@ -266,6 +267,14 @@ void ToProto(const TurnEvent& event, const Tokenizer& tokenizer, v1::GenerateRes
   } else if (const auto* delta = std::get_if<DeltaEvent>(&event)) {
     SetDelta(*delta, tokenizer, message->mutable_delta());
   }
+}
+
+void Describe(const ServedModel& model, bool in_thoughts, v1::TurnStarted* message) {
+  message->set_model(Text(model.name()));
+  if (!model.chat().ok() || !chat::MarksThoughts(*model.chat())) return;
+  message->mutable_thoughts()->set_begin(std::string(chat::kThoughtsBegin));
+  message->mutable_thoughts()->set_end(std::string(chat::kThoughtsEnd));
+  message->mutable_thoughts()->set_begun(in_thoughts);
 }
 
 void ToProto(const TurnEnd& end, v1::Finish* message) {

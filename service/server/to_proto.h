@@ -5,6 +5,7 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/config/alias_config.h"
 #include "service/engine/turn/turn_events.h"
+#include "service/models/served_model.h"
 #include "service/serving/model_registry.h"
 #include "service/serving/turns/session_turns.h"
 #include "service/sessions/session.h"
@@ -21,6 +22,8 @@ void ToProto(const TurnUsage& usage, v1::TurnUsage* message);
 
 // Converts one event of a generating turn.
 void ToProto(const TurnEvent& event, const Tokenizer& tokenizer, v1::GenerateResponse* message);
+// Sets the fields about the model. `in_thoughts`: as StartedEvent::in_thoughts.
+void Describe(const ServedModel& model, bool in_thoughts, v1::TurnStarted* message);
 // Converts the end of a generating turn. REQUIRES: `end.status` is OK.
 void ToProto(const TurnEnd& end, v1::Finish* message);
 

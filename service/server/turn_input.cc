@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/chat/thoughts.h"
 #include "service/engine/turn/prompt_check.h"
 #include "service/server/messages_check.h"
 #include "service/server/request_check.h"
@@ -16,6 +17,14 @@ size_t TextBytes(const v1::Input& input) {
   return input.has_messages() ? std::numeric_limits<size_t>::max() : input.text().size();
 }
 
+absl::Status CheckTextBytes(const std::string& text, const ServedModel& model) {
+  if (text.size() <= model.max_text_bytes()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("input.text: ", text.size(), " bytes exceed the model's context of ",
+                   model.backend().info().context_limit, " tokens, which hold at most ",
+                   model.max_text_bytes()));
+}
+
 TurnInput::TurnInput(const ServedModel& model, const SessionState& history, bool parse_special)
     : model_(model), parse_special_(parse_special), position_(history.tokens.size()) {
   if (!history.tokens.empty()) last_token_ = history.tokens.back();
@@ -24,12 +33,7 @@ TurnInput::TurnInput(const ServedModel& model, const SessionState& history, bool
 absl::StatusOr<std::vector<int32_t>> TurnInput::Read(v1::Input* input, RequestCharge* charge) {
   std::vector<int32_t> tokens;
   if (input->has_text()) {
-    if (input->text().size() > model_.max_text_bytes()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "input.text: ", input->text().size(), " bytes exceed the model's context of ",
-          model_.backend().info().context_limit, " tokens, which hold at most ",
-          model_.max_text_bytes()));
-    }
+    if (absl::Status status = CheckTextBytes(input->text(), model_); !status.ok()) return status;
     absl::StatusOr<std::vector<int32_t>> encoded = model_.tokenizer().EncodeAfter(
         last_token_, input->text(), EncodeOptions{.parse_special = parse_special_});
     if (!encoded.ok()) {
@@ -79,6 +83,7 @@ absl::Status TurnInput::ReadMessages(v1::Messages* messages, const SessionState&
   if (absl::Status status = Add(addition->tokens); !status.ok()) return status;
   turn->kept_tokens = addition->kept_tokens;
   turn->prompt = std::move(addition->tokens);
+  turn->in_thoughts = chat::EndsInThoughts(*addition->history);
   turn->conversation = std::move(addition->history);
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,6 +25,9 @@ namespace longstream {
 // The size of an input's text for TextThreads. Messages count as a text of the greatest size,
 // because the whole conversation is rendered.
 size_t TextBytes(const v1::Input& input);
+
+// INVALID_ARGUMENT: the model's context cannot hold a text of so many bytes.
+absl::Status CheckTextBytes(const std::string& text, const ServedModel& model);
 
 // Renders the messages of a turn that was logged. For SessionManager::Options.
 absl::StatusOr<std::shared_ptr<const chat::History>> RenderLoggedMessages(
@@ -49,11 +53,11 @@ class TurnInput {
   // text.
   absl::StatusOr<std::vector<int32_t>> Read(v1::Input* input, RequestCharge* charge);
 
-  // Reads messages that continue the conversation of `history`. Sets the prompt, the kept tokens
-  // and the conversation of `turn`. `history` must be the same object as in the constructor.
-  // `host_memory` counts the new conversation as long as it exists; may be nullptr. Otherwise as
-  // Read. `logs`: sets the logged messages of `turn`, too. `now`: the time that the template sees
-  // in the first turn of a session; absent: the present.
+  // Reads messages that continue the conversation of `history`. Sets the prompt, the kept tokens,
+  // the conversation and in_thoughts of `turn`. `history` must be the same object as in the
+  // constructor. `host_memory` counts the new conversation as long as it exists; may be nullptr.
+  // Otherwise as Read. `logs`: sets the logged messages of `turn`, too. `now`: the time that the
+  // template sees in the first turn of a session; absent: the present.
   absl::Status ReadMessages(v1::Messages* messages, const SessionState& history,
                             HostMemory* host_memory, RequestCharge* charge, TurnRequest* turn,
                             bool logs = false, std::optional<std::tm> now = std::nullopt);

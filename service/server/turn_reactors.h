@@ -245,7 +245,8 @@ class GenerateReactor final : public TurnReactor<v1::GenerateResponse>, public T
 
   bool Translate(const TurnEvent& event, v1::GenerateResponse* response) override {
     ToProto(event, model().tokenizer(), response);
-    if (response->has_started()) {
+    if (const auto* started = std::get_if<StartedEvent>(&event)) {
+      Describe(model(), started->in_thoughts, response->mutable_started());
       response->mutable_started()->set_turn_id(turn_id());
       response->mutable_started()->set_how(how());
       if (twin_ != nullptr) twin_->ToProto(response->mutable_started()->mutable_twin());

@@ -198,6 +198,10 @@ class SessionManager {
   absl::StatusOr<NewTurn> ScoreWith(const std::string& tenant, std::string_view model,
                                     const RouteAsk& ask = {}) const;
 
+  // Finds a model whose tokenizer a call needs, without a turn. An alias chooses as for OwnTurn.
+  absl::StatusOr<FoundEngine> FindForText(const std::string& tenant, std::string_view model,
+                                          const RouteAsk& ask = {}) const;
+
   // Reads at most most_listed_rows of the store, so a page may have fewer sessions than `limit`.
   SessionPage List(const std::string& tenant, const std::optional<SessionId>& after, size_t limit,
                    const SessionFilter& filter = {}) const;

@@ -66,6 +66,14 @@ absl::StatusOr<NewTurn> SessionManager::OwnTurn(const std::string& tenant, std::
   return NewTurn(std::move(found->engine), std::move(found->hold), *std::move(of), std::move(arm));
 }
 
+absl::StatusOr<FoundEngine> SessionManager::FindForText(const std::string& tenant,
+                                                        std::string_view model,
+                                                        const RouteAsk& ask) const {
+  heap_trim_.NoteWork();
+  if (absl::Status known = models_->tenants().Find(tenant).status(); !known.ok()) return known;
+  return FindNamed(model, options_.aliases->Choose(model, SessionId::Random(), ask, Served()));
+}
+
 absl::StatusOr<NewTurn> SessionManager::ScoreWith(const std::string& tenant, std::string_view model,
                                                   const RouteAsk& ask) const {
   absl::StatusOr<NewTurn> turn = OwnTurn(tenant, model, ask);

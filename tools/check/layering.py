@@ -198,7 +198,7 @@ ROOMS = {
                               " service/sessions/store",
     "service/interceptors": "service/sessions",
     "service/server/transport": "service/clock service/connections service/errors service/fleet service/interceptors service/security"
-                                " service/tokenizer/text"
+                                " service/metrics service/tokenizer/text"
                                 " service/wire",
     "service/server/routing": "service/routing service/tokenizer/text",
     "service/server/admin": "backends/api service/connections service/interceptors service/models"
@@ -252,12 +252,13 @@ ROOMS = {
     "gateway/http": "service/clock service/connections service/connections/streams service/metrics service/security",
     "gateway/turns": "client client/errors gateway/conversations",
     "gateway/requests": "gateway/json",
-    "gateway/answers": "client gateway/http gateway/json gateway/turns",
+    "gateway/answers": "client gateway/http gateway/json gateway/requests gateway/turns",
     "gateway/openai": "client gateway/answers gateway/json gateway/requests",
     "gateway/anthropic": "gateway/answers gateway/http gateway/json gateway/requests",
     "gateway/responses": "client gateway/answers gateway/json gateway/requests",
+    "gateway/tokens": "gateway/json gateway/openai",
     "gateway": "client client/errors gateway/answers gateway/anthropic gateway/conversations gateway/http gateway/json"
-               " gateway/openai gateway/responses gateway/turns service/clock service/metrics",
+               " gateway/openai gateway/responses gateway/tokens gateway/turns service/clock service/metrics",
     "gateway/program": "client gateway gateway/http service/connections service/metrics service/scrapes service/security",
 
     "tests": "",
@@ -330,6 +331,7 @@ LIBRARIES = {
     "gateway/anthropic": "absl protobuf",
     "gateway/openai": "absl protobuf",
     "gateway/responses": "absl grpc protobuf",
+    "gateway/tokens": "protobuf",
     "gateway/turns": "absl grpc protobuf",
     "gateway/program": "absl prometheus",
     "tests/bench": "cuda",

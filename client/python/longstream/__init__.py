@@ -42,6 +42,15 @@ from longstream.errors import (
     UnknownError,
 )
 from longstream.inputs import ChatOptions, Expectation, Message
+from longstream.model_values import (
+    Alias,
+    AliasArm,
+    AliasRoute,
+    Layer,
+    ModelInfo,
+    ModelMemory,
+    SamplingDefaults,
+)
 from longstream.options import (
     AnswerOptions,
     AppendOptions,
@@ -52,11 +61,9 @@ from longstream.options import (
 )
 from longstream.retries import RetryPolicy
 from longstream.sync import Client, Session, TurnStream
+from longstream.tokens import Tokens
 from longstream.v1 import VERSION
 from longstream.values import (
-    Alias,
-    AliasArm,
-    AliasRoute,
     Appended,
     ArmPrediction,
     CompareAnswer,
@@ -71,16 +78,13 @@ from longstream.values import (
     Delta,
     Finish,
     Generation,
-    Layer,
-    ModelInfo,
-    ModelMemory,
     PrefillProgress,
     Routing,
-    SamplingDefaults,
     Score,
     ScoreSummary,
     SessionBytes,
     SessionInfo,
+    Thoughts,
     TokenLogProb,
     TokenScore,
     TopToken,
@@ -161,8 +165,10 @@ __all__ = [
     "SessionElsewhereError",
     "SessionInfo",
     "StopText",
+    "Thoughts",
     "TokenLogProb",
     "TokenScore",
+    "Tokens",
     "TopToken",
     "TurnInfo",
     "TurnOptions",

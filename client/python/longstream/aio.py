@@ -10,25 +10,25 @@ from typing import Any, Self, TypeVar, Unpack
 
 import grpc
 
-from longstream import calls, inputs, options
+from longstream import calls, inputs, options, tokens
 from longstream.async_transport import AsyncTransport
 from longstream.channel import ChannelSettings, Token
 from longstream.enums import Durability, DurabilityLike, Recompute, RecomputeLike
 from longstream.errors import LongstreamError
 from longstream.files import whole_file
 from longstream.inputs import Expectation
+from longstream.model_values import Alias, ModelInfo
 from longstream.retries import RetryPolicy
 from longstream.streams import TurnView
+from longstream.tokens import Tokens
 from longstream.transport import Limits
 from longstream.turn import OnPrefill, OnTwin, Turn
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
-    Alias,
     Appended,
     Comparison,
     Delta,
     Generation,
-    ModelInfo,
     Score,
     SessionInfo,
     TurnInfo,
@@ -119,6 +119,37 @@ class AsyncClient:
     async def model(self, name: str = "") -> ModelInfo:
         """Describe a model; empty: the server's only model."""
         return await self._transport.run(calls.get_model(name))
+
+    async def tokenize(
+        self,
+        text: inputs.Text | None = None,
+        *,
+        messages: inputs.Conversation | None = None,
+        model: str = "",
+        parse_special: bool = False,
+        add_special: bool = True,
+        count_only: bool = False,
+        pieces: bool = False,
+        **chat_options: Unpack[inputs.ChatOptions],
+    ) -> Tokens:
+        """Convert a text or messages to the token ids of a model: see Client.tokenize."""
+        call = tokens.tokenize(
+            model,
+            text,
+            messages,
+            parse_special=parse_special,
+            add_special=add_special,
+            count_only=count_only,
+            pieces=pieces,
+            chat_options=chat_options,
+        )
+        return await self._transport.run(call)
+
+    async def detokenize(
+        self, token_ids: Sequence[int], *, model: str = "", skip_special: bool = False
+    ) -> str:
+        """Return the text of token ids."""
+        return await self._transport.run(tokens.detokenize(model, token_ids, skip_special))
 
     async def score(
         self,

@@ -11,18 +11,17 @@ from google.protobuf import duration_pb2
 from longstream.checks import checked, wrong
 from longstream.enums import DurabilityLike, RecomputeLike
 from longstream.inputs import Expectation
+from longstream.model_values import Alias, ModelInfo
 from longstream.options import AppendOptions, append_request
 from longstream.reading import read
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
-    Alias,
     Appended,
     CompareArmEnd,
     ComparePairSummary,
     CompareRow,
     CompareStarted,
     Comparison,
-    ModelInfo,
     Score,
     ScoreSummary,
     SessionInfo,

@@ -191,6 +191,10 @@ CHECKS: Mapping[str, _Check] = {
     "top_log_probs": _COUNT,
     "priority": _word(enums.Priority),
     "parse_special": _SWITCH,
+    "add_special": _SWITCH,
+    "skip_special": _SWITCH,
+    "count_only": _SWITCH,
+    "pieces": _SWITCH,
     # turns
     "log_probs": _SWITCH,
     "response_format": _Check(

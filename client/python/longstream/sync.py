@@ -10,25 +10,25 @@ from typing import Any, Self, TypeVar, Unpack
 
 import grpc
 
-from longstream import calls, inputs, options
+from longstream import calls, inputs, options, tokens
 from longstream.channel import ChannelSettings, Token
 from longstream.enums import Durability, DurabilityLike, Recompute, RecomputeLike
 from longstream.errors import LongstreamError
 from longstream.files import whole_file
 from longstream.inputs import Expectation
+from longstream.model_values import Alias, ModelInfo
 from longstream.retries import RetryPolicy
 from longstream.streams import TurnView
 from longstream.sync_transport import Transport
+from longstream.tokens import Tokens
 from longstream.transport import Limits
 from longstream.turn import OnPrefill, OnTwin, Turn
 from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
-    Alias,
     Appended,
     Comparison,
     Delta,
     Generation,
-    ModelInfo,
     Score,
     SessionInfo,
     TurnInfo,
@@ -154,6 +154,46 @@ class Client:
     def model(self, name: str = "") -> ModelInfo:
         """Describe a model; empty: the server's only model."""
         return self._transport.run(calls.get_model(name))
+
+    def tokenize(
+        self,
+        text: inputs.Text | None = None,
+        *,
+        messages: inputs.Conversation | None = None,
+        model: str = "",
+        parse_special: bool = False,
+        add_special: bool = True,
+        count_only: bool = False,
+        pieces: bool = False,
+        **chat_options: Unpack[inputs.ChatOptions],
+    ) -> Tokens:
+        """Convert a text, token ids or messages to the token ids of a model, without a turn.
+
+        Args:
+            text: a text or token ids. Without it there are messages.
+            messages: a whole conversation, which the model's chat template renders.
+            model: a model, or an alias, whose arm is drawn; empty: the server's only model.
+            parse_special: special tokens that the text spells out become their ids.
+            add_special: begin with the tokens that begin the first text of a session.
+            count_only: answer no ids, only their number. pieces: answer the bytes of each token, too.
+        """
+        call = tokens.tokenize(
+            model,
+            text,
+            messages,
+            parse_special=parse_special,
+            add_special=add_special,
+            count_only=count_only,
+            pieces=pieces,
+            chat_options=chat_options,
+        )
+        return self._transport.run(call)
+
+    def detokenize(
+        self, token_ids: Sequence[int], *, model: str = "", skip_special: bool = False
+    ) -> str:
+        """Return the text of token ids."""
+        return self._transport.run(tokens.detokenize(model, token_ids, skip_special))
 
     def score(
         self,

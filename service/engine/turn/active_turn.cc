@@ -164,7 +164,7 @@ bool ActiveTurn::ContinuesText() const {
 
 void ActiveTurn::PushStarted() {
   const StartedEvent started{history_.start(), meter_.usage().prompt_tokens,
-                             request().sampling.seed};
+                             request().sampling.seed, request().in_thoughts};
   if (turn_->journal != nullptr) turn_->journal->Start(started);
   if (request().logits != nullptr) request().logits->Began();
   turn_->stream.Push(started);

@@ -8,7 +8,7 @@ uint64_t BytesOf(const TurnRequest& request) {
   const auto& [kind, prompt, kept_tokens, conversation, on_abort, priority, sampling, stop, format,
                max_tokens, log_probs, top_log_probs, deadline, request_id, forced_tokens,
                outlives_reader, resume_window, logged_messages, own_session, logits, logits_from,
-               followed, background] = request;
+               followed, background, in_thoughts] = request;
   uint64_t bytes = sizeof(Turn) + BlockBytes(prompt) + BlockBytes(stop.strings) +
                    BlockBytes(stop.token_ids) + BlockBytes(request_id) + BlockBytes(forced_tokens);
   if (logged_messages != nullptr) bytes += BlockBytes(logged_messages->messages);

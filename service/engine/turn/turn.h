@@ -125,6 +125,7 @@ struct TurnRequest {
   // The turn runs only while no other turn does (BackgroundTurns). It has its own session, and
   // nobody counts it. REQUIRES: kind is kScore.
   bool background = false;
+  bool in_thoughts = false;  // the prompt ends within the model's thoughts
 
   bool has_own_session() const { return own_session || kind == TurnKind::kScore; }
 };

@@ -19,6 +19,7 @@ struct StartedEvent {
   uint64_t position = 0;       // the session's position before the turn
   uint64_t prompt_tokens = 0;  // prompt tokens that the turn adds
   uint64_t seed = 0;
+  bool in_thoughts = false;  // the prompt ends within the model's thoughts
 };
 
 struct PrefillEvent {

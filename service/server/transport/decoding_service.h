@@ -45,22 +45,25 @@ class DecodingService : public grpc::Service {
                 grpc::ServerUnaryReactor* (Service::*method)(grpc::CallbackServerContext*,
                                                              const Caller&, const Request&,
                                                              Response*)) {
-    const auto call = [this, path, method](grpc::CallbackServerContext* context,
-                                           const RawRequest<Request>* raw,
-                                           Response* response) -> grpc::ServerUnaryReactor* {
-      const auto end = [context](const absl::Status& status) {
-        grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-        reactor->Finish(ToGrpc(status));
-        return reactor;
-      };
-      const absl::StatusOr<Caller> caller = authorize_(*context, path);
-      if (!caller.ok()) return end(caller.status());
-      const absl::StatusOr<Decoded<Request>> request = Decode(*raw, memory_);
-      if (!request.ok()) return end(request.status());
-      return (static_cast<Service*>(this)->*method)(context, *caller, *request->message, response);
-    };
-    Add(path, grpc::internal::RpcMethod::NORMAL_RPC,
-        new grpc::internal::CallbackUnaryHandler<RawRequest<Request>, Response>(call));
+    AddUnaryCall<Request, Response>(
+        path, [this, method](grpc::CallbackServerContext* context, const Caller& caller,
+                             const Decoded<Request>& request, Response* response) {
+          return (static_cast<Service*>(this)->*method)(context, caller, *request.message,
+                                                        response);
+        });
+  }
+  // The same, but the method keeps the request as long as it needs it.
+  template <typename Service, typename Request, typename Response>
+  void AddUnary(const char* path,
+                grpc::ServerUnaryReactor* (Service::*method)(grpc::CallbackServerContext*,
+                                                             const Caller&, Decoded<Request>,
+                                                             Response*)) {
+    AddUnaryCall<Request, Response>(
+        path, [this, method](grpc::CallbackServerContext* context, const Caller& caller,
+                             Decoded<Request> request, Response* response) {
+          return (static_cast<Service*>(this)->*method)(context, caller, std::move(request),
+                                                        response);
+        });
   }
 
   // A call with one request and a stream of responses. The method keeps the request as long as it
@@ -121,6 +124,27 @@ class DecodingService : public grpc::Service {
     explicit Refused(const absl::Status& status) { this->Finish(ToGrpc(status)); }
     void OnDone() override { delete this; }
   };
+
+  // `method`: gets the context, the caller, the decoded request and the response.
+  template <typename Request, typename Response, typename Method>
+  void AddUnaryCall(const char* path, Method method) {
+    const auto call = [this, path, method = std::move(method)](
+                          grpc::CallbackServerContext* context, const RawRequest<Request>* raw,
+                          Response* response) -> grpc::ServerUnaryReactor* {
+      const auto end = [context](const absl::Status& status) {
+        grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+        reactor->Finish(ToGrpc(status));
+        return reactor;
+      };
+      const absl::StatusOr<Caller> caller = authorize_(*context, path);
+      if (!caller.ok()) return end(caller.status());
+      absl::StatusOr<Decoded<Request>> request = Decode(*raw, memory_);
+      if (!request.ok()) return end(request.status());
+      return method(context, *caller, *std::move(request), response);
+    };
+    Add(path, grpc::internal::RpcMethod::NORMAL_RPC,
+        new grpc::internal::CallbackUnaryHandler<RawRequest<Request>, Response>(call));
+  }
 
   void Add(const char* path, grpc::internal::RpcMethod::RpcType type,
            grpc::internal::MethodHandler* handler) {

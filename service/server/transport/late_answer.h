@@ -28,14 +28,20 @@ class LateAnswer final : public grpc::ServerUnaryReactor,
   }
 
   // Later answers have no effect.
-  void Answer(const absl::StatusOr<Response>& answer) ABSL_LOCKS_EXCLUDED(mutex_) {
+  void Answer(absl::StatusOr<Response> answer) ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       absl::MutexLock lock(&mutex_);
       if (std::exchange(answered_, true)) return;
     }
     const auto self = this->shared_from_this();  // Finish may end the call
-    if (answer.ok()) *response_ = *answer;
+    if (answer.ok()) *response_ = *std::move(answer);
     Finish(ToGrpc(answer.status()));
+  }
+
+  // Whether the call has its answer, or its caller has gone.
+  bool answered() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return answered_;
   }
 
   void OnCancel() override { Answer(absl::CancelledError("the caller cancelled the call")); }
@@ -48,10 +54,10 @@ class LateAnswer final : public grpc::ServerUnaryReactor,
   LateAnswer(std::shared_ptr<void> counted, Response* response)
       : counted_(std::move(counted)), response_(response) {}
 
-  std::shared_ptr<void> counted_;  // shared with nobody; it may be of any kind
+  std::shared_ptr<void> counted_;  // it may be of any kind
   Response* const response_;
   std::shared_ptr<LateAnswer> self_;  // keeps this object alive until OnDone
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   bool answered_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -119,7 +119,7 @@ TurnUsage UsageFrom(const log::TurnResult& from) {
 std::shared_ptr<const Answer> AnswerFrom(const log::TurnResult& from, uint64_t start) {
   auto answer = std::make_shared<Answer>();
   const uint64_t prompt_end = start + from.prompt_tokens();
-  answer->Start({start, from.prompt_tokens(), from.seed()});
+  answer->Start({start, from.prompt_tokens(), from.seed(), from.in_thoughts()});
   if (!from.lead().empty()) {
     DeltaEvent lead;
     lead.text = from.lead();
@@ -278,6 +278,7 @@ std::string EncodeResult(const EndedTurn& ended, TurnKind kind, const std::strin
   Set(end.usage, &result);
   if (ended.answer != nullptr && ended.answer->started().has_value()) {
     result.set_seed(ended.answer->started()->seed);
+    result.set_in_thoughts(ended.answer->started()->in_thoughts);
   }
   return result.SerializeAsString();
 }

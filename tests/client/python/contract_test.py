@@ -6,21 +6,25 @@ import enum
 import json
 import unittest
 
-from longstream import calls, enums, inputs, options, values
+from longstream import calls, enums, inputs, model_values, options, tokens, values
 from longstream.reading import read
 from longstream.v1 import longstream_pb2 as pb
 
 # The dataclasses that have another name than their message.
 NAMES = {"SessionInfo": "Session", "TurnInfo": "Turn", "ModelInfo": "Model",
-         "Appended": "AppendResponse"}
+         "Appended": "AppendResponse", "Tokens": "TokenizeResponse"}
 # Those that are made of several messages.
 COMPOSED = {"Comparison", "Generation", "Score"}
 
 
+def dataclasses_of_the_package():
+    return [kind for kind in (*vars(values).values(), *vars(model_values).values(), tokens.Tokens)
+            if dataclasses.is_dataclass(kind) and kind.__name__ not in COMPOSED]
+
+
 class ContractTest(unittest.TestCase):
     def test_dataclasses_have_the_fields_of_their_messages(self):
-        kinds = [kind for kind in vars(values).values()
-                 if dataclasses.is_dataclass(kind) and kind.__name__ not in COMPOSED]
+        kinds = dataclasses_of_the_package()
         self.assertGreater(len(kinds), 15)
         for kind in kinds:
             message = getattr(pb, NAMES.get(kind.__name__, kind.__name__))
@@ -28,10 +32,9 @@ class ContractTest(unittest.TestCase):
                              [field.name for field in message.DESCRIPTOR.fields], kind.__name__)
 
     def test_every_message_that_is_answered_can_be_read(self):
-        for kind in vars(values).values():
-            if dataclasses.is_dataclass(kind) and kind.__name__ not in COMPOSED:
-                message = getattr(pb, NAMES.get(kind.__name__, kind.__name__))
-                self.assertIsInstance(read(kind, message()), kind)
+        for kind in dataclasses_of_the_package():
+            message = getattr(pb, NAMES.get(kind.__name__, kind.__name__))
+            self.assertIsInstance(read(kind, message()), kind)
 
     def test_enumerations_have_the_values_of_the_contract(self):
         ours = {name: kind for name, kind in vars(enums).items()
@@ -101,6 +104,29 @@ class ContractTest(unittest.TestCase):
             inputs.compared_input("hi", "Hi")
         with self.assertRaisesRegex(TypeError, "no option log_probs$"):
             options.compare_request(["a", "b"], None, "s", None, {"log_probs": True})
+
+    def test_the_arguments_of_a_text_reach_the_request(self):
+        def request(text=None, messages=None, **given):
+            switches = dict.fromkeys(
+                ("parse_special", "add_special", "count_only", "pieces"), False)
+            chat_options = given.pop("chat_options", {})
+            return tokens.tokenize("m", text, messages, **(switches | given),
+                                   chat_options=chat_options).request()
+
+        self.assertEqual(request("hi", add_special=True, pieces=True), pb.TokenizeRequest(
+            model="m", input=pb.Input(text=b"hi"), add_special=True, pieces=True))
+        self.assertEqual(
+            request(messages="Hi", count_only=True, chat_options={"add_generation_prompt": False}),
+            pb.TokenizeRequest(model="m", count_only=True, add_special=False, input=pb.Input(
+                messages=pb.Messages(messages=[pb.Message(role=b"user", content=b"Hi")],
+                                     add_generation_prompt=False))))
+        for wrong in ({}, {"text": "hi", "messages": "Hi"}):
+            with self.assertRaisesRegex(ValueError, "a text or messages"):
+                request(**wrong)
+        self.assertEqual(tokens.detokenize("m", [1, 2], True).request(),
+                         pb.DetokenizeRequest(model="m", token_ids=[1, 2], skip_special=True))
+        with self.assertRaisesRegex(TypeError, "token_ids: expected a sequence of token ids"):
+            tokens.detokenize("m", "text", False)
 
     def test_all_arms_read_one_thing(self):
         self.assertIsNone(inputs.forced(None, None, None))

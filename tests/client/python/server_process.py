@@ -15,9 +15,11 @@ BUILD = pathlib.Path(os.environ["LONGSTREAM_BINARY_DIR"])
 SOURCE = pathlib.Path(os.environ["LONGSTREAM_SOURCE_DIR"])
 MODELS = ("dense", "hwfa2", "hypenet")
 
-# The demo models get this template, so that they accept messages.
-TEMPLATE = ("{% for m in messages %}# {{ m.role }}\n{{ m.content }}\n{% endfor %}"
-            "{% if add_generation_prompt %}# assistant\n{% endif %}")
+# The demo models get this template, so that they accept messages. It begins their thoughts if the
+# request asks for some, and leaves out earlier ones.
+TEMPLATE = ("{% for m in messages %}# {{ m.role }}\n{{ (m.content or '').split('</think>')[-1] }}\n"
+            "{% endfor %}{% if add_generation_prompt %}# assistant\n"
+            "{{ '<think>\n' if enable_thinking or reasoning_effort }}{% endif %}")
 
 
 class ServerProcess:

@@ -153,6 +153,18 @@ class SessionTest(unittest.TestCase):
         self.assertEqual(score, self.client.score("def f():", model="hypenet", top_log_probs=1))
         self.assertEqual(session.info().position, 0)
 
+    def test_texts_and_tokens(self):
+        read = self.client.tokenize("def ä", model="hypenet", pieces=True)
+        self.assertEqual(bytes(read.token_ids), "def ä".encode())
+        self.assertEqual(b"".join(read.pieces), "def ä".encode())
+        self.assertEqual((read.count, read.model), (6, "hypenet"))
+        self.assertEqual(self.client.detokenize(read.token_ids, model="hypenet"), "def ä")
+        counted = self.client.tokenize(messages="Hi", model="hypenet", count_only=True)
+        self.assertEqual((counted.count, counted.token_ids),
+                         (len("# user\nHi\n# assistant\n"), ()))
+        with self.assertRaisesRegex(longstream.InvalidArgumentError, r"token_ids\[1\]"):
+            self.client.detokenize([1, 999], model="hypenet")
+
     def test_two_models_are_compared(self):
         options = {"max_tokens": 12, "seed": 3, "temperature": 1.0, "ignore_eos": True}
         free = self.client.compare(["dense", "hypenet"], PROMPT, top_log_probs=2, **options)
@@ -299,6 +311,8 @@ class SessionTest(unittest.TestCase):
                     await session.export(path)
                     moved = await client.import_session(path, session_id=longstream.random_id())
                     await moved.close()
+                read = await client.tokenize("text", model=session.model)
+                self.assertEqual(await client.detokenize(read.token_ids, model=read.model), "text")
                 score = await session.score("text")
                 self.assertEqual(score.summary.tokens, 3)
                 kept = await client.attach(session.id)

@@ -210,6 +210,23 @@ TEST_F(BadRequestsTest, TheServersErrorsComeThrough) {
   ExpectServes();
 }
 
+TEST_F(BadRequestsTest, TooManySmallMessages) {
+  Json body = Base(kChatPath);
+  body["messages"] = Json::array();
+  for (int i = 0; i < 1500; ++i) {
+    body["messages"].push_back({{"role", "user"}, {"content", "a"}});
+  }
+  const HttpReply reply = Send(kChatPath, body.dump());
+  EXPECT_EQ(reply.status, 400);
+  const std::string text = reply.json().at("error").at("message");
+  EXPECT_THAT(text, HasSubstr("the request has too many small parts, such as messages"));
+  EXPECT_THAT(reply.json().at("error").at("param").get<std::string>(),
+              testing::StartsWith("messages["));
+  body["messages"].erase(body["messages"].begin() + 1000, body["messages"].end());
+  EXPECT_EQ(Send(kChatPath, body.dump()).status, 200);
+  ExpectServes();
+}
+
 TEST_F(BadRequestsTest, BodiesThatAreNoJsonObject) {
   std::string many_members = "{";
   for (int i = 0; i < 2000; ++i) many_members += "\"" + std::to_string(i) + "\": 1, ";

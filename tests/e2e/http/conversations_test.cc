@@ -96,6 +96,38 @@ TEST_P(DemoConversationTest, IsReadOnceAndAnsweredAsByAFreshSession) {
 INSTANTIATE_TEST_SUITE_P(Demo, DemoConversationTest, testing::Values("dense", "hwfa2", "hypenet"),
                          [](const auto& model) { return model.param; });
 
+// The template begins the thoughts of an answer, and leaves out those of earlier ones.
+TEST(ConversationsTest, AnswersAreFoundWithTheirThoughtsAndWithoutThem) {
+  const ChatModelDirectory directory("dense");
+  directory.Write(
+      "chat_template.jinja",
+      "{%- for m in messages %}# {{ m.role }}\n{{ m.content.split('</think>')[-1] }}\n{% endfor %}"
+      "{% if add_generation_prompt %}# assistant\n<think>\n{% endif %}");
+  ChatServer server(directory.Arguments());
+  for (const std::string form : {"without", "with", "inline"}) {
+    SCOPED_TRACE(form);
+    const std::string question = "import " + form;
+    Json body = ChatBody({{"user", question}});
+    const Json first = server.Chat(body).json();
+    const Json& message = first["choices"][0]["message"];
+    // The model of code never ends its thoughts.
+    EXPECT_EQ(message["content"], "");
+    const std::string thoughts = message["reasoning_content"];
+    EXPECT_FALSE(thoughts.empty());
+    EXPECT_EQ(first["usage"]["completion_tokens_details"]["reasoning_tokens"], kAnswerTokens);
+    Json repeated = {{"role", "assistant"}, {"content", ""}};
+    if (form == "with") repeated["reasoning_content"] = thoughts;
+    if (form == "inline") repeated["content"] = "<think>\n" + thoughts + "</think>";
+    body["messages"].push_back(repeated);
+    body["messages"].push_back({{"role", "user"}, {"content", "def f():"}});
+    const HttpReply second = server.Chat(body);
+    EXPECT_EQ(SessionOf(second), "continued");
+    EXPECT_EQ(CachedTokens(second),
+              static_cast<int64_t>(("# user\n" + question + "\n# assistant\n").size()));
+  }
+  EXPECT_EQ(server.process().Stop(), 0);
+}
+
 // Other callers use the gateway's sessions over gRPC.
 TEST(ConversationsTest, GoOnWhenSomebodyElseChangesTheirSession) {
   const ChatModelDirectory directory("dense");

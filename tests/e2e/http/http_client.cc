@@ -149,9 +149,11 @@ std::optional<std::string> HttpStream::Next() {
       ended_ = !ReadChunk();
       if (ended_ && text_.empty()) return std::nullopt;
     }
-    const std::string event = text_.substr(0, end);
+    std::string event = text_.substr(0, end);
     text_.erase(0, end + 2);
     if (event.starts_with(": ")) continue;  // a comment
+    // Some APIs have the type of an event in a line of its own, too.
+    if (event.starts_with("event: ")) event.erase(0, event.find('\n') + 1);
     if (!event.starts_with("data: ") || event.find('\n') != std::string::npos) {
       Wrong("this is no event", event);
     }

@@ -45,6 +45,9 @@ TEST_F(HttpNoTextTest, ItIsInTheAnswerOnly) {
   const Json messages = {
       {"model", "m"}, {"max_tokens", 5}, {"messages", {{{"role", "user"}, {"content", kCanary}}}}};
   EXPECT_EQ(Status("/v1/messages", messages), 200);
+  EXPECT_EQ(Status("/v1/messages/count_tokens", messages), 200);
+  EXPECT_EQ(Status("/tokenize", {{"model", "m"}, {"prompt", kCanary}}), 200);
+  EXPECT_EQ(Status("/tokenize", {{"model", kCanary}, {"prompt", kCanary}}), 404);
 
   // Requests that fail may repeat the text to their own client.
   Json body = ChatBody(kConversation);

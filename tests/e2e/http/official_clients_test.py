@@ -71,6 +71,16 @@ class ChatCompletionsTest(unittest.TestCase):
         self.assertEqual(len(tokens), 12)
         self.assertTrue(all(len(token.top_logprobs) == 2 for token in tokens))
 
+    def test_thoughts_are_apart_from_the_text(self):
+        messages = [{"role": "user", "content": "import re"}]
+        more = {"extra_body": {"chat_template_kwargs": {"enable_thinking": True}}}
+        message = chat("dense", messages, **more).choices[0].message
+        self.assertEqual(message.content, "")
+        chunks = chat("dense", messages, stream=True, **more)
+        text = "".join(getattr(c.choices[0].delta, "reasoning_content", "") for c in chunks)
+        self.assertTrue(text)
+        self.assertEqual(text, message.reasoning_content)
+
     def test_functions_go_to_the_template(self):
         messages = [{"role": "user", "content": "x"},
                     {"role": "assistant", "content": None, "tool_calls": [
@@ -123,6 +133,18 @@ class ResponsesTest(unittest.TestCase):
         again = client.responses.create(model="hypenet", input=whole, max_output_tokens=8,
                                         temperature=0, instructions="Be kind.")
         self.assertEqual(again.output_text, second.output_text)
+
+    def test_thoughts_are_items(self):
+        request = {"model": "dense", "input": "import re", "max_output_tokens": 8,
+                   "temperature": 0, "reasoning": {"effort": "low"}}
+        whole = client.responses.create(**request)
+        self.assertEqual(whole.output[0].type, "reasoning")
+        with client.responses.stream(**request) as stream:
+            events = list(stream)
+        text = "".join(e.delta for e in events if e.type == "response.reasoning_text.delta")
+        self.assertTrue(text)
+        self.assertEqual(text, whole.output[0].content[0].text)
+        self.assertEqual(whole.usage.output_tokens_details.reasoning_tokens, 8)
 
     def test_a_response_can_be_read_and_deleted(self):
         made = client.responses.create(model="dense", input="x", max_output_tokens=4)
@@ -197,6 +219,32 @@ class MessagesTest(unittest.TestCase):
         self.assertEqual(text, whole.content[0].text)
         self.assertEqual(final.stop_reason, "max_tokens")
         self.assertEqual(final.usage.output_tokens, whole.usage.output_tokens)
+
+    def test_thoughts_are_blocks(self):
+        request = {"model": "dense", "max_tokens": 8, "extra_body": {"temperature": 0},
+                   "messages": [{"role": "user", "content": "import re"}],
+                   "thinking": {"type": "enabled", "budget_tokens": 1024}}
+        whole = claude.messages.create(**request)
+        with claude.messages.stream(**request) as stream:
+            final = stream.get_final_message()
+        self.assertEqual([block.type for block in final.content], ["thinking"])
+        self.assertTrue(final.content[0].thinking)
+        self.assertEqual(final.content[0].thinking, whole.content[0].thinking)
+        request["messages"] += [{"role": "assistant", "content": final.content},
+                                {"role": "user", "content": "def f():"}]
+        again = claude.messages.create(**request)
+        self.assertEqual(again.longstream["session"], "continued")
+
+    def test_the_tokens_of_a_prompt_are_counted(self):
+        request = {"model": "dense", "system": "Be brief.",
+                   "tools": [{"name": "add", "input_schema": {"type": "object"}}],
+                   "messages": [{"role": "user", "content": "import re"}]}
+        counted = claude.messages.count_tokens(**request)
+        answer = claude.messages.create(max_tokens=1, **request)
+        self.assertEqual(counted.input_tokens,
+                         answer.usage.input_tokens + answer.usage.cache_read_input_tokens)
+        with self.assertRaises(anthropic.NotFoundError):
+            claude.messages.count_tokens(model="none", messages=request["messages"])
 
     def test_errors_have_the_form_of_the_api(self):
         with self.assertRaises(anthropic.BadRequestError) as raised:

@@ -263,6 +263,12 @@ void NoPromptTextTest::TurnsThatFail(const std::string& session) {
   append.set_session_id(kCanary);
   append.mutable_input()->set_text(kCanary);
   EXPECT_FALSE(Append(append).ok());
+  v1::TokenizeRequest tokenize;
+  v1::TokenizeResponse tokens;
+  tokenize.mutable_input()->set_text(kCanary);
+  ASSERT_TRUE(Call(&v1::Longstream::Stub::Tokenize, tokenize, &tokens).ok());
+  tokenize.set_model(kCanary);
+  EXPECT_FALSE(Call(&v1::Longstream::Stub::Tokenize, tokenize, &tokens).ok());
   v1::ScoreRequest score;
   score.set_model(kCanary);
   score.mutable_input()->set_text(kCanary);

@@ -24,8 +24,17 @@ ToolCall Call(const std::string& id, const std::string& name, const std::string&
 std::vector<Reply> Replies() {
   const ToolCall f = Call("call_1", "f", R"({"b": [1, {"x": null}], "a": "ü\n"})");
   const ToolCall g = Call("call_2", "g", "{}");
-  return {{"Hello.", {}}, {"", {}},       {" spaces \n", {}}, {"", {f}},
-          {"", {f, g}},   {"Wait.", {g}}, {"Wait.\n", {f, g}}};
+  return {{"Hello.", {}},
+          {"", {}},
+          {" spaces \n", {}},
+          {"", {f}},
+          {"", {f, g}},
+          {"Wait.", {g}},
+          {"Wait.\n", {f, g}},
+          {"Hello.", {}, "Well."},
+          {"", {}, "Well,\n so"},
+          {"", {f}, "Well."},
+          {"Wait.", {f, g}, "Well."}};
 }
 
 // The members without regard to their order.
@@ -186,11 +195,15 @@ TEST(StreamedReplyTest, ResponsesHaveTheItemsOfTheWholeOne) {
     ResponsesWriter writer("resp_1", 0, "m", Json::object());
     const std::vector<Json> events = EventsIn(Stream(writer, turn));
     std::string text;
+    std::string thoughts;
     Json items = Json::array();
     for (size_t i = 0; i < events.size(); ++i) {
       EXPECT_EQ(events[i]["sequence_number"], i);
       if (events[i]["type"] == "response.output_text.delta") {
         text += events[i]["delta"].get<std::string>();
+      }
+      if (events[i]["type"] == "response.reasoning_text.delta") {
+        thoughts += events[i]["delta"].get<std::string>();
       }
       if (events[i]["type"] == "response.output_item.done") {
         EXPECT_EQ(events[i]["output_index"], items.size());
@@ -198,6 +211,7 @@ TEST(StreamedReplyTest, ResponsesHaveTheItemsOfTheWholeOne) {
       }
     }
     EXPECT_EQ(text, reply.text);
+    EXPECT_EQ(thoughts, reply.thoughts);
     EXPECT_EQ(events.back()["type"], "response.completed");
     EXPECT_EQ(events.back()["response"]["output"], items);
     EXPECT_EQ(writer.response(), events.back()["response"]);
@@ -211,7 +225,9 @@ TEST(StreamedReplyTest, MessagesBeginAndEndEachBlock) {
     const std::vector<Json> events = EventsIn(Stream(writer, turn));
     EXPECT_EQ(events.front()["type"], "message_start");
     EXPECT_EQ(events.back()["type"], "message_stop");
-    const size_t blocks = (reply.text.empty() ? 0u : 1u) + reply.calls.size();
+    const size_t before_calls = (reply.text.empty() ? 0u : 1u) + (reply.thoughts.empty() ? 0u : 1u);
+    const size_t blocks = before_calls + reply.calls.size();
+    std::string thoughts;
     size_t begun = 0;
     size_t ended = 0;
     std::string text;
@@ -227,14 +243,17 @@ TEST(StreamedReplyTest, MessagesBeginAndEndEachBlock) {
       EXPECT_EQ(event["index"], ended);
       if (event["delta"]["type"] == "text_delta") {
         text += event["delta"]["text"].get<std::string>();
+      } else if (event["delta"]["type"] == "thinking_delta") {
+        thoughts += event["delta"]["thinking"].get<std::string>();
       } else {
-        const ToolCall& call = reply.calls[ended - (reply.text.empty() ? 0 : 1)];
+        const ToolCall& call = reply.calls[ended - before_calls];
         EXPECT_EQ(Json::parse(event["delta"]["partial_json"].get<std::string>()), call.arguments);
       }
     }
     EXPECT_EQ(begun, blocks);
     EXPECT_EQ(ended, blocks);
     EXPECT_EQ(text, reply.text);
+    EXPECT_EQ(thoughts, reply.thoughts);
     EXPECT_EQ(events[events.size() - 2]["delta"]["stop_reason"],
               reply.calls.empty() ? "end_turn" : "tool_use");
   }
@@ -245,16 +264,18 @@ TEST(StreamedReplyTest, ChatCompletionsNumberTheCalls) {
     const Turn turn(reply);
     ChatWriter writer({"chatcmpl-1", 0, "m"}, true, false);
     // Each call comes in a piece of its own.
-    std::string stream = writer.Begin({}) + writer.Piece({}, {reply.text, {}});
+    std::string stream = writer.Begin({}) + writer.Piece({}, {reply.text, {}, reply.thoughts});
     for (const ToolCall& call : reply.calls) stream += writer.Piece({}, {"", {call}});
     stream += writer.End(turn.ended(), {});
     std::string text;
+    std::string thoughts;
     size_t calls = 0;
     std::string reason;
     for (const Json& event : EventsIn(stream)) {
       if (event["choices"].empty()) continue;
       const Json& choice = event["choices"][0];
       text += choice["delta"].value("content", "");
+      thoughts += choice["delta"].value("reasoning_content", "");
       if (!choice["finish_reason"].is_null()) reason = choice["finish_reason"].get<std::string>();
       if (!choice["delta"].contains("tool_calls")) continue;
       for (const Json& call : choice["delta"]["tool_calls"]) {
@@ -266,6 +287,7 @@ TEST(StreamedReplyTest, ChatCompletionsNumberTheCalls) {
       }
     }
     EXPECT_EQ(text, reply.text);
+    EXPECT_EQ(thoughts, reply.thoughts);
     EXPECT_EQ(calls, reply.calls.size());
     EXPECT_EQ(reason, reply.calls.empty() ? "stop" : "tool_calls");
   }

@@ -220,6 +220,26 @@ TEST_F(ServerAliasesTest, ListsTheSessionsOfAnAlias) {
   EXPECT_THAT(refused.error_message(), HasSubstr("alias: expected "));
 }
 
+TEST_F(ServerAliasesTest, TokenizeNamesTheDrawnModel) {
+  ASSERT_TRUE(Set("only-b", {{"b", 1}}).ok());
+  grpc::ClientContext context;
+  v1::TokenizeRequest request;
+  request.set_model("only-b");
+  request.mutable_input()->set_text("hello");
+  v1::TokenizeResponse response;
+  ASSERT_TRUE(stub_->Tokenize(&context, request, &response).ok());
+  EXPECT_EQ(response.model(), "b");
+  EXPECT_EQ(response.count(), 5u);
+  v1::DetokenizeRequest ids;
+  ids.set_model("only-b");
+  *ids.mutable_token_ids() = response.token_ids();
+  grpc::ClientContext second;
+  v1::DetokenizeResponse text;
+  ASSERT_TRUE(stub_->Detokenize(&second, ids, &text).ok());
+  EXPECT_EQ(text.model(), "b");
+  EXPECT_EQ(text.text(), "hello");
+}
+
 TEST_F(ServerAliasesTest, ScoreAndCompareNameTheDrawnModel) {
   std::set<std::string> scored;
   for (int i = 0; i < 500 && scored.size() < 2; ++i) {

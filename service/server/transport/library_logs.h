@@ -1,6 +1,6 @@
 // Redirects the lines that gRPC and protobuf would write to standard error.
-#ifndef LONGSTREAM_SERVICE_SERVER_LIBRARY_LOGS_H_
-#define LONGSTREAM_SERVICE_SERVER_LIBRARY_LOGS_H_
+#ifndef LONGSTREAM_SERVICE_SERVER_TRANSPORT_LIBRARY_LOGS_H_
+#define LONGSTREAM_SERVICE_SERVER_TRANSPORT_LIBRARY_LOGS_H_
 
 #include <functional>
 #include <string_view>
@@ -17,4 +17,4 @@ void RedirectLibraryLogs(LibraryLogSink sink);
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVER_LIBRARY_LOGS_H_
+#endif  // LONGSTREAM_SERVICE_SERVER_TRANSPORT_LIBRARY_LOGS_H_

@@ -1,6 +1,6 @@
 // Uses the log hooks of gRPC and protobuf. The hooks take plain functions, so the sink is a global
 // object.
-#include "service/server/library_logs.h"
+#include "service/server/transport/library_logs.h"
 
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
