@@ -6,7 +6,9 @@
 #include <optional>
 #include <utility>
 
+#include "gateway/requests/answer_format.h"
 #include "gateway/requests/common_fields.h"
+#include "gateway/requests/tool_choice.h"
 
 namespace longstream::gateway {
 namespace {
@@ -107,23 +109,48 @@ void ReadMessage(const Json& value, const std::string& path, v1::Messages* messa
   blocks.End();
 }
 
-// Returns whether the model may call functions.
-bool ReadTools(JsonObject& body, v1::Messages* messages) {
-  bool may_call = true;
-  if (const Json* const choice = body.Find("tool_choice"); choice != nullptr) {
-    const Json type = JsonObject(*choice, "tool_choice").RequiredText("type");
-    may_call = MayCall(&type, "tool_choice.type");
+ToolChoice ReadChoice(JsonObject& body) {
+  ToolChoice choice;
+  const Json* const given = body.Find("tool_choice");
+  if (given == nullptr) return choice;
+  JsonObject fields(*given, "tool_choice");
+  const std::string type = fields.RequiredText("type");
+  choice.calls_once = fields.Bool("disable_parallel_tool_use").value_or(false);
+  choice.may_call = type != "none";
+  choice.must_call = type == "any" || type == "tool";
+  if (type == "tool") choice.function = fields.RequiredText("name");
+  if (type == "tool") choice.calls_once = true;
+  if (choice.must_call || type == "auto" || type == "none") return choice;
+  throw BadRequest("tool_choice.type",
+                   "expected \"auto\", \"any\", \"tool\" or \"none\", found " + Shown(Json(type)));
+}
+
+// The form of the answer: `output_config.format`, or `output_format`, its earlier name.
+std::optional<v1::ResponseFormat> ReadOutputFormat(JsonObject& body) {
+  auto format = ReadFormat(body.Find("output_format"), "output_format");
+  const Json* const config = body.Find("output_config");
+  if (config == nullptr) return format;
+  JsonObject fields(*config, "output_config");
+  auto other = ReadFormat(fields.Find("format"), "output_config.format");
+  fields.Ignore({"effort"});
+  fields.ExpectAllRead();
+  if (format.has_value() && other.has_value()) {
+    throw BadRequest("output_config.format", "there is output_format, too; give one of them");
   }
+  return other.has_value() ? other : format;
+}
+
+// Returns whether the model may call functions.
+bool ReadTools(JsonObject& body, v1::GenerateRequest* request) {
   const Json* const tools = ToolList(body);
-  if (tools == nullptr) return false;
   Json functions = Json::array();
-  for (size_t i = 0; i < tools->size(); ++i) {
+  for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
     JsonObject tool((*tools)[i], At("tools", i));
     const std::string type = tool.Text("type").value_or("custom");
     if (type != "custom") RefuseBlock(tool, type);
     functions.push_back(FunctionTool(tool, tool.Find("input_schema")));
   }
-  return OfferTools(functions, may_call, messages);
+  return OfferTools(functions, ReadChoice(body), ReadOutputFormat(body), request);
 }
 
 void ReadSampling(JsonObject& body, v1::Sampling* sampling) {
@@ -173,7 +200,7 @@ MessagesRequest ReadMessagesRequest(const Json& body, bool only_counts) {
   // The model goes on with a last message of its own.
   const v1::Message& last = messages->messages(messages->messages_size() - 1);
   messages->set_continue_final_message(last.role() == "assistant");
-  read.with_calls = ReadTools(object, messages);
+  read.with_calls = ReadTools(object, &read.request);
   ReadSampling(object, read.request.mutable_sampling());
   ReadStopStrings(object.Find("stop_sequences"), "stop_sequences", read.request.mutable_stop());
   ReadThinking(object, messages);

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <utility>
 
+#include "gateway/requests/answer_format.h"
 #include "gateway/requests/common_fields.h"
+#include "gateway/requests/tool_choice.h"
 
 namespace longstream::gateway {
 namespace {
@@ -105,11 +107,9 @@ void ReadLimits(JsonObject& body, v1::GenerateRequest* request) {
 }
 
 // Returns whether the model may call functions.
-bool ReadTools(JsonObject& body, v1::Messages* messages) {
+bool ReadTools(JsonObject& body, v1::GenerateRequest* request) {
   const Json* const tools = ToolList(body);
-  const bool may_call = MayCall(body.Find("tool_choice"), "tool_choice");
-  if (tools == nullptr) return false;
-  for (size_t i = 0; i < tools->size(); ++i) {
+  for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
     JsonObject tool((*tools)[i], At("tools", i));
     if (tool.Text("type").value_or("") != "function") {
       throw BadRequest(tool.PathOf("type"), "only \"function\" is offered");
@@ -118,33 +118,34 @@ bool ReadTools(JsonObject& body, v1::Messages* messages) {
     if (function == nullptr) throw BadRequest(tool.PathOf("function"), "the function is missing");
     JsonObject(*function, tool.PathOf("function")).RequiredText("name");
   }
-  return OfferTools(*tools, may_call, messages);
+  const ToolChoice choice = ReadToolChoice(body);
+  return OfferTools(tools == nullptr ? Json::array() : *tools, choice, ReadAnswerFormat(body),
+                    request);
 }
 
 void RefuseMissingFeatures(JsonObject& body) {
   body.Refuse("functions", "OpenAI has renamed this field to tools");
   body.Refuse("function_call", "OpenAI has renamed this field to tool_choice");
-  body.Refuse("response_format", "only text is offered ({\"type\": \"text\"})", {{"type", "text"}});
   body.Refuse("modalities", "only text is offered ([\"text\"])", Json::array({"text"}));
   body.Refuse("audio", "only text is offered");
   body.Refuse("web_search_options", "searches are not offered");
-  body.Ignore({"parallel_tool_calls", "prediction", "verbosity"});
+  body.Ignore({"prediction", "verbosity"});
 }
 
 }  // namespace
 
-bool ReadConversation(JsonObject& body, v1::Messages* messages) {
+bool ReadConversation(JsonObject& body, v1::GenerateRequest* request) {
+  v1::Messages* const messages = request->mutable_input()->mutable_messages();
   ReadMessages(body, messages);
   ReadTemplateArguments(body, messages);
-  return ReadTools(body, messages);
+  return ReadTools(body, request);
 }
 
 ChatRequest ReadChatRequest(const Json& body) {
   JsonObject object(body, "");
   ChatRequest chat;
   chat.fields = ReadTurnFields(object);
-  v1::Messages* const messages = chat.fields.request.mutable_input()->mutable_messages();
-  chat.with_calls = ReadConversation(object, messages);
+  chat.with_calls = ReadConversation(object, &chat.fields.request);
   chat.separate_thoughts = object.Bool("separate_reasoning").value_or(true);
   ReadLimits(object, &chat.fields.request);
   RefuseMissingFeatures(object);

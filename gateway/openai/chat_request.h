@@ -14,9 +14,9 @@ struct ChatRequest {
   bool separate_thoughts = true;  // from the text of the answer
 };
 
-// Reads the messages, the tools and the arguments of the template. Returns whether the model may
-// call functions. Throws BadRequest.
-bool ReadConversation(JsonObject& body, v1::Messages* messages);
+// Reads the messages, the tools, the arguments of the template and the form of the answer. Returns
+// whether the model may call functions. Throws BadRequest.
+bool ReadConversation(JsonObject& body, v1::GenerateRequest* request);
 
 // Throws BadRequest.
 ChatRequest ReadChatRequest(const Json& body);

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "gateway/requests/answer_format.h"
 #include "gateway/requests/common_fields.h"
 
 namespace longstream::gateway {
@@ -61,6 +63,9 @@ CompletionRequest ReadCompletionRequest(const Json& body) {
   request.set_log_probs(top.has_value());
   request.set_top_log_probs(static_cast<uint32_t>(top.value_or(0)));
   request.set_parse_special(object.Bool("parse_special").value_or(false));
+  if (auto format = ReadAnswerFormat(object); format.has_value()) {
+    *request.mutable_response_format() = *std::move(format);
+  }
   object.Refuse("echo", "the prompt is not repeated (echo: false)", false);
   object.Refuse("suffix", "insertion is not offered", "");
   ReadOtherFields(object);

@@ -65,12 +65,6 @@ void ReadStopStrings(const Json* strings, const std::string& path, v1::StopRule*
   }
 }
 
-bool MayCall(const Json* choice, const std::string& path) {
-  if (choice == nullptr || *choice == "auto") return true;
-  if (*choice == "none") return false;
-  throw BadRequest(path, "only \"auto\" and \"none\" are offered, found " + Shown(*choice));
-}
-
 const Json& MessageList(JsonObject& body) {
   const Json* const list = body.Find("messages");
   if (list == nullptr) throw BadRequest("messages", "the messages are missing");
@@ -84,12 +78,6 @@ const Json* ToolList(JsonObject& body) {
   const Json* const tools = body.Find("tools");
   if (tools == nullptr || tools->is_array()) return tools;
   throw BadRequest("tools", "expected an array, found " + Shown(*tools));
-}
-
-bool OfferTools(const Json& functions, bool may_call, v1::Messages* messages) {
-  if (!may_call || functions.empty()) return false;
-  messages->set_tools(functions.dump());
-  return true;
 }
 
 Json FunctionTool(JsonObject& tool, const Json* parameters) {

@@ -33,19 +33,11 @@ void SetMembers(const std::string& thoughts, Json calls, v1::Message* message);
 // none. Throws BadRequest.
 void ReadStopStrings(const Json* strings, const std::string& path, v1::StopRule* stop);
 
-// Whether `tool_choice` lets the model call functions: "auto" or absent, not "none". Throws
-// BadRequest for all others, which would force a call.
-bool MayCall(const Json* choice, const std::string& path);
-
 // The messages of a request: one or more. Throws BadRequest.
 const Json& MessageList(JsonObject& body);
 
 // The tools of a request; nullptr: absent. Throws BadRequest.
 const Json* ToolList(JsonObject& body);
-
-// Gives the functions to the template. Returns whether the model may call some: there are some, and
-// `may_call`.
-bool OfferTools(const Json& functions, bool may_call, v1::Messages* messages);
 
 // A function, as templates expect it. `parameters`: a JSON schema; nullptr: absent.
 Json FunctionTool(JsonObject& tool, const Json* parameters);

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 
+#include "gateway/requests/answer_format.h"
 #include "gateway/requests/common_fields.h"
+#include "gateway/requests/tool_choice.h"
 
 namespace longstream::gateway {
 namespace {
@@ -129,12 +132,10 @@ std::vector<v1::Message> ReadInput(JsonObject& body) {
 }
 
 // Returns whether the model may call functions.
-bool ReadTools(JsonObject& body, v1::Messages* messages) {
-  const bool may_call = MayCall(body.Find("tool_choice"), "tool_choice");
+bool ReadTools(JsonObject& body, v1::GenerateRequest* request) {
   const Json* const tools = ToolList(body);
-  if (tools == nullptr) return false;
   Json functions = Json::array();
-  for (size_t i = 0; i < tools->size(); ++i) {
+  for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
     JsonObject tool((*tools)[i], At("tools", i));
     const std::string type = tool.RequiredText("type");
     if (type != "function") {
@@ -143,15 +144,15 @@ bool ReadTools(JsonObject& body, v1::Messages* messages) {
     }
     functions.push_back(FunctionTool(tool, tool.Find("parameters")));
   }
-  return OfferTools(functions, may_call, messages);
+  std::optional<v1::ResponseFormat> format;
+  if (const Json* const text = body.Find("text"); text != nullptr) {
+    format = ReadFormat(JsonObject(*text, "text").Find("format"), "text.format");
+  }
+  return OfferTools(functions, ReadToolChoice(body), std::move(format), request);
 }
 
 // Reads the fields of features that are not offered, or only in part.
 void ReadOtherFields(JsonObject& body, v1::Messages* messages) {
-  if (const Json* const text = body.Find("text"); text != nullptr) {
-    JsonObject fields(*text, "text");
-    fields.Refuse("format", "only text is offered ({\"type\": \"text\"})", {{"type", "text"}});
-  }
   if (const Json* const reasoning = body.Find("reasoning"); reasoning != nullptr) {
     JsonObject fields(*reasoning, "reasoning");
     const auto effort = fields.Text("effort");
@@ -161,9 +162,9 @@ void ReadOtherFields(JsonObject& body, v1::Messages* messages) {
   body.Refuse("prompt", "stored prompts are not offered");
   body.Refuse("truncation", "a conversation is never cut (\"disabled\")", "disabled");
   body.Refuse("top_logprobs", "log-probabilities are in /v1/chat/completions", 0);
-  body.Ignore({"include", "max_tool_calls", "parallel_tool_calls", "prompt_cache_key",
-               "prompt_cache_options", "prompt_cache_retention", "safety_identifier",
-               "service_tier", "stream_options", "user"});
+  body.Ignore({"include", "max_tool_calls", "prompt_cache_key", "prompt_cache_options",
+               "prompt_cache_retention", "safety_identifier", "service_tier", "stream_options",
+               "user"});
 }
 
 // As OpenAI's API limits them.
@@ -205,7 +206,8 @@ Json Repeated(const Json& body) {
   repeated["tool_choice"] = member("tool_choice", "auto");
   repeated["tools"] = member("tools", Json::array());
   if (is_long(repeated["tools"])) repeated["tools"] = Json::array();
-  repeated["text"] = {{"format", {{"type", "text"}}}};
+  repeated["text"] = member("text", {{"format", {{"type", "text"}}}});
+  if (is_long(repeated["text"])) repeated["text"] = Json::object();
   repeated["truncation"] = "disabled";
   return repeated;
 }
@@ -226,7 +228,7 @@ ResponsesRequest ReadResponsesRequest(const Json& body) {
   read.previous_response_id = object.Text("previous_response_id").value_or("");
   read.messages = ReadInput(object);
   v1::Messages* const messages = read.request.mutable_input()->mutable_messages();
-  read.with_calls = ReadTools(object, messages);
+  read.with_calls = ReadTools(object, &read.request);
   constexpr double kMostTemperature = 1000;
   v1::Sampling* const sampling = read.request.mutable_sampling();
   if (const auto v = object.Number("temperature", 0, kMostTemperature)) {

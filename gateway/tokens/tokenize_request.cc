@@ -12,7 +12,9 @@ v1::TokenizeRequest ReadTokenizeRequest(const Json& body) {
   v1::TokenizeRequest request;
   request.set_model(object.Text("model").value_or(""));
   if (object.Find("messages") != nullptr) {
-    ReadConversation(object, request.mutable_input()->mutable_messages());
+    v1::GenerateRequest turn;
+    ReadConversation(object, &turn);
+    request.mutable_input()->Swap(turn.mutable_input());
     object.Refuse("add_special_tokens", "the chat template writes the special tokens (false)",
                   false);
   } else if (object.Find("content") != nullptr) {

@@ -130,13 +130,11 @@ absl::StatusOr<CheckedTurn> Check(NewTurn new_turn, Decoded<v1::GenerateRequest>
   if (checked_turn.how == v1::ATTACH_REPLAYED) return checked_turn;
   if (checked_turn.how != v1::ATTACH_NEW) turn->CountResumed(NameOf(checked_turn.how));
   if (checked_turn.running) return checked_turn;
-  if (request.has_response_format()) {
-    absl::Status format =
-        SetFormat(request.response_format(), turn->model(), &checked_turn.request);
-    if (!format.ok()) return turn->Refuse(format);
-  }
   absl::Status read = LeaseAndRead(decoded, *turn, &checked_turn.request);
   if (read.ok() && checked_turn.how == v1::ATTACH_FORCED) read = CheckPlace(checked_turn);
+  if (read.ok() && request.has_response_format()) {
+    read = SetFormat(request.response_format(), turn->model(), &checked_turn.request);
+  }
   if (!read.ok()) return turn->Refuse(read);
   if (request.twin_model().empty()) return checked_turn;
   absl::StatusOr<TwinPlan> twin =

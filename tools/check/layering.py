@@ -217,7 +217,7 @@ ROOMS = {
     "service/server/compare": "service/clock service/compare service/engine/logits"
                               " service/engine/turn service/errors service/host_memory service/server/transport"
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
-    "service/server/formats": "backends/api service/engine/turn service/grammar service/grammar/response service/models"
+    "service/server/formats": "backends/api service/chat service/engine/turn service/grammar service/grammar/response service/models"
                               " service/tokenizer/text",
     "service/server": "service/chat service/clock service/config service/connections service/engine/turn service/fleet"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"

@@ -3,10 +3,12 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/api/backend.h"
+#include "service/chat/thoughts.h"
 #include "service/grammar/matcher.h"
 #include "service/tokenizer/text/utf8.h"
 
@@ -26,6 +28,9 @@ class FormatReader {
  public:
   // `field`: the place of the format in the request.
   absl::StatusOr<ResponseFormat> Read(const Message& message, const std::string& field, int depth) {
+    if (depth > 1 && message.after_thoughts()) {
+      return Invalid(field, ".after_thoughts: only the whole format may begin behind thoughts");
+    }
     if (depth > kMaxFormatDepth) {
       return Invalid(field, ": formats nest at most ", kMaxFormatDepth, " deep");
     }
@@ -110,6 +115,22 @@ class FormatReader {
   size_t bytes_ = 0;
 };
 
+ResponseFormat Text(std::string_view text) {
+  return {.kind = Kind::kText, .text = std::string(text)};
+}
+
+// The format behind thoughts, which the model may leave out unless the prompt has begun them.
+ResponseFormat BehindThoughts(ResponseFormat format, bool in_thoughts) {
+  const std::string_view end = chat::kThoughtsEnd;
+  const ResponseFormat space{.kind = Kind::kRegex, .text = "[ \\n]{0,4}"};
+  ResponseFormat behind{
+      .kind = Kind::kSequence,
+      .parts = {{.kind = Kind::kTextWithout, .text = std::string(end)}, Text(end), space, format}};
+  if (in_thoughts) return behind;
+  behind.parts.insert(behind.parts.begin(), {space, Text(chat::kThoughtsBegin)});
+  return {.kind = Kind::kAnyOf, .parts = {std::move(format), std::move(behind)}};
+}
+
 // Whether a text of the grammar has a byte.
 bool HasText(const Grammar& grammar) {
   Matcher matcher(grammar);
@@ -117,6 +138,29 @@ bool HasText(const Grammar& grammar) {
     if (!grammar.Edges(item.node).empty()) return true;
   }
   return false;
+}
+
+// The errors that do not depend on thoughts, so that their messages name the client's own fields.
+absl::Status Check(const ResponseFormat& format, const ServedModel& model,
+                   const TurnRequest& turn) {
+  if (turn.stop.min_tokens > 0) {
+    return Invalid(
+        "stop.min_tokens: expected 0 with a response_format, which decides where the answer may "
+        "end; found ",
+        turn.stop.min_tokens);
+  }
+  if (!model.backend().plugin().Can(LS_CAP_ALLOWED_TOKENS)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("response_format: the model's backend, ", model.backend().plugin().name(),
+                     ", cannot restrict tokens (Model.capabilities has no \"allowed_tokens\")"));
+  }
+  const absl::StatusOr<std::shared_ptr<const TokenMasks>> masks = model.formats().Get(format);
+  if (absl::IsInvalidArgument(masks.status())) {
+    return Invalid("response_format.", masks.status().message());
+  }
+  if (!masks.ok()) return masks.status();
+  if (HasText((*masks)->grammar())) return absl::OkStatus();
+  return Invalid("response_format: only the empty text has this format");
 }
 
 }  // namespace
@@ -127,27 +171,14 @@ absl::StatusOr<ResponseFormat> ReadFormat(const v1::ResponseFormat& format) {
 
 absl::Status SetFormat(const v1::ResponseFormat& format, const ServedModel& model,
                        TurnRequest* turn) {
-  const absl::StatusOr<ResponseFormat> read = ReadFormat(format);
+  absl::StatusOr<ResponseFormat> read = ReadFormat(format);
   if (!read.ok()) return read.status();
-  if (turn->stop.min_tokens > 0) {
-    return Invalid(
-        "stop.min_tokens: expected 0 with a response_format, which decides where the "
-        "answer may end; found ",
-        turn->stop.min_tokens);
-  }
-  if (!model.backend().plugin().Can(LS_CAP_ALLOWED_TOKENS)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("response_format: the model's backend, ", model.backend().plugin().name(),
-                     ", cannot restrict tokens (Model.capabilities has no \"allowed_tokens\")"));
+  if (absl::Status status = Check(*read, model, *turn); !status.ok()) return status;
+  if (format.after_thoughts() && model.chat().ok() && chat::MarksThoughts(*model.chat())) {
+    *read = BehindThoughts(*std::move(read), turn->in_thoughts);
   }
   absl::StatusOr<std::shared_ptr<const TokenMasks>> masks = model.formats().Get(*read);
-  if (!masks.ok()) {
-    if (!absl::IsInvalidArgument(masks.status())) return masks.status();
-    return Invalid("response_format.", masks.status().message());
-  }
-  if (!HasText((*masks)->grammar())) {
-    return Invalid("response_format: only the empty text has this format");
-  }
+  if (!masks.ok()) return masks.status();
   turn->format = *std::move(masks);
   return absl::OkStatus();
 }

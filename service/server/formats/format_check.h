@@ -23,8 +23,8 @@ inline constexpr uint32_t kMaxFormatRepeats = 10'000;
 // a format is missing. The message names the field.
 absl::StatusOr<ResponseFormat> ReadFormat(const v1::ResponseFormat& format);
 
-// Sets the format of a turn. May take a second for a large format that is new. Errors as
-// GenerateRequest.response_format says; other fields of `turn` have been checked already.
+// Sets the format of a turn, whose other fields are set already. May take a second for a large
+// format that is new. Errors as GenerateRequest.response_format says.
 absl::Status SetFormat(const v1::ResponseFormat& format, const ServedModel& model,
                        TurnRequest* turn);
 
