@@ -152,7 +152,7 @@ ROOMS = {
                                      " service/sessions/store/segments service/sessions/store/sql",
     "service/engine/costs": "service/clock",
     "service/engine/policy": "backends/api service/clock service/config service/engine/costs",
-    "service/engine/logits": "backends/api",
+    "service/engine/logits": "backends/api service/grammar service/tokenizer",
     "service/engine/turn": "backends/api kernels/core service/chat service/clock"
                            " service/engine/costs service/engine/logits service/engine/policy service/grammar service/host_memory"
                            " service/metrics service/models service/security/tenants service/sessions"

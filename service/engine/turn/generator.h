@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "backends/api/backend.h"
-#include "service/engine/turn/format_guide.h"
+#include "service/engine/logits/format_guide.h"
 #include "service/engine/turn/turn.h"
 #include "service/engine/turn/turn_events.h"
 #include "service/models/served_model.h"

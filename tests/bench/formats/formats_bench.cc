@@ -14,9 +14,9 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "service/grammar/matcher.h"
 #include "service/grammar/response/compiled_formats.h"
 #include "service/grammar/response/response_format.h"
-#include "service/grammar/matcher.h"
 #include "service/tokenizer/files/load_tokenizer.h"
 #include "tests/bench/program/bench_program.h"
 

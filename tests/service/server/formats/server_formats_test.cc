@@ -66,7 +66,8 @@ TEST_F(ServerFormatsTest, TextWithoutATagMayComeBeforeTheTag) {
 
 TEST_F(ServerFormatsTest, AnswersAreJson) {
   Format format;
-  format.set_json_schema(R"({"type": "array", "items": {"type": "boolean"}, "minItems": 2, "maxItems": 5})");
+  format.set_json_schema(
+      R"({"type": "array", "items": {"type": "boolean"}, "minItems": 2, "maxItems": 5})");
   const Generated generated = Generate(Formatted(format));
   ASSERT_TRUE(generated.status.ok()) << generated.status.error_message();
   const auto json = nlohmann::json::parse(generated.text, nullptr, /*allow_exceptions=*/false);

@@ -1,5 +1,5 @@
 // Moves a matcher along the answer's bytes.
-#include "service/engine/turn/format_guide.h"
+#include "service/engine/logits/format_guide.h"
 
 #include <algorithm>
 #include <string_view>

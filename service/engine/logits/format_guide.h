@@ -1,6 +1,6 @@
 // The tokens with which an answer can still get the form that its turn asks for.
-#ifndef LONGSTREAM_SERVICE_ENGINE_TURN_FORMAT_GUIDE_H_
-#define LONGSTREAM_SERVICE_ENGINE_TURN_FORMAT_GUIDE_H_
+#ifndef LONGSTREAM_SERVICE_ENGINE_LOGITS_FORMAT_GUIDE_H_
+#define LONGSTREAM_SERVICE_ENGINE_LOGITS_FORMAT_GUIDE_H_
 
 #include <cstdint>
 #include <memory>
@@ -52,4 +52,4 @@ class FormatGuide {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_ENGINE_TURN_FORMAT_GUIDE_H_
+#endif  // LONGSTREAM_SERVICE_ENGINE_LOGITS_FORMAT_GUIDE_H_

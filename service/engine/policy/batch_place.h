@@ -1,6 +1,6 @@
 // The place of a turn in the batch, and its time slice.
-#ifndef LONGSTREAM_SERVICE_ENGINE_TURN_BATCH_PLACE_H_
-#define LONGSTREAM_SERVICE_ENGINE_TURN_BATCH_PLACE_H_
+#ifndef LONGSTREAM_SERVICE_ENGINE_POLICY_BATCH_PLACE_H_
+#define LONGSTREAM_SERVICE_ENGINE_POLICY_BATCH_PLACE_H_
 
 #include <cstdint>
 
@@ -66,4 +66,4 @@ class BatchPlace {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_ENGINE_TURN_BATCH_PLACE_H_
+#endif  // LONGSTREAM_SERVICE_ENGINE_POLICY_BATCH_PLACE_H_

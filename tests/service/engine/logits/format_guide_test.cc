@@ -1,5 +1,5 @@
 // Tests which tokens a format allows at each place of an answer.
-#include "service/engine/turn/format_guide.h"
+#include "service/engine/logits/format_guide.h"
 
 #include <gtest/gtest.h>
 
