@@ -5,10 +5,12 @@ import os
 import pathlib
 import sys
 import time
+import typing
 import unittest
 
 import anthropic
 import openai
+import pydantic
 
 sys.path.append(str(pathlib.Path(os.environ["LONGSTREAM_SOURCE_DIR"]) / "tests/client/python"))
 from server_process import MODELS, ServerProcess  # noqa: E402
@@ -91,12 +93,50 @@ class ChatCompletionsTest(unittest.TestCase):
 
     def test_errors_name_the_field(self):
         for field, value in (("temperature", -1), ("n", 2), ("max_token", 5),
-                             ("tool_choice", "required"), ("response_format", {"type": "json_object"})):
+                             ("tool_choice", "required"), ("modalities", ["audio"])):
             with self.subTest(field), self.assertRaises(openai.BadRequestError) as raised:
                 chat("dense", [{"role": "user", "content": "x"}], extra_body={field: value})
             self.assertEqual(raised.exception.param, field)
         with self.assertRaises(openai.NotFoundError):
             chat("none", [{"role": "user", "content": "x"}])
+
+    def test_answers_fit_a_schema(self):
+        class Point(pydantic.BaseModel):
+            x: typing.Annotated[int, pydantic.Field(ge=0, le=9)]
+            label: typing.Literal["near", "far"]
+
+        messages = [{"role": "user", "content": "x"}]
+        for model in MODELS:
+            with self.subTest(model):
+                answer = client.chat.completions.parse(
+                    model=model, messages=messages, max_tokens=200, temperature=1.5, seed=1,
+                    response_format=Point)
+                self.assertIn(answer.choices[0].message.parsed.x, range(10))
+                self.assertEqual(answer.choices[0].finish_reason, "stop")
+        parsed = client.responses.parse(model="dense", input="x", max_output_tokens=200,
+                                        text_format=Point).output_parsed
+        self.assertIn(parsed.label, ("near", "far"))
+        completion = client.completions.create(
+            model="dense", prompt="x", max_tokens=50,
+            extra_body={"structured_outputs": {"choice": ["yes", "no"]}})
+        self.assertIn(completion.choices[0].text, ("yes", "no"))
+        with self.assertRaisesRegex(openai.BadRequestError, "#/minimum"):
+            chat("dense", messages, response_format={"type": "json_schema", "json_schema": {
+                "name": "n", "schema": {"type": "integer", "minimum": "a"}}})
+
+    def test_a_call_can_be_forced(self):
+        messages = [{"role": "user", "content": "x"}]
+        for choice in ("required", {"type": "function", "function": {"name": "add"}}):
+            answer = client.chat.completions.create(
+                model="dense", messages=messages, max_tokens=300, temperature=0, tools=TOOLS,
+                tool_choice=choice, parallel_tool_calls=False)
+            call = answer.choices[0].message.tool_calls[0]
+            self.assertEqual(answer.choices[0].finish_reason, "tool_calls")
+            self.assertEqual(call.function.name, "add")
+            self.assertLessEqual(set(json.loads(call.function.arguments)), {"a"})
+        with self.assertRaisesRegex(openai.BadRequestError, "there is no tool"):
+            chat("dense", messages, tools=TOOLS,
+                 tool_choice={"type": "function", "function": {"name": "other"}})
 
     def test_models_are_listed(self):
         self.assertEqual(sorted(model.id for model in client.models.list()), sorted(MODELS))
@@ -245,6 +285,19 @@ class MessagesTest(unittest.TestCase):
                          answer.usage.input_tokens + answer.usage.cache_read_input_tokens)
         with self.assertRaises(anthropic.NotFoundError):
             claude.messages.count_tokens(model="none", messages=request["messages"])
+
+    def test_answers_fit_a_schema_and_calls_are_forced(self):
+        message = claude.messages.create(
+            model="dense", max_tokens=100, messages=[{"role": "user", "content": "x"}],
+            extra_body={"output_format": {"type": "json_schema", "schema": {"enum": ["a", "b"]}}})
+        self.assertIn(message.content[0].text, ('"a"', '"b"'))
+        message = claude.messages.create(
+            model="dense", max_tokens=300, messages=[{"role": "user", "content": "x"}],
+            tools=[{"name": "add", "input_schema": {"type": "object", "required": ["a"],
+                                                    "properties": {"a": {"type": "boolean"}}}}],
+            tool_choice={"type": "tool", "name": "add"})
+        self.assertEqual(message.stop_reason, "tool_use")
+        self.assertIn(message.content[-1].input["a"], (True, False))
 
     def test_errors_have_the_form_of_the_api(self):
         with self.assertRaises(anthropic.BadRequestError) as raised:

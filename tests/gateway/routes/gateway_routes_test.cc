@@ -337,5 +337,69 @@ TEST_F(GatewayRoutesTest, AnthropicsClientsCountTokens) {
   EXPECT_EQ(wrong.json()["error"]["type"], "invalid_request_error");
 }
 
+Json Function(const char* name) {
+  return {{"type", "function"},
+          {"function", {{"name", name}, {"parameters", {{"type", "object"}}}}}};
+}
+
+TEST_F(GatewayRoutesTest, EachApiHasItsNamesForFormats) {
+  const Json schema = {{"type", "object"}, {"properties", {{"b", true}, {"a", true}}}};
+  const std::string text = schema.dump();
+  const Json of_openai = {{"type", "json_schema"},
+                          {"json_schema", {{"name", "n"}, {"schema", schema}, {"strict", true}}}};
+  const Json flat = {{"type", "json_schema"}, {"name", "n"}, {"schema", schema}};
+  const struct {
+    const char* path;
+    Json body;
+  } requests[] = {
+      {"/v1/chat/completions", {{"messages", Messages()}, {"response_format", of_openai}}},
+      {"/v1/chat/completions", {{"messages", Messages()}, {"guided_json", schema}}},
+      {"/v1/chat/completions", {{"messages", Messages()}, {"json_schema", text}}},
+      {"/v1/chat/completions",
+       {{"messages", Messages()}, {"structured_outputs", {{"json", schema}}}}},
+      {"/v1/completions", {{"prompt", "x"}, {"response_format", of_openai}}},
+      {"/v1/responses", {{"input", "Hi"}, {"text", {{"format", flat}}}}},
+      {"/v1/messages", {{"max_tokens", 5}, {"messages", Messages()}, {"output_format", flat}}},
+      {"/v1/messages",
+       {{"max_tokens", 5}, {"messages", Messages()}, {"output_config", {{"format", flat}}}}},
+  };
+  for (const auto& [path, body] : requests) {
+    Ok(path, body);
+    EXPECT_EQ(model_.generated.response_format().json_schema(), text)
+        << path << body << ": the order of the members stays";
+  }
+  Ok("/v1/chat/completions", {{"messages", Messages()}, {"response_format", {{"type", "text"}}}});
+  EXPECT_FALSE(model_.generated.has_response_format());
+  Ok("/v1/chat/completions", {{"messages", Messages()}, {"guided_regex", "a+"}});
+  EXPECT_EQ(model_.generated.response_format().regex(), "a+");
+  EXPECT_TRUE(model_.generated.response_format().after_thoughts());
+  Ok("/v1/completions", {{"prompt", "x"}, {"grammar", "root ::= \"a\""}});
+  EXPECT_EQ(model_.generated.response_format().grammar(), "root ::= \"a\"");
+}
+
+TEST_F(GatewayRoutesTest, ACallCanBeForced) {
+  model_.script = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+  Json body = {{"messages", Messages()},
+               {"tools", {Function("f"), Function("g")}},
+               {"tool_choice", "required"}};
+  const Json answer = Ok("/v1/chat/completions", body);
+  EXPECT_EQ(answer["choices"][0]["finish_reason"], "tool_calls");
+  const v1::ResponseFormat forced = model_.generated.response_format();
+  EXPECT_EQ(forced.any_of().formats_size(), 3) << "a model knows one of three forms";
+  EXPECT_THAT(forced.ShortDebugString(), HasSubstr("\\\"name\\\": \\\"g\\\""));
+  body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  Ok("/v1/chat/completions", body);
+  EXPECT_THAT(model_.generated.response_format().ShortDebugString(),
+              testing::Not(HasSubstr("\\\"name\\\": \\\"g\\\"")));
+  body["tool_choice"] = "auto";
+  Ok("/v1/chat/completions", body);
+  EXPECT_FALSE(model_.generated.has_response_format());
+  body["response_format"] = {{"type", "json_object"}};
+  Ok("/v1/chat/completions", body);
+  ASSERT_EQ(model_.generated.response_format().any_of().formats_size(), 2)
+      << "the answer has its form, or is a call";
+  EXPECT_TRUE(model_.generated.response_format().any_of().formats(0).has_json_object());
+}
+
 }  // namespace
 }  // namespace longstream::gateway
