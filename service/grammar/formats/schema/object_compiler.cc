@@ -50,6 +50,7 @@ std::optional<Expression> ObjectCompiler::Compile() {
   AddRequired();
   JoinAdditional();
   if (!RemoveImpossible()) return std::nullopt;
+  CheckNames();
   const std::optional<Others> others = OtherMembers();
   if (properties_.empty()) {
     if (others.has_value()) return Unnamed(*others);
@@ -58,7 +59,6 @@ std::optional<Expression> ObjectCompiler::Compile() {
     }
     return json_.List("{", builder_.Nothing(), 0, 0, "}");
   }
-  CheckNames();
   if (!CheckCounts(others.has_value())) return std::nullopt;
   for (Property& property : properties_) {
     compiler_.Work(*property.at, 1 + property.name.size() / 16);
@@ -145,7 +145,8 @@ Expression ObjectCompiler::OtherKey() {
     if (one != nullptr && !one->IsBool(true)) names.push_back({one});
   }
   if (names.size() > 1) return compiler_.Value(std::move(names));
-  if (properties_.empty()) return json_.String();
+  if (places_.empty()) return json_.String();
+  // Also those that may not be there.
   std::vector<std::string_view> named;
   for (const auto& [name, place] : places_) named.push_back(name);
   std::ranges::sort(named);
@@ -183,6 +184,7 @@ std::optional<Expression> ObjectCompiler::Unnamed(const Others& others) {
 }
 
 void ObjectCompiler::CheckNames() const {
+  if (places_.empty()) return;
   for (const SchemaKeywords* const schema : schemas_) {
     const SchemaValue* const names = (*schema)[Keyword::kPropertyNames];
     if (names == nullptr || names->IsBool(true)) continue;

@@ -63,7 +63,8 @@ std::optional<std::string> NameOf(std::string_view token) {
       name += token[i];
       continue;
     }
-    if (++i == token.size() || (token[i] != '0' && token[i] != '1')) return std::nullopt;
+    ++i;
+    if (i == token.size() || (token[i] != '0' && token[i] != '1')) return std::nullopt;
     name += token[i] == '0' ? '~' : '/';
   }
   return name;
@@ -214,7 +215,7 @@ std::string SchemaValue::Text() const {
   }
   std::string json = IsList() ? "[" : "{";
   for (size_t i = 0; i < members.size(); ++i) {
-    if (i > 0) json += ",";
+    if (i > 0) json += ',';
     if (IsObject()) json += JsonString(members[i].name) + ":";
     json += members[i].value->Text();
   }

@@ -13,7 +13,7 @@
 
 namespace longstream {
 
-// What remains if no value fits, and why.
+// The reason why no value fits, and its place.
 struct NothingFits {
   const SchemaValue* at = nullptr;
   std::string reason;

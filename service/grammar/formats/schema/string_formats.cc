@@ -76,7 +76,7 @@ std::optional<std::string> PatternOfFormat(std::string_view format) {
   if (format == "date-time") return absl::StrCat(kDate, "T", kTime);
   if (format == "duration") return absl::Substitute(kDuration, kDurationTime);
   if (format == "uuid") return std::string(kUuid);
-  const std::string host = absl::Substitute(kHostName, kLongLabel, kLabel);
+  std::string host = absl::Substitute(kHostName, kLongLabel, kLabel);
   if (format == "hostname") return host;
   if (format == "email") return absl::StrCat(kMailName, "@", host);
   if (format == "ipv4") return std::string(kIpv4);

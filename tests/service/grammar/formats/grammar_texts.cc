@@ -26,22 +26,28 @@ std::string ErrorOf(const AddFormat& add) {
   return std::string(grammar.status().message());
 }
 
-bool FitsAsPrefix(const Grammar& grammar, std::string_view text) {
-  Matcher matcher(grammar);
-  return std::ranges::all_of(
-      text, [&matcher](char byte) { return matcher.Push(static_cast<uint8_t>(byte)); });
-}
+namespace {
 
-bool Fits(const Grammar& grammar, std::string_view text) {
-  Matcher matcher(grammar);
+bool Read(Matcher& matcher, std::string_view text) {
   for (const char byte : text) {
-    if (!matcher.Push(static_cast<uint8_t>(byte))) {
-      EXPECT_FALSE(matcher.overflowed());
-      return false;
-    }
+    if (!matcher.Push(static_cast<uint8_t>(byte))) return false;
     matcher.Commit();
   }
   return matcher.CanEnd();
+}
+
+}  // namespace
+
+bool Fits(const Grammar& grammar, std::string_view text) {
+  Matcher matcher(grammar);
+  const bool fits = Read(matcher, text);
+  EXPECT_FALSE(matcher.overflowed());
+  return fits;
+}
+
+bool FitsOrOverflows(const Grammar& grammar, std::string_view text) {
+  Matcher matcher(grammar);
+  return Read(matcher, text) || matcher.overflowed();
 }
 
 GrammarWalker::GrammarWalker(const Grammar& grammar)

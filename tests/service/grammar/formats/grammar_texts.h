@@ -31,8 +31,8 @@ std::string ErrorOf(
 
 // Whether the text is complete.
 bool Fits(const Grammar& grammar, std::string_view text);
-// Whether bytes may follow the text.
-bool FitsAsPrefix(const Grammar& grammar, std::string_view text);
+// Whether it is, or the text has more readings than a matcher follows.
+bool FitsOrOverflows(const Grammar& grammar, std::string_view text);
 
 // Makes random texts by walks through the nodes of a grammar.
 class GrammarWalker {

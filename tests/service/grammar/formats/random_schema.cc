@@ -43,7 +43,8 @@ Json SchemaMaker::Make(int depth) {
       schema = Number();
       break;
     case 4:
-      schema = OneIn(2) ? Json{{"const", Constant(2)}} : Json{{"enum", {Constant(1), Constant(1)}}};
+      schema = OneIn(2) ? Json{{"const", Constant(2)}}
+                        : Json{{"enum", Json::array({Constant(1), Constant(1)})}};
       break;
     case 5:
       schema = {{"$ref", OneIn(2) ? "#/$defs/a" : "#/$defs/b~1c"}};
@@ -76,7 +77,7 @@ Json SchemaMaker::Object(int depth) {
   Json required = Json::array();
   for (size_t n = Draw(random_, 5); n > 0; --n) {
     const std::string name = Name();
-    properties[name] = Make(depth - 1);
+    properties[name] = OneIn(8) ? Json(false) : Make(depth - 1);
     if (OneIn(2)) required.push_back(name);
   }
   if (OneIn(6)) required.push_back(Name());
@@ -88,9 +89,7 @@ Json SchemaMaker::Object(int depth) {
 
 Json SchemaMaker::List(int depth) {
   Json schema = {{"type", "array"}};
-  if (OneIn(3)) {
-    schema["prefixItems"] = {Make(depth - 1), Make(depth - 1)};
-  }
+  if (OneIn(3)) schema["prefixItems"] = Json::array({Make(depth - 1), Make(depth - 1)});
   if (!OneIn(3)) schema["items"] = Make(depth - 1);
   if (OneIn(3)) schema["minItems"] = Draw(random_, 4);
   if (OneIn(3)) schema["maxItems"] = 1 + Draw(random_, 4);
