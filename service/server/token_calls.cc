@@ -128,7 +128,7 @@ absl::StatusOr<v1::TokenizeResponse> Tokenize(Decoded<v1::TokenizeRequest>* deco
   std::vector<int32_t> own;
   const absl::StatusOr<std::span<const int32_t>> tokens = ReadInput(decoded, model, &own);
   if (!tokens.ok()) return tokens.status();
-  const v1::TokenizeRequest& request = *decoded->message;
+  v1::TokenizeRequest& request = *decoded->message;
   v1::TokenizeResponse response;
   response.set_count(tokens->size());
   response.set_context_limit(model.backend().info().context_limit);
@@ -136,11 +136,17 @@ absl::StatusOr<v1::TokenizeResponse> Tokenize(Decoded<v1::TokenizeRequest>* deco
   if (request.count_only()) return response;
   absl::Status room = CheckAnswer(*tokens, request.pieces(), model, memory, held);
   if (!room.ok()) return room;
-  response.mutable_token_ids()->Add(tokens->begin(), tokens->end());
-  if (!request.pieces()) return response;
-  response.mutable_pieces()->Reserve(static_cast<int>(tokens->size()));
-  for (const int32_t token : *tokens) {
-    response.add_pieces(std::string(model.tokenizer().TokenBytes(token)));
+  if (request.pieces()) {
+    response.mutable_pieces()->Reserve(static_cast<int>(tokens->size()));
+    for (const int32_t token : *tokens) {
+      response.add_pieces(std::string(model.tokenizer().TokenBytes(token)));
+    }
+  }
+  if (request.input().has_tokens()) {
+    // A copy would take as much memory as the request.
+    response.mutable_token_ids()->Swap(request.mutable_input()->mutable_tokens()->mutable_ids());
+  } else {
+    response.mutable_token_ids()->Add(tokens->begin(), tokens->end());
   }
   return response;
 }

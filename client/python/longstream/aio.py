@@ -134,14 +134,7 @@ class AsyncClient:
     ) -> Tokens:
         """Convert a text or messages to the token ids of a model: see Client.tokenize."""
         call = tokens.tokenize(
-            model,
-            text,
-            messages,
-            parse_special=parse_special,
-            add_special=add_special,
-            count_only=count_only,
-            pieces=pieces,
-            chat_options=chat_options,
+            model, text, messages, chat_options, parse_special, add_special, count_only, pieces
         )
         return await self._transport.run(call)
 

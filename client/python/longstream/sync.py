@@ -175,17 +175,12 @@ class Client:
             model: a model, or an alias, whose arm is drawn; empty: the server's only model.
             parse_special: special tokens that the text spells out become their ids.
             add_special: begin with the tokens that begin the first text of a session.
-            count_only: answer no ids, only their number. pieces: answer the bytes of each token, too.
+            count_only: answer the number of tokens, and no ids.
+            pieces: answer the bytes of each token, too.
+            chat_options: see ChatOptions.
         """
         call = tokens.tokenize(
-            model,
-            text,
-            messages,
-            parse_special=parse_special,
-            add_special=add_special,
-            count_only=count_only,
-            pieces=pieces,
-            chat_options=chat_options,
+            model, text, messages, chat_options, parse_special, add_special, count_only, pieces
         )
         return self._transport.run(call)
 

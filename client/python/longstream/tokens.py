@@ -27,12 +27,11 @@ def tokenize(
     model: str,
     text: Text | None,
     messages: Conversation | None,
-    *,
+    chat_options: ChatOptions,
     parse_special: bool,
     add_special: bool,
     count_only: bool,
     pieces: bool,
-    chat_options: ChatOptions,
 ) -> Call[Tokens]:
     """Convert a text or messages to token ids."""
     if (text is None) == (messages is None):

@@ -107,11 +107,9 @@ class ContractTest(unittest.TestCase):
 
     def test_the_arguments_of_a_text_reach_the_request(self):
         def request(text=None, messages=None, **given):
-            switches = dict.fromkeys(
+            options_of = {"chat_options": {}} | dict.fromkeys(
                 ("parse_special", "add_special", "count_only", "pieces"), False)
-            chat_options = given.pop("chat_options", {})
-            return tokens.tokenize("m", text, messages, **(switches | given),
-                                   chat_options=chat_options).request()
+            return tokens.tokenize("m", text, messages, **(options_of | given)).request()
 
         self.assertEqual(request("hi", add_special=True, pieces=True), pb.TokenizeRequest(
             model="m", input=pb.Input(text=b"hi"), add_special=True, pieces=True))
