@@ -7,11 +7,6 @@
 namespace longstream {
 namespace {
 
-absl::Status TooMuchWork() {
-  return absl::ResourceExhaustedError(
-      "response_format: the grammar reads the text in too many ways at once");
-}
-
 // Visits the nodes below `root` whose bytes behind the root's the matcher can read. The matcher is
 // at the end of the root's bytes. visit(node) is called with the matcher behind the node's bytes.
 template <typename Visit>
@@ -31,7 +26,7 @@ absl::Status Walk(const TokenTrie& trie, size_t root, uint64_t most_work, Matche
     if (matcher.work() > most_work) break;
   }
   matcher.Undo(matcher.depth() - bytes_before);
-  return matcher.overflowed() || matcher.work() > most_work ? TooMuchWork() : absl::OkStatus();
+  return matcher.overflowed() || matcher.work() > most_work ? TooManyReadings() : absl::OkStatus();
 }
 
 void Allow(int32_t token, absl::Span<uint32_t> mask) {
@@ -39,6 +34,11 @@ void Allow(int32_t token, absl::Span<uint32_t> mask) {
 }
 
 }  // namespace
+
+absl::Status TooManyReadings() {
+  return absl::ResourceExhaustedError(
+      "response_format: the grammar reads the text in too many ways at once");
+}
 
 TokenMasks::TokenMasks(Grammar grammar, std::shared_ptr<const TokenTrie> trie,
                        std::shared_ptr<MaskStore> store)

@@ -16,6 +16,9 @@
 
 namespace longstream {
 
+// RESOURCE_EXHAUSTED: the grammar of a response format reads an answer in too many ways.
+absl::Status TooManyReadings();
+
 // A grammar for the tokens of one vocabulary. Thread-safe.
 //
 // To find the tokens, the tree of all tokens is walked beside the grammar, which takes milliseconds

@@ -22,8 +22,10 @@ class FormatGuide {
   FormatGuide(std::shared_ptr<const TokenMasks> masks, const Tokenizer& tokenizer,
               const std::vector<int32_t>& stop_tokens, bool begins_text);
 
-  // The answer goes on with the token, or ends with it. Returns whether the form allows this.
+  // The answer goes on with the token, or ends with it. Returns whether the form allows this, and
+  // whether the matcher could read it (overflowed()).
   bool Take(int32_t token);
+  bool overflowed() const { return matcher_.overflowed(); }
 
   // Finds allowed() for the next token. FAILED_PRECONDITION: the form is not complete, but no token
   // can follow. RESOURCE_EXHAUSTED: as for TokenMasks::Fill.

@@ -105,6 +105,7 @@ FinishReason Generator::Exhausted(uint64_t drawn, uint64_t position) const {
 
 absl::Status Generator::Guide(int32_t token, bool was_forced, FinishReason* reason) {
   if (!guide_->Take(token)) {
+    if (guide_->overflowed()) return TooManyReadings();
     if (!was_forced) {
       return absl::InternalError(
           absl::StrCat("the backend drew token ", token, ", which the response_format forbids"));
