@@ -128,6 +128,7 @@ void Matcher::GoOnBehind(FrameId frame) {
 
 void Matcher::TakeCalls(Item item) {
   for (const Grammar::Call& call : grammar_->Calls(item.node)) {
+    ++work_;
     Called& called = called_[call.rule];
     const bool is_first = std::exchange(called.place, place_number_) != place_number_;
     if (is_first) {

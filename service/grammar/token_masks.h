@@ -47,7 +47,7 @@ class TokenMasks {
   void Prepare(uint64_t most_work) const;
 
   // Steps (Matcher::work) that one Fill may take.
-  static constexpr uint64_t kMostWork = 5'000'000;
+  static constexpr uint64_t kMostWork = 4'000'000;
 
  private:
   // The tokens of the node, from the store or computed.
