@@ -61,7 +61,8 @@ class Matcher {
   }
   // Whether Push or Leave has returned false because of a limit.
   bool overflowed() const { return overflowed_; }
-  // The number of items, calls and returns that all functions together have read. For limits of time.
+  // The number of items, calls and returns that all functions together have read. For limits of
+  // time.
   uint64_t work() const { return work_; }
   // Bytes of memory.
   size_t bytes() const;
