@@ -60,6 +60,8 @@ std::string FieldOf(absl::string_view message) {
   for (const char* const group : {"sampling.", "stop.", "input.", "messages."}) {
     absl::ConsumePrefix(&field, group);
   }
+  // The gateway has put the format together; the text says which schema is wrong.
+  if (absl::StartsWith(field, "response_format.")) field = "response_format";
   return std::string(field);
 }
 

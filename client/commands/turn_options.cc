@@ -117,9 +117,9 @@ void TurnOptions::AddFormatTo(CLI::App* app) {
 std::optional<v1::ResponseFormat> TurnOptions::Format() const {
   v1::ResponseFormat format;
   if (answer_json_) format.mutable_json_object();
-  if (!answer_schema_.empty()) format.set_json_schema(ReadFile(answer_schema_, "--answer-schema"));
-  if (!answer_regex_.empty()) format.set_regex(answer_regex_);
-  if (!answer_grammar_.empty()) format.set_grammar(ReadFile(answer_grammar_, "--answer-grammar"));
+  if (Given("--answer-schema")) format.set_json_schema(ReadFile(answer_schema_, "--answer-schema"));
+  if (Given("--answer-regex")) format.set_regex(answer_regex_);
+  if (Given("--answer-grammar")) format.set_grammar(ReadFile(answer_grammar_, "--answer-grammar"));
   for (const std::string& text : answer_choices_) {
     format.mutable_any_of()->add_formats()->set_text(text);
   }

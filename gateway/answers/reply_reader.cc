@@ -68,6 +68,16 @@ std::vector<ToolCall> ParseBareCalls(const std::string& text) {
   return calls;
 }
 
+// Whether a beginning of JSON ends within a string.
+bool EndsInString(std::string_view json) {
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (json[i] == '"') in_string = !in_string;
+    if (in_string && json[i] == '\\') ++i;
+  }
+  return in_string;
+}
+
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 }  // namespace
@@ -78,20 +88,27 @@ void ReplyReader::TakeText(size_t size, Reply* piece) {
 }
 
 bool ReplyReader::TakeBlock(bool at_end, Reply* piece) {
-  const size_t end = held_.find(kEnd, kBegin.size());
-  if (end == std::string::npos) {
-    if (!at_end && held_.size() < kMostBytes) return false;
-    TakeText(held_.size(), piece);
+  // A text in the arguments may have the end mark, too: then the call ends at a later one.
+  size_t first_end = std::string::npos;
+  for (size_t end = held_.find(kEnd, kBegin.size()); end != std::string::npos;
+       end = held_.find(kEnd, end + kEnd.size())) {
+    if (first_end == std::string::npos) first_end = end;
+    std::optional<ToolCall> call =
+        ParseCall(std::string_view(held_).substr(kBegin.size(), end - kBegin.size()));
+    if (!call.has_value()) continue;
+    piece->calls.push_back(*std::move(call));
+    held_.erase(0, end + kEnd.size());
     return true;
   }
-  std::optional<ToolCall> call =
-      ParseCall(std::string_view(held_).substr(kBegin.size(), end - kBegin.size()));
-  if (!call.has_value()) {
-    TakeText(end + kEnd.size(), piece);
+  const bool is_complete =
+      first_end != std::string::npos &&
+      !EndsInString(std::string_view(held_).substr(kBegin.size(), first_end - kBegin.size()));
+  if (is_complete) {
+    TakeText(first_end + kEnd.size(), piece);
     return true;
   }
-  piece->calls.push_back(*std::move(call));
-  held_.erase(0, end + kEnd.size());
+  if (!at_end && held_.size() < kMostBytes) return false;
+  TakeText(held_.size(), piece);
   return true;
 }
 

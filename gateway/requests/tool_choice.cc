@@ -29,7 +29,7 @@ Format AnyOf(const std::vector<Format>& options) {
   return format;
 }
 
-// `first`, and up to `more` times `separator` and another one.
+// One, and up to `more` times `separator` and another one.
 Format List(const Format& one, const std::string& separator, uint32_t more) {
   if (more == 0) return one;
   Format others;
@@ -42,10 +42,12 @@ Format List(const Format& one, const std::string& separator, uint32_t more) {
 Format Call(const Json& function, const char* arguments) {
   Format values;
   const auto parameters = function.find("parameters");
-  if (parameters == function.end() || parameters->is_null()) {
+  if (parameters == function.end() || !parameters->is_object() || parameters->empty()) {
     values.mutable_json_object();
   } else {
-    values.set_json_schema(JsonToText(*parameters));
+    Json schema = *parameters;
+    if (!schema.contains("type")) schema["type"] = "object";  // arguments are an object
+    values.set_json_schema(JsonToText(schema));
   }
   return Sequence(
       {Text("{\"name\": " + JsonToText(function.at("name")) + ", \"" + arguments + "\": "), values,

@@ -180,7 +180,10 @@ void Matcher::Commit() {
   items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(last.items_begin));
   last.items_begin = 0;
   places_.assign(1, last);
-  if (first_returns_.size() > 2 * collected_frames_ + kFramesToCollect) Collect();
+  if (first_returns_.size() > 2 * collected_frames_ + kFramesToCollect ||
+      returns_.size() > 2 * collected_returns_ + kMaxReturns) {
+    Collect();
+  }
 }
 
 void Matcher::Collect() {
@@ -210,6 +213,7 @@ void Matcher::Collect() {
   first_returns_ = std::move(kept_first);
   returns_ = std::move(kept);
   collected_frames_ = first_returns_.size();
+  collected_returns_ = returns_.size();
   places_.back().frames_end = first_returns_.size();
   places_.back().returns_end = returns_.size();
 }

@@ -93,10 +93,11 @@ Grammar::Node RuleNodes::NodeOf(const Set& from) {
     }
   }
   set_states_ += reached.size();
+  ok_ = ok_ && set_states_ <= limit_ * kStatesPerNode;
   std::sort(kept.begin(), kept.end());
   const auto [it, is_new] = numbers_.try_emplace(kept, static_cast<Grammar::Node>(nodes_.size()));
   if (is_new) {
-    ok_ = ok_ && nodes_.size() < limit_ && set_states_ <= limit_ * kStatesPerNode;
+    ok_ = ok_ && nodes_.size() < limit_;
     Node node;
     node.is_end = std::any_of(kept.begin(), kept.end(), [&](State s) { return is_last_[s]; });
     nodes_.push_back(std::move(node));

@@ -9,10 +9,15 @@ namespace {
 
 // Visits the nodes below `root` whose bytes behind the root's the matcher can read. The matcher is
 // at the end of the root's bytes. visit(node) is called with the matcher behind the node's bytes.
+// Adds the steps to *work. Returns false if they become more than kMostWork, or the matcher
+// overflows.
 template <typename Visit>
-absl::Status Walk(const TokenTrie& trie, size_t root, uint64_t most_work, Matcher& matcher,
-                  const Visit& visit) {
+bool Walk(const TokenTrie& trie, size_t root, uint64_t* work, Matcher& matcher,
+          const Visit& visit) {
   const size_t bytes_before = matcher.depth();
+  const uint64_t work_before = matcher.work();
+  const uint64_t most_work =
+      work_before + TokenMasks::kMostWork - std::min(*work, TokenMasks::kMostWork);
   const auto bytes_of = [&](size_t node) { return trie.Depth(node) - trie.Depth(root); };
   for (size_t node = root + 1; node < trie.End(root);) {
     matcher.Undo(matcher.depth() - bytes_before - (bytes_of(node) - 1));
@@ -21,12 +26,12 @@ absl::Status Walk(const TokenTrie& trie, size_t root, uint64_t most_work, Matche
       ++node;
     } else {
       node = trie.End(node);
-      if (matcher.overflowed()) break;
     }
-    if (matcher.work() > most_work) break;
+    if (matcher.overflowed() || matcher.work() > most_work) break;
   }
   matcher.Undo(matcher.depth() - bytes_before);
-  return matcher.overflowed() || matcher.work() > most_work ? TooManyReadings() : absl::OkStatus();
+  *work += matcher.work() - work_before;
+  return !matcher.overflowed() && matcher.work() <= most_work;
 }
 
 void Allow(int32_t token, absl::Span<uint32_t> mask) {
@@ -36,7 +41,7 @@ void Allow(int32_t token, absl::Span<uint32_t> mask) {
 }  // namespace
 
 absl::Status TooManyReadings() {
-  return absl::ResourceExhaustedError(
+  return absl::InvalidArgumentError(
       "response_format: the grammar reads the text in too many ways at once");
 }
 
@@ -49,27 +54,29 @@ TokenMasks::TokenMasks(Grammar grammar, std::shared_ptr<const TokenTrie> trie,
 
 absl::Status TokenMasks::Fill(Matcher& matcher, absl::Span<uint32_t> mask) const {
   std::fill(mask.begin(), mask.end(), 0);
-  const uint64_t most_work = matcher.work() + kMostWork;
+  uint64_t work = 0;
   const absl::Span<const Matcher::Item> at = matcher.items();
   const std::vector<Matcher::Item> items(at.begin(), at.end());
   for (const Matcher::Item& item : items) {
     if (!item.is_kernel) continue;  // its caller has its tokens
-    const absl::StatusOr<std::shared_ptr<const NodeTokens>> found = TokensOf(item.node);
+    const absl::StatusOr<std::shared_ptr<const NodeTokens>> found = TokensOf(item.node, &work);
     if (!found.ok()) return found.status();
     const NodeTokens& of_node = **found;
     for (size_t i = 0; i < of_node.bits.size(); ++i) mask[i] |= of_node.bits[i];
     for (const int32_t token : of_node.tokens) Allow(token, mask);
-    if (of_node.leaves.empty() || !matcher.Leave(item)) continue;
-    for (const uint32_t leaf : of_node.leaves) {
-      const absl::Status walked = Walk(*trie_, leaf, most_work, matcher, [&](size_t node) {
+    if (of_node.leaves.empty()) continue;
+    if (!matcher.Leave(item)) {
+      if (matcher.overflowed()) return TooManyReadings();
+      continue;
+    }
+    bool walked = true;
+    for (size_t i = 0; i < of_node.leaves.size() && walked; ++i) {
+      walked = Walk(*trie_, of_node.leaves[i], &work, matcher, [&](size_t node) {
         for (const int32_t token : trie_->Tokens(node)) Allow(token, mask);
       });
-      if (!walked.ok()) {
-        matcher.Undo(1);
-        return walked;
-      }
     }
     matcher.Undo(1);
+    if (!walked) return TooManyReadings();
   }
   return absl::OkStatus();
 }
@@ -81,15 +88,17 @@ void TokenMasks::Prepare(uint64_t most_work) const {
     int bytes = 0;
     for (const Grammar::Edge& edge : grammar_.Edges(node)) bytes += edge.last - edge.first + 1;
     if (bytes < kManyBytes || store_->Find(number_, node) != nullptr) continue;
-    const absl::StatusOr<std::shared_ptr<const NodeTokens>> computed = Compute(node, &work);
+    uint64_t of_node = 0;
+    const absl::StatusOr<std::shared_ptr<const NodeTokens>> computed = Compute(node, &of_node);
     if (computed.ok()) store_->Keep(number_, node, *computed);
+    work += of_node;
   }
 }
 
-absl::StatusOr<std::shared_ptr<const NodeTokens>> TokenMasks::TokensOf(Grammar::Node node) const {
+absl::StatusOr<std::shared_ptr<const NodeTokens>> TokenMasks::TokensOf(Grammar::Node node,
+                                                                       uint64_t* work) const {
   if (auto kept = store_->Find(number_, node); kept != nullptr) return kept;
-  uint64_t work = 0;
-  absl::StatusOr<std::shared_ptr<const NodeTokens>> computed = Compute(node, &work);
+  absl::StatusOr<std::shared_ptr<const NodeTokens>> computed = Compute(node, work);
   if (computed.ok()) store_->Keep(number_, node, *computed);
   return computed;
 }
@@ -98,14 +107,13 @@ absl::StatusOr<std::shared_ptr<const NodeTokens>> TokenMasks::Compute(Grammar::N
                                                                       uint64_t* work) const {
   auto result = std::make_shared<NodeTokens>();
   Matcher matcher(grammar_, node);
-  const absl::Status walked = Walk(*trie_, 0, kMostWork, matcher, [&](size_t at) {
+  const bool walked = Walk(*trie_, 0, work, matcher, [&](size_t at) {
     const absl::Span<const int32_t> tokens = trie_->Tokens(at);
     result->tokens.insert(result->tokens.end(), tokens.begin(), tokens.end());
     const bool has_more = trie_->End(at) > at + 1;
     if (matcher.CanEnd() && has_more) result->leaves.push_back(static_cast<uint32_t>(at));
   });
-  *work += matcher.work();
-  if (!walked.ok()) return walked;
+  if (!walked) return TooManyReadings();
   if (result->tokens.size() > words()) {  // a mask is smaller
     result->bits.assign(words(), 0);
     for (const int32_t token : result->tokens) Allow(token, absl::MakeSpan(result->bits));

@@ -16,7 +16,8 @@
 
 namespace longstream {
 
-// RESOURCE_EXHAUSTED: the grammar of a response format reads an answer in too many ways.
+// INVALID_ARGUMENT: the grammar of a response format reads an answer in too many ways. A repeat of
+// the turn would fail, too.
 absl::Status TooManyReadings();
 
 // A grammar for the tokens of one vocabulary. Thread-safe.
@@ -37,9 +38,8 @@ class TokenMasks {
   size_t words() const { return (static_cast<size_t>(trie_->vocab_size()) + 31) / 32; }
 
   // Sets bit t % 32 of word t / 32 if the matcher's text can go on with token t, and clears the
-  // others. The matcher, of this grammar, is as before afterwards. RESOURCE_EXHAUSTED: it takes too
-  // many steps, because the grammar reads the text in too many ways. REQUIRES: `mask` has words()
-  // words.
+  // others. The matcher, of this grammar, is as before afterwards. TooManyReadings: it takes more
+  // than kMostWork steps. REQUIRES: `mask` has words() words.
   absl::Status Fill(Matcher& matcher, absl::Span<uint32_t> mask) const;
 
   // Finds the tokens of the nodes behind which most tokens are allowed, such as those within
@@ -50,9 +50,10 @@ class TokenMasks {
   static constexpr uint64_t kMostWork = 4'000'000;
 
  private:
-  // The tokens of the node, from the store or computed.
-  absl::StatusOr<std::shared_ptr<const NodeTokens>> TokensOf(Grammar::Node node) const;
-  // Adds the steps to *work.
+  // The tokens of the node, from the store or computed. Adds the steps to *work, which may become
+  // kMostWork.
+  absl::StatusOr<std::shared_ptr<const NodeTokens>> TokensOf(Grammar::Node node,
+                                                             uint64_t* work) const;
   absl::StatusOr<std::shared_ptr<const NodeTokens>> Compute(Grammar::Node node,
                                                             uint64_t* work) const;
 

@@ -2,8 +2,7 @@
 // four kernels. Each kernel reads from the workspace what earlier kernels have written:
 //
 // - adjust, a block for each part of a row: adjusted logits divided by the temperature (-infinity
-// for
-//   tokens that are not allowed), the part's greatest rank (row_reduce.cuh) before the division;
+//   if a token is not allowed), the part's greatest rank (row_reduce.cuh) before the division;
 // - count, a block for each part, if top-k or top-p cut: the row's bins (sample_cut.cuh);
 // - select, a block for each part: candidates for the end of the kept tokens, and the greatest
 //   score of the tokens that are kept in any case;

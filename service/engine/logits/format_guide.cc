@@ -32,15 +32,13 @@ bool FormatGuide::Take(int32_t token) {
   }
   matcher_.Commit();
   begins_text_ = false;
-  return true;
+  return !overflowed();
 }
 
 absl::Status FormatGuide::FindAllowed() {
-  if (begins_text_) {
-    FindFirst();
-  } else if (absl::Status status = masks_->Fill(matcher_, absl::MakeSpan(allowed_)); !status.ok()) {
-    return status;
-  }
+  const absl::Status found =
+      begins_text_ ? FindFirst() : masks_->Fill(matcher_, absl::MakeSpan(allowed_));
+  if (!found.ok()) return found;
   for (const int32_t token : stop_tokens_) SetBit(token, matcher_.CanEnd());
   const bool any =
       std::any_of(allowed_.begin(), allowed_.end(), [](uint32_t word) { return word != 0; });
@@ -50,12 +48,15 @@ absl::Status FormatGuide::FindAllowed() {
       "response_format: the format is not complete, and no token of the vocabulary can follow");
 }
 
-void FormatGuide::FindFirst() {
+absl::Status FormatGuide::FindFirst() {
   std::fill(allowed_.begin(), allowed_.end(), 0);
+  const uint64_t most_work = matcher_.work() + TokenMasks::kMostWork;
   for (int32_t token = 0; token < tokenizer_.vocab_size(); ++token) {
     const bool has_text = !tokenizer_.IsSpecial(token) && !tokenizer_.TokenBytes(token).empty();
     if (has_text && CanRead(tokenizer_.FirstTokenBytes(token))) SetBit(token, true);
+    if (overflowed() || matcher_.work() > most_work) return TooManyReadings();
   }
+  return absl::OkStatus();
 }
 
 bool FormatGuide::CanRead(std::string_view bytes) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,10 +26,10 @@ class FormatGuide {
   // The answer goes on with the token, or ends with it. Returns whether the form allows this, and
   // whether the matcher could read it (overflowed()).
   bool Take(int32_t token);
-  bool overflowed() const { return matcher_.overflowed(); }
+  bool overflowed() const { return matcher_.overflowed() || matcher_.bytes() > kMostBytes; }
 
   // Finds allowed() for the next token. FAILED_PRECONDITION: the form is not complete, but no token
-  // can follow. RESOURCE_EXHAUSTED: as for TokenMasks::Fill.
+  // can follow. TooManyReadings: as for TokenMasks::Fill.
   absl::Status FindAllowed();
   // Bit t % 32 of word t / 32: token t may follow. Valid until the next FindAllowed.
   const uint32_t* allowed() const { return allowed_.data(); }
@@ -36,9 +37,12 @@ class FormatGuide {
   bool IsOver() const { return is_over_; }
 
  private:
+  // Of the readings of one answer.
+  static constexpr size_t kMostBytes = size_t{32} << 20;
+
   bool IsStop(int32_t token) const;
-  // Finds the tokens with text if the answer begins the text of its sequence.
-  void FindFirst();
+  // Finds the tokens with text if the answer begins the text of its sequence. Errors as for Fill.
+  absl::Status FindFirst();
   // Whether the answer can go on with these bytes. Changes nothing.
   bool CanRead(std::string_view bytes);
   void SetBit(int32_t token, bool value);

@@ -29,7 +29,7 @@ class Generator {
             const std::vector<int32_t>& history, const std::vector<bool>& generated,
             std::string incomplete);
 
-  // Whether a first token can be drawn. FAILED_PRECONDITION, RESOURCE_EXHAUSTED: the request's
+  // Whether a first token can be drawn. FAILED_PRECONDITION, INVALID_ARGUMENT: the request's
   // format allows none, or is too ambiguous (FormatGuide). Nothing else may be called then.
   const absl::Status& status() const { return status_; }
 

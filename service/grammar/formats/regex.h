@@ -38,7 +38,7 @@ struct RegexUse {
 //
 // \d and \w are ASCII, \s is Unicode's white space, and . matches no line end (\n \r U+2028
 // U+2029). INVALID_ARGUMENT: the pattern is wrong or not supported; the message names the byte.
-// Back- references, lookaround, \b, flags, and other properties are not supported. Limits: 65,536
+// Back-references, lookaround, \b, flags, and other properties are not supported. Limits: 65,536
 // bytes, groups in 100 levels, counts up to 10,000.
 absl::StatusOr<GrammarBuilder::Expression> AddRegex(GrammarBuilder& builder,
                                                     std::string_view pattern,

@@ -116,6 +116,9 @@ std::optional<CodePointSet> RegexReader::ReadEscapedClass(size_t offset, char32_
 }
 
 CodePointSet RegexReader::ReadCategory(size_t offset, bool is_complement) {
+  // The sets of categories are large.
+  constexpr int kMostCategories = 100;
+  if (++categories_ > kMostCategories) FailAt(offset, "at most 100 \\p and \\P");
   std::string name;
   if (Skip("{")) {
     while (!AtEnd() && !Sees("}")) AppendUtf8(TakeCharacter(), &name);

@@ -53,6 +53,7 @@ class RegexReader {
 
   const std::string_view pattern_;
   size_t offset_ = 0;
+  int categories_ = 0;  // that were read
 };
 
 }  // namespace longstream

@@ -7,8 +7,10 @@
 namespace longstream {
 namespace {
 
-// Steps of TokenMasks::Prepare, which take about 0.2 s.
-constexpr uint64_t kPreparation = 20'000'000;
+// Steps of TokenMasks::Prepare, which take about 0.1 s.
+constexpr uint64_t kPreparation = 10'000'000;
+// Formats that are kept for later turns.
+constexpr size_t kMostKept = 256;
 
 }  // namespace
 
@@ -56,7 +58,7 @@ absl::Status CompiledFormats::Keep(std::string key, std::shared_ptr<const TokenM
   kept_.push_front({key, std::move(masks), bytes});
   index_[std::move(key)] = kept_.begin();
   kept_bytes_ += bytes;
-  while (kept_bytes_ > limits_.kept && kept_.size() > 1) DropLast();
+  while ((kept_bytes_ > limits_.kept && kept_.size() > 1) || kept_.size() > kMostKept) DropLast();
   return absl::OkStatus();
 }
 

@@ -1,8 +1,11 @@
 // Compiles each kind of format.
 #include "service/grammar/response/response_format.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "service/grammar/formats/ebnf.h"
@@ -42,12 +45,19 @@ const char* NameOf(Kind kind) {
   return "";
 }
 
-absl::StatusOr<Expression> Add(const ResponseFormat& format, GrammarBuilder& builder);
+// Schemas, patterns and grammars are added once, however often they occur.
+struct Adding {
+  GrammarBuilder builder;
+  absl::flat_hash_map<std::string, Expression> added;  // by KeyOf
+};
 
-absl::StatusOr<Expression> AddParts(const ResponseFormat& format, GrammarBuilder& builder) {
+absl::StatusOr<Expression> Add(const ResponseFormat& format, Adding& adding);
+
+absl::StatusOr<Expression> AddParts(const ResponseFormat& format, Adding& adding) {
+  GrammarBuilder& builder = adding.builder;
   std::vector<Expression> parts;
   for (size_t i = 0; i < format.parts.size(); ++i) {
-    absl::StatusOr<Expression> part = Add(format.parts[i], builder);
+    absl::StatusOr<Expression> part = Add(format.parts[i], adding);
     if (!part.ok()) {
       const std::string field =
           format.kind == Kind::kRepeat ? ".format." : absl::StrCat(".formats[", i, "].");
@@ -60,7 +70,8 @@ absl::StatusOr<Expression> AddParts(const ResponseFormat& format, GrammarBuilder
   return builder.Repeat(parts.at(0), format.least, format.most);
 }
 
-absl::StatusOr<Expression> AddOne(const ResponseFormat& format, GrammarBuilder& builder) {
+absl::StatusOr<Expression> AddOne(const ResponseFormat& format, Adding& adding) {
+  GrammarBuilder& builder = adding.builder;
   switch (format.kind) {
     case Kind::kText:
       return builder.Literal(format.text);
@@ -75,18 +86,27 @@ absl::StatusOr<Expression> AddOne(const ResponseFormat& format, GrammarBuilder& 
     case Kind::kGrammar:
       return AddEbnf(builder, format.text);
     default:
-      return AddParts(format, builder);
+      return AddParts(format, adding);
   }
 }
 
 // Errors begin with the name of the format.
-absl::StatusOr<Expression> Add(const ResponseFormat& format, GrammarBuilder& builder) {
-  absl::StatusOr<Expression> added = AddOne(format, builder);
-  if (added.ok()) return added;
-  const bool is_of_part = !format.parts.empty();
-  return absl::Status(
-      added.status().code(),
-      absl::StrCat(NameOf(format.kind), is_of_part ? "" : ": ", added.status().message()));
+absl::StatusOr<Expression> Add(const ResponseFormat& format, Adding& adding) {
+  const bool is_shared = format.kind == Kind::kJsonSchema || format.kind == Kind::kRegex ||
+                         format.kind == Kind::kGrammar || format.kind == Kind::kJsonObject;
+  const std::string key = is_shared ? KeyOf(format) : "";
+  if (const auto found = adding.added.find(key); is_shared && found != adding.added.end()) {
+    return found->second;
+  }
+  absl::StatusOr<Expression> added = AddOne(format, adding);
+  if (!added.ok()) {
+    const bool is_of_part = !format.parts.empty();
+    return absl::Status(
+        added.status().code(),
+        absl::StrCat(NameOf(format.kind), is_of_part ? "" : ": ", added.status().message()));
+  }
+  if (is_shared) adding.added[key] = *added = adding.builder.Named(*added);
+  return added;
 }
 
 void AppendKey(const ResponseFormat& format, std::string* key) {
@@ -98,12 +118,6 @@ void AppendKey(const ResponseFormat& format, std::string* key) {
 
 }  // namespace
 
-size_t BytesOf(const ResponseFormat& format) {
-  size_t bytes = sizeof(ResponseFormat) + format.text.capacity();
-  for (const ResponseFormat& part : format.parts) bytes += BytesOf(part);
-  return bytes;
-}
-
 std::string KeyOf(const ResponseFormat& format) {
   std::string key;
   AppendKey(format, &key);
@@ -111,9 +125,10 @@ std::string KeyOf(const ResponseFormat& format) {
 }
 
 absl::StatusOr<Grammar> Compile(const ResponseFormat& format) {
-  GrammarBuilder builder;
-  const absl::StatusOr<Expression> added = Add(format, builder);
+  Adding adding;
+  const absl::StatusOr<Expression> added = Add(format, adding);
   if (!added.ok()) return added.status();
+  GrammarBuilder& builder = adding.builder;
   const GrammarBuilder::Rule start = builder.Declare();
   builder.Define(start, *added);
   absl::StatusOr<Grammar> grammar = builder.Build(start);

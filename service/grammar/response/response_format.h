@@ -34,14 +34,12 @@ struct ResponseFormat {
   std::optional<uint32_t> most = std::nullopt;  // absent: without a limit
 };
 
-// The bytes of all texts, and those of the structures.
-size_t BytesOf(const ResponseFormat& format);
-
 // A text that equal formats have, and no others.
 std::string KeyOf(const ResponseFormat& format);
 
 // INVALID_ARGUMENT: a text of the format is wrong, or the grammar is too large. The message begins
-// with the place of the part, such as "any_of[1].json_schema". The caller has checked the depth.
+// with the place of the part, such as "any_of.formats[1].json_schema". The caller has checked the
+// depth.
 absl::StatusOr<Grammar> Compile(const ResponseFormat& format);
 
 }  // namespace longstream

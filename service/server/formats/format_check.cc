@@ -44,6 +44,10 @@ class FormatReader {
         if (message.text_without().empty()) {
           return Invalid(field, ".text_without: every text contains the empty text");
         }
+        if (message.text_without().size() > kMaxTextWithoutBytes) {
+          return Invalid(field, ".text_without: at most ", kMaxTextWithoutBytes, " bytes, found ",
+                         message.text_without().size());
+        }
         return ReadText(Kind::kTextWithout, message.text_without(), field + ".text_without");
       case Message::kJsonObject:
         return ResponseFormat{.kind = Kind::kJsonObject};
@@ -123,12 +127,14 @@ ResponseFormat Text(std::string_view text) {
 ResponseFormat BehindThoughts(ResponseFormat format, bool in_thoughts) {
   const std::string_view end = chat::kThoughtsEnd;
   const ResponseFormat space{.kind = Kind::kRegex, .text = "[ \\n]{0,4}"};
-  ResponseFormat behind{
+  ResponseFormat thoughts{
       .kind = Kind::kSequence,
-      .parts = {{.kind = Kind::kTextWithout, .text = std::string(end)}, Text(end), space, format}};
-  if (in_thoughts) return behind;
-  behind.parts.insert(behind.parts.begin(), {space, Text(chat::kThoughtsBegin)});
-  return {.kind = Kind::kAnyOf, .parts = {std::move(format), std::move(behind)}};
+      .parts = {{.kind = Kind::kTextWithout, .text = std::string(end)}, Text(end), space}};
+  if (!in_thoughts) {
+    thoughts.parts.insert(thoughts.parts.begin(), {space, Text(chat::kThoughtsBegin)});
+    thoughts = {.kind = Kind::kRepeat, .parts = {std::move(thoughts)}, .least = 0, .most = 1};
+  }
+  return {.kind = Kind::kSequence, .parts = {std::move(thoughts), std::move(format)}};
 }
 
 // Whether a text of the grammar has a byte.
@@ -140,27 +146,21 @@ bool HasText(const Grammar& grammar) {
   return false;
 }
 
-// The errors that do not depend on thoughts, so that their messages name the client's own fields.
-absl::Status Check(const ResponseFormat& format, const ServedModel& model,
-                   const TurnRequest& turn) {
-  if (turn.stop.min_tokens > 0) {
-    return Invalid(
-        "stop.min_tokens: expected 0 with a response_format, which decides where the answer may "
-        "end; found ",
-        turn.stop.min_tokens);
-  }
-  if (!model.backend().plugin().Can(LS_CAP_ALLOWED_TOKENS)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("response_format: the model's backend, ", model.backend().plugin().name(),
-                     ", cannot restrict tokens (Model.capabilities has no \"allowed_tokens\")"));
-  }
-  const absl::StatusOr<std::shared_ptr<const TokenMasks>> masks = model.formats().Get(format);
-  if (absl::IsInvalidArgument(masks.status())) {
-    return Invalid("response_format.", masks.status().message());
-  }
-  if (!masks.ok()) return masks.status();
-  if (HasText((*masks)->grammar())) return absl::OkStatus();
-  return Invalid("response_format: only the empty text has this format");
+// The error of a format that cannot be compiled behind thoughts. It names the client's own fields.
+absl::Status WithoutThoughts(const ResponseFormat& format, const absl::Status& behind_thoughts) {
+  const absl::StatusOr<Grammar> alone = Compile(format);
+  return alone.ok() ? Invalid("after_thoughts: ", behind_thoughts.message()) : alone.status();
+}
+
+absl::StatusOr<std::shared_ptr<const TokenMasks>> CompileFor(const ServedModel& model,
+                                                             ResponseFormat format,
+                                                             bool after_thoughts,
+                                                             bool in_thoughts) {
+  const bool thinks = after_thoughts && model.chat().ok() && chat::MarksThoughts(*model.chat());
+  if (!thinks) return model.formats().Get(format);
+  auto masks = model.formats().Get(BehindThoughts(format, in_thoughts));
+  if (!absl::IsInvalidArgument(masks.status())) return masks;
+  return WithoutThoughts(format, masks.status());
 }
 
 }  // namespace
@@ -173,12 +173,26 @@ absl::Status SetFormat(const v1::ResponseFormat& format, const ServedModel& mode
                        TurnRequest* turn) {
   absl::StatusOr<ResponseFormat> read = ReadFormat(format);
   if (!read.ok()) return read.status();
-  if (absl::Status status = Check(*read, model, *turn); !status.ok()) return status;
-  if (format.after_thoughts() && model.chat().ok() && chat::MarksThoughts(*model.chat())) {
-    *read = BehindThoughts(*std::move(read), turn->in_thoughts);
+  if (turn->stop.min_tokens > 0) {
+    return Invalid(
+        "stop.min_tokens: expected 0 with a response_format, which decides where the answer may "
+        "end; found ",
+        turn->stop.min_tokens);
   }
-  absl::StatusOr<std::shared_ptr<const TokenMasks>> masks = model.formats().Get(*read);
+  if (!model.backend().plugin().Can(LS_CAP_ALLOWED_TOKENS)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("response_format: the model's backend, ", model.backend().plugin().name(),
+                     ", cannot restrict tokens (Model.capabilities has no \"allowed_tokens\")"));
+  }
+  absl::StatusOr<std::shared_ptr<const TokenMasks>> masks =
+      CompileFor(model, *std::move(read), format.after_thoughts(), turn->in_thoughts);
+  if (absl::IsInvalidArgument(masks.status())) {
+    return Invalid("response_format.", masks.status().message());
+  }
   if (!masks.ok()) return masks.status();
+  if (!HasText((*masks)->grammar())) {
+    return Invalid("response_format: only the empty text has this format");
+  }
   turn->format = *std::move(masks);
   return absl::OkStatus();
 }

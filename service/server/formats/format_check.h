@@ -15,9 +15,10 @@
 namespace longstream {
 
 inline constexpr int kMaxFormatDepth = 16;
-inline constexpr size_t kMaxFormatParts = 1000;
+inline constexpr size_t kMaxFormatParts = 10'000;
 inline constexpr size_t kMaxFormatBytes = size_t{1} << 20;
 inline constexpr uint32_t kMaxFormatRepeats = 10'000;
+inline constexpr size_t kMaxTextWithoutBytes = 256;
 
 // Returns the format in plain values. INVALID_ARGUMENT: it exceeds a limit, a text is not UTF-8, or
 // a format is missing. The message names the field.

@@ -41,6 +41,10 @@ const std::vector<Case>& Cases() {
        "{\"x\": [1, {\"y\": \"</tool\"}]}}</tool_call>\n",
        "",
        {"f({})", "g({\"x\":[1,{\"y\":\"</tool\"}]})"}},
+      // A text in the arguments may have the end mark.
+      {"<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\"}}</tool_call>Done.",
+       "Done.",
+       {"f({\"a\":\"</tool_call>\"})"}},
       // The members of the arguments keep their order.
       {"<tool_call>{\"name\": \"f\", \"arguments\": {\"b\": 1, \"a\": 2}}</tool_call>",
        "",

@@ -107,6 +107,30 @@ TEST_F(FormatGuideTest, TheFirstTokenLosesItsSpace) {
   EXPECT_EQ(Allowed(guide), (std::vector<int32_t>{0, 2, 4}));
 }
 
+// Rules that nest in very many ways take memory with each byte, although they are not ambiguous.
+TEST_F(FormatGuideTest, TheReadingsOfAnAnswerHaveALimit) {
+  GrammarBuilder builder;
+  std::vector<GrammarBuilder::Rule> rules;
+  std::vector<GrammarBuilder::Expression> calls;
+  for (int i = 0; i < 100; ++i) rules.push_back(builder.Declare());
+  for (const GrammarBuilder::Rule rule : rules) calls.push_back(builder.Call(rule));
+  const GrammarBuilder::Expression any = builder.Choice(calls);
+  for (size_t i = 0; i < rules.size(); ++i) {
+    builder.Define(
+        rules[i],
+        builder.Choice({builder.Sequence({builder.Literal("a"), any, builder.Literal("b")}),
+                        builder.Literal("ba")}));
+  }
+  FormatGuide guide(std::make_shared<const TokenMasks>(*builder.Build(rules[0]),
+                                                       std::make_shared<const TokenTrie>(tokens_),
+                                                       std::make_shared<MaskStore>(1000)),
+                    tokens_, {0}, /*begins_text=*/false);
+  int taken = 0;
+  while (taken < 100'000 && guide.Take(2)) ++taken;
+  EXPECT_TRUE(guide.overflowed());
+  EXPECT_GT(taken, 50);
+}
+
 TEST_F(FormatGuideTest, AVocabularyMayLackTheNextToken) {
   GrammarBuilder builder;
   const GrammarBuilder::Rule start = builder.Declare();

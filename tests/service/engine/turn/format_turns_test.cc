@@ -133,7 +133,7 @@ TEST_F(FormatTurns, AnAmbiguousGrammarEndsItsTurnOnly) {
   SessionTurnRequest request = Formatted({Kind::kGrammar, "root ::= root root | [a-z]"}, 1, 10'000);
   request.session = session;
   const Outcome outcome = Run(request);
-  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kResourceExhausted) << outcome.end.status;
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInvalidArgument) << outcome.end.status;
   EXPECT_EQ(session->View().position, 0u);
   EXPECT_TRUE(Run(Generate(session, "prompt", 10)).end.status.ok());
 }

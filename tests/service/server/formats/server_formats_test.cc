@@ -125,7 +125,7 @@ TEST_F(ServerFormatsTest, FormatsHaveLimits) {
                 "together");
   Format many;
   for (size_t i = 0; i < kMaxFormatParts; ++i) *many.mutable_any_of()->add_formats() = Text("a");
-  ExpectRefused(many, "response_format: at most 1000 formats");
+  ExpectRefused(many, "response_format: at most 10000 formats");
 }
 
 TEST_F(ServerFormatsTest, FormatsThatCannotBeCompiledAreRefused) {
