@@ -63,8 +63,8 @@ TEST(ResponseFormat, ErrorsNameThePart) {
   const ResponseFormat wrong{Kind::kRegex, "("};
   const ResponseFormat repeat{.kind = Kind::kRepeat, .parts = {wrong}};
   const auto grammar = Compile({.kind = Kind::kSequence, .parts = {{Kind::kText, "a"}, repeat}});
-  EXPECT_TRUE(grammar.status().message().starts_with("sequence.formats[1].repeat.format.regex: "))
-      << grammar.status();
+  const std::string message(grammar.status().message());
+  EXPECT_TRUE(message.starts_with("sequence.formats[1].repeat.format.regex: ")) << message;
 }
 
 TEST(ResponseFormat, OnlyEqualFormatsHaveTheSameKey) {
