@@ -135,7 +135,8 @@ TEST_F(ServerTest, CapabilitiesAreListed) {
   v1::Model model;
   ASSERT_TRUE(stub().GetModel(&context, request, &model).ok());
   EXPECT_EQ(std::vector<std::string>(model.capabilities().begin(), model.capabilities().end()),
-            (std::vector<std::string>{"snapshot", "fork", "score", "in_flight_tokens"}));
+            (std::vector<std::string>{"snapshot", "fork", "score", "in_flight_tokens",
+                                      "allowed_tokens"}));
 }
 
 // ---------------------------------------------------------------- tokenizers

@@ -283,6 +283,7 @@ TEST_F(ServerHostMemoryTest, AScoreBeyondTheLimitIsRefused) {
   };
   ExpectRefused(score());
   Close(full);
+  ExpectHeld(0);
   const grpc::Status status = score();
   EXPECT_TRUE(status.ok()) << status.error_message();
   ExpectHeld(0);
