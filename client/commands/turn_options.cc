@@ -101,6 +101,7 @@ void TurnOptions::AddFormatTo(CLI::App* app) {
   // At most one of them, checked by the group.
   CLI::App* const group = app->add_option_group("Form of the answer");
   group->require_option(0, 1);
+  has_format_options_ = true;
   group->add_flag("--answer-json", answer_json_, "the answer is a JSON object");
   group->add_option("--answer-schema", answer_schema_,
                     "the answer is JSON as the JSON Schema in this file says");
@@ -115,6 +116,7 @@ void TurnOptions::AddFormatTo(CLI::App* app) {
 }
 
 std::optional<v1::ResponseFormat> TurnOptions::Format() const {
+  if (!has_format_options_) return std::nullopt;
   v1::ResponseFormat format;
   if (answer_json_) format.mutable_json_object();
   if (Given("--answer-schema")) format.set_json_schema(ReadFile(answer_schema_, "--answer-schema"));

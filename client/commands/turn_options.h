@@ -78,6 +78,7 @@ class TurnOptions {
   uint32_t max_tokens_ = 256;
   bool ignore_eos_ = false;
   bool drop_stop_text_ = false;
+  bool has_format_options_ = false;
   bool answer_json_ = false;
   std::string answer_schema_;  // a file
   std::string answer_regex_;

@@ -7,6 +7,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -40,9 +41,12 @@ inline void VisitFields(const google::protobuf::Descriptor& type, Path path,
     const google::protobuf::FieldDescriptor* field = type.field(i);
     path.push_back(field);
     visit(path);
-    // A type that holds itself is visited down to a few levels.
+    // A type that holds itself is visited at two levels.
+    const auto is_same = [&](const google::protobuf::FieldDescriptor* outer) {
+      return outer->message_type() == field->message_type();
+    };
     if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE &&
-        !field->is_map() && path.size() < 8) {
+        !field->is_map() && std::count_if(path.begin(), path.end(), is_same) <= 2) {
       VisitFields(*field->message_type(), path, visit);
     }
     path.pop_back();
