@@ -200,10 +200,10 @@ MessagesRequest ReadMessagesRequest(const Json& body, bool only_counts) {
   // The model goes on with a last message of its own.
   const v1::Message& last = messages->messages(messages->messages_size() - 1);
   messages->set_continue_final_message(last.role() == "assistant");
+  ReadThinking(object, messages);
   read.with_calls = ReadTools(object, &read.request);
   ReadSampling(object, read.request.mutable_sampling());
   ReadStopStrings(object.Find("stop_sequences"), "stop_sequences", read.request.mutable_stop());
-  ReadThinking(object, messages);
   object.Ignore(
       {"cache_control", "diagnostics", "inference_geo", "metadata", "service_tier", "speed"});
   object.ExpectAllRead();

@@ -38,6 +38,14 @@ Format List(const Format& one, const std::string& separator, uint32_t more) {
   return Sequence({one, others});
 }
 
+// Whether the model may write thoughts: the request does not tell the template to suppress them.
+bool MayThink(const v1::Messages& messages) {
+  if (messages.template_arguments().empty()) return true;
+  const Json arguments = Json::parse(messages.template_arguments());
+  return arguments.value("enable_thinking", Json()) != false &&
+         arguments.value("reasoning_effort", Json()) != "none";
+}
+
 // {"name": "f", "arguments": {...}}
 Format Call(const Json& function, const char* arguments) {
   Format values;
@@ -115,7 +123,7 @@ bool OfferTools(const Json& functions, const ToolChoice& choice,
     format = AnyOf({*format, FormatOfCalls(functions, choice)});
   }
   if (format.has_value()) {
-    format->set_after_thoughts(true);
+    format->set_after_thoughts(MayThink(request->input().messages()));
     *request->mutable_response_format() = *std::move(format);
   }
   if (!choice.may_call || functions.empty()) return false;

@@ -26,8 +26,9 @@ ToolChoice ReadToolChoice(JsonObject& body);
 v1::ResponseFormat FormatOfCalls(const Json& functions, const ToolChoice& choice);
 
 // Gives the functions to the template, and the answer its form: that of calls if the model must
-// call, otherwise `answer`, in place of which the model may also call. Returns whether the model
-// may call functions. Throws BadRequest.
+// call, otherwise `answer`, in place of which the model may also call. Thoughts may come before it,
+// unless the arguments of the template, which are set already, suppress them. Returns whether the
+// model may call functions. Throws BadRequest.
 bool OfferTools(const Json& functions, const ToolChoice& choice,
                 std::optional<v1::ResponseFormat> answer, v1::GenerateRequest* request);
 

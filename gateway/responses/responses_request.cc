@@ -228,7 +228,6 @@ ResponsesRequest ReadResponsesRequest(const Json& body) {
   read.previous_response_id = object.Text("previous_response_id").value_or("");
   read.messages = ReadInput(object);
   v1::Messages* const messages = read.request.mutable_input()->mutable_messages();
-  read.with_calls = ReadTools(object, &read.request);
   constexpr double kMostTemperature = 1000;
   v1::Sampling* const sampling = read.request.mutable_sampling();
   if (const auto v = object.Number("temperature", 0, kMostTemperature)) {
@@ -241,6 +240,7 @@ ResponsesRequest ReadResponsesRequest(const Json& body) {
     CheckMetadata(*metadata);
   }
   ReadOtherFields(object, messages);
+  read.with_calls = ReadTools(object, &read.request);
   object.ExpectAllRead();
   read.repeated = Repeated(body);
   return read;

@@ -131,7 +131,7 @@ ResponseFormat BehindThoughts(ResponseFormat format, bool in_thoughts) {
       .kind = Kind::kSequence,
       .parts = {{.kind = Kind::kTextWithout, .text = std::string(end)}, Text(end), space}};
   if (!in_thoughts) {
-    thoughts.parts.insert(thoughts.parts.begin(), {space, Text(chat::kThoughtsBegin)});
+    thoughts.parts.insert(thoughts.parts.begin(), Text(chat::kThoughtsBegin));
     thoughts = {.kind = Kind::kRepeat, .parts = {std::move(thoughts)}, .least = 0, .most = 1};
   }
   return {.kind = Kind::kSequence, .parts = {std::move(thoughts), std::move(format)}};

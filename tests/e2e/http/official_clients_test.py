@@ -19,6 +19,9 @@ TOOLS = [{"type": "function",
           "function": {"name": "add", "description": "Adds.",
                        "parameters": {"type": "object", "properties": {"a": {"type": "number"}}}}}]
 
+# The demo models would write any thoughts, without an end.
+NO_THOUGHTS = {"chat_template_kwargs": {"enable_thinking": False}}
+
 
 def setUpModule():
     global server, client, claude
@@ -109,12 +112,12 @@ class ChatCompletionsTest(unittest.TestCase):
         for model in MODELS:
             with self.subTest(model):
                 answer = client.chat.completions.parse(
-                    model=model, messages=messages, max_tokens=200, temperature=1.5, seed=1,
-                    response_format=Point)
+                    model=model, messages=messages, max_tokens=500, temperature=1.5, seed=1,
+                    response_format=Point, extra_body=NO_THOUGHTS)
                 self.assertIn(answer.choices[0].message.parsed.x, range(10))
                 self.assertEqual(answer.choices[0].finish_reason, "stop")
-        parsed = client.responses.parse(model="dense", input="x", max_output_tokens=200,
-                                        text_format=Point).output_parsed
+        parsed = client.responses.parse(model="dense", input="x", max_output_tokens=500,
+                                        reasoning={"effort": "none"}, text_format=Point).output_parsed
         self.assertIn(parsed.label, ("near", "far"))
         completion = client.completions.create(
             model="dense", prompt="x", max_tokens=50,
@@ -129,7 +132,7 @@ class ChatCompletionsTest(unittest.TestCase):
         for choice in ("required", {"type": "function", "function": {"name": "add"}}):
             answer = client.chat.completions.create(
                 model="dense", messages=messages, max_tokens=300, temperature=0, tools=TOOLS,
-                tool_choice=choice, parallel_tool_calls=False)
+                tool_choice=choice, parallel_tool_calls=False, extra_body=NO_THOUGHTS)
             call = answer.choices[0].message.tool_calls[0]
             self.assertEqual(answer.choices[0].finish_reason, "tool_calls")
             self.assertEqual(call.function.name, "add")
@@ -289,13 +292,14 @@ class MessagesTest(unittest.TestCase):
     def test_answers_fit_a_schema_and_calls_are_forced(self):
         message = claude.messages.create(
             model="dense", max_tokens=100, messages=[{"role": "user", "content": "x"}],
-            extra_body={"output_format": {"type": "json_schema", "schema": {"enum": ["a", "b"]}}})
+            extra_body={"output_format": {"type": "json_schema", "schema": {"enum": ["a", "b"]}},
+                        "thinking": {"type": "disabled"}})
         self.assertIn(message.content[0].text, ('"a"', '"b"'))
         message = claude.messages.create(
             model="dense", max_tokens=300, messages=[{"role": "user", "content": "x"}],
             tools=[{"name": "add", "input_schema": {"type": "object", "required": ["a"],
                                                     "properties": {"a": {"type": "boolean"}}}}],
-            tool_choice={"type": "tool", "name": "add"})
+            tool_choice={"type": "tool", "name": "add"}, thinking={"type": "disabled"})
         self.assertEqual(message.stop_reason, "tool_use")
         self.assertIn(message.content[-1].input["a"], (True, False))
 

@@ -68,7 +68,7 @@ TEST(PluginTest, RefusesAFileThatIsNotThere) {
 TEST(PluginTest, RefusesALibraryOrTableThatIsNotTheAbi) {
   EXPECT_EQ(Refusal("no_symbol"), "it exports no symbol longstream_backend");
   EXPECT_EQ(Refusal("no_table"), "longstream_backend() returned no table");
-  EXPECT_EQ(Refusal("other_major"), "built for backend ABI 2.3, this server needs 1.3");
+  EXPECT_EQ(Refusal("other_major"), "built for backend ABI 2.4, this server needs 1.4");
   EXPECT_EQ(Refusal("small_table"), "its table has 176 bytes, ABI 1.0 needs at least 184");
   EXPECT_EQ(Refusal("no_name"), "name, device or version is missing in its table");
   EXPECT_EQ(Refusal("no_submit"), "the function submit is missing");
