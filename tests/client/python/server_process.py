@@ -19,7 +19,7 @@ MODELS = ("dense", "hwfa2", "hypenet")
 # request asks for some, and leaves out earlier ones.
 TEMPLATE = ("{% for m in messages %}# {{ m.role }}\n{{ (m.content or '').split('</think>')[-1] }}\n"
             "{% endfor %}{% if add_generation_prompt %}# assistant\n"
-            "{{ '<think>\n' if enable_thinking or reasoning_effort }}{% endif %}")
+            "{{ '<think>\n' if enable_thinking or reasoning_effort == 'low' }}{% endif %}")
 
 
 class ServerProcess:
