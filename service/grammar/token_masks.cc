@@ -9,15 +9,13 @@ namespace {
 
 // Visits the nodes below `root` whose bytes behind the root's the matcher can read. The matcher is
 // at the end of the root's bytes. visit(node) is called with the matcher behind the node's bytes.
-// Adds the steps to *work. Returns false if they become more than kMostWork, or the matcher
-// overflows.
+// Adds the steps to *work. Returns false if they become more than `most`, or the matcher overflows.
 template <typename Visit>
-bool Walk(const TokenTrie& trie, size_t root, uint64_t* work, Matcher& matcher,
+bool Walk(const TokenTrie& trie, size_t root, uint64_t most, uint64_t* work, Matcher& matcher,
           const Visit& visit) {
   const size_t bytes_before = matcher.depth();
   const uint64_t work_before = matcher.work();
-  const uint64_t most_work =
-      work_before + TokenMasks::kMostWork - std::min(*work, TokenMasks::kMostWork);
+  const uint64_t most_work = work_before + most - std::min(*work, most);
   const auto bytes_of = [&](size_t node) { return trie.Depth(node) - trie.Depth(root); };
   for (size_t node = root + 1; node < trie.End(root);) {
     matcher.Undo(matcher.depth() - bytes_before - (bytes_of(node) - 1));
@@ -54,7 +52,7 @@ TokenMasks::TokenMasks(Grammar grammar, std::shared_ptr<const TokenTrie> trie,
 
 absl::Status TokenMasks::Fill(Matcher& matcher, absl::Span<uint32_t> mask) const {
   std::fill(mask.begin(), mask.end(), 0);
-  uint64_t work = 0;
+  uint64_t work = 0, walk = 0;
   const absl::Span<const Matcher::Item> at = matcher.items();
   const std::vector<Matcher::Item> items(at.begin(), at.end());
   for (const Matcher::Item& item : items) {
@@ -71,7 +69,7 @@ absl::Status TokenMasks::Fill(Matcher& matcher, absl::Span<uint32_t> mask) const
     }
     bool walked = true;
     for (size_t i = 0; i < of_node.leaves.size() && walked; ++i) {
-      walked = Walk(*trie_, of_node.leaves[i], &work, matcher, [&](size_t node) {
+      walked = Walk(*trie_, of_node.leaves[i], kMostWalk, &walk, matcher, [&](size_t node) {
         for (const int32_t token : trie_->Tokens(node)) Allow(token, mask);
       });
     }
@@ -107,7 +105,7 @@ absl::StatusOr<std::shared_ptr<const NodeTokens>> TokenMasks::Compute(Grammar::N
                                                                       uint64_t* work) const {
   auto result = std::make_shared<NodeTokens>();
   Matcher matcher(grammar_, node);
-  const bool walked = Walk(*trie_, 0, work, matcher, [&](size_t at) {
+  const bool walked = Walk(*trie_, 0, kMostWork, work, matcher, [&](size_t at) {
     const absl::Span<const int32_t> tokens = trie_->Tokens(at);
     result->tokens.insert(result->tokens.end(), tokens.begin(), tokens.end());
     const bool has_more = trie_->End(at) > at + 1;

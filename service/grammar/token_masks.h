@@ -38,16 +38,18 @@ class TokenMasks {
   size_t words() const { return (static_cast<size_t>(trie_->vocab_size()) + 31) / 32; }
 
   // Sets bit t % 32 of word t / 32 if the matcher's text can go on with token t, and clears the
-  // others. The matcher, of this grammar, is as before afterwards. TooManyReadings: it takes more
-  // than kMostWork steps. REQUIRES: `mask` has words() words.
+  // others. The matcher, of this grammar, is as before afterwards. TooManyReadings: it takes too
+  // many steps. REQUIRES: `mask` has words() words.
   absl::Status Fill(Matcher& matcher, absl::Span<uint32_t> mask) const;
 
   // Finds the tokens of the nodes behind which most tokens are allowed, such as those within
   // strings, so that Fill need not. Takes at most about `most_work` steps.
   void Prepare(uint64_t most_work) const;
 
-  // Steps (Matcher::work) that one Fill may take.
+  // Steps (Matcher::work) that one Fill may take for nodes that are new, and for the walks behind
+  // the ends of rules, which every mask takes anew.
   static constexpr uint64_t kMostWork = 4'000'000;
+  static constexpr uint64_t kMostWalk = 500'000;
 
  private:
   // The tokens of the node, from the store or computed. Adds the steps to *work, which may become
