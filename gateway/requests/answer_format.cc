@@ -58,7 +58,7 @@ std::optional<v1::ResponseFormat> FormatOf(Kind kind, const Json& value, const s
     case Kind::kChoice:
       return Choices(value, path);
     case Kind::kGrammar:
-      if (value == "") return std::nullopt;  // so llama.cpp's clients say that there is none
+      if (value == Json("")) return std::nullopt;  // so llama.cpp's clients say that there is none
       format.set_grammar(TextOf(value, path));
       return format;
   }

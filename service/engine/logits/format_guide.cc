@@ -36,7 +36,7 @@ bool FormatGuide::Take(int32_t token) {
 }
 
 absl::Status FormatGuide::FindAllowed() {
-  const absl::Status found =
+  absl::Status found =
       begins_text_ ? FindFirst() : masks_->Fill(matcher_, absl::MakeSpan(allowed_));
   if (!found.ok()) return found;
   for (const int32_t token : stop_tokens_) SetBit(token, matcher_.CanEnd());

@@ -19,12 +19,12 @@ CompiledFormats::CompiledFormats(const Tokenizer& tokenizer, const Limits& limit
 
 absl::StatusOr<std::shared_ptr<const TokenMasks>> CompiledFormats::Get(
     const ResponseFormat& format) {
-  std::string key = KeyOf(format);
+  const std::string key = KeyOf(format);
   if (auto found = Find(key); found != nullptr) return found;
   absl::StatusOr<Grammar> grammar = Compile(format);
   if (!grammar.ok()) return grammar.status();
   auto masks = std::make_shared<const TokenMasks>(*std::move(grammar), Trie(), store_);
-  if (absl::Status status = Keep(std::move(key), masks); !status.ok()) return status;
+  if (absl::Status status = Keep(key, masks); !status.ok()) return status;
   masks->Prepare(kPreparation);
   return masks;
 }
@@ -43,7 +43,8 @@ std::shared_ptr<const TokenTrie> CompiledFormats::Trie() {
   return trie_;
 }
 
-absl::Status CompiledFormats::Keep(std::string key, std::shared_ptr<const TokenMasks> masks) {
+absl::Status CompiledFormats::Keep(const std::string& key,
+                                   std::shared_ptr<const TokenMasks> masks) {
   absl::MutexLock lock(&mutex_);
   const size_t bytes = masks->grammar().bytes() + 2 * key.size();
   // Room is made from the formats that no turn uses.
@@ -56,7 +57,7 @@ absl::Status CompiledFormats::Keep(std::string key, std::shared_ptr<const TokenM
   all_.push_back(masks);
   if (index_.contains(key)) return absl::OkStatus();  // another thread was faster
   kept_.push_front({key, std::move(masks), bytes});
-  index_[std::move(key)] = kept_.begin();
+  index_[key] = kept_.begin();
   kept_bytes_ += bytes;
   while ((kept_bytes_ > limits_.kept && kept_.size() > 1) || kept_.size() > kMostKept) DropLast();
   return absl::OkStatus();

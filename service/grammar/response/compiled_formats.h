@@ -56,7 +56,7 @@ class CompiledFormats {
 
   std::shared_ptr<const TokenMasks> Find(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);
   std::shared_ptr<const TokenTrie> Trie() ABSL_LOCKS_EXCLUDED(trie_mutex_);
-  absl::Status Keep(std::string key, std::shared_ptr<const TokenMasks> masks)
+  absl::Status Keep(const std::string& key, std::shared_ptr<const TokenMasks> masks)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void DropLast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The bytes of all grammars that exist.

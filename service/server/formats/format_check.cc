@@ -153,7 +153,7 @@ absl::Status WithoutThoughts(const ResponseFormat& format, const absl::Status& b
 }
 
 absl::StatusOr<std::shared_ptr<const TokenMasks>> CompileFor(const ServedModel& model,
-                                                             ResponseFormat format,
+                                                             const ResponseFormat& format,
                                                              bool after_thoughts,
                                                              bool in_thoughts) {
   const bool thinks = after_thoughts && model.chat().ok() && chat::MarksThoughts(*model.chat());
@@ -171,7 +171,7 @@ absl::StatusOr<ResponseFormat> ReadFormat(const v1::ResponseFormat& format) {
 
 absl::Status SetFormat(const v1::ResponseFormat& format, const ServedModel& model,
                        TurnRequest* turn) {
-  absl::StatusOr<ResponseFormat> read = ReadFormat(format);
+  const absl::StatusOr<ResponseFormat> read = ReadFormat(format);
   if (!read.ok()) return read.status();
   if (turn->stop.min_tokens > 0) {
     return Invalid(
@@ -185,7 +185,7 @@ absl::Status SetFormat(const v1::ResponseFormat& format, const ServedModel& mode
                      ", cannot restrict tokens (Model.capabilities has no \"allowed_tokens\")"));
   }
   absl::StatusOr<std::shared_ptr<const TokenMasks>> masks =
-      CompileFor(model, *std::move(read), format.after_thoughts(), turn->in_thoughts);
+      CompileFor(model, *read, format.after_thoughts(), turn->in_thoughts);
   if (absl::IsInvalidArgument(masks.status())) {
     return Invalid("response_format.", masks.status().message());
   }

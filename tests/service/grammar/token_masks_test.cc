@@ -169,6 +169,7 @@ TEST(TokenMasks, ManyNodesAreTooMuchWork) {
   const std::vector<CodePoints> letters{{U'a', U'j'}};
   const GrammarBuilder::Expression letter = builder.Character(letters);
   std::vector<GrammarBuilder::Expression> options;
+  options.reserve(1000);
   for (uint32_t i = 0; i < 1000; ++i) {
     options.push_back(builder.Named(
         builder.Sequence({builder.Repeat(letter, 0, 20), builder.Literal(std::to_string(i))})));
