@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/random_id.h"
+#include "gateway/answers/marks.h"
 
 namespace longstream::gateway {
 namespace {
@@ -13,14 +14,6 @@ constexpr std::string_view kBegin = "<tool_call>";
 constexpr std::string_view kEnd = "</tool_call>";
 // A block that does not end within this many bytes is no call.
 constexpr size_t kMostBytes = 1 << 20;
-
-// The number of bytes at the end of `text` that may be the beginning of kBegin.
-size_t BeginningAtEnd(std::string_view text) {
-  for (size_t size = std::min(text.size(), kBegin.size() - 1); size > 0; --size) {
-    if (text.ends_with(kBegin.substr(0, size))) return size;
-  }
-  return 0;
-}
 
 // Absent: the JSON is no call. `has_arguments`: a call must have some.
 std::optional<ToolCall> CallOf(const Json& json, bool has_arguments) {
@@ -123,7 +116,7 @@ void ReplyReader::ReadBlocks(Reply* piece) {
     // Templates write line breaks around calls, which are no part of the text.
     size_t begin = held_.find(kBegin);
     const bool found = begin != std::string::npos;
-    if (!found) begin = held_.size() - BeginningAtEnd(held_);
+    if (!found) begin = held_.size() - BeginningAtEnd(held_, kBegin);
     size_t text_end = begin;
     while (text_end > 0 && IsSpace(held_[text_end - 1])) --text_end;
     TakeText(text_end, piece);

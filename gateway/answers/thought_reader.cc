@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/answers/marks.h"
+
 namespace longstream::gateway {
 namespace {
 
 constexpr std::string_view kSpaces = " \n\r\t";
-
-// The number of bytes at the end of `text` that may be the beginning of the mark.
-size_t BeginningAtEnd(std::string_view text, std::string_view mark) {
-  for (size_t size = std::min(text.size(), mark.size() - 1); size > 0; --size) {
-    if (text.ends_with(mark.substr(0, size))) return size;
-  }
-  return 0;
-}
 
 // The text without white space at its end.
 std::string_view Trimmed(std::string_view text) {

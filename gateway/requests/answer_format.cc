@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "gateway/requests/common_fields.h"
-
 namespace longstream::gateway {
 namespace {
 

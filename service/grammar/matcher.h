@@ -119,8 +119,8 @@ class Matcher {
   uint64_t place_number_ = 0;           // of the last place that was begun
   std::vector<Called> called_;          // [rules]
   absl::flat_hash_set<uint64_t> seen_;  // the items of the last place, if they are many
-  size_t collected_returns_ = 0;        // the same of returns
   size_t collected_frames_ = 0;         // frames after the last Collect
+  size_t collected_returns_ = 0;        // the same of returns
   bool overflowed_ = false;
   uint64_t work_ = 0;
 };

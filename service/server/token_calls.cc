@@ -29,7 +29,7 @@ using google::protobuf::io::CodedOutputStream;
 // The bytes of an answer's other fields: the model's name and numbers.
 constexpr uint64_t kOtherFields = 1024;
 
-// What a call holds until gRPC is done with it.
+// The objects of a call that exist until gRPC is done with it.
 struct Held {
   explicit Held(CallCount* calls) : call(calls) {}
 

@@ -22,11 +22,15 @@ bool FormatGuide::IsStop(int32_t token) const {
   return std::find(stop_tokens_.begin(), stop_tokens_.end(), token) != stop_tokens_.end();
 }
 
+bool FormatGuide::HasText(int32_t token) const {
+  return !tokenizer_.IsSpecial(token) && !tokenizer_.TokenBytes(token).empty();
+}
+
 bool FormatGuide::Take(int32_t token) {
   if (IsStop(token)) return matcher_.CanEnd();
   const std::string_view bytes =
       begins_text_ ? tokenizer_.FirstTokenBytes(token) : tokenizer_.TokenBytes(token);
-  if (tokenizer_.IsSpecial(token) || tokenizer_.TokenBytes(token).empty()) return false;
+  if (!HasText(token)) return false;
   for (const char byte : bytes) {
     if (!matcher_.Push(static_cast<uint8_t>(byte))) return false;
   }
@@ -52,8 +56,7 @@ absl::Status FormatGuide::FindFirst() {
   std::fill(allowed_.begin(), allowed_.end(), 0);
   const uint64_t most_work = matcher_.work() + TokenMasks::kMostWork;
   for (int32_t token = 0; token < tokenizer_.vocab_size(); ++token) {
-    const bool has_text = !tokenizer_.IsSpecial(token) && !tokenizer_.TokenBytes(token).empty();
-    if (has_text && CanRead(tokenizer_.FirstTokenBytes(token))) SetBit(token, true);
+    if (HasText(token) && CanRead(tokenizer_.FirstTokenBytes(token))) SetBit(token, true);
     if (overflowed() || matcher_.work() > most_work) return TooManyReadings();
   }
   return absl::OkStatus();

@@ -41,6 +41,7 @@ class FormatGuide {
   static constexpr size_t kMostBytes = size_t{32} << 20;
 
   bool IsStop(int32_t token) const;
+  bool HasText(int32_t token) const;
   // Finds the tokens with text if the answer begins the text of its sequence. Errors as for Fill.
   absl::Status FindFirst();
   // Whether the answer can go on with these bytes. Changes nothing.

@@ -62,23 +62,4 @@ std::optional<CodePointSet> CodePointsOfCategory(std::string_view name) {
   return Normalized(wanted.ranges);
 }
 
-void AppendUtf8(char32_t c, std::string* text) {
-  const auto add = [text](char32_t byte) { text->push_back(static_cast<char>(byte)); };
-  if (c < 0x80) {
-    add(c);
-  } else if (c < 0x800) {
-    add(0xC0 | c >> 6);
-    add(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    add(0xE0 | c >> 12);
-    add(0x80 | (c >> 6 & 0x3F));
-    add(0x80 | (c & 0x3F));
-  } else {
-    add(0xF0 | c >> 18);
-    add(0x80 | (c >> 12 & 0x3F));
-    add(0x80 | (c >> 6 & 0x3F));
-    add(0x80 | (c & 0x3F));
-  }
-}
-
 }  // namespace longstream

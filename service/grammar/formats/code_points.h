@@ -24,9 +24,6 @@ CodePointSet IntersectionOf(const CodePointSet& a, const CodePointSet& b);
 // The code points of a Unicode general category, such as "L" or "Nd". nullopt: no such category.
 std::optional<CodePointSet> CodePointsOfCategory(std::string_view name);
 
-// Appends the code point in UTF-8. REQUIRES: no surrogate, at most kMaxCodePoint.
-void AppendUtf8(char32_t c, std::string* text);
-
 }  // namespace longstream
 
 #endif  // LONGSTREAM_SERVICE_GRAMMAR_FORMATS_CODE_POINTS_H_

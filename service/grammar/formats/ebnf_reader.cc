@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/grammar/formats/format_error.h"
+#include "service/tokenizer/text/append_utf8.h"
 #include "service/tokenizer/text/utf8.h"
 
 namespace longstream {

@@ -48,11 +48,12 @@ absl::Status CompiledFormats::Keep(const std::string& key,
   absl::MutexLock lock(&mutex_);
   const size_t bytes = masks->grammar().bytes() + 2 * key.size();
   // Room is made from the formats that no turn uses.
-  while (!kept_.empty() && GrammarBytes() + bytes > limits_.grammars) DropLast();
-  if (GrammarBytes() + bytes > limits_.grammars) {
+  size_t used = GrammarBytes();
+  for (; !kept_.empty() && used + bytes > limits_.grammars; used = GrammarBytes()) DropLast();
+  if (used + bytes > limits_.grammars) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "response_format: the grammars of running turns take ", GrammarBytes(),
-        " bytes; with this one of ", bytes, " they would exceed the limit of ", limits_.grammars));
+        "response_format: the grammars of running turns take ", used, " bytes; with this one of ",
+        bytes, " they would exceed the limit of ", limits_.grammars));
   }
   all_.push_back(masks);
   if (index_.contains(key)) return absl::OkStatus();  // another thread was faster

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstdint>
 
-#include "service/jinja/values/unicode.h"
+#include "service/tokenizer/text/append_utf8.h"
 
 namespace longstream::chat {
 namespace {

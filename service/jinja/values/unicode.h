@@ -45,8 +45,6 @@ bool IsPrintable(char32_t c);
 bool IsUpper(std::string_view text);
 bool IsLower(std::string_view text);
 
-void AppendUtf8(char32_t c, std::string* text);
-
 }  // namespace longstream::chat
 
 #endif  // LONGSTREAM_SERVICE_JINJA_VALUES_UNICODE_H_
