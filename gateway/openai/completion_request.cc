@@ -8,6 +8,7 @@
 
 #include "gateway/requests/answer_format.h"
 #include "gateway/requests/common_fields.h"
+#include "gateway/requests/sampling_fields.h"
 
 namespace longstream::gateway {
 namespace {

@@ -25,9 +25,6 @@ struct TurnFields {
 // Reads `model`, `stream`, the fields of sampling and the stop rule. Throws BadRequest.
 TurnFields ReadTurnFields(JsonObject& body);
 
-// Throws BadRequest, which names `path`.
-int32_t TokenId(const Json& value, const std::string& path);
-
 // Reads the fields that change nothing here, and refuses those of features that are not offered.
 void ReadOtherFields(JsonObject& body);
 

@@ -8,6 +8,7 @@
 
 #include "gateway/requests/answer_format.h"
 #include "gateway/requests/common_fields.h"
+#include "gateway/requests/sampling_fields.h"
 #include "gateway/requests/tool_choice.h"
 
 namespace longstream::gateway {
@@ -228,12 +229,8 @@ ResponsesRequest ReadResponsesRequest(const Json& body) {
   read.previous_response_id = object.Text("previous_response_id").value_or("");
   read.messages = ReadInput(object);
   v1::Messages* const messages = read.request.mutable_input()->mutable_messages();
-  constexpr double kMostTemperature = 1000;
-  v1::Sampling* const sampling = read.request.mutable_sampling();
-  if (const auto v = object.Number("temperature", 0, kMostTemperature)) {
-    sampling->set_temperature(static_cast<float>(*v));
-  }
-  if (const auto v = object.Number("top_p", 0, 1)) sampling->set_top_p(static_cast<float>(*v));
+  ReadSampling(object, read.request.mutable_sampling());
+  ReadStopRule(object, read.request.mutable_stop());
   const auto most = object.Integer("max_output_tokens", 1, std::numeric_limits<uint32_t>::max());
   if (most.has_value()) read.request.set_max_tokens(static_cast<uint32_t>(*most));
   if (const Json* const metadata = object.Find("metadata"); metadata != nullptr) {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "gateway/openai/chat_request.h"
-#include "gateway/openai/turn_fields.h"
+#include "gateway/requests/sampling_fields.h"
 
 namespace longstream::gateway {
 

@@ -256,7 +256,7 @@ ROOMS = {
     "gateway/openai": "client gateway/answers gateway/json gateway/requests",
     "gateway/anthropic": "gateway/answers gateway/http gateway/json gateway/requests",
     "gateway/responses": "client gateway/answers gateway/json gateway/requests",
-    "gateway/tokens": "gateway/json gateway/openai",
+    "gateway/tokens": "gateway/json gateway/openai gateway/requests",
     "gateway": "client client/errors gateway/answers gateway/anthropic gateway/conversations gateway/http gateway/json"
                " gateway/openai gateway/responses gateway/tokens gateway/turns service/clock service/metrics",
     "gateway/program": "client gateway gateway/http service/connections service/metrics service/scrapes service/security",

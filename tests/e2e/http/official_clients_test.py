@@ -189,6 +189,21 @@ class ResponsesTest(unittest.TestCase):
         self.assertEqual(text, whole.output[0].content[0].text)
         self.assertEqual(whole.usage.output_tokens_details.reasoning_tokens, 8)
 
+    def test_a_response_takes_the_fields_of_sampling(self):
+        request = {"model": "dense", "input": "import re", "max_output_tokens": 40,
+                   "temperature": 1.5}
+        first = client.responses.create(**request, extra_body={"seed": 3, "ignore_eos": True})
+        again = client.responses.create(**request, extra_body={"seed": 3, "ignore_eos": True})
+        self.assertEqual(first.usage.output_tokens, 40)
+        self.assertEqual(first.output_text, again.output_text)
+        stop = first.output_text[5:7]
+        cut = client.responses.create(**request, extra_body={"seed": 3, "stop": stop,
+                                                               "ignore_eos": True})
+        self.assertEqual(cut.output_text, first.output_text.partition(stop)[0])
+        with self.assertRaises(openai.BadRequestError) as raised:
+            client.responses.create(**request, extra_body={"top_k": -2})
+        self.assertEqual(raised.exception.param, "top_k")
+
     def test_a_response_can_be_read_and_deleted(self):
         made = client.responses.create(model="dense", input="x", max_output_tokens=4)
         self.assertEqual(client.responses.retrieve(made.id).output_text, made.output_text)
@@ -197,7 +212,6 @@ class ResponsesTest(unittest.TestCase):
             client.responses.retrieve(made.id)
         with self.assertRaises(openai.NotFoundError):
             client.responses.create(model="dense", input="x", previous_response_id=made.id)
-
 
     def test_a_response_is_made_in_the_background(self):
         made = client.responses.create(model="dense", input="import os", max_output_tokens=200,
@@ -219,8 +233,10 @@ class ResponsesTest(unittest.TestCase):
         self.assertEqual(again.longstream["session"], "continued")
 
     def test_a_response_in_the_background_is_cancelled(self):
+        # A drawn token could end the answer before it is cancelled.
         made = client.responses.create(model="dense", input="import re", background=True,
-                                       max_output_tokens=30000)
+                                       max_output_tokens=30000, temperature=0,
+                                       extra_body={"ignore_eos": True})
         self.assertIn(made.status, ("queued", "in_progress"))
         with self.assertRaises(openai.BadRequestError):
             client.responses.create(model="dense", input="x", previous_response_id=made.id)
