@@ -272,11 +272,15 @@ v1::Session Connection::Fork(const v1::ForkSessionRequest& request) {
 }
 
 v1::AppendResponse Connection::Append(const std::string& id, const std::string& text) {
-  Call call(caller_, id);
   v1::AppendRequest request;
-  v1::AppendResponse response;
   request.set_session_id(id);
   request.mutable_input()->set_text(text);
+  return Append(request);
+}
+
+v1::AppendResponse Connection::Append(const v1::AppendRequest& request) {
+  Call call(caller_, request.session_id());
+  v1::AppendResponse response;
   const auto writer = stubs_->longstream.Append(&call.context, &response);
   // If a write fails, Finish returns the reason.
   writer->Write(request);

@@ -106,6 +106,7 @@ class Connection {
   v1::Session Rewind(const v1::RewindSessionRequest& request);
   // Sends the text in one message.
   v1::AppendResponse Append(const std::string& id, const std::string& text);
+  v1::AppendResponse Append(const v1::AppendRequest& request);
   std::vector<v1::Session> Sessions(const std::string& model, const std::string& alias = "");
   // An interrupt does not cancel this call, because the program must still close its sessions after
   // an interrupt. Gives up after a few seconds.

@@ -66,7 +66,8 @@ Gateway::Gateway(const Options& options, const client::Connection& connection)
       turns_(connection, options.turns),
       responses_(options.responses),
       response_budget_(options.http.max_held_bytes),
-      background_(options.max_background) {}
+      background_(options.max_background),
+      more_turns_(options.max_more_turns) {}
 
 Gateway::~Gateway() {
   if (server_ != nullptr) Shutdown(absl::ZeroDuration());

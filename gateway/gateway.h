@@ -40,6 +40,8 @@ class Gateway {
     uint32_t default_max_tokens = 0;
     ResponseLog::Limits responses;  // that clients may refer to
     size_t max_background = 64;     // responses that are made in the background at once
+    // Turns at once of requests that have several, besides one of each request.
+    size_t max_more_turns = 256;
     // A request without a credential is refused, because the server would take the gateway's own.
     bool needs_credential = false;
     GatewayMetrics* metrics = nullptr;  // outlives the gateway; null: none
@@ -70,6 +72,9 @@ class Gateway {
     bool with_calls = false;  // the model may call functions
     bool stream = false;
     bool separate_thoughts = true;  // from the text of the answer
+    Receipt begun = {};             // as ConversationTurn.begun
+    // Of the prompt, if this turn does not read it first. Absent: those that the turn reports.
+    std::optional<uint64_t> cached_tokens = {};
     // Called when the turn has ended and the writer has written its end, before the client gets it.
     // May be empty.
     std::function<void(const EndedTurn& ended)> on_end = nullptr;
@@ -85,6 +90,13 @@ class Gateway {
   void CompleteChat(Call& call);
   void AnswerMessages(Call& call);
   void Complete(Call& call);
+  // Runs this for each i below `count`, several at once. If one throws, the others are cancelled.
+  void RunTurns(const Call& call, size_t count, const std::function<void(size_t i)>& run);
+  // Sessions for several answers.
+  std::unique_ptr<BegunTurns> MakeBegun(const Call& call, size_t answers);
+  // For copies of a request that it makes for several turns. Answers, and returns null, if they
+  // take too much memory.
+  std::shared_ptr<void> HoldCopies(Call& call, size_t turns);
 
   // Requests that only need a tokenizer (gateway_tokens.cc).
   void Tokenize(Call& call);
@@ -94,6 +106,9 @@ class Gateway {
   std::optional<v1::TokenizeResponse> Tokens(Call& call, const v1::TokenizeRequest& request,
                                              std::shared_ptr<void>* held);
 
+  // The turn without what an answer adds.
+  static ConversationTurn Whole(const client::Caller& caller, const std::string& model,
+                                v1::GenerateRequest request);
   // Runs a turn with messages. `sink`: gets the events of the answer; nullptr: returns the answer.
   Json RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter& writer, EventSink* sink);
   // For the log-probabilities of whole answers to so many prompts. Throws BadRequest if they take
@@ -120,6 +135,7 @@ class Gateway {
   ResponseLog responses_;
   ByteBudget response_budget_;          // for answers that take more memory than their request
   HandlerThreads background_;           // of responses in the background
+  HandlerThreads more_turns_;           // of requests that have several
   std::unique_ptr<HttpServer> server_;  // the last member: its threads use the others
 };
 

@@ -1,19 +1,28 @@
 // The turns of chats and completions.
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "client/random_id.h"
+#include "gateway/answers/shared_sink.h"
 #include "gateway/anthropic/messages_request.h"
 #include "gateway/anthropic/messages_writer.h"
 #include "gateway/call.h"
 #include "gateway/gateway.h"
+#include "gateway/http/problem.h"
 #include "gateway/openai/chat_request.h"
 #include "gateway/openai/chat_writer.h"
 #include "gateway/openai/completion_request.h"
 #include "gateway/openai/completion_writer.h"
+#include "gateway/turns/begun_turns.h"
+#include "gateway/turns/run_together.h"
 
 namespace longstream::gateway {
 namespace {
@@ -29,6 +38,61 @@ std::string PrefillComment(const v1::PrefillProgress& progress) {
   return absl::StrCat(": prefill ", progress.done_tokens(), " of ", progress.total_tokens(),
                       " tokens\n\n");
 }
+
+// The answer to a request for completions, to which several threads add. Thread-safe.
+class CompletionAnswer {
+ public:
+  CompletionAnswer(Call& call, const TurnFields& fields, size_t answers)
+      : streams_(fields.stream),
+        choices_(fields.choices),
+        call_(call),
+        writer_(NewHead("cmpl-", fields.model), fields.include_usage, fields.request.log_probs(),
+                answers) {}
+
+  // A message of the turn of a choice. False: nobody wants the turn.
+  bool Add(size_t index, const v1::GenerateResponse& message) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    const std::string& model = message.started().model();
+    if (!model.empty()) writer_.NameModel(model);
+    if (!streams_) return !call_.gone();
+    if (message.has_started()) call_.Begin();
+    if (message.has_prefill()) return call_.Send(PrefillComment(message.prefill()));
+    return call_.Send(message.has_delta() ? writer_.Piece(index, message.delta()) : "");
+  }
+
+  // A choice has ended. `cached_tokens`: as ChatTurn.cached_tokens.
+  void End(size_t index, const Generation& generation, std::optional<uint64_t> cached_tokens)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    Usage usage;
+    usage.Add(generation);
+    if (index % choices_ == 0) {  // each prompt counts once
+      usage_.prompt_tokens += usage.prompt_tokens;
+      usage_.cached_tokens += cached_tokens.value_or(usage.cached_tokens);
+    }
+    usage_.completion_tokens += usage.completion_tokens;
+    if (streams_) {
+      call_.Send(writer_.EndChoice(index, generation.finish.reason()));
+    } else {
+      writer_.AddChoice(index, generation);
+    }
+  }
+
+  // All choices have ended.
+  void End() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (!streams_) return call_.Answer(writer_.Whole(usage_));
+    call_.Send(writer_.End(usage_));
+  }
+
+ private:
+  const bool streams_;
+  const size_t choices_;  // of each prompt
+  absl::Mutex mutex_;
+  Call& call_ ABSL_GUARDED_BY(mutex_);
+  CompletionWriter writer_ ABSL_GUARDED_BY(mutex_);
+  Usage usage_ ABSL_GUARDED_BY(mutex_);
+};
 
 }  // namespace
 
@@ -46,6 +110,18 @@ std::shared_ptr<void> Gateway::HoldLogProbs(const v1::GenerateRequest& request, 
                      " present; ask for fewer tokens (max_tokens), or for a stream");
   }
   return held;
+}
+
+ConversationTurn Gateway::Whole(const client::Caller& caller, const std::string& model,
+                                v1::GenerateRequest request) {
+  ConversationTurn whole;
+  whole.model = model;
+  const v1::Messages& messages = request.input().messages();
+  // The caches of one caller are not for another one.
+  whole.beginning =
+      NextKey({}, {caller.authorization, model, messages.tools(), messages.template_arguments()});
+  whole.request = std::move(request);
+  return whole;
 }
 
 Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter& writer,
@@ -78,21 +154,17 @@ Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter&
     if (message.has_prefill()) return sink->Send(PrefillComment(message.prefill()));
     return sink->Send(is_delta ? writer.Piece(message.delta(), piece) : "");
   };
-  const v1::Messages& messages = request.input().messages();
-  ConversationTurn run;
-  run.model = turn.model;
-  // The caches of one caller are not for another one.
-  run.beginning = NextKey(
-      {}, {caller.authorization, turn.model, messages.tools(), messages.template_arguments()});
+  ConversationTurn run = Whole(caller, turn.model, std::move(request));
+  run.begun = std::move(turn.begun);
   run.reply = [&](const Generation& /*generation*/) {
     last_piece = reader.End();
     return MessageOf(reader.reply());
   };
-  run.request = std::move(request);
   const Generation generation = turns_.Run(caller, run, on_message, &receipt);
   Usage usage;
   usage.Add(generation);
   usage.thought_tokens = thought_tokens;
+  if (turn.cached_tokens.has_value()) usage.cached_tokens = *turn.cached_tokens;
   if (options_.metrics != nullptr) {
     options_.metrics->CountTurn(TextOf(receipt.how), usage.prompt_tokens, usage.cached_tokens);
   }
@@ -113,13 +185,31 @@ void Gateway::AnswerChat(Call& call, ChatTurn turn, const std::shared_ptr<Answer
 
 void Gateway::CompleteChat(Call& call) {
   ChatRequest chat = ReadChatRequest(ParseJson(call.request().body));
-  auto writer =
-      std::make_shared<ChatWriter>(NewHead("chatcmpl-", chat.fields.model),
-                                   chat.fields.include_usage, chat.fields.request.log_probs());
-  AnswerChat(call,
-             {chat.fields.model, std::move(chat.fields.request), chat.with_calls,
-              chat.fields.stream, chat.separate_thoughts},
-             writer);
+  const TurnFields& fields = chat.fields;
+  ChatWriter writer(NewHead("chatcmpl-", fields.model), fields.include_usage,
+                    fields.request.log_probs(), fields.choices);
+  if (fields.stream) call.StreamErrorsAs(ErrorEvent);
+  const std::shared_ptr<void> held = HoldCopies(call, fields.choices);
+  if (held == nullptr) return;
+  const ChatTurn turn{fields.model, {}, chat.with_calls, fields.stream, chat.separate_thoughts};
+  const std::unique_ptr<BegunTurns> begun = MakeBegun(call, fields.choices);
+  if (fields.choices > 1) {
+    turns_.BeginTogether(call.caller(), Whole(call.caller(), fields.model, fields.request),
+                         begun.get());
+  }
+  SharedSink sink(call);
+  std::vector<Json> choices(fields.choices);
+  RunTurns(call, fields.choices, [&](size_t i) {
+    ChatTurn one = turn;
+    one.request = fields.request;
+    SetSeedOfChoice(i, &one.request);
+    one.begun = begun->Take(i);
+    if (i == 0) one.cached_tokens = begun->cached_tokens;
+    choices[i] =
+        RunChat(call.caller(), std::move(one), writer.choice(i), fields.stream ? &sink : nullptr);
+  });
+  if (!fields.stream) return call.Answer(writer.Whole(choices));
+  call.Send(writer.End());
 }
 
 void Gateway::AnswerMessages(Call& call) {
@@ -133,34 +223,60 @@ void Gateway::AnswerMessages(Call& call) {
 
 void Gateway::Complete(Call& call) {
   CompletionRequest completion = ReadCompletionRequest(ParseJson(call.request().body));
-  TurnFields& fields = completion.fields;
-  CompletionWriter writer(NewHead("cmpl-", fields.model), fields.include_usage,
-                          fields.request.log_probs());
+  const TurnFields& fields = completion.fields;
   if (fields.stream) call.StreamErrorsAs(ErrorEvent);
-  const std::shared_ptr<void> held =
-      HoldLogProbs(fields.request, fields.stream ? 1 : completion.prompts.size());
-  Usage usage;
-  for (size_t index = 0; index < completion.prompts.size(); ++index) {
+  const size_t prompts = completion.prompts.size();
+  const size_t answers = prompts * fields.choices;
+  const std::shared_ptr<void> held_log_probs =
+      HoldLogProbs(fields.request, fields.stream ? 1 : answers);
+  const std::shared_ptr<void> held = HoldCopies(call, fields.choices);
+  if (held == nullptr) return;
+  std::vector<std::unique_ptr<BegunTurns>> begun(prompts);
+  for (auto& of_prompt : begun) of_prompt = MakeBegun(call, fields.choices);
+  RunTurns(call, fields.choices > 1 ? prompts : 0, [&](size_t i) {
     v1::GenerateRequest request = fields.request;
-    *request.mutable_input() = std::move(completion.prompts[index]);
-    const auto on_message = [&](const v1::GenerateResponse& message) {
-      const std::string& model = message.started().model();
-      if (!model.empty()) writer.NameModel(model);
-      if (!fields.stream) return !call.gone();
-      if (message.has_started()) call.Begin();
-      if (message.has_prefill()) return call.Send(PrefillComment(message.prefill()));
-      return call.Send(message.has_delta() ? writer.Piece(index, message.delta()) : "");
-    };
-    const Generation generation = turns_.RunAlone(call.caller(), fields.model, request, on_message);
-    usage.Add(generation);
-    if (fields.stream) {
-      call.Send(writer.EndChoice(index, generation.finish.reason()));
-    } else {
-      writer.AddChoice(index, generation);
-    }
+    *request.mutable_input() = completion.prompts[i];
+    turns_.BeginAloneTogether(call.caller(), fields.model, request, begun[i].get());
+  });
+  CompletionAnswer answer(call, fields, answers);
+  RunTurns(call, answers, [&](size_t index) {
+    const size_t prompt = index / fields.choices;
+    const size_t choice = index % fields.choices;
+    v1::GenerateRequest request = fields.request;
+    *request.mutable_input() = completion.prompts[prompt];
+    SetSeedOfChoice(choice, &request);
+    const Generation generation = turns_.RunAlone(
+        call.caller(), fields.model, request,
+        [&](const v1::GenerateResponse& message) { return answer.Add(index, message); },
+        begun[prompt]->Take(choice));
+    answer.End(index, generation, begun[prompt]->cached_tokens);
+  });
+  answer.End();
+}
+
+std::unique_ptr<BegunTurns> Gateway::MakeBegun(const Call& call, size_t answers) {
+  return std::make_unique<BegunTurns>(
+      answers,
+      [this, caller = call.caller()](const Receipt& receipt) { turns_.GiveUp(caller, receipt); });
+}
+
+void Gateway::RunTurns(const Call& call, size_t count, const std::function<void(size_t i)>& run) {
+  RunTogether(
+      count, [this](std::function<void()> work) { return more_turns_.Run(std::move(work)); }, run,
+      [&call] { call.caller().cancellation->Cancel(); });
+}
+
+std::shared_ptr<void> Gateway::HoldCopies(Call& call, size_t turns) {
+  // The body is counted already. The request of a turn is kept, written and read again.
+  constexpr uint64_t kCopies = 3;
+  std::shared_ptr<void> held =
+      response_budget_.Take(kCopies * (turns - 1) * call.request().body.size());
+  if (held == nullptr) {
+    call.Answer(
+        BusyAnswer("all requests for several answers together take too many bytes; try"
+                   " again"));
   }
-  if (!fields.stream) return call.Answer(writer.Whole(usage));
-  call.Send(writer.End(usage));
+  return held;
 }
 
 }  // namespace longstream::gateway

@@ -13,7 +13,7 @@
 namespace longstream::gateway {
 namespace {
 
-constexpr size_t kMostPrompts = 64;
+constexpr size_t kMostAnswers = 64;
 constexpr int64_t kDefaultTokens = 16;  // as OpenAI's API
 
 v1::Input ReadTokens(const Json& ids, const std::string& path) {
@@ -37,8 +37,8 @@ std::vector<v1::Input> ReadPrompts(const Json& prompt) {
   const bool is_list = prompt.is_array() && !prompt.empty() &&
                        (prompt.front().is_string() || prompt.front().is_array());
   if (!is_list) return {ReadPrompt(prompt, "prompt")};
-  if (prompt.size() > kMostPrompts) {
-    throw BadRequest("prompt", "at most " + std::to_string(kMostPrompts) +
+  if (prompt.size() > kMostAnswers) {
+    throw BadRequest("prompt", "at most " + std::to_string(kMostAnswers) +
                                    " prompts a request, found " + std::to_string(prompt.size()));
   }
   std::vector<v1::Input> inputs;
@@ -58,6 +58,11 @@ CompletionRequest ReadCompletionRequest(const Json& body) {
   const Json* const prompt = object.Find("prompt");
   if (prompt == nullptr) throw BadRequest("prompt", "the prompt is missing");
   completion.prompts = ReadPrompts(*prompt);
+  if (completion.prompts.size() * completion.fields.choices > kMostAnswers) {
+    throw BadRequest("n", "at most " + std::to_string(kMostAnswers) + " answers a request, found " +
+                              std::to_string(completion.prompts.size()) + " prompts with " +
+                              std::to_string(completion.fields.choices));
+  }
   request.set_max_tokens(
       static_cast<uint32_t>(object.Integer("max_tokens", 1, kMostTokens).value_or(kDefaultTokens)));
   const std::optional<int64_t> top = object.Integer("logprobs", 0, kMostTopLogProbs);

@@ -11,7 +11,7 @@ namespace longstream::gateway {
 
 struct CompletionRequest {
   TurnFields fields;               // fields.request has no input
-  std::vector<v1::Input> prompts;  // one or more; each gets an answer
+  std::vector<v1::Input> prompts;  // one or more; each gets fields.choices answers
 };
 
 // Throws BadRequest.

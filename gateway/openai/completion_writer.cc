@@ -28,12 +28,11 @@ std::string CompletionWriter::Chunk(size_t index, std::string text, Json log_pro
 std::string CompletionWriter::Piece(size_t index, const v1::Delta& delta) {
   const bool has_log_probs = log_probs_ && !delta.log_probs().empty();
   if (delta.text().empty() && !has_log_probs) return "";
-  Json log_probs = has_log_probs ? CompletionLogProbs(delta.log_probs(), &offset_) : Json();
+  Json log_probs = has_log_probs ? CompletionLogProbs(delta.log_probs(), &offsets_[index]) : Json();
   return Chunk(index, delta.text(), std::move(log_probs), nullptr);
 }
 
-std::string CompletionWriter::EndChoice(size_t index, v1::FinishReason reason) {
-  offset_ = 0;
+std::string CompletionWriter::EndChoice(size_t index, v1::FinishReason reason) const {
   return Chunk(index, "", nullptr, FinishReason(reason));
 }
 
@@ -48,9 +47,9 @@ std::string CompletionWriter::End(const Usage& usage) const {
 void CompletionWriter::AddChoice(size_t index, const client::Generation& generation) {
   size_t offset = 0;
   const TokenLogProbs tokens(generation.log_probs.begin(), generation.log_probs.end());
-  choices_.push_back(ChoiceJson(index, generation.text,
-                                log_probs_ ? CompletionLogProbs(tokens, &offset) : Json(),
-                                FinishReason(generation.finish.reason())));
+  choices_[index] =
+      ChoiceJson(index, generation.text, log_probs_ ? CompletionLogProbs(tokens, &offset) : Json(),
+                 FinishReason(generation.finish.reason()));
 }
 
 Json CompletionWriter::Whole(const Usage& usage) const {

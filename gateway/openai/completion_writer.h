@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "client/connection.h"
 #include "gateway/answers/answer_writer.h"
@@ -12,12 +13,16 @@
 
 namespace longstream::gateway {
 
-// One answer has a choice for each prompt, one after the other. Not thread-safe.
+// One answer has one or more choices for each prompt. Not thread-safe.
 class CompletionWriter {
  public:
   // As for ChatWriter.
-  CompletionWriter(AnswerHead head, bool include_usage, bool log_probs)
-      : head_(std::move(head)), include_usage_(include_usage), log_probs_(log_probs) {}
+  CompletionWriter(AnswerHead head, bool include_usage, bool log_probs, size_t choices)
+      : head_(std::move(head)),
+        include_usage_(include_usage),
+        log_probs_(log_probs),
+        offsets_(choices),
+        choices_(Json::array_t(choices)) {}
 
   // The model that answers.
   void NameModel(const std::string& model) { head_.model = model; }
@@ -25,7 +30,7 @@ class CompletionWriter {
   // A stream: the pieces of a choice, its end, and the end of the answer. Empty: there is nothing
   // to send yet.
   std::string Piece(size_t index, const v1::Delta& delta);
-  std::string EndChoice(size_t index, v1::FinishReason reason);
+  std::string EndChoice(size_t index, v1::FinishReason reason) const;
   std::string End(const Usage& usage) const;
 
   // An answer that is not a stream.
@@ -38,8 +43,8 @@ class CompletionWriter {
   AnswerHead head_;
   const bool include_usage_;
   const bool log_probs_;
-  size_t offset_ = 0;  // of the next token in the text of the choice
-  Json choices_ = Json::array();
+  std::vector<size_t> offsets_;  // of each choice: of the next token in its text
+  Json choices_;
 };
 
 }  // namespace longstream::gateway

@@ -15,14 +15,20 @@ TurnFields ReadTurnFields(JsonObject& body) {
     object.ExpectAllRead();
     if (!fields.stream) throw BadRequest("stream_options", "only with \"stream\": true");
   }
+  const auto choices = body.Integer("n", 1, static_cast<int64_t>(kMostChoices));
+  fields.choices = static_cast<size_t>(choices.value_or(1));
   ReadSampling(body, fields.request.mutable_sampling());
   ReadStopRule(body, fields.request.mutable_stop());
   return fields;
 }
 
+void SetSeedOfChoice(size_t choice, v1::GenerateRequest* request) {
+  if (!request->sampling().has_seed()) return;
+  request->mutable_sampling()->set_seed(request->sampling().seed() + choice);
+}
+
 void ReadOtherFields(JsonObject& body) {
-  body.Refuse("n", "only one answer a request is offered (n: 1)", 1);
-  body.Refuse("best_of", "only one answer a request is offered (best_of: 1)", 1);
+  body.Refuse("best_of", "all answers are sent; use n (best_of: 1)", 1);
   // Fields of vLLM and llama.cpp that their clients send with these values.
   body.Refuse("skip_special_tokens", "special tokens have no text (true)", true);
   body.Refuse("return_token_ids", "token ids are in logprobs (false)", false);

@@ -169,7 +169,7 @@ bool TurnRunner::Fork(const Caller& caller, const ConversationIndex::Found& foun
   v1::ForkSessionRequest request;
   request.set_session_id(found.session_id);
   request.set_new_session_id(receipt->session_id);
-  request.set_turn_id(found.turn_id);
+  if (!found.turn_id.empty()) request.set_turn_id(found.turn_id);  // otherwise as it is
   SetSeconds(options_.idle_timeout, request.mutable_idle_timeout());
   Connection connection = ToOpen(caller);
   try {
@@ -182,7 +182,6 @@ bool TurnRunner::Fork(const Caller& caller, const ConversationIndex::Found& foun
     return false;
   }
   receipt->how = Receipt::How::kForked;
-  index_.Add({receipt->session_id, caller.authorization});
   return true;
 }
 
@@ -198,10 +197,75 @@ Receipt TurnRunner::Begin(const Caller& caller, const ConversationTurn& turn,
     return receipt;
   }
   receipt.session_id = client::RandomId();
-  if (found.has_value() && Fork(caller, *found, &receipt)) return receipt;
-  Open(caller, turn.model, receipt.session_id);
+  const bool forked = found.has_value() && Fork(caller, *found, &receipt);
+  if (!forked) Open(caller, turn.model, receipt.session_id);
   index_.Add({receipt.session_id, caller.authorization});
   return receipt;
+}
+
+uint64_t TurnRunner::Read(Connection& connection, const v1::GenerateRequest& request,
+                          const Receipt& receipt) {
+  v1::AppendRequest append;
+  append.set_session_id(receipt.session_id);
+  append.set_turn_id(client::RandomId());
+  *append.mutable_input() = request.input();
+  append.set_parse_special(request.parse_special());
+  const v1::TurnUsage usage = connection.Append(append).usage();
+  return usage.reused_tokens() + usage.restored_tokens();
+}
+
+void TurnRunner::ForkForOthers(const Caller& caller, const std::string& session, bool indexed,
+                               BegunTurns* begun) {
+  ConversationIndex::Found source;
+  source.session_id = session;
+  for (size_t i = 1; i < begun->size(); ++i) {
+    Receipt fork{client::RandomId(), client::RandomId()};
+    if (!Fork(caller, source, &fork)) return;
+    if (indexed) index_.Add({fork.session_id, caller.authorization});
+    begun->Set(i, std::move(fork));
+  }
+}
+
+void TurnRunner::BeginTogether(const Caller& caller, const ConversationTurn& turn,
+                               BegunTurns* begun) {
+  Connection connection = connection_.For(caller);
+  try {
+    const Receipt first = Begin(caller, turn, KeysOf(turn));
+    begun->Set(0, first);
+    v1::GenerateRequest request = turn.request;
+    v1::Messages* const messages = request.mutable_input()->mutable_messages();
+    messages->set_whole_conversation(true);
+    if (!messages->has_add_generation_prompt()) {
+      messages->set_add_generation_prompt(!messages->continue_final_message());
+    }
+    begun->cached_tokens = Read(connection, request, first);
+    ForkForOthers(caller, first.session_id, /*indexed=*/true, begun);
+  } catch (const CallError&) {  // if it is no passing error, the turns meet it too
+  }
+}
+
+void TurnRunner::BeginAloneTogether(const Caller& caller, const std::string& model,
+                                    const v1::GenerateRequest& request, BegunTurns* begun) {
+  Connection connection = connection_.For(caller);
+  const Receipt first{client::RandomId(), client::RandomId()};
+  try {
+    Open(caller, model, first.session_id);
+  } catch (const CallError&) {  // as above
+    return;
+  }
+  try {
+    begun->cached_tokens = Read(connection, request, first);
+    begun->Set(0, first);
+    ForkForOthers(caller, first.session_id, /*indexed=*/false, begun);
+  } catch (const CallError&) {
+    if (!begun->cached_tokens.has_value()) CloseQuietly(connection, first.session_id);
+  }
+}
+
+void TurnRunner::GiveUp(const Caller& caller, const Receipt& receipt) {
+  index_.Remove(receipt.session_id);
+  Connection connection = connection_.For(caller);
+  CloseQuietly(connection, receipt.session_id);
 }
 
 Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
@@ -209,10 +273,13 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
   Connection connection = connection_.For(caller);
   index_.ForgetUnusedFor(absl::FromChrono(options_.idle_timeout));
   std::vector<ConversationKey> keys = KeysOf(turn);
+  bool is_begun = !turn.begun.session_id.empty();
   v1::GenerateRequest request = turn.request;
   request.mutable_input()->mutable_messages()->set_whole_conversation(true);
   for (bool use_index = true;; use_index = false) {
-    *receipt = Begin(caller, turn, use_index ? keys : std::vector<ConversationKey>());
+    *receipt = std::exchange(is_begun, false)
+                   ? turn.begun
+                   : Begin(caller, turn, use_index ? keys : std::vector<ConversationKey>());
     request.set_session_id(receipt->session_id);
     request.set_turn_id(receipt->turn_id);
     bool started = false;
@@ -252,11 +319,16 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
 
 Generation TurnRunner::RunAlone(const Caller& caller, const std::string& model,
                                 const v1::GenerateRequest& request,
-                                const Connection::OnMessage& on_message) {
+                                const Connection::OnMessage& on_message, const Receipt& begun) {
   Connection connection = connection_.For(caller);
   v1::GenerateRequest named = request;
-  named.set_session_id(client::RandomId());
-  Open(caller, model, named.session_id());
+  if (begun.session_id.empty()) {
+    named.set_session_id(client::RandomId());
+    Open(caller, model, named.session_id());
+  } else {
+    named.set_session_id(begun.session_id);
+    named.clear_input();
+  }
   try {
     Generation generation = connection.Generate(named, on_message);
     CloseQuietly(connection, named.session_id());

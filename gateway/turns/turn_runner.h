@@ -12,6 +12,7 @@
 #include "client/connection.h"
 #include "gateway/conversations/conversation_index.h"
 #include "gateway/conversations/conversation_key.h"
+#include "gateway/turns/begun_turns.h"
 #include "longstream/v1/longstream.pb.h"
 
 namespace longstream::gateway {
@@ -24,15 +25,8 @@ struct ConversationTurn {
   ConversationKey beginning{};
   // The message that a client repeats in its next request for this answer.
   std::function<v1::Message(const client::Generation& generation)> reply;
-};
-
-// How an answer came about.
-struct Receipt {
-  enum class How { kNew, kContinued, kForked };
-
-  std::string session_id;
-  std::string turn_id;
-  How how = How::kNew;
+  // The session that the turn takes over (BeginTogether). Without an id: it finds or opens one.
+  Receipt begun = {};
 };
 
 // Thread-safe. Calls throw client::CallError.
@@ -60,10 +54,22 @@ class TurnRunner {
   client::Generation Run(const client::Caller& caller, const ConversationTurn& turn,
                          const client::Connection::OnMessage& on_message, Receipt* receipt);
 
-  // Runs a turn on a session of its own, which ends with it.
+  // Reads the messages once and makes sessions for several turns with them, which share the memory
+  // of what was read. Throws nothing: a turn without a session says what is wrong. `begun` must not
+  // outlive the runner, and is as large as there are turns.
+  void BeginTogether(const client::Caller& caller, const ConversationTurn& turn, BegunTurns* begun);
+
+  // Runs a turn on a session of its own, which ends with it. `begun`: a session that has read the
+  // input already; without an id: none.
   client::Generation RunAlone(const client::Caller& caller, const std::string& model,
                               const v1::GenerateRequest& request,
-                              const client::Connection::OnMessage& on_message);
+                              const client::Connection::OnMessage& on_message,
+                              const Receipt& begun = {});
+  // As BeginTogether, for turns that run alone.
+  void BeginAloneTogether(const client::Caller& caller, const std::string& model,
+                          const v1::GenerateRequest& request, BegunTurns* begun);
+  // For BegunTurns: ends a session.
+  void GiveUp(const client::Caller& caller, const Receipt& receipt);
 
   // Closes the sessions of conversations that no request uses, as far as there is time.
   void CloseSessions(std::chrono::milliseconds timeout);
@@ -78,6 +84,14 @@ class TurnRunner {
   // For calls that open sessions. A client that leaves does not cancel them: then it would not be
   // known whether there is a session to close.
   client::Connection ToOpen(const client::Caller& caller) const;
+  // Adds the input of a request to a session. Returns how many tokens of the whole were in the
+  // caches.
+  static uint64_t Read(client::Connection& connection, const v1::GenerateRequest& request,
+                       const Receipt& receipt);
+  // Forks the session, as it is, for all turns but the first, while that works. `indexed`: the
+  // index gets the forks.
+  void ForkForOthers(const client::Caller& caller, const std::string& session, bool indexed,
+                     BegunTurns* begun);
   // False: the session cannot be forked there.
   bool Fork(const client::Caller& caller, const ConversationIndex::Found& found, Receipt* receipt);
   // While there is no room for a session, ends unused sessions of the same caller.

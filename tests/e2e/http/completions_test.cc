@@ -189,12 +189,10 @@ TEST_F(CompletionsTest, AnErrorInTheSecondPrompt) {
   EXPECT_THAT(whole.body, HasSubstr("65536"));
   body["stream"] = true;
   HttpStream stream(server_.http(), kCompletionsPath, body);
-  const std::vector<std::string> events = stream.Rest();
-  const Streamed joined = Join(events);
-  EXPECT_EQ(joined.texts, std::vector<std::string>{FreshText("abc", 16)});
-  ASSERT_EQ(joined.others.size(), 1u);
-  EXPECT_EQ(joined.others[0], events.back());
-  EXPECT_THAT(Json::parse(events.back()).at("error").at("message"), HasSubstr("65536"));
+  // The error comes before the first piece of the other answer, or behind some.
+  const Json error =
+      Json::parse(stream.status() == 400 ? stream.Body() : stream.Rest().back()).at("error");
+  EXPECT_THAT(error.at("message"), HasSubstr("65536"));
   EXPECT_TRUE(server_.connection().Sessions("m").empty());
   EXPECT_EQ(Choice(Body("abc")).at("text"), FreshText("abc", 16));
   EXPECT_EQ(server_.process().Stop(), 0);

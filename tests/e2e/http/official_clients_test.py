@@ -95,7 +95,7 @@ class ChatCompletionsTest(unittest.TestCase):
         self.assertEqual(chat("dense", messages, tools=TOOLS).choices[0].finish_reason, "length")
 
     def test_errors_name_the_field(self):
-        for field, value in (("temperature", -1), ("n", 2), ("max_token", 5),
+        for field, value in (("temperature", -1), ("n", 17), ("max_token", 5),
                              ("tool_choice", "required"), ("modalities", ["audio"])):
             with self.subTest(field), self.assertRaises(openai.BadRequestError) as raised:
                 chat("dense", [{"role": "user", "content": "x"}], extra_body={field: value})

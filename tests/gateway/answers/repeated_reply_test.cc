@@ -65,8 +65,8 @@ struct Turn {
 TEST(RepeatedReplyTest, ChatCompletions) {
   for (const Reply& reply : Replies()) {
     const Turn turn(reply);
-    ChatWriter writer({"chatcmpl-1", 0, "m"}, false, false);
-    const Json message = writer.Whole(turn.ended())["choices"][0]["message"];
+    ChatChoice choice(0, {"chatcmpl-1", 0, "m"}, false, false);
+    const Json message = choice.Whole(turn.ended())["message"];
     const ChatRequest read = ReadChatRequest(
         {{"messages", Json::array({{{"role", "user"}, {"content", "x"}}, message})}});
     ASSERT_EQ(read.fields.request.input().messages().messages_size(), 2);
@@ -262,7 +262,7 @@ TEST(StreamedReplyTest, MessagesBeginAndEndEachBlock) {
 TEST(StreamedReplyTest, ChatCompletionsNumberTheCalls) {
   for (const Reply& reply : Replies()) {
     const Turn turn(reply);
-    ChatWriter writer({"chatcmpl-1", 0, "m"}, true, false);
+    ChatChoice writer(0, {"chatcmpl-1", 0, "m"}, true, false);
     // Each call comes in a piece of its own.
     std::string stream = writer.Begin({}) + writer.Piece({}, {reply.text, {}, reply.thoughts});
     for (const ToolCall& call : reply.calls) stream += writer.Piece({}, {"", {call}});

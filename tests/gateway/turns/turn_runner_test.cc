@@ -34,6 +34,7 @@ class ScriptedServer final : public v1::Longstream::Service {
   std::deque<Turn> turns;
   std::deque<grpc::Status> opens;
   std::deque<grpc::Status> forks;
+  std::deque<grpc::Status> appends;
 
   std::vector<std::string> TakeCalls() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -67,6 +68,15 @@ class ScriptedServer final : public v1::Longstream::Service {
     Note("fork " + source + " to " + Name(request->new_session_id()));
     return Next(&forks);
   }
+  grpc::Status Append(grpc::ServerContext*, grpc::ServerReader<v1::AppendRequest>* reader,
+                      v1::AppendResponse* response) override {
+    v1::AppendRequest request;
+    reader->Read(&request);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Note("append " + Name(request.session_id()));
+    response->mutable_usage()->set_reused_tokens(5);
+    return Next(&appends);
+  }
   grpc::Status CloseSession(grpc::ServerContext*, const v1::CloseSessionRequest* request,
                             v1::CloseSessionResponse*) override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -84,7 +94,7 @@ class ScriptedServer final : public v1::Longstream::Service {
     Turn turn;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      Note("generate " + Name(request->session_id()));
+      Note((request->has_input() ? "generate " : "go on ") + Name(request->session_id()));
       if (!turns.empty()) {
         turn = turns.front();
         turns.pop_front();
@@ -122,10 +132,7 @@ class TurnRunnerTest : public testing::Test {
   }
   ~TurnRunnerTest() override { server_->Shutdown(); }
 
-  // Runs a turn with these messages of a user. Returns its calls; `error`: how it failed.
-  std::vector<std::string> Run(const std::vector<std::string>& said, std::string* error = nullptr,
-                               const std::string& owner = "alice",
-                               const client::Connection::OnMessage& on_message = {}) {
+  static ConversationTurn TurnOf(const std::vector<std::string>& said, const std::string& owner) {
     ConversationTurn turn;
     turn.model = "m";
     turn.beginning = NextKey({}, {owner});
@@ -134,6 +141,36 @@ class TurnRunnerTest : public testing::Test {
       message->set_role("user");
       message->set_content(text);
     }
+    return turn;
+  }
+
+  // Sessions for three turns of alice with these messages.
+  std::unique_ptr<BegunTurns> Begin(const std::vector<std::string>& said) {
+    auto begun = MakeBegun();
+    runner_->BeginTogether(Alice(), TurnOf(said, "alice"), begun.get());
+    return begun;
+  }
+  std::unique_ptr<BegunTurns> MakeBegun() {
+    return std::make_unique<BegunTurns>(
+        3, [this](const Receipt& receipt) { runner_->GiveUp(Alice(), receipt); });
+  }
+  std::vector<std::string> RunBegun(const std::vector<std::string>& said, BegunTurns* begun,
+                                    size_t answer) {
+    return Run(said, nullptr, "alice", {}, begun->Take(answer));
+  }
+  static client::Caller Alice() {
+    client::Caller caller;
+    caller.authorization = "alice";
+    return caller;
+  }
+
+  // Runs a turn with these messages of a user. Returns its calls; `error`: how it failed.
+  std::vector<std::string> Run(const std::vector<std::string>& said, std::string* error = nullptr,
+                               const std::string& owner = "alice",
+                               const client::Connection::OnMessage& on_message = {},
+                               const Receipt& begun = {}) {
+    ConversationTurn turn = TurnOf(said, owner);
+    turn.begun = begun;
     turn.reply = [](const client::Generation& generation) {
       v1::Message reply;
       reply.set_role("user");  // so that tests can repeat it as one of `said`
@@ -289,6 +326,85 @@ TEST_F(TurnRunnerTest, AClientThatHasEnoughEndsTheTurn) {
   EXPECT_EQ(calls.front(), "open a");
   EXPECT_EQ(calls.back(), "close a");
   EXPECT_EQ(runner_->index().num_sessions(), 0u);
+}
+
+TEST_F(TurnRunnerTest, TurnsThatBeginTogetherShareTheirPrompt) {
+  const auto begun = Begin({"1"});
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("open a", "append a", "fork a to b", "fork a to c"));
+  EXPECT_EQ(begun->cached_tokens, 5u);
+  EXPECT_THAT(RunBegun({"1"}, begun.get(), 1), ElementsAre("generate b"));
+  EXPECT_EQ(receipt_.how, Receipt::How::kForked);
+  EXPECT_THAT(RunBegun({"1"}, begun.get(), 0), ElementsAre("generate a"));
+  EXPECT_EQ(receipt_.how, Receipt::How::kNew);
+  EXPECT_THAT(RunBegun({"1"}, begun.get(), 2), ElementsAre("generate c"));
+  EXPECT_THAT(Run({"1", "ok", "2"}), ElementsAre("generate c")) << "the last one answers";
+  EXPECT_EQ(runner_->index().num_sessions(), 3u);
+}
+
+TEST_F(TurnRunnerTest, TurnsThatBeginTogetherGoOnWithASession) {
+  Run({"1"});
+  const auto begun = Begin({"1", "ok", "2"});
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("append a", "fork a to b", "fork a to c"));
+  EXPECT_THAT(RunBegun({"1", "ok", "2"}, begun.get(), 0), ElementsAre("generate a"));
+  EXPECT_EQ(receipt_.how, Receipt::How::kContinued);
+}
+
+TEST_F(TurnRunnerTest, SessionsThatNobodyTakesAreClosed) {
+  Begin({"1"});
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("open a", "append a", "fork a to b", "fork a to c",
+                                               "close a", "close b", "close c"));
+  EXPECT_EQ(runner_->index().num_sessions(), 0u);
+}
+
+TEST_F(TurnRunnerTest, TurnsWithoutAForkReadThePromptThemselves) {
+  script_.forks = {grpc::Status::OK, Fails(grpc::StatusCode::RESOURCE_EXHAUSTED).status};
+  const auto begun = Begin({"1"});
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("open a", "append a", "fork a to b", "fork a to c"));
+  EXPECT_THAT(RunBegun({"1"}, begun.get(), 0), ElementsAre("generate a"));
+  EXPECT_THAT(RunBegun({"1"}, begun.get(), 1), ElementsAre("generate b"));
+  EXPECT_THAT(RunBegun({"1"}, begun.get(), 2), ElementsAre("fork a to d", "generate d"));
+}
+
+TEST_F(TurnRunnerTest, APromptThatCannotBeReadFailsTheTurns) {
+  script_.appends = {Fails(grpc::StatusCode::INVALID_ARGUMENT).status};
+  const auto begun = Begin({"1"});
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("open a", "append a"));
+  EXPECT_FALSE(begun->cached_tokens.has_value());
+  std::string error;
+  script_.turns = {Fails(grpc::StatusCode::INVALID_ARGUMENT)};
+  EXPECT_THAT(Run({"1"}, &error, "alice", {}, begun->Take(0)),
+              ElementsAre("generate a", "close a"));
+  EXPECT_EQ(error, "INVALID_ARGUMENT");
+}
+
+TEST_F(TurnRunnerTest, ABegunSessionThatIsLostIsReplaced) {
+  const auto begun = Begin({"1"});
+  script_.TakeCalls();
+  script_.turns = {Fails(grpc::StatusCode::NOT_FOUND)};
+  EXPECT_THAT(RunBegun({"1"}, begun.get(), 1),
+              ElementsAre("generate b", "close b", "open d", "generate d"));
+}
+
+TEST_F(TurnRunnerTest, TurnsThatRunAloneShareTheirPrompt) {
+  v1::GenerateRequest request;
+  request.mutable_input()->set_text("1");
+  {
+    const auto begun = MakeBegun();
+    runner_->BeginAloneTogether(Alice(), "m", request, begun.get());
+    EXPECT_THAT(script_.TakeCalls(),
+                ElementsAre("open a", "append a", "fork a to b", "fork a to c"));
+    runner_->RunAlone(Alice(), "m", request, {}, begun->Take(0));
+    EXPECT_THAT(script_.TakeCalls(), ElementsAre("go on a", "close a"));
+  }
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("close b", "close c"));
+  EXPECT_EQ(runner_->index().num_sessions(), 0u);
+  // A session that has not read the prompt is of no use.
+  script_.appends = {Fails(grpc::StatusCode::UNAVAILABLE).status};
+  const auto begun = MakeBegun();
+  runner_->BeginAloneTogether(Alice(), "m", request, begun.get());
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("open d", "append d", "close d"));
+  runner_->RunAlone(Alice(), "m", request, {}, begun->Take(0));
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("open e", "generate e", "close e"));
 }
 
 TEST_F(TurnRunnerTest, SessionsAreClosedAtTheEnd) {
