@@ -53,12 +53,13 @@ function(longstream_time_limit test seconds)
 endfunction()
 
 # longstream_test(NAME name SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT seconds]
-#                 [COST seconds] [SERIAL])
+#                 [COST seconds] [SERIAL] [SANITIZED_FILTER filter])
 # Makes a GoogleTest program in <build>/tests. All its tests are one ctest entry, because starting a
 # process takes longer than a short test.
 #   SERIAL   for tests that measure time
 #   COST     roughly, for long tests: ctest starts the longest first, so that cores end together
 #   TIMEOUT  the longstream_time_limit, 300 by default
+#   SANITIZED_FILTER  GoogleTest's filter of the tests that run with sanitizers; all run without
 #   LABELS   some have a meaning:
 #            tsan      the target `tsan_tests` builds the test, which runs under ThreadSanitizer
 #            fuzz      the target `fuzz_tests` builds it, and `make fuzz` runs it for longer
@@ -68,7 +69,8 @@ endfunction()
 #                      fails, and does not skip, where that server is not installed
 # Sources find their data with the macros LONGSTREAM_SOURCE_DIR and LONGSTREAM_BINARY_DIR.
 function(longstream_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT;COST" "SOURCES;DEPS;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT;COST;SANITIZED_FILTER"
+                        "SOURCES;DEPS;LABELS;ARGS")
   longstream_check_arguments(longstream_test)
   longstream_program("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/tests")
   target_link_libraries(${arg_NAME} PRIVATE GTest::gmock GTest::gtest_main)
@@ -84,6 +86,10 @@ function(longstream_test)
   set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL})
   if(arg_COST)
     set_tests_properties(${arg_NAME} PROPERTIES COST ${arg_COST})
+  endif()
+  if(LONGSTREAM_SANITIZE AND arg_SANITIZED_FILTER)
+    set_property(TEST ${arg_NAME} APPEND PROPERTY
+                 ENVIRONMENT "GTEST_FILTER=${arg_SANITIZED_FILTER}")
   endif()
   if("tsan" IN_LIST arg_LABELS)
     add_dependencies(tsan_tests ${arg_NAME})

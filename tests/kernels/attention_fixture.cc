@@ -35,7 +35,7 @@ std::vector<AttentionEntry> MixedBatch() {
           {4, {64, 1, true}},  {5, {0, 1, true}},      {6, {0, 1, false}},    {7, {255, 45, false}},
           {8, {299, 1, true}}, {9, {127, 130, false}}, {10, {200, 1, false}}};
 }
-// With LONGSTREAM_FEW_ROWS (tests/simt/CMakeLists.txt), a mixed batch has half of the shapes with
+// With LONGSTREAM_FEW_ROWS (set with sanitizers), a mixed batch has half of the shapes with
 // narrow heads, the next one has the others, and no row is run again to compare bits. The same
 // kernels run.
 bool RunsFewRows() {
