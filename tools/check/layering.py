@@ -327,7 +327,7 @@ LIBRARIES = {
     "gateway": "absl grpc prometheus protobuf",
     "gateway/conversations": "absl",
     "gateway/http": "absl",
-    "gateway/answers": "protobuf",
+    "gateway/answers": "absl protobuf",
     "gateway/requests": "protobuf",
     "gateway/anthropic": "absl protobuf",
     "gateway/openai": "absl protobuf",
