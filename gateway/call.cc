@@ -59,6 +59,7 @@ std::string RequestIdOf(const HttpRequest& request) {
 }  // namespace
 
 Call::Call(Exchange& exchange) : exchange_(exchange), request_id_(RequestIdOf(request())) {
+  headers_.emplace_back("x-request-id", request_id_);
   caller_.request_id = request_id_;
   caller_.cancellation = &cancellation_;
   exchange_.OnGone([this] { cancellation_.Cancel(); });
@@ -88,9 +89,13 @@ bool Call::Expect(const std::string& method) {
   return false;
 }
 
+void Call::AddHeaders(const HttpHeaders& headers) {
+  headers_.insert(headers_.end(), headers.begin(), headers.end());
+}
+
 void Call::Answer(HttpAnswer answer) {
   status_ = answer.status;
-  answer.headers.emplace_back("x-request-id", request_id_);
+  answer.headers.insert(answer.headers.end(), headers_.begin(), headers_.end());
   exchange_.Answer(answer);
 }
 
@@ -101,7 +106,7 @@ void Call::Answer(const Json& json) {
 }
 
 void Call::Begin() {
-  if (!std::exchange(streams_, true)) exchange_.BeginEvents({{"x-request-id", request_id_}});
+  if (!std::exchange(streams_, true)) exchange_.BeginEvents(headers_);
 }
 
 bool Call::Send(const std::string& events) {

@@ -45,6 +45,9 @@ class Call final : public EventSink {
   // False: the request has another method; it is answered.
   bool Expect(const std::string& method);
 
+  // Adds these to the headers of the answer.
+  void AddHeaders(const HttpHeaders& headers);
+
   void Answer(HttpAnswer answer);
   void Answer(const Json& json);
 
@@ -66,6 +69,7 @@ class Call final : public EventSink {
   const std::string request_id_;
   client::Cancellation cancellation_;
   client::Caller caller_;
+  HttpHeaders headers_;  // of the answer
   std::function<void(HttpAnswer*)> error_form_;
   std::function<std::string(const HttpAnswer&)> stream_error_form_;
   bool streams_ = false;

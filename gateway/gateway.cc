@@ -30,15 +30,6 @@ Json ModelJson(const std::string& name, uint64_t context) {
   return model;
 }
 
-// Whether a browser sends the request for a page that another server has sent. Any page may send
-// requests to a server that its reader runs.
-bool IsFromOtherPage(const HttpRequest& request) {
-  const std::string_view origin = request.Header("origin");
-  if (origin.empty()) return false;
-  const size_t scheme = origin.find("://");
-  return scheme == std::string_view::npos || origin.substr(scheme + 3) != request.Header("host");
-}
-
 // Whether a request needs no turn of a model, and follows none.
 bool IsShort(const HttpRequest& request) {
   if (WantsStream(request)) return false;
@@ -63,6 +54,7 @@ std::string Decoded(std::string_view text) {
 
 Gateway::Gateway(const Options& options, const client::Connection& connection)
     : options_(options),
+      origins_(options.allowed_origins, options.http.listen),
       turns_(connection, options.turns),
       responses_(options.responses),
       response_budget_(options.http.max_held_bytes),
@@ -100,12 +92,16 @@ void Gateway::Handle(Exchange& exchange) {
   const MonotonicTime begin = MonotonicTime::Now();
   Call call(exchange);
   try {
-    if (IsFromOtherPage(call.request())) {
-      throw CallError(grpc::Status(grpc::StatusCode::PERMISSION_DENIED,
-                                   "pages of other origins may not use this server"));
+    if (const auto refusal = origins_.Refusal(call.request())) {
+      throw CallError(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, *refusal));
     }
-    call.ReadCredential(options_.needs_credential);
-    Route(call);
+    call.AddHeaders(origins_.HeadersFor(call.request()));
+    if (PageOrigins::IsQuestion(call.request())) {  // browsers ask without a credential
+      call.Answer(origins_.AnswerQuestion(call.request()));
+    } else {
+      call.ReadCredential(options_.needs_credential);
+      Route(call);
+    }
   } catch (const BadRequest& error) {
     call.Fail(ProblemAnswer(400, error.what(), error.param()));
   } catch (const CallError& error) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -18,6 +19,7 @@
 #include "gateway/gateway_metrics.h"
 #include "gateway/http/handler_threads.h"
 #include "gateway/http/http_server.h"
+#include "gateway/http/page_origins.h"
 #include "gateway/responses/byte_budget.h"
 #include "gateway/responses/response_log.h"
 #include "gateway/responses/response_stream.h"
@@ -38,10 +40,12 @@ class Gateway {
     TurnRunner::Options turns;
     // Of requests that name none; 0: until the model ends its answer or the context is full.
     uint32_t default_max_tokens = 0;
+    // Of web pages that may use the server, without an OriginError (service/security/origin.h).
+    std::vector<std::string> allowed_origins;
     ResponseLog::Limits responses;  // that clients may refer to
     size_t max_background = 64;     // responses that are made in the background at once
     // Turns at once of requests that have several, besides one of each request.
-    size_t max_more_turns = 256;
+    size_t max_more_turns = 128;
     // A request without a credential is refused, because the server would take the gateway's own.
     bool needs_credential = false;
     GatewayMetrics* metrics = nullptr;  // outlives the gateway; null: none
@@ -131,6 +135,7 @@ class Gateway {
   void Follow(Call& call, ResponseStream& stream, size_t from);
 
   const Options options_;
+  const PageOrigins origins_;
   TurnRunner turns_;
   ResponseLog responses_;
   ByteBudget response_budget_;          // for answers that take more memory than their request

@@ -65,6 +65,7 @@ REFUSED = {
     "too many HTTP requests": {"server": {"http": {"max_requests": 65537}}},
     "HTTP bodies of a few bytes": {"server": {"http": {"max_body_bytes": 1023}}},
     "HTTP bodies above a GiB": {"server": {"http": {"max_body_bytes": 1073741825}}},
+    "pages of a host without a scheme": {"server": {"http": {"allowed_origins": ["chat.example.com"]}}},
     "HTTP bodies of GiB": {"server": {"http": {"max_body_bytes": "2GiB"}}},
     "a server without sessions for HTTP": {"server": {"http": {"max_sessions": 0}}},
     "too many sessions for HTTP": {"server": {"http": {"max_sessions": 16777217}}},
@@ -113,7 +114,8 @@ MADE = {
     "the keys of http": (
         {"server": {"http": {"listen": "", "max_connections": 65536, "max_requests": 1, "max_sessions": 16777216,
                              "max_body_bytes": "1GiB", "idle_timeout": "1h30m", "durable": False,
-                             "default_max_tokens": 4294967295, "tls": {**CERTIFICATE, "client_ca": "/etc/tls/ca.crt",
+                             "default_max_tokens": 4294967295,
+                             "allowed_origins": ["https://chat.example.com", "*"], "tls": {**CERTIFICATE, "client_ca": "/etc/tls/ca.crt",
                                                                        "client_certificates": "required"}}}},
         "default_max_tokens: 4294967295"),
     "numbers of http as numbers": (

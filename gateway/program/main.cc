@@ -17,6 +17,7 @@
 #include "service/metrics/json_log.h"
 #include "service/scrapes/metrics_server.h"
 #include "service/security/loopback.h"
+#include "service/security/origin.h"
 
 namespace longstream::gateway {
 namespace {
@@ -64,6 +65,10 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_option("--default-max-tokens", flags->gateway.default_max_tokens,
                  "of chats that name none; 0: to the end of the context")
       ->capture_default_str();
+  app.add_option("--allowed-origin", flags->gateway.allowed_origins,
+                 "origin of web pages that may use the gateway, such as https://chat.example.com;"
+                 " * for all; may be repeated")
+      ->check([](const std::string& origin) { return OriginError(origin).value_or(""); });
   app.add_option("--grace", flags->grace_seconds, "seconds for running requests after SIGTERM")
       ->check(CLI::Range(0, kMostSeconds))
       ->capture_default_str();

@@ -2,9 +2,12 @@
 
 #include <limits>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "service/config/address.h"
+#include "service/security/origin.h"
 
 namespace longstream {
 namespace {
@@ -45,6 +48,17 @@ absl::Status ReadHttp(const YamlNode& node, HttpConfig* http) {
       {"default_max_tokens",
        [&](const YamlNode& value) {
          return value.Read(0, std::numeric_limits<uint32_t>::max(), &http->default_max_tokens);
+       }},
+      {"allowed_origins",
+       [&](const YamlNode& value) {
+         http->allowed_origins.clear();
+         return value.ReadList([&](const YamlNode& entry) {
+           std::string origin;
+           if (absl::Status status = entry.Read(&origin); !status.ok()) return status;
+           if (const auto error = OriginError(origin)) return entry.Error(*error);
+           http->allowed_origins.push_back(std::move(origin));
+           return absl::OkStatus();
+         });
        }},
       {"tls", [&](const YamlNode& value) { return ReadTls(value, &http->tls); }},
   });

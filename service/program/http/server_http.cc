@@ -23,6 +23,7 @@ gateway::Gateway::Options OptionsOf(const HttpConfig& http) {
   // The connection to the server cannot be lost.
   options.turns.resume_timeout = std::chrono::milliseconds(0);
   options.default_max_tokens = http.default_max_tokens;
+  options.allowed_origins = http.allowed_origins;
   return options;
 }
 
@@ -40,7 +41,7 @@ size_t ServerHttp::MostThreads(const HttpConfig& config) {
   constexpr size_t kOfConnections = 1;
   const gateway::Gateway::Options options;
   return kOfConnections + config.max_requests + options.http.max_short_requests +
-         options.max_background;
+         options.max_background + options.max_more_turns;
 }
 
 absl::StatusOr<std::unique_ptr<ServerHttp>> ServerHttp::Start(

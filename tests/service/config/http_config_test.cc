@@ -1,6 +1,7 @@
 // The keys of the HTTP listener.
 #include "service/config/http_config.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -24,6 +25,7 @@ http:
   idle_timeout: 90s
   durable: true
   default_max_tokens: 77
+  allowed_origins: ["https://chat.example.com", "http://[::1]:3000", "*"]
   tls: {certificate: /cert, key: /key, client_ca: /ca, client_certificates: required}
 )",
                                              "server.yaml", &config);
@@ -36,6 +38,8 @@ http:
   EXPECT_EQ(config.http.idle_timeout, absl::Seconds(90));
   EXPECT_TRUE(config.http.durable);
   EXPECT_EQ(config.http.default_max_tokens, 77u);
+  EXPECT_THAT(config.http.allowed_origins,
+              testing::ElementsAre("https://chat.example.com", "http://[::1]:3000", "*"));
   EXPECT_EQ(config.http.tls.certificate, "/cert");
   EXPECT_EQ(config.http.tls.key, "/key");
   EXPECT_EQ(config.http.tls.client_ca, "/ca");
@@ -50,7 +54,7 @@ TEST(HttpConfigTest, BothEndsOfEveryRange) {
            "http: {max_connections: 1, max_requests: 1, max_body_bytes: 1KiB, max_sessions: 1}",
            "http: {max_connections: 65536, max_requests: 65536, max_body_bytes: 1GiB}",
            "http: {max_sessions: 16777216, idle_timeout: 24h, default_max_tokens: 4294967295}",
-           "http: {idle_timeout: 1s, default_max_tokens: 0, durable: false}",
+           "http: {idle_timeout: 1s, default_max_tokens: 0, durable: false, allowed_origins: []}",
        }) {
     EXPECT_EQ(ErrorOf(yaml), "") << yaml;
   }
@@ -61,7 +65,8 @@ TEST(HttpConfigTest, ErrorsNameTheKey) {
       {"http: 8080", "1: http: expected a map, found '8080'"},
       {"http: {port: 8080}",
        "1: http: unknown key 'port'; expected one of: listen, max_connections, max_requests, "
-       "max_body_bytes, max_sessions, idle_timeout, durable, default_max_tokens, tls"},
+       "max_body_bytes, max_sessions, idle_timeout, durable, default_max_tokens, "
+       "allowed_origins, tls"},
       {"http: {listen: 8080}",
        "1: http.listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most "
        "65535, found '8080'"},
@@ -93,6 +98,11 @@ TEST(HttpConfigTest, ErrorsNameTheKey) {
       {"http: {default_max_tokens: 4294967296}",
        "1: http.default_max_tokens: expected a whole number from 0 to 4294967295, found "
        "'4294967296'"},
+      {"http: {allowed_origins: '*'}", "1: http.allowed_origins: expected a list, found '*'"},
+      {"http: {allowed_origins: [chat.example.com]}",
+       "1: http.allowed_origins[0]: expected an origin in lower case such as "
+       "https://chat.example.com or http://localhost:3000, without a path, or *; found "
+       "'chat.example.com'"},
       {"http: {tls: {certificate: a}}",
        "1: http.tls: certificate and key: expected both or none of them"},
       {"http: {tls: {certificate: a, key: b, client_certificates: required}}",
