@@ -136,6 +136,8 @@ class Connection {
   // 0: Generate makes one call.
   void set_resume_timeout(std::chrono::milliseconds timeout) { resume_timeout_ = timeout; }
   std::chrono::milliseconds resume_timeout() const { return resume_timeout_; }
+  // False: Generation.log_probs stays empty, for a program that takes them from the messages.
+  void set_collects_log_probs(bool collects) { collects_log_probs_ = collects; }
 
   // Cancels a turn of a session, and waits until it has ended. As Close, no interrupt cancels it.
   v1::Turn CancelTurn(const std::string& session, const std::string& turn);
@@ -171,6 +173,7 @@ class Connection {
 
   Caller caller_;
   std::chrono::milliseconds resume_timeout_{60000};
+  bool collects_log_probs_ = true;
   struct Stubs;  // defined in connection.cc, because gRPC's call headers take seconds to compile
   std::shared_ptr<Stubs> stubs_;
 };

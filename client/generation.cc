@@ -139,6 +139,7 @@ void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& o
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
     generation->Add(response, SecondsSince(begin));
+    if (!collects_log_probs_) generation->log_probs.clear();
     try {
       if (!stopped && on_message && !on_message(response)) stopped = true;
     } catch (...) {

@@ -19,7 +19,8 @@ namespace longstream::gateway {
 // A path of a response that ends so cancels it.
 inline constexpr absl::string_view kCancelSuffix = "/cancel";
 
-// If the client leaves, the calls that are made for it are cancelled. One thread uses it.
+// If the client leaves, the calls that are made for it are cancelled. Threads may share it as
+// SharedSink does; gone() and what is const from the beginning need no lock.
 class Call final : public EventSink {
  public:
   explicit Call(Exchange& exchange);

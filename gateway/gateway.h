@@ -28,6 +28,7 @@
 namespace longstream::gateway {
 
 class Call;
+struct TurnFields;
 
 // Clients know nothing of sessions: they send their whole conversation each time. The gateway finds
 // the session that has read its beginning (TurnRunner), so the model reads only what is new.
@@ -44,8 +45,7 @@ class Gateway {
     std::vector<std::string> allowed_origins;
     ResponseLog::Limits responses;  // that clients may refer to
     size_t max_background = 64;     // responses that are made in the background at once
-    // Turns at once of requests that have several, besides one of each request.
-    size_t max_more_turns = 128;
+    size_t max_more_turns = 128;    // threads for second and further answers to requests
     // A request without a credential is refused, because the server would take the gateway's own.
     bool needs_credential = false;
     GatewayMetrics* metrics = nullptr;  // outlives the gateway; null: none
@@ -76,7 +76,7 @@ class Gateway {
     bool with_calls = false;  // the model may call functions
     bool stream = false;
     bool separate_thoughts = true;  // from the text of the answer
-    Receipt begun = {};             // as ConversationTurn.begun
+    BegunTurn begun = {};           // as ConversationTurn.begun
     // Of the prompt, if this turn does not read it first. Absent: those that the turn reports.
     std::optional<uint64_t> cached_tokens = {};
     // Called when the turn has ended and the writer has written its end, before the client gets it.
@@ -94,13 +94,13 @@ class Gateway {
   void CompleteChat(Call& call);
   void AnswerMessages(Call& call);
   void Complete(Call& call);
-  // Runs this for each i below `count`, several at once. If one throws, the others are cancelled.
+  // Runs the turn of each answer i below `count`, several at once: fewer if the server has no room
+  // for them. If one throws, the others are cancelled.
   void RunTurns(const Call& call, size_t count, const std::function<void(size_t i)>& run);
-  // Sessions for several answers.
-  std::unique_ptr<BegunTurns> MakeBegun(const Call& call, size_t answers);
-  // For copies of a request that it makes for several turns. Answers, and returns null, if they
-  // take too much memory.
-  std::shared_ptr<void> HoldCopies(Call& call, size_t turns);
+  // For a request of several answers, of which the gateway keeps copies with so many bytes.
+  // Answers, and returns null, if there is no memory at present. Throws BadRequest if there never
+  // is.
+  std::shared_ptr<void> HoldCopies(Call& call, uint64_t bytes);
 
   // Requests that only need a tokenizer (gateway_tokens.cc).
   void Tokenize(Call& call);
@@ -111,13 +111,13 @@ class Gateway {
                                              std::shared_ptr<void>* held);
 
   // The turn without what an answer adds.
-  static ConversationTurn Whole(const client::Caller& caller, const std::string& model,
-                                v1::GenerateRequest request);
+  static ConversationTurn WholeTurn(const client::Caller& caller, const std::string& model,
+                                    v1::GenerateRequest request);
   // Runs a turn with messages. `sink`: gets the events of the answer; nullptr: returns the answer.
   Json RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter& writer, EventSink* sink);
-  // For the log-probabilities of whole answers to so many prompts. Throws BadRequest if they take
-  // too much memory.
-  std::shared_ptr<void> HoldLogProbs(const v1::GenerateRequest& request, size_t prompts);
+  // For the log-probabilities of so many answers, unless they are streams. Throws BadRequest if
+  // they take too much memory.
+  std::shared_ptr<void> HoldLogProbs(const TurnFields& fields, size_t answers);
   // Runs a turn with messages, and answers.
   void AnswerChat(Call& call, ChatTurn turn, const std::shared_ptr<AnswerWriter>& writer);
 
@@ -140,7 +140,7 @@ class Gateway {
   ResponseLog responses_;
   ByteBudget response_budget_;          // for answers that take more memory than their request
   HandlerThreads background_;           // of responses in the background
-  HandlerThreads more_turns_;           // of requests that have several
+  HandlerThreads more_turns_;           // of second and further answers to requests
   std::unique_ptr<HttpServer> server_;  // the last member: its threads use the others
 };
 

@@ -1,5 +1,7 @@
 // The turns of chats and completions.
+#include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +39,11 @@ AnswerHead NewHead(const char* prefix, const std::string& model) {
 std::string PrefillComment(const v1::PrefillProgress& progress) {
   return absl::StrCat(": prefill ", progress.done_tokens(), " of ", progress.total_tokens(),
                       " tokens\n\n");
+}
+
+// The request of one answer. The only one takes it.
+v1::GenerateRequest RequestOf(TurnFields& fields) {
+  return fields.choices == 1 ? std::move(fields.request) : fields.request;
 }
 
 // The answer to a request for completions, to which several threads add. Thread-safe.
@@ -96,13 +103,16 @@ class CompletionAnswer {
 
 }  // namespace
 
-std::shared_ptr<void> Gateway::HoldLogProbs(const v1::GenerateRequest& request, size_t prompts) {
+std::shared_ptr<void> Gateway::HoldLogProbs(const TurnFields& fields, size_t answers) {
+  const v1::GenerateRequest& request = fields.request;
   // An entry of the message, of the generation and of the JSON: a few hundred bytes.
   constexpr uint64_t kBytes = 1200;
   constexpr uint64_t kUnlimited = 32 << 10;  // tokens of an answer without a limit
-  const uint64_t tokens = request.max_tokens() == 0 ? kUnlimited : request.max_tokens();
-  const uint64_t log_probs =
-      request.log_probs() ? prompts * tokens * (1 + request.top_log_probs()) : 0;
+  uint64_t tokens = request.max_tokens();
+  if (tokens == 0) tokens = options_.default_max_tokens;
+  if (tokens == 0) tokens = kUnlimited;
+  const bool are_kept = request.log_probs() && !fields.stream;
+  const uint64_t log_probs = are_kept ? answers * tokens * (1 + request.top_log_probs()) : 0;
   std::shared_ptr<void> held = response_budget_.Take(log_probs * kBytes);
   if (held == nullptr) {
     throw BadRequest("logprobs",
@@ -112,8 +122,8 @@ std::shared_ptr<void> Gateway::HoldLogProbs(const v1::GenerateRequest& request, 
   return held;
 }
 
-ConversationTurn Gateway::Whole(const client::Caller& caller, const std::string& model,
-                                v1::GenerateRequest request) {
+ConversationTurn Gateway::WholeTurn(const client::Caller& caller, const std::string& model,
+                                    v1::GenerateRequest request) {
   ConversationTurn whole;
   whole.model = model;
   const v1::Messages& messages = request.input().messages();
@@ -128,7 +138,6 @@ Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter&
                       EventSink* sink) {
   v1::GenerateRequest& request = turn.request;
   if (request.max_tokens() == 0) request.set_max_tokens(options_.default_max_tokens);
-  const std::shared_ptr<void> held = HoldLogProbs(request, sink == nullptr ? 1 : 0);
   ReplyReader reader(turn.with_calls);
   bool began = false;
   uint64_t thought_tokens = 0;
@@ -154,8 +163,9 @@ Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter&
     if (message.has_prefill()) return sink->Send(PrefillComment(message.prefill()));
     return sink->Send(is_delta ? writer.Piece(message.delta(), piece) : "");
   };
-  ConversationTurn run = Whole(caller, turn.model, std::move(request));
-  run.begun = std::move(turn.begun);
+  ConversationTurn run = WholeTurn(caller, turn.model, std::move(request));
+  run.begun = turn.begun;
+  run.streams = sink != nullptr;
   run.reply = [&](const Generation& /*generation*/) {
     last_piece = reader.End();
     return MessageOf(reader.reply());
@@ -164,12 +174,14 @@ Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter&
   Usage usage;
   usage.Add(generation);
   usage.thought_tokens = thought_tokens;
-  if (turn.cached_tokens.has_value()) usage.cached_tokens = *turn.cached_tokens;
+  if (turn.cached_tokens.has_value()) {
+    usage.cached_tokens = std::min(usage.prompt_tokens, *turn.cached_tokens);
+  }
   if (options_.metrics != nullptr) {
     options_.metrics->CountTurn(TextOf(receipt.how), usage.prompt_tokens, usage.cached_tokens);
   }
   const EndedTurn ended{generation, reader.reply(), usage, receipt};
-  const Json whole = sink == nullptr ? writer.Whole(ended) : Json();
+  Json whole = sink == nullptr ? writer.Whole(ended) : Json();
   const std::string last_events = sink == nullptr ? "" : writer.End(ended, last_piece);
   if (turn.on_end) turn.on_end(ended);
   if (sink != nullptr) sink->Send(last_events);
@@ -185,30 +197,32 @@ void Gateway::AnswerChat(Call& call, ChatTurn turn, const std::shared_ptr<Answer
 
 void Gateway::CompleteChat(Call& call) {
   ChatRequest chat = ReadChatRequest(ParseJson(call.request().body));
-  const TurnFields& fields = chat.fields;
+  TurnFields& fields = chat.fields;
   ChatWriter writer(NewHead("chatcmpl-", fields.model), fields.include_usage,
                     fields.request.log_probs(), fields.choices);
   if (fields.stream) call.StreamErrorsAs(ErrorEvent);
-  const std::shared_ptr<void> held = HoldCopies(call, fields.choices);
+  const std::shared_ptr<void> held_log_probs = HoldLogProbs(fields, fields.choices);
+  const std::shared_ptr<void> held =
+      HoldCopies(call, (fields.choices - 1) * fields.request.ByteSizeLong());
   if (held == nullptr) return;
   const ChatTurn turn{fields.model, {}, chat.with_calls, fields.stream, chat.separate_thoughts};
-  const std::unique_ptr<BegunTurns> begun = MakeBegun(call, fields.choices);
+  const std::unique_ptr<BegunTurns> begun = turns_.MakeBegun(call.caller(), fields.choices);
   if (fields.choices > 1) {
-    turns_.BeginTogether(call.caller(), Whole(call.caller(), fields.model, fields.request),
+    turns_.BeginTogether(call.caller(), WholeTurn(call.caller(), fields.model, fields.request),
                          begun.get());
   }
   SharedSink sink(call);
-  std::vector<Json> choices(fields.choices);
+  Json::array_t choices(fields.choices);
   RunTurns(call, fields.choices, [&](size_t i) {
     ChatTurn one = turn;
-    one.request = fields.request;
+    one.request = RequestOf(fields);
     SetSeedOfChoice(i, &one.request);
-    one.begun = begun->Take(i);
+    one.begun = {begun.get(), i};
     if (i == 0) one.cached_tokens = begun->cached_tokens;
     choices[i] =
         RunChat(call.caller(), std::move(one), writer.choice(i), fields.stream ? &sink : nullptr);
   });
-  if (!fields.stream) return call.Answer(writer.Whole(choices));
+  if (!fields.stream) return call.Answer(writer.Whole(std::move(choices)));
   call.Send(writer.End());
 }
 
@@ -223,16 +237,19 @@ void Gateway::AnswerMessages(Call& call) {
 
 void Gateway::Complete(Call& call) {
   CompletionRequest completion = ReadCompletionRequest(ParseJson(call.request().body));
-  const TurnFields& fields = completion.fields;
+  TurnFields& fields = completion.fields;
   if (fields.stream) call.StreamErrorsAs(ErrorEvent);
   const size_t prompts = completion.prompts.size();
   const size_t answers = prompts * fields.choices;
-  const std::shared_ptr<void> held_log_probs =
-      HoldLogProbs(fields.request, fields.stream ? 1 : answers);
-  const std::shared_ptr<void> held = HoldCopies(call, fields.choices);
+  const std::shared_ptr<void> held_log_probs = HoldLogProbs(fields, answers);
+  uint64_t copied = (answers - 1) * fields.request.ByteSizeLong();
+  for (const v1::Input& prompt : completion.prompts) {
+    copied += (fields.choices - 1) * prompt.ByteSizeLong();
+  }
+  const std::shared_ptr<void> held = HoldCopies(call, copied);
   if (held == nullptr) return;
   std::vector<std::unique_ptr<BegunTurns>> begun(prompts);
-  for (auto& of_prompt : begun) of_prompt = MakeBegun(call, fields.choices);
+  for (auto& of_prompt : begun) of_prompt = turns_.MakeBegun(call.caller(), fields.choices);
   RunTurns(call, fields.choices > 1 ? prompts : 0, [&](size_t i) {
     v1::GenerateRequest request = fields.request;
     *request.mutable_input() = completion.prompts[i];
@@ -248,32 +265,37 @@ void Gateway::Complete(Call& call) {
     const Generation generation = turns_.RunAlone(
         call.caller(), fields.model, request,
         [&](const v1::GenerateResponse& message) { return answer.Add(index, message); },
-        begun[prompt]->Take(choice));
+        {begun[prompt].get(), choice}, fields.stream);
     answer.End(index, generation, begun[prompt]->cached_tokens);
   });
   answer.End();
 }
 
-std::unique_ptr<BegunTurns> Gateway::MakeBegun(const Call& call, size_t answers) {
-  return std::make_unique<BegunTurns>(
-      answers,
-      [this, caller = call.caller()](const Receipt& receipt) { turns_.GiveUp(caller, receipt); });
-}
-
 void Gateway::RunTurns(const Call& call, size_t count, const std::function<void(size_t i)>& run) {
+  const auto run_or_wait = [&run](size_t i) {
+    try {
+      run(i);
+    } catch (const NoRoomError&) {
+      throw NoRoom{std::current_exception()};
+    }
+  };
   RunTogether(
-      count, [this](std::function<void()> work) { return more_turns_.Run(std::move(work)); }, run,
-      [&call] { call.caller().cancellation->Cancel(); });
+      count, [this](std::function<void()> work) { return more_turns_.Run(std::move(work)); },
+      run_or_wait, [&call] { call.caller().cancellation->Cancel(); });
 }
 
-std::shared_ptr<void> Gateway::HoldCopies(Call& call, size_t turns) {
-  // The body is counted already. The request of a turn is kept, written and read again.
-  constexpr uint64_t kCopies = 3;
-  std::shared_ptr<void> held =
-      response_budget_.Take(kCopies * (turns - 1) * call.request().body.size());
+std::shared_ptr<void> Gateway::HoldCopies(Call& call, uint64_t bytes) {
+  // The request of a turn is kept, written and read again.
+  constexpr uint64_t kCopies = 4;
+  if (kCopies * bytes > response_budget_.most()) {
+    throw BadRequest("n",
+                     absl::StrCat("the answers to a request of this size take ", kCopies * bytes,
+                                  " bytes; at most ", response_budget_.most(), "; ask for fewer"));
+  }
+  std::shared_ptr<void> held = response_budget_.Take(kCopies * bytes);
   if (held == nullptr) {
     call.Answer(
-        BusyAnswer("all requests for several answers together take too many bytes; try"
+        BusyAnswer("all requests together for several answers take too many bytes; try"
                    " again"));
   }
   return held;

@@ -19,7 +19,7 @@ std::optional<ConversationIndex::Found> ConversationIndex::Find(
     found.turn_id = place->second.turn_id;
     found.length = length;
     found.taken = !entry->used && entry->head == keys[length - 1];
-    if (found.taken) entry->used = true;
+    if (found.taken) SetUsed(entry, true);
     entry->last_use = absl::Now();
     entries_.splice(entries_.end(), entries_, entry);
     return found;
@@ -35,7 +35,14 @@ void ConversationIndex::Add(Session session) {
   entry.session = std::move(session);
   entries_.push_back(std::move(entry));
   by_id_[entries_.back().session.id] = std::prev(entries_.end());
-  ++by_owner_[entries_.back().session.owner].sessions;
+}
+
+void ConversationIndex::SetUsed(Entries::iterator entry, bool used) {
+  if (entry->used == used) return;
+  entry->used = used;
+  size_t& of_owner = by_owner_[entry->session.owner].unused_sessions;
+  of_owner = used ? of_owner - 1 : of_owner + 1;
+  unused_ = used ? unused_ - 1 : unused_ + 1;
 }
 
 void ConversationIndex::Commit(const std::string& session_id, const std::string& turn_id,
@@ -44,7 +51,7 @@ void ConversationIndex::Commit(const std::string& session_id, const std::string&
   const auto found = by_id_.find(session_id);
   if (found == by_id_.end() || keys.empty()) return;
   const Entries::iterator entry = found->second;
-  entry->used = false;
+  SetUsed(entry, false);
   entry->head = keys.back();
   entry->last_use = absl::Now();
   entries_.splice(entries_.end(), entries_, entry);
@@ -81,7 +88,7 @@ void ConversationIndex::TakeKey(const Place& place) {
 void ConversationIndex::Release(const std::string& session_id) {
   absl::MutexLock lock(&mutex_);
   const auto found = by_id_.find(session_id);
-  if (found != by_id_.end()) found->second->used = false;
+  if (found != by_id_.end()) SetUsed(found->second, false);
 }
 
 void ConversationIndex::Remove(const std::string& session_id) {
@@ -115,7 +122,7 @@ std::optional<ConversationIndex::Session> ConversationIndex::TakeOldestOf(
 std::optional<ConversationIndex::Session> ConversationIndex::TakeBeyondLimits() {
   absl::MutexLock lock(&mutex_);
   size_t Amounts::*exceeded = nullptr;
-  if (entries_.size() > limits_.sessions) exceeded = &Amounts::sessions;
+  if (unused_ > limits_.sessions) exceeded = &Amounts::unused_sessions;
   if (places_.size() > limits_.keys) exceeded = &Amounts::keys;
   if (exceeded == nullptr) return std::nullopt;
   size_t most = 0;
@@ -146,9 +153,11 @@ size_t ConversationIndex::num_sessions() const {
 
 void ConversationIndex::Erase(Entries::iterator entry) {
   for (const ConversationKey& key : entry->keys) places_.erase(key);
-  const auto owner = by_owner_.find(entry->session.owner);
-  owner->second.keys -= entry->keys.size();
-  if (--owner->second.sessions == 0) by_owner_.erase(owner);
+  SetUsed(entry, true);
+  if (const auto owner = by_owner_.find(entry->session.owner); owner != by_owner_.end()) {
+    owner->second.keys -= entry->keys.size();
+    if (owner->second.unused_sessions == 0 && owner->second.keys == 0) by_owner_.erase(owner);
+  }
   by_id_.erase(entry->session.id);
   entries_.erase(entry);
 }

@@ -40,8 +40,8 @@ class ConversationIndex {
     bool taken = false;
   };
 
-  // A limit of all beginnings together, and of sessions. Beyond it,
-  // sessions have to end (TakeBeyondLimits).
+  // A limit of all beginnings together, and of sessions that no request uses. Beyond it, sessions
+  // have to end (TakeBeyondLimits).
   struct Limits {
     size_t sessions = 1000;
     size_t keys = 1'000'000;
@@ -88,7 +88,7 @@ class ConversationIndex {
   };
   // The amounts that the sessions of one owner take.
   struct Amounts {
-    size_t sessions = 0;
+    size_t unused_sessions = 0;
     size_t keys = 0;
   };
   // The last use of the first one is the longest ago.
@@ -99,6 +99,7 @@ class ConversationIndex {
     std::string turn_id;
   };
 
+  void SetUsed(Entries::iterator entry, bool used) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetPlace(const ConversationKey& key, Entries::iterator entry, const std::string& turn_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the key of a place from the keys of its entry, in constant time.
@@ -113,6 +114,7 @@ class ConversationIndex {
   Entries entries_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Entries::iterator> by_id_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Amounts> by_owner_ ABSL_GUARDED_BY(mutex_);
+  size_t unused_ ABSL_GUARDED_BY(mutex_) = 0;  // sessions
   std::unordered_map<ConversationKey, Place, KeyHash> places_ ABSL_GUARDED_BY(mutex_);
 };
 

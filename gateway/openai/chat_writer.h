@@ -58,7 +58,7 @@ class ChatWriter {
 
   // When all choices have ended: the last events of a stream.
   std::string End() const;
-  // An answer that is not a stream. `choices`: what ChatChoice::Whole has returned.
+  // An answer that is not a stream. `choices`: an array of what ChatChoice::Whole has returned.
   Json Whole(Json choices) const;
 
  private:

@@ -17,6 +17,7 @@ TurnFields ReadTurnFields(JsonObject& body) {
   }
   const auto choices = body.Integer("n", 1, static_cast<int64_t>(kMostChoices));
   fields.choices = static_cast<size_t>(choices.value_or(1));
+  body.Refuse("best_of", "all answers are sent, so it must equal n", fields.choices);
   ReadSampling(body, fields.request.mutable_sampling());
   ReadStopRule(body, fields.request.mutable_stop());
   return fields;
@@ -28,7 +29,6 @@ void SetSeedOfChoice(size_t choice, v1::GenerateRequest* request) {
 }
 
 void ReadOtherFields(JsonObject& body) {
-  body.Refuse("best_of", "all answers are sent; use n (best_of: 1)", 1);
   // Fields of vLLM and llama.cpp that their clients send with these values.
   body.Refuse("skip_special_tokens", "special tokens have no text (true)", true);
   body.Refuse("return_token_ids", "token ids are in logprobs (false)", false);

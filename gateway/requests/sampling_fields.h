@@ -1,5 +1,5 @@
-// The fields of sampling and of the end of an answer, as OpenAI names them, and vLLM those that
-// OpenAI does not have.
+// The fields of sampling and of the end of an answer. They have OpenAI's names. Those that OpenAI
+// does not offer have vLLM's.
 #ifndef LONGSTREAM_GATEWAY_REQUESTS_SAMPLING_FIELDS_H_
 #define LONGSTREAM_GATEWAY_REQUESTS_SAMPLING_FIELDS_H_
 

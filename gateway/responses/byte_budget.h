@@ -13,6 +13,8 @@ class ByteBudget {
  public:
   explicit ByteBudget(uint64_t most) : most_(most) {}
 
+  uint64_t most() const { return most_; }
+
   // The bytes count until the last copy of the pointer is gone. Null: they would exceed the limit.
   std::shared_ptr<void> Take(uint64_t bytes) {
     uint64_t held = held_;

@@ -1,8 +1,9 @@
 #include "gateway/turns/run_together.h"
 
-#include <exception>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -25,11 +26,33 @@ class Calls {
     --threads_;
   }
 
-  // The next call for this thread. Absent: there is none.
+  // The first call of a thread, and the next one when a call has ended. Absent: there is none.
+  std::optional<size_t> First() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return Take();
+  }
   std::optional<size_t> Next() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    if (error_ != nullptr || next_ == count_) return std::nullopt;
-    return next_++;
+    --running_;
+    refused_ = 0;
+    return Take();
+  }
+
+  // What the thread does whose call had no room.
+  enum class Then { kLeave, kGoOn, kFail };
+  Then PutBack(size_t i) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    ++refused_;
+    if (running_ > 1) {  // the others make the call again
+      --running_;
+      again_.push_back(i);
+      return Then::kLeave;
+    }
+    // There may be room for another call, which has its session already.
+    if (refused_ > again_.size() + count_ - next_) return Then::kFail;
+    --running_;
+    again_.push_back(i);
+    return Then::kGoOn;
   }
 
   // Returns whether this is the first error.
@@ -50,12 +73,57 @@ class Calls {
  private:
   bool AllLeft() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return threads_ == 0; }
 
+  std::optional<size_t> Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (error_ != nullptr || (again_.empty() && next_ == count_)) return std::nullopt;
+    ++running_;
+    if (next_ < count_) return next_++;
+    const size_t i = again_.front();
+    again_.pop_front();
+    return i;
+  }
+
   const size_t count_;
   absl::Mutex mutex_;
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t threads_ ABSL_GUARDED_BY(mutex_) = 0;  // besides the caller's
+  std::deque<size_t> again_ ABSL_GUARDED_BY(mutex_);  // there was no room for these
+  size_t refused_ ABSL_GUARDED_BY(mutex_) = 0;        // calls without room since one has ended
+  size_t running_ ABSL_GUARDED_BY(mutex_) = 0;        // calls
+  size_t threads_ ABSL_GUARDED_BY(mutex_) = 0;        // besides the caller's
   std::exception_ptr error_ ABSL_GUARDED_BY(mutex_);
 };
+
+// The work of one thread.
+void MakeCalls(Calls& calls, const std::function<void(size_t i)>& run,
+               const std::function<void()>& stop) {
+  std::optional<size_t> i = calls.First();
+  while (i.has_value()) {
+    std::exception_ptr error;
+    try {
+      run(*i);
+    } catch (const NoRoom& no_room) {
+      const Calls::Then then = calls.PutBack(*i);
+      if (then == Calls::Then::kLeave) return;
+      if (then == Calls::Then::kGoOn) {
+        i = calls.First();
+        continue;
+      }
+      error = no_room.error;
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (error != nullptr && calls.Fail(error)) stop();
+    i = calls.Next();
+  }
+}
+
+// False: there is no thread. An error of the system is none of the calls.
+bool Begins(const StartThread& start, std::function<void()> work) {
+  try {
+    return start(std::move(work));
+  } catch (...) {
+    return false;
+  }
+}
 
 }  // namespace
 
@@ -63,26 +131,17 @@ void RunTogether(size_t count, const StartThread& start, const std::function<voi
                  const std::function<void()>& stop) {
   // A thread still touches the lock when this function has returned.
   const auto calls = std::make_shared<Calls>(count);
-  const auto work = [&calls, &run, &stop] {
-    while (const std::optional<size_t> i = calls->Next()) {
-      try {
-        run(*i);
-      } catch (...) {
-        if (calls->Fail(std::current_exception())) stop();
-      }
-    }
-  };
   for (size_t i = 1; i < count; ++i) {
     calls->Join();
-    const bool started = start([calls, &work] {
-      work();
+    const bool begins = Begins(start, [calls, &run, &stop] {
+      MakeCalls(*calls, run, stop);
       calls->Leave();
     });
-    if (started) continue;
+    if (begins) continue;
     calls->Leave();
     break;
   }
-  work();
+  MakeCalls(*calls, run, stop);
   calls->End();
 }
 

@@ -7,8 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
+#include "client/cancellation.h"
+#include "client/errors/retries.h"
 #include "client/random_id.h"
 
 namespace longstream::gateway {
@@ -93,6 +96,10 @@ bool LacksMemory(const CallError& error) {
   return error.status().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
 }
 
+[[noreturn]] void ThrowNoRoom(const CallError& error) {
+  throw NoRoomError(error.status(), error.request_id());
+}
+
 // Whether the server may have made the session although the call has failed.
 bool MayHaveBegun(const grpc::Status& status) {
   switch (status.error_code()) {
@@ -107,10 +114,13 @@ bool MayHaveBegun(const grpc::Status& status) {
   }
 }
 
-void CloseQuietly(Connection& connection, const std::string& session) {
+// False: the server has not answered.
+bool CloseQuietly(Connection& connection, const std::string& session) {
   try {
     connection.Close(session);
-  } catch (const CallError&) {  // it is gone, or goes by itself
+    return true;
+  } catch (const CallError& error) {  // it is gone, or goes by itself
+    return error.status().error_code() == grpc::StatusCode::NOT_FOUND;
   }
 }
 
@@ -158,6 +168,7 @@ void TurnRunner::Open(const Caller& caller, const std::string& model, const std:
       const bool made_room = LacksMemory(error) && ended < kMostEnded &&
                              Close(index_.TakeOldestOf(caller.authorization));
       if (made_room) continue;
+      if (LacksMemory(error)) ThrowNoRoom(error);
       if (MayHaveBegun(error.status())) CloseQuietly(connection, id);
       throw;
     }
@@ -203,22 +214,33 @@ Receipt TurnRunner::Begin(const Caller& caller, const ConversationTurn& turn,
   return receipt;
 }
 
-uint64_t TurnRunner::Read(Connection& connection, const v1::GenerateRequest& request,
-                          const Receipt& receipt) {
+uint64_t TurnRunner::AppendInput(Connection& connection, const v1::GenerateRequest& request,
+                                 const Receipt& receipt) {
   v1::AppendRequest append;
   append.set_session_id(receipt.session_id);
   append.set_turn_id(client::RandomId());
   *append.mutable_input() = request.input();
   append.set_parse_special(request.parse_special());
-  const v1::TurnUsage usage = connection.Append(append).usage();
-  return usage.reused_tokens() + usage.restored_tokens();
+  client::Retries retries(options_.resume_timeout);
+  while (true) {
+    std::chrono::milliseconds pause{};
+    try {
+      const v1::TurnUsage usage = connection.Append(append).usage();
+      return usage.reused_tokens() + usage.restored_tokens();
+    } catch (const CallError& error) {
+      const auto next = retries.PauseAfter(error.status(), 0);
+      if (!next.has_value()) throw;
+      pause = *next;
+    }
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 void TurnRunner::ForkForOthers(const Caller& caller, const std::string& session, bool indexed,
                                BegunTurns* begun) {
   ConversationIndex::Found source;
   source.session_id = session;
-  for (size_t i = 1; i < begun->size(); ++i) {
+  for (size_t i = 1; i < begun->size() && !client::IsCancelled(caller); ++i) {
     Receipt fork{client::RandomId(), client::RandomId()};
     if (!Fork(caller, source, &fork)) return;
     if (indexed) index_.Add({fork.session_id, caller.authorization});
@@ -230,17 +252,18 @@ void TurnRunner::BeginTogether(const Caller& caller, const ConversationTurn& tur
                                BegunTurns* begun) {
   Connection connection = connection_.For(caller);
   try {
-    const Receipt first = Begin(caller, turn, KeysOf(turn));
-    begun->Set(0, first);
-    v1::GenerateRequest request = turn.request;
+    begun->Set(0, Begin(caller, turn, KeysOf(turn)));
+    v1::GenerateRequest request;
+    *request.mutable_input() = turn.request.input();
+    request.set_parse_special(turn.request.parse_special());
     v1::Messages* const messages = request.mutable_input()->mutable_messages();
     messages->set_whole_conversation(true);
     if (!messages->has_add_generation_prompt()) {
       messages->set_add_generation_prompt(!messages->continue_final_message());
     }
-    begun->cached_tokens = Read(connection, request, first);
-    ForkForOthers(caller, first.session_id, /*indexed=*/true, begun);
-  } catch (const CallError&) {  // if it is no passing error, the turns meet it too
+    begun->cached_tokens = AppendInput(connection, request, begun->session(0));
+    ForkForOthers(caller, begun->session(0).session_id, /*indexed=*/true, begun);
+  } catch (const CallError&) {
   }
 }
 
@@ -250,35 +273,53 @@ void TurnRunner::BeginAloneTogether(const Caller& caller, const std::string& mod
   const Receipt first{client::RandomId(), client::RandomId()};
   try {
     Open(caller, model, first.session_id);
-  } catch (const CallError&) {  // as above
+  } catch (const CallError&) {
     return;
   }
   try {
-    begun->cached_tokens = Read(connection, request, first);
+    begun->cached_tokens = AppendInput(connection, request, first);
     begun->Set(0, first);
     ForkForOthers(caller, first.session_id, /*indexed=*/false, begun);
   } catch (const CallError&) {
+    // A session that has not read the prompt is of no use.
     if (!begun->cached_tokens.has_value()) CloseQuietly(connection, first.session_id);
   }
 }
 
-void TurnRunner::GiveUp(const Caller& caller, const Receipt& receipt) {
-  index_.Remove(receipt.session_id);
+std::unique_ptr<BegunTurns> TurnRunner::MakeBegun(const Caller& caller, size_t answers) {
+  return std::make_unique<BegunTurns>(
+      answers, [this, caller](const std::vector<Receipt>& receipts) { GiveUp(caller, receipts); });
+}
+
+void TurnRunner::GiveUp(const Caller& caller, const std::vector<Receipt>& receipts) {
+  for (const Receipt& receipt : receipts) {
+    // One that was continued belongs to an earlier answer, too.
+    if (receipt.how == Receipt::How::kContinued) {
+      index_.Release(receipt.session_id);
+    } else {
+      index_.Remove(receipt.session_id);
+    }
+  }
   Connection connection = connection_.For(caller);
-  CloseQuietly(connection, receipt.session_id);
+  for (const Receipt& receipt : receipts) {
+    if (receipt.how == Receipt::How::kContinued) continue;
+    // Without an answer of the server the sessions end by themselves.
+    if (!CloseQuietly(connection, receipt.session_id)) return;
+  }
 }
 
 Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
                            const Connection::OnMessage& on_message, Receipt* receipt) {
   Connection connection = connection_.For(caller);
+  connection.set_collects_log_probs(!turn.streams);
   index_.ForgetUnusedFor(absl::FromChrono(options_.idle_timeout));
   std::vector<ConversationKey> keys = KeysOf(turn);
-  bool is_begun = !turn.begun.session_id.empty();
   v1::GenerateRequest request = turn.request;
   request.mutable_input()->mutable_messages()->set_whole_conversation(true);
   for (bool use_index = true;; use_index = false) {
-    *receipt = std::exchange(is_begun, false)
-                   ? turn.begun
+    const Receipt* const begun = turn.begun.session();
+    *receipt = begun != nullptr
+                   ? *begun
                    : Begin(caller, turn, use_index ? keys : std::vector<ConversationKey>());
     request.set_session_id(receipt->session_id);
     request.set_turn_id(receipt->turn_id);
@@ -289,12 +330,15 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
     };
     try {
       Generation generation = connection.Generate(request, note_start);
+      turn.begun.GiveAway();
       keys.push_back(KeyAfter(keys.empty() ? turn.beginning : keys.back(), turn.reply(generation)));
       index_.Commit(receipt->session_id, receipt->turn_id, keys);
       while (Close(index_.TakeBeyondLimits())) {
       }
       return generation;
     } catch (const CallError& error) {
+      if (begun != nullptr && !started && LacksMemory(error)) ThrowNoRoom(error);
+      turn.begun.GiveAway();
       // A new session may be lost too, for example with its server.
       const bool lost = error.status().error_code() == grpc::StatusCode::NOT_FOUND;
       const bool changed = receipt->how == Receipt::How::kNew ? lost && use_index
@@ -306,10 +350,12 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
         CloseQuietly(connection, receipt->session_id);
       }
       if (!started && changed) continue;
+      if (!started && LacksMemory(error)) ThrowNoRoom(error);
       if (!lost) throw;
       throw CallError(grpc::Status(grpc::StatusCode::UNAVAILABLE,
                                    "the server has lost the conversation; try again"));
     } catch (...) {
+      turn.begun.GiveAway();
       index_.Remove(receipt->session_id);
       CloseQuietly(connection, receipt->session_id);
       throw;
@@ -319,23 +365,43 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
 
 Generation TurnRunner::RunAlone(const Caller& caller, const std::string& model,
                                 const v1::GenerateRequest& request,
-                                const Connection::OnMessage& on_message, const Receipt& begun) {
+                                const Connection::OnMessage& on_message, const BegunTurn& begun,
+                                bool streams) {
   Connection connection = connection_.For(caller);
+  connection.set_collects_log_probs(!streams);
   v1::GenerateRequest named = request;
-  if (begun.session_id.empty()) {
-    named.set_session_id(client::RandomId());
-    Open(caller, model, named.session_id());
-  } else {
-    named.set_session_id(begun.session_id);
-    named.clear_input();
-  }
-  try {
-    Generation generation = connection.Generate(named, on_message);
-    CloseQuietly(connection, named.session_id());
-    return generation;
-  } catch (...) {
-    CloseQuietly(connection, named.session_id());
-    throw;
+  while (true) {
+    const bool is_begun = begun.session() != nullptr;
+    named.set_session_id(is_begun ? begun.session()->session_id : client::RandomId());
+    if (is_begun) {
+      named.clear_input();
+    } else {
+      *named.mutable_input() = request.input();
+      Open(caller, model, named.session_id());
+    }
+    bool started = false;
+    const auto note_start = [&](const v1::GenerateResponse& message) {
+      started = true;
+      return !on_message || on_message(message);
+    };
+    try {
+      Generation generation = connection.Generate(named, note_start);
+      begun.GiveAway();
+      CloseQuietly(connection, named.session_id());
+      return generation;
+    } catch (const CallError& error) {
+      if (is_begun && !started && LacksMemory(error)) ThrowNoRoom(error);
+      begun.GiveAway();
+      CloseQuietly(connection, named.session_id());
+      const bool lost = error.status().error_code() == grpc::StatusCode::NOT_FOUND;
+      if (is_begun && !started && lost) continue;  // the session is lost
+      if (!started && LacksMemory(error)) ThrowNoRoom(error);
+      throw;
+    } catch (...) {
+      begun.GiveAway();
+      CloseQuietly(connection, named.session_id());
+      throw;
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,8 +26,17 @@ struct ConversationTurn {
   ConversationKey beginning{};
   // The message that a client repeats in its next request for this answer.
   std::function<v1::Message(const client::Generation& generation)> reply;
-  // The session that the turn takes over (BeginTogether). Without an id: it finds or opens one.
-  Receipt begun = {};
+  // Its session, if BeginTogether has made one; otherwise it finds or opens one.
+  BegunTurn begun = {};
+  // Whether `on_message` takes the log-probabilities: Generation.log_probs has none then.
+  bool streams = false;
+};
+
+// The server has no room for the turn, or for its session, at present. The turn has not started,
+// and a begun session is as it was.
+class NoRoomError : public client::CallError {
+ public:
+  using client::CallError::CallError;
 };
 
 // Thread-safe. Calls throw client::CallError.
@@ -55,21 +65,21 @@ class TurnRunner {
                          const client::Connection::OnMessage& on_message, Receipt* receipt);
 
   // Reads the messages once and makes sessions for several turns with them, which share the memory
-  // of what was read. Throws nothing: a turn without a session says what is wrong. `begun` must not
-  // outlive the runner, and is as large as there are turns.
+  // of what was read. After a CallError, which is dropped, fewer sessions are made: a turn without
+  // one meets the error itself, if it does not pass. `begun`: of MakeBegun.
   void BeginTogether(const client::Caller& caller, const ConversationTurn& turn, BegunTurns* begun);
 
-  // Runs a turn on a session of its own, which ends with it. `begun`: a session that has read the
-  // input already; without an id: none.
+  // Runs a turn on a session of its own, which ends with it. `begun`: the session, if
+  // BeginAloneTogether has made one. `streams`: as ConversationTurn.streams.
   client::Generation RunAlone(const client::Caller& caller, const std::string& model,
                               const v1::GenerateRequest& request,
                               const client::Connection::OnMessage& on_message,
-                              const Receipt& begun = {});
+                              const BegunTurn& begun = {}, bool streams = false);
   // As BeginTogether, for turns that run alone.
   void BeginAloneTogether(const client::Caller& caller, const std::string& model,
                           const v1::GenerateRequest& request, BegunTurns* begun);
-  // For BegunTurns: ends a session.
-  void GiveUp(const client::Caller& caller, const Receipt& receipt);
+  // For so many answers of a caller. Must not outlive the runner.
+  std::unique_ptr<BegunTurns> MakeBegun(const client::Caller& caller, size_t answers);
 
   // Closes the sessions of conversations that no request uses, as far as there is time.
   void CloseSessions(std::chrono::milliseconds timeout);
@@ -84,10 +94,12 @@ class TurnRunner {
   // For calls that open sessions. A client that leaves does not cancel them: then it would not be
   // known whether there is a session to close.
   client::Connection ToOpen(const client::Caller& caller) const;
-  // Adds the input of a request to a session. Returns how many tokens of the whole were in the
-  // caches.
-  static uint64_t Read(client::Connection& connection, const v1::GenerateRequest& request,
+  // Adds the input of a request to a session. Tries again if the server is lost. Returns how many
+  // tokens of the whole were in the caches.
+  uint64_t AppendInput(client::Connection& connection, const v1::GenerateRequest& request,
                        const Receipt& receipt);
+  // Ends sessions that no turn has taken.
+  void GiveUp(const client::Caller& caller, const std::vector<Receipt>& receipts);
   // Forks the session, as it is, for all turns but the first, while that works. `indexed`: the
   // index gets the forks.
   void ForkForOthers(const client::Caller& caller, const std::string& session, bool indexed,

@@ -70,7 +70,6 @@ const Wrong kWrong[] = {
     {kBoth, "stop", "{}"},
     {kBoth, "stop", "[7]"},
     {kBoth, "stop", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]"},
-    {kBoth, "n", "0"},
     {kBoth, "n", "\"1\""},
     {kBoth, "max_tokens", "0"},
     {kBoth, "max_tokens", "-1"},

@@ -193,9 +193,38 @@ TEST_P(ChoicesTest, AClientThatLeavesEndsAll) {
   }
 }
 
+// A request whose log-probabilities take too much memory leaves nothing behind.
+TEST_P(ChoicesTest, ARefusedRequestKeepsNoSession) {
+  Json body = ChatBody({{"user", "import os"}});
+  body["n"] = kChoices;
+  body["logprobs"] = true;
+  body["top_logprobs"] = 20;
+  body.erase("max_tokens");
+  EXPECT_EQ(Post(server_.http(), kChatPath, body).status, 400);
+  EXPECT_EQ(Answer(kChatPath, ChatBody({{"user", "x"}}))["choices"].size(), 1u);
+  EXPECT_EQ(server_.PlainMetric("longstream_http_sessions"), 1);
+  EXPECT_EQ(server_.connection().Sessions("m").size(), 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, ChoicesTest,
                          testing::Values("minimal", "dense", "hwfa2", "hypenet"),
                          [](const auto& test) { return test.param; });
+
+// A server with room for fewer sessions than a request asks for answers one after the other.
+TEST(FewChoicesTest, AServerWithFewPlacesAnswersLater) {
+  const ChatModelDirectory directory;
+  const ChatServer server(directory.Arguments("", "sessions: {max: 3}"));
+  Json completion = {{"model", "m"}, {"prompt", Json::array()}, {"temperature", 0}};
+  for (int i = 0; i < 20; ++i) completion["prompt"].push_back("abc");
+  for (const int n : {1, 3}) {
+    completion["n"] = n;
+    const HttpReply reply = Post(server.http(), kCompletionsPath, completion);
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    const Json choices = reply.json()["choices"];
+    ASSERT_EQ(choices.size(), 20u * n);
+    for (const Json& choice : choices) EXPECT_EQ(choice["text"], choices[0]["text"]);
+  }
+}
 
 }  // namespace
 }  // namespace longstream

@@ -91,10 +91,14 @@ class Model {
     std::map<std::string, size_t> amounts;
     if (places_.size() > limits_.keys) {
       for (const auto& [text, place] : places_) ++amounts[OwnerOf(place.first)];
-    } else if (sessions_.size() > limits_.sessions) {
-      for (const auto& [id, session] : sessions_) ++amounts[OwnerOf(id)];
     } else {
-      return "";
+      size_t unused = 0;
+      for (const auto& [id, session] : sessions_) {
+        if (session.used) continue;
+        ++unused;
+        ++amounts[OwnerOf(id)];
+      }
+      if (unused <= limits_.sessions) return "";
     }
     size_t most = 0;
     for (const auto& [owner, amount] : amounts) most = std::max(most, amount);

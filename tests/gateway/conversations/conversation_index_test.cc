@@ -121,10 +121,13 @@ TEST_F(ConversationIndexTest, TakesTheSessionThatWasNotUsedForTheLongestTime) {
   index_.Release("a");
   EXPECT_EQ(Find("bx"), "b t 1 taken");
   AddWith("d", "t", "d");
+  EXPECT_EQ(TakeOldest(/*if_needed=*/true), "none") << "b is in use, and does not count";
+  AddWith("e", "t", "e");
   EXPECT_EQ(TakeOldest(/*if_needed=*/true), "c");
   EXPECT_EQ(TakeOldest(/*if_needed=*/true), "none");
   EXPECT_EQ(TakeOldest(), "a");
-  EXPECT_EQ(TakeOldest(), "d") << "b is in use";
+  EXPECT_EQ(TakeOldest(), "d");
+  EXPECT_EQ(TakeOldest(), "e");
   EXPECT_EQ(TakeOldest(), "none");
   EXPECT_EQ(Find("a"), "none");
 }

@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace longstream::gateway {
@@ -114,6 +118,72 @@ TEST(RunTogetherTest, AnErrorStopsTheOthers) {
   EXPECT_EQ(error, "the first error");
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(stops, 1);
+}
+
+// There is room for two calls at once.
+TEST(RunTogetherTest, CallsWithoutRoomAreMadeAgain) {
+  for (const size_t most : {0u, 1u, 7u}) {
+    Threads threads(most);
+    std::mutex mutex;
+    int running = 0;
+    std::multiset<size_t> done;
+    const auto run = [&](size_t i) {
+      {
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (running == 2) {
+          throw NoRoom{std::make_exception_ptr(std::runtime_error("no room"))};
+        }
+        ++running;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      const std::lock_guard<std::mutex> lock(mutex);
+      --running;
+      done.insert(i);
+    };
+    RunTogether(20, threads.Start(), run, DoNothing);
+    EXPECT_EQ(done.size(), 20u);
+    EXPECT_EQ(std::set<size_t>(done.begin(), done.end()).size(), 20u);
+  }
+}
+
+// There is room only for a call that comes later, and then for the others.
+TEST(RunTogetherTest, CallsWithRoomGoFirst) {
+  for (const size_t most : {0u, 1u, 7u}) {
+    Threads threads(most);
+    std::atomic<bool> has_room = false;
+    std::atomic<int> calls = 0;
+    const auto run = [&](size_t i) {
+      if (i == 6) has_room = true;
+      if (!has_room) throw NoRoom{std::make_exception_ptr(std::runtime_error("no room"))};
+      ++calls;
+    };
+    RunTogether(8, threads.Start(), run, DoNothing);
+    EXPECT_EQ(calls, 8);
+  }
+}
+
+TEST(RunTogetherTest, ACallForWhichThereIsNeverRoomFails) {
+  for (const size_t most : {0u, 7u}) {
+    Threads threads(most);
+    std::atomic<int> stops = 0;
+    const auto run = [](size_t i) {
+      if (i == 3) throw NoRoom{std::make_exception_ptr(std::runtime_error("no room"))};
+    };
+    EXPECT_THROW(RunTogether(8, threads.Start(), run, [&] { ++stops; }), std::runtime_error);
+    EXPECT_EQ(stops, 1);
+  }
+}
+
+TEST(RunTogetherTest, AThreadThatCannotBeginIsNotNeeded) {
+  Threads threads(5);
+  const StartThread start = [&threads, others = threads.Start()](std::function<void()> work) {
+    if (threads.started() == 2) throw std::bad_alloc();
+    return others(std::move(work));
+  };
+  std::atomic<int> calls = 0;
+  RunTogether(
+      20, start, [&](size_t) { ++calls; }, DoNothing);
+  EXPECT_EQ(calls, 20);
 }
 
 }  // namespace

@@ -150,13 +150,10 @@ class TurnRunnerTest : public testing::Test {
     runner_->BeginTogether(Alice(), TurnOf(said, "alice"), begun.get());
     return begun;
   }
-  std::unique_ptr<BegunTurns> MakeBegun() {
-    return std::make_unique<BegunTurns>(
-        3, [this](const Receipt& receipt) { runner_->GiveUp(Alice(), receipt); });
-  }
+  std::unique_ptr<BegunTurns> MakeBegun() { return runner_->MakeBegun(Alice(), 3); }
   std::vector<std::string> RunBegun(const std::vector<std::string>& said, BegunTurns* begun,
                                     size_t answer) {
-    return Run(said, nullptr, "alice", {}, begun->Take(answer));
+    return Run(said, nullptr, "alice", {}, {begun, answer});
   }
   static client::Caller Alice() {
     client::Caller caller;
@@ -168,7 +165,7 @@ class TurnRunnerTest : public testing::Test {
   std::vector<std::string> Run(const std::vector<std::string>& said, std::string* error = nullptr,
                                const std::string& owner = "alice",
                                const client::Connection::OnMessage& on_message = {},
-                               const Receipt& begun = {}) {
+                               const BegunTurn& begun = {}) {
     ConversationTurn turn = TurnOf(said, owner);
     turn.begun = begun;
     turn.reply = [](const client::Generation& generation) {
@@ -372,7 +369,7 @@ TEST_F(TurnRunnerTest, APromptThatCannotBeReadFailsTheTurns) {
   EXPECT_FALSE(begun->cached_tokens.has_value());
   std::string error;
   script_.turns = {Fails(grpc::StatusCode::INVALID_ARGUMENT)};
-  EXPECT_THAT(Run({"1"}, &error, "alice", {}, begun->Take(0)),
+  EXPECT_THAT(Run({"1"}, &error, "alice", {}, {begun.get(), 0}),
               ElementsAre("generate a", "close a"));
   EXPECT_EQ(error, "INVALID_ARGUMENT");
 }
@@ -385,6 +382,51 @@ TEST_F(TurnRunnerTest, ABegunSessionThatIsLostIsReplaced) {
               ElementsAre("generate b", "close b", "open d", "generate d"));
 }
 
+// The turn is made again later, in the same session.
+TEST_F(TurnRunnerTest, ABegunSessionStaysUntilThereIsRoom) {
+  const auto begun = Begin({"1"});
+  script_.TakeCalls();
+  std::string error;
+  script_.turns = {Fails(grpc::StatusCode::RESOURCE_EXHAUSTED)};
+  EXPECT_THAT(Run({"1"}, &error, "alice", {}, {begun.get(), 1}), ElementsAre("generate b"));
+  EXPECT_EQ(error, "RESOURCE_EXHAUSTED");
+  EXPECT_THAT(RunBegun({"1"}, begun.get(), 1), ElementsAre("generate b"));
+  // In the middle of a turn it is the turn's own end.
+  script_.turns = {Fails(grpc::StatusCode::RESOURCE_EXHAUSTED, /*starts=*/true)};
+  EXPECT_THAT(Run({"1"}, &error, "alice", {}, {begun.get(), 2}),
+              ElementsAre("generate c", "close c"));
+}
+
+TEST_F(TurnRunnerTest, AContinuedSessionThatNoTurnTakesStays) {
+  Run({"1"});
+  Begin({"1", "ok", "2"});
+  EXPECT_THAT(script_.TakeCalls(),
+              ElementsAre("append a", "fork a to b", "fork a to c", "close b", "close c"));
+  EXPECT_THAT(Run({"1", "ok", "3"}), ElementsAre("generate a"));
+}
+
+TEST_F(TurnRunnerTest, NoForksForAClientThatHasLeft) {
+  client::Cancellation left;
+  left.Cancel();
+  client::Caller caller = Alice();
+  caller.cancellation = &left;
+  const auto begun = runner_->MakeBegun(caller, 3);
+  runner_->BeginTogether(caller, TurnOf({"1"}, "alice"), begun.get());
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("open a"));
+}
+
+TEST_F(TurnRunnerTest, ABegunSessionOfATurnAloneIsReplacedIfItIsLost) {
+  v1::GenerateRequest request;
+  request.mutable_input()->set_text("1");
+  const auto begun = MakeBegun();
+  runner_->BeginAloneTogether(Alice(), "m", request, begun.get());
+  script_.TakeCalls();
+  script_.turns = {Fails(grpc::StatusCode::NOT_FOUND)};
+  runner_->RunAlone(Alice(), "m", request, {}, {begun.get(), 1});
+  EXPECT_THAT(script_.TakeCalls(),
+              ElementsAre("go on b", "close b", "open d", "generate d", "close d"));
+}
+
 TEST_F(TurnRunnerTest, TurnsThatRunAloneShareTheirPrompt) {
   v1::GenerateRequest request;
   request.mutable_input()->set_text("1");
@@ -393,7 +435,7 @@ TEST_F(TurnRunnerTest, TurnsThatRunAloneShareTheirPrompt) {
     runner_->BeginAloneTogether(Alice(), "m", request, begun.get());
     EXPECT_THAT(script_.TakeCalls(),
                 ElementsAre("open a", "append a", "fork a to b", "fork a to c"));
-    runner_->RunAlone(Alice(), "m", request, {}, begun->Take(0));
+    runner_->RunAlone(Alice(), "m", request, {}, {begun.get(), 0});
     EXPECT_THAT(script_.TakeCalls(), ElementsAre("go on a", "close a"));
   }
   EXPECT_THAT(script_.TakeCalls(), ElementsAre("close b", "close c"));
@@ -403,7 +445,7 @@ TEST_F(TurnRunnerTest, TurnsThatRunAloneShareTheirPrompt) {
   const auto begun = MakeBegun();
   runner_->BeginAloneTogether(Alice(), "m", request, begun.get());
   EXPECT_THAT(script_.TakeCalls(), ElementsAre("open d", "append d", "close d"));
-  runner_->RunAlone(Alice(), "m", request, {}, begun->Take(0));
+  runner_->RunAlone(Alice(), "m", request, {}, {begun.get(), 0});
   EXPECT_THAT(script_.TakeCalls(), ElementsAre("open e", "generate e", "close e"));
 }
 

@@ -223,6 +223,7 @@ TEST_F(Http2GateTest, ALimitOfConnections) {
 
   // The gate notices at once that there is room, and not only when it counts connections next.
   CloseHandedOver();
+  EXPECT_EQ(WaitForOpen(0), 0);  // the gate sees the ends later
   const TcpClient fourth = Served();
   EXPECT_EQ(Refused("total"), 1);
   EXPECT_EQ(Accepted(), 4);
@@ -239,6 +240,7 @@ TEST_F(Http2GateTest, ALimitOfConnectionsPerAddress) {
   EXPECT_EQ(WaitForOpen(3), 3);
 
   CloseHandedOver();
+  EXPECT_EQ(WaitForOpen(0), 0);  // the gate sees the ends later
   const TcpClient fourth = Served();
   EXPECT_EQ(WaitForOpen(1), 1);
   EXPECT_EQ(AllRefused(), 1);
