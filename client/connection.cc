@@ -289,15 +289,20 @@ v1::AppendResponse Connection::Append(const v1::AppendRequest& request) {
   return response;
 }
 
+v1::ListSessionsResponse Connection::SessionsPage(const v1::ListSessionsRequest& request) {
+  Call call(caller_);
+  v1::ListSessionsResponse response;
+  stubs_->Check(call.context, stubs_->longstream.ListSessions(&call.context, request, &response));
+  return response;
+}
+
 std::vector<v1::Session> Connection::Sessions(const std::string& model, const std::string& alias) {
   std::vector<v1::Session> sessions;
   v1::ListSessionsRequest request;
   request.set_model(model);
   request.set_alias(alias);
   do {
-    Call call(caller_);
-    v1::ListSessionsResponse response;
-    stubs_->Check(call.context, stubs_->longstream.ListSessions(&call.context, request, &response));
+    const v1::ListSessionsResponse response = SessionsPage(request);
     sessions.insert(sessions.end(), response.sessions().begin(), response.sessions().end());
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());

@@ -108,6 +108,7 @@ class Connection {
   v1::AppendResponse Append(const std::string& id, const std::string& text);
   v1::AppendResponse Append(const v1::AppendRequest& request);
   std::vector<v1::Session> Sessions(const std::string& model, const std::string& alias = "");
+  v1::ListSessionsResponse SessionsPage(const v1::ListSessionsRequest& request);
   // An interrupt does not cancel this call, because the program must still close its sessions after
   // an interrupt. Gives up after a few seconds.
   v1::CloseSessionResponse Close(const std::string& id);

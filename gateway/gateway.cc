@@ -2,7 +2,6 @@
 #include "gateway/gateway.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "gateway/call.h"
 #include "gateway/errors.h"
 #include "gateway/http/problem.h"
+#include "gateway/page/page_files.h"
 #include "service/clock/monotonic_time.h"
 
 namespace longstream::gateway {
@@ -23,6 +23,7 @@ using client::CallError;
 
 constexpr absl::string_view kModelsPrefix = "/v1/models/";
 constexpr absl::string_view kResponsesPrefix = "/v1/responses/";
+constexpr absl::string_view kSessionsPrefix = "/longstream/sessions/";
 
 Json ModelJson(const std::string& name, uint64_t context) {
   Json model = {{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "longstream"}};
@@ -34,20 +35,6 @@ Json ModelJson(const std::string& name, uint64_t context) {
 bool IsShort(const HttpRequest& request) {
   if (WantsStream(request)) return false;
   return request.method != "POST" || absl::EndsWith(request.path, kCancelSuffix);
-}
-
-// A path may have names in %XX.
-std::string Decoded(std::string_view text) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    uint8_t byte = 0;
-    const char* const digits = text.data() + i + 1;
-    const bool is_escape = text[i] == '%' && text.size() - i > 2 &&
-                           std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
-    decoded += is_escape ? static_cast<char>(byte) : text[i];
-    if (is_escape) i += 2;
-  }
-  return decoded;
 }
 
 }  // namespace
@@ -98,6 +85,10 @@ void Gateway::Handle(Exchange& exchange) {
     call.AddHeaders(origins_.HeadersFor(call.request()));
     if (PageOrigins::IsQuestion(call.request())) {  // browsers ask without a credential
       call.Answer(origins_.AnswerQuestion(call.request()));
+    } else if (options_.page && IsPagePath(call.path())) {
+      const bool fits = call.Expect("GET");
+      call.route = "/page";
+      if (fits) call.Answer(PageAnswer(call.path()));
     } else {
       call.ReadCredential(options_.needs_credential);
       Route(call);
@@ -134,6 +125,14 @@ void Gateway::Route(Call& call) {
     HandleResponse(call, std::string(path.substr(kResponsesPrefix.size())));
   } else if (path == "/v1/models") {
     if (call.Expect("GET")) ListModels(call);
+  } else if (path == "/longstream/models") {
+    if (call.Expect("GET")) ListLoadedModels(call);
+  } else if (path == "/longstream/sessions") {
+    if (call.Expect("GET")) ListSessions(call);
+  } else if (absl::StartsWith(path, kSessionsPrefix)) {
+    const bool fits = call.Expect("DELETE");
+    call.route = "/longstream/sessions/{session}";
+    if (fits) CloseSession(call, Decoded(call.path().substr(kSessionsPrefix.size())));
   } else if (path == "/health") {
     if (call.Expect("GET")) CheckHealth(call);
   } else if (absl::StartsWith(path, kModelsPrefix)) {
@@ -145,7 +144,7 @@ void Gateway::Route(Call& call) {
         404, absl::StrCat("there is no ", path,
                           "; there are /v1/chat/completions, /v1/completions, /v1/responses, "
                           "/v1/messages, /v1/messages/count_tokens, /v1/models, /tokenize, "
-                          "/detokenize and /health")));
+                          "/detokenize, /longstream/models, /longstream/sessions and /health")));
   }
 }
 

@@ -41,6 +41,7 @@ class Gateway {
     TurnRunner::Options turns;
     // Of requests that name none; 0: until the model ends its answer or the context is full.
     uint32_t default_max_tokens = 0;
+    bool page = true;  // offer the web page, at "/"
     // Of web pages that may use the server, without an OriginError (service/security/origin.h).
     std::vector<std::string> allowed_origins;
     ResponseLog::Limits responses;  // that clients may refer to
@@ -90,6 +91,11 @@ class Gateway {
   void CheckHealth(Call& call);
   void ListModels(Call& call);
   void DescribeModel(Call& call, std::string_view name);
+
+  // For the web page, as gRPC describes models and sessions (gateway_page.cc).
+  void ListLoadedModels(Call& call);
+  void ListSessions(Call& call);
+  void CloseSession(Call& call, const std::string& id);
 
   void CompleteChat(Call& call);
   void AnswerMessages(Call& call);

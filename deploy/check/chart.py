@@ -114,7 +114,7 @@ MADE = {
     "the keys of http": (
         {"server": {"http": {"listen": "", "max_connections": 65536, "max_requests": 1, "max_sessions": 16777216,
                              "max_body_bytes": "1GiB", "idle_timeout": "1h30m", "durable": False,
-                             "default_max_tokens": 4294967295,
+                             "default_max_tokens": 4294967295, "page": False,
                              "allowed_origins": ["https://chat.example.com", "*"], "tls": {**CERTIFICATE, "client_ca": "/etc/tls/ca.crt",
                                                                        "client_certificates": "required"}}}},
         "default_max_tokens: 4294967295"),

@@ -3,6 +3,9 @@
 #define LONGSTREAM_GATEWAY_HTTP_HTTP_MESSAGE_H_
 
 #include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,6 +50,20 @@ inline std::string_view HttpRequest::Query(std::string_view name) const {
     return member.substr(std::min(member.size(), equals + 1));
   }
   return {};
+}
+
+// The text of a part of a path or of a query, which may have bytes as %XX.
+inline std::string Decoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    uint8_t byte = 0;
+    const char* const digits = text.data() + i + 1;
+    const bool is_escape = text[i] == '%' && text.size() - i > 2 &&
+                           std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    decoded += is_escape ? static_cast<char>(byte) : text[i];
+    if (is_escape) i += 2;
+  }
+  return decoded;
 }
 
 struct HttpAnswer {

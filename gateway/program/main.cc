@@ -65,6 +65,7 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_option("--default-max-tokens", flags->gateway.default_max_tokens,
                  "of chats that name none; 0: to the end of the context")
       ->capture_default_str();
+  app.add_flag("!--no-page", flags->gateway.page, "offer no web page");
   app.add_option("--allowed-origin", flags->gateway.allowed_origins,
                  "origin of web pages that may use the gateway, such as https://chat.example.com;"
                  " * for all; may be repeated")

@@ -49,6 +49,7 @@ absl::Status ReadHttp(const YamlNode& node, HttpConfig* http) {
        [&](const YamlNode& value) {
          return value.Read(0, std::numeric_limits<uint32_t>::max(), &http->default_max_tokens);
        }},
+      {"page", [&](const YamlNode& value) { return value.ReadBool(&http->page); }},
       {"allowed_origins",
        [&](const YamlNode& value) {
          http->allowed_origins.clear();

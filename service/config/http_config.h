@@ -22,6 +22,7 @@ struct HttpConfig {
   absl::Duration idle_timeout = absl::Minutes(10);  // of these sessions
   bool durable = false;                             // each turn is stored before its answer ends
   uint32_t default_max_tokens = 0;                  // of chats that name none; 0: no limit
+  bool page = true;                                 // offer the web page
   std::vector<std::string> allowed_origins;         // of web pages; "*": all
   TlsConfig tls;
 };

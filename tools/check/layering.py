@@ -257,8 +257,9 @@ ROOMS = {
     "gateway/anthropic": "gateway/answers gateway/http gateway/json gateway/requests",
     "gateway/responses": "client gateway/answers gateway/json gateway/requests",
     "gateway/tokens": "gateway/json gateway/openai gateway/requests",
+    "gateway/page": "gateway/http",
     "gateway": "client client/errors gateway/answers gateway/anthropic gateway/conversations gateway/http gateway/json"
-               " gateway/openai gateway/responses gateway/tokens gateway/turns service/clock service/metrics",
+               " gateway/openai gateway/page gateway/responses gateway/tokens gateway/turns service/clock service/metrics",
     "gateway/program": "client gateway gateway/http service/connections service/metrics service/scrapes service/security",
 
     "tests": "",

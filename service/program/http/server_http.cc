@@ -23,6 +23,7 @@ gateway::Gateway::Options OptionsOf(const HttpConfig& http) {
   // The connection to the server cannot be lost.
   options.turns.resume_timeout = std::chrono::milliseconds(0);
   options.default_max_tokens = http.default_max_tokens;
+  options.page = http.page;
   options.allowed_origins = http.allowed_origins;
   return options;
 }

@@ -25,6 +25,7 @@ http:
   idle_timeout: 90s
   durable: true
   default_max_tokens: 77
+  page: false
   allowed_origins: ["https://chat.example.com", "http://[::1]:3000", "*"]
   tls: {certificate: /cert, key: /key, client_ca: /ca, client_certificates: required}
 )",
@@ -38,6 +39,7 @@ http:
   EXPECT_EQ(config.http.idle_timeout, absl::Seconds(90));
   EXPECT_TRUE(config.http.durable);
   EXPECT_EQ(config.http.default_max_tokens, 77u);
+  EXPECT_FALSE(config.http.page);
   EXPECT_THAT(config.http.allowed_origins,
               testing::ElementsAre("https://chat.example.com", "http://[::1]:3000", "*"));
   EXPECT_EQ(config.http.tls.certificate, "/cert");
@@ -65,7 +67,7 @@ TEST(HttpConfigTest, ErrorsNameTheKey) {
       {"http: 8080", "1: http: expected a map, found '8080'"},
       {"http: {port: 8080}",
        "1: http: unknown key 'port'; expected one of: listen, max_connections, max_requests, "
-       "max_body_bytes, max_sessions, idle_timeout, durable, default_max_tokens, "
+       "max_body_bytes, max_sessions, idle_timeout, durable, default_max_tokens, page, "
        "allowed_origins, tls"},
       {"http: {listen: 8080}",
        "1: http.listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most "

@@ -271,6 +271,7 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.http.idle_timeout, defaults.http.idle_timeout);
   EXPECT_EQ(config.http.durable, defaults.http.durable);
   EXPECT_EQ(config.http.default_max_tokens, defaults.http.default_max_tokens);
+  EXPECT_TRUE(config.http.page);
   EXPECT_TRUE(config.http.allowed_origins.empty());
   for (const TlsConfig* const tls : {&config.tls, &config.metrics_tls, &config.http.tls}) {
     EXPECT_EQ(tls->certificate, "");

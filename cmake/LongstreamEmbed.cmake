@@ -1,0 +1,22 @@
+# longstream_embed(source directory file...)
+# Makes a C++ source with the texts of files, which are relative to the directory: the body of a
+# table of gateway/page/page_files.h. Run as a script (-P), it writes the source.
+function(longstream_embed source directory)
+  list(TRANSFORM ARGN PREPEND "${directory}/" OUTPUT_VARIABLE paths)
+  string(JOIN "|" names ${ARGN})
+  add_custom_command(OUTPUT "${source}"
+    COMMAND ${CMAKE_COMMAND} -D "SOURCE=${source}" -D "DIRECTORY=${directory}" -D "NAMES=${names}"
+            -P "${PROJECT_SOURCE_DIR}/cmake/LongstreamEmbed.cmake"
+    DEPENDS ${paths} "${PROJECT_SOURCE_DIR}/cmake/LongstreamEmbed.cmake"
+    VERBATIM)
+endfunction()
+
+if(CMAKE_SCRIPT_MODE_FILE)
+  string(REPLACE "|" ";" names "${NAMES}")
+  set(rows "")
+  foreach(name IN LISTS names)
+    file(READ "${DIRECTORY}/${name}" text)
+    string(APPEND rows "{\"${name}\", R\"embedded(${text})embedded\"},\n")
+  endforeach()
+  file(WRITE "${SOURCE}" "${rows}")
+endif()

@@ -1,0 +1,57 @@
+// What the web page asks for beside the APIs of others: models and sessions as the gRPC service
+// describes them.
+#include <google/protobuf/util/json_util.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "gateway/call.h"
+#include "gateway/gateway.h"
+
+namespace longstream::gateway {
+namespace {
+
+// Names as in the proto, and members also where they have their default.
+void AnswerMessage(Call& call, const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  HttpAnswer answer;
+  if (!google::protobuf::util::MessageToJsonString(message, &answer.body, options).ok()) {
+    throw std::runtime_error("a message cannot be written as JSON");
+  }
+  answer.body += '\n';
+  call.Answer(std::move(answer));
+}
+
+}  // namespace
+
+void Gateway::ListLoadedModels(Call& call) {
+  client::Connection connection = turns_.connection().For(call.caller());
+  AnswerMessage(call, connection.ModelsAndAliases());
+}
+
+void Gateway::ListSessions(Call& call) {
+  v1::ListSessionsRequest request;
+  request.set_model(Decoded(call.request().Query("model")));
+  request.set_page_token(Decoded(call.request().Query("page_token")));
+  const std::string_view size = call.request().Query("page_size");
+  int32_t page_size = 0;
+  if (!size.empty() && !absl::SimpleAtoi(absl::string_view(size.data(), size.size()), &page_size)) {
+    throw BadRequest("page_size", "expected a whole number, found " + Shown(Json(std::string(size))));
+  }
+  request.set_page_size(page_size);
+  client::Connection connection = turns_.connection().For(call.caller());
+  AnswerMessage(call, connection.SessionsPage(request));
+}
+
+void Gateway::CloseSession(Call& call, const std::string& id) {
+  client::Connection connection = turns_.connection().For(call.caller());
+  AnswerMessage(call, connection.Close(id));
+}
+
+}  // namespace longstream::gateway
