@@ -1,0 +1,57 @@
+// Elements of the page. Texts become text nodes, never markup.
+
+export const byId = id => document.getElementById(id);
+
+// Makes an element. `attributes` may have `class`, `text`, listeners such as `onclick`, and any
+// attribute but `style`; null and false leave an attribute out.
+export function element(name, attributes = {}, ...children) {
+  return fill(document.createElement(name), attributes, children);
+}
+
+export function svgElement(name, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+function fill(made, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "text") made.textContent = value;
+    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.filter(child => child !== null && child !== undefined));
+  return made;
+}
+
+// Asks in a dialog. Resolves to true if the user agrees.
+export function confirmed(text, yes) {
+  const dialog = byId("confirm");
+  byId("confirm-text").textContent = text;
+  byId("confirm-yes").textContent = yes;
+  return new Promise(resolve => {
+    let agreed = false;
+    byId("confirm-yes").onclick = () => { agreed = true; dialog.close(); };
+    byId("confirm-no").onclick = () => dialog.close();
+    dialog.onclose = () => resolve(agreed);
+    dialog.showModal();
+  });
+}
+
+// Copies a text. Browsers offer navigator.clipboard only to pages of HTTPS and of this machine.
+export async function copyText(text) {
+  if (navigator.clipboard) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      // The user or the browser has refused. The old way may still work.
+    }
+  }
+  const area = element("textarea", {class: "unseen", "aria-hidden": "true"});
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const copied = document.execCommand("copy");
+  area.remove();
+  return copied;
+}

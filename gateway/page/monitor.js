@@ -1,0 +1,87 @@
+// Asks the server every two seconds for its models and sessions, and remembers ten minutes of what
+// they hold. It rests while the tab is hidden.
+
+import {listModels, listSessions} from "./api.js";
+
+export const PERIOD = 2000;
+export const HISTORY = 10 * 60 * 1000;
+const PAGE_SIZE = 100;
+
+export class Monitor {
+  // `heard`: called after each sample. `failed`: called with each ServerError.
+  constructor(heard, failed) {
+    this.heard = heard;
+    this.failed = failed;
+    this.models = [];
+    this.sessions = [];
+    this.pages = 1;        // pages of sessions to ask for
+    this.complete = true;  // false: the server has more sessions than these
+    this.samples = [];     // {time, memory: model -> {pages, rings, states}, sessions, running}
+    this.answers = [];     // of this page, ended: {time, answer}
+    this.asking = null;
+    document.addEventListener("visibilitychange", () => this.now());
+    setInterval(() => this.now(), PERIOD);
+  }
+
+  // Asks now, unless the tab is hidden.
+  now() {
+    if (document.hidden) return Promise.resolve();
+    this.asking ??= this.ask().finally(() => { this.asking = null; });
+    return this.asking;
+  }
+
+  async ask() {
+    try {
+      const {models, aliases} = await listModels();
+      await this.askSessions();
+      this.models = models;
+      this.remember();
+      this.heard({models, aliases});
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  async askSessions() {
+    const sessions = [];
+    let token = "";
+    for (let page = 0; page < this.pages && (page === 0 || token); ++page) {
+      const answer = await listSessions(PAGE_SIZE, token);
+      sessions.push(...answer.sessions);
+      token = answer.next_page_token;
+    }
+    this.complete = !token;
+    this.sessions = sessions.map(numbersOf);
+  }
+
+  remember() {
+    const time = Date.now();
+    const memory = new Map(this.models.map(({name, memory: held}) => [name, {
+      pages: Number(held?.pages || 0), rings: Number(held?.rings || 0),
+      states: Number(held?.states || 0)}]));
+    this.samples.push({time, memory, sessions: this.sessions.length,
+                       running: this.sessions.filter(session => session.turn_running).length});
+    while (this.samples[0].time < time - HISTORY) this.samples.shift();
+    this.forget(time);
+  }
+
+  // Remembers an answer that has ended.
+  add(answer) {
+    const time = Date.now();
+    this.answers.push({time, answer});
+    this.forget(time);
+  }
+
+  forget(time) {
+    while (this.answers.length && this.answers[0].time < time - HISTORY) this.answers.shift();
+  }
+}
+
+// A session whose numbers are numbers. JSON has 64-bit numbers as texts.
+function numbersOf(session) {
+  const bytes = {};
+  for (const kind of ["kv", "window", "state", "host"]) bytes[kind] = Number(session.bytes?.[kind] || 0);
+  return {...session, bytes, position: Number(session.position),
+          context_limit: Number(session.context_limit),
+          held: bytes.kv + bytes.window + bytes.state};
+}

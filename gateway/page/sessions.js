@@ -1,0 +1,141 @@
+// The part "Sessions": the memory of each model, and the server's sessions.
+
+import {endSession} from "./api.js";
+import {byId, confirmed, element} from "./elements.js";
+import {bytes, count, duration, shortId} from "./format.js";
+
+// What sessions hold, by kind: the member of ModelMemory, its name, its colour.
+export const KINDS = [["pages", "pages (KV)", 0], ["rings", "rings (windows)", 1],
+                      ["states", "states", 2]];
+
+const UNKNOWN = "18446744073709551615";  // 2^64 - 1: the backend does not tell its budget
+
+export function showKinds(list) {
+  list.replaceChildren(...KINDS.map(([, name, colour]) => element(
+      "li", {}, element("span", {class: `dot c${colour}`}), name)));
+}
+
+export class Sessions {
+  constructor(monitor, failed) {
+    this.monitor = monitor;
+    this.failed = failed;
+    this.rows = new Map();  // session id -> Row
+    showKinds(byId("kinds"));
+    byId("more").addEventListener("click", () => {
+      ++monitor.pages;
+      monitor.now();
+    });
+  }
+
+  show() {
+    byId("memory").replaceChildren(...this.monitor.models.map(memoryOf));
+    const {sessions, complete} = this.monitor;
+    byId("session-count").textContent = `${count(sessions.length)}${complete ? "" : "+"}`;
+    byId("session-table").hidden = !sessions.length;
+    byId("sessions-empty").hidden = sessions.length > 0;
+    byId("more").hidden = complete;
+    const ids = new Set(sessions.map(session => session.session_id));
+    for (const [id, row] of this.rows) {
+      if (ids.has(id)) continue;
+      row.root.remove();
+      this.rows.delete(id);
+    }
+    // Rows stay where they are, so that a focused button keeps the focus.
+    for (const session of newestFirst(sessions)) this.showRow(session);
+  }
+
+  showRow(session) {
+    const id = session.session_id;
+    if (!this.rows.has(id)) {
+      this.rows.set(id, new Row(id, () => this.end(id)));
+      byId("session-rows").prepend(this.rows.get(id).root);
+    }
+    this.rows.get(id).show(session);
+  }
+
+  async end(id) {
+    const question = `End session ${shortId(id)}? Its memory becomes free. If its conversation goes on, the model `
+        + "reads it again.";
+    if (!await confirmed(question, "End session")) return;
+    try {
+      await endSession(id);
+    } catch (error) {
+      this.failed(error);
+    }
+    await this.monitor.now();
+    await this.monitor.now();  // the first one may have asked before the session ended
+  }
+}
+
+// The oldest first: each new row goes before the others.
+function newestFirst(sessions) {
+  return [...sessions].sort((a, b) => a.create_time.localeCompare(b.create_time));
+}
+
+function cell(label, ...more) {
+  return element("td", {role: "cell", "data-label": label, class: more[0] || null});
+}
+
+// A row of the table. Its cells change; the row and its button stay.
+class Row {
+  constructor(id, end) {
+    this.name = element("th", {scope: "row", role: "rowheader", title: id},
+                        element("code", {text: shortId(id)}));
+    this.from = element("small");
+    this.name.append(" ", this.from);
+    this.model = cell("Model");
+    this.context = cell("Context", "context");
+    this.meter = element("meter", {min: 0, "aria-label": "Tokens of the context"});
+    this.position = element("span");
+    this.context.append(this.meter, this.position);
+    this.kinds = {kv: cell("Pages (KV)", "n"), window: cell("Windows", "n"),
+                  state: cell("States", "n"), host: cell("Host", "n")};
+    this.age = cell("Age", "n");
+    this.idle = cell("Idle", "n");
+    const button = element("button", {type: "button", class: "small", text: "End",
+                                      "aria-label": `End session ${shortId(id)}`, onclick: end});
+    const last = cell("", "act");
+    last.append(button);
+    this.root = element("tr", {role: "row"}, this.name, this.model, this.context,
+                        ...Object.values(this.kinds), this.age, this.idle, last);
+    this.root.dataset.session = id;
+  }
+
+  show(session) {
+    const {position, context_limit: limit, turn_running: running} = session;
+    this.from.textContent = session.forked_from ? `fork of ${shortId(session.forked_from)}` : "";
+    this.model.textContent = session.alias ? `${session.model} (by ${session.alias})` : session.model;
+    this.meter.max = limit;
+    this.meter.value = position;
+    this.position.textContent = `${count(position)} of ${count(limit)}`;
+    for (const [kind, shown] of Object.entries(this.kinds)) {
+      shown.textContent = session.owner ? "?" : session.bytes[kind] ? bytes(session.bytes[kind]) : "–";
+    }
+    const since = time => duration((Date.now() - Date.parse(time)) / 1000);
+    this.age.textContent = since(session.create_time);
+    this.idle.textContent = running ? "running" : since(session.last_use_time);
+    this.root.classList.toggle("running", running);
+  }
+}
+
+// A model's memory: a bar of what sessions hold of the budget, and the numbers.
+function memoryOf({name, backend, device, state, error, memory = {}}) {
+  const held = KINDS.map(([kind]) => Number(memory[kind] || 0));
+  const total = held.reduce((sum, value) => sum + value, 0);
+  const known = memory.budget && memory.budget !== UNKNOWN;
+  const budget = known ? Number(memory.budget) : Math.max(total, 1);
+  const parts = KINDS.map(([, , colour], index) => {
+    const part = element("span", {class: `part c${colour}`, hidden: !held[index]});
+    part.style.setProperty("--share", held[index] / budget);
+    return part;
+  });
+  const texts = KINDS.map(([kind], index) => `${kind} ${bytes(held[index])}`).join(", ");
+  const of = known ? ` of a budget of ${bytes(budget)}` : ", without a known budget";
+  const place = [backend, device].filter(Boolean).join(", ");
+  return element("div", {class: "model"},
+      element("h3", {}, name, " ", element("small", {text: place})),
+      state === "MODEL_STATE_READY" ? null : element("p", {class: "error", text: error || state}),
+      element("div", {class: "stack", "aria-hidden": "true"}, ...parts),
+      element("p", {text: `Sessions hold ${bytes(total)}${of}: ${texts}.`}),
+      element("p", {class: "note", text: `Weights take ${bytes(Number(memory.weights || 0))}.`}));
+}
