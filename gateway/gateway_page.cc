@@ -42,7 +42,8 @@ void Gateway::ListSessions(Call& call) {
   const std::string_view size = call.request().Query("page_size");
   int32_t page_size = 0;
   if (!size.empty() && !absl::SimpleAtoi(absl::string_view(size.data(), size.size()), &page_size)) {
-    throw BadRequest("page_size", "expected a whole number, found " + Shown(Json(std::string(size))));
+    throw BadRequest("page_size",
+                     "expected a whole number, found " + Shown(Json(std::string(size))));
   }
   request.set_page_size(page_size);
   client::Connection connection = turns_.connection().For(call.caller());

@@ -26,11 +26,10 @@ struct ContentType {
   std::string_view ending;
   const char* type;
 };
-constexpr std::array<ContentType, 4> kTypes = {
-    {{".html", "text/html; charset=utf-8"},
-     {".js", "text/javascript; charset=utf-8"},
-     {".css", "text/css; charset=utf-8"},
-     {".svg", "image/svg+xml"}}};
+constexpr std::array<ContentType, 4> kTypes = {{{".html", "text/html; charset=utf-8"},
+                                                {".js", "text/javascript; charset=utf-8"},
+                                                {".css", "text/css; charset=utf-8"},
+                                                {".svg", "image/svg+xml"}}};
 
 // A text of a model that reached the page as markup would still run nothing and load nothing.
 constexpr char kPolicy[] =

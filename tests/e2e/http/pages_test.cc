@@ -1,4 +1,6 @@
-// Web pages of other origins, as browsers send their requests.
+// The server's own web page and what it asks for; pages of other origins, as browsers send their
+// requests. page_test.py uses the page in a browser.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -55,6 +57,65 @@ TEST_F(PagesTest, OtherPagesMayDoNothing) {
     }
   }
   EXPECT_EQ(Ask(server_.http(), "OPTIONS", kChatPath).status, 405) << "a program";
+}
+
+TEST_F(PagesTest, TheServerHasAPage) {
+  const HttpReply page = Get(server_.http(), "/");
+  EXPECT_EQ(page.status, 200);
+  EXPECT_EQ(page.headers.at("content-type"), "text/html; charset=utf-8");
+  EXPECT_THAT(page.headers.at("content-security-policy"),
+              testing::StartsWith("default-src 'none'; script-src 'self';"));
+  EXPECT_THAT(page.body, testing::StartsWith("<!DOCTYPE html>"));
+  // All that it names is there.
+  size_t files = 0;
+  for (size_t at = page.body.find("\"page/"); at != std::string::npos;
+       at = page.body.find("\"page/", at + 1)) {
+    const std::string path = "/" + page.body.substr(at + 1, page.body.find('"', at + 1) - at - 1);
+    const HttpReply file = Get(server_.http(), path);
+    EXPECT_EQ(file.status, 200) << path;
+    EXPECT_FALSE(file.body.empty());
+    ++files;
+  }
+  EXPECT_GE(files, 2u);
+  EXPECT_EQ(Get(server_.http(), "/page/app.js").headers.at("content-type"),
+            "text/javascript; charset=utf-8");
+  EXPECT_EQ(Get(server_.http(), "/page/../page_files.cc").status, 404);
+  EXPECT_EQ(Get(server_.http(), "/page/").status, 404);
+  EXPECT_EQ(Post(server_.http(), "/", Json::object()).status, 405);
+}
+
+TEST_F(PagesTest, ModelsAndSessionsAsGrpcDescribesThem) {
+  const Json models = Get(server_.http(), "/longstream/models").json().at("models");
+  ASSERT_EQ(models.size(), 1u);
+  EXPECT_EQ(models[0]["name"], "m");
+  EXPECT_EQ(models[0]["state"], "MODEL_STATE_READY");
+  EXPECT_EQ(models[0]["chat"], true);
+  EXPECT_EQ(Get(server_.http(), "/longstream/sessions").json().at("sessions"), Json::array());
+  const std::string first =
+      server_.Chat(ChatBody({{"user", "abc"}})).json()["longstream"]["session_id"];
+  server_.Chat(ChatBody({{"user", "def"}}));
+  const Json page = Get(server_.http(), "/longstream/sessions?page_size=1&model=m").json();
+  ASSERT_EQ(page["sessions"].size(), 1u);
+  const std::string token = page["next_page_token"];
+  ASSERT_FALSE(token.empty());
+  const Json rest =
+      Get(server_.http(), "/longstream/sessions?page_size=5&model=m&page_token=" + token).json();
+  ASSERT_EQ(rest["sessions"].size(), 1u);
+  EXPECT_EQ(rest["next_page_token"], "");
+  EXPECT_EQ(rest["sessions"][0]["turn_running"], false);
+  EXPECT_EQ(Get(server_.http(), "/longstream/sessions?page_size=many").status, 400);
+  EXPECT_EQ(Get(server_.http(), "/longstream/sessions?page_size=1001").status, 400);
+  EXPECT_EQ(Get(server_.http(), "/longstream/sessions?model=none").status, 404);
+  EXPECT_EQ(Ask(server_.http(), "DELETE", "/longstream/sessions/" + first).status, 200);
+  EXPECT_EQ(Ask(server_.http(), "DELETE", "/longstream/sessions/" + first).status, 404);
+  EXPECT_EQ(Get(server_.http(), "/longstream/sessions").json().at("sessions").size(), 1u);
+}
+
+TEST(NoPageTest, AServerWithoutThePage) {
+  const ChatModelDirectory directory;
+  const ChatServer server(directory.Arguments("", "http: {page: false}"));
+  EXPECT_EQ(Get(server.http(), "/").status, 404);
+  EXPECT_EQ(Get(server.http(), "/page/app.js").status, 404);
 }
 
 }  // namespace
