@@ -28,6 +28,7 @@ const sessions = new Sessions(monitor, failed);
 const plots = new Plots(monitor, colourOf);
 
 let part = "";
+const places = {};  // part -> how far it was scrolled
 
 function heard(list) {
   byId("notice").hidden = true;
@@ -53,6 +54,7 @@ function showPart() {
 // The address says which part is open, so that "back" works and a part can be linked.
 function openPart() {
   const wanted = location.hash.slice(1);
+  places[part] = scrollY;
   part = PARTS.includes(wanted) ? wanted : "chat";
   for (const name of PARTS) byId(`${name}-part`).hidden = name !== part;
   for (const link of document.querySelectorAll("nav a")) {
@@ -60,6 +62,7 @@ function openPart() {
     else link.removeAttribute("aria-current");
   }
   showPart();
+  scrollTo({top: places[part] ?? 0});
   monitor.now();
 }
 

@@ -2,7 +2,7 @@
 
 import {element, svgElement} from "./elements.js";
 
-const MARGIN = {left: 64, right: 14, top: 10, bottom: 44};
+const MARGIN = {left: 64, right: 20, top: 10, bottom: 44};
 
 // Round numbers from 0 to at least `largest`, about `steps` of them. With `binary`, steps are
 // powers of two times 1, 2, 5 ... of KiB, MiB, so that labels of bytes are round.
@@ -27,7 +27,13 @@ export class Chart {
     this.height = height;
     this.note = element("small");
     this.svg = svgElement("svg", {role: "img", height});
-    figure.replaceChildren(element("figcaption", {}, title, " ", this.note), this.svg);
+    this.legend = element("ul", {class: "legend"});
+    figure.replaceChildren(element("figcaption", {}, title, " ", this.note), this.svg, this.legend);
+  }
+
+  // Shows what the marks mean: `entries` are [mark, text].
+  explain(entries) {
+    this.legend.replaceChildren(...entries.map(entry => element("li", {}, ...entry)));
   }
 
   // `xTicks` and `yTicks` begin and end the axes. `draw` is called with the functions that place a

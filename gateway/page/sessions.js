@@ -41,7 +41,7 @@ export class Sessions {
       this.rows.delete(id);
     }
     // Rows stay where they are, so that a focused button keeps the focus.
-    for (const session of newestFirst(sessions)) this.showRow(session);
+    for (const session of oldestFirst(sessions)) this.showRow(session);
   }
 
   showRow(session) {
@@ -67,13 +67,13 @@ export class Sessions {
   }
 }
 
-// The oldest first: each new row goes before the others.
-function newestFirst(sessions) {
+// Each new row goes before the others, so the newest session is at the top.
+function oldestFirst(sessions) {
   return [...sessions].sort((a, b) => a.create_time.localeCompare(b.create_time));
 }
 
-function cell(label, ...more) {
-  return element("td", {role: "cell", "data-label": label, class: more[0] || null});
+function cell(label, style = null) {
+  return element("td", {role: "cell", "data-label": label, class: style});
 }
 
 // A row of the table. Its cells change; the row and its button stay.
@@ -85,7 +85,9 @@ class Row {
     this.name.append(" ", this.from);
     this.model = cell("Model");
     this.context = cell("Context", "context");
-    this.meter = element("meter", {min: 0, "aria-label": "Tokens of the context"});
+    this.part = element("div", {class: "part c5"});
+    this.meter = element("div", {class: "stack", role: "meter", "aria-valuemin": 0,
+                                 "aria-label": "Tokens of the context"}, this.part);
     this.position = element("span");
     this.context.append(this.meter, this.position);
     this.kinds = {kv: cell("Pages (KV)", "n"), window: cell("Windows", "n"),
@@ -105,9 +107,11 @@ class Row {
     const {position, context_limit: limit, turn_running: running} = session;
     this.from.textContent = session.forked_from ? `fork of ${shortId(session.forked_from)}` : "";
     this.model.textContent = session.alias ? `${session.model} (by ${session.alias})` : session.model;
-    this.meter.max = limit;
-    this.meter.value = position;
     this.position.textContent = `${count(position)} of ${count(limit)}`;
+    this.meter.setAttribute("aria-valuemax", limit);
+    this.meter.setAttribute("aria-valuenow", position);
+    this.meter.setAttribute("aria-valuetext", this.position.textContent);
+    this.part.style.setProperty("--share", position / limit);
     for (const [kind, shown] of Object.entries(this.kinds)) {
       shown.textContent = session.owner ? "?" : session.bytes[kind] ? bytes(session.bytes[kind]) : "–";
     }
@@ -129,13 +133,14 @@ function memoryOf({name, backend, device, state, error, memory = {}}) {
     part.style.setProperty("--share", held[index] / budget);
     return part;
   });
-  const texts = KINDS.map(([kind], index) => `${kind} ${bytes(held[index])}`).join(", ");
+  const texts = KINDS.map(([kind], index) => held[index] && `${kind} ${bytes(held[index])}`)
+      .filter(Boolean);
   const of = known ? ` of a budget of ${bytes(budget)}` : ", without a known budget";
   const place = [backend, device].filter(Boolean).join(", ");
   return element("div", {class: "model"},
       element("h3", {}, name, " ", element("small", {text: place})),
       state === "MODEL_STATE_READY" ? null : element("p", {class: "error", text: error || state}),
       element("div", {class: "stack", "aria-hidden": "true"}, ...parts),
-      element("p", {text: `Sessions hold ${bytes(total)}${of}: ${texts}.`}),
+      element("p", {text: `Sessions hold ${bytes(total)}${of}${total ? ": " : ""}${texts.join(", ")}.`}),
       element("p", {class: "note", text: `Weights take ${bytes(Number(memory.weights || 0))}.`}));
 }
