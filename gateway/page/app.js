@@ -24,14 +24,15 @@ const chat = new Chat(choice, colourOf, answer => {
   monitor.add(answer);
   monitor.now();
 });
-const sessions = new Sessions(monitor, failed);
+const sessions = new Sessions(monitor);
 const plots = new Plots(monitor, colourOf);
 
 let part = "";
 const places = {};  // part -> how far it was scrolled
 
-function heard(list) {
-  byId("notice").hidden = true;
+function heard(list, problem) {
+  if (problem) failed(problem);
+  else byId("notice").hidden = true;
   for (const {name} of list.models) colourOf(name);
   if (choice.update(list)) chat.showState();
   chat.showSessions(new Map(monitor.sessions.map(session => [session.session_id, session])));

@@ -37,6 +37,14 @@ export function confirmed(text, yes) {
   });
 }
 
+// Changes the page. A reader who looks at its end, and wants to see what comes, stays there.
+export function followEnd(change) {
+  const page = document.documentElement;
+  const follow = page.scrollHeight - page.clientHeight - page.scrollTop < 60;
+  change();
+  if (follow) scrollTo({top: page.scrollHeight});
+}
+
 // Copies a text. Browsers offer navigator.clipboard only to pages of HTTPS and of this machine.
 export async function copyText(text) {
   if (navigator.clipboard) {

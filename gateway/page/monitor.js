@@ -8,7 +8,8 @@ export const HISTORY = 10 * 60 * 1000;
 const PAGE_SIZE = 100;
 
 export class Monitor {
-  // `heard`: called after each sample. `failed`: called with each ServerError.
+  // `heard`: called after each sample with {models, aliases}, and the ServerError if the sessions are
+  // not known. `failed`: called with the ServerError if nothing is known.
   constructor(heard, failed) {
     this.heard = heard;
     this.failed = failed;
@@ -32,11 +33,11 @@ export class Monitor {
 
   async ask() {
     try {
-      const {models, aliases} = await listModels();
-      await this.askSessions();
-      this.models = models;
+      const list = await listModels();
+      const problem = await this.askSessions().catch(error => error);
+      this.models = list.models;
       this.remember();
-      this.heard({models, aliases});
+      this.heard(list, problem);
     } catch (error) {
       this.failed(error);
     }

@@ -16,9 +16,8 @@ export function showKinds(list) {
 }
 
 export class Sessions {
-  constructor(monitor, failed) {
+  constructor(monitor) {
     this.monitor = monitor;
-    this.failed = failed;
     this.rows = new Map();  // session id -> Row
     showKinds(byId("kinds"));
     byId("more").addEventListener("click", () => {
@@ -40,36 +39,41 @@ export class Sessions {
       row.root.remove();
       this.rows.delete(id);
     }
-    // Rows stay where they are, so that a focused button keeps the focus.
-    for (const session of oldestFirst(sessions)) this.showRow(session);
+    // Only new rows are put in, so that a focused button keeps the focus.
+    let next = byId("session-rows").firstElementChild;
+    for (const session of newestFirst(sessions)) {
+      const {root} = this.showRow(session);
+      if (root === next) next = next.nextElementSibling;
+      else byId("session-rows").insertBefore(root, next);
+    }
   }
 
   showRow(session) {
     const id = session.session_id;
-    if (!this.rows.has(id)) {
-      this.rows.set(id, new Row(id, () => this.end(id)));
-      byId("session-rows").prepend(this.rows.get(id).root);
-    }
+    if (!this.rows.has(id)) this.rows.set(id, new Row(id, () => this.end(id)));
     this.rows.get(id).show(session);
+    return this.rows.get(id);
   }
 
   async end(id) {
     const question = `End session ${shortId(id)}? Its memory becomes free. If its conversation goes on, the model `
         + "reads it again.";
     if (!await confirmed(question, "End session")) return;
+    const problem = byId("session-error");
+    problem.hidden = true;
     try {
       await endSession(id);
     } catch (error) {
-      this.failed(error);
+      problem.textContent = error.message;
+      problem.hidden = false;
     }
     await this.monitor.now();
     await this.monitor.now();  // the first one may have asked before the session ended
   }
 }
 
-// Each new row goes before the others, so the newest session is at the top.
-function oldestFirst(sessions) {
-  return [...sessions].sort((a, b) => a.create_time.localeCompare(b.create_time));
+function newestFirst(sessions) {
+  return [...sessions].sort((a, b) => Date.parse(b.create_time) - Date.parse(a.create_time));
 }
 
 function cell(label, style = null) {
@@ -107,7 +111,9 @@ class Row {
     const {position, context_limit: limit, turn_running: running} = session;
     this.from.textContent = session.forked_from ? `fork of ${shortId(session.forked_from)}` : "";
     this.model.textContent = session.alias ? `${session.model} (by ${session.alias})` : session.model;
-    this.position.textContent = `${count(position)} of ${count(limit)}`;
+    const again = Number(session.recompute_tokens || 0);
+    this.position.textContent = `${count(position)} of ${count(limit)}${
+        again ? `, ${count(again)} to be read again` : ""}`;
     this.meter.setAttribute("aria-valuemax", limit);
     this.meter.setAttribute("aria-valuenow", position);
     this.meter.setAttribute("aria-valuetext", this.position.textContent);

@@ -13,10 +13,11 @@ import unittest
 import urllib.request
 import uuid
 
+from browser import Browser
+
 SOURCE = pathlib.Path(os.environ["LONGSTREAM_SOURCE_DIR"])
 sys.path.append(str(SOURCE / "tests/client/python"))
-from browser import Browser
-from server_process import ServerProcess
+from server_process import ServerProcess  # noqa: E402
 
 HOSTILE = '<img src=x onerror="window.ran=1"><script>window.ran=1</script><b>bold</b>'
 ENDED = 'document.querySelector("#send").hidden === false'
@@ -168,6 +169,13 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.answers(TEXT), [HOSTILE])
         self.assertEqual(self.page.evaluate(
             '[window.ran, document.querySelectorAll(".turn :is(img, script, b)").length]'), [None, 0])
+        self.assertEqual(self.page.problems, [])
+        # The policy stops scripts even in a page that fails to keep a text a text.
+        self.page.evaluate('''document.querySelector(".turn").innerHTML =
+            '<img src="data:," onerror="window.ran=1">', new Promise(done => setTimeout(done, 300))''')
+        self.assertIsNone(self.page.evaluate("window.ran"))
+        self.assertIn("Content Security Policy", self.page.problems[0])
+        self.expected_problems = 1
 
     def test_thoughts_are_folded(self):
         self.page.evaluate("""(real => { window.fetch = (path, options) => {
@@ -191,6 +199,20 @@ class PageTest(unittest.TestCase):
         second = api("v1/completions", {"model": "plain", "prompt": "import os\n" + first,
                                         "max_tokens": 24, "temperature": 0})["choices"][0]["text"]
         self.assertEqual(self.answers(TEXT), [second])
+
+    def test_aliases_may_be_chosen_and_loading_models_not(self):
+        self.page.evaluate("""(real => { window.fetch = async (path, options) => {
+            if (path !== "longstream/models") return real(path, options);
+            const list = await (await real(path, options)).json();
+            list.aliases = [{name: "auto", arms: [{model: "hwfa2", weight: 1}]}];
+            list.models.find(model => model.name === "hypenet").state = "MODEL_STATE_LOADING";
+            return new Response(JSON.stringify(list));
+        }; })(window.fetch)""")
+        self.page.wait('!!document.querySelector("#model optgroup option[value=auto]")')
+        self.assertEqual(self.page.evaluate('document.querySelector("#model").value'), "dense")
+        self.assertEqual(self.page.evaluate(
+            '[...document.querySelectorAll("#model option:disabled")].map(e => e.textContent)'),
+            ["hypenet (loading)"])
 
     # What goes wrong.
 
@@ -223,6 +245,33 @@ class PageTest(unittest.TestCase):
         self.page.wait(ENDED)
         self.assertEqual(self.page.evaluate('document.querySelectorAll(".turn").length'), 1)
         self.assertIn("24 tokens", self.answers(".summary")[0])
+
+    def test_what_came_before_the_connection_broke_stays(self):
+        self.page.evaluate("""(real => { window.fetch = async (path, options) => options.body
+            ? new Response(': prefill 1 of 2 tokens\\n\\n' + 'data: {"choices": [{"delta": {"content": "The'
+                           + ' beginning"}}]}\\n\\n' + end)
+            : real(path, options); window.end = ""; })(window.fetch)""")
+        self.ask("import os")
+        self.assertEqual(self.answers(TEXT), ["The beginning"])
+        self.assertEqual(self.answers(".error"), ["The connection ended before the answer did."])
+        self.page.evaluate("window.end = 'data: {\"error\": {\"message\": \"No memory.\"}}\\n\\n'")
+        self.page.click(".turn:last-child .again")
+        self.page.wait(ENDED)
+        self.assertEqual(self.answers(TEXT), ["The beginning"])
+        self.assertEqual(self.answers(".error"), ["No memory."])
+
+    def test_a_server_that_wants_a_key_says_so(self):
+        self.page.evaluate("""(real => { window.fetch = async (path, options) =>
+            options.headers.Authorization ? real(path, options) : new Response(
+                '{"error": {"message": "No credential.", "param": null}}', {status: 401});
+        })(window.fetch)""")
+        self.page.wait('!document.querySelector("#notice").hidden')
+        self.assertEqual(self.page.text("#notice"), "No credential. Type the API key above.")
+        self.page.type("#key", "a-key")
+        self.page.press_enter()
+        self.page.wait('document.querySelector("#notice").hidden')
+        self.page.type("#key", "")
+        self.page.press_enter()
 
     def test_the_key_is_sent_and_kept_for_the_tab(self):
         self.page.evaluate("""(real => { window.keys = []; window.fetch = (path, options) => {
