@@ -29,10 +29,14 @@ export function confirmed(text, yes) {
   byId("confirm-text").textContent = text;
   byId("confirm-yes").textContent = yes;
   return new Promise(resolve => {
-    let agreed = false;
-    byId("confirm-yes").onclick = () => { agreed = true; dialog.close(); };
-    byId("confirm-no").onclick = () => dialog.close();
-    dialog.onclose = () => resolve(agreed);
+    const end = agreed => {
+      dialog.close();
+      resolve(agreed);
+    };
+    byId("confirm-yes").onclick = () => end(true);
+    byId("confirm-no").onclick = () => end(false);
+    // Escape closes the dialog, too. The event comes late: the dialog may already be open again.
+    dialog.onclose = () => { if (!dialog.open) resolve(false); };
     dialog.showModal();
   });
 }

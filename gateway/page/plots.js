@@ -3,11 +3,9 @@
 import {area, Chart, line, ticksTo} from "./chart.js";
 import {byId, element, svgElement} from "./elements.js";
 import {bytes, count, milliseconds, rate} from "./format.js";
-import {HISTORY, PERIOD} from "./monitor.js";
+import {HISTORY} from "./monitor.js";
 import {KINDS, showKinds} from "./sessions.js";
 
-// Samples further apart than this have a gap between them: the tab was hidden.
-const GAP = 3.5 * PERIOD;
 const PIECE = 1000;  // milliseconds of an answer that one point of its speed stands for
 
 const AGO = {label: "minutes ago", format: minutes => minutes === 0 ? "now" : count(-minutes)};
@@ -47,12 +45,12 @@ export class Plots {
 
   minutes(time) { return Math.max((time - this.now) / 60000, this.ticks[0]); }
 
-  // Runs of samples without a gap.
+  // Runs of samples without a gap. In a gap the tab was hidden.
   runs() {
     const runs = [];
     for (const sample of this.monitor.samples) {
       const last = runs.at(-1)?.at(-1);
-      if (!last || sample.time - last.time > GAP) runs.push([]);
+      if (!last || sample.time - last.time > 4 * last.period) runs.push([]);
       runs.at(-1).push(sample);
     }
     return runs;

@@ -8,6 +8,8 @@ import {bytes, count, duration, shortId} from "./format.js";
 export const KINDS = [["pages", "pages (KV)", 0], ["rings", "rings (windows)", 1],
                       ["states", "states", 2]];
 
+const ROWS = 100;  // rows that are shown at first, and more with each click
+
 const UNKNOWN = "18446744073709551615";  // 2^64 - 1: the backend does not tell its budget
 
 export function showKinds(list) {
@@ -19,9 +21,12 @@ export class Sessions {
   constructor(monitor) {
     this.monitor = monitor;
     this.rows = new Map();  // session id -> Row
+    this.most = ROWS;       // rows that are shown
     showKinds(byId("kinds"));
     byId("more").addEventListener("click", () => {
-      ++monitor.pages;
+      this.most += ROWS;
+      if (this.most > monitor.sessions.length && !monitor.complete) ++monitor.pages;
+      this.show();
       monitor.now();
     });
   }
@@ -32,8 +37,9 @@ export class Sessions {
     byId("session-count").textContent = `${count(sessions.length)}${complete ? "" : "+"}`;
     byId("session-table").hidden = !sessions.length;
     byId("sessions-empty").hidden = sessions.length > 0;
-    byId("more").hidden = complete;
-    const ids = new Set(sessions.map(session => session.session_id));
+    byId("more").hidden = complete && sessions.length <= this.most;
+    const shown = newestFirst(sessions).slice(0, this.most);
+    const ids = new Set(shown.map(session => session.session_id));
     for (const [id, row] of this.rows) {
       if (ids.has(id)) continue;
       row.root.remove();
@@ -41,7 +47,7 @@ export class Sessions {
     }
     // Only new rows are put in, so that a focused button keeps the focus.
     let next = byId("session-rows").firstElementChild;
-    for (const session of newestFirst(sessions)) {
+    for (const session of shown) {
       const {root} = this.showRow(session);
       if (root === next) next = next.nextElementSibling;
       else byId("session-rows").insertBefore(root, next);

@@ -303,8 +303,9 @@ class PageTest(unittest.TestCase):
         self.assertRegex(cells[2], r"^\d+\sKiB$")
         self.assertRegex(self.page.text("#memory"), "denseSessions hold|dense dense, cpuSessions hold")
         self.page.click(f"{row} button")
-        self.page.click("#confirm-no")
-        self.page.click(f"{row} button")
+        # The dialog opens again before the page has heard that it was closed.
+        self.page.evaluate(f"""document.querySelector("#confirm-no").click(),
+                               document.querySelector('{row} button').click()""")
         self.page.click("#confirm-yes")
         self.page.wait(f"""!document.querySelector('{row}')""")
 
@@ -313,12 +314,24 @@ class PageTest(unittest.TestCase):
             api("v1/chat/completions", {"model": "hwfa2", "max_tokens": 1,
                                         "messages": [{"role": "user", "content": str(time.time())}]})
         self.page.evaluate("""(real => { window.fetch = (path, options) => real(
-            path.replace("page_size=100", "page_size=2"), options); })(window.fetch)""")
+            path.replace("page_size=1000", "page_size=2"), options); })(window.fetch)""")
         self.open_part("sessions")
         rows = 'document.querySelectorAll("#session-rows tr").length'
         self.page.wait(f"{rows} === 2")
         self.page.click("#more")
         self.page.wait(f"{rows} > 2")
+
+    def test_a_hidden_tab_asks_nothing(self):
+        self.page.evaluate("""(real => { window.calls = 0; window.fetch = (path, options) => {
+            ++calls; return real(path, options); }; })(window.fetch)""")
+        self.page.wait("calls >= 2")
+        self.page.evaluate('Object.defineProperty(document, "hidden", {value: true, configurable: true}), '
+                           'new Promise(done => setTimeout(done, 500)).then(() => { window.calls = 0; })')
+        time.sleep(2.5)
+        self.assertEqual(self.page.evaluate("calls"), 0)
+        self.page.evaluate('delete document.hidden, '
+                           'document.dispatchEvent(new Event("visibilitychange"))')
+        self.page.wait("calls >= 2")
 
     def test_plots_show_the_answers_and_what_sessions_hold(self):
         self.page.type("#max_tokens", "300")
