@@ -1,6 +1,6 @@
 // An answer on the page: its text as it comes, the thoughts, what it cost, and its buttons.
 
-import {copyText, element} from "./elements.js";
+import {copyText, element, followEnd} from "./elements.js";
 import {bytes, count, milliseconds, rate, shortId} from "./format.js";
 
 const FINISH = {length: "cut at the limit of tokens", content_filter: "cut by a filter"};
@@ -26,8 +26,10 @@ export class AnswerView {
   // `again`: called when the user wants another answer to the same question.
   constructor(answer, colour, again) {
     this.answer = answer;
-    this.text = element("div", {class: "text", dir: "auto"});
-    this.thoughts = element("div", {class: "text", dir: "auto"});
+    this.added = {text: "", thoughts: ""};  // what the page does not show yet
+    this.frame = 0;                         // the next drawing of the page, if it is awaited
+    this.text = element("div", {class: "text", dir: "auto"}, new Text());
+    this.thoughts = element("div", {class: "text", dir: "auto"}, new Text());
     this.thoughtsName = element("summary", {text: "Thoughts"});
     this.thoughtsBox = element("details", {class: "thoughts", hidden: true},
                                this.thoughtsName, this.thoughts);
@@ -53,10 +55,21 @@ export class AnswerView {
     this.show();
   }
 
-  // Shows what an event has added.
+  // Shows what an event has added when the page is drawn next: fast models send thousands of events
+  // a second.
   add({text, thoughts}) {
-    if (text) this.text.append(text);
-    if (thoughts) this.thoughts.append(thoughts);
+    this.added.text += text;
+    this.added.thoughts += thoughts;
+    this.frame ||= requestAnimationFrame(() => followEnd(() => this.flush()));
+  }
+
+  flush() {
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    for (const part of ["text", "thoughts"]) {
+      if (this.added[part]) this[part].firstChild.appendData(this.added[part]);
+      this.added[part] = "";
+    }
     this.show();
   }
 

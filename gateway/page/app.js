@@ -24,13 +24,15 @@ const chat = new Chat(choice, colourOf, answer => {
   monitor.add(answer);
   monitor.now();
 });
-const sessions = new Sessions(monitor, failed);
+const sessions = new Sessions(monitor);
 const plots = new Plots(monitor, colourOf);
 
 let part = "";
+const places = {};  // part -> how far it was scrolled
 
-function heard(list) {
-  byId("notice").hidden = true;
+function heard(list, problem) {
+  if (problem) failed(problem);
+  else byId("notice").hidden = true;
   for (const {name} of list.models) colourOf(name);
   if (choice.update(list)) chat.showState();
   chat.showSessions(new Map(monitor.sessions.map(session => [session.session_id, session])));
@@ -53,6 +55,7 @@ function showPart() {
 // The address says which part is open, so that "back" works and a part can be linked.
 function openPart() {
   const wanted = location.hash.slice(1);
+  places[part] = scrollY;
   part = PARTS.includes(wanted) ? wanted : "chat";
   for (const name of PARTS) byId(`${name}-part`).hidden = name !== part;
   for (const link of document.querySelectorAll("nav a")) {
@@ -60,6 +63,7 @@ function openPart() {
     else link.removeAttribute("aria-current");
   }
   showPart();
+  scrollTo({top: places[part] ?? 0});
   monitor.now();
 }
 

@@ -2,7 +2,7 @@
 
 import {element, svgElement} from "./elements.js";
 
-const MARGIN = {left: 64, right: 14, top: 10, bottom: 44};
+const MARGIN = {left: 72, right: 20, top: 10, bottom: 44};
 
 // Round numbers from 0 to at least `largest`, about `steps` of them. With `binary`, steps are
 // powers of two times 1, 2, 5 ... of KiB, MiB, so that labels of bytes are round.
@@ -27,7 +27,13 @@ export class Chart {
     this.height = height;
     this.note = element("small");
     this.svg = svgElement("svg", {role: "img", height});
-    figure.replaceChildren(element("figcaption", {}, title, " ", this.note), this.svg);
+    this.legend = element("ul", {class: "legend"});
+    figure.replaceChildren(element("figcaption", {}, title, " ", this.note), this.svg, this.legend);
+  }
+
+  // Shows what the marks mean: `entries` are [mark, text].
+  explain(entries) {
+    this.legend.replaceChildren(...entries.map(entry => element("li", {}, ...entry)));
   }
 
   // `xTicks` and `yTicks` begin and end the axes. `draw` is called with the functions that place a
@@ -58,8 +64,8 @@ export class Chart {
     const middle = base / 2 + 5;
     return [...rows, ...columns,
             text((left + width - right) / 2, this.height - 6, "middle", this.x.label),
-            svgElement("text", {x: 12, y: middle, "text-anchor": "middle", text: this.y.label,
-                                transform: `rotate(-90 12 ${middle})`})];
+            svgElement("text", {x: 11, y: middle, "text-anchor": "middle", text: this.y.label,
+                                transform: `rotate(-90 11 ${middle})`})];
   }
 }
 

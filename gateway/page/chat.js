@@ -3,7 +3,7 @@
 import {ServerError, streamed} from "./api.js";
 import {AnswerView} from "./answer_view.js";
 import {Answer, requestFor, Turn} from "./conversation.js";
-import {byId, confirmed, copyText, element} from "./elements.js";
+import {byId, confirmed, copyText, element, followEnd} from "./elements.js";
 
 const FIELDS = ["system", "temperature", "top_p", "max_tokens", "seed"];
 
@@ -92,9 +92,7 @@ export class Chat {
     this.showState();
     try {
       for await (const event of streamed(path, body, controller.signal)) {
-        const follow = atEnd();
         view.add(answer.take(event));
-        if (follow) scrollTo({top: document.documentElement.scrollHeight});
       }
       answer.state = "done";
     } catch (error) {
@@ -102,11 +100,11 @@ export class Chat {
       if (answer.state === "failed") this.fail(answer, error);
     }
     this.running.delete(answer);
-    const follow = atEnd();
-    view.show();
-    this.showState();
-    if (turn.failed) this.giveBack(turn);
-    if (follow) scrollTo({top: document.documentElement.scrollHeight});
+    followEnd(() => {
+      view.flush();
+      this.showState();
+      if (turn.failed) this.giveBack(turn);
+    });
     byId("said").textContent = `The answer of ${answer.model} is ${answer.state}.`;
     this.ended(answer);
   }
@@ -186,7 +184,7 @@ export class Chat {
         area, element("div", {class: "buttons"},
             element("button", {type: "button", class: "small send", text: "Send", onclick: send}),
             element("button", {type: "button", class: "small", text: "Cancel", onclick: cancel}),
-            element("span", {class: "note", text: "What follows this message goes."})));
+            element("span", {class: "note", text: "Later messages will be removed."})));
     grow(area);
     area.focus();
   }
@@ -195,8 +193,10 @@ export class Chat {
   showState() {
     const {names} = this.choice;
     const running = this.running.size > 0;
+    const stopping = document.activeElement === byId("stop");
     byId("send").hidden = running;
     byId("stop").hidden = !running;
+    if (stopping && !running) this.question.focus();
     byId("send").disabled = !names.length;
     byId("empty").hidden = this.turns.length > 0;
     byId("clear").disabled = !this.turns.length;
@@ -219,7 +219,7 @@ export class Chat {
       // The wire has floats: 0.6 comes as 0.6000000238.
       byId(field).placeholder = value === undefined ? "default" : String(Number(value.toPrecision(6)));
     }
-    byId("max_tokens").placeholder = onlyTexts ? "16" : "no limit";
+    byId("max_tokens").placeholder = onlyTexts ? "16" : "default";
   }
 
   // Shows what the sessions of the answers hold. `sessions`: id -> session.
@@ -240,10 +240,4 @@ function sendOnEnter(area, send) {
 function grow(area) {
   area.style.height = "auto";
   area.style.height = `${area.scrollHeight + 2}px`;
-}
-
-// True: the reader looks at the end of the page, and wants to see what comes.
-function atEnd() {
-  const page = document.documentElement;
-  return page.scrollHeight - page.clientHeight - page.scrollTop < 60;
 }

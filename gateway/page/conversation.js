@@ -1,6 +1,8 @@
 // A conversation: questions, and to each the answers of one model or two. Nothing here touches the
 // page.
 
+const SHORTEST = 20;  // milliseconds: the speed of a shorter answer would be noise
+
 // An answer as it comes. `state`: "waiting", "running", "done", "stopped" or "failed".
 export class Answer {
   constructor(model, chat) {
@@ -25,12 +27,19 @@ export class Answer {
 
   get cachedTokens() { return this.usage?.prompt_tokens_details?.cached_tokens ?? 0; }
 
-  // Tokens per second behind the first one; null: too few to tell.
+  // Tokens per second behind the first piece; null: the answer is too short to tell. Events bring
+  // texts and not counts, so the tokens are shared out by the length of the texts.
   get speed() {
-    const {pieces, usage} = this;
-    if (!usage || pieces.length < 2 || usage.completion_tokens < 2) return null;
-    const seconds = (pieces.at(-1).time - pieces[0].time) / 1000;
-    return seconds > 0 ? (usage.completion_tokens - 1) / seconds : null;
+    const {pieces} = this;
+    if (!this.usage || pieces.length < 2) return null;
+    const time = pieces.at(-1).time - pieces[0].time;
+    return time < SHORTEST ? null : this.tokensOf(pieces.slice(1)) / (time / 1000);
+  }
+
+  // The tokens of some of the pieces.
+  tokensOf(pieces) {
+    const length = list => list.reduce((sum, piece) => sum + piece.length, 0);
+    return this.usage.completion_tokens * length(pieces) / length(this.pieces);
   }
 
   // Takes an event of streamed(). Returns the text that it adds.

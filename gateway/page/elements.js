@@ -29,12 +29,24 @@ export function confirmed(text, yes) {
   byId("confirm-text").textContent = text;
   byId("confirm-yes").textContent = yes;
   return new Promise(resolve => {
-    let agreed = false;
-    byId("confirm-yes").onclick = () => { agreed = true; dialog.close(); };
-    byId("confirm-no").onclick = () => dialog.close();
-    dialog.onclose = () => resolve(agreed);
+    const end = agreed => {
+      dialog.close();
+      resolve(agreed);
+    };
+    byId("confirm-yes").onclick = () => end(true);
+    byId("confirm-no").onclick = () => end(false);
+    // Escape closes the dialog, too. The event comes late: the dialog may already be open again.
+    dialog.onclose = () => { if (!dialog.open) resolve(false); };
     dialog.showModal();
   });
+}
+
+// Changes the page. A reader who looks at its end, and wants to see what comes, stays there.
+export function followEnd(change) {
+  const page = document.documentElement;
+  const follow = page.scrollHeight - page.clientHeight - page.scrollTop < 60;
+  change();
+  if (follow) scrollTo({top: page.scrollHeight});
 }
 
 // Copies a text. Browsers offer navigator.clipboard only to pages of HTTPS and of this machine.

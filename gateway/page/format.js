@@ -4,10 +4,10 @@ const whole = new Intl.NumberFormat("en", {maximumFractionDigits: 0});
 
 export const count = value => whole.format(value);
 
-// Three digits are enough to compare.
-function short(value) {
+// Three digits are enough to compare. A number and its unit stay on one line.
+function short(value, unit) {
   const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  return String(Number(value.toFixed(digits)));
+  return `${value >= 1000 ? count(value) : Number(value.toFixed(digits))}\u00a0${unit}`;
 }
 
 export function bytes(value) {
@@ -17,15 +17,15 @@ export function bytes(value) {
     value /= 1024;
     ++unit;
   }
-  return `${short(value)} ${units[unit]}`;
+  return short(value, units[unit]);
 }
 
 export function milliseconds(value) {
-  return value < 1000 ? `${short(value)} ms` : `${short(value / 1000)} s`;
+  return value < 1000 ? short(value, "ms") : short(value / 1000, "s");
 }
 
 export function rate(tokensPerSecond) {
-  return `${short(tokensPerSecond)} tokens/s`;
+  return short(tokensPerSecond, "tokens/s");
 }
 
 export function duration(seconds) {

@@ -24,7 +24,7 @@ export class ModelChoice {
     if (shown === this.shown) return false;
     this.shown = shown;
     this.fillIn(this.first, null);
-    this.fillIn(this.second, element("option", {value: "", text: "no second model"}));
+    this.fillIn(this.second, element("option", {value: "", text: "none"}));
     return true;
   }
 

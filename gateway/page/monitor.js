@@ -1,14 +1,15 @@
 // Asks the server every two seconds for its models and sessions, and remembers ten minutes of what
 // they hold. It rests while the tab is hidden.
 
-import {listModels, listSessions} from "./api.js";
+import {listModels, listSessions, ServerError} from "./api.js";
 
-export const PERIOD = 2000;
 export const HISTORY = 10 * 60 * 1000;
-const PAGE_SIZE = 100;
+const PERIOD = 2000;
+const PAGE_SIZE = 1000;  // the largest that the server gives
 
 export class Monitor {
-  // `heard`: called after each sample. `failed`: called with each ServerError.
+  // `heard`: called after each sample with {models, aliases}, and the ServerError if the sessions are
+  // not known. `failed`: called with the ServerError if nothing is known.
   constructor(heard, failed) {
     this.heard = heard;
     this.failed = failed;
@@ -16,28 +17,39 @@ export class Monitor {
     this.sessions = [];
     this.pages = 1;        // pages of sessions to ask for
     this.complete = true;  // false: the server has more sessions than these
-    this.samples = [];     // {time, memory: model -> {pages, rings, states}, sessions, running}
+    this.period = PERIOD;
+    // {time, period, memory: model -> {pages, rings, states}, sessions, running}
+    this.samples = [];
     this.answers = [];     // of this page, ended: {time, answer}
     this.asking = null;
+    this.timer = 0;
     document.addEventListener("visibilitychange", () => this.now());
-    setInterval(() => this.now(), PERIOD);
   }
 
-  // Asks now, unless the tab is hidden.
+  // Asks now and then regularly, unless the tab is hidden.
   now() {
+    clearTimeout(this.timer);
     if (document.hidden) return Promise.resolve();
-    this.asking ??= this.ask().finally(() => { this.asking = null; });
+    const began = performance.now();
+    this.asking ??= this.ask().finally(() => {
+      this.asking = null;
+      // A slow connection, or a server with many sessions, is asked less often.
+      this.period = Math.max(PERIOD, 10 * (performance.now() - began));
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => this.now(), this.period);
+    });
     return this.asking;
   }
 
   async ask() {
     try {
-      const {models, aliases} = await listModels();
-      await this.askSessions();
-      this.models = models;
+      const list = await listModels();
+      const problem = await this.askSessions().catch(error => error);
+      this.models = list.models;
       this.remember();
-      this.heard({models, aliases});
+      this.heard(list, problem);
     } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
       this.failed(error);
     }
   }
@@ -59,7 +71,7 @@ export class Monitor {
     const memory = new Map(this.models.map(({name, memory: held}) => [name, {
       pages: Number(held?.pages || 0), rings: Number(held?.rings || 0),
       states: Number(held?.states || 0)}]));
-    this.samples.push({time, memory, sessions: this.sessions.length,
+    this.samples.push({time, period: this.period, memory, sessions: this.sessions.length,
                        running: this.sessions.filter(session => session.turn_running).length});
     while (this.samples[0].time < time - HISTORY) this.samples.shift();
     this.forget(time);

@@ -3,11 +3,9 @@
 import {area, Chart, line, ticksTo} from "./chart.js";
 import {byId, element, svgElement} from "./elements.js";
 import {bytes, count, milliseconds, rate} from "./format.js";
-import {HISTORY, PERIOD} from "./monitor.js";
+import {HISTORY} from "./monitor.js";
 import {KINDS, showKinds} from "./sessions.js";
 
-// Samples further apart than this have a gap between them: the tab was hidden.
-const GAP = 3.5 * PERIOD;
 const PIECE = 1000;  // milliseconds of an answer that one point of its speed stands for
 
 const AGO = {label: "minutes ago", format: minutes => minutes === 0 ? "now" : count(-minutes)};
@@ -34,7 +32,7 @@ export class Plots {
     this.showLoad();
     this.showSpeed();
     this.showFirst();
-    this.showModels();
+    this.explain();
   }
 
   // The axis of time shows what there is, from two minutes up to ten.
@@ -47,12 +45,12 @@ export class Plots {
 
   minutes(time) { return Math.max((time - this.now) / 60000, this.ticks[0]); }
 
-  // Runs of samples without a gap.
+  // Runs of samples without a gap. In a gap the tab was hidden.
   runs() {
     const runs = [];
     for (const sample of this.monitor.samples) {
       const last = runs.at(-1)?.at(-1);
-      if (!last || sample.time - last.time > GAP) runs.push([]);
+      if (!last || sample.time - last.time > 4 * last.period) runs.push([]);
       runs.at(-1).push(sample);
     }
     return runs;
@@ -146,18 +144,24 @@ export class Plots {
     }));
   }
 
-  // The legend of the colours and marks.
-  showModels() {
-    const entry = (mark, text) => element("li", {}, mark, text);
-    const mark = (...shapes) => svgElement("svg", {width: 26, height: 12, "aria-hidden": "true"}, ...shapes);
-    const stroke = style => mark(svgElement("path", {d: "M1 6H25", class: `line ${style}`}));
-    byId("plot-models").replaceChildren(
-        entry(stroke("c3"), "sessions"), entry(stroke("c4 dashed"), "running turns"),
-        ...[...new Set(this.monitor.answers.map(({answer}) => answer.model))].map(name => entry(
-            element("span", {class: `dot c${this.colourOf(name)}`}), `answers of ${name}`)),
-        entry(mark(dot(13, 6, "plain")), "prompt computed"),
-        entry(mark(dot(13, 6, "plain cached")), "prompt cached by half or more"));
+  explain() {
+    this.load.explain([[stroke("c3"), "sessions"], [stroke("c4 dashed"), "running turns"]]);
+    const names = [...new Set(this.monitor.answers.map(({answer}) => answer.model))];
+    const models = () => names.map(
+        name => [element("span", {class: `dot c${this.colourOf(name)}`}), name]);
+    this.speed.explain(models());
+    this.first.explain([...models(), [sample(dot(6, 6, "plain")), "computed"],
+                        [sample(dot(6, 6, "plain cached")), "half or more cached"]]);
   }
+}
+
+// Marks of a legend.
+function sample(shape, width = 12) {
+  return svgElement("svg", {width, height: 12, "aria-hidden": "true"}, shape);
+}
+
+function stroke(style) {
+  return sample(svgElement("path", {d: "M1 6H25", class: `line ${style}`}), 26);
 }
 
 function dot(x, y, style, title) {
@@ -166,19 +170,16 @@ function dot(x, y, style, title) {
 }
 
 // The speed in each second of an answer, as {ago, speed}: `ago` is in milliseconds before its end.
-// Events bring texts and not counts, so the tokens are shared out by the length of the texts.
 function speedsOf(answer) {
   if (answer.speed === null) return [];
   const {pieces} = answer;
-  const [first, last] = [pieces[0].time, pieces.at(-1).time];
-  const parts = Math.max(1, Math.floor((last - first) / PIECE));
-  const span = (last - first) / parts;
-  const lengths = new Array(parts).fill(0);
-  for (const {time, length} of pieces.slice(1)) {
-    lengths[Math.min(parts - 1, Math.floor((time - first) / span))] += length;
+  const time = pieces.at(-1).time - pieces[0].time;
+  const parts = Math.max(1, Math.floor(time / PIECE));
+  const span = time / parts;
+  const within = Array.from({length: parts}, () => []);
+  for (const piece of pieces.slice(1)) {
+    within[Math.min(parts - 1, Math.floor((piece.time - pieces[0].time) / span))].push(piece);
   }
-  const all = lengths.reduce((sum, length) => sum + length, 0);
-  const tokens = answer.usage.completion_tokens - 1;
-  return lengths.map((length, index) => ({
-    ago: last - first - (index + 0.5) * span, speed: tokens * length / all / (span / 1000)}));
+  return within.map((part, index) => ({ago: time - (index + 0.5) * span,
+                                       speed: answer.tokensOf(part) / (span / 1000)}));
 }

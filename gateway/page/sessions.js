@@ -8,6 +8,8 @@ import {bytes, count, duration, shortId} from "./format.js";
 export const KINDS = [["pages", "pages (KV)", 0], ["rings", "rings (windows)", 1],
                       ["states", "states", 2]];
 
+const ROWS = 100;  // rows that are shown at first, and more with each click
+
 const UNKNOWN = "18446744073709551615";  // 2^64 - 1: the backend does not tell its budget
 
 export function showKinds(list) {
@@ -16,13 +18,15 @@ export function showKinds(list) {
 }
 
 export class Sessions {
-  constructor(monitor, failed) {
+  constructor(monitor) {
     this.monitor = monitor;
-    this.failed = failed;
     this.rows = new Map();  // session id -> Row
+    this.most = ROWS;       // rows that are shown
     showKinds(byId("kinds"));
     byId("more").addEventListener("click", () => {
-      ++monitor.pages;
+      this.most += ROWS;
+      if (this.most > monitor.sessions.length && !monitor.complete) ++monitor.pages;
+      this.show();
       monitor.now();
     });
   }
@@ -33,47 +37,53 @@ export class Sessions {
     byId("session-count").textContent = `${count(sessions.length)}${complete ? "" : "+"}`;
     byId("session-table").hidden = !sessions.length;
     byId("sessions-empty").hidden = sessions.length > 0;
-    byId("more").hidden = complete;
-    const ids = new Set(sessions.map(session => session.session_id));
+    byId("more").hidden = complete && sessions.length <= this.most;
+    const shown = newestFirst(sessions).slice(0, this.most);
+    const ids = new Set(shown.map(session => session.session_id));
     for (const [id, row] of this.rows) {
       if (ids.has(id)) continue;
       row.root.remove();
       this.rows.delete(id);
     }
-    // Rows stay where they are, so that a focused button keeps the focus.
-    for (const session of newestFirst(sessions)) this.showRow(session);
+    // Only new rows are put in, so that a focused button keeps the focus.
+    let next = byId("session-rows").firstElementChild;
+    for (const session of shown) {
+      const {root} = this.showRow(session);
+      if (root === next) next = next.nextElementSibling;
+      else byId("session-rows").insertBefore(root, next);
+    }
   }
 
   showRow(session) {
     const id = session.session_id;
-    if (!this.rows.has(id)) {
-      this.rows.set(id, new Row(id, () => this.end(id)));
-      byId("session-rows").prepend(this.rows.get(id).root);
-    }
+    if (!this.rows.has(id)) this.rows.set(id, new Row(id, () => this.end(id)));
     this.rows.get(id).show(session);
+    return this.rows.get(id);
   }
 
   async end(id) {
     const question = `End session ${shortId(id)}? Its memory becomes free. If its conversation goes on, the model `
         + "reads it again.";
     if (!await confirmed(question, "End session")) return;
+    const problem = byId("session-error");
+    problem.hidden = true;
     try {
       await endSession(id);
     } catch (error) {
-      this.failed(error);
+      problem.textContent = error.message;
+      problem.hidden = false;
     }
     await this.monitor.now();
     await this.monitor.now();  // the first one may have asked before the session ended
   }
 }
 
-// The oldest first: each new row goes before the others.
 function newestFirst(sessions) {
-  return [...sessions].sort((a, b) => a.create_time.localeCompare(b.create_time));
+  return [...sessions].sort((a, b) => Date.parse(b.create_time) - Date.parse(a.create_time));
 }
 
-function cell(label, ...more) {
-  return element("td", {role: "cell", "data-label": label, class: more[0] || null});
+function cell(label, style = null) {
+  return element("td", {role: "cell", "data-label": label, class: style});
 }
 
 // A row of the table. Its cells change; the row and its button stay.
@@ -85,7 +95,9 @@ class Row {
     this.name.append(" ", this.from);
     this.model = cell("Model");
     this.context = cell("Context", "context");
-    this.meter = element("meter", {min: 0, "aria-label": "Tokens of the context"});
+    this.part = element("div", {class: "part c5"});
+    this.meter = element("div", {class: "stack", role: "meter", "aria-valuemin": 0,
+                                 "aria-label": "Tokens of the context"}, this.part);
     this.position = element("span");
     this.context.append(this.meter, this.position);
     this.kinds = {kv: cell("Pages (KV)", "n"), window: cell("Windows", "n"),
@@ -105,9 +117,13 @@ class Row {
     const {position, context_limit: limit, turn_running: running} = session;
     this.from.textContent = session.forked_from ? `fork of ${shortId(session.forked_from)}` : "";
     this.model.textContent = session.alias ? `${session.model} (by ${session.alias})` : session.model;
-    this.meter.max = limit;
-    this.meter.value = position;
-    this.position.textContent = `${count(position)} of ${count(limit)}`;
+    const again = Number(session.recompute_tokens || 0);
+    this.position.textContent = `${count(position)} of ${count(limit)}${
+        again ? `, ${count(again)} to be read again` : ""}`;
+    this.meter.setAttribute("aria-valuemax", limit);
+    this.meter.setAttribute("aria-valuenow", position);
+    this.meter.setAttribute("aria-valuetext", this.position.textContent);
+    this.part.style.setProperty("--share", position / limit);
     for (const [kind, shown] of Object.entries(this.kinds)) {
       shown.textContent = session.owner ? "?" : session.bytes[kind] ? bytes(session.bytes[kind]) : "–";
     }
@@ -129,13 +145,14 @@ function memoryOf({name, backend, device, state, error, memory = {}}) {
     part.style.setProperty("--share", held[index] / budget);
     return part;
   });
-  const texts = KINDS.map(([kind], index) => `${kind} ${bytes(held[index])}`).join(", ");
+  const texts = KINDS.map(([kind], index) => held[index] && `${kind} ${bytes(held[index])}`)
+      .filter(Boolean);
   const of = known ? ` of a budget of ${bytes(budget)}` : ", without a known budget";
   const place = [backend, device].filter(Boolean).join(", ");
   return element("div", {class: "model"},
       element("h3", {}, name, " ", element("small", {text: place})),
       state === "MODEL_STATE_READY" ? null : element("p", {class: "error", text: error || state}),
       element("div", {class: "stack", "aria-hidden": "true"}, ...parts),
-      element("p", {text: `Sessions hold ${bytes(total)}${of}: ${texts}.`}),
+      element("p", {text: `Sessions hold ${bytes(total)}${of}${total ? ": " : ""}${texts.join(", ")}.`}),
       element("p", {class: "note", text: `Weights take ${bytes(Number(memory.weights || 0))}.`}));
 }
