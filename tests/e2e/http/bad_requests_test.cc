@@ -280,7 +280,7 @@ TEST_F(BadRequestsTest, PathsAndMethods) {
   EXPECT_EQ(Get(server_.http(), "/v1/models/nobody").status, 404);
   EXPECT_EQ(Get(server_.http(), "/v1/models/m").status, 200);
   EXPECT_EQ(Get(server_.http(), "/v1/models?limit=3").status, 200);
-  for (const char* const path : {"/", "/v1", "/v1/", "/v1/chat", "/v1/chat/completions/",
+  for (const char* const path : {"/page/none", "/v1", "/v1/", "/v1/chat", "/v1/chat/completions/",
                                  "/metrics", "/v1/modelsx", "/v2/models", "*"}) {
     const HttpReply reply = Get(server_.http(), path);
     EXPECT_EQ(reply.status, 404) << path;
