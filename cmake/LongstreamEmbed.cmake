@@ -2,12 +2,15 @@
 # Makes a C++ source with the texts of files, which are relative to the directory: the body of a
 # table of gateway/page/page_files.h. Run as a script (-P), it writes the source.
 function(longstream_embed source directory)
+  if(NOT ARGN)
+    message(FATAL_ERROR "longstream_embed: ${directory} has no files")
+  endif()
   list(TRANSFORM ARGN PREPEND "${directory}/" OUTPUT_VARIABLE paths)
   string(JOIN "|" names ${ARGN})
   add_custom_command(OUTPUT "${source}"
     COMMAND ${CMAKE_COMMAND} -D "SOURCE=${source}" -D "DIRECTORY=${directory}" -D "NAMES=${names}"
-            -P "${PROJECT_SOURCE_DIR}/cmake/LongstreamEmbed.cmake"
-    DEPENDS ${paths} "${PROJECT_SOURCE_DIR}/cmake/LongstreamEmbed.cmake"
+            -P "${CMAKE_CURRENT_FUNCTION_LIST_FILE}"
+    DEPENDS ${paths} "${CMAKE_CURRENT_FUNCTION_LIST_FILE}"
     VERBATIM)
 endfunction()
 

@@ -33,7 +33,8 @@ Json ModelJson(const std::string& name, uint64_t context) {
 
 // Whether a request needs no turn of a model, and follows none.
 bool IsShort(const HttpRequest& request) {
-  if (WantsStream(request)) return false;
+  // Lists of sessions may wait for the store.
+  if (WantsStream(request) || request.path.starts_with("/longstream/")) return false;
   return request.method != "POST" || absl::EndsWith(request.path, kCancelSuffix);
 }
 
@@ -41,7 +42,7 @@ bool IsShort(const HttpRequest& request) {
 
 Gateway::Gateway(const Options& options, const client::Connection& connection)
     : options_(options),
-      origins_(options.allowed_origins, options.http.listen),
+      origins_(options.allowed_origins, options.http.listen, options.http.certificates != nullptr),
       turns_(connection, options.turns),
       responses_(options.responses),
       response_budget_(options.http.max_held_bytes),
@@ -130,9 +131,13 @@ void Gateway::Route(Call& call) {
   } else if (path == "/longstream/sessions") {
     if (call.Expect("GET")) ListSessions(call);
   } else if (absl::StartsWith(path, kSessionsPrefix)) {
-    const bool fits = call.Expect("DELETE");
+    const std::string id = Decoded(call.path().substr(kSessionsPrefix.size()));
+    if (call.request().method == "DELETE") {
+      CloseSession(call, id);
+    } else if (call.Expect("GET")) {
+      DescribeSession(call, id);
+    }
     call.route = "/longstream/sessions/{session}";
-    if (fits) CloseSession(call, Decoded(call.path().substr(kSessionsPrefix.size())));
   } else if (path == "/health") {
     if (call.Expect("GET")) CheckHealth(call);
   } else if (absl::StartsWith(path, kModelsPrefix)) {

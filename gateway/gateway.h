@@ -95,6 +95,7 @@ class Gateway {
   // For the web page, as gRPC describes models and sessions (gateway_page.cc).
   void ListLoadedModels(Call& call);
   void ListSessions(Call& call);
+  void DescribeSession(Call& call, const std::string& id);
   void CloseSession(Call& call, const std::string& id);
 
   void CompleteChat(Call& call);

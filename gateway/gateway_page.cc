@@ -2,7 +2,9 @@
 // describes them.
 #include <google/protobuf/util/json_util.h>
 
+#include <chrono>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,10 +30,17 @@ void AnswerMessage(Call& call, const google::protobuf::Message& message) {
   call.Answer(std::move(answer));
 }
 
+// The caller of a request. A page asks again soon, so it need not wait long for a store that hangs.
+client::Caller BriefCaller(const Call& call) {
+  client::Caller caller = call.caller();
+  caller.timeout = std::chrono::seconds(5);
+  return caller;
+}
+
 }  // namespace
 
 void Gateway::ListLoadedModels(Call& call) {
-  client::Connection connection = turns_.connection().For(call.caller());
+  client::Connection connection = turns_.connection().For(BriefCaller(call));
   AnswerMessage(call, connection.ModelsAndAliases());
 }
 
@@ -46,13 +55,20 @@ void Gateway::ListSessions(Call& call) {
                      "expected a whole number, found " + Shown(Json(std::string(size))));
   }
   request.set_page_size(page_size);
-  client::Connection connection = turns_.connection().For(call.caller());
+  client::Connection connection = turns_.connection().For(BriefCaller(call));
   AnswerMessage(call, connection.SessionsPage(request));
+}
+
+void Gateway::DescribeSession(Call& call, const std::string& id) {
+  client::Connection connection = turns_.connection().For(BriefCaller(call));
+  AnswerMessage(call, connection.Get(id));
 }
 
 void Gateway::CloseSession(Call& call, const std::string& id) {
   client::Connection connection = turns_.connection().For(call.caller());
-  AnswerMessage(call, connection.Close(id));
+  const v1::CloseSessionResponse response = connection.Close(id);
+  turns_.Forget(id);
+  AnswerMessage(call, response);
 }
 
 }  // namespace longstream::gateway

@@ -1,5 +1,8 @@
 #include "gateway/http/page_origins.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -11,22 +14,39 @@ namespace {
 
 constexpr char kOrigin[] = "origin";
 
+// Whether the answer tells of sessions or of the texts of others.
+bool ShowsSessions(const HttpRequest& request) {
+  return request.method != "POST" &&
+         (request.path.starts_with("/longstream/") || request.path.starts_with("/v1/responses/"));
+}
+
 // What follows the scheme of an origin: host:port or, with the port of the scheme, the host.
 std::string_view HostOf(std::string_view origin) {
   const size_t scheme = origin.find("://");
   return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
 }
 
-// IsLoopback needs a port.
-bool IsLoopbackHost(std::string_view host) {
-  const bool has_port = host.find(':', host.rfind(']') + 1) != std::string_view::npos;
-  return IsLoopback(has_port ? std::string(host) : std::string(host) + ":0");
+// A host without its port.
+std::string WithoutPort(std::string_view host) {
+  const size_t port = host.find(':', host.rfind(']') + 1);
+  return std::string(host.substr(0, port));
+}
+
+// Whether a host, perhaps with a port, is a number or localhost, and no name that somebody owns.
+bool IsNoName(std::string_view host) {
+  std::string address = WithoutPort(host);
+  if (IsLoopback(address + ":0")) return true;
+  in6_addr bytes{};
+  if (inet_pton(AF_INET, address.c_str(), &bytes) == 1) return true;
+  if (address.size() < 2 || address.front() != '[' || address.back() != ']') return false;
+  address = address.substr(1, address.size() - 2);
+  return inet_pton(AF_INET6, address.c_str(), &bytes) == 1;
 }
 
 }  // namespace
 
-PageOrigins::PageOrigins(std::vector<std::string> allowed, std::string_view listen)
-    : allowed_(std::move(allowed)), on_loopback_(IsLoopback(listen)) {}
+PageOrigins::PageOrigins(std::vector<std::string> allowed, std::string_view listen, bool tls)
+    : allowed_(std::move(allowed)), on_loopback_(IsLoopback(listen)), tls_(tls) {}
 
 bool PageOrigins::IsListed(std::string_view origin) const {
   return std::any_of(allowed_.begin(), allowed_.end(), [origin](const std::string& allowed) {
@@ -34,27 +54,46 @@ bool PageOrigins::IsListed(std::string_view origin) const {
   });
 }
 
+bool PageOrigins::IsOwnHost(std::string_view host) const {
+  // Whoever owns a name can let it point to the machine of a visitor. Then the visitor's browser
+  // takes the pages of that name for those of the server.
+  return !on_loopback_ || IsNoName(host) ||
+         std::any_of(allowed_.begin(), allowed_.end(), [host](const std::string& allowed) {
+           return allowed == kAnyOrigin || HostOf(allowed) == host;
+         });
+}
+
 bool PageOrigins::IsOwn(const HttpRequest& request) const {
-  const std::string_view host = HostOf(request.Header(kOrigin));
+  const std::string_view origin = request.Header(kOrigin);
+  const std::string_view host = HostOf(origin);
   if (host.empty() || host != request.Header("host")) return false;
-  // Whoever owns a name can let it point to the machine of a visitor. Then the page calls the
-  // server by that name, but not by one of this machine.
-  return !on_loopback_ || IsLoopbackHost(host);
+  // With TLS, a page without it is another server's. Without, a proxy may add it.
+  if (tls_ && !origin.starts_with("https://")) return false;
+  return IsOwnHost(host);
 }
 
 std::optional<std::string> PageOrigins::Refusal(const HttpRequest& request) const {
   const std::string_view origin = request.Header(kOrigin);
-  if (origin.empty() || IsListed(origin) || IsOwn(request)) return std::nullopt;
-  return "pages of the origin " + std::string(origin) +
-         " may not use this server; http.allowed_origins lists those that may";
+  if (!origin.empty()) {
+    if (IsListed(origin) || IsOwn(request)) return std::nullopt;
+    return "pages of the origin " + std::string(origin) +
+           " may not use this server; http.allowed_origins lists those that may";
+  }
+  // A browser names no origin if a page reads from what it takes for its own server.
+  const std::string_view host = request.Header("host");
+  if (host.empty() || !ShowsSessions(request) || IsOwnHost(host)) return std::nullopt;
+  return "this server listens on this machine only, and does not know the name " +
+         std::string(host) + "; http.allowed_origins lists the names of pages that may use it";
 }
 
 HttpHeaders PageOrigins::HeadersFor(const HttpRequest& request) const {
+  if (allowed_.empty()) return {};
+  HttpHeaders headers = {{"Vary", "Origin"}};
   const std::string_view origin = request.Header(kOrigin);
-  if (origin.empty() || !IsListed(origin)) return {};
-  return {{"Access-Control-Allow-Origin", std::string(origin)},
-          {"Access-Control-Expose-Headers", "x-request-id, retry-after"},
-          {"Vary", "Origin"}};
+  if (origin.empty() || !IsListed(origin)) return headers;
+  headers.emplace_back("Access-Control-Allow-Origin", origin);
+  headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, retry-after");
+  return headers;
 }
 
 bool PageOrigins::IsQuestion(const HttpRequest& request) {

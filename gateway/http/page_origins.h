@@ -18,10 +18,11 @@ namespace longstream::gateway {
 class PageOrigins {
  public:
   // `allowed`: origins without an OriginError (service/security/origin.h). `listen`: where the
-  // server listens, host:port.
-  PageOrigins(std::vector<std::string> allowed, std::string_view listen);
+  // server listens, host:port. `tls`: and that it speaks TLS.
+  PageOrigins(std::vector<std::string> allowed, std::string_view listen, bool tls = false);
 
-  // Why the page may not use the server. Absent: it may, or no page has sent the request.
+  // Why the page may not use the server. Absent: it may, or no page has sent the request, as far as
+  // its header says.
   std::optional<std::string> Refusal(const HttpRequest& request) const;
 
   // The headers with which a browser lets the page read the answer.
@@ -36,9 +37,12 @@ class PageOrigins {
   bool IsListed(std::string_view origin) const;
   // Whether this server has sent the page: the page has the name by which it calls the server.
   bool IsOwn(const HttpRequest& request) const;
+  // Whether a host, perhaps with a port, can be this server's.
+  bool IsOwnHost(std::string_view host) const;
 
   const std::vector<std::string> allowed_;
   const bool on_loopback_;
+  const bool tls_;
 };
 
 }  // namespace longstream::gateway

@@ -35,6 +35,9 @@ function heard(list, problem) {
   else byId("notice").hidden = true;
   for (const {name} of list.models) colourOf(name);
   if (choice.update(list)) chat.showState();
+  // While a model is loading, the list of models changes soon.
+  monitor.quiet =
+      part === "chat" && !list.models.some(model => model.state === "MODEL_STATE_LOADING");
   chat.showSessions(new Map(monitor.sessions.map(session => [session.session_id, session])));
   showPart();
 }
@@ -64,6 +67,8 @@ function openPart() {
   }
   showPart();
   scrollTo({top: places[part] ?? 0});
+  monitor.quiet = part === "chat";
+  monitor.pages = 1;
   monitor.now();
 }
 

@@ -1,10 +1,11 @@
 // Asks the server every two seconds for its models and sessions, and remembers ten minutes of what
-// they hold. It rests while the tab is hidden.
+// they hold. It asks less often while nobody looks, and rests while the tab is hidden.
 
 import {listModels, listSessions, ServerError} from "./api.js";
 
 export const HISTORY = 10 * 60 * 1000;
 const PERIOD = 2000;
+const QUIET_PERIOD = 30000;  // while nothing of it is shown, or the server refuses it
 const PAGE_SIZE = 1000;  // the largest that the server gives
 
 export class Monitor {
@@ -17,6 +18,8 @@ export class Monitor {
     this.sessions = [];
     this.pages = 1;        // pages of sessions to ask for
     this.complete = true;  // false: the server has more sessions than these
+    this.quiet = false;    // nobody looks at the samples
+    this.refused = false;  // the server wants another key
     this.period = PERIOD;
     // {time, period, memory: model -> {pages, rings, states}, sessions, running}
     this.samples = [];
@@ -34,7 +37,8 @@ export class Monitor {
     this.asking ??= this.ask().finally(() => {
       this.asking = null;
       // A slow connection, or a server with many sessions, is asked less often.
-      this.period = Math.max(PERIOD, 10 * (performance.now() - began));
+      const least = this.quiet || this.refused ? QUIET_PERIOD : PERIOD;
+      this.period = Math.max(least, 10 * (performance.now() - began));
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.now(), this.period);
     });
@@ -42,6 +46,7 @@ export class Monitor {
   }
 
   async ask() {
+    this.refused = false;
     try {
       const list = await listModels();
       const problem = await this.askSessions().catch(error => error);
@@ -50,6 +55,7 @@ export class Monitor {
       this.heard(list, problem);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
+      this.refused = error.status === 401 || error.status === 403;
       this.failed(error);
     }
   }

@@ -34,7 +34,9 @@ export class Sessions {
   show() {
     byId("memory").replaceChildren(...this.monitor.models.map(memoryOf));
     const {sessions, complete} = this.monitor;
-    byId("session-count").textContent = `${count(sessions.length)}${complete ? "" : "+"}`;
+    // The server gives them in the order of their ids, which is no order of time.
+    byId("session-count").textContent =
+        `${count(sessions.length)}${complete ? "" : " of more, as the server lists them"}`;
     byId("session-table").hidden = !sessions.length;
     byId("sessions-empty").hidden = sessions.length > 0;
     byId("more").hidden = complete && sessions.length <= this.most;

@@ -42,14 +42,13 @@ class Calls {
   enum class Then { kLeave, kGoOn, kFail };
   Then PutBack(size_t i) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    ++refused_;
     if (running_ > 1) {  // the others make the call again
       --running_;
       again_.push_back(i);
       return Then::kLeave;
     }
-    // There may be room for another call, which has its session already.
-    if (refused_ > again_.size() + count_ - next_) return Then::kFail;
+    // There may be room for another call, or for this one: nobody else runs now.
+    if (++refused_ > again_.size() + count_ - next_) return Then::kFail;
     --running_;
     again_.push_back(i);
     return Then::kGoOn;
@@ -65,9 +64,14 @@ class Calls {
 
   // Waits until all threads have left. Throws the error.
   void End() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(this, &Calls::AllLeft));
-    if (error_ != nullptr) std::rethrow_exception(error_);
+    std::exception_ptr error;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(this, &Calls::AllLeft));
+      error = std::exchange(error_, nullptr);
+    }
+    // The error ends on this thread: others may still hold this object.
+    if (error != nullptr) std::rethrow_exception(std::move(error));
   }
 
  private:
@@ -86,9 +90,10 @@ class Calls {
   absl::Mutex mutex_;
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<size_t> again_ ABSL_GUARDED_BY(mutex_);  // there was no room for these
-  size_t refused_ ABSL_GUARDED_BY(mutex_) = 0;        // calls without room since one has ended
-  size_t running_ ABSL_GUARDED_BY(mutex_) = 0;        // calls
-  size_t threads_ ABSL_GUARDED_BY(mutex_) = 0;        // besides the caller's
+  size_t refused_ ABSL_GUARDED_BY(mutex_) =
+      0;  // calls that ran alone without room, since one has ended
+  size_t running_ ABSL_GUARDED_BY(mutex_) = 0;  // calls
+  size_t threads_ ABSL_GUARDED_BY(mutex_) = 0;  // besides the caller's
   std::exception_ptr error_ ABSL_GUARDED_BY(mutex_);
 };
 

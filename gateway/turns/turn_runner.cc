@@ -26,6 +26,8 @@ using client::Generation;
 constexpr int kMostEnded = 16;
 // A stored session that no client can find any more ends after this time.
 constexpr std::chrono::hours kStoredFor{24};
+// How long a prompt that several answers share is sent again. Then each answer begins by itself.
+constexpr std::chrono::milliseconds kMostAgain{10000};
 // How long a session may take to be opened or forked.
 constexpr std::chrono::seconds kOpenTimeout{60};
 
@@ -124,6 +126,13 @@ bool CloseQuietly(Connection& connection, const std::string& session) {
   }
 }
 
+void CancelQuietly(Connection& connection, const v1::AppendRequest& append) {
+  try {
+    connection.CancelTurn(append.session_id(), append.turn_id());
+  } catch (const CallError&) {  // there is no such turn, or no server
+  }
+}
+
 void SetSeconds(std::chrono::seconds seconds, google::protobuf::Duration* duration) {
   duration->set_seconds(seconds.count());
 }
@@ -214,14 +223,15 @@ Receipt TurnRunner::Begin(const Caller& caller, const ConversationTurn& turn,
   return receipt;
 }
 
-uint64_t TurnRunner::AppendInput(Connection& connection, const v1::GenerateRequest& request,
+uint64_t TurnRunner::AppendInput(const Caller& caller, const v1::GenerateRequest& request,
                                  const Receipt& receipt) {
+  Connection connection = connection_.For(caller);
   v1::AppendRequest append;
   append.set_session_id(receipt.session_id);
   append.set_turn_id(client::RandomId());
   *append.mutable_input() = request.input();
   append.set_parse_special(request.parse_special());
-  client::Retries retries(options_.resume_timeout);
+  client::Retries retries(std::min(options_.resume_timeout, kMostAgain));
   while (true) {
     std::chrono::milliseconds pause{};
     try {
@@ -229,7 +239,11 @@ uint64_t TurnRunner::AppendInput(Connection& connection, const v1::GenerateReque
       return usage.reused_tokens() + usage.restored_tokens();
     } catch (const CallError& error) {
       const auto next = retries.PauseAfter(error.status(), 0);
-      if (!next.has_value()) throw;
+      if (!next.has_value() || client::IsCancelled(caller)) {
+        // The turn must not run while others use the session.
+        if (MayHaveBegun(error.status())) CancelQuietly(connection, append);
+        throw;
+      }
       pause = *next;
     }
     std::this_thread::sleep_for(pause);
@@ -250,7 +264,6 @@ void TurnRunner::ForkForOthers(const Caller& caller, const std::string& session,
 
 void TurnRunner::BeginTogether(const Caller& caller, const ConversationTurn& turn,
                                BegunTurns* begun) {
-  Connection connection = connection_.For(caller);
   try {
     begun->Set(0, Begin(caller, turn, KeysOf(turn)));
     v1::GenerateRequest request;
@@ -261,7 +274,7 @@ void TurnRunner::BeginTogether(const Caller& caller, const ConversationTurn& tur
     if (!messages->has_add_generation_prompt()) {
       messages->set_add_generation_prompt(!messages->continue_final_message());
     }
-    begun->cached_tokens = AppendInput(connection, request, begun->session(0));
+    begun->cached_tokens = AppendInput(caller, request, begun->session(0));
     ForkForOthers(caller, begun->session(0).session_id, /*indexed=*/true, begun);
   } catch (const CallError&) {
   }
@@ -277,7 +290,7 @@ void TurnRunner::BeginAloneTogether(const Caller& caller, const std::string& mod
     return;
   }
   try {
-    begun->cached_tokens = AppendInput(connection, request, first);
+    begun->cached_tokens = AppendInput(caller, request, first);
     begun->Set(0, first);
     ForkForOthers(caller, first.session_id, /*indexed=*/false, begun);
   } catch (const CallError&) {
@@ -374,8 +387,11 @@ Generation TurnRunner::RunAlone(const Caller& caller, const std::string& model,
     const bool is_begun = begun.session() != nullptr;
     named.set_session_id(is_begun ? begun.session()->session_id : client::RandomId());
     if (is_begun) {
+      // A turn that was made again is the same one.
+      named.set_turn_id(begun.session()->turn_id);
       named.clear_input();
     } else {
+      named.clear_turn_id();
       *named.mutable_input() = request.input();
       Open(caller, model, named.session_id());
     }

@@ -84,6 +84,9 @@ class TurnRunner {
   // Closes the sessions of conversations that no request uses, as far as there is time.
   void CloseSessions(std::chrono::milliseconds timeout);
 
+  // The session has ended by another call.
+  void Forget(const std::string& session_id) { index_.Remove(session_id); }
+
   const ConversationIndex& index() const { return index_; }
   const client::Connection& connection() const { return connection_; }
 
@@ -96,7 +99,7 @@ class TurnRunner {
   client::Connection ToOpen(const client::Caller& caller) const;
   // Adds the input of a request to a session. Tries again if the server is lost. Returns how many
   // tokens of the whole were in the caches.
-  uint64_t AppendInput(client::Connection& connection, const v1::GenerateRequest& request,
+  uint64_t AppendInput(const client::Caller& caller, const v1::GenerateRequest& request,
                        const Receipt& receipt);
   // Ends sessions that no turn has taken.
   void GiveUp(const client::Caller& caller, const std::vector<Receipt>& receipts);

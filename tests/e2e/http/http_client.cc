@@ -50,7 +50,7 @@ bool IsChunked(const HttpReply& reply) {
 std::string RequestText(const std::string& method, const std::string& path, std::string_view body,
                         const Headers& headers) {
   std::string text = method + " " + path + " HTTP/1.1\r\nConnection: close\r\n";
-  if (headers.count("Host") == 0) text += "Host: test\r\n";
+  if (headers.count("Host") == 0) text += "Host: localhost\r\n";
   for (const auto& [name, value] : headers) text += name + ": " + value + "\r\n";
   if (!body.empty()) {
     text +=

@@ -106,9 +106,15 @@ TEST_F(PagesTest, ModelsAndSessionsAsGrpcDescribesThem) {
   EXPECT_EQ(Get(server_.http(), "/longstream/sessions?page_size=many").status, 400);
   EXPECT_EQ(Get(server_.http(), "/longstream/sessions?page_size=1001").status, 400);
   EXPECT_EQ(Get(server_.http(), "/longstream/sessions?model=none").status, 404);
-  EXPECT_EQ(Ask(server_.http(), "DELETE", "/longstream/sessions/" + first).status, 200);
-  EXPECT_EQ(Ask(server_.http(), "DELETE", "/longstream/sessions/" + first).status, 404);
+  const std::string path = "/longstream/sessions/" + first;
+  EXPECT_EQ(Get(server_.http(), path).json()["model"], "m");
+  EXPECT_EQ(Post(server_.http(), path, Json::object()).status, 405);
+  EXPECT_EQ(Get(server_.http(), path, {{"Host", "evil.example"}}).status, 403);
+  EXPECT_EQ(Ask(server_.http(), "DELETE", path).status, 200);
+  EXPECT_EQ(Ask(server_.http(), "DELETE", path).status, 404);
+  EXPECT_EQ(Get(server_.http(), path).status, 404);
   EXPECT_EQ(Get(server_.http(), "/longstream/sessions").json().at("sessions").size(), 1u);
+  EXPECT_EQ(server_.PlainMetric("longstream_http_sessions"), 1);
 }
 
 TEST(NoPageTest, AServerWithoutThePage) {

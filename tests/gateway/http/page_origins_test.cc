@@ -10,6 +10,7 @@ namespace longstream::gateway {
 namespace {
 
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
@@ -51,12 +52,39 @@ TEST(PageOriginsTest, ANameThatPointsToThisMachineIsNotItsOwn) {
   const PageOrigins origins({}, "127.0.0.1:8080");
   EXPECT_FALSE(Lets(origins, "http://evil.example:8080", "evil.example:8080"));
   EXPECT_FALSE(Lets(origins, "http://127.0.0.1.evil.example", "127.0.0.1.evil.example"));
-  for (const std::string host :
-       {"localhost:8080", "localhost", "127.0.0.1:8080", "[::1]:8080", "[::1]", "127.0.0.1"}) {
+  for (const std::string host : {"localhost:8080", "localhost", "127.0.0.1:8080", "[::1]:8080",
+                                 "[::1]", "127.0.0.1", "10.0.0.7:8080", "[fe80::1]"}) {
     EXPECT_TRUE(Lets(origins, "http://" + host, host)) << host;
   }
   const PageOrigins listed({"http://models.example.com:8080"}, "127.0.0.1:8080");
   EXPECT_TRUE(Lets(listed, "http://models.example.com:8080", "models.example.com:8080"));
+}
+
+// A page of that name reads without an origin what it takes for its own.
+TEST(PageOriginsTest, SessionsAreShownUnderNoOtherName) {
+  const auto reads = [](const PageOrigins& origins, const char* path, const char* host) {
+    HttpRequest request = Request("", host);
+    request.method = "GET";
+    request.path = path;
+    return !origins.Refusal(request).has_value();
+  };
+  const PageOrigins origins({}, "127.0.0.1:8080");
+  for (const char* const path : {"/longstream/sessions", "/longstream/models", "/v1/responses/r"}) {
+    EXPECT_FALSE(reads(origins, path, "evil.example:8080")) << path;
+    EXPECT_TRUE(reads(origins, path, "localhost:8080")) << path;
+    EXPECT_TRUE(reads(origins, path, "")) << path;
+    EXPECT_TRUE(reads(PageOrigins({"*"}, "127.0.0.1:8080"), path, "models"));
+    EXPECT_TRUE(reads(PageOrigins({"https://models"}, "127.0.0.1:8080"), path, "models"));
+    EXPECT_TRUE(reads(PageOrigins({}, "0.0.0.0:8080"), path, "models"));
+  }
+  EXPECT_TRUE(reads(origins, "/health", "models")) << "load balancers";
+}
+
+// Whoever controls the network may send pages in the server's name, without TLS.
+TEST(PageOriginsTest, WithTlsAPageWithoutItIsNotItsOwn) {
+  const PageOrigins origins({}, "0.0.0.0:443", /*tls=*/true);
+  EXPECT_TRUE(Lets(origins, "https://models.example.com", "models.example.com"));
+  EXPECT_FALSE(Lets(origins, "http://models.example.com", "models.example.com"));
 }
 
 TEST(PageOriginsTest, ListedPagesMayReadTheAnswers) {
@@ -67,7 +95,9 @@ TEST(PageOriginsTest, ListedPagesMayReadTheAnswers) {
   const HttpHeaders headers = origins.HeadersFor(Request("https://chat.example.com", "models"));
   EXPECT_THAT(headers, Contains(Pair("Access-Control-Allow-Origin", "https://chat.example.com")));
   EXPECT_THAT(headers, Contains(Pair("Vary", "Origin")));
-  EXPECT_THAT(origins.HeadersFor(Request("http://localhost:3001", "models")), IsEmpty());
+  for (const char* const other : {"http://localhost:3001", ""}) {
+    EXPECT_THAT(origins.HeadersFor(Request(other, "models")), ElementsAre(Pair("Vary", "Origin")));
+  }
 }
 
 TEST(PageOriginsTest, AllPages) {

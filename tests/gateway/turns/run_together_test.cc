@@ -162,6 +162,26 @@ TEST(RunTogetherTest, CallsWithRoomGoFirst) {
   }
 }
 
+// Two calls are in each other's way, and each of them has room alone.
+TEST(RunTogetherTest, CallsThatLackRoomTogetherRunAlone) {
+  Threads threads(1);
+  std::mutex mutex;
+  std::condition_variable changed;
+  int tries = 0;
+  std::multiset<size_t> done;
+  const auto run = [&](size_t i) {
+    std::unique_lock<std::mutex> lock(mutex);
+    if (++tries <= 2) {
+      changed.notify_all();
+      changed.wait(lock, [&] { return tries >= 2; });
+      throw NoRoom{std::make_exception_ptr(std::runtime_error("no room"))};
+    }
+    done.insert(i);
+  };
+  RunTogether(2, threads.Start(), run, DoNothing);
+  EXPECT_EQ(done, (std::multiset<size_t>{0, 1}));
+}
+
 TEST(RunTogetherTest, ACallForWhichThereIsNeverRoomFails) {
   for (const size_t most : {0u, 7u}) {
     Threads threads(most);

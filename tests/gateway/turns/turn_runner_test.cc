@@ -444,7 +444,7 @@ TEST_F(TurnRunnerTest, TurnsThatRunAloneShareTheirPrompt) {
   script_.appends = {Fails(grpc::StatusCode::UNAVAILABLE).status};
   const auto begun = MakeBegun();
   runner_->BeginAloneTogether(Alice(), "m", request, begun.get());
-  EXPECT_THAT(script_.TakeCalls(), ElementsAre("open d", "append d", "close d"));
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("open d", "append d", "cancel d", "close d"));
   runner_->RunAlone(Alice(), "m", request, {}, {begun.get(), 0});
   EXPECT_THAT(script_.TakeCalls(), ElementsAre("open e", "generate e", "close e"));
 }
