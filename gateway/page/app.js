@@ -22,7 +22,7 @@ const choice = new ModelChoice();
 const monitor = new Monitor(heard, failed);
 const chat = new Chat(choice, colourOf, answer => {
   monitor.add(answer);
-  monitor.now();
+  monitor.again();
 });
 const sessions = new Sessions(monitor);
 const plots = new Plots(monitor, colourOf);
@@ -76,7 +76,7 @@ byId("key").value = apiKey();
 byId("key").addEventListener("change", () => {
   setApiKey(byId("key").value.trim());
   byId("key-form").classList.remove("needed");
-  monitor.now();
+  monitor.again();
 });
 byId("key-form").addEventListener("submit", event => {
   event.preventDefault();

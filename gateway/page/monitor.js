@@ -45,6 +45,12 @@ export class Monitor {
     return this.asking;
   }
 
+  // Asks after something has changed: a call that runs may have missed it.
+  async again() {
+    await this.asking;
+    return this.now();
+  }
+
   async ask() {
     this.refused = false;
     try {

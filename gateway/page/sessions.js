@@ -75,8 +75,7 @@ export class Sessions {
       problem.textContent = error.message;
       problem.hidden = false;
     }
-    await this.monitor.now();
-    await this.monitor.now();  // the first one may have asked before the session ended
+    await this.monitor.again();
   }
 }
 

@@ -208,6 +208,7 @@ class PageTest(unittest.TestCase):
             list.models.find(model => model.name === "hypenet").state = "MODEL_STATE_LOADING";
             return new Response(JSON.stringify(list));
         }; })(window.fetch)""")
+        self.ask_again()
         self.page.wait('!!document.querySelector("#model optgroup option[value=auto]")')
         self.assertEqual(self.page.evaluate('document.querySelector("#model").value'), "dense")
         self.assertEqual(self.page.evaluate(
@@ -265,6 +266,7 @@ class PageTest(unittest.TestCase):
             options.headers.Authorization ? real(path, options) : new Response(
                 '{"error": {"message": "No credential.", "param": null}}', {status: 401});
         })(window.fetch)""")
+        self.ask_again()
         self.page.wait('!document.querySelector("#notice").hidden')
         self.assertEqual(self.page.text("#notice"), "No credential. Type the API key above.")
         self.page.type("#key", "a-key")
@@ -286,6 +288,10 @@ class PageTest(unittest.TestCase):
         self.page.type("#key", "")
         self.page.press_enter()
         self.page.wait('!keys.at(-1) && sessionStorage.length === 0')
+
+    def ask_again(self):
+        """Lets the page ask for models and sessions, as if the tab was hidden and is shown again."""
+        self.page.evaluate('document.dispatchEvent(new Event("visibilitychange"))')
 
     # What the server holds.
 
@@ -324,6 +330,7 @@ class PageTest(unittest.TestCase):
     def test_a_hidden_tab_asks_nothing(self):
         self.page.evaluate("""(real => { window.calls = 0; window.fetch = (path, options) => {
             ++calls; return real(path, options); }; })(window.fetch)""")
+        self.page.evaluate('location.hash = "sessions"')
         self.page.wait("calls >= 2")
         self.page.evaluate('Object.defineProperty(document, "hidden", {value: true, configurable: true}), '
                            'new Promise(done => setTimeout(done, 500)).then(() => { window.calls = 0; })')

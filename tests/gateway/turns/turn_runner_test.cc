@@ -412,7 +412,7 @@ TEST_F(TurnRunnerTest, NoForksForAClientThatHasLeft) {
   caller.cancellation = &left;
   const auto begun = runner_->MakeBegun(caller, 3);
   runner_->BeginTogether(caller, TurnOf({"1"}, "alice"), begun.get());
-  EXPECT_THAT(script_.TakeCalls(), ElementsAre("open a"));
+  EXPECT_THAT(script_.TakeCalls(), ElementsAre("open a", "cancel a"));
 }
 
 TEST_F(TurnRunnerTest, ABegunSessionOfATurnAloneIsReplacedIfItIsLost) {
