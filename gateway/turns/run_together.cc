@@ -26,31 +26,42 @@ class Calls {
     --threads_;
   }
 
+  // A call that a thread makes.
+  struct Call {
+    size_t index = 0;
+    size_t changes = 0;  // as changes_ when it began
+  };
   // The first call of a thread, and the next one when a call has ended. Absent: there is none.
-  std::optional<size_t> First() ABSL_LOCKS_EXCLUDED(mutex_) {
+  std::optional<Call> First() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return Take();
   }
-  std::optional<size_t> Next() ABSL_LOCKS_EXCLUDED(mutex_) {
+  std::optional<Call> Next() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     --running_;
+    ++changes_;
     refused_ = 0;
     return Take();
   }
 
   // What the thread does whose call had no room.
   enum class Then { kLeave, kGoOn, kFail };
-  Then PutBack(size_t i) ABSL_LOCKS_EXCLUDED(mutex_) {
+  Then PutBack(const Call& call) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    if (running_ > 1) {  // the others make the call again
-      --running_;
-      again_.push_back(i);
+    --running_;
+    if (running_ > 0) {  // the others make the call again
+      ++changes_;
+      again_.push_back(call.index);
       return Then::kLeave;
     }
-    // There may be room for another call, or for this one: nobody else runs now.
-    if (++refused_ > again_.size() + count_ - next_) return Then::kFail;
-    --running_;
-    again_.push_back(i);
+    // If another call was running meanwhile, this one may have room now. If not, there may be room
+    // for another call, which has its session already.
+    const bool was_alone = call.changes == changes_;
+    if (was_alone && ++refused_ > again_.size() + count_ - next_) {
+      ++running_;
+      return Then::kFail;
+    }
+    again_.push_back(call.index);
     return Then::kGoOn;
   }
 
@@ -77,21 +88,22 @@ class Calls {
  private:
   bool AllLeft() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return threads_ == 0; }
 
-  std::optional<size_t> Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  std::optional<Call> Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (error_ != nullptr || (again_.empty() && next_ == count_)) return std::nullopt;
     ++running_;
-    if (next_ < count_) return next_++;
-    const size_t i = again_.front();
+    if (next_ < count_) return Call{next_++, changes_};
+    const Call call{again_.front(), changes_};
     again_.pop_front();
-    return i;
+    return call;
   }
 
   const size_t count_;
   absl::Mutex mutex_;
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<size_t> again_ ABSL_GUARDED_BY(mutex_);  // there was no room for these
-  size_t refused_ ABSL_GUARDED_BY(mutex_) =
-      0;  // calls that ran alone without room, since one has ended
+  // Calls that ran alone without room, since one has ended.
+  size_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // calls that have ended or left to others
   size_t running_ ABSL_GUARDED_BY(mutex_) = 0;  // calls
   size_t threads_ ABSL_GUARDED_BY(mutex_) = 0;  // besides the caller's
   std::exception_ptr error_ ABSL_GUARDED_BY(mutex_);
@@ -100,16 +112,16 @@ class Calls {
 // The work of one thread.
 void MakeCalls(Calls& calls, const std::function<void(size_t i)>& run,
                const std::function<void()>& stop) {
-  std::optional<size_t> i = calls.First();
-  while (i.has_value()) {
+  std::optional<Calls::Call> call = calls.First();
+  while (call.has_value()) {
     std::exception_ptr error;
     try {
-      run(*i);
+      run(call->index);
     } catch (const NoRoom& no_room) {
-      const Calls::Then then = calls.PutBack(*i);
+      const Calls::Then then = calls.PutBack(*call);
       if (then == Calls::Then::kLeave) return;
       if (then == Calls::Then::kGoOn) {
-        i = calls.First();
+        call = calls.First();
         continue;
       }
       error = no_room.error;
@@ -117,7 +129,7 @@ void MakeCalls(Calls& calls, const std::function<void(size_t i)>& run,
       error = std::current_exception();
     }
     if (error != nullptr && calls.Fail(error)) stop();
-    i = calls.Next();
+    call = calls.Next();
   }
 }
 
