@@ -25,6 +25,7 @@ GrammarBuilder::Expression AddTextWithout(GrammarBuilder& builder, std::string_v
 
   const std::set<char32_t> letters(searched.begin(), searched.end());
   std::vector<CodePoints> known;
+  known.reserve(letters.size());
   for (const char32_t letter : letters) known.push_back({letter, letter});
   const GrammarBuilder::Expression other = builder.CharacterExcept(known);
   std::vector<GrammarBuilder::Arc> arcs;

@@ -34,8 +34,9 @@ class LateAnswer final : public grpc::ServerUnaryReactor,
       if (std::exchange(answered_, true)) return;
     }
     const auto self = this->shared_from_this();  // Finish may end the call
+    const grpc::Status status = ToGrpc(answer.status());
     if (answer.ok()) *response_ = *std::move(answer);
-    Finish(ToGrpc(answer.status()));
+    Finish(status);
   }
 
   // Whether the call has its answer, or its caller has gone.
