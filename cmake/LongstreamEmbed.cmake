@@ -1,6 +1,6 @@
 # longstream_embed(source directory file...)
-# Makes a C++ source with the texts of files, which are relative to the directory: the body of a
-# table of gateway/page/page_files.h. Run as a script (-P), it writes the source.
+# Makes a C++ source with the names and texts of files, which are relative to the directory: the rows
+# of a table (gateway/page/page_files.cc). Run as a script (-P), this file writes the source.
 function(longstream_embed source directory)
   if(NOT ARGN)
     message(FATAL_ERROR "longstream_embed: ${directory} has no files")

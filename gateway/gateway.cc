@@ -132,12 +132,11 @@ void Gateway::Route(Call& call) {
     if (call.Expect("GET")) ListSessions(call);
   } else if (absl::StartsWith(path, kSessionsPrefix)) {
     const std::string id = Decoded(call.path().substr(kSessionsPrefix.size()));
-    if (call.request().method == "DELETE") {
-      CloseSession(call, id);
-    } else if (call.Expect("GET")) {
-      DescribeSession(call, id);
-    }
-    call.route = "/longstream/sessions/{session}";
+    const bool closes = call.request().method == "DELETE";
+    const bool describes = !closes && call.Expect("GET");
+    call.route = "/longstream/sessions/{session}";  // also of calls that throw
+    if (closes) CloseSession(call, id);
+    if (describes) DescribeSession(call, id);
   } else if (path == "/health") {
     if (call.Expect("GET")) CheckHealth(call);
   } else if (absl::StartsWith(path, kModelsPrefix)) {

@@ -1,32 +1,21 @@
-// What the web page asks for beside the APIs of others: models and sessions as the gRPC service
-// describes them.
-#include <google/protobuf/util/json_util.h>
-
+// Routes of Longstream's own: models and sessions as the gRPC service describes them.
 #include <chrono>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
+#include "client/json/message_json.h"
 #include "gateway/call.h"
 #include "gateway/gateway.h"
 
 namespace longstream::gateway {
 namespace {
 
-// Names as in the proto, and members also where they have their default.
 void AnswerMessage(Call& call, const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
   HttpAnswer answer;
-  if (!google::protobuf::util::MessageToJsonString(message, &answer.body, options).ok()) {
-    throw std::runtime_error("a message cannot be written as JSON");
-  }
-  answer.body += '\n';
+  answer.body = client::MessageJson(message, /*lines=*/false) + "\n";
   call.Answer(std::move(answer));
 }
 

@@ -1,8 +1,6 @@
 // Options and output that the commands share.
 #include "client/commands/commands.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "client/interrupt.h"
+#include "client/json/message_json.h"
 #include "client/output.h"
 
 namespace longstream::client {
@@ -220,12 +219,7 @@ std::string HumanBytes(uint64_t bytes) {
 }
 
 void PrintJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  if (google::protobuf::util::MessageToJsonString(message, &text, options).ok()) Print(text);
+  Print(MessageJson(message, /*lines=*/true));
 }
 
 double Seconds(const google::protobuf::Duration& duration) {

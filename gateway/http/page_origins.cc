@@ -20,7 +20,7 @@ bool ShowsSessions(const HttpRequest& request) {
          (request.path.starts_with("/longstream/") || request.path.starts_with("/v1/responses/"));
 }
 
-// What follows the scheme of an origin: host:port or, with the port of the scheme, the host.
+// The host of an origin, with its port unless that is the port of the scheme.
 std::string_view HostOf(std::string_view origin) {
   const size_t scheme = origin.find("://");
   return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
@@ -55,7 +55,7 @@ bool PageOrigins::IsListed(std::string_view origin) const {
 }
 
 bool PageOrigins::IsOwnHost(std::string_view host) const {
-  // Whoever owns a name can let it point to the machine of a visitor. Then the visitor's browser
+  // The owner of a name can let it point to the machine of a visitor. Then the visitor's browser
   // takes the pages of that name for those of the server.
   return !on_loopback_ || IsNoName(host) ||
          std::any_of(allowed_.begin(), allowed_.end(), [host](const std::string& allowed) {

@@ -28,7 +28,7 @@ class ChatChoice final : public AnswerWriter {
   std::string Error(const HttpAnswer& error) override;
   Json Whole(const EndedTurn& turn) override;
 
-  // What is known when the choice has ended.
+  // Known when the choice has ended.
   const AnswerHead& head() const { return head_; }
   const Usage& usage() const { return usage_; }
   const Json& receipt() const { return receipt_; }

@@ -5,7 +5,7 @@ import {bytes, count, milliseconds, rate, shortId} from "./format.js";
 
 const FINISH = {length: "cut at the limit of tokens", content_filter: "cut by a filter"};
 
-// What the server has kept and what the answer cost, such as "continued; 1,204 of 1,220 prompt
+// How the session was found and what the answer cost, such as "continued; 1,204 of 1,220 prompt
 // tokens cached; 212 tokens; first token 38 ms; 95 tokens/s".
 export function summaryOf(answer) {
   const parts = [];

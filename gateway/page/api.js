@@ -21,7 +21,7 @@ export function setApiKey(value) {
   }
 }
 
-// What the server says of a call that failed. `status` is 0 if there was no answer; `param` is the
+// The error of a call. `status` is 0 if there was no answer; `param` is the
 // name of the field that is wrong, or null.
 export class ServerError extends Error {
   constructor(message, status, param) {

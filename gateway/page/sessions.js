@@ -4,7 +4,7 @@ import {endSession} from "./api.js";
 import {byId, confirmed, element} from "./elements.js";
 import {bytes, count, duration, shortId} from "./format.js";
 
-// What sessions hold, by kind: the member of ModelMemory, its name, its colour.
+// The kinds of memory of sessions: the member of ModelMemory, its name, its colour.
 export const KINDS = [["pages", "pages (KV)", 0], ["rings", "rings (windows)", 1],
                       ["states", "states", 2]];
 

@@ -44,7 +44,7 @@ class Calls {
     return Take();
   }
 
-  // What the thread does whose call had no room.
+  // The next step of a thread whose call had no room.
   enum class Then { kLeave, kGoOn, kFail };
   Then PutBack(const Call& call) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);

@@ -126,6 +126,22 @@ bool CloseQuietly(Connection& connection, const std::string& session) {
   }
 }
 
+// The input of a turn alone.
+v1::AppendRequest AppendOf(const v1::GenerateRequest& request) {
+  v1::AppendRequest append;
+  *append.mutable_input() = request.input();
+  append.set_parse_special(request.parse_special());
+  return append;
+}
+
+// Does what `on_message` does, and notes that a message has come. Both outlive it.
+Connection::OnMessage NotingStart(const Connection::OnMessage& on_message, bool* started) {
+  return [&on_message, started](const v1::GenerateResponse& message) {
+    *started = true;
+    return !on_message || on_message(message);
+  };
+}
+
 void CancelQuietly(Connection& connection, const v1::AppendRequest& append) {
   try {
     connection.CancelTurn(append.session_id(), append.turn_id());
@@ -223,14 +239,11 @@ Receipt TurnRunner::Begin(const Caller& caller, const ConversationTurn& turn,
   return receipt;
 }
 
-uint64_t TurnRunner::AppendInput(const Caller& caller, const v1::GenerateRequest& request,
-                                 const Receipt& receipt) {
+uint64_t TurnRunner::AppendInput(const Caller& caller, const std::string& session,
+                                 v1::AppendRequest append) {
   Connection connection = connection_.For(caller);
-  v1::AppendRequest append;
-  append.set_session_id(receipt.session_id);
+  append.set_session_id(session);
   append.set_turn_id(client::RandomId());
-  *append.mutable_input() = request.input();
-  append.set_parse_special(request.parse_special());
   client::Retries retries(std::min(options_.resume_timeout, kMostAgain));
   while (true) {
     std::chrono::milliseconds pause{};
@@ -266,16 +279,15 @@ void TurnRunner::BeginTogether(const Caller& caller, const ConversationTurn& tur
                                BegunTurns* begun) {
   try {
     begun->Set(0, Begin(caller, turn, KeysOf(turn)));
-    v1::GenerateRequest request;
-    *request.mutable_input() = turn.request.input();
-    request.set_parse_special(turn.request.parse_special());
-    v1::Messages* const messages = request.mutable_input()->mutable_messages();
+    v1::AppendRequest append = AppendOf(turn.request);
+    v1::Messages* const messages = append.mutable_input()->mutable_messages();
     messages->set_whole_conversation(true);
     if (!messages->has_add_generation_prompt()) {
       messages->set_add_generation_prompt(!messages->continue_final_message());
     }
-    begun->cached_tokens = AppendInput(caller, request, begun->session(0));
-    ForkForOthers(caller, begun->session(0).session_id, /*indexed=*/true, begun);
+    const std::string& first = begun->session(0).session_id;
+    begun->cached_tokens = AppendInput(caller, first, std::move(append));
+    ForkForOthers(caller, first, /*indexed=*/true, begun);
   } catch (const CallError&) {
   }
 }
@@ -290,7 +302,7 @@ void TurnRunner::BeginAloneTogether(const Caller& caller, const std::string& mod
     return;
   }
   try {
-    begun->cached_tokens = AppendInput(caller, request, first);
+    begun->cached_tokens = AppendInput(caller, first.session_id, AppendOf(request));
     begun->Set(0, first);
     ForkForOthers(caller, first.session_id, /*indexed=*/false, begun);
   } catch (const CallError&) {
@@ -337,12 +349,8 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
     request.set_session_id(receipt->session_id);
     request.set_turn_id(receipt->turn_id);
     bool started = false;
-    const auto note_start = [&](const v1::GenerateResponse& message) {
-      started = true;
-      return !on_message || on_message(message);
-    };
     try {
-      Generation generation = connection.Generate(request, note_start);
+      Generation generation = connection.Generate(request, NotingStart(on_message, &started));
       turn.begun.GiveAway();
       keys.push_back(KeyAfter(keys.empty() ? turn.beginning : keys.back(), turn.reply(generation)));
       index_.Commit(receipt->session_id, receipt->turn_id, keys);
@@ -396,12 +404,8 @@ Generation TurnRunner::RunAlone(const Caller& caller, const std::string& model,
       Open(caller, model, named.session_id());
     }
     bool started = false;
-    const auto note_start = [&](const v1::GenerateResponse& message) {
-      started = true;
-      return !on_message || on_message(message);
-    };
     try {
-      Generation generation = connection.Generate(named, note_start);
+      Generation generation = connection.Generate(named, NotingStart(on_message, &started));
       begun.GiveAway();
       CloseQuietly(connection, named.session_id());
       return generation;

@@ -97,10 +97,10 @@ class TurnRunner {
   // For calls that open sessions. A client that leaves does not cancel them: then it would not be
   // known whether there is a session to close.
   client::Connection ToOpen(const client::Caller& caller) const;
-  // Adds the input of a request to a session. Tries again if the server is lost. Returns how many
-  // tokens of the whole were in the caches.
-  uint64_t AppendInput(const client::Caller& caller, const v1::GenerateRequest& request,
-                       const Receipt& receipt);
+  // Adds an input to a session. Tries again if the server is lost. Returns how many tokens of the
+  // whole were in the caches.
+  uint64_t AppendInput(const client::Caller& caller, const std::string& session,
+                       v1::AppendRequest append);
   // Ends sessions that no turn has taken.
   void GiveUp(const client::Caller& caller, const std::vector<Receipt>& receipts);
   // Forks the session, as it is, for all turns but the first, while that works. `indexed`: the

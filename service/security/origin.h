@@ -11,9 +11,9 @@ namespace longstream {
 // Stands for every origin.
 inline constexpr char kAnyOrigin[] = "*";
 
-// What is wrong with an origin: a scheme, a host and perhaps a port, such as
-// "https://chat.example.com:8443", as browsers write it in the header Origin; or kAnyOrigin.
-// Absent: nothing.
+// The error of an origin; absent: there is none. An origin is kAnyOrigin, or a scheme, a host and
+// perhaps a port, such as "https://chat.example.com:8443", as browsers write it in the header
+// Origin.
 std::optional<std::string> OriginError(std::string_view origin);
 
 }  // namespace longstream

@@ -236,12 +236,13 @@ ROOMS = {
                        " service/sessions/store/postgres service/sessions/store/sql service/sessions/store/sqlite",
 
     "client/errors": "",
+    "client/json": "",
     "client": "client/errors service/security",
     "client/compare": "client",
     "client/compare/page": "client client/compare",
     "client/compare/command": "client client/commands client/compare client/compare/page",
     "client/plan": "",
-    "client/commands": "client client/errors client/plan",
+    "client/commands": "client client/errors client/json client/plan",
     "client/eval": "client client/commands",
     "client/token": "client client/commands service/security",
     "client/store": "client client/commands service/sealing service/sessions/store service/sessions/store/postgres"
@@ -258,7 +259,7 @@ ROOMS = {
     "gateway/responses": "client gateway/answers gateway/json gateway/requests",
     "gateway/tokens": "gateway/json gateway/openai gateway/requests",
     "gateway/page": "gateway/http",
-    "gateway": "client client/errors gateway/answers gateway/anthropic gateway/conversations gateway/http gateway/json"
+    "gateway": "client client/errors client/json gateway/answers gateway/anthropic gateway/conversations gateway/http gateway/json"
                " gateway/openai gateway/page gateway/responses gateway/tokens gateway/turns service/clock service/metrics",
     "gateway/program": "client gateway gateway/http service/connections service/metrics service/scrapes service/security",
 

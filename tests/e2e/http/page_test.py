@@ -84,7 +84,7 @@ class PageTest(unittest.TestCase):
         self.page.click(f'nav a[data-part="{part}"]')
         self.page.wait(f'!document.querySelector("#{part}-part").hidden')
 
-    # What the model says is text.
+    # Texts of the model.
 
     def test_a_streamed_chat_is_the_answer_of_the_api(self):
         self.page.type("#system", "Python")
@@ -215,7 +215,7 @@ class PageTest(unittest.TestCase):
             '[...document.querySelectorAll("#model option:disabled")].map(e => e.textContent)'),
             ["hypenet (loading)"])
 
-    # What goes wrong.
+    # Errors.
 
     def test_stop_keeps_what_came(self):
         self.page.type("#max_tokens", "20000")
@@ -293,7 +293,7 @@ class PageTest(unittest.TestCase):
         """Lets the page ask for models and sessions, as if the tab was hidden and is shown again."""
         self.page.evaluate('document.dispatchEvent(new Event("visibilitychange"))')
 
-    # What the server holds.
+    # Sessions and plots.
 
     def test_sessions_are_listed_and_ended(self):
         self.ask(self.unread("import socket"))

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "tests/e2e/http/chat_server.h"
+#include "tests/service/wait_until.h"
 
 namespace longstream {
 namespace {
@@ -113,8 +115,13 @@ TEST_F(PagesTest, ModelsAndSessionsAsGrpcDescribesThem) {
   EXPECT_EQ(Ask(server_.http(), "DELETE", path).status, 200);
   EXPECT_EQ(Ask(server_.http(), "DELETE", path).status, 404);
   EXPECT_EQ(Get(server_.http(), path).status, 404);
+  const std::string route = "/longstream/sessions/{session}";
+  const std::map<std::string, std::string> labels = {{"route", route}, {"code", "404"}};
+  // Metrics follow the answers.
+  EXPECT_TRUE(
+      WaitUntil([&] { return server_.Metric("longstream_http_requests_total", labels) == 2; }));
   EXPECT_EQ(Get(server_.http(), "/longstream/sessions").json().at("sessions").size(), 1u);
-  EXPECT_EQ(server_.PlainMetric("longstream_http_sessions"), 1);
+  EXPECT_TRUE(WaitUntil([&] { return server_.PlainMetric("longstream_http_sessions") == 1; }));
 }
 
 TEST(NoPageTest, AServerWithoutThePage) {

@@ -80,7 +80,7 @@ TEST(PageOriginsTest, SessionsAreShownUnderNoOtherName) {
   EXPECT_TRUE(reads(origins, "/health", "models")) << "load balancers";
 }
 
-// Whoever controls the network may send pages in the server's name, without TLS.
+// An attacker in the network may send pages in the server's name, without TLS.
 TEST(PageOriginsTest, WithTlsAPageWithoutItIsNotItsOwn) {
   const PageOrigins origins({}, "0.0.0.0:443", /*tls=*/true);
   EXPECT_TRUE(Lets(origins, "https://models.example.com", "models.example.com"));
