@@ -377,6 +377,19 @@ v1::TokenizeResponse Connection::Tokenize(const v1::TokenizeRequest& request) {
   return response;
 }
 
+void Connection::PutNotes(const v1::PutNotesRequest& request) {
+  Call call(caller_, request.session_id());
+  v1::PutNotesResponse response;
+  stubs_->Check(call.context, stubs_->longstream.PutNotes(&call.context, request, &response));
+}
+
+v1::FindNotesResponse Connection::FindNotes(const v1::FindNotesRequest& request) {
+  Call call(caller_);
+  v1::FindNotesResponse response;
+  stubs_->Check(call.context, stubs_->longstream.FindNotes(&call.context, request, &response));
+  return response;
+}
+
 v1::DetokenizeResponse Connection::Detokenize(const v1::DetokenizeRequest& request) {
   Call call(caller_);
   v1::DetokenizeResponse response;

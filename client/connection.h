@@ -152,6 +152,10 @@ class Connection {
   using OnPiece = std::function<void(const v1::ScoreResponse& response)>;
   v1::ScoreSummary Score(const v1::ScoreRequest& request, const OnPiece& on_piece = {});
 
+  // Notes of sessions in the store.
+  void PutNotes(const v1::PutNotesRequest& request);
+  v1::FindNotesResponse FindNotes(const v1::FindNotesRequest& request);
+
   v1::TokenizeResponse Tokenize(const v1::TokenizeRequest& request);
   v1::DetokenizeResponse Detokenize(const v1::DetokenizeRequest& request);
 

@@ -19,6 +19,7 @@ std::optional<ConversationIndex::Found> ConversationIndex::Find(
     found.turn_id = place->second.turn_id;
     found.length = length;
     found.taken = !entry->used && entry->head == keys[length - 1];
+    found.position = entry->position;
     if (found.taken) SetUsed(entry, true);
     entry->last_use = absl::Now();
     entries_.splice(entries_.end(), entries_, entry);
@@ -27,10 +28,26 @@ std::optional<ConversationIndex::Found> ConversationIndex::Find(
   return std::nullopt;
 }
 
+bool ConversationIndex::Take(const Session& session) {
+  absl::MutexLock lock(&mutex_);
+  const auto known = by_id_.find(session.id);
+  if (known == by_id_.end()) {
+    Insert(session);
+    return true;
+  }
+  if (known->second->used) return false;
+  SetUsed(known->second, true);
+  return true;
+}
+
 void ConversationIndex::Add(Session session) {
   absl::MutexLock lock(&mutex_);
   const auto known = by_id_.find(session.id);
   if (known != by_id_.end()) Erase(known->second);
+  Insert(std::move(session));
+}
+
+void ConversationIndex::Insert(Session session) {
   Entry entry;
   entry.session = std::move(session);
   entries_.push_back(std::move(entry));
@@ -46,13 +63,14 @@ void ConversationIndex::SetUsed(Entries::iterator entry, bool used) {
 }
 
 void ConversationIndex::Commit(const std::string& session_id, const std::string& turn_id,
-                               const std::vector<ConversationKey>& keys) {
+                               const std::vector<ConversationKey>& keys, uint64_t position) {
   absl::MutexLock lock(&mutex_);
   const auto found = by_id_.find(session_id);
   if (found == by_id_.end() || keys.empty()) return;
   const Entries::iterator entry = found->second;
   SetUsed(entry, false);
   entry->head = keys.back();
+  entry->position = position;
   entry->last_use = absl::Now();
   entries_.splice(entries_.end(), entries_, entry);
   for (size_t i = 0; i + 1 < keys.size(); ++i) {
@@ -98,7 +116,7 @@ void ConversationIndex::Remove(const std::string& session_id) {
 }
 
 template <typename MayEnd>
-std::optional<ConversationIndex::Session> ConversationIndex::Take(const MayEnd& may_end) {
+std::optional<ConversationIndex::Session> ConversationIndex::TakeOldestThat(const MayEnd& may_end) {
   const auto oldest = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return !entry.used && may_end(entry.session.owner);
   });
@@ -110,13 +128,13 @@ std::optional<ConversationIndex::Session> ConversationIndex::Take(const MayEnd& 
 
 std::optional<ConversationIndex::Session> ConversationIndex::TakeOldest() {
   absl::MutexLock lock(&mutex_);
-  return Take([](const std::string& /*owner*/) { return true; });
+  return TakeOldestThat([](const std::string& /*owner*/) { return true; });
 }
 
 std::optional<ConversationIndex::Session> ConversationIndex::TakeOldestOf(
     const std::string& owner) {
   absl::MutexLock lock(&mutex_);
-  return Take([&owner](const std::string& other) { return other == owner; });
+  return TakeOldestThat([&owner](const std::string& other) { return other == owner; });
 }
 
 std::optional<ConversationIndex::Session> ConversationIndex::TakeBeyondLimits() {
@@ -132,8 +150,9 @@ std::optional<ConversationIndex::Session> ConversationIndex::TakeBeyondLimits() 
     if (amounts.*exceeded == most) largest.insert(owner);
   }
   const auto has_most = [&largest](const std::string& owner) { return largest.count(owner) > 0; };
-  std::optional<Session> session = Take(has_most);
-  return session.has_value() ? session : Take([](const std::string& /*owner*/) { return true; });
+  std::optional<Session> session = TakeOldestThat(has_most);
+  return session.has_value() ? session
+                             : TakeOldestThat([](const std::string& /*owner*/) { return true; });
 }
 
 void ConversationIndex::ForgetUnusedFor(absl::Duration time) {

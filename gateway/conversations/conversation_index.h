@@ -3,6 +3,7 @@
 #define LONGSTREAM_GATEWAY_CONVERSATIONS_CONVERSATION_INDEX_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <optional>
 #include <string>
@@ -38,6 +39,7 @@ class ConversationIndex {
     // go on with it, and calls Commit, Release or Remove later. Otherwise the caller forks it at
     // the end of the turn.
     bool taken = false;
+    uint64_t position = 0;  // of the session, if it is taken
   };
 
   // A limit of all beginnings together, and of sessions that no request uses. Beyond it, sessions
@@ -51,14 +53,19 @@ class ConversationIndex {
   // keys[i]: of the first i + 1 parts of the conversation.
   std::optional<Found> Find(const std::vector<ConversationKey>& keys) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // The caller goes on with a session that it has found elsewhere. False: a request uses it.
+  // Otherwise the caller uses it as if Found.taken.
+  bool Take(const Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // The caller has opened or forked a session, and uses it as if Found.taken. A session with the
   // same id is gone.
   void Add(Session session) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A turn of a session that the caller uses has read the conversation with these keys, of which
-  // the last one includes the answer of the turn.
+  // the last one includes the answer of the turn. `position`: of the session after the turn.
   void Commit(const std::string& session_id, const std::string& turn_id,
-              const std::vector<ConversationKey>& keys) ABSL_LOCKS_EXCLUDED(mutex_);
+              const std::vector<ConversationKey>& keys, uint64_t position = 0)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // The turn has failed, and the session is as it was.
   void Release(const std::string& session_id) ABSL_LOCKS_EXCLUDED(mutex_);
   // The session is gone.
@@ -82,6 +89,7 @@ class ConversationIndex {
   struct Entry {
     Session session;
     ConversationKey head{};  // of all that it has read
+    uint64_t position = 0;   // with its head
     bool used = true;        // by a request
     absl::Time last_use = absl::Now();
     std::vector<ConversationKey> keys;  // those that name it in places_, in any order
@@ -99,6 +107,7 @@ class ConversationIndex {
     std::string turn_id;
   };
 
+  void Insert(Session session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetUsed(Entries::iterator entry, bool used) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetPlace(const ConversationKey& key, Entries::iterator entry, const std::string& turn_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -107,7 +116,8 @@ class ConversationIndex {
   void Erase(Entries::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The oldest unused session whose owner may lose one.
   template <typename MayEnd>
-  std::optional<Session> Take(const MayEnd& may_end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<Session> TakeOldestThat(const MayEnd& may_end)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Limits limits_;
   mutable absl::Mutex mutex_;

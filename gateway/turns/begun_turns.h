@@ -19,6 +19,8 @@ struct Receipt {
   std::string session_id;
   std::string turn_id;
   How how = How::kNew;
+  // The session must have this position when the turn starts; absent: any.
+  std::optional<uint64_t> expected_position = {};
 };
 
 // A session for each answer, if it could be made: an answer without one reads the prompt by itself.

@@ -13,6 +13,7 @@
 #include "client/cancellation.h"
 #include "client/errors/retries.h"
 #include "client/random_id.h"
+#include "gateway/notes/conversation_notes.h"
 
 namespace longstream::gateway {
 namespace {
@@ -200,8 +201,7 @@ void TurnRunner::Open(const Caller& caller, const std::string& model, const std:
   }
 }
 
-bool TurnRunner::Fork(const Caller& caller, const ConversationIndex::Found& found,
-                      Receipt* receipt) {
+bool TurnRunner::Fork(const Caller& caller, const Found& found, Receipt* receipt) {
   v1::ForkSessionRequest request;
   request.set_session_id(found.session_id);
   request.set_new_session_id(receipt->session_id);
@@ -221,15 +221,43 @@ bool TurnRunner::Fork(const Caller& caller, const ConversationIndex::Found& foun
   return true;
 }
 
+std::optional<TurnRunner::Found> TurnRunner::Find(const Caller& caller,
+                                                  const ConversationTurn& turn,
+                                                  const std::vector<ConversationKey>& keys) {
+  std::optional<Found> found = index_.Find(keys);
+  if (!options_.durable) return found;
+  // An answer in the rest of the conversation may be that of another gateway.
+  const auto& messages = turn.request.input().messages().messages();
+  std::vector<Beginning> beginnings;
+  for (size_t length = keys.size(); length > (found.has_value() ? found->length : 0); --length) {
+    if (messages[static_cast<int>(length) - 1].role() != "assistant") continue;
+    beginnings.push_back({keys[length - 1], length});
+  }
+  if (beginnings.empty()) return found;
+  std::optional<Found> noted;
+  try {
+    Connection connection = connection_.For(caller);
+    noted = FindConversation(connection, beginnings);
+  } catch (const CallError&) {  // the model reads the rest again
+  } catch (...) {
+    if (found.has_value() && found->taken) index_.Release(found->session_id);
+    throw;
+  }
+  if (!noted.has_value()) return found;
+  if (found.has_value() && found->taken) index_.Release(found->session_id);
+  noted->taken = index_.Take({noted->session_id, caller.authorization});
+  return noted;
+}
+
 Receipt TurnRunner::Begin(const Caller& caller, const ConversationTurn& turn,
-                          const std::vector<ConversationKey>& keys) {
+                          const std::optional<Found>& found) {
   Receipt receipt;
   receipt.turn_id = client::RandomId();
-  // Without keys, nothing is found.
-  const std::optional<ConversationIndex::Found> found = index_.Find(keys);
   if (found.has_value() && found->taken) {
     receipt.session_id = found->session_id;
     receipt.how = Receipt::How::kContinued;
+    // Another gateway may have gone on with it meanwhile.
+    if (options_.durable) receipt.expected_position = found->position;
     return receipt;
   }
   receipt.session_id = client::RandomId();
@@ -265,7 +293,7 @@ uint64_t TurnRunner::AppendInput(const Caller& caller, const std::string& sessio
 
 void TurnRunner::ForkForOthers(const Caller& caller, const std::string& session, bool indexed,
                                BegunTurns* begun) {
-  ConversationIndex::Found source;
+  Found source;
   source.session_id = session;
   for (size_t i = 1; i < begun->size() && !client::IsCancelled(caller); ++i) {
     Receipt fork{client::RandomId(), client::RandomId()};
@@ -278,16 +306,21 @@ void TurnRunner::ForkForOthers(const Caller& caller, const std::string& session,
 void TurnRunner::BeginTogether(const Caller& caller, const ConversationTurn& turn,
                                BegunTurns* begun) {
   try {
-    begun->Set(0, Begin(caller, turn, KeysOf(turn)));
+    Receipt first = Begin(caller, turn, Find(caller, turn, KeysOf(turn)));
+    begun->Set(0, first);
     v1::AppendRequest append = AppendOf(turn.request);
+    if (first.expected_position.has_value()) {
+      append.set_expected_position(*first.expected_position);
+    }
     v1::Messages* const messages = append.mutable_input()->mutable_messages();
     messages->set_whole_conversation(true);
     if (!messages->has_add_generation_prompt()) {
       messages->set_add_generation_prompt(!messages->continue_final_message());
     }
-    const std::string& first = begun->session(0).session_id;
-    begun->cached_tokens = AppendInput(caller, first, std::move(append));
-    ForkForOthers(caller, first, /*indexed=*/true, begun);
+    begun->cached_tokens = AppendInput(caller, first.session_id, std::move(append));
+    first.expected_position.reset();
+    begun->Set(0, first);
+    ForkForOthers(caller, first.session_id, /*indexed=*/true, begun);
   } catch (const CallError&) {
   }
 }
@@ -333,54 +366,93 @@ void TurnRunner::GiveUp(const Caller& caller, const std::vector<Receipt>& receip
   }
 }
 
+void TurnRunner::GiveUpAfter(const Caller& caller, const Receipt& receipt, bool changed) {
+  const bool was_there = receipt.how == Receipt::How::kContinued;
+  if (was_there && !changed) return index_.Release(receipt.session_id);
+  index_.Remove(receipt.session_id);
+  // Another gateway may be going on with it.
+  if (was_there && options_.durable) return;
+  Connection connection = connection_.For(caller);
+  CloseQuietly(connection, receipt.session_id);
+}
+
 Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
-                           const Connection::OnMessage& on_message, Receipt* receipt) {
+                           const Connection::OnMessage& on_message, Receipt* receipt,
+                           std::vector<v1::Note>* notes) {
   Connection connection = connection_.For(caller);
   connection.set_collects_log_probs(!turn.streams);
   index_.ForgetUnusedFor(absl::FromChrono(options_.idle_timeout));
   std::vector<ConversationKey> keys = KeysOf(turn);
   v1::GenerateRequest request = turn.request;
   request.mutable_input()->mutable_messages()->set_whole_conversation(true);
-  for (bool use_index = true;; use_index = false) {
+  std::optional<Found> found;
+  if (turn.begun.session() == nullptr) found = Find(caller, turn, keys);
+  for (bool is_first = true;; is_first = false) {
     const Receipt* const begun = turn.begun.session();
-    *receipt = begun != nullptr
-                   ? *begun
-                   : Begin(caller, turn, use_index ? keys : std::vector<ConversationKey>());
+    *receipt = begun != nullptr ? *begun : Begin(caller, turn, found);
     request.set_session_id(receipt->session_id);
     request.set_turn_id(receipt->turn_id);
+    request.clear_expected_position();
+    if (receipt->expected_position.has_value()) {
+      request.set_expected_position(*receipt->expected_position);
+    }
     bool started = false;
     try {
       Generation generation = connection.Generate(request, NotingStart(on_message, &started));
       turn.begun.GiveAway();
       keys.push_back(KeyAfter(keys.empty() ? turn.beginning : keys.back(), turn.reply(generation)));
-      index_.Commit(receipt->session_id, receipt->turn_id, keys);
-      while (Close(index_.TakeBeyondLimits())) {
+      const uint64_t position = generation.finish.position();
+      index_.Commit(receipt->session_id, receipt->turn_id, keys, position);
+      if (options_.durable && notes != nullptr) {
+        notes->push_back(NoteOfConversation(keys.back(), receipt->turn_id, position));
       }
+      CloseBeyondLimits();
       return generation;
     } catch (const CallError& error) {
       if (begun != nullptr && !started && LacksMemory(error)) ThrowNoRoom(error);
       turn.begun.GiveAway();
       // A new session may be lost too, for example with its server.
       const bool lost = error.status().error_code() == grpc::StatusCode::NOT_FOUND;
-      const bool changed = receipt->how == Receipt::How::kNew ? lost && use_index
-                                                              : SessionHasChanged(error.status());
-      if (receipt->how == Receipt::How::kContinued && !changed) {
-        index_.Release(receipt->session_id);
-      } else {
-        index_.Remove(receipt->session_id);
-        CloseQuietly(connection, receipt->session_id);
+      const bool changed =
+          receipt->how == Receipt::How::kNew ? lost && is_first : SessionHasChanged(error.status());
+      GiveUpAfter(caller, *receipt, changed);
+      if (!started && changed) {
+        // A session with which another gateway has gone on can be forked where it was.
+        const bool has_place = options_.durable && found.has_value() && found->taken && !lost;
+        has_place ? void(found->taken = false) : found.reset();
+        continue;
       }
-      if (!started && changed) continue;
       if (!started && LacksMemory(error)) ThrowNoRoom(error);
       if (!lost) throw;
       throw CallError(grpc::Status(grpc::StatusCode::UNAVAILABLE,
                                    "the server has lost the conversation; try again"));
     } catch (...) {
       turn.begun.GiveAway();
-      index_.Remove(receipt->session_id);
-      CloseQuietly(connection, receipt->session_id);
+      GiveUpAfter(caller, *receipt, /*changed=*/true);
       throw;
     }
+  }
+}
+
+void TurnRunner::CloseBeyondLimits() {
+  // Sessions in the store take no memory when they are idle, and other requests may refer to them.
+  for (auto session = index_.TakeBeyondLimits(); session.has_value();
+       session = index_.TakeBeyondLimits()) {
+    if (!options_.durable) Close(session);
+  }
+}
+
+bool TurnRunner::PutNotes(const Caller& caller, const std::string& session_id,
+                          const std::vector<v1::Note>& notes) {
+  v1::PutNotesRequest request;
+  request.set_session_id(session_id);
+  for (const v1::Note& note : notes) *request.add_notes() = note;
+  Connection connection = ToOpen(caller);
+  try {
+    connection.PutNotes(request);
+    return true;
+  } catch (const CallError&) {
+    return false;
   }
 }
 

@@ -46,7 +46,8 @@ class TurnRunner {
     ConversationIndex::Limits limits;
     std::chrono::seconds idle_timeout{600};  // of sessions that no request uses
     // Whether each turn is stored before its answer ends. Then an answer survives the server, and
-    // goes on at another replica. Needs a server with a store.
+    // goes on at another replica; and all gateways of the server find the session of a
+    // conversation (gateway/notes). Needs a server with a store.
     bool durable = false;
     // How long a turn that was lost is sent again. 0: a lost turn fails.
     std::chrono::milliseconds resume_timeout{60000};
@@ -60,9 +61,14 @@ class TurnRunner {
 
   // Continues the session that has read the most of the conversation, or forks it, or opens a new
   // one. `on_message` as for Connection::Generate. `receipt` is complete when the first message
-  // comes.
+  // comes. With Options::durable, adds the note to `notes` with which all gateways find the
+  // session; PutNotes writes it.
   client::Generation Run(const client::Caller& caller, const ConversationTurn& turn,
-                         const client::Connection::OnMessage& on_message, Receipt* receipt);
+                         const client::Connection::OnMessage& on_message, Receipt* receipt,
+                         std::vector<v1::Note>* notes = nullptr);
+  // Writes notes of the session of a turn that has ended. False: that was not possible.
+  bool PutNotes(const client::Caller& caller, const std::string& session_id,
+                const std::vector<v1::Note>& notes);
 
   // Reads the messages once and makes sessions for several turns with them, which share the memory
   // of what was read. After a CallError, which is dropped, fewer sessions are made: a turn without
@@ -89,11 +95,18 @@ class TurnRunner {
 
   const ConversationIndex& index() const { return index_; }
   const client::Connection& connection() const { return connection_; }
+  bool durable() const { return options_.durable; }
 
  private:
-  // Returns the session of the turn, which the turn uses from now on.
+  using Found = ConversationIndex::Found;
+
+  // The session that has read the most of the conversation.
+  std::optional<Found> Find(const client::Caller& caller, const ConversationTurn& turn,
+                            const std::vector<ConversationKey>& keys);
+  // Returns the session of a turn, which the turn uses from now on: the one that was found, if it
+  // is taken, otherwise a fork of it or a new one.
   Receipt Begin(const client::Caller& caller, const ConversationTurn& turn,
-                const std::vector<ConversationKey>& keys);
+                const std::optional<Found>& found);
   // For calls that open sessions. A client that leaves does not cancel them: then it would not be
   // known whether there is a session to close.
   client::Connection ToOpen(const client::Caller& caller) const;
@@ -108,11 +121,15 @@ class TurnRunner {
   void ForkForOthers(const client::Caller& caller, const std::string& session, bool indexed,
                      BegunTurns* begun);
   // False: the session cannot be forked there.
-  bool Fork(const client::Caller& caller, const ConversationIndex::Found& found, Receipt* receipt);
+  bool Fork(const client::Caller& caller, const Found& found, Receipt* receipt);
   // While there is no room for a session, ends unused sessions of the same caller.
   void Open(const client::Caller& caller, const std::string& model, const std::string& id);
+  // Ends the sessions that are beyond the limits of the index.
+  void CloseBeyondLimits();
   // Closes a session that the index has forgotten. False: there is none.
   bool Close(const std::optional<ConversationIndex::Session>& session);
+  // The turn of this session has failed. `changed`: the session was not as it was remembered.
+  void GiveUpAfter(const client::Caller& caller, const Receipt& receipt, bool changed);
 
   client::Connection connection_;
   const Options options_;

@@ -34,6 +34,8 @@ constexpr Row kRows[] = {
     {"/longstream.v1.Longstream/ListTurns", kClient},
     {"/longstream.v1.Longstream/ExportSession", kClient},
     {"/longstream.v1.Longstream/ImportSession", kClient},
+    {"/longstream.v1.Longstream/PutNotes", kClient},
+    {"/longstream.v1.Longstream/FindNotes", kClient},
     {"/longstream.v1.Longstream/Score", kClient},
     {"/longstream.v1.Longstream/Tokenize", kClient},
     {"/longstream.v1.Longstream/Detokenize", kClient},

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "service/tokenizer/stream/stop_matcher.h"
 
@@ -20,6 +21,8 @@ absl::Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
+constexpr int kDefaultPageSize = 100;
+constexpr int kMaxPageSize = 1000;
 constexpr float kLargest = std::numeric_limits<float>::max();
 
 // A repetition penalty outside this range acts as the nearer end. It draws the same tokens, because
@@ -215,6 +218,21 @@ absl::Status CheckTop(uint32_t top, uint32_t vocabulary_size) {
 }
 
 }  // namespace
+
+absl::StatusOr<size_t> CheckPageSize(int page_size) {
+  if (page_size < 0 || page_size > kMaxPageSize) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("page_size: expected 0 ... ", kMaxPageSize, ", found ", page_size));
+  }
+  return page_size == 0 ? kDefaultPageSize : static_cast<size_t>(page_size);
+}
+
+absl::StatusOr<uint64_t> CheckTurnsToken(const std::string& token) {
+  uint64_t number = 0;
+  if (token.empty() || absl::SimpleAtoi(token, &number)) return number;
+  return absl::InvalidArgumentError(
+      "page_token: expected the next_page_token of an earlier response");
+}
 
 absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
                                                         std::string_view field) {

@@ -36,6 +36,11 @@ absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
 absl::StatusOr<std::optional<absl::Duration>> CheckDuration(
     const char* field, bool present, const google::protobuf::Duration& duration);
 
+// Returns how many elements a page has.
+absl::StatusOr<size_t> CheckPageSize(int page_size);
+// Returns the number with which a list of turns goes on.
+absl::StatusOr<uint64_t> CheckTurnsToken(const std::string& token);
+
 absl::StatusOr<Recompute> CheckRecompute(v1::Recompute value);
 absl::StatusOr<Durability> CheckDurability(v1::Durability value);
 

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "service/config/names.h"
@@ -18,6 +17,7 @@
 #include "service/server/append_reactor.h"
 #include "service/server/compare/compare_call.h"
 #include "service/server/compare_check.h"
+#include "service/server/notes/note_calls.h"
 #include "service/server/request_check.h"
 #include "service/server/routing/route_messages.h"
 #include "service/server/to_proto.h"
@@ -30,9 +30,6 @@
 
 namespace longstream {
 namespace {
-
-constexpr int kDefaultPageSize = 100;
-constexpr int kMaxPageSize = 1000;
 
 // The reactor of a unary call, which is counted until gRPC is done with it.
 class UnaryReactor final : public grpc::ServerUnaryReactor {
@@ -50,14 +47,6 @@ grpc::ServerUnaryReactor* Finish(CallCount* calls, const absl::Status& status) {
   return reactor;
 }
 
-absl::StatusOr<size_t> CheckPageSize(int page_size) {
-  if (page_size < 0 || page_size > kMaxPageSize) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("page_size: expected 0 ... ", kMaxPageSize, ", found ", page_size));
-  }
-  return page_size == 0 ? kDefaultPageSize : static_cast<size_t>(page_size);
-}
-
 // INVALID_ARGUMENT: the name, which must be that of a model, is an alias.
 absl::Status CheckNoAlias(const char* field, const std::string& name, const AliasTable& aliases) {
   const std::optional<AliasConfig> alias = aliases.Find(name);
@@ -67,14 +56,6 @@ absl::Status CheckNoAlias(const char* field, const std::string& name, const Alia
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", name,
                                                  " is an alias; expected a model, such as ",
                                                  absl::StrJoin(models, " or ")));
-}
-
-// The number with which a list of turns goes on.
-absl::StatusOr<uint64_t> CheckTurnsToken(const std::string& token) {
-  uint64_t number = 0;
-  if (token.empty() || absl::SimpleAtoi(token, &number)) return number;
-  return absl::InvalidArgumentError(
-      "page_token: expected the next_page_token of an earlier response");
 }
 
 // The place that a ForkSession or a RewindSession names.
@@ -143,6 +124,8 @@ ServiceImpl::ServiceImpl(const ModelRegistry* models, SessionManager* sessions,
   AddUnary("/longstream.v1.Longstream/ListTurns", &ServiceImpl::ListTurns);
   AddServerStream("/longstream.v1.Longstream/ExportSession", &ServiceImpl::ExportSession);
   AddClientStream("/longstream.v1.Longstream/ImportSession", &ServiceImpl::ImportSession);
+  AddUnary("/longstream.v1.Longstream/PutNotes", &ServiceImpl::PutNotes);
+  AddUnary("/longstream.v1.Longstream/FindNotes", &ServiceImpl::FindNotes);
   AddServerStream("/longstream.v1.Longstream/Score", &ServiceImpl::Score);
   AddUnary("/longstream.v1.Longstream/Tokenize", &ServiceImpl::Tokenize);
   AddUnary("/longstream.v1.Longstream/Detokenize", &ServiceImpl::Detokenize);
@@ -418,6 +401,21 @@ grpc::ServerReadReactor<RawRequest<v1::ImportSessionRequest>>* ServiceImpl::Impo
     grpc::CallbackServerContext* context, const Caller& caller, v1::Session* response) {
   return NewImportReactor(context, &request_memory_, NewTransfer(caller), CheckImportRequest,
                           [response](const SessionView& session) { ToProto(session, response); });
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::PutNotes(grpc::CallbackServerContext* /*context*/,
+                                                const Caller& caller,
+                                                Decoded<v1::PutNotesRequest> request,
+                                                v1::PutNotesResponse* response) {
+  return NewPutNotesCall({sessions_, &request_memory_, &calls_}, caller.tenant, std::move(request),
+                         response);
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::FindNotes(grpc::CallbackServerContext* /*context*/,
+                                                 const Caller& caller,
+                                                 const v1::FindNotesRequest& request,
+                                                 v1::FindNotesResponse* response) {
+  return NewFindNotesCall({sessions_, &request_memory_, &calls_}, caller.tenant, request, response);
 }
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* ServiceImpl::Score(

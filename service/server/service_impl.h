@@ -65,6 +65,12 @@ class ServiceImpl final : public DecodingService {
       Decoded<v1::ExportSessionRequest> request);
   grpc::ServerReadReactor<RawRequest<v1::ImportSessionRequest>>* ImportSession(
       grpc::CallbackServerContext* context, const Caller& caller, v1::Session* response);
+  grpc::ServerUnaryReactor* PutNotes(grpc::CallbackServerContext* context, const Caller& caller,
+                                     Decoded<v1::PutNotesRequest> request,
+                                     v1::PutNotesResponse* response);
+  grpc::ServerUnaryReactor* FindNotes(grpc::CallbackServerContext* context, const Caller& caller,
+                                      const v1::FindNotesRequest& request,
+                                      v1::FindNotesResponse* response);
   grpc::ServerWriteReactor<v1::ScoreResponse>* Score(grpc::CallbackServerContext* context,
                                                      const Caller& caller,
                                                      Decoded<v1::ScoreRequest> request);

@@ -19,12 +19,6 @@ namespace {
 // message is not UTF-8, clients cannot read the whole message, such as a list of models.
 std::string Text(absl::string_view bytes) { return RepairUtf8({bytes.data(), bytes.size()}); }
 
-void SetTime(absl::Time time, google::protobuf::Timestamp* message) {
-  const int64_t nanoseconds = absl::ToUnixNanos(time);
-  message->set_seconds(nanoseconds / 1'000'000'000);
-  message->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
-}
-
 void SetToken(const ls_top_token& token, const Tokenizer& tokenizer, v1::TopToken* message) {
   message->set_token_id(token.token);
   message->set_token(std::string(tokenizer.TokenBytes(token.token)));

@@ -205,7 +205,7 @@ absl::StatusOr<FleetCalls::Arriving> FleetCalls::FindFor(const Wanted& wanted,
   return manager_->ended_.Explain(key);
 }
 
-absl::StatusOr<FleetCalls::FoundSession> FleetCalls::Find(const SessionKey& key,
+absl::StatusOr<FoundSession> FleetCalls::Find(const SessionKey& key,
                                                           const fleet::SessionUse& use) {
   // No turn of the session has this id.
   absl::StatusOr<Arriving> arriving = FindFor({key, TurnId::Random(), false}, use);

@@ -25,7 +25,6 @@ namespace longstream {
 class FleetCalls {
  public:
   using Use = std::shared_ptr<fleet::SessionUse>;
-  using FoundSession = SessionManager::FoundSession;
 
   // Both outlive the object. `gate` is not nullptr.
   FleetCalls(SessionManager* manager, fleet::SessionGate* gate);

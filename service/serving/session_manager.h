@@ -152,6 +152,14 @@ class SessionManager {
   // The turns of a session, as SessionTurns::List. NOT_FOUND: no such session. Reads the store.
   absl::StatusOr<std::vector<TurnView>> ListTurns(const SessionKey& key, uint64_t begin,
                                                   size_t limit, uint64_t* next) const;
+
+  // Notes of sessions in the store. Errors as for store::PutNotes. FAILED_PRECONDITION: the session
+  // is not in the store, or there is none. FindNotes reads the store.
+  void PutNotes(const SessionKey& key, std::vector<store::NoteRow> notes,
+                std::function<void(const absl::Status&)> put);
+  absl::StatusOr<store::SessionStore::FoundNotes> FindNotes(
+      const std::string& tenant, const std::vector<std::string>& keys) const;
+
   AliasTable& aliases() const { return *options_.aliases; }
   absl::Duration resume_window() const { return options_.resume_window; }
   absl::Duration client_timeout() const { return options_.client_timeout; }
@@ -357,12 +365,6 @@ class SessionManager {
                              const SessionTurns::Cancelled& cancelled, const Use& use = nullptr);
   absl::StatusOr<NewTurn> MakeTurn(const ServedSession& served,
                                    const std::optional<SessionTurns::Looked>& looked) const;
-  // A session that does not expire while the object exists. No move to another engine begins
-  // meanwhile; one may have begun (Session::CheckHome).
-  struct FoundSession {
-    ServedSession served;
-    AwaitedSession awaited;
-  };
   // As FindServed. NOT_FOUND also if the session is leaving memory, or is closed.
   absl::StatusOr<FoundSession> FindInMemory(const SessionKey& key) const;
   // Finds a session, or restores it. NOT_FOUND: there is none. Also returns the errors of

@@ -226,7 +226,7 @@ bool SessionManager::RunReadAlone(std::atomic<bool>* running, const std::functio
   return true;
 }
 
-absl::StatusOr<SessionManager::FoundSession> SessionManager::FindInMemory(
+absl::StatusOr<FoundSession> SessionManager::FindInMemory(
     const SessionKey& key) const {
   absl::StatusOr<ServedSession> served = FindServed(key);
   if (!served.ok()) return served.status();
@@ -237,7 +237,7 @@ absl::StatusOr<SessionManager::FoundSession> SessionManager::FindInMemory(
   return FoundSession{*std::move(served), std::move(awaited)};
 }
 
-absl::StatusOr<SessionManager::FoundSession> SessionManager::FindOrRestore(
+absl::StatusOr<FoundSession> SessionManager::FindOrRestore(
     const SessionKey& key) const {
   absl::StatusOr<FoundSession> found = FindInMemory(key);
   if (found.ok() || options_.store == nullptr) return found;

@@ -217,11 +217,12 @@ ROOMS = {
     "service/server/compare": "service/clock service/compare service/engine/logits"
                               " service/engine/turn service/errors service/host_memory service/server/transport"
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
+    "service/server/notes": "service/server/routing service/server/transport service/serving service/sessions/store",
     "service/server/formats": "backends/api service/chat service/engine/turn service/grammar service/grammar/response service/models"
                               " service/tokenizer/text",
     "service/server": "service/chat service/clock service/config service/connections service/engine/turn service/fleet"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
-                      " service/security service/security/tenants service/server/compare service/server/formats service/server/peer service/server/relay"
+                      " service/security service/security/tenants service/server/compare service/server/formats service/server/notes service/server/peer service/server/relay"
                       " service/server/routing service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
                       " service/serving/aliases service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
@@ -251,7 +252,8 @@ ROOMS = {
     "gateway/json": "",
     "gateway/conversations": "",
     "gateway/http": "service/clock service/connections service/connections/streams service/metrics service/security",
-    "gateway/turns": "client client/errors gateway/conversations",
+    "gateway/notes": "client gateway/conversations",
+    "gateway/turns": "client client/errors gateway/conversations gateway/notes",
     "gateway/requests": "gateway/json",
     "gateway/answers": "client gateway/http gateway/json gateway/requests gateway/turns",
     "gateway/openai": "client gateway/answers gateway/json gateway/requests",
@@ -260,7 +262,7 @@ ROOMS = {
     "gateway/tokens": "gateway/json gateway/openai gateway/requests",
     "gateway/page": "gateway/http",
     "gateway": "client client/errors client/json gateway/answers gateway/anthropic gateway/conversations gateway/http gateway/json"
-               " gateway/openai gateway/page gateway/responses gateway/tokens gateway/turns service/clock service/metrics",
+               " gateway/notes gateway/openai gateway/page gateway/responses gateway/tokens gateway/turns service/clock service/metrics",
     "gateway/program": "client gateway gateway/http service/connections service/metrics service/scrapes service/security",
 
     "tests": "",
@@ -332,6 +334,7 @@ LIBRARIES = {
     "gateway/answers": "absl protobuf",
     "gateway/requests": "protobuf",
     "gateway/anthropic": "absl protobuf",
+    "gateway/notes": "protobuf",
     "gateway/openai": "absl protobuf",
     "gateway/responses": "absl grpc protobuf",
     "gateway/tokens": "protobuf",

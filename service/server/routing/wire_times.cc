@@ -19,6 +19,12 @@ absl::Duration TimeFrom(const google::protobuf::Duration& message) {
   return absl::Seconds(message.seconds()) + absl::Nanoseconds(message.nanos());
 }
 
+void SetTime(absl::Time time, google::protobuf::Timestamp* message) {
+  const int64_t nanoseconds = absl::ToUnixNanos(time);
+  message->set_seconds(nanoseconds / 1'000'000'000);
+  message->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
+}
+
 void SetDuration(absl::Duration duration, google::protobuf::Duration* message) {
   constexpr absl::Duration kLongest = absl::Seconds(kMostSeconds);
   absl::Duration rest = std::clamp(duration, -kLongest, kLongest);

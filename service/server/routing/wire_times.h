@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
 #include "service/routing/route_config.h"
 
 namespace longstream {
@@ -12,6 +13,9 @@ namespace longstream {
 absl::Duration TimeFrom(const google::protobuf::Duration& message);
 // A longer duration than protobuf can hold, 10 000 years, becomes the longest one.
 void SetDuration(absl::Duration duration, google::protobuf::Duration* message);
+
+// REQUIRES: not before 1970.
+void SetTime(absl::Time time, google::protobuf::Timestamp* message);
 
 // Budgets and routes have the same fields in several messages.
 template <typename Message>

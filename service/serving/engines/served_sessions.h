@@ -38,6 +38,13 @@ struct ServedSession {
   MonotonicTime moves_at = MonotonicTime::InfinitePast();
 };
 
+// A session that does not expire while the object exists. No move to another engine begins
+// meanwhile; one may have begun (Session::CheckHome).
+struct FoundSession {
+  ServedSession served;
+  AwaitedSession awaited;
+};
+
 // A pass over the sessions of an engine that move to another one, in rounds.
 struct MovePass {
   // The next round begins here. nullptr: the pass has ended, and the next round begins another one.

@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_CHANGES_H_
 #define LONGSTREAM_SERVICE_SESSIONS_STORE_CHANGES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -123,6 +124,19 @@ struct AddSnapshot {
   std::vector<TurnNumber> drop;
 };
 
+// Writes notes of a session, each in the place of the one with its key; a note without a value is
+// removed. `session` and `time` of the notes are set by the store. Changes neither the version nor
+// the owner of the session, and may be made by any replica. NOT_FOUND: there is no such session.
+//
+// Beyond the limits, the notes of the session that were written longest ago are removed.
+struct PutNotes {
+  SessionKey session;
+  std::vector<NoteRow> notes;
+  absl::Time now;
+  size_t most_notes = 0;    // of the session
+  uint64_t most_bytes = 0;  // of their values
+};
+
 // Writes the row of an alias, or, if `arms` is absent, removes it; no row with this name is no
 // error.
 struct PutAlias {
@@ -131,10 +145,10 @@ struct PutAlias {
 };
 
 using Change = std::variant<OpenSession, ImportSession, StartTurn, CommitTurn, AbandonTurn,
-                            MoveHead, ChangeOwner, CloseSession, AddSnapshot, PutAlias>;
+                            MoveHead, ChangeOwner, CloseSession, AddSnapshot, PutNotes, PutAlias>;
 
 // The result of a change that was made: the epoch and the version of the session after it (0 for
-// AddSnapshot and PutAlias, which change no session).
+// AddSnapshot, PutNotes and PutAlias, which change no session).
 struct Applied {
   int64_t epoch = 0;
   int64_t version = 0;

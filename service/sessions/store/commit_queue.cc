@@ -32,6 +32,12 @@ size_t BytesOf(const Change& change) {
       return c.result.size();
     } else if constexpr (std::is_same_v<C, AddSnapshot>) {
       return c.written == nullptr ? 0 : c.written->bytes_in_memory();
+    } else if constexpr (std::is_same_v<C, PutNotes>) {
+      size_t bytes = 0;
+      for (const NoteRow& note : c.notes) {
+        bytes += sizeof(note) + note.key.size() + note.value.size();
+      }
+      return bytes;
     } else if constexpr (std::is_same_v<C, PutAlias>) {
       return c.name.size() + c.arms.value_or("").size();
     } else {

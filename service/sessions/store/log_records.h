@@ -1,4 +1,4 @@
-// The rows of the log: a session, a turn of its tree, and an alias.
+// The rows of the log: a session, a turn of its tree, a note, and an alias.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_STORE_LOG_RECORDS_H_
 #define LONGSTREAM_SERVICE_SESSIONS_STORE_LOG_RECORDS_H_
 
@@ -63,6 +63,16 @@ struct TurnRow {
   std::string result;          // likewise; written when the turn ends
 
   friend bool operator==(const TurnRow&, const TurnRow&) = default;
+};
+
+// A value that a client keeps with a session and finds again by its key.
+struct NoteRow {
+  SessionKey session;
+  std::string key;
+  std::string value;
+  absl::Time time;  // when it was written
+
+  friend bool operator==(const NoteRow&, const NoteRow&) = default;
 };
 
 // An alias of models that an operator has set or deleted while the server ran.

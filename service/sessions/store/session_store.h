@@ -96,6 +96,17 @@ class SessionStore {
   // One for each model and owner that has open sessions. Reads all rows. Damaged rows count.
   virtual absl::StatusOr<std::vector<OwnedSessions>> CountOwnedSessions() = 0;
 
+  struct FoundNotes {
+    std::vector<NoteRow> notes;  // in the order of their keys in the call
+    size_t keys = 0;             // that were looked for, from the first one on
+  };
+  // The notes with these keys in the open sessions of a tenant: of each key the one that was
+  // written last. Stops before the note with which the values would have more than `most_bytes`,
+  // but not before the first one.
+  virtual absl::StatusOr<FoundNotes> Notes(const std::string& tenant,
+                                           const std::vector<std::string>& keys,
+                                           uint64_t most_bytes) = 0;
+
   // All rows of aliases, in the order of their names. The arms of damaged rows cannot be decoded;
   // Check reports these rows.
   virtual absl::StatusOr<std::vector<AliasRow>> Aliases() = 0;

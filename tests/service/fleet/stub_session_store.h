@@ -25,6 +25,11 @@ class StubSessionStore : public SessionStore {
   }
   absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() override { return None(); }
   absl::StatusOr<std::vector<OwnedSessions>> CountOwnedSessions() override { return None(); }
+  absl::StatusOr<FoundNotes> Notes(const std::string& /*tenant*/,
+                                   const std::vector<std::string>& /*keys*/,
+                                   uint64_t /*most_bytes*/) override {
+    return None();
+  }
   absl::StatusOr<std::vector<AliasRow>> Aliases() override { return None(); }
   absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time /*now*/, size_t /*limit*/) override {
     return None();

@@ -347,6 +347,71 @@ absl::StatusOr<Applied> Make(Database& database, const AddSnapshot& add) {
   return Applied{.turn = add.snapshot.turn};
 }
 
+// The notes of a session: how many, and the bytes of their values.
+struct NoteSums {
+  int64_t notes = 0;
+  int64_t bytes = 0;
+};
+
+absl::StatusOr<NoteSums> SumNotes(Database& database, int64_t session) {
+  absl::StatusOr<StatementUse> select = database.Use(
+      "SELECT count(*), coalesce(sum(length(value)), 0) FROM notes WHERE session = ?1");
+  if (!select.ok()) return select.status();
+  (*select)->Bind(0, session);
+  if ((*select)->Step() != Stepped::kRow) return database.Error("add up the notes of a session");
+  return NoteSums{(*select)->Int(0), (*select)->Int(1)};
+}
+
+absl::Status RemoveNote(Database& database, int64_t session, const std::string& key) {
+  absl::StatusOr<StatementUse> remove =
+      database.Use("DELETE FROM notes WHERE session = ?1 AND key = ?2");
+  if (!remove.ok()) return remove.status();
+  (*remove)->Bind(0, session);
+  (*remove)->BindBlob(1, key);
+  return database.Run(**remove, "remove a note");
+}
+
+// Removes the notes of a session that were written longest ago, until the limits are kept.
+absl::Status RemoveOldNotes(Database& database, int64_t session, const PutNotes& put) {
+  absl::StatusOr<NoteSums> sums = SumNotes(database, session);
+  if (!sums.ok()) return sums.status();
+  const auto most_notes = static_cast<int64_t>(put.most_notes);
+  const auto most_bytes = static_cast<int64_t>(put.most_bytes);
+  std::vector<std::string> old;
+  {
+    absl::StatusOr<StatementUse> select =
+        database.Use("SELECT key, length(value) FROM notes WHERE session = ?1 ORDER BY time, key");
+    if (!select.ok()) return select.status();
+    (*select)->Bind(0, session);
+    while (sums->notes > most_notes || sums->bytes > most_bytes) {
+      if ((*select)->Step() != Stepped::kRow) return database.Error("look for old notes");
+      old.push_back((*select)->Bytes(0));
+      --sums->notes;
+      sums->bytes -= (*select)->Int(1);
+    }
+  }
+  for (const std::string& key : old) {
+    if (absl::Status status = RemoveNote(database, session, key); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Applied> Make(Database& database, const PutNotes& put) {
+  const absl::StatusOr<NumberedSession> session = FindSession(database, put.session);
+  if (!session.ok()) return session.status();
+  for (const NoteRow& row : put.notes) {
+    NumberedNote note{session->number, row};
+    note.row.session = put.session;
+    note.row.time = put.now;
+    absl::Status status = row.value.empty() ? RemoveNote(database, session->number, row.key)
+                                            : WriteNote(database, note);
+    if (!status.ok()) return status;
+  }
+  absl::Status status = RemoveOldNotes(database, session->number, put);
+  if (!status.ok()) return status;
+  return Applied{};
+}
+
 absl::StatusOr<Applied> Make(Database& database, const PutAlias& put) {
   if (put.arms.has_value()) {
     if (absl::Status status = WriteAlias(database, {put.name, *put.arms}); !status.ok()) {

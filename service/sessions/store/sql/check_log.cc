@@ -106,6 +106,12 @@ constexpr RowCheck kAliasChecks[] = {
      [](const Statement& row) { return ReadAlias(row).status(); }},
 };
 
+// A store of version 5 does not have this table.
+constexpr RowCheck kNoteChecks[] = {
+    {"SELECT " LONGSTREAM_NOTE_COLUMNS " FROM notes n JOIN sessions s ON s.number = n.session",
+     [](const Statement& row) { return ReadNote(row).status(); }},
+};
+
 // Stores of version 4 do not have these tables, nor do those in a directory.
 constexpr RowCheck kFleetChecks[] = {
     {"SELECT count(*) FROM fleet HAVING count(*) != 1", OfFleet},
@@ -155,7 +161,8 @@ std::vector<std::string> CheckLog(Database& database, size_t limit) {
   if (status.ok()) status = RunChecks(database, kChecks, limit, &faults);
   for (const TableChecks& later :
        {TableChecks{"segments", kSegmentChecks}, TableChecks{"turn_sums", kSumChecks},
-        TableChecks{"aliases", kAliasChecks}, TableChecks{"leases", kFleetChecks}}) {
+        TableChecks{"aliases", kAliasChecks}, TableChecks{"notes", kNoteChecks},
+        TableChecks{"leases", kFleetChecks}}) {
     if (!status.ok()) break;
     const absl::StatusOr<bool> has_table = database.HasTable(later.table);
     status = has_table.status();

@@ -113,6 +113,8 @@ Touched TouchedBy(const Change& change) {
       return {&one.fence.key, kNoTurn};
     } else if constexpr (std::is_same_v<C, CloseSession>) {
       return {&one.key, kNoTurn};
+    } else if constexpr (std::is_same_v<C, PutNotes>) {
+      return {&one.session, kNoTurn};
     } else {
       return {};
     }

@@ -43,6 +43,17 @@ void BindTurnNumber(Statement& statement, int parameter, TurnNumber number) {
   }
 }
 
+int64_t NoteChecksum(const NumberedNote& note) {
+  const NoteRow& row = note.row;
+  return RowChecksum()
+      .Add(note.session)
+      .Add(row.session.tenant)
+      .Add(row.key)
+      .Add(Microseconds(row.time))
+      .Add(row.value)
+      .value();
+}
+
 int64_t SessionChecksum(const NumberedSession& session) {
   const SessionRow& row = session.row;
   return RowChecksum()
@@ -266,6 +277,35 @@ absl::Status WriteLeftTime(Database& database, const NumberedTurn& turn) {
   (*update)->Bind(1, TurnChecksum(turn, turn.request_checksum, turn.result_checksum));
   (*update)->Bind(2, turn.row.number);
   return database.Run(**update, "write when a head left a turn");
+}
+
+absl::StatusOr<NumberedNote> ReadNote(const Statement& statement) {
+  NumberedNote note;
+  note.session = statement.Int(0);
+  note.row.session.tenant = statement.Bytes(1);
+  note.row.session.id = SessionId::FromBytes(statement.Bytes(2));
+  note.row.key = statement.Bytes(3);
+  note.row.time = TimeOf(statement.Int(4));
+  note.row.value = statement.Bytes(5);
+  if (NoteChecksum(note) == statement.Int(6)) return note;
+  return absl::DataLossError(absl::StrCat("store: a note of session ",
+                                          note.row.session.id.ToString(),
+                                          " is damaged: its checksum differs"));
+}
+
+absl::Status WriteNote(Database& database, const NumberedNote& note) {
+  absl::StatusOr<StatementUse> insert = database.Use(
+      "INSERT INTO notes(session, tenant, key, time, value, checksum)"
+      " VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (session, key) DO UPDATE SET"
+      " time = excluded.time, value = excluded.value, checksum = excluded.checksum");
+  if (!insert.ok()) return insert.status();
+  (*insert)->Bind(0, note.session);
+  (*insert)->BindText(1, note.row.session.tenant);
+  (*insert)->BindBlob(2, note.row.key);
+  (*insert)->Bind(3, Microseconds(note.row.time));
+  (*insert)->BindBlob(4, note.row.value);
+  (*insert)->Bind(5, NoteChecksum(note));
+  return database.Run(**insert, "write a note");
 }
 
 absl::StatusOr<AliasRow> ReadAlias(const Statement& statement) {

@@ -92,6 +92,18 @@ absl::Status WriteEnd(Database& database, const NumberedTurn& turn);
 // Writes the left_time of a turn that exists. Request and result stay as they are.
 absl::Status WriteLeftTime(Database& database, const NumberedTurn& turn);
 
+// A note's row, and the number of its session in the table.
+struct NumberedNote {
+  int64_t session = 0;
+  NoteRow row;
+};
+// Columns for notes joined with their sessions (`n` and `s`).
+#define LONGSTREAM_NOTE_COLUMNS "n.session, n.tenant, s.id, n.key, n.time, n.value, n.checksum"
+// DATA_LOSS: the checksum differs. The message names the session.
+absl::StatusOr<NumberedNote> ReadNote(const Statement& statement);
+// Writes a note in the place of the one with its session and its key.
+absl::Status WriteNote(Database& database, const NumberedNote& note);
+
 // Columns for `SELECT ... FROM aliases`.
 #define LONGSTREAM_ALIAS_COLUMNS "name, arms, checksum"
 // DATA_LOSS: the checksum differs. The message names the alias.

@@ -160,6 +160,18 @@ constexpr const char* kSteps[] = {
     INSERT INTO fleet VALUES (1, '-infinity', '', '-infinity', 0);
     */
     )sql",
+    // Programs of version 5 do not know notes, which stay until their session is removed.
+    R"sql(
+    CREATE TABLE notes(
+      session INTEGER NOT NULL REFERENCES sessions(number) ON DELETE CASCADE,
+      tenant TEXT NOT NULL,
+      key BLOB NOT NULL,
+      time INTEGER NOT NULL,
+      checksum INTEGER NOT NULL,
+      value BLOB NOT NULL,
+      UNIQUE(session, key));
+    CREATE INDEX notes_by_key ON notes(tenant, key, time);
+    )sql",
 };
 
 absl::Status MakeSteps(Database& database, absl::Span<const char* const> steps) {

@@ -115,6 +115,37 @@ absl::StatusOr<std::vector<SessionStore::OwnedSessions>> SqlStore::CountOwnedSes
   return counts;
 }
 
+absl::StatusOr<SessionStore::FoundNotes> SqlStore::Notes(const std::string& tenant,
+                                                         const std::vector<std::string>& keys,
+                                                         uint64_t most_bytes) {
+  const ReaderPool::Reader reader = readers_.Take();
+  FoundNotes found;
+  uint64_t bytes = 0;
+  for (const std::string& key : keys) {
+    absl::StatusOr<StatementUse> select =
+        reader->Use("SELECT " LONGSTREAM_NOTE_COLUMNS
+                    " FROM notes n JOIN sessions s ON s.number = n.session"
+                    " WHERE n.tenant = ?1 AND n.key = ?2 AND s.close_time IS NULL"
+                    " ORDER BY n.time DESC, n.session DESC LIMIT 1");
+    if (!select.ok()) return select.status();
+    (*select)->BindText(0, tenant);
+    (*select)->BindBlob(1, key);
+    const Stepped code = (*select)->Step();
+    if (code == Stepped::kError) return reader->Error("look for a note");
+    if (code == Stepped::kRow) {
+      // A damaged note is as good as none; Check reports it.
+      absl::StatusOr<NumberedNote> note = ReadNote(**select);
+      if (note.ok()) {
+        bytes += note->row.value.size();
+        if (bytes > most_bytes && !found.notes.empty()) return found;
+        found.notes.push_back(std::move(note->row));
+      }
+    }
+    ++found.keys;
+  }
+  return found;
+}
+
 absl::StatusOr<std::vector<SessionRow>> SqlStore::Expired(absl::Time now, size_t limit) {
   const ReaderPool::Reader reader = readers_.Take();
   return ReadSessions(

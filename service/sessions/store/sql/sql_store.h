@@ -41,6 +41,8 @@ class SqlStore : public SessionStore {
                                                    size_t limit, const std::string& model) override;
   absl::StatusOr<std::map<std::string, uint64_t>> CountSessions() override;
   absl::StatusOr<std::vector<OwnedSessions>> CountOwnedSessions() override;
+  absl::StatusOr<FoundNotes> Notes(const std::string& tenant, const std::vector<std::string>& keys,
+                                   uint64_t most_bytes) override;
   absl::StatusOr<std::vector<AliasRow>> Aliases() override;
   absl::StatusOr<std::vector<SessionRow>> Expired(absl::Time now, size_t limit) override;
   absl::StatusOr<TurnRow> Turn(const SessionKey& session, const TurnId& id) override;

@@ -86,6 +86,11 @@ class HeldStore final : public SessionStore {
     if (absl::Status held = Wait(/*is_expiry=*/true); !held.ok()) return held;
     return store_->CountOwnedSessions();
   }
+  absl::StatusOr<FoundNotes> Notes(const std::string& tenant, const std::vector<std::string>& keys,
+                                   uint64_t most_bytes) override {
+    if (absl::Status held = Wait(); !held.ok()) return held;
+    return store_->Notes(tenant, keys, most_bytes);
+  }
   absl::StatusOr<std::vector<AliasRow>> Aliases() override {
     if (absl::Status held = Wait(); !held.ok()) return held;
     return store_->Aliases();

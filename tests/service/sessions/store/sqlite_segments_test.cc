@@ -80,7 +80,7 @@ TEST_F(SqliteSegmentsTest, AStoreOfVersion1IsMigratedAndKeepsItsRows) {
   turn_ = CommitOne(*store_, key_, 1, 64);
   Sql("DROP TABLE span_sums; DROP TABLE turn_sums;"
       "DROP TABLE segments; DROP TABLE snapshots; DROP TABLE dead_segments;"
-      "DROP TABLE aliases;"
+      "DROP TABLE aliases; DROP TABLE notes;"
       "UPDATE store SET version = 1");
   EXPECT_THAT(Check(), IsEmpty()) << "also before it is migrated";
   ASSERT_TRUE(BackUpStore(path_, directory_.string() + "/backup").ok());
@@ -90,8 +90,8 @@ TEST_F(SqliteSegmentsTest, AStoreOfVersion1IsMigratedAndKeepsItsRows) {
   EXPECT_THAT(Check(), IsEmpty());
   store_.reset();
   const auto log = SqliteDatabase::OpenToRead(path_ + "/log.db");
-  EXPECT_EQ(*StoredVersion(**log, SchemaSteps().size()), 5);
-  EXPECT_EQ(*StoredVersion(**log, 1), 5) << "a program of version 1 may open it";
+  EXPECT_EQ(*StoredVersion(**log, SchemaSteps().size()), 6);
+  EXPECT_EQ(*StoredVersion(**log, 1), 6) << "a program of version 1 may open it";
 }
 
 // Makes the store as programs of version 2 did, and as they change it later.
@@ -103,7 +103,8 @@ TEST_F(SqliteSegmentsTest, TheBytesOfAHeadDoNotNeedTheSumsOfVersion3) {
                   .ok());
   const uint64_t bytes = *store_->HeadBytes("", second);
   EXPECT_GT(bytes, 2 * kLarge);
-  Sql("DROP TABLE span_sums; DROP TABLE turn_sums; DROP TABLE aliases; UPDATE store SET version = "
+  Sql("DROP TABLE span_sums; DROP TABLE turn_sums; DROP TABLE aliases; DROP TABLE notes; UPDATE "
+      "store SET version = "
       "2");
   EXPECT_THAT(Check(), IsEmpty()) << "also before it is migrated";
   ASSERT_TRUE(BackUpStore(path_, directory_.string() + "/backup").ok());

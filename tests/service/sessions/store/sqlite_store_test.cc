@@ -110,7 +110,7 @@ TEST_F(SqliteStoreTest, AStoreOfANewerProgramIsRefusedIfItSaysSo) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.status().message(), HasSubstr("min_reader is 9"));
   EXPECT_THAT(refused.status().message(), HasSubstr(directory_.string()));
-  EXPECT_THAT(refused.status().message(), HasSubstr("this program has version 5"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("this program has version 6"));
 }
 
 TEST_F(SqliteStoreTest, ADirectoryHasNoFleet) {

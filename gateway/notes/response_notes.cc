@@ -1,0 +1,37 @@
+#include "gateway/notes/response_notes.h"
+
+#include "gateway/conversations/conversation_key.h"
+
+namespace longstream::gateway {
+namespace {
+
+std::string KeyText(const std::string& id, const std::string& owner) {
+  const ConversationKey key = NextKey({}, {"response", owner, id});
+  std::string text = "response ";
+  text.append(key.begin(), key.end());
+  return text;
+}
+
+}  // namespace
+
+v1::Note NoteOfResponse(const std::string& id, const std::string& owner,
+                        const notes::Response& response) {
+  v1::Note note;
+  note.set_key(KeyText(id, owner));
+  note.set_value(response.SerializeAsString());
+  return note;
+}
+
+std::optional<FoundResponse> FindResponse(client::Connection& connection, const std::string& id,
+                                          const std::string& owner) {
+  v1::FindNotesRequest request;
+  request.add_keys(KeyText(id, owner));
+  const v1::FindNotesResponse response = connection.FindNotes(request);
+  if (response.notes_size() == 0) return std::nullopt;
+  FoundResponse found;
+  found.session_id = response.notes(0).session_id();
+  if (!found.response.ParseFromString(response.notes(0).value())) return std::nullopt;
+  return found;
+}
+
+}  // namespace longstream::gateway
