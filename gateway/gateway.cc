@@ -44,7 +44,7 @@ Gateway::Gateway(const Options& options, const client::Connection& connection)
     : options_(options),
       origins_(options.allowed_origins, options.http.listen, options.http.certificates != nullptr),
       turns_(connection, options.turns),
-      responses_(options.responses),
+      responses_({options.responses, options.turns.durable, options.http.limits.body_bytes}),
       response_budget_(options.http.max_held_bytes),
       background_(options.max_background),
       more_turns_(options.max_more_turns) {}
@@ -71,7 +71,7 @@ void Gateway::Shutdown(absl::Duration grace) {
   server_->WaitForAnswers(grace);
   // Responses in the background have the time that is left.
   background_.WaitUntilIdle(std::max(absl::ZeroDuration(), end - MonotonicTime::Now()));
-  responses_.CancelAll();
+  responses_.log().CancelAll();
   server_->Shutdown(absl::ZeroDuration());
   background_.WaitUntilIdle(absl::InfiniteDuration());
 }

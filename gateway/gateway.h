@@ -23,6 +23,7 @@
 #include "gateway/responses/byte_budget.h"
 #include "gateway/responses/response_log.h"
 #include "gateway/responses/response_stream.h"
+#include "gateway/responses/stored_responses.h"
 #include "gateway/turns/turn_runner.h"
 
 namespace longstream::gateway {
@@ -80,9 +81,10 @@ class Gateway {
     BegunTurn begun = {};           // as ConversationTurn.begun
     // Of the prompt, if this turn does not read it first. Absent: those that the turn reports.
     std::optional<uint64_t> cached_tokens = {};
-    // Called when the turn has ended and the writer has written its end, before the client gets it.
-    // May be empty.
-    std::function<void(const EndedTurn& ended)> on_end = nullptr;
+    // Called when the turn has ended and the writer has written its end, before the client gets it,
+    // with the notes of the turn, which it writes (PutNotes). Empty: they are written.
+    using Notes = std::vector<v1::Note>;
+    std::function<void(const EndedTurn& ended, Notes notes)> on_end = nullptr;
   };
   struct Response;
 
@@ -122,6 +124,9 @@ class Gateway {
                                     v1::GenerateRequest request);
   // Runs a turn with messages. `sink`: gets the events of the answer; nullptr: returns the answer.
   Json RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter& writer, EventSink* sink);
+  // Writes the notes of a turn. False: there are none, or they could not be written.
+  bool PutNotes(const client::Caller& caller, const std::string& session_id,
+                const std::vector<v1::Note>& notes);
   // For the log-probabilities of so many answers, unless they are streams. Throws BadRequest if
   // they take too much memory.
   std::shared_ptr<void> HoldLogProbs(const TurnFields& fields, size_t answers);
@@ -129,6 +134,10 @@ class Gateway {
   void AnswerChat(Call& call, ChatTurn turn, const std::shared_ptr<AnswerWriter>& writer);
 
   void Respond(Call& call);
+  // Writes the notes of a response that has ended, and its own. Returns the session that has its
+  // note; empty: it has none.
+  std::string NoteResponse(const Response& response, const EndedTurn& ended,
+                           const Conversation& conversation, std::vector<v1::Note> notes);
   void RespondInBackground(Call& call, Response response, ChatTurn turn);
   void RunInBackground(const Response& response, ChatTurn turn, ResponseStream& events);
   // Answers, and returns null, if the response cannot be begun. Otherwise returns the bytes that it
@@ -144,7 +153,7 @@ class Gateway {
   const Options options_;
   const PageOrigins origins_;
   TurnRunner turns_;
-  ResponseLog responses_;
+  StoredResponses responses_;
   ByteBudget response_budget_;          // for answers that take more memory than their request
   HandlerThreads background_;           // of responses in the background
   HandlerThreads more_turns_;           // of second and further answers to requests

@@ -36,6 +36,12 @@ struct GatewayMetrics::Families {
                    .Register(*registry)),
         computed(tokens.Add({{"kind", "computed"}})),
         cached(tokens.Add({{"kind", "cached"}})),
+        notes(prometheus::BuildCounter()
+                  .Name("longstream_http_notes_total")
+                  .Help("Attempts to note where other gateways find a conversation")
+                  .Register(*registry)),
+        written_notes(notes.Add({{"outcome", "ok"}})),
+        failed_notes(notes.Add({{"outcome", "failed"}})),
         sessions(prometheus::BuildGauge()
                      .Name("longstream_http_sessions")
                      .Help("Sessions that the gateway keeps for conversations of HTTP clients")
@@ -48,6 +54,9 @@ struct GatewayMetrics::Families {
   prometheus::Family<prometheus::Counter>& tokens;
   prometheus::Counter& computed;
   prometheus::Counter& cached;
+  prometheus::Family<prometheus::Counter>& notes;
+  prometheus::Counter& written_notes;
+  prometheus::Counter& failed_notes;
   prometheus::Gauge& sessions;
 };
 
@@ -66,6 +75,10 @@ void GatewayMetrics::CountTurn(const std::string& session, uint64_t prompt_token
   families_->turns.Add({{"session", session}}).Increment();
   families_->computed.Increment(static_cast<double>(prompt_tokens - cached_tokens));
   families_->cached.Increment(static_cast<double>(cached_tokens));
+}
+
+void GatewayMetrics::CountNotes(bool written) {
+  (written ? families_->written_notes : families_->failed_notes).Increment();
 }
 
 void GatewayMetrics::SetSessions(size_t sessions) {

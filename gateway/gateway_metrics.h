@@ -30,6 +30,8 @@ class GatewayMetrics {
   void CountRequest(const std::string& route, int status, absl::Duration time);
   // A turn has ended. `session`: "new", "continued" or "forked".
   void CountTurn(const std::string& session, uint64_t prompt_tokens, uint64_t cached_tokens);
+  // Notes with which other gateways find a session or a response were written, or could not be.
+  void CountNotes(bool written);
   // The sessions that the gateway keeps for conversations.
   void SetSessions(size_t sessions);
 

@@ -33,7 +33,8 @@ constexpr absl::Duration kCancelPatience = absl::Seconds(10);
 HttpAnswer NoResponse(const std::string& id, const char* param) {
   return ProblemAnswer(404,
                        absl::StrCat("there is no response ", Shown(Json(id)),
-                                    "; responses are kept in memory, the last ones within a limit"),
+                                    "; it was deleted or forgotten, or the server was started"
+                                    " again"),
                        param, "previous_response_not_found");
 }
 
@@ -66,6 +67,7 @@ size_t FirstEvent(const HttpRequest& request) {
 struct Gateway::Response {
   std::string id;
   client::Caller caller;
+  PreviousResponse previous;
   Conversation::Ptr conversation;  // without the answer
   std::shared_ptr<ResponsesWriter> writer;
   std::shared_ptr<void> held;  // the bytes that it takes, if it is made in the background
@@ -107,7 +109,9 @@ void Gateway::Respond(Call& call) {
   response.caller = call.caller();
   const std::string& owner = call.caller().authorization;
   if (!read.previous_response_id.empty()) {
-    const auto previous = responses_.Find(read.previous_response_id, owner);
+    client::Connection connection = turns_.connection().For(call.caller());
+    const auto previous = responses_.Find(connection, read.previous_response_id, owner,
+                                          /*with_conversation=*/true);
     if (!previous.has_value()) {
       return call.Answer(NoResponse(read.previous_response_id, "previous_response_id"));
     }
@@ -117,6 +121,7 @@ void Gateway::Respond(Call& call) {
                                                    : "the response has failed or was cancelled");
     }
     response.conversation = previous->conversation;
+    response.previous = {read.previous_response_id, previous->note_session_id};
   }
   response.conversation =
       std::make_shared<Conversation>(std::move(response.conversation), std::move(read.messages));
@@ -142,13 +147,26 @@ void Gateway::Respond(Call& call) {
     return RespondInBackground(call, std::move(response), std::move(turn));
   }
   if (read.store) {
-    turn.on_end = [&](const EndedTurn& ended) {
-      responses_.Add(response.id, owner,
-                     {WithReply(response.conversation, ended.reply),
-                      JsonToText(response.writer->response()), nullptr});
+    turn.on_end = [&](const EndedTurn& ended, std::vector<v1::Note> notes) {
+      ResponseLog::Stored stored{WithReply(response.conversation, ended.reply),
+                                 JsonToText(response.writer->response()), nullptr};
+      stored.note_session_id =
+          NoteResponse(response, ended, *stored.conversation, std::move(notes));
+      responses_.log().Add(response.id, owner, std::move(stored));
     };
   }
   AnswerChat(call, std::move(turn), response.writer);
+}
+
+std::string Gateway::NoteResponse(const Response& response, const EndedTurn& ended,
+                                  const Conversation& conversation, std::vector<v1::Note> notes) {
+  const std::string& session = ended.receipt.session_id;
+  std::optional<v1::Note> note =
+      responses_.NoteOf(response.id, response.caller.authorization, response.previous, conversation,
+                        JsonToText(response.writer->response()), session);
+  const bool has_note = note.has_value();
+  if (has_note) notes.push_back(*std::move(note));
+  return PutNotes(response.caller, session, notes) && has_note ? session : "";
 }
 
 void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) {
@@ -159,7 +177,7 @@ void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) 
   events->Send(response.writer->Queue());
   const std::string queued = JsonToText(response.writer->response());
   response.caller.cancellation = events->cancellation();
-  if (!responses_.Add(id, owner, {nullptr, queued, events, /*running=*/true})) {
+  if (!responses_.log().Add(id, owner, {nullptr, queued, events, /*running=*/true})) {
     HttpAnswer busy = BusyAnswer(absl::StrCat(options_.responses.running_of_owner,
                                               " responses of this client are being made in the"
                                               " background; try again"));
@@ -171,7 +189,7 @@ void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) 
         RunInBackground(response, std::move(turn), *events);
       });
   if (!begun) {
-    responses_.Remove(id, owner);
+    responses_.log().Remove(id, owner);
     return call.Answer(BusyAnswer(absl::StrCat(
         options_.max_background, " responses are being made in the background; try again")));
   }
@@ -181,14 +199,16 @@ void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) 
 
 void Gateway::RunInBackground(const Response& response, ChatTurn turn, ResponseStream& events) {
   ResponsesWriter& writer = *response.writer;
-  events.OnBegin([&] { responses_.Update(response.id, JsonToText(writer.InProgress())); });
-  turn.on_end = [&](const EndedTurn& ended) {
-    responses_.End(response.id, WithReply(response.conversation, ended.reply),
-                   JsonToText(writer.response()));
+  events.OnBegin([&] { responses_.log().Update(response.id, JsonToText(writer.InProgress())); });
+  turn.on_end = [&](const EndedTurn& ended, std::vector<v1::Note> notes) {
+    Conversation::Ptr conversation = WithReply(response.conversation, ended.reply);
+    std::string session = NoteResponse(response, ended, *conversation, std::move(notes));
+    responses_.log().End(response.id, std::move(conversation), JsonToText(writer.response()),
+                         std::move(session));
   };
   const auto fail = [&](const HttpAnswer& error) {
     const std::string last = events.cancelled() ? writer.Cancel() : writer.Fail(error);
-    responses_.End(response.id, nullptr, JsonToText(writer.response()));
+    responses_.log().End(response.id, nullptr, JsonToText(writer.response()));
     events.Send(last);
   };
   try {
@@ -200,7 +220,7 @@ void Gateway::RunInBackground(const Response& response, ChatTurn turn, ResponseS
   }
   events.OnBegin({});
   events.End();
-  responses_.CountEvents(response.id);
+  responses_.log().CountEvents(response.id);
 }
 
 void Gateway::Follow(Call& call, ResponseStream& stream, size_t from) {
@@ -230,15 +250,17 @@ void Gateway::HandleResponse(Call& call, const std::string& rest) {
     return;
   }
   const std::string& owner = call.caller().authorization;
+  client::Connection connection = turns_.connection().For(call.caller());
   if (call.request().method == "DELETE") {
     call.route = kRoute;
-    if (!responses_.Remove(rest, owner)) return call.Answer(NoResponse(rest, ""));
+    if (!responses_.Remove(connection, rest, owner)) return call.Answer(NoResponse(rest, ""));
     return call.Answer(Json({{"id", rest}, {"object", "response"}, {"deleted", true}}));
   }
   const bool fits = call.Expect("GET");
   call.route = kRoute;
   if (!fits) return;
-  const std::optional<ResponseLog::Stored> stored = responses_.Find(rest, owner);
+  const std::optional<ResponseLog::Stored> stored =
+      responses_.Find(connection, rest, owner, /*with_conversation=*/false);
   if (!stored.has_value()) return call.Answer(NoResponse(rest, ""));
   const bool streams = WantsStream(call.request()) && call.request().method == "GET";
   if (!streams) return call.Answer(JsonText(stored->json));
@@ -250,7 +272,9 @@ void Gateway::HandleResponse(Call& call, const std::string& rest) {
 
 void Gateway::CancelResponse(Call& call, const std::string& id) {
   const std::string& owner = call.caller().authorization;
-  std::optional<ResponseLog::Stored> stored = responses_.Find(id, owner);
+  client::Connection connection = turns_.connection().For(call.caller());
+  std::optional<ResponseLog::Stored> stored =
+      responses_.Find(connection, id, owner, /*with_conversation=*/false);
   if (!stored.has_value()) return call.Answer(NoResponse(id, ""));
   if (stored->events == nullptr) {
     throw BadRequest("", "only responses in the background can be cancelled");
@@ -258,7 +282,7 @@ void Gateway::CancelResponse(Call& call, const std::string& id) {
   if (stored->running) {
     stored->events->Cancel();
     stored->events->WaitForEnd(kCancelPatience);
-    stored = responses_.Find(id, owner);
+    stored = responses_.log().Find(id, owner);
     if (!stored.has_value()) return call.Answer(NoResponse(id, ""));
   }
   call.Answer(JsonText(stored->json));

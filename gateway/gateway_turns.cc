@@ -170,7 +170,8 @@ Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter&
     last_piece = reader.End();
     return MessageOf(reader.reply());
   };
-  const Generation generation = turns_.Run(caller, run, on_message, &receipt);
+  std::vector<v1::Note> notes;
+  const Generation generation = turns_.Run(caller, run, on_message, &receipt, &notes);
   Usage usage;
   usage.Add(generation);
   usage.thought_tokens = thought_tokens;
@@ -183,9 +184,21 @@ Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter&
   const EndedTurn ended{generation, reader.reply(), usage, receipt};
   Json whole = sink == nullptr ? writer.Whole(ended) : Json();
   const std::string last_events = sink == nullptr ? "" : writer.End(ended, last_piece);
-  if (turn.on_end) turn.on_end(ended);
+  if (turn.on_end) {
+    turn.on_end(ended, std::move(notes));
+  } else {
+    PutNotes(caller, receipt.session_id, notes);
+  }
   if (sink != nullptr) sink->Send(last_events);
   return whole;
+}
+
+bool Gateway::PutNotes(const client::Caller& caller, const std::string& session_id,
+                       const std::vector<v1::Note>& notes) {
+  if (notes.empty()) return false;
+  const bool written = turns_.PutNotes(caller, session_id, notes);
+  if (options_.metrics != nullptr) options_.metrics->CountNotes(written);
+  return written;
 }
 
 void Gateway::AnswerChat(Call& call, ChatTurn turn, const std::shared_ptr<AnswerWriter>& writer) {

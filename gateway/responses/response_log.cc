@@ -24,6 +24,13 @@ std::vector<v1::Message> Conversation::Messages() const {
   return messages;
 }
 
+std::vector<v1::Message> Conversation::LastMessages() const {
+  std::vector<v1::Message> messages;
+  if (earlier_ != nullptr) messages = earlier_->messages_;
+  messages.insert(messages.end(), messages_.begin(), messages_.end());
+  return messages;
+}
+
 bool ResponseLog::Add(const std::string& id, const std::string& owner, Stored response) {
   absl::MutexLock lock(&mutex_);
   Amounts& amounts = by_owner_[owner];
@@ -48,7 +55,8 @@ void ResponseLog::Update(const std::string& id, std::string json) {
   Count(&*found->second);
 }
 
-void ResponseLog::End(const std::string& id, Conversation::Ptr conversation, std::string json) {
+void ResponseLog::End(const std::string& id, Conversation::Ptr conversation, std::string json,
+                      std::string note_session_id) {
   absl::MutexLock lock(&mutex_);
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return;
@@ -56,6 +64,7 @@ void ResponseLog::End(const std::string& id, Conversation::Ptr conversation, std
   if (std::exchange(entry.response.running, false)) --by_owner_[entry.owner].running;
   entry.response.conversation = std::move(conversation);
   entry.response.json = std::move(json);
+  entry.response.note_session_id = std::move(note_session_id);
   Count(&entry);
   EraseBeyondLimit();
 }

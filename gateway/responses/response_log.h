@@ -31,6 +31,8 @@ class Conversation {
 
   // All messages, from the first one on.
   std::vector<v1::Message> Messages() const;
+  // Those of the last two parts: of a response, what its request and its answer have added.
+  std::vector<v1::Message> LastMessages() const;
   // That all messages take in memory.
   uint64_t bytes() const { return bytes_; }
   size_t parts() const { return parts_; }
@@ -61,6 +63,8 @@ class ResponseLog {
     // The events of a response that is or was made in the background; nullptr: it was not.
     std::shared_ptr<ResponseStream> events;
     bool running = false;
+    // Of a response that has ended: the session with its note (gateway/notes). Empty: it has none.
+    std::string note_session_id = {};
   };
 
   // Keeps a response. Beyond the limit of bytes, the oldest response of the owner with the most is
@@ -71,8 +75,8 @@ class ResponseLog {
   // A running response has another JSON now.
   void Update(const std::string& id, std::string json) ABSL_LOCKS_EXCLUDED(mutex_);
   // A running response has ended. Nothing happens if it was removed.
-  void End(const std::string& id, Conversation::Ptr conversation, std::string json)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void End(const std::string& id, Conversation::Ptr conversation, std::string json,
+           std::string note_session_id = "") ABSL_LOCKS_EXCLUDED(mutex_);
   // Counts the events of a response that has ended: all of them are written.
   void CountEvents(const std::string& id) ABSL_LOCKS_EXCLUDED(mutex_);
 

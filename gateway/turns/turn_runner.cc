@@ -4,9 +4,7 @@
 #include <grpcpp/support/status.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include "client/errors/retries.h"
 #include "client/random_id.h"
 #include "gateway/notes/conversation_notes.h"
+#include "gateway/turns/message_keys.h"
 
 namespace longstream::gateway {
 namespace {
@@ -29,58 +28,13 @@ constexpr int kMostEnded = 16;
 constexpr std::chrono::hours kStoredFor{24};
 // How long a prompt that several answers share is sent again. Then each answer begins by itself.
 constexpr std::chrono::milliseconds kMostAgain{10000};
+// How long a turn waits for a session that another replica of a fleet has, or had: it stays there
+// for a while (fleet.min_residency). Then it is forked, or the conversation is read again.
+constexpr std::chrono::milliseconds kMostComing{7000};
+// How long a search for a session is repeated.
+constexpr std::chrono::milliseconds kMostSearching{2000};
 // How long a session may take to be opened or forked.
 constexpr std::chrono::seconds kOpenTimeout{60};
-
-// Clients repeat the members of a message in another order.
-std::string SortedJson(const std::string& json) {
-  return json.empty() ? "" : nlohmann::json::parse(json).dump();
-}
-
-// Clients repeat an answer with its thoughts, without them, or with the thoughts in its text. All
-// of them find the session: the server compares the texts, so a session with other thoughts does no
-// harm.
-std::string_view WithoutThoughts(std::string_view text) {
-  constexpr std::string_view kBegin = "<think>";
-  constexpr std::string_view kEnd = "</think>";
-  constexpr std::string_view kSpaces = " \n\r\t";
-  if (const size_t end = text.find(kEnd); end != std::string_view::npos) {
-    text.remove_prefix(end + kEnd.size());
-  } else if (text.substr(std::min(text.find_first_not_of(kSpaces), text.size()))
-                 .starts_with(kBegin)) {
-    return "";
-  }
-  text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
-  return text.substr(0, text.find_last_not_of(kSpaces) + 1);
-}
-
-std::string MembersWithoutThoughts(const std::string& json) {
-  if (json.empty()) return "";
-  nlohmann::json members = nlohmann::json::parse(json);
-  for (const char* const name : {"reasoning_content", "reasoning", "reasoning_details"}) {
-    members.erase(name);
-  }
-  return members.empty() ? "" : members.dump();
-}
-
-ConversationKey KeyAfter(const ConversationKey& before, const v1::Message& message) {
-  if (message.role() != "assistant") {
-    return NextKey(before, {message.role(), message.content(), SortedJson(message.json())});
-  }
-  return NextKey(before, {message.role(), WithoutThoughts(message.content()),
-                          MembersWithoutThoughts(message.json())});
-}
-
-// The keys of all beginnings of the conversation, each of which ends with a message.
-std::vector<ConversationKey> KeysOf(const ConversationTurn& turn) {
-  std::vector<ConversationKey> keys;
-  ConversationKey last = turn.beginning;
-  for (const v1::Message& message : turn.request.input().messages().messages()) {
-    last = KeyAfter(last, message);
-    keys.push_back(last);
-  }
-  return keys;
-}
 
 // Whether the session of the index cannot be used as it was remembered: it is gone, or changed.
 bool SessionHasChanged(const grpc::Status& status) {
@@ -92,6 +46,33 @@ bool SessionHasChanged(const grpc::Status& status) {
       return true;
     default:
       return false;
+  }
+}
+
+bool IsUnavailable(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE;
+}
+
+// Makes a call, and makes it again while the server or the session is not available, for so long at
+// most. `started`: set by a call that must not be made again.
+template <typename Call>
+auto WhenAvailable(const Caller& caller, std::chrono::milliseconds most, const bool* started,
+                   const Call& call) {
+  constexpr std::chrono::milliseconds kLook{100};
+  client::Retries retries(most);
+  while (true) {
+    std::chrono::milliseconds pause{};
+    try {
+      return call();
+    } catch (const CallError& error) {
+      if (*started || !IsUnavailable(error.status())) throw;
+      const auto next = retries.PauseAfter(error.status(), 0);
+      if (!next.has_value()) throw;
+      pause = *next;
+    }
+    for (; pause.count() > 0 && !client::IsCancelled(caller); pause -= kLook) {
+      std::this_thread::sleep_for(std::min(pause, kLook));
+    }
   }
 }
 
@@ -157,6 +138,7 @@ void SetSeconds(std::chrono::seconds seconds, google::protobuf::Duration* durati
 }  // namespace
 
 void TurnRunner::CloseSessions(std::chrono::milliseconds timeout) {
+  if (options_.durable) return;  // other gateways may go on with them
   const auto give_up = std::chrono::steady_clock::now() + timeout;
   while (std::chrono::steady_clock::now() < give_up && Close(index_.TakeOldest())) {
   }
@@ -213,7 +195,9 @@ bool TurnRunner::Fork(const Caller& caller, const Found& found, Receipt* receipt
   } catch (const CallError& error) {
     if (MayHaveBegun(error.status())) CloseQuietly(connection, receipt->session_id);
     // Without memory for a fork there may be some for a new session, when others have ended.
-    if (!SessionHasChanged(error.status()) && !LacksMemory(error)) throw;
+    const bool may_be_new = SessionHasChanged(error.status()) || LacksMemory(error) ||
+                            (options_.durable && IsUnavailable(error.status()));
+    if (!may_be_new) throw;
     if (error.status().error_code() == grpc::StatusCode::NOT_FOUND) index_.Remove(found.session_id);
     return false;
   }
@@ -237,7 +221,9 @@ std::optional<TurnRunner::Found> TurnRunner::Find(const Caller& caller,
   std::optional<Found> noted;
   try {
     Connection connection = connection_.For(caller);
-    noted = FindConversation(connection, beginnings);
+    const bool started = false;
+    noted = WhenAvailable(caller, kMostSearching, &started,
+                          [&] { return FindConversation(connection, beginnings); });
   } catch (const CallError&) {  // the model reads the rest again
   } catch (...) {
     if (found.has_value() && found->taken) index_.Release(found->session_id);
@@ -306,7 +292,8 @@ void TurnRunner::ForkForOthers(const Caller& caller, const std::string& session,
 void TurnRunner::BeginTogether(const Caller& caller, const ConversationTurn& turn,
                                BegunTurns* begun) {
   try {
-    Receipt first = Begin(caller, turn, Find(caller, turn, KeysOf(turn)));
+    Receipt first = Begin(
+        caller, turn, Find(caller, turn, KeysOf(turn.beginning, turn.request.input().messages())));
     begun->Set(0, first);
     v1::AppendRequest append = AppendOf(turn.request);
     if (first.expected_position.has_value()) {
@@ -382,7 +369,7 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
   Connection connection = connection_.For(caller);
   connection.set_collects_log_probs(!turn.streams);
   index_.ForgetUnusedFor(absl::FromChrono(options_.idle_timeout));
-  std::vector<ConversationKey> keys = KeysOf(turn);
+  std::vector<ConversationKey> keys = KeysOf(turn.beginning, turn.request.input().messages());
   v1::GenerateRequest request = turn.request;
   request.mutable_input()->mutable_messages()->set_whole_conversation(true);
   std::optional<Found> found;
@@ -396,9 +383,13 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
     if (receipt->expected_position.has_value()) {
       request.set_expected_position(*receipt->expected_position);
     }
+    const bool may_come = options_.durable && receipt->how == Receipt::How::kContinued;
     bool started = false;
     try {
-      Generation generation = connection.Generate(request, NotingStart(on_message, &started));
+      Generation generation = WhenAvailable(
+          caller, may_come ? kMostComing - options_.resume_timeout : std::chrono::milliseconds(0),
+          &started,
+          [&] { return connection.Generate(request, NotingStart(on_message, &started)); });
       turn.begun.GiveAway();
       keys.push_back(KeyAfter(keys.empty() ? turn.beginning : keys.back(), turn.reply(generation)));
       const uint64_t position = generation.finish.position();
@@ -414,7 +405,9 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
       // A new session may be lost too, for example with its server.
       const bool lost = error.status().error_code() == grpc::StatusCode::NOT_FOUND;
       const bool changed =
-          receipt->how == Receipt::How::kNew ? lost && is_first : SessionHasChanged(error.status());
+          receipt->how == Receipt::How::kNew
+              ? lost && is_first
+              : SessionHasChanged(error.status()) || (may_come && IsUnavailable(error.status()));
       GiveUpAfter(caller, *receipt, changed);
       if (!started && changed) {
         // A session with which another gateway has gone on can be forked where it was.

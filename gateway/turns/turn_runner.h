@@ -87,7 +87,8 @@ class TurnRunner {
   // For so many answers of a caller. Must not outlive the runner.
   std::unique_ptr<BegunTurns> MakeBegun(const client::Caller& caller, size_t answers);
 
-  // Closes the sessions of conversations that no request uses, as far as there is time.
+  // Closes the sessions of conversations that no request uses, as far as there is time. Those in
+  // the store stay.
   void CloseSessions(std::chrono::milliseconds timeout);
 
   // The session has ended by another call.

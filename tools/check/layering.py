@@ -258,7 +258,7 @@ ROOMS = {
     "gateway/answers": "client gateway/http gateway/json gateway/requests gateway/turns",
     "gateway/openai": "client gateway/answers gateway/json gateway/requests",
     "gateway/anthropic": "gateway/answers gateway/http gateway/json gateway/requests",
-    "gateway/responses": "client gateway/answers gateway/json gateway/requests",
+    "gateway/responses": "client gateway/answers gateway/json gateway/notes gateway/requests",
     "gateway/tokens": "gateway/json gateway/openai gateway/requests",
     "gateway/page": "gateway/http",
     "gateway": "client client/errors client/json gateway/answers gateway/anthropic gateway/conversations gateway/http gateway/json"

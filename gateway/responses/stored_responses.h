@@ -1,0 +1,66 @@
+// The responses of this gateway, and those that other gateways have noted.
+#ifndef LONGSTREAM_GATEWAY_RESPONSES_STORED_RESPONSES_H_
+#define LONGSTREAM_GATEWAY_RESPONSES_STORED_RESPONSES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "client/connection.h"
+#include "gateway/notes/response_notes.h"
+#include "gateway/responses/response_log.h"
+#include "longstream/v1/longstream.pb.h"
+
+namespace longstream::gateway {
+
+// The response that another one goes on behind, as the note of that one may name it.
+struct PreviousResponse {
+  std::string id;               // empty: there is none
+  std::string note_session_id;  // of its note; empty: it has none
+};
+
+// Without notes, responses live in memory. With notes, each response that has ended has one in its
+// session, if it is not too large, and the note decides whether the response exists: its client may
+// have deleted it at another gateway.
+//
+// Thread-safe. Calls that are given a connection make calls to the server and throw
+// client::CallError.
+class StoredResponses {
+ public:
+  struct Options {
+    ResponseLog::Limits limits;
+    bool has_notes = false;
+    // A conversation that is read from notes may have so many bytes.
+    uint64_t most_bytes = uint64_t{32} << 20;
+  };
+  explicit StoredResponses(const Options& options) : options_(options), log_(options.limits) {}
+
+  // Those in memory.
+  ResponseLog& log() { return log_; }
+
+  // Absent: the owner has no such response. `with_conversation`: the conversation is needed, too.
+  // Throws BadRequest if it is too long, or a part of it is gone.
+  std::optional<ResponseLog::Stored> Find(client::Connection& connection, const std::string& id,
+                                          const std::string& owner, bool with_conversation);
+  // Cancels the response if it is running. False: there is none.
+  bool Remove(client::Connection& connection, const std::string& id, const std::string& owner);
+
+  // The note of a response that has ended. `conversation`: with the answer; what it has got since
+  // `previous` are its last two parts. `session_id`: of the note. Absent: responses have no notes,
+  // or it would be too large.
+  std::optional<v1::Note> NoteOf(const std::string& id, const std::string& owner,
+                                 const PreviousResponse& previous, const Conversation& conversation,
+                                 const std::string& json, const std::string& session_id) const;
+
+ private:
+  // The conversation up to the answer of a response.
+  Conversation::Ptr Read(client::Connection& connection, const notes::Response& last,
+                         const std::string& owner) const;
+
+  const Options options_;
+  ResponseLog log_;
+};
+
+}  // namespace longstream::gateway
+
+#endif  // LONGSTREAM_GATEWAY_RESPONSES_STORED_RESPONSES_H_

@@ -1,0 +1,374 @@
+// Several gateways and servers: conversations and responses go on at any of them, also after
+// restarts, and each answer is that of a session that has read the conversation for the first time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/connection.h"
+#include "tests/e2e/http/chat_server.h"
+#include "tests/processes/free_port.h"
+#include "tests/processes/postgres_server.h"
+#include "tests/processes/server_process.h"
+#include "tests/service/wait_until.h"
+
+namespace longstream {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::chrono::seconds kPatience{30};
+constexpr char kResponsesPath[] = "/v1/responses";
+
+int64_t CachedTokens(const HttpReply& reply) {
+  return reply.json().at("usage").at("prompt_tokens_details").at("cached_tokens");
+}
+int64_t PromptTokens(const HttpReply& reply) {
+  return reply.json().at("usage").at("prompt_tokens");
+}
+std::string SessionIdOf(const HttpReply& reply) {
+  return reply.json().at("longstream").at("session_id");
+}
+std::string ResponsePath(const std::string& id) { return std::string(kResponsesPath) + "/" + id; }
+
+// The text of a response.
+std::string ResponseText(const Json& response) {
+  std::string text;
+  for (const Json& item : response.at("output")) {
+    if (item.at("type") == "message") text += item.at("content")[0].at("text");
+  }
+  return text;
+}
+
+Json ResponseBody(const std::string& input, const std::string& previous = "") {
+  Json body = {{"model", "m"}, {"input", input}, {"max_output_tokens", 12}, {"temperature", 0}};
+  if (!previous.empty()) body["previous_response_id"] = previous;
+  return body;
+}
+
+// One server, and gateways before it.
+class GatewaysTest : public testing::Test {
+ protected:
+  explicit GatewaysTest(const std::string& architecture = "minimal") : directory_(architecture) {
+    StartServer();
+    for (size_t i = 0; i < 2; ++i) StartGateway(i);
+  }
+
+  void StartServer() {
+    const std::string command = "exec " + std::string(kServerBinary) + " --listen " + Address() +
+                                " --metrics-listen '' --plugins " LONGSTREAM_BINARY_DIR
+                                "/plugins --store " +
+                                store_ + " --model " + directory_.Flag();
+    server_ = std::make_unique<ServerProcess>("/bin/bash", std::vector<std::string>{"-c", command});
+    client::Connection(Address()).WaitUntilServing("m", kPatience);
+  }
+  void RestartServer() {
+    server_->Signal(SIGKILL);
+    server_->Wait();
+    StartServer();
+  }
+  void StartGateway(size_t i) {
+    gateways_[i] = std::make_unique<ServerProcess>(
+        kGatewayBinary, std::vector<std::string>{"--server", Address(), "--durable"});
+  }
+  std::string Address() const { return "127.0.0.1:" + std::to_string(port_); }
+  int Port(size_t gateway) const { return gateways_[gateway]->port(); }
+
+  // Sends the conversation and adds the answer, which must be that of a fresh session.
+  HttpReply Answer(size_t gateway, Conversation* conversation) {
+    HttpReply reply;
+    // A gateway that has not noticed a restart yet may lose its connection.
+    EXPECT_TRUE(WaitUntil([&] {
+      reply = Post(Port(gateway), kChatPath, ChatBody(*conversation));
+      return reply.status != 503;
+    }));
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    if (reply.status != 200) return reply;
+    client::Connection connection(Address());
+    EXPECT_EQ(TextOf(reply), FreshAnswer(connection, *conversation));
+    conversation->emplace_back("assistant", TextOf(reply));
+    return reply;
+  }
+  // The same for a response.
+  Json Respond(size_t gateway, const std::string& input, const std::string& previous,
+               Conversation* conversation) {
+    conversation->emplace_back("user", input);
+    HttpReply reply;
+    EXPECT_TRUE(WaitUntil([&] {
+      reply = Post(Port(gateway), kResponsesPath, ResponseBody(input, previous));
+      return reply.status != 503;
+    }));
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    if (reply.status != 200) return {};
+    client::Connection connection(Address());
+    EXPECT_EQ(ResponseText(reply.json()), FreshAnswer(connection, *conversation));
+    conversation->emplace_back("assistant", ResponseText(reply.json()));
+    return reply.json();
+  }
+
+  const ChatModelDirectory directory_;
+  const TemporaryDirectory files_;
+  const std::string store_ = files_.string() + "/store";
+  const int port_ = FreePort();
+  std::unique_ptr<ServerProcess> server_, gateways_[2];
+};
+
+class DemoGatewaysTest : public GatewaysTest, public testing::WithParamInterface<std::string> {
+ protected:
+  DemoGatewaysTest() : GatewaysTest(GetParam()) {}
+};
+INSTANTIATE_TEST_SUITE_P(Demo, DemoGatewaysTest, testing::Values("dense", "hwfa2", "hypenet"),
+                         [](const auto& model) { return model.param; });
+
+TEST_P(DemoGatewaysTest, AConversationGoesOnAtEachOfThem) {
+  Conversation conversation;
+  std::string session;
+  int64_t known = 0;
+  for (size_t turn = 0; turn < 6; ++turn) {
+    conversation.emplace_back("user", "import os" + std::to_string(turn));
+    const HttpReply reply = Answer(turn % 2, &conversation);
+    if (turn == 0) {
+      session = SessionIdOf(reply);
+    } else {
+      EXPECT_EQ(SessionOf(reply), "continued");
+      EXPECT_EQ(SessionIdOf(reply), session);
+      EXPECT_GE(CachedTokens(reply), known - 1);
+    }
+    known = reply.json().at("usage").at("total_tokens");
+  }
+}
+
+TEST_F(GatewaysTest, ASessionWithWhichAnotherOneHasGoneOnIsForked) {
+  Conversation first = {{"user", "abc"}};
+  const HttpReply begin = Answer(0, &first);
+  Conversation second = first;
+  first.emplace_back("user", "def");
+  second.emplace_back("user", "ghi");
+  EXPECT_EQ(SessionIdOf(Answer(1, &second)), SessionIdOf(begin));
+  // Gateway 0 believes that the session is as it has left it.
+  const HttpReply forked = Answer(0, &first);
+  EXPECT_EQ(SessionOf(forked), "forked");
+  EXPECT_GT(CachedTokens(forked), PromptTokens(begin)) << "up to the first answer";
+  // Both go on, at the other gateways.
+  first.emplace_back("user", "jkl");
+  second.emplace_back("user", "mno");
+  EXPECT_EQ(SessionIdOf(Answer(1, &first)), SessionIdOf(forked));
+  EXPECT_EQ(SessionIdOf(Answer(0, &second)), SessionIdOf(begin));
+  // The same question once more, where it was answered and where it was not.
+  for (const size_t gateway : {0, 1}) {
+    Conversation again(second.begin(), second.end() - 1);
+    EXPECT_EQ(SessionOf(Answer(gateway, &again)), "forked");
+  }
+}
+
+TEST_F(GatewaysTest, AConversationOutlivesAllProcesses) {
+  Conversation conversation = {{"user", "abc"}};
+  const std::string session = SessionIdOf(Answer(0, &conversation));
+  for (const char* const question : {"def", "ghi"}) {
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(gateways_[i]->Stop(), 0);
+      StartGateway(i);
+    }
+    RestartServer();
+    conversation.emplace_back("user", question);
+    const HttpReply reply = Answer(0, &conversation);
+    EXPECT_EQ(SessionOf(reply), "continued");
+    EXPECT_EQ(SessionIdOf(reply), session);
+  }
+}
+
+TEST_F(GatewaysTest, ResponsesGoOnAndAreReadAtEachOfThem) {
+  Conversation conversation;
+  std::vector<Json> responses;
+  for (size_t turn = 0; turn < 5; ++turn) {
+    const std::string previous = turn == 0 ? "" : responses.back().at("id").get<std::string>();
+    responses.push_back(Respond(turn % 2, "abc" + std::to_string(turn), previous, &conversation));
+  }
+  EXPECT_EQ(responses.back().at("longstream").at("session"), "continued");
+  for (size_t i = 0; i < 2; ++i) {
+    gateways_[i]->Signal(SIGKILL);
+    gateways_[i]->Wait();
+    StartGateway(i);
+  }
+  RestartServer();
+  for (const Json& response : responses) {
+    HttpReply reply;
+    ASSERT_TRUE(WaitUntil([&] {
+      reply = Get(Port(0), ResponsePath(response.at("id")));
+      return reply.status != 503;
+    }));
+    EXPECT_EQ(reply.json(), response);
+  }
+  Respond(1, "xyz", responses.back().at("id"), &conversation);
+  // Behind an earlier one.
+  Conversation other(conversation.begin(), conversation.begin() + 4);
+  Json fork = Respond(0, "other", responses[1].at("id"), &other);
+  EXPECT_EQ(fork.at("longstream").at("session"), "forked");
+  // The fork has all that it needs, if the session that it was forked from ends.
+  EXPECT_EQ(Ask(Port(0), "DELETE",
+                "/longstream/sessions/" +
+                    responses[0].at("longstream").at("session_id").get<std::string>())
+                .status,
+            200);
+  EXPECT_EQ(Get(Port(1), ResponsePath(responses[0].at("id"))).status, 404);
+  gateways_[1]->Stop();
+  StartGateway(1);
+  fork = Respond(1, "more", fork.at("id"), &other);
+  EXPECT_EQ(fork.at("longstream").at("session"), "continued");
+}
+
+TEST_F(GatewaysTest, ADeletedResponseIsGoneAtEachOfThem) {
+  Conversation conversation;
+  const Json first = Respond(0, "abc", "", &conversation);
+  const Json second = Respond(1, "def", first.at("id"), &conversation);
+  const std::string path = ResponsePath(first.at("id"));
+  EXPECT_EQ(Get(Port(0), path).status, 200);
+  EXPECT_EQ(Get(Port(1), path, {{"authorization", "Bearer other"}}).status, 404)
+      << "another client's";
+  EXPECT_EQ(Ask(Port(1), "DELETE", path).json().at("deleted"), true);
+  for (const size_t gateway : {0, 1}) {
+    EXPECT_EQ(Get(Port(gateway), path).status, 404);
+    EXPECT_EQ(Ask(Port(gateway), "DELETE", path).status, 404);
+    const HttpReply reply = Post(Port(gateway), kResponsesPath, ResponseBody("x", first.at("id")));
+    EXPECT_EQ(reply.status, 404);
+    EXPECT_EQ(reply.json().at("error").at("code"), "previous_response_not_found");
+  }
+  gateways_[0]->Stop();
+  StartGateway(0);
+  Respond(0, "ghi", second.at("id"), &conversation);
+}
+
+TEST_F(GatewaysTest, AResponseOfTheBackgroundIsReadAtEachOfThemWhenItHasEnded) {
+  Json body = ResponseBody("abc");
+  body["background"] = true;
+  const std::string path = ResponsePath(Post(Port(0), kResponsesPath, body).json().at("id"));
+  HttpReply reply;
+  ASSERT_TRUE(WaitUntil([&] { return (reply = Get(Port(1), path)).status == 200; }));
+  EXPECT_EQ(reply.json(), Get(Port(0), path).json());
+  EXPECT_EQ(reply.json().at("status"), "incomplete") << "after 12 tokens";
+  EXPECT_EQ(Ask(Port(1), "POST", path + "/cancel").status, 400);
+}
+
+TEST_F(GatewaysTest, SeveralAnswersCanAllBeContinuedElsewhere) {
+  Json body = ChatBody({{"user", "abc"}});
+  body["n"] = 3;
+  body["temperature"] = 1.0;
+  body["seed"] = 5;
+  const Json choices = Post(Port(0), kChatPath, body).json().at("choices");
+  ASSERT_EQ(choices.size(), 3u);
+  for (const Json& choice : choices) {
+    Conversation conversation = {
+        {"user", "abc"}, {"assistant", choice.at("message").at("content")}, {"user", "def"}};
+    const HttpReply reply = Answer(1, &conversation);
+    EXPECT_EQ(SessionOf(reply), "continued");
+  }
+}
+
+// Clients go on with any earlier beginning of their conversations, at any gateway, while these and
+// the server are killed.
+TEST_F(GatewaysTest, RandomConversationsAndRestarts) {
+  std::mt19937 random(20261130);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same each time
+  const auto below = [&random](size_t limit) {
+    return std::uniform_int_distribution<size_t>(0, limit - 1)(random);
+  };
+  std::vector<Conversation> conversations;
+  size_t found = 0, later = 0;
+  for (int step = 0; step < 120; ++step) {
+    SCOPED_TRACE(step);
+    const size_t event = below(24);
+    if (event == 0) RestartServer();
+    if (event == 1 || event == 2) {
+      gateways_[event - 1]->Signal(below(2) == 0 ? SIGKILL : SIGTERM);
+      gateways_[event - 1]->Wait();
+      StartGateway(event - 1);
+    }
+    Conversation conversation;
+    if (!conversations.empty() && below(8) != 0) {
+      conversation = conversations[below(conversations.size())];
+      // Often its end, sometimes an earlier answer.
+      if (below(3) == 0) conversation.resize(2 * (1 + below(conversation.size() / 2)));
+    }
+    const bool goes_on = !conversation.empty();
+    conversation.emplace_back("user", std::string(1 + below(4), static_cast<char>('a' + below(4))));
+    const HttpReply reply = Answer(below(2), &conversation);
+    if (reply.status != 200) continue;
+    later += goes_on ? 1 : 0;
+    found += goes_on && SessionOf(reply) != "new" ? 1 : 0;
+    conversations.push_back(std::move(conversation));
+    if (conversations.size() > 12) conversations.erase(conversations.begin());
+  }
+  EXPECT_EQ(found, later) << "a session was found for each of them";
+}
+
+// --- replicas that share a database, each with its own HTTP listener ----------------------------
+
+TEST(ReplicasTest, AConversationMovesWithItsClient) {
+  PostgresServer postgres;
+  const std::string url = postgres.Url(postgres.NewDatabase());
+  const ChatModelDirectory directory("hypenet");
+  const TemporaryDirectory files;
+  std::vector<std::unique_ptr<ServerProcess>> replicas;
+  for (int i = 0; i < 2; ++i) {
+    const std::string name = "replica-" + std::to_string(i);
+    const std::string config = files.Write(
+        name + ".yaml", "store: {url: '" + url + "', segments: " + files.string() +
+                            "/segments}\nhttp: {durable: true}\nfleet: {replica_id: " + name +
+                            ", peer_listen: '127.0.0.1:" + std::to_string(FreePort()) +
+                            "', min_residency: 0s}\n");
+    replicas.push_back(std::make_unique<ServerProcess>(
+        kServerBinary, std::vector<std::string>{"--plugins", LONGSTREAM_BINARY_DIR "/plugins",
+                                                "--model", directory.Flag(), "--config", config,
+                                                "--http-listen", "127.0.0.1:0"}));
+    client::Connection(replicas.back()->address()).WaitUntilServing("m", kPatience);
+  }
+  client::Connection connection(replicas[0]->address());
+  Conversation conversation;
+  std::string session, response;
+  int64_t known = 0;
+  for (size_t turn = 0; turn < 6; ++turn) {
+    SCOPED_TRACE(turn);
+    conversation.emplace_back("user", "import " + std::to_string(turn));
+    const HttpReply reply =
+        Post(replicas[turn % 2]->http_port(), kChatPath, ChatBody(conversation));
+    ASSERT_EQ(reply.status, 200) << reply.body << replicas[turn % 2]->Log();
+    EXPECT_EQ(TextOf(reply), FreshAnswer(connection, conversation));
+    if (turn > 0) {
+      EXPECT_EQ(SessionOf(reply), "continued");
+      EXPECT_EQ(SessionIdOf(reply), session);
+      EXPECT_GE(CachedTokens(reply), known - 64) << "its caches have come with it";
+    }
+    session = SessionIdOf(reply);
+    known = reply.json().at("usage").at("total_tokens");
+    conversation.emplace_back("assistant", TextOf(reply));
+    const HttpReply responded =
+        Post(replicas[turn % 2]->http_port(), kResponsesPath, ResponseBody("abc", response));
+    ASSERT_EQ(responded.status, 200) << responded.body;
+    EXPECT_EQ(responded.json().at("longstream").at("session"), turn > 0 ? "continued" : "new");
+    response = responded.json().at("id");
+  }
+}
+
+// The store takes no notes: answers come nevertheless.
+TEST(NotesTest, WithoutAStoreTheServerRefusesThem) {
+  const ChatModelDirectory directory;
+  ChatServer server(directory.Arguments());
+  v1::PutNotesRequest put;
+  put.set_session_id(server.connection().Open("m").session_id());
+  put.add_notes()->set_key("a");
+  try {
+    server.connection().PutNotes(put);
+    FAIL() << "notes without a store";
+  } catch (const client::CallError& error) {
+    EXPECT_EQ(error.status().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_THAT(error.status().error_message(), HasSubstr("no store"));
+  }
+}
+
+}  // namespace
+}  // namespace longstream
