@@ -70,6 +70,7 @@ REFUSED = {
     "a server without sessions for HTTP": {"server": {"http": {"max_sessions": 0}}},
     "too many sessions for HTTP": {"server": {"http": {"max_sessions": 16777217}}},
     "sessions of HTTP that stay for days": {"server": {"http": {"idle_timeout": "48h"}}},
+    "a time in the store without a unit": {"server": {"http": {"ttl": "24"}}},
     "durable that is a text": {"server": {"http": {"durable": "yes"}}},
     "fewer than no tokens": {"server": {"http": {"default_max_tokens": -1}}},
     "too many tokens": {"server": {"http": {"default_max_tokens": 4294967296}}},
@@ -113,7 +114,7 @@ MADE = {
                              "http": {"listen": HTTP, "durable": True}}}, "port: 8080"),
     "the keys of http": (
         {"server": {"http": {"listen": "", "max_connections": 65536, "max_requests": 1, "max_sessions": 16777216,
-                             "max_body_bytes": "1GiB", "idle_timeout": "1h30m", "durable": False,
+                             "max_body_bytes": "1GiB", "idle_timeout": "1h30m", "durable": False, "ttl": "720h",
                              "default_max_tokens": 4294967295, "page": False,
                              "allowed_origins": ["https://chat.example.com", "*"], "tls": {**CERTIFICATE, "client_ca": "/etc/tls/ca.crt",
                                                                        "client_certificates": "required"}}}},

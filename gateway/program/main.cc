@@ -31,6 +31,7 @@ struct Flags {
   client::ChannelSecurity security;
   Gateway::Options gateway;
   int idle_seconds = 600;
+  int ttl_seconds = 86400;
   int grace_seconds = 30;
 };
 
@@ -62,6 +63,10 @@ void AddFlags(CLI::App& app, Flags* flags) {
       ->capture_default_str();
   app.add_flag("--durable", flags->gateway.turns.durable,
                "store each turn before its answer ends; needs a server with a store");
+  app.add_option("--ttl", flags->ttl_seconds,
+                 "seconds that a durable session stays in the store without turns")
+      ->check(CLI::Range(60, 365 * kMostSeconds))
+      ->capture_default_str();
   app.add_option("--default-max-tokens", flags->gateway.default_max_tokens,
                  "of chats that name none; 0: to the end of the context")
       ->capture_default_str();
@@ -89,6 +94,7 @@ int Serve(Flags flags, const sigset_t& signals) {
     if (!started.ok()) return fail(std::string(started.status().message()));
     scrapes = *std::move(started);
   }
+  flags.gateway.turns.ttl = std::chrono::seconds(flags.ttl_seconds);
   flags.gateway.turns.idle_timeout = std::chrono::seconds(flags.idle_seconds);
   flags.gateway.metrics = &metrics;
   flags.gateway.needs_credential = !flags.security.certificate.empty();

@@ -24,8 +24,6 @@ using client::Generation;
 
 // How many sessions of its caller a turn that gets none ends before it fails.
 constexpr int kMostEnded = 16;
-// A stored session that no client can find any more ends after this time.
-constexpr std::chrono::hours kStoredFor{24};
 // How long a prompt that several answers share is sent again. Then each answer begins by itself.
 constexpr std::chrono::milliseconds kMostAgain{10000};
 // How long a turn waits for a session that another replica of a fleet has, or had: it stays there
@@ -167,7 +165,7 @@ void TurnRunner::Open(const Caller& caller, const std::string& model, const std:
   request.set_session_id(id);
   request.set_durability(options_.durable ? v1::DURABILITY_TURN : v1::DURABILITY_MEMORY);
   SetSeconds(options_.idle_timeout, request.mutable_idle_timeout());
-  if (options_.durable) SetSeconds(kStoredFor, request.mutable_ttl());
+  if (options_.durable) SetSeconds(options_.ttl, request.mutable_ttl());
   for (int ended = 0;; ++ended) {
     try {
       connection.Open(request);

@@ -49,6 +49,7 @@ class TurnRunner {
     // goes on at another replica; and all gateways of the server find the session of a
     // conversation (gateway/notes). Needs a server with a store.
     bool durable = false;
+    std::chrono::seconds ttl{86400};  // of durable sessions that no turn uses
     // How long a turn that was lost is sent again. 0: a lost turn fails.
     std::chrono::milliseconds resume_timeout{60000};
   };

@@ -45,6 +45,10 @@ absl::Status ReadHttp(const YamlNode& node, HttpConfig* http) {
          return value.ReadDuration(absl::Seconds(1), absl::Hours(24), &http->idle_timeout);
        }},
       {"durable", [&](const YamlNode& value) { return value.ReadBool(&http->durable); }},
+      {"ttl",
+       [&](const YamlNode& value) {
+         return value.ReadDuration(absl::Minutes(1), absl::Hours(24 * 365), &http->ttl);
+       }},
       {"default_max_tokens",
        [&](const YamlNode& value) {
          return value.Read(0, std::numeric_limits<uint32_t>::max(), &http->default_max_tokens);

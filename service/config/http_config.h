@@ -21,6 +21,7 @@ struct HttpConfig {
   uint64_t max_sessions = 1000;                     // that are kept for conversations
   absl::Duration idle_timeout = absl::Minutes(10);  // of these sessions
   bool durable = false;                             // each turn is stored before its answer ends
+  absl::Duration ttl = absl::Hours(24);             // of sessions that no turn uses, if durable
   uint32_t default_max_tokens = 0;                  // of chats that name none; 0: no limit
   bool page = true;                                 // offer the web page
   std::vector<std::string> allowed_origins;         // of web pages; "*": all

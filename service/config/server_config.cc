@@ -329,6 +329,11 @@ absl::Status CheckHttp(const ServerConfig& config) {
                                                    ", is more than max_message_bytes, ",
                                                    config.max_message_bytes));
   }
+  if (http.durable && http.ttl > config.max_ttl) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("http.ttl, ", absl::FormatDuration(http.ttl),
+                     ", is more than sessions.max_ttl, ", absl::FormatDuration(config.max_ttl)));
+  }
   if (http.durable && config.store_url.empty()) {
     return absl::InvalidArgumentError("http.durable: needs a store (store.url, or --store)");
   }

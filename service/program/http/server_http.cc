@@ -20,6 +20,7 @@ gateway::Gateway::Options OptionsOf(const HttpConfig& http) {
   options.turns.limits.sessions = http.max_sessions;
   options.turns.idle_timeout = absl::ToChronoSeconds(http.idle_timeout);
   options.turns.durable = http.durable;
+  options.turns.ttl = absl::ToChronoSeconds(http.ttl);
   // The connection to the server cannot be lost.
   options.turns.resume_timeout = std::chrono::milliseconds(0);
   options.default_max_tokens = http.default_max_tokens;

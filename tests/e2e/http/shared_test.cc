@@ -308,35 +308,48 @@ TEST_F(GatewaysTest, RandomConversationsAndRestarts) {
 
 // --- replicas that share a database, each with its own HTTP listener ----------------------------
 
-TEST(ReplicasTest, AConversationMovesWithItsClient) {
-  PostgresServer postgres;
-  const std::string url = postgres.Url(postgres.NewDatabase());
-  const ChatModelDirectory directory("hypenet");
-  const TemporaryDirectory files;
-  std::vector<std::unique_ptr<ServerProcess>> replicas;
-  for (int i = 0; i < 2; ++i) {
-    const std::string name = "replica-" + std::to_string(i);
-    const std::string config = files.Write(
-        name + ".yaml", "store: {url: '" + url + "', segments: " + files.string() +
-                            "/segments}\nhttp: {durable: true}\nfleet: {replica_id: " + name +
-                            ", peer_listen: '127.0.0.1:" + std::to_string(FreePort()) +
-                            "', min_residency: 0s}\n");
-    replicas.push_back(std::make_unique<ServerProcess>(
-        kServerBinary, std::vector<std::string>{"--plugins", LONGSTREAM_BINARY_DIR "/plugins",
-                                                "--model", directory.Flag(), "--config", config,
-                                                "--http-listen", "127.0.0.1:0"}));
-    client::Connection(replicas.back()->address()).WaitUntilServing("m", kPatience);
+class ReplicasTest : public testing::Test {
+ protected:
+  // A replica learns of others when it renews its lease, three times in `lease_ttl`.
+  void Start(const std::string& lease_ttl) {
+    for (int i = 0; i < 2; ++i) {
+      const std::string name = "replica-" + std::to_string(i);
+      const std::string config = files_.Write(
+          name + ".yaml", "store: {url: '" + url_ + "', segments: " + files_.string() +
+                              "/segments}\nhttp: {durable: true}\nfleet: {replica_id: " + name +
+                              ", peer_listen: '127.0.0.1:" + std::to_string(FreePort()) +
+                              "', min_residency: 0s, lease_ttl: " + lease_ttl + "}\n");
+      replicas_.push_back(std::make_unique<ServerProcess>(
+          kServerBinary, std::vector<std::string>{"--plugins", LONGSTREAM_BINARY_DIR "/plugins",
+                                                  "--model", directory_.Flag(), "--config", config,
+                                                  "--http-listen", "127.0.0.1:0"}));
+      client::Connection(replicas_.back()->address()).WaitUntilServing("m", kPatience);
+    }
   }
-  client::Connection connection(replicas[0]->address());
+
+  HttpReply Ask(size_t replica, const char* path, const Json& body) const {
+    HttpReply reply = Post(replicas_[replica]->http_port(), path, body);
+    EXPECT_EQ(reply.status, 200) << reply.body << replicas_[replica]->Log();
+    return reply;
+  }
+
+  PostgresServer postgres_;
+  const std::string url_ = postgres_.Url(postgres_.NewDatabase());
+  const ChatModelDirectory directory_{"hypenet"};
+  const TemporaryDirectory files_;
+  std::vector<std::unique_ptr<ServerProcess>> replicas_;
+};
+
+TEST_F(ReplicasTest, AConversationMovesWithItsClient) {
+  Start("3s");
+  client::Connection connection(replicas_[0]->address());
   Conversation conversation;
   std::string session, response;
   int64_t known = 0;
   for (size_t turn = 0; turn < 6; ++turn) {
     SCOPED_TRACE(turn);
     conversation.emplace_back("user", "import " + std::to_string(turn));
-    const HttpReply reply =
-        Post(replicas[turn % 2]->http_port(), kChatPath, ChatBody(conversation));
-    ASSERT_EQ(reply.status, 200) << reply.body << replicas[turn % 2]->Log();
+    const HttpReply reply = Ask(turn % 2, kChatPath, ChatBody(conversation));
     EXPECT_EQ(TextOf(reply), FreshAnswer(connection, conversation));
     if (turn > 0) {
       EXPECT_EQ(SessionOf(reply), "continued");
@@ -346,12 +359,24 @@ TEST(ReplicasTest, AConversationMovesWithItsClient) {
     session = SessionIdOf(reply);
     known = reply.json().at("usage").at("total_tokens");
     conversation.emplace_back("assistant", TextOf(reply));
-    const HttpReply responded =
-        Post(replicas[turn % 2]->http_port(), kResponsesPath, ResponseBody("abc", response));
-    ASSERT_EQ(responded.status, 200) << responded.body;
-    EXPECT_EQ(responded.json().at("longstream").at("session"), turn > 0 ? "continued" : "new");
-    response = responded.json().at("id");
+    const Json answer = Ask(turn % 2, kResponsesPath, ResponseBody("abc", response)).json();
+    EXPECT_EQ(answer.at("longstream").at("session"), turn > 0 ? "continued" : "new");
+    response = answer.at("id");
   }
+}
+
+// The lease of the replica that had the session is not over.
+TEST_F(ReplicasTest, AConversationOutlivesItsReplica) {
+  Start("30s");
+  Conversation conversation = {{"user", "import os"}};
+  const HttpReply first = Ask(0, kChatPath, ChatBody(conversation));
+  conversation.emplace_back("assistant", TextOf(first));
+  conversation.emplace_back("user", "import sys");
+  replicas_[0]->Signal(SIGKILL);
+  const HttpReply second = Ask(1, kChatPath, ChatBody(conversation));
+  client::Connection connection(replicas_[1]->address());
+  EXPECT_EQ(TextOf(second), FreshAnswer(connection, conversation));
+  EXPECT_EQ(SessionOf(second), "forked");
 }
 
 // The store takes no notes: answers come nevertheless.

@@ -5,118 +5,19 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "client/cancellation.h"
-#include "longstream/v1/longstream.grpc.pb.h"
+#include "tests/gateway/turns/scripted_server.h"
 
 namespace longstream::gateway {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-// Writes its calls down, with a letter for each session. Each Generate ends with the next status of
-// `turns`; then it succeeds with the text "ok".
-class ScriptedServer final : public v1::Longstream::Service {
- public:
-  struct Turn {
-    grpc::Status status;
-    bool starts = false;  // the status comes behind the first message
-  };
-
-  std::deque<Turn> turns;
-  std::deque<grpc::Status> opens;
-  std::deque<grpc::Status> forks;
-  std::deque<grpc::Status> appends;
-
-  std::vector<std::string> TakeCalls() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return std::exchange(calls_, {});
-  }
-
- private:
-  static grpc::Status Next(std::deque<grpc::Status>* script) {
-    if (script->empty()) return grpc::Status::OK;
-    const grpc::Status status = script->front();
-    script->pop_front();
-    return status;
-  }
-  std::string Name(const std::string& session) {
-    const auto [found, inserted] =
-        names_.try_emplace(session, 1, static_cast<char>('a' + names_.size()));
-    return found->second;
-  }
-  void Note(const std::string& call) { calls_.push_back(call); }
-
-  grpc::Status OpenSession(grpc::ServerContext*, const v1::OpenSessionRequest* request,
-                           v1::Session*) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    Note("open " + Name(request->session_id()));
-    return Next(&opens);
-  }
-  grpc::Status ForkSession(grpc::ServerContext*, const v1::ForkSessionRequest* request,
-                           v1::Session*) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const std::string source = Name(request->session_id());
-    Note("fork " + source + " to " + Name(request->new_session_id()));
-    return Next(&forks);
-  }
-  grpc::Status Append(grpc::ServerContext*, grpc::ServerReader<v1::AppendRequest>* reader,
-                      v1::AppendResponse* response) override {
-    v1::AppendRequest request;
-    reader->Read(&request);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    Note("append " + Name(request.session_id()));
-    response->mutable_usage()->set_reused_tokens(5);
-    return Next(&appends);
-  }
-  grpc::Status CloseSession(grpc::ServerContext*, const v1::CloseSessionRequest* request,
-                            v1::CloseSessionResponse*) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    Note("close " + Name(request->session_id()));
-    return grpc::Status::OK;
-  }
-  grpc::Status CancelTurn(grpc::ServerContext*, const v1::CancelTurnRequest* request,
-                          v1::Turn*) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    Note("cancel " + Name(request->session_id()));
-    return grpc::Status::OK;
-  }
-  grpc::Status Generate(grpc::ServerContext*, const v1::GenerateRequest* request,
-                        grpc::ServerWriter<v1::GenerateResponse>* writer) override {
-    Turn turn;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      Note((request->has_input() ? "generate " : "go on ") + Name(request->session_id()));
-      if (!turns.empty()) {
-        turn = turns.front();
-        turns.pop_front();
-      }
-    }
-    if (!turn.status.ok() && !turn.starts) return turn.status;
-    v1::GenerateResponse response;
-    response.mutable_started()->set_turn_id(request->turn_id());
-    writer->Write(response);
-    if (!turn.status.ok()) return turn.status;
-    response.mutable_delta()->set_text("ok");
-    response.mutable_delta()->add_token_ids(1);
-    writer->Write(response);
-    response.mutable_finish()->set_reason(v1::FINISH_REASON_STOP_TOKEN);
-    writer->Write(response);
-    return grpc::Status::OK;
-  }
-
-  std::mutex mutex_;
-  std::vector<std::string> calls_;
-  std::map<std::string, std::string> names_;
-};
 
 class TurnRunnerTest : public testing::Test {
  protected:

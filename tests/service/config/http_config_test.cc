@@ -24,6 +24,7 @@ http:
   max_sessions: 9
   idle_timeout: 90s
   durable: true
+  ttl: 48h
   default_max_tokens: 77
   page: false
   allowed_origins: ["https://chat.example.com", "http://[::1]:3000", "*"]
@@ -38,6 +39,7 @@ http:
   EXPECT_EQ(config.http.max_sessions, 9u);
   EXPECT_EQ(config.http.idle_timeout, absl::Seconds(90));
   EXPECT_TRUE(config.http.durable);
+  EXPECT_EQ(config.http.ttl, absl::Hours(48));
   EXPECT_EQ(config.http.default_max_tokens, 77u);
   EXPECT_FALSE(config.http.page);
   EXPECT_THAT(config.http.allowed_origins,
@@ -56,6 +58,8 @@ TEST(HttpConfigTest, BothEndsOfEveryRange) {
            "http: {max_connections: 1, max_requests: 1, max_body_bytes: 1KiB, max_sessions: 1}",
            "http: {max_connections: 65536, max_requests: 65536, max_body_bytes: 1GiB}",
            "http: {max_sessions: 16777216, idle_timeout: 24h, default_max_tokens: 4294967295}",
+           "http: {ttl: 1m}",
+           "http: {ttl: 8760h}",
            "http: {idle_timeout: 1s, default_max_tokens: 0, durable: false, allowed_origins: []}",
        }) {
     EXPECT_EQ(ErrorOf(yaml), "") << yaml;
@@ -67,8 +71,8 @@ TEST(HttpConfigTest, ErrorsNameTheKey) {
       {"http: 8080", "1: http: expected a map, found '8080'"},
       {"http: {port: 8080}",
        "1: http: unknown key 'port'; expected one of: listen, max_connections, max_requests, "
-       "max_body_bytes, max_sessions, idle_timeout, durable, default_max_tokens, page, "
-       "allowed_origins, tls"},
+       "max_body_bytes, max_sessions, idle_timeout, durable, ttl, default_max_tokens, "
+       "page, allowed_origins, tls"},
       {"http: {listen: 8080}",
        "1: http.listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most "
        "65535, found '8080'"},
@@ -97,6 +101,11 @@ TEST(HttpConfigTest, ErrorsNameTheKey) {
        "1: http.idle_timeout: expected a time from 1s to 24h, such as 500ms, 30s or 1h30m, found "
        "'25h'"},
       {"http: {durable: yes}", "1: http.durable: expected one of true, false, found 'yes'"},
+      {"http: {ttl: 59s}",
+       "1: http.ttl: expected a time from 1m to 8760h, such as 500ms, 30s or 1h30m, found '59s'"},
+      {"http: {ttl: 8761h}",
+       "1: http.ttl: expected a time from 1m to 8760h, such as 500ms, 30s or 1h30m, found "
+       "'8761h'"},
       {"http: {default_max_tokens: 4294967296}",
        "1: http.default_max_tokens: expected a whole number from 0 to 4294967295, found "
        "'4294967296'"},
@@ -131,6 +140,11 @@ TEST(HttpConfigTest, OtherKeysMustAllowTheListener) {
   EXPECT_EQ(Disagreement(here + ", durable: true}"),
             "http.durable: needs a store (store.url, or --store)");
   EXPECT_EQ(Disagreement(here + ", durable: true}\nstore: {url: a}"), "");
+  const std::string short_ttl = "\nstore: {url: a}\nsessions: {ttl: 1h, max_ttl: 2h}";
+  EXPECT_EQ(Disagreement(here + ", durable: true}" + short_ttl),
+            "http.ttl, 24h, is more than sessions.max_ttl, 2h");
+  EXPECT_EQ(Disagreement(here + ", durable: true, ttl: 2h}" + short_ttl), "");
+  EXPECT_EQ(Disagreement(here + "}" + short_ttl), "") << "its sessions are in memory";
   const std::string short_sessions = "\nsessions: {idle_timeout: 1m, max_idle_timeout: 5m}";
   EXPECT_EQ(Disagreement(here + "}" + short_sessions),
             "http.idle_timeout, 10m, is more than sessions.max_idle_timeout, 5m");

@@ -270,6 +270,7 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.http.max_sessions, defaults.http.max_sessions);
   EXPECT_EQ(config.http.idle_timeout, defaults.http.idle_timeout);
   EXPECT_EQ(config.http.durable, defaults.http.durable);
+  EXPECT_EQ(config.http.ttl, defaults.http.ttl);
   EXPECT_EQ(config.http.default_max_tokens, defaults.http.default_max_tokens);
   EXPECT_TRUE(config.http.page);
   EXPECT_TRUE(config.http.allowed_origins.empty());
