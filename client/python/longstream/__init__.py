@@ -6,7 +6,7 @@ with Client("127.0.0.1:50051") as client, client.session("model") as session:
 """
 
 from longstream import formats
-from longstream.aio import AsyncClient, AsyncSession, AsyncTurnStream
+from longstream.aio import AsyncClient, AsyncSession
 from longstream.enums import (
     Attach,
     Durability,
@@ -51,6 +51,7 @@ from longstream.model_values import (
     ModelMemory,
     SamplingDefaults,
 )
+from longstream.notes import Note
 from longstream.options import (
     AnswerOptions,
     AppendOptions,
@@ -60,7 +61,8 @@ from longstream.options import (
     random_id,
 )
 from longstream.retries import RetryPolicy
-from longstream.sync import Client, Session, TurnStream
+from longstream.streams import AsyncTurnStream, TurnStream
+from longstream.sync import Client, Session
 from longstream.tokens import Tokens
 from longstream.v1 import VERSION
 from longstream.values import (
@@ -144,6 +146,7 @@ __all__ = [
     "ModelMemory",
     "ModelState",
     "NotFoundError",
+    "Note",
     "OnAbort",
     "OutOfRangeError",
     "PenaltyScope",

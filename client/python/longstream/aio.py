@@ -1,16 +1,24 @@
-"""The client for programs with asyncio: AsyncClient, AsyncSession and AsyncTurnStream."""
+"""The client for programs with asyncio: AsyncClient and AsyncSession."""
 
 from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import grpc
 
-from longstream import calls, inputs, options, tokens
+from longstream import calls, inputs, notes, options, tokens
 from longstream.async_transport import AsyncTransport
 from longstream.channel import ChannelSettings, Token
 from longstream.enums import Durability, DurabilityLike, Recompute, RecomputeLike
@@ -18,8 +26,9 @@ from longstream.errors import LongstreamError
 from longstream.files import whole_file
 from longstream.inputs import Expectation
 from longstream.model_values import Alias, ModelInfo
+from longstream.notes import Note
 from longstream.retries import RetryPolicy
-from longstream.streams import TurnView
+from longstream.streams import AsyncTurnStream
 from longstream.tokens import Tokens
 from longstream.transport import Limits
 from longstream.turn import OnPrefill, OnTwin, Turn
@@ -27,8 +36,6 @@ from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
     Appended,
     Comparison,
-    Delta,
-    Generation,
     Score,
     SessionInfo,
     TurnInfo,
@@ -143,6 +150,13 @@ class AsyncClient:
     ) -> str:
         """Return the text of token ids."""
         return await self._transport.run(tokens.detokenize(model, token_ids, skip_special))
+
+    async def find_notes(self, keys: Iterable[notes.Key]) -> list[Note]:
+        """Find notes by their keys: see Client.find_notes."""
+        search = notes.Search(keys)
+        while search.keys:
+            await self._transport.run(search.call())
+        return search.notes
 
     async def score(
         self,
@@ -290,6 +304,10 @@ class AsyncSession:
         with whole_file(path) as file:
             await self._transport.run(calls.export_session(self.id, file, sealed))
 
+    async def put_notes(self, values: Mapping[notes.K, notes.Value]) -> None:
+        """Write notes, which AsyncClient.find_notes finds by their keys: see Session.put_notes."""
+        await self._transport.run(notes.put_notes(self.id, values))
+
     async def info(self) -> SessionInfo:
         """Describe the session as it stands."""
         return await self._transport.run(calls.get_session(self.id))
@@ -333,46 +351,6 @@ class AsyncSession:
         timeout = turn_options.get("timeout")
         turn = Turn(request, self._transport.limits.turn_tries(timeout), on_prefill, on_twin)
         return AsyncTurnStream(self._transport, turn)
-
-
-class AsyncTurnStream(TurnView):
-    """The answer of a turn: an iterator over its deltas, each of which comes once.
-
-    If the connection or the server is lost, the stream goes on by itself. A stream that is closed
-    or dropped before its end cancels the turn.
-    """
-
-    def __init__(self, transport: AsyncTransport, turn: Turn) -> None:
-        """Use AsyncSession.stream or AsyncSession.chat."""
-        super().__init__(turn)
-        self._deltas = transport.deltas(turn)
-
-    async def read(self) -> Generation:
-        """Read the turn to its end, and return the whole answer."""
-        async for _ in self:
-            pass
-        return self._turn.generation()
-
-    async def close(self) -> None:
-        """Cancel the turn if it has not ended, and wait until it has."""
-        await self._deltas.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Delta:
-        return await anext(self._deltas)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 class Opening:

@@ -160,6 +160,22 @@ def _object(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    _kind(isinstance(value, bytes | bytearray | memoryview))
+    return bytes(value)
+
+
+def _keys(value: Any) -> list[bytes]:
+    return [_bytes(each) for each in _listed(value)]
+
+
+def _notes(value: Any) -> list[tuple[bytes, bytes]]:
+    _kind(isinstance(value, Mapping))
+    return [(_bytes(key), b"" if each is None else _bytes(each)) for key, each in value.items()]
+
+
 _TOKEN_ID = _whole(_MAX_ID)
 _NUMBER = _Check("a number", _number)
 _SECONDS = _Check(f"a number of seconds, at most {_MAX_SECONDS}", _duration)
@@ -232,4 +248,7 @@ CHECKS: Mapping[str, _Check] = {
     "expect.max_session_bytes": _LONG_COUNT,
     "answer_of": _COUNT,
     "prompt_from": _LONG_COUNT,
+    # notes
+    "keys": _Check("a sequence of str or bytes", _keys),
+    "values": _Check("a mapping from keys (str or bytes) to str, bytes or None", _notes),
 }

@@ -1,24 +1,25 @@
-"""The client for programs with threads: Client, Session and TurnStream."""
+"""The client for programs with threads: Client and Session."""
 
 from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import grpc
 
-from longstream import calls, inputs, options, tokens
+from longstream import calls, inputs, notes, options, tokens
 from longstream.channel import ChannelSettings, Token
 from longstream.enums import Durability, DurabilityLike, Recompute, RecomputeLike
 from longstream.errors import LongstreamError
 from longstream.files import whole_file
 from longstream.inputs import Expectation
 from longstream.model_values import Alias, ModelInfo
+from longstream.notes import Note
 from longstream.retries import RetryPolicy
-from longstream.streams import TurnView
+from longstream.streams import TurnStream
 from longstream.sync_transport import Transport
 from longstream.tokens import Tokens
 from longstream.transport import Limits
@@ -27,8 +28,6 @@ from longstream.v1 import longstream_pb2 as pb
 from longstream.values import (
     Appended,
     Comparison,
-    Delta,
-    Generation,
     Score,
     SessionInfo,
     TurnInfo,
@@ -189,6 +188,20 @@ class Client:
     ) -> str:
         """Return the text of token ids."""
         return self._transport.run(tokens.detokenize(model, token_ids, skip_special))
+
+    def find_notes(self, keys: Iterable[notes.Key]) -> list[Note]:
+        """Find notes by their keys in all sessions of the server's store.
+
+        Returns a note for each key that was found, in the order of the keys. If several sessions
+        have a note with the key, it is the one that was written last.
+
+        Args:
+            keys: bytes or texts, any number of them.
+        """
+        search = notes.Search(keys)
+        while search.keys:
+            self._transport.run(search.call())
+        return search.notes
 
     def score(
         self,
@@ -386,6 +399,17 @@ class Session:
         with whole_file(path) as file:
             self._transport.run(calls.export_session(self.id, file, sealed))
 
+    def put_notes(self, values: Mapping[notes.K, notes.Value]) -> None:
+        """Write notes, which Client.find_notes finds by their keys: all of them or none.
+
+        The session must be in the server's store. It stays as it is, and its turns go on.
+
+        Args:
+            values: the value of each key. A note with the same key is replaced; None or an empty
+                value removes it.
+        """
+        self._transport.run(notes.put_notes(self.id, values))
+
     def info(self) -> SessionInfo:
         """Describe the session as it stands."""
         return self._transport.run(calls.get_session(self.id))
@@ -429,46 +453,6 @@ class Session:
         timeout = turn_options.get("timeout")
         turn = Turn(request, self._transport.limits.turn_tries(timeout), on_prefill, on_twin)
         return TurnStream(self._transport, turn)
-
-
-class TurnStream(TurnView):
-    """The answer of a turn: an iterator over its deltas, each of which comes once.
-
-    If the connection or the server is lost, the stream goes on by itself. A stream that is closed
-    or dropped before its end cancels the turn.
-    """
-
-    def __init__(self, transport: Transport, turn: Turn) -> None:
-        """Use Session.stream or Session.chat."""
-        super().__init__(turn)
-        self._deltas = transport.deltas(turn)
-
-    def read(self) -> Generation:
-        """Read the turn to its end, and return the whole answer."""
-        for _ in self:
-            pass
-        return self._turn.generation()
-
-    def close(self) -> None:
-        """Cancel the turn if it has not ended, and wait until it has."""
-        self._deltas.close()
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Delta:
-        return next(self._deltas)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _made(

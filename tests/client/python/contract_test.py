@@ -6,7 +6,7 @@ import enum
 import json
 import unittest
 
-from longstream import calls, enums, inputs, model_values, options, tokens, values
+from longstream import calls, enums, inputs, model_values, notes, options, tokens, values
 from longstream.reading import read
 from longstream.v1 import longstream_pb2 as pb
 
@@ -18,7 +18,8 @@ COMPOSED = {"Comparison", "Generation", "Score"}
 
 
 def dataclasses_of_the_package():
-    return [kind for kind in (*vars(values).values(), *vars(model_values).values(), tokens.Tokens)
+    return [kind for kind in (*vars(values).values(), *vars(model_values).values(), notes.Note,
+                              tokens.Tokens)
             if dataclasses.is_dataclass(kind) and kind.__name__ not in COMPOSED]
 
 
@@ -125,6 +126,15 @@ class ContractTest(unittest.TestCase):
                          pb.DetokenizeRequest(model="m", token_ids=[1, 2], skip_special=True))
         with self.assertRaisesRegex(TypeError, "token_ids: expected a sequence of token ids"):
             tokens.detokenize("m", "text", False)
+
+    def test_notes_reach_the_request(self):
+        given = {"key": "ä", b"\xff": bytearray(b"\xfe"), "gone": None, "empty": b""}
+        self.assertEqual(notes.put_notes("s", given).request(), pb.PutNotesRequest(
+            session_id="s", notes=[pb.Note(key=b"key", value="ä".encode()),
+                                   pb.Note(key=b"\xff", value=b"\xfe"),
+                                   pb.Note(key=b"gone"), pb.Note(key=b"empty")]))
+        self.assertEqual(notes.Search(iter(["key", b"\xff"])).call().request(),
+                         pb.FindNotesRequest(keys=[b"key", b"\xff"]))
 
     def test_all_arms_read_one_thing(self):
         self.assertIsNone(inputs.forced(None, None, None))

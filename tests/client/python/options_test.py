@@ -6,7 +6,7 @@ import reprlib
 import unittest
 
 import longstream
-from longstream import calls, checks, enums, inputs, options
+from longstream import calls, checks, enums, inputs, notes, options
 from longstream.v1 import longstream_pb2 as pb
 
 
@@ -124,6 +124,11 @@ WRONG = (
     (lambda: arms(options.Arm(5, {})), TypeError, "arms[0].model", "a str, the name of a model", 5),
     (lambda: arms("a", options.Arm("b", None)), TypeError, "arms[1].sampling", "a mapping", None),
     (lambda: longstream.Client("localhost:1", retry=5), TypeError, "retry", "a longstream.RetryPolicy", 5),
+    (lambda: notes.put_notes("s", ["key"]), TypeError, "values", "a mapping from keys", ["key"]),
+    (lambda: notes.put_notes("s", {1: "v"}), TypeError, "values", "a mapping from keys", {1: "v"}),
+    (lambda: notes.put_notes("s", {"key": 1}), TypeError, "values", "to str, bytes or None", {"key": 1}),
+    (lambda: notes.Search("key"), TypeError, "keys", "a sequence of str or bytes", "key"),
+    (lambda: notes.Search(["key", 1]), TypeError, "keys", "a sequence of str or bytes", ["key", 1]),
     (lambda: inputs.text_input({1: 2}), TypeError, "text", "a str, bytes, or a sequence", {1: 2}),
     (lambda: inputs.text_input({1}), TypeError, "text", "a str, bytes, or a sequence", {1}),
 )

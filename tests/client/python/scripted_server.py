@@ -102,6 +102,18 @@ class ScriptedServer(longstream_pb2_grpc.LongstreamServicer):
         self.take(request, context)
         yield pb.ExportSessionResponse(data=b"way")
 
+    def PutNotes(self, request, context):
+        self.take(request, context)
+        return pb.PutNotesResponse()
+
+    def FindNotes(self, request, context):
+        """Finds each key but "none" with the value "v". An answer is about 3 keys at most."""
+        self.take(request, context)
+        keys = request.keys[:3]
+        return pb.FindNotesResponse(
+            notes=[pb.Note(key=key, value=b"v") for key in keys if key != b"none"],
+            keys_looked_for=len(keys))
+
     def Score(self, request, context):
         yield pb.ScoreResponse(tokens=[pb.TokenScore(token_id=5)])
         self.take(request, context)

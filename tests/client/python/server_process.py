@@ -23,18 +23,19 @@ TEMPLATE = ("{% for m in messages %}# {{ m.role }}\n{{ (m.content or '').split('
 
 
 class ServerProcess:
-    """A server with a store. Each start has the same address and the same store.
+    """A server with a store, or without. Each start has the same address and the same store.
 
     `arguments`: further ones. `http_port`: that of --http-listen, or 0.
     """
 
-    def __init__(self, arguments=()):
+    def __init__(self, arguments=(), has_store=True):
         self._folder = tempfile.TemporaryDirectory()
         folder = pathlib.Path(self._folder.name)
         self._port = 0
         self.http_port = 0
-        self._arguments = ["--store", str(folder / "store"), "--metrics-listen",
-                           f"{private_host()}:0", "--threads", "2", *arguments]
+        self._arguments = ["--metrics-listen", f"{private_host()}:0", "--threads", "2", *arguments]
+        if has_store:
+            self._arguments += ["--store", str(folder / "store")]
         for model in MODELS:
             self._arguments += ["--model", f"{model}={self._with_template(folder, model)}"]
         self.starts = 0

@@ -152,6 +152,8 @@ SessionCalls ServerTenantsTest::CallsOfSessions() {
   rewind.set_position(0);
   v1::CancelTurnRequest cancel;
   cancel.set_turn_id(kUnknown);
+  v1::PutNotesRequest notes;
+  notes.add_notes()->set_key("key");
   using Stub = v1::Longstream::Stub;
   return {
       {"GetSession", unary(v1::GetSessionRequest(), v1::Session(), &Stub::GetSession)},
@@ -159,6 +161,7 @@ SessionCalls ServerTenantsTest::CallsOfSessions() {
       {"RewindSession", unary(rewind, v1::Session(), &Stub::RewindSession)},
       {"CancelTurn", unary(cancel, v1::Turn(), &Stub::CancelTurn)},
       {"ListTurns", unary(v1::ListTurnsRequest(), v1::ListTurnsResponse(), &Stub::ListTurns)},
+      {"PutNotes", unary(notes, v1::PutNotesResponse(), &Stub::PutNotes)},
       {"Generate", [this](const std::string& id) { return GenerateAs("b", id, 3); }},
       {"Compare",
        [this](const std::string& id) {
