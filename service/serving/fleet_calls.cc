@@ -205,8 +205,7 @@ absl::StatusOr<FleetCalls::Arriving> FleetCalls::FindFor(const Wanted& wanted,
   return manager_->ended_.Explain(key);
 }
 
-absl::StatusOr<FoundSession> FleetCalls::Find(const SessionKey& key,
-                                                          const fleet::SessionUse& use) {
+absl::StatusOr<FoundSession> FleetCalls::Find(const SessionKey& key, const fleet::SessionUse& use) {
   // No turn of the session has this id.
   absl::StatusOr<Arriving> arriving = FindFor({key, TurnId::Random(), false}, use);
   if (!arriving.ok()) return arriving.status();

@@ -226,8 +226,7 @@ bool SessionManager::RunReadAlone(std::atomic<bool>* running, const std::functio
   return true;
 }
 
-absl::StatusOr<FoundSession> SessionManager::FindInMemory(
-    const SessionKey& key) const {
+absl::StatusOr<FoundSession> SessionManager::FindInMemory(const SessionKey& key) const {
   absl::StatusOr<ServedSession> served = FindServed(key);
   if (!served.ok()) return served.status();
   if (options_.found) options_.found(served->session);
@@ -237,8 +236,7 @@ absl::StatusOr<FoundSession> SessionManager::FindInMemory(
   return FoundSession{*std::move(served), std::move(awaited)};
 }
 
-absl::StatusOr<FoundSession> SessionManager::FindOrRestore(
-    const SessionKey& key) const {
+absl::StatusOr<FoundSession> SessionManager::FindOrRestore(const SessionKey& key) const {
   absl::StatusOr<FoundSession> found = FindInMemory(key);
   if (found.ok() || options_.store == nullptr) return found;
   const absl::StatusOr<std::shared_ptr<void>> alone = alone_.Wait(key);

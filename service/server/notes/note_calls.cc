@@ -51,7 +51,7 @@ absl::Status CheckNotes(const v1::PutNotesRequest& request) {
   for (int i = 0; status.ok() && i < request.notes_size(); ++i) {
     const v1::Note& note = request.notes(i);
     status = CheckKey("notes", i, ".key", note.key());
-    if (note.value().size() > kMostValueBytes) {
+    if (status.ok() && note.value().size() > kMostValueBytes) {
       return absl::InvalidArgumentError(absl::StrCat("notes[", i, "].value: expected at most ",
                                                      kMostValueBytes, " bytes, found ",
                                                      note.value().size()));

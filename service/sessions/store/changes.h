@@ -125,8 +125,9 @@ struct AddSnapshot {
 };
 
 // Writes notes of a session, each in the place of the one with its key; a note without a value is
-// removed. `session` and `time` of the notes are set by the store. Changes neither the version nor
-// the owner of the session, and may be made by any replica. NOT_FOUND: there is no such session.
+// removed. `session` and `time` of the notes are set by the store: `now`, or later than all others.
+// Changes neither the version nor the owner of the session, and may be made by any replica.
+// NOT_FOUND: there is no such session.
 //
 // Beyond the limits, the notes of the session that were written longest ago are removed.
 struct PutNotes {

@@ -347,19 +347,21 @@ absl::StatusOr<Applied> Make(Database& database, const AddSnapshot& add) {
   return Applied{.turn = add.snapshot.turn};
 }
 
-// The notes of a session: how many, and the bytes of their values.
+// The notes of a session: how many, the bytes of their values, and the time of the last one.
 struct NoteSums {
   int64_t notes = 0;
   int64_t bytes = 0;
+  int64_t last_time = 0;
 };
 
 absl::StatusOr<NoteSums> SumNotes(Database& database, int64_t session) {
   absl::StatusOr<StatementUse> select = database.Use(
-      "SELECT count(*), coalesce(sum(length(value)), 0) FROM notes WHERE session = ?1");
+      "SELECT count(*), coalesce(sum(length(value)), 0), coalesce(max(time), 0)"
+      " FROM notes WHERE session = ?1");
   if (!select.ok()) return select.status();
   (*select)->Bind(0, session);
   if ((*select)->Step() != Stepped::kRow) return database.Error("add up the notes of a session");
-  return NoteSums{(*select)->Int(0), (*select)->Int(1)};
+  return NoteSums{(*select)->Int(0), (*select)->Int(1), (*select)->Int(2)};
 }
 
 absl::Status RemoveNote(Database& database, int64_t session, const std::string& key) {
@@ -399,10 +401,15 @@ absl::Status RemoveOldNotes(Database& database, int64_t session, const PutNotes&
 absl::StatusOr<Applied> Make(Database& database, const PutNotes& put) {
   const absl::StatusOr<NumberedSession> session = FindSession(database, put.session);
   if (!session.ok()) return session.status();
+  const absl::StatusOr<NoteSums> before = SumNotes(database, session->number);
+  if (!before.ok()) return before.status();
+  // The clock of another replica may be ahead, but these are the last ones.
+  const absl::Time time =
+      absl::FromUnixMicros(std::max(Microseconds(put.now), before->last_time + 1));
   for (const NoteRow& row : put.notes) {
     NumberedNote note{session->number, row};
     note.row.session = put.session;
-    note.row.time = put.now;
+    note.row.time = time;
     absl::Status status = row.value.empty() ? RemoveNote(database, session->number, row.key)
                                             : WriteNote(database, note);
     if (!status.ok()) return status;

@@ -126,20 +126,19 @@ absl::StatusOr<SessionStore::FoundNotes> SqlStore::Notes(const std::string& tena
         reader->Use("SELECT " LONGSTREAM_NOTE_COLUMNS
                     " FROM notes n JOIN sessions s ON s.number = n.session"
                     " WHERE n.tenant = ?1 AND n.key = ?2 AND s.close_time IS NULL"
-                    " ORDER BY n.time DESC, n.session DESC LIMIT 1");
+                    " ORDER BY n.time DESC, n.session DESC");
     if (!select.ok()) return select.status();
     (*select)->BindText(0, tenant);
     (*select)->BindBlob(1, key);
-    const Stepped code = (*select)->Step();
+    // A damaged note is as good as none; Check reports it.
+    Stepped code = Stepped::kRow;
+    absl::StatusOr<NumberedNote> note = absl::NotFoundError("");
+    while (!note.ok() && (code = (*select)->Step()) == Stepped::kRow) note = ReadNote(**select);
     if (code == Stepped::kError) return reader->Error("look for a note");
-    if (code == Stepped::kRow) {
-      // A damaged note is as good as none; Check reports it.
-      absl::StatusOr<NumberedNote> note = ReadNote(**select);
-      if (note.ok()) {
-        bytes += note->row.value.size();
-        if (bytes > most_bytes && !found.notes.empty()) return found;
-        found.notes.push_back(std::move(note->row));
-      }
+    if (note.ok()) {
+      bytes += note->row.value.size();
+      if (bytes > most_bytes && !found.notes.empty()) return found;
+      found.notes.push_back(std::move(note->row));
     }
     ++found.keys;
   }

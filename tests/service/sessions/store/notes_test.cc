@@ -113,6 +113,14 @@ TEST_P(NotesTest, BeyondTheLimitsTheOldestGo) {
   EXPECT_THAT(Values({"2", "3", "4", "5", "6"}), IsEmpty()) << "one alone may be too large";
 }
 
+TEST_P(NotesTest, AClockThatIsBehindWritesTheLastNotesToo) {
+  Open(NewSession(7));
+  Put(key_, {Note("a", "1"), Note("b", "2")}, 100, 2);
+  Put(key_, {Note("c", "3")}, 50, 2);
+  EXPECT_THAT(Values({"c"}), ElementsAre("3"));
+  EXPECT_EQ(Values({"a", "b"}).size(), 1u);
+}
+
 TEST_P(NotesTest, AnAnswerHasABoundOfBytes) {
   Open(NewSession(7));
   Put(key_, {Note("a", "12345"), Note("b", "12345"), Note("c", "1")});
@@ -181,6 +189,10 @@ TEST_F(NoteRowsTest, ADamagedNoteIsReportedAndNotFound) {
     const auto store = Open();
     EXPECT_EQ(store->Notes("", {"a", "b"}, 100)->notes.size(), 1u);
     EXPECT_EQ(store->Notes("", {"a", "b"}, 100)->keys, 2u);
+    ASSERT_TRUE(ApplyOne(*store, OpenSession{NewSession(8)}).ok());
+    const PutNotes older{NewSession(8).key, {Note("a", "older")}, At(0), 10, 100};
+    ASSERT_TRUE(ApplyOne(*store, older).ok());
+    EXPECT_EQ(store->Notes("", {"a"}, 100)->notes.at(0).value, "older");
     ASSERT_TRUE(ApplyOne(*store, put).ok());
   }
   EXPECT_THAT(Check(), IsEmpty()) << "it was written again";
