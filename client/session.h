@@ -1,4 +1,4 @@
-// A session at a server, for programs that talk to a model.
+// A session at a server, for programs that talk to a model: docs/cpp.md.
 #ifndef LONGSTREAM_CLIENT_SESSION_H_
 #define LONGSTREAM_CLIENT_SESSION_H_
 
