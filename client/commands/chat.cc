@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "client/commands/commands.h"
+#include "client/commands/input.h"
 #include "client/commands/turn_options.h"
 #include "client/commands/turn_output.h"
 #include "client/commands/twin_output.h"
-#include "client/input.h"
 #include "client/interrupt.h"
 #include "client/output.h"
 

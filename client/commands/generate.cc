@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "client/commands/commands.h"
+#include "client/commands/input.h"
 #include "client/commands/turn_options.h"
 #include "client/commands/turn_output.h"
 #include "client/commands/twin_output.h"
-#include "client/input.h"
 #include "client/output.h"
 
 namespace longstream::client {

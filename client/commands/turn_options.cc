@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "client/input.h"
+#include "client/commands/input.h"
 
 namespace longstream::client {
 namespace {

@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "client/commands/commands.h"
+#include "client/commands/input.h"
 #include "client/eval/eval.h"
 #include "client/eval/tasks.h"
-#include "client/input.h"
 #include "client/parallel.h"
 #include "client/session.h"
 #include "nlohmann/json.hpp"

@@ -18,8 +18,6 @@
 namespace longstream {
 namespace {
 
-using client::Session;
-
 constexpr char kNoSession[] = "00000000000000000000000000000001";
 
 class SessionTest : public ClientTest {
@@ -45,7 +43,7 @@ class SessionTest : public ClientTest {
 
 TEST_F(SessionTest, IsClosedAtItsEnd) {
   {
-    const Session session(connection_, "quick");
+    const client::Session session(connection_, "quick");
     EXPECT_EQ(session.opened().model(), "quick");
     EXPECT_EQ(connection_.Get(session.id()).position(), 0u);
   }
@@ -55,17 +53,17 @@ TEST_F(SessionTest, IsClosedAtItsEnd) {
 TEST_F(SessionTest, AKeptSessionIsThereForTheNextProgram) {
   std::string id;
   {
-    Session session(connection_, "quick");
+    client::Session session(connection_, "quick");
     session.Append("hello");
     session.Keep();
     id = session.id();
   }
   {
-    const Session attached = Session::Attach(connection_, id);
+    const client::Session attached = client::Session::Attach(connection_, id);
     EXPECT_EQ(attached.id(), id);
     EXPECT_EQ(attached.opened().position(), 5u);
   }
-  Session attached = Session::Attach(connection_, id);
+  client::Session attached = client::Session::Attach(connection_, id);
   EXPECT_EQ(attached.Append(" again").position(), 11u);
   attached.Close();
   EXPECT_EQ(CodeOf([&] { attached.Info(); }), grpc::StatusCode::NOT_FOUND);
@@ -73,30 +71,31 @@ TEST_F(SessionTest, AKeptSessionIsThereForTheNextProgram) {
 }
 
 TEST_F(SessionTest, ASessionThatWasMovedFromClosesNothing) {
-  std::optional<Session> first(std::in_place, connection_, "quick");
+  std::optional<client::Session> first(std::in_place, connection_, "quick");
   const std::string id = first->id();
-  Session second = std::move(*first);
+  client::Session second = std::move(*first);
   first.reset();
   EXPECT_EQ(second.id(), id);
   EXPECT_EQ(second.Position(), 0u);
 
-  Session third(connection_, "quick");
+  client::Session third(connection_, "quick");
   const std::string replaced = third.id();
   third = std::move(second);
   EXPECT_EQ(third.id(), id);
   EXPECT_EQ(third.Position(), 0u);
-  EXPECT_EQ(CodeOf([&] { Session::Attach(connection_, replaced); }), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(CodeOf([&] { client::Session::Attach(connection_, replaced); }),
+            grpc::StatusCode::NOT_FOUND);
 }
 
 TEST_F(SessionTest, OutlivesItsConnection) {
   std::optional<client::Connection> connection(std::in_place, Server().address());
-  Session session(*connection, "quick");
+  client::Session session(*connection, "quick");
   connection.reset();
   EXPECT_EQ(session.Append("hello").position(), 5u);
 }
 
 TEST_F(SessionTest, AnAnswerComesInPieces) {
-  Session session(connection_, "quick");
+  client::Session session(connection_, "quick");
   std::string text;
   const client::Generation answer =
       session.Generate("hello", Options(), [&](std::string_view piece) {
@@ -113,13 +112,13 @@ TEST_F(SessionTest, AnAnswerComesInPieces) {
 }
 
 TEST_F(SessionTest, MessagesAreRendered) {
-  Session session(connection_, "talk");
+  client::Session session(connection_, "talk");
   const client::Generation answer = session.Generate(client::UserMessage("hi"), Options());
   EXPECT_EQ(answer.started.prompt_tokens(), std::string("[user]hi.[assistant]").size());
 }
 
 TEST_F(SessionTest, OtherInputsAreFieldsOfTheRequest) {
-  Session session(connection_, "quick");
+  client::Session session(connection_, "quick");
   v1::GenerateRequest request = Options();
   request.mutable_input()->mutable_tokens()->add_ids(65);
   int deltas = 0;
@@ -133,14 +132,14 @@ TEST_F(SessionTest, OtherInputsAreFieldsOfTheRequest) {
 }
 
 TEST_F(SessionTest, AForkAndARewindGiveTheSameTokens) {
-  Session session(connection_, "dense");
+  client::Session session(connection_, "dense");
   const uint64_t before = session.Append("def main():").position();
   const client::Generation answer = session.Generate("\n", Options());
   const client::Generation next = session.Generate("\n", Options());
 
-  Session at_position = session.ForkAtPosition(before);
+  client::Session at_position = session.ForkAtPosition(before);
   EXPECT_EQ(at_position.Generate("\n", Options()).token_ids, answer.token_ids);
-  Session at_turn = session.ForkAtTurn(answer.started.turn_id());
+  client::Session at_turn = session.ForkAtTurn(answer.started.turn_id());
   EXPECT_EQ(at_turn.Generate("\n", Options()).token_ids, next.token_ids);
   EXPECT_EQ(session.Fork().Position(), session.Position());
 
@@ -151,15 +150,15 @@ TEST_F(SessionTest, AForkAndARewindGiveTheSameTokens) {
 }
 
 TEST_F(SessionTest, AForkOutlivesItsSource) {
-  std::optional<Session> session(std::in_place, connection_, "quick");
+  std::optional<client::Session> session(std::in_place, connection_, "quick");
   session->Append("hello");
-  Session fork = session->Fork();
+  client::Session fork = session->Fork();
   session.reset();
   EXPECT_EQ(fork.Append(" you").position(), 9u);
 }
 
 TEST_F(SessionTest, AnExceptionOfTheProgramCancelsTheTurn) {
-  Session session(connection_, "slow");
+  client::Session session(connection_, "slow");
   v1::GenerateRequest options = Options();
   options.set_max_tokens(10000);
   const auto stop = [](std::string_view) { throw std::logic_error("enough"); };
@@ -171,7 +170,7 @@ TEST_F(SessionTest, AnExceptionOfTheProgramCancelsTheTurn) {
 }
 
 TEST_F(SessionTest, AnotherThreadCancelsATurn) {
-  Session session(connection_, "slow");
+  client::Session session(connection_, "slow");
   v1::GenerateRequest options = Options();
   options.set_max_tokens(10000);
   options.set_turn_id(client::RandomId());
@@ -188,10 +187,11 @@ TEST_F(SessionTest, AnotherThreadCancelsATurn) {
 
 TEST_F(SessionTest, ErrorsAreThrownAtOnce) {
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(CodeOf([&] { Session(connection_, "absent"); }), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(CodeOf([&] { Session(connection_, "broken"); }), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(CodeOf([&] { Session::Attach(connection_, kNoSession); }), grpc::StatusCode::NOT_FOUND);
-  Session session(connection_, "quick");
+  EXPECT_EQ(CodeOf([&] { client::Session(connection_, "absent"); }), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(CodeOf([&] { client::Session(connection_, "broken"); }), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(CodeOf([&] { client::Session::Attach(connection_, kNoSession); }),
+            grpc::StatusCode::NOT_FOUND);
+  client::Session session(connection_, "quick");
   EXPECT_EQ(CodeOf([&] { session.ForkAtTurn(kNoSession); }), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(CodeOf([&] { session.Generate(client::UserMessage("hi")); }),
             grpc::StatusCode::FAILED_PRECONDITION);
@@ -224,9 +224,9 @@ class LostSessionTest : public SessionTest {
 };
 
 TEST_F(LostSessionTest, EachCallGoesOnByItself) {
-  Session session(through_, "quick");
-  std::optional<Session> opened;
-  std::optional<Session> fork;
+  client::Session session(through_, "quick");
+  std::optional<client::Session> opened;
+  std::optional<client::Session> fork;
   RunWhileAway([&] { opened.emplace(through_, "quick"); });
   RunWhileAway([&] { EXPECT_EQ(session.Append("hello").position(), 5u); });
   RunWhileAway([&] { EXPECT_EQ(session.Generate("", Options()).finish.position(), 17u); });
@@ -239,7 +239,7 @@ TEST_F(LostSessionTest, EachCallGoesOnByItself) {
 
 TEST_F(LostSessionTest, GivesUpAfterTheTimeout) {
   through_.set_resume_timeout(std::chrono::milliseconds(0));
-  Session session(through_, "quick");
+  client::Session session(through_, "quick");
   proxy_.Refuse();
   EXPECT_EQ(CodeOf([&] { session.Append("hello"); }), grpc::StatusCode::UNAVAILABLE);
   proxy_.Listen();
@@ -250,7 +250,7 @@ TEST_F(LostSessionTest, TellsThatASessionCouldNotBeClosed) {
   std::string told;
   std::string id;
   {
-    Session session(through_, "quick");
+    client::Session session(through_, "quick");
     id = session.id();
     session.set_on_close_failed(
         [&](const std::string& lost, const client::CallError&) { told = lost; });
@@ -264,7 +264,7 @@ TEST_F(LostSessionTest, AnAddressThatHasNeverAnsweredIsAnErrorAtOnce) {
   proxy_.Refuse();
   const client::Connection nowhere(proxy_.address());
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(CodeOf([&] { Session(nowhere, "quick"); }), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(CodeOf([&] { client::Session(nowhere, "quick"); }), grpc::StatusCode::UNAVAILABLE);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 

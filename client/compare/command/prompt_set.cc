@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "client/commands/commands.h"
+#include "client/commands/input.h"
 #include "client/compare/analysis.h"
 #include "client/compare/command/prompt_run.h"
 #include "client/compare/command/prompts.h"
@@ -21,7 +22,6 @@
 #include "client/compare/report_json.h"
 #include "client/compare/report_text.h"
 #include "client/compare/state_file.h"
-#include "client/input.h"
 #include "client/interrupt.h"
 #include "client/output.h"
 
