@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/input.h"
+#include "client/read_file.h"
 #include "service/security/loopback.h"
 
 namespace longstream::client {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "client/connection_calls.h"
+#include "client/errors/error_details.h"
 
 namespace longstream::client {
 namespace {
@@ -70,6 +71,12 @@ CallError::CallError(const grpc::Status& status, std::string request_id)
       exit_code_(status.error_code() == grpc::StatusCode::UNAVAILABLE ? kNoServer : kCallFailed) {}
 
 std::string CallError::code_name() const { return CodeName(status_.error_code()); }
+
+std::optional<std::chrono::milliseconds> CallError::retry_after() const {
+  return RetryDelay(status_);
+}
+
+std::string CallError::session_address() const { return AddressOfSession(status_); }
 
 void Connection::Stubs::Check(const grpc::ClientContext& context, const grpc::Status& status) {
   std::string request_id = RequestId(context);

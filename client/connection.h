@@ -1,4 +1,5 @@
-// A connection to a server, and the calls that the commands make on it.
+// A connection to a server, and the calls of the service. Most programs want a Session
+// (client/session.h).
 #ifndef LONGSTREAM_CLIENT_CONNECTION_H_
 #define LONGSTREAM_CLIENT_CONNECTION_H_
 
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -32,6 +34,11 @@ class CallError : public std::runtime_error {
   const grpc::Status& status() const { return status_; }
   // The id of the call in the server's log. Empty: the server has not answered.
   const std::string& request_id() const { return request_id_; }
+  // The time after which the server wants the same call again. Absent: it does not say.
+  std::optional<std::chrono::milliseconds> retry_after() const;
+  // The address of the server that has the session, to which the same call may be sent. Empty:
+  // another error.
+  std::string session_address() const;
 
  private:
   grpc::Status status_;
@@ -134,11 +141,16 @@ class Connection {
   using OnLost = std::function<void(const CallError& error)>;
   Generation Generate(const v1::GenerateRequest& request, const OnMessage& on_message = {},
                       const OnLost& on_lost = {});
-  // 0: Generate makes one call.
+  // 0: Generate and Repeat make one call.
   void set_resume_timeout(std::chrono::milliseconds timeout) { resume_timeout_ = timeout; }
   std::chrono::milliseconds resume_timeout() const { return resume_timeout_; }
   // False: Generation.log_probs stays empty, for a program that takes them from the messages.
   void set_collects_log_probs(bool collects) { collects_log_probs_ = collects; }
+
+  // Makes a call that has the same effect however often it is made, such as one with the id of a
+  // turn. If it loses the connection or the server, makes it again, by the rules of Generate.
+  // Throws the exception of the last call.
+  void Repeat(const std::function<void()>& call);
 
   // Cancels a turn of a session, and waits until it has ended. As Close, no interrupt cancels it.
   v1::Turn CancelTurn(const std::string& session, const std::string& turn);
@@ -166,6 +178,8 @@ class Connection {
  private:
   Connection(std::shared_ptr<grpc::Channel> channel, bool in_process);
 
+  // Whether the cause of a call's error may pass, so that the call may be made again.
+  bool MayPass(const CallError& error);
   // Whether a turn has ended because its model could not be loaded: that does not pass. Asks the
   // server.
   bool ModelWasNotLoaded(const CallError& error);

@@ -104,8 +104,8 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
       return generation;
     } catch (const CallError& error) {
       const auto next = retries.PauseAfter(error.status(), generation.token_ids.size());
-      const bool has_connected = stubs_->has_connected || !generation.started.turn_id().empty();
-      if (!next.has_value() || !has_connected || Cancelled() || ModelWasNotLoaded(error)) throw;
+      if (!generation.started.turn_id().empty()) stubs_->has_connected = true;
+      if (!next.has_value() || !MayPass(error)) throw;
       if (on_lost) on_lost(error);
       pause = *next;
     }
@@ -114,6 +114,26 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
     resume.set_position(generation.position);
     resume.mutable_token_ids()->Assign(generation.token_ids.begin(), generation.token_ids.end());
   }
+}
+
+void Connection::Repeat(const std::function<void()>& call) {
+  Retries retries(resume_timeout_);
+  stubs_->HasConnected();
+  while (true) {
+    std::chrono::milliseconds pause{};
+    try {
+      return call();
+    } catch (const CallError& error) {
+      const auto next = retries.PauseAfter(error.status(), /*tokens=*/0);
+      if (!next.has_value() || !MayPass(error)) throw;
+      pause = *next;
+    }
+    stubs_->Pause(pause, caller_);
+  }
+}
+
+bool Connection::MayPass(const CallError& error) {
+  return stubs_->has_connected && !Cancelled() && !ModelWasNotLoaded(error);
 }
 
 bool Connection::ModelWasNotLoaded(const CallError& error) {

@@ -1,6 +1,6 @@
 # Installs the package: find_package(Longstream) then gives Longstream::backend_api,
-# Longstream::kernels_cpu and longstream_plugin(). The modules install their own binaries, plugins,
-# libraries and headers.
+# Longstream::kernels_cpu and longstream_plugin(), and with COMPONENTS client Longstream::client. The
+# modules install their own binaries, plugins, libraries and headers.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Longstream")
@@ -18,7 +18,8 @@ install(FILES "${PROJECT_BINARY_DIR}/LongstreamConfig.cmake"
         DESTINATION "${package_dir}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
-get_property(has_exports GLOBAL PROPERTY LONGSTREAM_HAS_EXPORTS)
-if(has_exports)
-  install(EXPORT LongstreamTargets NAMESPACE Longstream:: DESTINATION "${package_dir}")
-endif()
+get_property(exports GLOBAL PROPERTY LONGSTREAM_EXPORTS)
+list(REMOVE_DUPLICATES exports)
+foreach(export IN LISTS exports)
+  install(EXPORT ${export} NAMESPACE Longstream:: DESTINATION "${package_dir}")
+endforeach()

@@ -119,17 +119,23 @@ function(longstream_benchmark)
   endif()
 endfunction()
 
-# longstream_install_library(longstream_<part>...)
+# longstream_install_library(longstream_<part>... [EXPORT set])
 # Installs libraries and their targets with the names Longstream::<part>. Call
 # longstream_install_headers to install their headers.
+#   EXPORT   LongstreamTargets by default; LongstreamClientTargets is the component "client" of the
+#            package, whose users also need gRPC
 function(longstream_install_library)
-  foreach(target IN LISTS ARGV)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "EXPORT" "")
+  if(NOT arg_EXPORT)
+    set(arg_EXPORT LongstreamTargets)
+  endif()
+  foreach(target IN LISTS arg_UNPARSED_ARGUMENTS)
     string(REGEX REPLACE "^longstream_" "" part ${target})
     set_target_properties(${target} PROPERTIES EXPORT_NAME ${part})
   endforeach()
-  add_dependencies(installed ${ARGV})
-  install(TARGETS ${ARGV} EXPORT LongstreamTargets ARCHIVE)
-  set_property(GLOBAL PROPERTY LONGSTREAM_HAS_EXPORTS ON)
+  add_dependencies(installed ${arg_UNPARSED_ARGUMENTS})
+  install(TARGETS ${arg_UNPARSED_ARGUMENTS} EXPORT ${arg_EXPORT} ARCHIVE)
+  set_property(GLOBAL APPEND PROPERTY LONGSTREAM_EXPORTS ${arg_EXPORT})
 endfunction()
 
 # longstream_install_headers(header...)

@@ -9,7 +9,6 @@
 #include "client/commands/commands.h"
 #include "client/interrupt.h"
 #include "client/output.h"
-#include "client/owned_session.h"
 #include "client/parallel.h"
 #include "client/statistics.h"
 #include "nlohmann/json.hpp"
@@ -77,7 +76,7 @@ Timeline TimelineOf(const Generation& generation, std::chrono::system_clock::dur
 void RunOne(Connection& connection, const BenchOptions& options, uint32_t vocabulary, int number,
             Measured* measured) {
   v1::GenerateRequest request = Request(options, vocabulary, number);
-  const OwnedSession session(connection, options.model);
+  const Session session = OpenSession(connection, options.model);
   request.set_session_id(session.id());
   const auto start = std::chrono::system_clock::now().time_since_epoch();
   const Clock::time_point begin = Clock::now();
@@ -161,7 +160,7 @@ void Bench(const Global& global, const BenchOptions& options) {
   Connection connection = Connect(global, options.model);
   // Open a session first. If the model is loading or has failed, its vocabulary is unknown, and
   // OpenSession fails with the reason.
-  { const OwnedSession probe(connection, options.model); }
+  { const Session probe = OpenSession(connection, options.model); }
   const uint32_t vocabulary =
       static_cast<uint32_t>(connection.Model(options.model).vocabulary_size());
   Measured measured;

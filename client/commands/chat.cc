@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "client/commands/commands.h"
+#include "client/commands/input.h"
 #include "client/commands/turn_options.h"
 #include "client/commands/turn_output.h"
 #include "client/commands/twin_output.h"
-#include "client/input.h"
 #include "client/interrupt.h"
 #include "client/output.h"
 
@@ -126,14 +126,14 @@ class Inputs {
 
 void Chat(const Global& global, const ChatOptions& options) {
   Connection connection = options.turn.Connect(global);
-  std::unique_ptr<OwnedSession> owned;
   v1::GenerateRequest request;
-  const v1::Session session = options.turn.Session(connection, v1::Input(), &owned);
-  request.set_session_id(session.session_id());
+  const Session session = options.turn.Open(connection, v1::Input());
+  const v1::Session& opened = session.opened();
+  request.set_session_id(session.id());
   request.set_on_abort(v1::ON_ABORT_KEEP);
   options.turn.Fill(&request);
-  const v1::Model model = connection.Model(session.model());
-  const Inputs inputs(options, model, session.position() == 0);
+  const v1::Model model = connection.Model(opened.model());
+  const Inputs inputs(options, model, opened.position() == 0);
   if (!inputs.uses_messages() && !options.raw) {
     std::cerr << ReasonForText(model) << "; the model continues the text of your lines\n";
   }
@@ -149,7 +149,7 @@ void Chat(const Global& global, const ChatOptions& options) {
     const bool is_first =
         inputs.uses_messages() && connection.Get(request.session_id()).position() == 0;
     inputs.Set(*line, is_first, request.mutable_input());
-    const int of_turn = Answer(connection, session, request, global.json, &cut);
+    const int of_turn = Answer(connection, opened, request, global.json, &cut);
     if (of_turn != kOk) exit_code = of_turn;
   }
   if (Interrupted()) std::cerr << "\n";

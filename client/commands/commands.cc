@@ -181,6 +181,26 @@ Connection ConnectToLoaded(const Global& global, const std::string& model,
   }
 }
 
+Session OpenSession(Connection connection, const v1::OpenSessionRequest& request) {
+  connection.set_resume_timeout(std::chrono::milliseconds(0));
+  Session session(connection, request);
+  session.set_on_close_failed([](const std::string& id, const CallError& error) {
+    std::cerr << "session " << id << " was not closed: " << error.what() << "\n";
+  });
+  return session;
+}
+
+Session OpenSession(const Connection& connection, const std::string& model) {
+  v1::OpenSessionRequest request;
+  request.set_model(model);
+  return OpenSession(connection, request);
+}
+
+Session AttachSession(Connection connection, const std::string& id) {
+  connection.set_resume_timeout(std::chrono::milliseconds(0));
+  return Session::Attach(connection, id);
+}
+
 void AddAdminOption(CLI::App* app, std::string* address) {
   app->add_option("--admin", *address, "the server's admin.listen, needed: unix:PATH or host:port")
       ->envname("LONGSTREAM_ADMIN")

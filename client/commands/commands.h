@@ -10,6 +10,7 @@
 
 #include "client/admin_connection.h"
 #include "client/connection.h"
+#include "client/session.h"
 
 namespace longstream::client {
 
@@ -68,6 +69,13 @@ Connection ConnectToSession(const Global& global, const std::string& session,
 // the time is over.
 Connection ConnectToLoaded(const Global& global, const std::string& model,
                            std::vector<std::string>* loading);
+
+// Opens a session that the command closes at its end; says so if that fails. The session makes each
+// call once, because --wait is for waiting. Throws CallError.
+Session OpenSession(Connection connection, const v1::OpenSessionRequest& request);
+Session OpenSession(const Connection& connection, const std::string& model);
+// Goes on with a session, which stays open.
+Session AttachSession(Connection connection, const std::string& id);
 
 // Adds --admin, which the variable LONGSTREAM_ADMIN can replace.
 void AddAdminOption(CLI::App* app, std::string* address);

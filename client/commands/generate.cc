@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "client/commands/commands.h"
+#include "client/commands/input.h"
 #include "client/commands/turn_options.h"
 #include "client/commands/turn_output.h"
 #include "client/commands/twin_output.h"
-#include "client/input.h"
 #include "client/output.h"
 
 namespace longstream::client {
@@ -50,21 +50,20 @@ void Generate(const Global& global, const GenerateOptions& options) {
     throw CLI::ValidationError("prompt", "give a prompt, --file or --tokens");
   }
   Connection connection = options.turn.Connect(global);
-  std::unique_ptr<OwnedSession> owned;
-  const v1::Session session = options.turn.Session(connection, request.input(), &owned);
-  request.set_session_id(session.session_id());
+  const Session session = options.turn.Open(connection, request.input());
+  request.set_session_id(session.id());
   const Generation generation =
       StreamTurn(connection, request, global.json ? Show::kNothing : Show::kText);
   if (global.json) {
-    Print(TurnJson(generation, session) + "\n");
+    Print(TurnJson(generation, session.opened()) + "\n");
     return;
   }
-  if (owned != nullptr) PrintIncomplete(generation);
+  if (!options.turn.keeps_session()) PrintIncomplete(generation);
   Print("\n");
   PrintLogProbs(generation);
   PrintTwinTable(generation);
   FlushOutput();
-  PrintUsage(generation, session);
+  PrintUsage(generation, session.opened());
   PrintTwinSummary(generation);
 }
 

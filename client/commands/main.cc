@@ -7,7 +7,6 @@
 #include <string>
 
 #include "client/commands/commands.h"
-#include "client/errors/error_details.h"
 #include "client/interrupt.h"
 #include "client/output.h"
 
@@ -40,7 +39,7 @@ std::string WrongSubcommand(const CLI::App& app, const CLI::ParseError& error) {
 
 // Names a likely cause if the server ends each connection. Empty: none is known.
 std::string HintOf(const CallError& error, const client::Global& global) {
-  if (const std::string address = client::AddressOfSession(error.status()); !address.empty()) {
+  if (const std::string address = error.session_address(); !address.empty()) {
     return "; use --server " + address;
   }
   const std::string& message = error.status().error_message();

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "client/commands/commands.h"
+#include "client/commands/input.h"
 #include "client/commands/turn_output.h"
-#include "client/input.h"
 #include "client/output.h"
 #include "client/text_windows.h"
 #include "nlohmann/json.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "client/commands/commands.h"
-#include "client/input.h"
+#include "client/commands/input.h"
 #include "client/output.h"
 #include "nlohmann/json.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "client/input.h"
+#include "client/commands/input.h"
 
 namespace longstream::client {
 namespace {
@@ -254,27 +254,21 @@ v1::OpenSessionRequest TurnOptions::OpenRequest(const v1::Input& input) const {
   return request;
 }
 
-v1::Session TurnOptions::Session(Connection& connection, const v1::Input& input,
-                                 std::unique_ptr<OwnedSession>* owned) const {
-  v1::Session session;
-  if (!session_.empty()) {
-    session = connection.Get(session_);
-    if (!model_.empty() && session.model() != model_) {
-      throw CLI::ValidationError(
-          "--model", "session " + session_ + " is on " + session.model() + ", not on " + model_);
+Session TurnOptions::Open(const Connection& connection, const v1::Input& input) const {
+  if (continues_session()) {
+    Session session = AttachSession(connection, session_);
+    if (const std::string& model = session.opened().model(); !model_.empty() && model != model_) {
+      throw CLI::ValidationError("--model",
+                                 "session " + session_ + " is on " + model + ", not on " + model_);
     }
     return session;
   }
+  Session session = OpenSession(connection, OpenRequest(input));
   if (keep_) {
-    OwnedSession kept(connection, OpenRequest(input));
-    kept.Keep();
-    session = kept.opened();
-    std::cerr << "session " << session.session_id() << "\n";
-  } else {
-    *owned = std::make_unique<OwnedSession>(connection, OpenRequest(input));
-    session = (*owned)->opened();
+    session.Keep();
+    std::cerr << "session " << session.id() << "\n";
   }
-  TellRouting(session);
+  TellRouting(session.opened());
   return session;
 }
 

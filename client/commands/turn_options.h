@@ -4,14 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "client/commands/commands.h"
 #include "client/connection.h"
-#include "client/owned_session.h"
+#include "client/session.h"
 
 namespace longstream::client {
 
@@ -34,13 +33,14 @@ class TurnOptions {
   // uses the model's default.
   void Fill(v1::GenerateRequest* request) const;
 
-  // Returns the session to run turns on. With --session it is that session, which stays
-  // open. Otherwise it is a new session: with --keep it stays open and its id is printed, otherwise
-  // *owned closes it. If a route chooses its model, it is for a first turn with `input`, and the
+  // Returns the session to run turns on. With --session it is that session, which stays open.
+  // Otherwise it is a new session: with --keep it stays open and its id is printed, otherwise the
+  // object closes it. If a route chooses its model, it is for a first turn with `input`, and the
   // reason is printed. Throws CallError. Throws CLI::ValidationError if the session of --session
   // has another model than --model says.
-  v1::Session Session(Connection& connection, const v1::Input& input,
-                      std::unique_ptr<OwnedSession>* owned) const;
+  Session Open(const Connection& connection, const v1::Input& input) const;
+  // Whether the session stays open.
+  bool keeps_session() const { return keep_ || continues_session(); }
 
  private:
   bool Given(const char* option) const { return app_->count(option) > 0; }

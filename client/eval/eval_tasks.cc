@@ -7,11 +7,12 @@
 #include <map>
 #include <memory>
 
+#include "client/commands/commands.h"
+#include "client/commands/input.h"
 #include "client/eval/eval.h"
 #include "client/eval/tasks.h"
-#include "client/input.h"
-#include "client/owned_session.h"
 #include "client/parallel.h"
+#include "client/session.h"
 #include "nlohmann/json.hpp"
 
 namespace longstream::client {
@@ -44,7 +45,7 @@ struct Asked {
 };
 
 // Generates the most probable continuation of `prompt`.
-Asked Ask(Connection& connection, const OwnedSession& session, const std::string& prompt,
+Asked Ask(Connection& connection, const Session& session, const std::string& prompt,
           const Question& question) {
   v1::GenerateRequest request;
   request.set_session_id(session.id());
@@ -69,15 +70,15 @@ std::string WholeText(const Sample& sample) {
 // Asks every question of the sample. If there are several questions, computes the context once and
 // forks its session.
 std::vector<Asked> AskAll(Connection& connection, const std::string& model, const Sample& sample) {
-  const OwnedSession session(connection, model);
+  Session session = OpenSession(connection, model);
   if (sample.questions.size() == 1) {
     const Question& question = sample.questions.front();
     return {Ask(connection, session, WholeText(sample), question)};
   }
-  connection.Append(session.id(), sample.context);
+  session.Append(sample.context);
   std::vector<Asked> asked;
   for (const Question& question : sample.questions) {
-    const OwnedSession fork(connection, session);
+    const Session fork = session.Fork();
     asked.push_back(Ask(connection, fork, question.text, question));
   }
   return asked;

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <memory>
 
+#include "client/commands/input.h"
 #include "client/eval/eval.h"
-#include "client/input.h"
 #include "client/parallel.h"
 #include "client/text_windows.h"
 #include "nlohmann/json.hpp"

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "client/connection.h"
 #include "google/rpc/status.pb.h"
 
 namespace longstream::client {
@@ -29,7 +30,9 @@ grpc::Status Elsewhere(const std::string& domain, const std::string& reason) {
 }
 
 TEST(ErrorDetailsTest, AnErrorNamesTheServerThatHasTheSession) {
-  EXPECT_EQ(AddressOfSession(Elsewhere("longstream", "SESSION_ELSEWHERE")), "host:1");
+  const grpc::Status elsewhere = Elsewhere("longstream", "SESSION_ELSEWHERE");
+  EXPECT_EQ(AddressOfSession(elsewhere), "host:1");
+  EXPECT_EQ(CallError(elsewhere).session_address(), "host:1");
 }
 
 TEST(ErrorDetailsTest, OtherErrorsNameNone) {
@@ -48,6 +51,7 @@ TEST(ErrorDetailsTest, AnErrorSaysWhenTheServerWantsTheRequestAgain) {
   details.add_details()->PackFrom(retry);
   const grpc::Status status(grpc::StatusCode::UNAVAILABLE, "why", details.SerializeAsString());
   EXPECT_EQ(RetryDelay(status), std::chrono::milliseconds(2500));
+  EXPECT_EQ(CallError(status).retry_after(), std::chrono::milliseconds(2500));
   EXPECT_EQ(RetryDelay({grpc::StatusCode::UNAVAILABLE, "why"}), std::nullopt);
   EXPECT_EQ(RetryDelay({grpc::StatusCode::UNAVAILABLE, "why", "\xff\xff"}), std::nullopt);
 }

@@ -1,5 +1,5 @@
 // Reading files that exist, and paths that cannot be read.
-#include "client/input.h"
+#include "client/commands/input.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "client/read_file.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream::client {

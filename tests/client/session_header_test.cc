@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "client/connection.h"
-#include "client/owned_session.h"
+#include "client/session.h"
 
 namespace longstream::client {
 namespace {
@@ -130,7 +130,7 @@ TEST_F(SessionHeaderTest, WhatIsNoIdIsLeftToTheServer) {
 }
 
 TEST_F(SessionHeaderTest, TheProgramsOwnSessionsAreNamedWhenTheyAreOpened) {
-  EXPECT_EQ(SessionOf([&] { const OwnedSession session(connection_, "m"); }).size(), 32u);
+  EXPECT_EQ(SessionOf([&] { const Session session(connection_, "m"); }).size(), 32u);
 }
 
 }  // namespace

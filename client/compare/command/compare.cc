@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "client/commands/commands.h"
+#include "client/commands/input.h"
 #include "client/commands/turn_options.h"
 #include "client/commands/turn_output.h"
 #include "client/compare/command/compare_output.h"
 #include "client/compare/command/prompt_set.h"
-#include "client/input.h"
 #include "client/output.h"
 #include "nlohmann/json.hpp"
 

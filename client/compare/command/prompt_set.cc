@@ -13,6 +13,8 @@
 #include <map>
 #include <utility>
 
+#include "client/commands/commands.h"
+#include "client/commands/input.h"
 #include "client/compare/analysis.h"
 #include "client/compare/command/prompt_run.h"
 #include "client/compare/command/prompts.h"
@@ -20,10 +22,8 @@
 #include "client/compare/report_json.h"
 #include "client/compare/report_text.h"
 #include "client/compare/state_file.h"
-#include "client/input.h"
 #include "client/interrupt.h"
 #include "client/output.h"
-#include "client/owned_session.h"
 
 namespace longstream::client {
 namespace {
@@ -217,7 +217,7 @@ Conditions ConditionsOf(const Plan& plan) {
 // Generates behind the prompt in a new session, which no other turn knows.
 v1::TurnUsage RunTurn(Connection& connection, const Plan& plan, const Prompt& prompt,
                       const std::string& model, uint32_t tokens) {
-  const OwnedSession session(connection, model);
+  const Session session = OpenSession(connection, model);
   v1::GenerateRequest request;
   request.set_session_id(session.id());
   *request.mutable_input() = prompt.input;

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <thread>
 
-#include "client/input.h"
+#include "client/read_file.h"
 #include "tests/client/client_fixture.h"
 
 namespace longstream {

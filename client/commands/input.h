@@ -1,15 +1,11 @@
 // Input of the commands: files, and lines of standard input.
-#ifndef LONGSTREAM_CLIENT_INPUT_H_
-#define LONGSTREAM_CLIENT_INPUT_H_
+#ifndef LONGSTREAM_CLIENT_COMMANDS_INPUT_H_
+#define LONGSTREAM_CLIENT_COMMANDS_INPUT_H_
 
 #include <optional>
 #include <string>
 
 namespace longstream::client {
-
-// Returns all bytes of the file at `path`. Throws std::invalid_argument, which names the path, if
-// it cannot be read or is a directory.
-std::string ReadFile(const std::string& path);
 
 // Returns all bytes of the file at `path`; "-" is standard input. Throws CLI::ValidationError,
 // which names `argument`, if the file cannot be read or is a directory. Throws Interruption.
@@ -28,4 +24,4 @@ class LineReader {
 
 }  // namespace longstream::client
 
-#endif  // LONGSTREAM_CLIENT_INPUT_H_
+#endif  // LONGSTREAM_CLIENT_COMMANDS_INPUT_H_

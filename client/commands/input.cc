@@ -1,18 +1,15 @@
-// Reads whole files, and lines of standard input.
-#include "client/input.h"
+// Reads files that options name, and lines of standard input.
+#include "client/commands/input.h"
 
 #include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
-#include <system_error>
 
 #include "client/interrupt.h"
+#include "client/read_file.h"
 
 namespace longstream::client {
 
@@ -41,17 +38,6 @@ std::string ReadStandardInput() {
 }
 
 }  // namespace
-
-std::string ReadFile(const std::string& path) {
-  std::error_code error;
-  // A directory can be opened, but the first read from it would throw.
-  if (std::filesystem::is_directory(path, error)) {
-    throw std::invalid_argument(path + " is a directory");
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::invalid_argument(path + " cannot be read");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::string ReadFile(const std::string& path, const std::string& argument) {
   if (path == "-") return ReadStandardInput();
